@@ -1,0 +1,218 @@
+//! Finding the shared memory, and leaving no trace of ourselves for the program's children.
+//!
+//! The controller starts the program with this library first in `LD_PRELOAD` and with the number of an
+//! open descriptor in [`wire::REGION_VARIABLE`]. Both are taken out of the environment here, in place, so
+//! that what the program starts runs as it would have.
+
+use crate::{fork, real, sampling, signals, sys, thread};
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use wire::SharedMemory;
+
+static SHARED: AtomicPtr<SharedMemory> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The shared memory. Only for callers that hold a slot, which lies in it.
+#[inline]
+pub fn shared() -> &'static SharedMemory {
+    // SAFETY: a slot can only have come out of the mapping, which is never undone.
+    unsafe { &*SHARED.load(Ordering::Relaxed) }
+}
+
+/// The shared memory, if the program is profiled.
+#[inline]
+pub fn attached() -> Option<&'static SharedMemory> {
+    // SAFETY: either null or the mapping, which is never undone.
+    unsafe { SHARED.load(Ordering::Acquire).as_ref() }
+}
+
+/// glibc calls the entries of `.init_array` with the arguments of `main`.
+#[cfg(whatif_cdylib)]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn(i32, *const *const c_char, *mut *mut c_char) = constructor;
+
+#[cfg(whatif_cdylib)]
+extern "C" fn constructor(_: i32, _: *const *const c_char, environment: *mut *mut c_char) {
+    // SAFETY: the environment that the loader passes on.
+    unsafe { attach(environment) };
+}
+
+/// Attaches from the constructor of another library that creates a thread before ours has run.
+pub fn attach_early() {
+    if ATTEMPTED.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    if let Some(variable) = real::first(c"__environ") {
+        // SAFETY: libc's `environ` is a pointer to the environment, set before any constructor runs.
+        unsafe {
+            let environment = *(variable as *const *mut *mut c_char);
+            attach(environment);
+        }
+    }
+}
+
+/// Whether attaching was tried; it is tried once.
+static ATTEMPTED: AtomicU32 = AtomicU32::new(0);
+
+/// # Safety
+/// `environment` must be null or the process's NULL-terminated environment, which nobody else changes now.
+unsafe fn attach(environment: *mut *mut c_char) {
+    if ATTEMPTED.swap(1, Ordering::AcqRel) != 0 {
+        return;
+    }
+    real::find_all();
+    if environment.is_null() {
+        return;
+    }
+    // SAFETY: the caller vouches for the environment.
+    let Some(fd) = (unsafe { take_descriptor(environment) }) else { return };
+    let mapped = if sys::file_size(fd) == SharedMemory::SIZE as i64 {
+        sys::map_shared(fd, SharedMemory::SIZE)
+    } else {
+        None
+    };
+    sys::close(fd);
+    let Some(start) = mapped else { return };
+    // SAFETY: a fresh mapping of the right size that is never undone.
+    let memory = unsafe { SharedMemory::at(start) };
+    if !memory.header.accept(sys::getpid()) {
+        return;
+    }
+    SHARED.store(core::ptr::from_ref(memory).cast_mut(), Ordering::Release);
+    thread::prepare();
+    fork::prepare();
+    signals::install(sampling::handler as *const () as usize);
+    // The environment lies above everything that the main thread will ever push.
+    thread::register_main(environment as usize);
+}
+
+/// Takes our two traces out of the environment and returns the descriptor.
+///
+/// # Safety
+/// As for [`attach`].
+unsafe fn take_descriptor(environment: *mut *mut c_char) -> Option<i32> {
+    let mut descriptor = None;
+    let (mut from, mut to) = (environment, environment);
+    // SAFETY: a NULL-terminated array of NUL-terminated, writable strings (the process's own stack).
+    unsafe {
+        // Without our variable this is not a program that the controller started: leave it alone.
+        let mut probe = environment;
+        while !(*probe).is_null() && value_of(*probe, wire::REGION_VARIABLE.as_bytes()).is_none() {
+            probe = probe.add(1);
+        }
+        if (*probe).is_null() {
+            return None;
+        }
+        while !(*from).is_null() {
+            let entry = *from;
+            from = from.add(1);
+            if let Some(value) = value_of(entry, wire::REGION_VARIABLE.as_bytes()) {
+                descriptor = parse(CStr::from_ptr(value).to_bytes());
+                continue;
+            }
+            if let Some(value) = value_of(entry, b"LD_PRELOAD")
+                && !drop_first(value)
+            {
+                continue;
+            }
+            *to = entry;
+            to = to.add(1);
+        }
+        *to = core::ptr::null_mut();
+    }
+    descriptor
+}
+
+/// The part after `name=`, if the entry is of that name.
+///
+/// # Safety
+/// `entry` must be a NUL-terminated string.
+unsafe fn value_of(entry: *mut c_char, name: &[u8]) -> Option<*mut c_char> {
+    // SAFETY: the comparison stops at the NUL, which no name contains.
+    unsafe {
+        for (i, byte) in name.iter().enumerate() {
+            if *entry.add(i) as u8 != *byte {
+                return None;
+            }
+        }
+        (*entry.add(name.len()) as u8 == b'=').then(|| entry.add(name.len() + 1))
+    }
+}
+
+/// Removes the first element (ourselves) of a colon-separated list; false if nothing is left.
+///
+/// # Safety
+/// `list` must be a NUL-terminated, writable string.
+unsafe fn drop_first(list: *mut c_char) -> bool {
+    // SAFETY: both indices stay at or below that of the NUL.
+    unsafe {
+        let mut end = 0;
+        while !matches!(*list.add(end) as u8, 0 | b':' | b' ') {
+            end += 1;
+        }
+        if *list.add(end) == 0 {
+            return false;
+        }
+        let mut to = 0;
+        loop {
+            let byte = *list.add(end + 1 + to);
+            *list.add(to) = byte;
+            if byte == 0 {
+                return to > 0;
+            }
+            to += 1;
+        }
+    }
+}
+
+fn parse(digits: &[u8]) -> Option<i32> {
+    let mut value = 0_i32;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(i32::from(digit - b'0'))?;
+    }
+    (!digits.is_empty()).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{ffi::CString, string::String, vec::Vec};
+
+    fn clean(entries: &[&str]) -> (Option<i32>, Vec<String>) {
+        let strings: Vec<*mut c_char> =
+            entries.iter().map(|entry| CString::new(*entry).unwrap().into_raw()).collect();
+        let mut array = strings.clone();
+        array.push(core::ptr::null_mut());
+        // SAFETY: a NULL-terminated array of writable C strings.
+        let fd = unsafe { take_descriptor(array.as_mut_ptr()) };
+        let left = array
+            .iter()
+            .take_while(|entry| !entry.is_null())
+            // SAFETY: the entries are still C strings.
+            .map(|entry| unsafe { CStr::from_ptr(*entry) }.to_str().unwrap().into())
+            .collect();
+        for string in strings {
+            // SAFETY: came from `into_raw`. (A shortened string frees as a shorter one, which the
+            // allocator of the tests tolerates no better than any other: so leak it instead.)
+            let _ = string;
+        }
+        (fd, left)
+    }
+
+    #[test]
+    fn our_traces_are_removed_and_nothing_else() {
+        for (before, fd, after) in [
+            (&["A=1", "LD_PRELOAD=/x/rt.so", "WHATIF_REGION=7", "B=2"][..], Some(7), &["A=1", "B=2"][..]),
+            (&["LD_PRELOAD=/x/rt.so:/u/mine.so", "WHATIF_REGION=12"], Some(12), &["LD_PRELOAD=/u/mine.so"]),
+            (&["LD_PRELOAD=/u/mine.so", "A=1"], None, &["LD_PRELOAD=/u/mine.so", "A=1"]),
+            (&["WHATIF_REGION=x"], None, &[]),
+            (&["WHATIF_REGIONS=3"], None, &["WHATIF_REGIONS=3"]),
+            (&[], None, &[]),
+        ] {
+            assert_eq!(clean(before), (fd, after.iter().map(|s| String::from(*s)).collect()), "{before:?}");
+        }
+    }
+}

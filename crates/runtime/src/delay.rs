@@ -1,0 +1,170 @@
+//! Paying: the pauses that make good what a thread owes.
+//!
+//! The arithmetic is in [`wire::account`]; here are the clock, the sleep and the interplay with the
+//! signal handler of the same thread.
+//!
+//! A thread's account is changed in two places: in interposed functions, and in the signal handler that
+//! may interrupt them. The former raise [`Slot::busy`]; a handler that finds it raised only notes its
+//! credit down, and whoever lowers `busy` to zero adds it and pays.
+
+use crate::{attach::shared, sys};
+use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
+use wire::slot::{Activity, Slot};
+use wire::{Account, Epoch, Nanos, Waiting};
+
+/// Debts below this wait until they have grown: a sleep costs about as much.
+const LEAST: Nanos = Nanos(5_000);
+
+/// Whether the thread owes anything worth a pause. A few loads; called on every lock operation.
+#[inline]
+pub fn owes(slot: &Slot) -> bool {
+    let memory = shared();
+    let required = memory.required.load();
+    let local = slot.local.load();
+    if required.same_epoch(local) {
+        required.delay().0 >= local.delay().0 + LEAST.0
+    } else {
+        required.delay() >= LEAST
+    }
+}
+
+/// Keeps the signal handler of this thread from touching the account while `change` does.
+fn exclusively<T>(slot: &Slot, change: impl FnOnce() -> T) -> T {
+    slot.busy.store(slot.busy.load(Relaxed) + 1, Relaxed);
+    compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    let result = change();
+    compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    slot.busy.store(slot.busy.load(Relaxed) - 1, Relaxed);
+    result
+}
+
+/// Adds the credit that the handler noted down while the thread was busy. Call when not busy.
+fn catch_up(slot: &Slot) {
+    if slot.interrupted.load(Relaxed) != 0 {
+        slot.interrupted.store(0, Relaxed);
+        let noted = slot.deferred.load();
+        slot.deferred.inherit(Account::default());
+        let epoch = shared().header.epoch();
+        if noted.is_of(epoch) {
+            credit(slot, epoch, noted.delay());
+        } else {
+            slot.books.stale.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Rules 2 and 4: pays what the thread owes. For interposed functions, before they block or wake.
+#[inline]
+pub fn pay(slot: &Slot) {
+    if owes(slot) {
+        pay_now(slot);
+    }
+}
+
+#[cold]
+fn pay_now(slot: &Slot) {
+    exclusively(slot, || settle(slot));
+    catch_up(slot);
+}
+
+/// The same, from the signal handler, which has made sure that the thread is not busy.
+pub fn pay_in_handler(slot: &Slot) {
+    if owes(slot) {
+        settle(slot);
+    }
+}
+
+/// Rule 1, from the signal handler: the thread ran the selected code.
+pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
+    if slot.local.credit(&shared().required, epoch, delay) {
+        slot.books.credited.fetch_add(delay.0, Relaxed);
+    } else {
+        slot.books.stale.fetch_add(1, Relaxed);
+    }
+}
+
+/// Rule 1, from a signal handler that interrupted a change of the account: notes the credit down.
+pub fn defer_credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
+    let noted = slot.deferred.load();
+    let sum = if noted.is_of(epoch) { noted.delay() + delay } else { delay };
+    slot.deferred.inherit(Account::new(epoch, sum));
+    slot.interrupted.store(1, Relaxed);
+}
+
+/// Pauses until nothing is owed, or the experiment is over.
+fn settle(slot: &Slot) {
+    let memory = shared();
+    loop {
+        let number = memory.header.epoch.load(core::sync::atomic::Ordering::Acquire);
+        let (required, local) = slot.local.meet(&memory.required);
+        let mut debt = required.delay().saturating_sub(local.delay());
+        if debt == Nanos::ZERO || !required.is_of(Epoch(number)) {
+            return;
+        }
+        // What an earlier pause overslept has been paid already.
+        let carry = slot.carry.load();
+        if carry.same_epoch(required) && carry.delay() > Nanos::ZERO {
+            let carried = carry.delay().min(debt);
+            let left = carry.delay().saturating_sub(carried);
+            slot.carry.inherit(Account::new(Epoch(number), left));
+            slot.local.pay(required, carried);
+            debt = debt.saturating_sub(carried);
+        }
+        if debt < LEAST {
+            return;
+        }
+        let begin = sys::now();
+        if begin >= memory.experiments.of(Epoch(number)).deadline() {
+            return;
+        }
+        let was = slot.activity.swap(Activity::Pausing as u32, Relaxed);
+        sys::set_timer_slack(1);
+        let until = begin + debt;
+        let mut end = begin;
+        while end < until && memory.header.epoch.load(Relaxed) == number {
+            sys::futex_wait_until(&memory.header.epoch, number, until);
+            end = sys::now();
+        }
+        sys::set_timer_slack(slot.slack.load(Relaxed));
+        slot.activity.store(was, Relaxed);
+        let paused = end.saturating_sub(begin);
+        slot.books.paid.fetch_add(paused.min(debt).0, Relaxed);
+        slot.local.pay(required, paused.min(debt));
+        let over = paused.saturating_sub(debt);
+        if over > Nanos::ZERO && memory.header.epoch.load(Relaxed) == number {
+            slot.books.overslept.fetch_add(over.0, Relaxed);
+            slot.carry.inherit(Account::new(Epoch(number), over));
+        }
+    }
+}
+
+/// Rule 4 and the first half of rule 5: before a call that may wait for another thread.
+pub fn before_wait(slot: &Slot) -> Waiting {
+    pay(slot);
+    slot.doing(Activity::WaitingForThread);
+    slot.local.wait(&shared().required)
+}
+
+/// The second half of rule 5. `woken`: another thread ended the wait; otherwise (a timeout, a signal, a
+/// failure) nothing is credited and the debt stays. Never pauses: the caller may hold a lock now.
+pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
+    if woken {
+        let credit = exclusively(slot, || slot.local.woken(&shared().required, waiting));
+        if credit > Nanos::ZERO {
+            slot.books.inherited.fetch_add(credit.0, Relaxed);
+        }
+    }
+    slot.doing(Activity::Running);
+    catch_up(slot);
+}
+
+/// Rule 6: around a call that may wait for a device or a clock. What accrued meanwhile is paid at once.
+#[inline]
+pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
+    slot.doing(Activity::WaitingForWorld);
+    let result = call();
+    slot.doing(Activity::Running);
+    catch_up(slot);
+    pay(slot);
+    result
+}

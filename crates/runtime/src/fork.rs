@@ -1,0 +1,39 @@
+//! Forked children: one experiment spans them all.
+//!
+//! The mapping is shared and the addresses are the same, so a child goes on as a thread of the same
+//! session: with a slot of its own, its parent's account (rule 10) and its own sampler. A child that
+//! executes another program leaves: the descriptors close themselves, the environment has no trace of us.
+
+use crate::attach::shared;
+use crate::real::real;
+use crate::{sampling, thread, tls};
+use core::ffi::c_int;
+use core::sync::atomic::Ordering::Relaxed;
+
+type Hook = Option<unsafe extern "C" fn()>;
+
+/// Has the C library call us in every forked child.
+pub fn prepare() {
+    let register = real!(__register_atfork: fn(Hook, Hook, Hook, *mut u8) -> c_int);
+    if let Some(register) = register {
+        // SAFETY: the hook lives as long as the process; null is no particular object, so it stays.
+        unsafe { register(None, None, Some(in_child), core::ptr::null_mut()) };
+    }
+}
+
+/// In the child, whose only thread is a copy of the one that forked.
+unsafe extern "C" fn in_child() {
+    let Some(parent) = tls::slot() else { return };
+    tls::set_slot(None);
+    // The descriptors of all the parent's threads were copied. Only this thread's is known to be ours to
+    // close; the others go when the child executes or exits.
+    let event = parent.event.load(Relaxed);
+    let Some(slot) = shared().slots.take() else { return };
+    slot.event.store(event, Relaxed);
+    sampling::forget(slot);
+    slot.stack_low.store(parent.stack_low.load(Relaxed), Relaxed);
+    slot.stack_high.store(parent.stack_high.load(Relaxed), Relaxed);
+    slot.masked.store(parent.masked.load(Relaxed), Relaxed);
+    slot.local.inherit(parent.local.load());
+    thread::begin(slot);
+}

@@ -1,0 +1,100 @@
+//! `syscall(2)`: how Rust's `std`, `parking_lot`, crossbeam and C++20 atomics reach the futex.
+//!
+//! The function is variadic in C, which stable Rust cannot define; seven fixed words take the same
+//! registers and the same stack slot on x86-64 and aarch64.
+
+use crate::real::real;
+use crate::{delay, signals, tls};
+use core::ffi::c_long;
+
+const SYS_FUTEX: c_long = 202;
+const SYS_FUTEX_WAITV: c_long = 449;
+const SYS_FUTEX_WAKE: c_long = 454;
+const SYS_FUTEX_WAIT: c_long = 455;
+const SYS_FUTEX_REQUEUE: c_long = 456;
+
+/// What a futex operation does to threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Waits,
+    Wakes,
+    Other,
+}
+
+/// The class of a system call; `command` is the second argument of `futex`.
+fn classify(number: c_long, command: c_long) -> Operation {
+    /// `FUTEX_PRIVATE_FLAG` and `FUTEX_CLOCK_REALTIME`.
+    const FLAGS: c_long = 128 | 256;
+    match number {
+        SYS_FUTEX => match command & !FLAGS {
+            // WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2
+            0 | 6 | 9 | 11 | 13 => Operation::Waits,
+            // WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, UNLOCK_PI, WAKE_BITSET, CMP_REQUEUE_PI
+            1 | 3 | 4 | 5 | 7 | 10 | 12 => Operation::Wakes,
+            _ => Operation::Other,
+        },
+        SYS_FUTEX_WAITV | SYS_FUTEX_WAIT => Operation::Waits,
+        SYS_FUTEX_WAKE | SYS_FUTEX_REQUEUE => Operation::Wakes,
+        _ => Operation::Other,
+    }
+}
+
+/// `syscall(2)`.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn syscall(
+    number: c_long,
+    a: c_long,
+    b: c_long,
+    c: c_long,
+    d: c_long,
+    e: c_long,
+    f: c_long,
+) -> c_long {
+    let original = real!(syscall: fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long);
+    let Some(original) = original else { return -1 };
+    let operation = classify(number, b);
+    // SAFETY: the program's own system call. Its result and `errno` are passed on untouched.
+    unsafe {
+        match tls::slot() {
+            Some(slot) if operation == Operation::Waits => {
+                let waiting = delay::before_wait(slot);
+                // Without a timeout (the fourth argument) SA_RESTART holds; with one, no handler may run.
+                let result = if d == 0 && number == SYS_FUTEX {
+                    original(number, a, b, c, d, e, f)
+                } else {
+                    signals::undisturbed(|| original(number, a, b, c, d, e, f))
+                };
+                // Zero, or the index of the futex that was woken. On EAGAIN the value had changed already
+                // and there was no wait; on a timeout or a signal nobody passed anything on (rule 5).
+                delay::after_wait(slot, waiting, result >= 0);
+                result
+            }
+            Some(slot) if operation == Operation::Wakes => {
+                delay::pay(slot);
+                original(number, a, b, c, d, e, f)
+            }
+            _ => original(number, a, b, c, d, e, f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_classified_whatever_their_flags() {
+        for (number, command, expected) in [
+            (SYS_FUTEX, 0, Operation::Waits),
+            (SYS_FUTEX, 128, Operation::Waits),
+            (SYS_FUTEX, 9 | 128 | 256, Operation::Waits),
+            (SYS_FUTEX, 1 | 128, Operation::Wakes),
+            (SYS_FUTEX, 10 | 128, Operation::Wakes),
+            (SYS_FUTEX, 2, Operation::Other),
+            (SYS_FUTEX_WAITV, 0, Operation::Waits),
+            (39, 0, Operation::Other),
+        ] {
+            assert_eq!(classify(number, command), expected, "{number} {command}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The functions that stand in front of the C library's.
+//!
+//! [`table`] says which function is what; the wrappers are generated from it. What needs more than its
+//! class says is written out: [`futex`] (the `syscall` function), `signals` and `thread`.
+//!
+//! Every wrapper calls the original with the same arguments and returns its result. On the way in it may
+//! pause; on the way out only where the caller cannot have got hold of a lock. `errno` is the original's:
+//! nothing here calls a function that sets it after the original has returned.
+
+mod futex;
+mod table;
+
+use core::ffi::c_int;
+
+/// What functions return when their original does not exist. Nobody should be able to call them then.
+pub(crate) trait Missing {
+    const MISSING: Self;
+}
+
+impl Missing for c_int {
+    const MISSING: Self = 38; // ENOSYS
+}
+
+impl Missing for isize {
+    const MISSING: Self = -1;
+}
+
+impl Missing for u32 {
+    const MISSING: Self = 0;
+}
+
+impl Missing for () {
+    const MISSING: Self = ();
+}
+
+impl Missing for *mut core::ffi::c_void {
+    const MISSING: Self = core::ptr::null_mut();
+}
+
+/// Generates one wrapper; the first word is its class, see [`table`].
+macro_rules! interpose {
+    // Pays, then calls: the call may wake another thread (rule 4).
+    (wakes $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            $crate::delay::pay(slot);
+            original($($arg),*)
+        });
+    };
+    // Pays, calls, and inherits if the call succeeded: another thread ended the wait (rules 4 and 5).
+    (waits $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            let waiting = $crate::delay::before_wait(slot);
+            let result = original($($arg),*);
+            $crate::delay::after_wait(slot, waiting, ($woken)(&result));
+            result
+        });
+    };
+    // The same for calls that any signal handler ends.
+    (waits_undisturbed $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            let waiting = $crate::delay::before_wait(slot);
+            let result = $crate::signals::undisturbed(|| original($($arg),*));
+            $crate::delay::after_wait(slot, waiting, ($woken)(&result));
+            result
+        });
+    };
+    // The same for a call whose argument replaces the signal mask meanwhile.
+    (waits_suspended $name:ident ( $set:ident : $type:ty ) -> $result:ty, woken $woken:expr) => {
+        interpose!(@define $name ( $set : $type ) -> $result, slot, original => {
+            let waiting = $crate::delay::before_wait(slot);
+            let mut copy = [0_u64; 16];
+            let $set = $crate::signals::with_ours($set.cast(), &mut copy).cast();
+            let result = $crate::signals::undisturbed(|| original($set));
+            $crate::delay::after_wait(slot, waiting, ($woken)(&result));
+            result
+        });
+    };
+    // Calls, then pays what accrued meanwhile (rule 6).
+    (world $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            $crate::delay::around_world(slot, || original($($arg),*))
+        });
+    };
+    // The same for calls that any signal handler ends.
+    (world_undisturbed $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            $crate::delay::around_world(slot, || $crate::signals::undisturbed(|| original($($arg),*)))
+        });
+    };
+    // The same for calls whose argument $set replaces the signal mask meanwhile.
+    (world_masking $set:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            let mut copy = [0_u64; 16];
+            let $set = $crate::signals::with_ours($set.cast(), &mut copy).cast();
+            $crate::delay::around_world(slot, || $crate::signals::undisturbed(|| original($($arg),*)))
+        });
+    };
+    (@define $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $slot:ident, $original:ident => $body:block) => {
+        #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> $result {
+            let Some($original) = $crate::real::real!($name : fn($($type),*) -> $result) else {
+                return <$result as $crate::interpose::Missing>::MISSING;
+            };
+            // SAFETY: the program's own arguments go to the function it meant to call.
+            unsafe {
+                match $crate::tls::slot() {
+                    Some($slot) => $body,
+                    None => $original($($arg),*),
+                }
+            }
+        }
+    };
+}
+pub(crate) use interpose;

@@ -1,0 +1,188 @@
+//! Which function is what. One line each; the classes are explained in [`super::interpose`].
+//!
+//! | class | before the call | after it |
+//! |---|---|---|
+//! | `wakes` | pay | – |
+//! | `waits` | pay | inherit if woken, never pause: the caller may hold a lock now |
+//! | `world` | – | pay at once what accrued meanwhile |
+//!
+//! `…_undisturbed`: our signal stays out while the call is in the kernel, because it fails with `EINTR`
+//! after any signal handler, with or without `SA_RESTART` (signal(7)). `world_masking`: the call brings
+//! its own signal mask.
+//!
+//! The papers' two tables (potentially unblocking and potentially blocking calls) are complete here, with
+//! the timed and clock variants, semaphores and C11 threads that they leave out.
+
+use super::interpose;
+use core::ffi::{c_int, c_long, c_uint, c_void};
+
+type Ptr = *mut c_void;
+/// Another name for a pointer argument that is a signal set.
+type Set = *const c_void;
+type Size = usize;
+type Offset = i64;
+
+/// The result is an error number.
+fn done(result: &c_int) -> bool {
+    *result == 0
+}
+
+/// Locked, although the last owner died with the lock (EOWNERDEAD).
+fn locked(result: &c_int) -> bool {
+    matches!(*result, 0 | 130)
+}
+
+/// A barrier lets one thread through with −1.
+fn passed(result: &c_int) -> bool {
+    matches!(*result, 0 | -1)
+}
+
+/// The result is a signal number, or −1.
+fn caught(result: &c_int) -> bool {
+    *result > 0
+}
+
+/// `sigsuspend` always returns −1, and always because of a signal.
+fn always(_: &c_int) -> bool {
+    true
+}
+
+// Mutexes.
+interpose!(waits pthread_mutex_lock(mutex: Ptr) -> c_int, woken locked);
+interpose!(waits pthread_mutex_timedlock(mutex: Ptr, until: Ptr) -> c_int, woken locked);
+interpose!(waits pthread_mutex_clocklock(mutex: Ptr, clock: c_int, until: Ptr) -> c_int, woken locked);
+interpose!(wakes pthread_mutex_unlock(mutex: Ptr) -> c_int);
+
+// Reader/writer locks.
+interpose!(waits pthread_rwlock_rdlock(lock: Ptr) -> c_int, woken done);
+interpose!(waits pthread_rwlock_timedrdlock(lock: Ptr, until: Ptr) -> c_int, woken done);
+interpose!(waits pthread_rwlock_clockrdlock(lock: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
+interpose!(waits pthread_rwlock_wrlock(lock: Ptr) -> c_int, woken done);
+interpose!(waits pthread_rwlock_timedwrlock(lock: Ptr, until: Ptr) -> c_int, woken done);
+interpose!(waits pthread_rwlock_clockwrlock(lock: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
+interpose!(wakes pthread_rwlock_unlock(lock: Ptr) -> c_int);
+
+// Spin locks.
+interpose!(waits pthread_spin_lock(lock: Ptr) -> c_int, woken done);
+interpose!(wakes pthread_spin_unlock(lock: Ptr) -> c_int);
+
+// Condition variables.
+interpose!(waits pthread_cond_wait(condition: Ptr, mutex: Ptr) -> c_int, woken done);
+interpose!(waits pthread_cond_timedwait(condition: Ptr, mutex: Ptr, until: Ptr) -> c_int, woken done);
+interpose!(waits pthread_cond_clockwait(condition: Ptr, mutex: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
+interpose!(wakes pthread_cond_signal(condition: Ptr) -> c_int);
+interpose!(wakes pthread_cond_broadcast(condition: Ptr) -> c_int);
+
+// Barriers: the last one to arrive wakes the others.
+interpose!(waits pthread_barrier_wait(barrier: Ptr) -> c_int, woken passed);
+
+// The ends of threads.
+interpose!(waits pthread_join(thread: usize, result: Ptr) -> c_int, woken done);
+interpose!(waits pthread_timedjoin_np(thread: usize, result: Ptr, until: Ptr) -> c_int, woken done);
+interpose!(waits pthread_clockjoin_np(thread: usize, result: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
+interpose!(wakes pthread_exit(result: Ptr) -> ());
+
+// Semaphores.
+interpose!(waits sem_wait(semaphore: Ptr) -> c_int, woken done);
+interpose!(waits_undisturbed sem_timedwait(semaphore: Ptr, until: Ptr) -> c_int, woken done);
+interpose!(waits_undisturbed sem_clockwait(semaphore: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
+interpose!(wakes sem_post(semaphore: Ptr) -> c_int);
+
+// Signals between threads.
+interpose!(wakes pthread_kill(thread: usize, signal: c_int) -> c_int);
+interpose!(wakes pthread_sigqueue(thread: usize, signal: c_int, value: Ptr) -> c_int);
+interpose!(wakes kill(process: c_int, signal: c_int) -> c_int);
+interpose!(wakes tgkill(process: c_int, thread: c_int, signal: c_int) -> c_int);
+interpose!(wakes sigqueue(process: c_int, signal: c_int, value: Ptr) -> c_int);
+interpose!(waits_undisturbed sigwait(set: Ptr, signal: Ptr) -> c_int, woken done);
+interpose!(waits_undisturbed sigwaitinfo(set: Ptr, info: Ptr) -> c_int, woken caught);
+interpose!(waits_undisturbed sigtimedwait(set: Ptr, info: Ptr, time: Ptr) -> c_int, woken caught);
+interpose!(waits_suspended sigsuspend(set: Set) -> c_int, woken always);
+interpose!(world_undisturbed pause() -> c_int);
+
+// C11 threads. `thrd_success` is zero.
+interpose!(waits mtx_lock(mutex: Ptr) -> c_int, woken done);
+interpose!(waits mtx_timedlock(mutex: Ptr, until: Ptr) -> c_int, woken done);
+interpose!(wakes mtx_unlock(mutex: Ptr) -> c_int);
+interpose!(waits cnd_wait(condition: Ptr, mutex: Ptr) -> c_int, woken done);
+interpose!(waits cnd_timedwait(condition: Ptr, mutex: Ptr, until: Ptr) -> c_int, woken done);
+interpose!(wakes cnd_signal(condition: Ptr) -> c_int);
+interpose!(wakes cnd_broadcast(condition: Ptr) -> c_int);
+interpose!(waits thrd_join(thread: usize, result: Ptr) -> c_int, woken done);
+interpose!(wakes thrd_exit(result: c_int) -> ());
+interpose!(world_undisturbed thrd_sleep(time: Ptr, left: Ptr) -> c_int);
+
+// Sleeps.
+interpose!(world_undisturbed nanosleep(time: Ptr, left: Ptr) -> c_int);
+interpose!(world_undisturbed clock_nanosleep(clock: c_int, flags: c_int, time: Ptr, left: Ptr) -> c_int);
+interpose!(world_undisturbed usleep(micros: c_uint) -> c_int);
+interpose!(world_undisturbed sleep(seconds: c_uint) -> c_uint);
+
+// Files.
+interpose!(world read(fd: c_int, buffer: Ptr, size: Size) -> isize);
+interpose!(world __read_chk(fd: c_int, buffer: Ptr, size: Size, room: Size) -> isize);
+interpose!(world readv(fd: c_int, parts: Ptr, count: c_int) -> isize);
+interpose!(world pread(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
+interpose!(world __pread_chk(fd: c_int, buffer: Ptr, size: Size, at: Offset, room: Size) -> isize);
+interpose!(world pread64(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
+interpose!(world __pread64_chk(fd: c_int, buffer: Ptr, size: Size, at: Offset, room: Size) -> isize);
+interpose!(world preadv(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
+interpose!(world preadv64(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
+interpose!(world write(fd: c_int, buffer: Ptr, size: Size) -> isize);
+interpose!(world writev(fd: c_int, parts: Ptr, count: c_int) -> isize);
+interpose!(world pwrite(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
+interpose!(world pwrite64(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
+interpose!(world pwritev(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
+interpose!(world pwritev64(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
+interpose!(world fsync(fd: c_int) -> c_int);
+interpose!(world fdatasync(fd: c_int) -> c_int);
+interpose!(world syncfs(fd: c_int) -> c_int);
+interpose!(world msync(start: Ptr, size: Size, flags: c_int) -> c_int);
+interpose!(world flock(fd: c_int, operation: c_int) -> c_int);
+interpose!(world lockf(fd: c_int, command: c_int, size: Offset) -> c_int);
+interpose!(world sendfile(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
+interpose!(world sendfile64(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
+interpose!(world splice(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
+interpose!(world copy_file_range(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
+
+// Sockets.
+interpose!(world accept(fd: c_int, address: Ptr, length: Ptr) -> c_int);
+interpose!(world accept4(fd: c_int, address: Ptr, length: Ptr, flags: c_int) -> c_int);
+interpose!(world connect(fd: c_int, address: Ptr, length: c_uint) -> c_int);
+interpose!(world recv(fd: c_int, buffer: Ptr, size: Size, flags: c_int) -> isize);
+interpose!(world __recv_chk(fd: c_int, buffer: Ptr, size: Size, room: Size, flags: c_int) -> isize);
+interpose!(world recvfrom(fd: c_int, buffer: Ptr, size: Size, flags: c_int, address: Ptr, length: Ptr) -> isize);
+interpose!(world __recvfrom_chk(fd: c_int, buffer: Ptr, size: Size, room: Size, flags: c_int, address: Ptr, length: Ptr) -> isize);
+interpose!(world recvmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
+interpose!(world_undisturbed recvmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int, time: Ptr) -> c_int);
+interpose!(world send(fd: c_int, buffer: Ptr, size: Size, flags: c_int) -> isize);
+interpose!(world sendto(fd: c_int, buffer: Ptr, size: Size, flags: c_int, address: Ptr, length: c_uint) -> isize);
+interpose!(world sendmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
+interpose!(world sendmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int) -> c_int);
+
+// Readiness.
+interpose!(world_undisturbed poll(fds: Ptr, count: Size, time: c_int) -> c_int);
+interpose!(world_undisturbed __poll_chk(fds: Ptr, count: Size, time: c_int, room: Size) -> c_int);
+interpose!(world_masking set ppoll(fds: Ptr, count: Size, time: Ptr, set: Set) -> c_int);
+interpose!(world_undisturbed select(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr) -> c_int);
+interpose!(world_masking set pselect(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr, set: Set) -> c_int);
+interpose!(world_undisturbed epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int);
+interpose!(world_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int);
+interpose!(world_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int);
+
+// Processes.
+interpose!(world wait(status: Ptr) -> c_int);
+interpose!(world waitpid(process: c_int, status: Ptr, options: c_int) -> c_int);
+interpose!(world wait3(status: Ptr, options: c_int, usage: Ptr) -> c_int);
+interpose!(world wait4(process: c_int, status: Ptr, options: c_int, usage: Ptr) -> c_int);
+interpose!(world waitid(kind: c_int, id: c_uint, info: Ptr, options: c_int) -> c_int);
+
+// System V and POSIX message queues and semaphores: between processes.
+interpose!(world_undisturbed semop(id: c_int, operations: Ptr, count: Size) -> c_int);
+interpose!(world_undisturbed semtimedop(id: c_int, operations: Ptr, count: Size, time: Ptr) -> c_int);
+interpose!(world_undisturbed msgrcv(id: c_int, message: Ptr, size: Size, kind: c_long, flags: c_int) -> isize);
+interpose!(world_undisturbed msgsnd(id: c_int, message: Ptr, size: Size, flags: c_int) -> c_int);
+interpose!(world mq_receive(queue: c_int, message: Ptr, size: Size, priority: Ptr) -> isize);
+interpose!(world_undisturbed mq_timedreceive(queue: c_int, message: Ptr, size: Size, priority: Ptr, until: Ptr) -> isize);
+interpose!(world mq_send(queue: c_int, message: Ptr, size: Size, priority: c_uint) -> c_int);
+interpose!(world_undisturbed mq_timedsend(queue: c_int, message: Ptr, size: Size, priority: c_uint, until: Ptr) -> c_int);

@@ -1,0 +1,52 @@
+//! Progress points, and the rest of the established interface for annotated programs.
+//!
+//! Programs find these names with `dlsym`. The counters lie in shared memory, so the controller reads
+//! them whatever happens to the program.
+
+use crate::attach::attached;
+use crate::{delay, tls};
+use core::ffi::{CStr, c_char, c_int};
+use wire::counter::{Counter, Kind};
+
+/// The counter of a progress point: `type` 1 throughput, 2 begin, 3 end. The same type and name give the
+/// same pointer for the life of the process; null when not profiled or when the table is full.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn _coz_get_counter(kind: c_int, name: *const c_char) -> *const Counter {
+    let Some(kind) = Kind::from_number(kind as u32) else { return core::ptr::null() };
+    if name.is_null() {
+        return core::ptr::null();
+    }
+    // SAFETY: the interface demands a C string.
+    let name = unsafe { CStr::from_ptr(name) };
+    attached()
+        .and_then(|memory| memory.counters.get(kind, name.to_bytes()))
+        .map_or(core::ptr::null(), core::ptr::from_ref)
+}
+
+/// Pays what the calling thread owes.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub extern "C" fn _coz_add_delays() {
+    if let Some(slot) = tls::slot() {
+        delay::pay(slot);
+    }
+}
+
+/// Before a wait that we cannot see.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub extern "C" fn _coz_pre_block() {
+    if let Some(slot) = tls::slot() {
+        let waiting = delay::before_wait(slot);
+        slot.blocked.inherit(waiting.account());
+    }
+}
+
+/// After it. `skip` not zero: another thread ended the wait.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub extern "C" fn _coz_post_block(skip: c_int) {
+    if let Some(slot) = tls::slot() {
+        delay::after_wait(slot, wire::Waiting::since(slot.blocked.load()), skip != 0);
+        if skip == 0 {
+            delay::pay(slot);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Sampling: each thread interrupts itself about every millisecond of its own CPU time.
+//!
+//! A software perf event on the task clock is used where the kernel allows one, otherwise a POSIX timer
+//! on the thread's CPU clock, which is only as fine as the kernel's tick. Neither needs a ring buffer:
+//! the signal's context has the instruction and the frame pointer, for samples in system calls as well.
+//!
+//! A sample is worth the CPU time that the thread has *measurably* used since the last one had been
+//! handled; what the handler itself used is not part of it. The period is drawn anew for every sample,
+//! uniform in half to one and a half of its mean, because a program whose phases are a whole number of
+//! milliseconds would alias with a fixed one.
+//!
+//! Samples are handled one at a time, when they happen (rule 3).
+
+use crate::attach::shared;
+use crate::callchain::{self, Registers};
+use crate::{delay, signals, sys, tls};
+use core::sync::atomic::Ordering::Relaxed;
+use wire::layout::Sampler;
+use wire::ring::Sample;
+use wire::slot::{Activity, Slot};
+use wire::{Address, Epoch, Nanos};
+
+/// The signal that carries samples. Its default action is to be ignored, so one that is pending when
+/// the program executes another does not kill that one; debuggers pass it on without stopping.
+pub const SIGNAL: i32 = 23; // SIGURG
+
+const F_SETFL: i64 = 4;
+const F_SETSIG: i64 = 10;
+const F_SETOWN_EX: i64 = 15;
+const F_DUPFD_CLOEXEC: i64 = 1030;
+const O_ASYNC: i64 = 0o20000;
+const RLIMIT_NOFILE: i64 = 7;
+
+const IOC_ENABLE: i64 = 0x2400;
+const IOC_DISABLE: i64 = 0x2401;
+const IOC_PERIOD: i64 = 0x4008_2404;
+
+/// Starts sampling the calling thread, whose slot is `slot`.
+pub fn start(slot: &'static Slot) {
+    let header = &shared().header;
+    slot.event.store(-1, Relaxed);
+    slot.timer.store(-1, Relaxed);
+    if header.sampling.load(Relaxed) == 0 {
+        return;
+    }
+    slot.random.store(sys::now().0 ^ (u64::from(slot.tid.load(Relaxed)) << 32) | 1, Relaxed);
+    slot.sampled_until.store(sys::cpu_time().0, Relaxed);
+    let first = next_period(slot);
+    let sampler = start_event(slot, first).unwrap_or_else(|| start_timer(slot, first));
+    header.sampler.fetch_max(sampler as u32, Relaxed);
+}
+
+/// Opens the perf event; kernel time first, without if that is refused.
+fn start_event(slot: &Slot, period: Nanos) -> Option<Sampler> {
+    const SOFTWARE: u64 = 1;
+    const SIZE: u64 = 112;
+    const TASK_CLOCK: u64 = 1;
+    const DISABLED: u64 = 1;
+    const EXCLUDE_KERNEL: u64 = 1 << 5;
+    const EXCLUDE_HV: u64 = 1 << 6;
+    let mut attributes = [0_u64; 14];
+    attributes[0] = SOFTWARE | (SIZE << 32);
+    attributes[1] = TASK_CLOCK;
+    attributes[2] = period.0;
+    let mut sampler = Sampler::Perf;
+    attributes[5] = DISABLED | EXCLUDE_HV;
+    let mut fd = sys::perf_event_open(&attributes);
+    if fd < 0 {
+        sampler = Sampler::PerfUser;
+        attributes[5] |= EXCLUDE_KERNEL;
+        shared().header.refusal.store(-fd as u32, Relaxed);
+        fd = sys::perf_event_open(&attributes);
+    }
+    if fd < 0 {
+        shared().header.refusal.store(-fd as u32, Relaxed);
+        return None;
+    }
+    let fd = out_of_the_way(fd as i32);
+    let owner = [0_i32, sys::gettid() as i32]; // F_OWNER_TID
+    let ready = sys::fcntl(fd, F_SETFL, O_ASYNC) >= 0
+        && sys::fcntl(fd, F_SETSIG, i64::from(SIGNAL)) >= 0
+        && sys::fcntl(fd, F_SETOWN_EX, owner.as_ptr() as i64) >= 0;
+    slot.event.store(fd, Relaxed);
+    if !ready || sys::ioctl(fd, IOC_ENABLE, 0) < 0 {
+        slot.event.store(-1, Relaxed);
+        sys::close(fd);
+        return None;
+    }
+    Some(sampler)
+}
+
+/// Moves a descriptor to a high number: the program may count on low ones, or close a range of them.
+fn out_of_the_way(fd: i32) -> i32 {
+    let limit = sys::soft_limit(RLIMIT_NOFILE).min(1 << 20) as i64;
+    let high = sys::fcntl(fd, F_DUPFD_CLOEXEC, limit / 2);
+    if high < 0 {
+        return fd;
+    }
+    sys::close(fd);
+    high as i32
+}
+
+fn start_timer(slot: &Slot, period: Nanos) -> Sampler {
+    match sys::cpu_timer(SIGNAL, core::ptr::from_ref(slot).addr()) {
+        Some(timer) => {
+            slot.timer.store(timer, Relaxed);
+            sys::arm_timer(timer, period);
+            Sampler::Timer
+        }
+        None => Sampler::None,
+    }
+}
+
+/// Ends sampling for the thread of `slot`, which must be the calling one (or gone).
+pub fn stop(slot: &Slot) {
+    let (event, timer) = (slot.event.swap(-1, Relaxed), slot.timer.swap(-1, Relaxed));
+    if event >= 0 {
+        sys::ioctl(event, IOC_DISABLE, 0);
+        sys::close(event);
+    }
+    if timer >= 0 {
+        sys::delete_timer(timer);
+    }
+}
+
+/// Forgets a sampler that belongs to the parent process. (Its descriptor is a copy; timers are not
+/// inherited.)
+pub fn forget(slot: &Slot) {
+    let event = slot.event.swap(-1, Relaxed);
+    if event >= 0 {
+        sys::close(event);
+    }
+    slot.timer.store(-1, Relaxed);
+}
+
+/// Whether a signal is one of our samples (and not the program's own use of the same signal).
+///
+/// # Safety
+/// `info` must be the `siginfo_t` of a signal, 16 words long.
+unsafe fn is_sample(slot: &Slot, info: *const [u64; 16]) -> bool {
+    const SI_TIMER: i32 = -2;
+    // SAFETY: the caller vouches for the pointer.
+    let info = unsafe { &*info };
+    let code = info[1] as u32 as i32;
+    let event = slot.event.load(Relaxed);
+    if code == SI_TIMER {
+        return info[3] as usize == core::ptr::from_ref(slot).addr();
+    }
+    // POLL_IN … POLL_HUP, with the descriptor behind the band.
+    (1..=6).contains(&code) && event >= 0 && info[3] as u32 as i32 == event
+}
+
+/// The handler of [`SIGNAL`].
+///
+/// # Safety
+/// Called by the kernel with the arguments of an `SA_SIGINFO` handler.
+pub unsafe extern "C" fn handler(signal: i32, info: *mut [u64; 16], context: *mut Context) {
+    let Some(slot) = tls::slot() else {
+        // SAFETY: passes the kernel's own arguments on.
+        return unsafe { signals::deliver(None, signal, info, context.cast()) };
+    };
+    // SAFETY: the kernel passes a siginfo and an ucontext.
+    unsafe {
+        if is_sample(slot, info) {
+            let registers = &(*context).registers;
+            let at = Registers {
+                instruction: registers[Context::RIP],
+                stack: registers[Context::RSP],
+                frame: registers[Context::RBP],
+            };
+            take(slot, at);
+        } else {
+            signals::deliver(Some(slot), signal, info, context.cast());
+        }
+    }
+}
+
+/// `ucontext_t`, as far as we need it: flags, link, stack (3 words), general registers.
+#[repr(C)]
+pub struct Context {
+    head: [usize; 5],
+    registers: [usize; 23],
+}
+
+impl Context {
+    const RBP: usize = 10;
+    const RSP: usize = 15;
+    const RIP: usize = 16;
+}
+
+/// One sample of the calling thread.
+fn take(slot: &Slot, at: Registers) {
+    let memory = shared();
+    let (time, cpu) = (sys::now(), sys::cpu_time());
+    if time >= memory.header.alive_until() {
+        // The controller is gone. Nobody will ever ask again.
+        stop(slot);
+        return;
+    }
+    let weight = weight(slot, cpu);
+    if !slot.is_doing(Activity::Pausing) {
+        let mut sample = Sample::new(time, weight);
+        callchain::walk(slot, at, &mut sample);
+        slot.books.sampled.fetch_add(weight.0, Relaxed);
+        slot.books.samples.fetch_add(1, Relaxed);
+        slot.ring.push(&sample);
+        apply(slot, &sample);
+    }
+    rearm(slot);
+    // Time in this handler is nobody's: the next sample starts here.
+    slot.sampled_until.store(sys::cpu_time().0, Relaxed);
+}
+
+/// The CPU time since the last sample had been handled. Where kernel time gives no samples, it is left
+/// out of the weight too: otherwise the next user-mode code would be charged for it.
+fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
+    let period = shared().header.period.load(Relaxed);
+    let used = cpu.saturating_sub(Nanos(slot.sampled_until.load(Relaxed)));
+    let most = match Sampler::from_number(shared().header.sampler.load(Relaxed)) {
+        Sampler::PerfUser => period + period / 2,
+        // A timer or a host that is late must not make one sample worth an age.
+        _ => 20 * period,
+    };
+    used.min(Nanos(most))
+}
+
+/// Rules 1, 2 and 3: credits the thread if it ran the selected code, then lets it pay.
+fn apply(slot: &Slot, sample: &Sample) {
+    let memory = shared();
+    let epoch = memory.header.epoch();
+    let experiment = memory.experiments.of(epoch);
+    let speedup = experiment.speedup();
+    if speedup.0 == 0 {
+        return;
+    }
+    let busy = slot.busy.load(Relaxed) != 0;
+    if sample.time < experiment.deadline() && is_hit(sample.callchain(), epoch) {
+        let delay = speedup.of(sample.weight);
+        if busy {
+            delay::defer_credit(slot, epoch, delay);
+        } else {
+            delay::credit(slot, epoch, delay);
+        }
+    }
+    // A waiting thread settles when its wait is over: it may owe nothing then (rule 5).
+    if !busy && slot.is_doing(Activity::Running) {
+        delay::pay_in_handler(slot);
+    }
+}
+
+/// Whether a sample belongs to the selected region: by the first frame in scope, or by any frame.
+fn is_hit(callchain: &[Address], epoch: Epoch) -> bool {
+    let memory = shared();
+    let experiment = memory.experiments.of(epoch);
+    if experiment.inclusive() {
+        return callchain.iter().any(|frame| experiment.selects(*frame));
+    }
+    callchain
+        .iter()
+        .find(|frame| !memory.code.is_outside(**frame))
+        .is_some_and(|frame| experiment.selects(*frame))
+}
+
+/// Draws the next period and sets it.
+fn rearm(slot: &Slot) {
+    let period = next_period(slot);
+    let (event, timer) = (slot.event.load(Relaxed), slot.timer.load(Relaxed));
+    if event >= 0 {
+        sys::ioctl(event, IOC_PERIOD, (&raw const period.0) as i64);
+    } else if timer >= 0 {
+        sys::arm_timer(timer, period);
+    }
+}
+
+/// Uniform in [1/2, 3/2] of the mean; xorshift, whose state only this thread touches.
+fn next_period(slot: &Slot) -> Nanos {
+    let mut state = slot.random.load(Relaxed);
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    slot.random.store(state, Relaxed);
+    let mean = shared().header.period.load(Relaxed).max(1000);
+    Nanos(mean / 2 + (state >> 11) % mean)
+}

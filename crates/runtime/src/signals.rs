@@ -1,0 +1,248 @@
+//! Living beside the program's own use of signals.
+//!
+//! Our signal's handler stays installed whatever the program does; what the program *believes* to have
+//! installed is kept here and is what `sigaction` tells it. Our signal is never blocked in the kernel
+//! (samples would be late), and the program's mask is answered from [`Slot::masked`]. A signal of that
+//! number which is not a sample is the program's: it goes to the program's handler, or waits here while
+//! the program has it masked.
+
+use crate::{real::real, sampling::SIGNAL, sys, tls};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use wire::slot::Slot;
+
+const SA_SIGINFO: u64 = 4;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SA_ONSTACK: u64 = 0x0800_0000;
+const SA_RESTART: u64 = 0x1000_0000;
+const SA_RESETHAND: u64 = 0x8000_0000;
+const SIG_DFL: usize = 0;
+const SIG_IGN: usize = 1;
+const SIG_ERR: usize = usize::MAX;
+
+/// The bit of our signal in a mask.
+pub const BIT: u64 = 1 << (SIGNAL - 1);
+
+const BLOCK: i64 = 0;
+const UNBLOCK: i64 = 1;
+const SETMASK: i64 = 2;
+
+/// The action that the program has asked for. Fields one by one: programs change actions from one
+/// thread, at start-up; a reader of a half-changed action sees what it would see natively.
+struct Wanted {
+    handler: AtomicUsize,
+    flags: AtomicU64,
+    mask: AtomicU64,
+}
+
+static WANTED: Wanted =
+    Wanted { handler: AtomicUsize::new(SIG_DFL), flags: AtomicU64::new(0), mask: AtomicU64::new(0) };
+
+/// glibc's `struct sigaction` on x86-64.
+#[repr(C)]
+pub struct Action {
+    handler: usize,
+    mask: [u64; 16],
+    flags: c_int,
+    restorer: usize,
+}
+
+core::arch::global_asm!(
+    // rt_sigreturn, called when the handler returns. The unwinder knows the frame by these very bytes.
+    ".type whatif_restore, @function",
+    "nop",
+    "whatif_restore:",
+    "mov rax, 15",
+    "syscall",
+);
+
+unsafe extern "C" {
+    fn whatif_restore();
+}
+
+/// Installs the handler of samples; what was there before is the program's wish (it may have been set
+/// to ignored by the parent).
+pub fn install(handler: usize) {
+    let action = sys::KernelAction {
+        handler,
+        flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART,
+        restorer: whatif_restore as *const () as usize,
+        mask: 0,
+    };
+    // SAFETY: the handler is `sampling::handler`, which lives as long as the process.
+    if let Some(old) = unsafe { sys::sigaction(i64::from(SIGNAL), Some(&action)) } {
+        WANTED.handler.store(old.handler, Relaxed);
+        WANTED.flags.store(old.flags & !SA_RESTORER, Relaxed);
+        WANTED.mask.store(old.mask, Relaxed);
+    }
+    sys::mask_signals(UNBLOCK, BIT);
+}
+
+/// Hands a signal that was not a sample to the program.
+///
+/// # Safety
+/// The arguments must be those of the interrupted handler.
+pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], context: *mut u8) {
+    if let Some(slot) = slot
+        && slot.masked.load(Relaxed) != 0
+    {
+        // SAFETY: the kernel passed a siginfo of 16 words.
+        for (word, kept) in unsafe { &*info }.iter().zip(&slot.held_info) {
+            kept.store(*word, Relaxed);
+        }
+        slot.held.store(1, Relaxed);
+        return;
+    }
+    let handler = WANTED.handler.load(Relaxed);
+    if handler == SIG_DFL || handler == SIG_IGN || handler == SIG_ERR {
+        return; // the default of this signal is to ignore it
+    }
+    let flags = WANTED.flags.load(Relaxed);
+    if flags & SA_RESETHAND != 0 {
+        WANTED.handler.store(SIG_DFL, Relaxed);
+    }
+    let before = sys::mask_signals(BLOCK, WANTED.mask.load(Relaxed) & !BIT);
+    // SAFETY: the program installed this handler, with these flags, for this signal.
+    unsafe {
+        if flags & SA_SIGINFO != 0 {
+            let handler = core::mem::transmute::<usize, extern "C" fn(i32, *mut [u64; 16], *mut u8)>(handler);
+            handler(signal, info, context);
+        } else {
+            core::mem::transmute::<usize, extern "C" fn(i32)>(handler)(signal);
+        }
+    }
+    sys::mask_signals(SETMASK, before);
+}
+
+/// Runs `call` with our signal blocked: for system calls that fail with `EINTR` after any handler has
+/// run, `SA_RESTART` or not. A sample that falls due is taken right after.
+#[inline]
+pub fn undisturbed<T>(call: impl FnOnce() -> T) -> T {
+    let before = sys::mask_signals(BLOCK, BIT);
+    let result = call();
+    if before & BIT == 0 {
+        sys::mask_signals(UNBLOCK, BIT);
+    }
+    result
+}
+
+/// A copy of a signal set that our signal belongs to, for calls that change the mask while they wait.
+///
+/// # Safety
+/// `set` must be null or point to a signal set (the kernel's 8 bytes of it are read).
+pub unsafe fn with_ours(set: *const u64, copy: &mut [u64; 16]) -> *const u64 {
+    if set.is_null() {
+        return set;
+    }
+    // SAFETY: the caller vouches for the set.
+    copy[0] = unsafe { *set } | BIT;
+    copy.as_ptr()
+}
+
+/// `sigaction(2)` for every signal; for ours, what the program believes.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    let function = real!(sigaction: fn(c_int, *const Action, *mut Action) -> c_int);
+    if signal != SIGNAL || crate::attach::attached().is_none() {
+        // SAFETY: passes the arguments on.
+        return function.map_or(-1, |real| unsafe { real(signal, new, old) });
+    }
+    // SAFETY: both are null or valid, by the contract of `sigaction`.
+    unsafe {
+        let fresh = new.as_ref().map(|new| (new.handler, new.flags, new.mask[0]));
+        if let Some(old) = old.as_mut() {
+            old.handler = WANTED.handler.load(Relaxed);
+            old.flags = WANTED.flags.load(Relaxed) as u32 as c_int;
+            old.mask = [0; 16];
+            old.mask[0] = WANTED.mask.load(Relaxed);
+            old.restorer = 0;
+        }
+        if let Some((handler, flags, mask)) = fresh {
+            WANTED.handler.store(handler, Relaxed);
+            WANTED.flags.store(u64::from(flags as u32), Relaxed);
+            WANTED.mask.store(mask, Relaxed);
+        }
+    }
+    0
+}
+
+/// `signal(3)`, with the semantics of BSD that glibc has.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
+    if number != SIGNAL || crate::attach::attached().is_none() {
+        let function = real!(signal: fn(c_int, usize) -> usize);
+        // SAFETY: passes the arguments on.
+        return function.map_or(SIG_ERR, |real| unsafe { real(number, handler) });
+    }
+    let old = WANTED.handler.swap(handler, Relaxed);
+    WANTED.flags.store(SA_RESTART, Relaxed);
+    WANTED.mask.store(BIT, Relaxed);
+    old
+}
+
+/// Common part of the two mask functions.
+///
+/// # Safety
+/// As for `pthread_sigmask`; `real` must be one of the two.
+unsafe fn mask(
+    real: Option<unsafe extern "C" fn(c_int, *const u64, *mut u64) -> c_int>,
+    how: c_int,
+    set: *const u64,
+    old: *mut u64,
+) -> c_int {
+    const ENOSYS: c_int = 38;
+    let Some(real) = real else { return ENOSYS };
+    let Some(slot) = tls::slot() else {
+        // SAFETY: passes the arguments on.
+        return unsafe { real(how, set, old) };
+    };
+    let mut copy = [0_u64; 16];
+    // SAFETY: `set` is null or a signal set of 128 bytes, as is `old`.
+    unsafe {
+        let mut ours = false;
+        let mut passed = set;
+        if !set.is_null() {
+            copy.copy_from_slice(core::slice::from_raw_parts(set, 16));
+            ours = copy[0] & BIT != 0;
+            if i64::from(how) != UNBLOCK {
+                copy[0] &= !BIT;
+            }
+            passed = copy.as_ptr();
+        }
+        let result = real(how, passed, old);
+        if result != 0 {
+            return result;
+        }
+        let was = slot.masked.load(Relaxed) != 0;
+        if let Some(old) = old.as_mut() {
+            *old = (*old & !BIT) | if was { BIT } else { 0 };
+        }
+        if !set.is_null() {
+            let is = match i64::from(how) {
+                BLOCK => was || ours,
+                UNBLOCK => was && !ours,
+                _ => ours,
+            };
+            slot.masked.store(u32::from(is), Relaxed);
+            if was && !is && slot.held.swap(0, Relaxed) != 0 {
+                let info = core::array::from_fn(|i| slot.held_info[i].load(Relaxed));
+                sys::raise_with(SIGNAL, &info);
+            }
+        }
+        result
+    }
+}
+
+/// `pthread_sigmask(3)`.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn pthread_sigmask(how: c_int, set: *const u64, old: *mut u64) -> c_int {
+    // SAFETY: passes the arguments on.
+    unsafe { mask(real!(pthread_sigmask: fn(c_int, *const u64, *mut u64) -> c_int), how, set, old) }
+}
+
+/// `sigprocmask(2)`.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn sigprocmask(how: c_int, set: *const u64, old: *mut u64) -> c_int {
+    // SAFETY: passes the arguments on.
+    unsafe { mask(real!(sigprocmask: fn(c_int, *const u64, *mut u64) -> c_int), how, set, old) }
+}

@@ -1,0 +1,244 @@
+//! Raw system calls: they bypass our own interposed functions and leave `errno` alone.
+//!
+//! Results are the kernel's: negative numbers are `-errno`.
+
+use core::arch::asm;
+use wire::Nanos;
+
+pub const CLOCK_MONOTONIC: i64 = 1;
+pub const CLOCK_THREAD_CPUTIME_ID: i64 = 3;
+
+mod number {
+    pub const MMAP: i64 = 9;
+    pub const RT_SIGACTION: i64 = 13;
+    pub const RT_SIGPROCMASK: i64 = 14;
+    pub const IOCTL: i64 = 16;
+    pub const GETPID: i64 = 39;
+    pub const CLOSE: i64 = 3;
+    pub const FSTAT: i64 = 5;
+    pub const EXIT_GROUP: i64 = 231;
+    pub const FCNTL: i64 = 72;
+    pub const PRCTL: i64 = 157;
+    pub const GETTID: i64 = 186;
+    pub const FUTEX: i64 = 202;
+    pub const TIMER_CREATE: i64 = 222;
+    pub const TIMER_SETTIME: i64 = 223;
+    pub const TIMER_DELETE: i64 = 226;
+    pub const CLOCK_GETTIME: i64 = 228;
+    pub const TGKILL: i64 = 234;
+    pub const RT_TGSIGQUEUEINFO: i64 = 297;
+    pub const PERF_EVENT_OPEN: i64 = 298;
+    pub const PRLIMIT64: i64 = 302;
+}
+
+/// One system call.
+///
+/// # Safety
+/// As safe as the call with these arguments is.
+#[inline]
+pub unsafe fn call(number: i64, a: [i64; 6]) -> i64 {
+    let result: i64;
+    // SAFETY: the kernel clobbers rcx and r11 only; memory is clobbered because `nomem` is not given.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// The time on `clock`.
+pub fn clock(clock: i64) -> Nanos {
+    let mut time = [0_i64; 2];
+    // SAFETY: the kernel writes a timespec, two 64-bit words, to `time`.
+    unsafe { call(number::CLOCK_GETTIME, [clock, time.as_mut_ptr() as i64, 0, 0, 0, 0]) };
+    Nanos(time[0] as u64 * 1_000_000_000 + time[1] as u64)
+}
+
+/// The monotonic clock.
+pub fn now() -> Nanos {
+    clock(CLOCK_MONOTONIC)
+}
+
+/// CPU time of the calling thread.
+pub fn cpu_time() -> Nanos {
+    clock(CLOCK_THREAD_CPUTIME_ID)
+}
+
+pub fn gettid() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { call(number::GETTID, [0; 6]) as u32 }
+}
+
+pub fn getpid() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { call(number::GETPID, [0; 6]) as u32 }
+}
+
+pub fn close(fd: i32) {
+    // SAFETY: only ever called with descriptors that this library opened.
+    unsafe { call(number::CLOSE, [i64::from(fd), 0, 0, 0, 0, 0]) };
+}
+
+/// Sleeps while `*word == expected`, until `deadline` on the monotonic clock or a wake-up or a signal.
+/// The futex is shared with the controller.
+pub fn futex_wait_until(word: &core::sync::atomic::AtomicU32, expected: u32, deadline: Nanos) {
+    const FUTEX_WAIT_BITSET: i64 = 9;
+    let time = [(deadline.0 / 1_000_000_000) as i64, (deadline.0 % 1_000_000_000) as i64];
+    let arguments = [
+        word.as_ptr() as i64,
+        FUTEX_WAIT_BITSET,
+        i64::from(expected),
+        time.as_ptr() as i64,
+        0,
+        i64::from(u32::MAX),
+    ];
+    // SAFETY: `word` is a live 32-bit word, `time` a timespec that lives through the call.
+    unsafe { call(number::FUTEX, arguments) };
+}
+
+/// Sets the timer slack of the calling thread, in nanoseconds; zero restores its default.
+pub fn set_timer_slack(nanos: u64) {
+    // SAFETY: changes an attribute of the calling thread only.
+    unsafe { call(number::PRCTL, [29, nanos as i64, 0, 0, 0, 0]) };
+}
+
+pub fn timer_slack() -> u64 {
+    // SAFETY: reads an attribute of the calling thread.
+    unsafe { call(number::PRCTL, [30, 0, 0, 0, 0, 0]) as u64 }
+}
+
+/// Maps `length` bytes of `fd`, shared; `None` when refused.
+pub fn map_shared(fd: i32, length: usize) -> Option<*mut u8> {
+    const READ_WRITE: i64 = 3;
+    const MAP_SHARED: i64 = 1;
+    // SAFETY: a fresh mapping at an address that the kernel chooses touches nothing that exists.
+    let start = unsafe { call(number::MMAP, [0, length as i64, READ_WRITE, MAP_SHARED, i64::from(fd), 0]) };
+    (start > 0).then_some(start as *mut u8)
+}
+
+/// Size of an open file, or a negative error.
+pub fn file_size(fd: i32) -> i64 {
+    let mut stat = [0_i64; 18];
+    // SAFETY: `struct stat` has 144 bytes on x86-64; `st_size` is its seventh word.
+    let result = unsafe { call(number::FSTAT, [i64::from(fd), stat.as_mut_ptr() as i64, 0, 0, 0, 0]) };
+    if result < 0 { result } else { stat[6] }
+}
+
+/// The soft limit of a resource.
+pub fn soft_limit(resource: i64) -> u64 {
+    let mut limits = [0_u64; 2];
+    // SAFETY: the kernel writes two words.
+    unsafe { call(number::PRLIMIT64, [0, resource, 0, limits.as_mut_ptr() as i64, 0, 0]) };
+    limits[0]
+}
+
+pub fn fcntl(fd: i32, command: i64, argument: i64) -> i64 {
+    // SAFETY: used with integers, and with a pointer to a live `f_owner_ex` for F_SETOWN_EX.
+    unsafe { call(number::FCNTL, [i64::from(fd), command, argument, 0, 0, 0]) }
+}
+
+pub fn ioctl(fd: i32, request: i64, argument: i64) -> i64 {
+    // SAFETY: used on our own perf descriptors with integers or a pointer to a live u64.
+    unsafe { call(number::IOCTL, [i64::from(fd), request, argument, 0, 0, 0]) }
+}
+
+/// Opens a perf event for the calling thread on any CPU. `attributes` must be a valid
+/// `perf_event_attr` whose `size` says how long it is.
+pub fn perf_event_open(attributes: &[u64]) -> i64 {
+    const CLOEXEC: i64 = 8;
+    // SAFETY: the kernel reads `attr.size` bytes, which the caller's array has.
+    unsafe { call(number::PERF_EVENT_OPEN, [attributes.as_ptr() as i64, 0, -1, -1, CLOEXEC, 0]) }
+}
+
+/// Adds (`how` 0), removes (1) or sets (2) signals of the calling thread's mask; returns the old one.
+pub fn mask_signals(how: i64, set: u64) -> u64 {
+    let mut old = 0_u64;
+    let arguments = [how, (&raw const set) as i64, (&raw mut old) as i64, 8, 0, 0];
+    // SAFETY: both pointers are to live 8-byte signal sets.
+    unsafe { call(number::RT_SIGPROCMASK, arguments) };
+    old
+}
+
+/// The kernel's `struct sigaction` on x86-64.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct KernelAction {
+    pub handler: usize,
+    pub flags: u64,
+    pub restorer: usize,
+    pub mask: u64,
+}
+
+/// Replaces the action of a signal; returns the old one, or `None` when refused.
+///
+/// # Safety
+/// `new.handler` must be a signal handler that is fit for the process, for ever.
+pub unsafe fn sigaction(signal: i64, new: Option<&KernelAction>) -> Option<KernelAction> {
+    let mut old = KernelAction::default();
+    let new = new.map_or(0, |new| core::ptr::from_ref(new) as i64);
+    // SAFETY: the pointers are to live structures of the kernel's layout.
+    let result = unsafe { call(number::RT_SIGACTION, [signal, new, (&raw mut old) as i64, 8, 0, 0]) };
+    (result == 0).then_some(old)
+}
+
+/// Creates a timer on the calling thread's CPU clock that sends `signal` to it, carrying `value`.
+pub fn cpu_timer(signal: i32, value: usize) -> Option<i32> {
+    const SIGEV_THREAD_ID: i64 = 4;
+    let mut event = [0_u64; 8];
+    event[0] = value as u64;
+    event[1] = u64::from(signal as u32) | ((SIGEV_THREAD_ID as u64) << 32);
+    event[2] = u64::from(gettid());
+    let mut id = 0_i32;
+    let arguments = [CLOCK_THREAD_CPUTIME_ID, event.as_ptr() as i64, (&raw mut id) as i64, 0, 0, 0];
+    // SAFETY: `event` is a sigevent of 64 bytes, `id` receives a timer ID.
+    let result = unsafe { call(number::TIMER_CREATE, arguments) };
+    (result == 0).then_some(id)
+}
+
+/// Lets a timer expire once after `after`, and not again.
+pub fn arm_timer(id: i32, after: Nanos) {
+    let spec = [0_i64, 0, (after.0 / 1_000_000_000) as i64, (after.0 % 1_000_000_000) as i64];
+    // SAFETY: `spec` is an itimerspec.
+    unsafe { call(number::TIMER_SETTIME, [i64::from(id), 0, spec.as_ptr() as i64, 0, 0, 0]) };
+}
+
+pub fn delete_timer(id: i32) {
+    // SAFETY: only called with timers of our own.
+    unsafe { call(number::TIMER_DELETE, [i64::from(id), 0, 0, 0, 0, 0]) };
+}
+
+/// Sends a signal to the calling thread.
+pub fn raise(signal: i32) {
+    // SAFETY: a signal that the program itself had asked for.
+    unsafe { call(number::TGKILL, [i64::from(getpid()), i64::from(gettid()), i64::from(signal), 0, 0, 0]) };
+}
+
+/// Sends the calling thread a signal with the information it once came with.
+pub fn raise_with(signal: i32, info: &[u64; 16]) {
+    let arguments = [i64::from(getpid()), i64::from(gettid()), i64::from(signal), info.as_ptr() as i64, 0, 0];
+    // SAFETY: `info` is a siginfo of 128 bytes.
+    let result = unsafe { call(number::RT_TGSIGQUEUEINFO, arguments) };
+    if result < 0 {
+        raise(signal);
+    }
+}
+
+/// Ends the process with SIGABRT, whatever the program does about that signal.
+pub fn abort() -> ! {
+    const SIGABRT: i64 = 6;
+    // SAFETY: resetting the action to the default and raising the signal needs no memory.
+    unsafe {
+        sigaction(SIGABRT, Some(&KernelAction::default()));
+        mask_signals(1, 1 << (SIGABRT - 1));
+        raise(SIGABRT as i32);
+        loop {
+            call(number::EXIT_GROUP, [134, 0, 0, 0, 0, 0]);
+        }
+    }
+}

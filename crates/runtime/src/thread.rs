@@ -1,0 +1,208 @@
+//! Threads: each gets a slot, a sampler and its creator's account (rule 10), and gives them back.
+
+use crate::attach::{self, attached, shared};
+use crate::real::real;
+use crate::{delay, sampling, sys, tls};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use wire::slot::{Activity, Slot};
+
+const RLIMIT_STACK: i64 = 3;
+const EAGAIN: c_int = 11;
+
+/// Key of thread-specific data whose destructor runs however a thread ends: return, `pthread_exit`,
+/// cancellation.
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+type CStart = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// Once, before the first thread is registered.
+pub fn prepare() {
+    let mut key = 0_u32;
+    let create = real!(pthread_key_create: fn(*mut u32, Option<unsafe extern "C" fn(*mut c_void)>) -> c_int);
+    if let Some(create) = create {
+        // SAFETY: a valid place for the key, and a destructor that lives as long as the process.
+        if unsafe { create(&raw mut key, Some(ended)) } == 0 {
+            KEY.store(key, Relaxed);
+        }
+    }
+}
+
+/// Registers the calling thread as the process's first. `stack_high`: an address above its stack.
+pub fn register_main(stack_high: usize) {
+    if let Some(slot) = shared().slots.take() {
+        let size = sys::soft_limit(RLIMIT_STACK).min(1 << 30) as usize;
+        slot.stack_high.store(stack_high & !15, Relaxed);
+        slot.stack_low.store(stack_high.saturating_sub(size), Relaxed);
+        slot.local.inherit(wire::Account::default());
+        begin(slot);
+    }
+}
+
+/// What every thread does with its slot when it starts to run.
+pub fn begin(slot: &'static Slot) {
+    slot.tid.store(sys::gettid(), Relaxed);
+    slot.pid.store(sys::getpid(), Relaxed);
+    slot.doing(Activity::Running);
+    slot.busy.store(0, Relaxed);
+    slot.interrupted.store(0, Relaxed);
+    slot.carry.inherit(wire::Account::default());
+    slot.slack.store(sys::timer_slack(), Relaxed);
+    slot.held.store(0, Relaxed);
+    tls::set_slot(Some(slot));
+    let set = real!(pthread_setspecific: fn(u32, *const c_void) -> c_int);
+    let key = KEY.load(Relaxed);
+    if let Some(set) = set
+        && key != u32::MAX
+    {
+        // SAFETY: a key of our own. The first 32 keys need no memory; ours is among them, because it was
+        // made before the program's.
+        unsafe { set(key, core::ptr::from_ref(slot).cast()) };
+    }
+    sampling::start(slot);
+}
+
+/// The thread is over, or as good as. Whoever joins it is credited for the wait, so pay first (rule 4).
+fn end(slot: &'static Slot) {
+    delay::pay(slot);
+    sampling::stop(slot);
+    tls::set_slot(None);
+    shared().slots.give_back(slot);
+}
+
+/// Destructor of [`KEY`].
+unsafe extern "C" fn ended(_: *mut c_void) {
+    if let Some(slot) = tls::slot() {
+        end(slot);
+    }
+}
+
+/// A slot for a thread that is about to be created, with its creator's account.
+fn reserve(start: usize, argument: *mut c_void, stack_size: usize) -> Option<&'static Slot> {
+    let slot = shared().slots.take()?;
+    slot.start.store(start, Relaxed);
+    slot.argument.store(argument.addr(), Relaxed);
+    slot.stack_low.store(stack_size, Relaxed); // the size, until the thread knows its stack
+    let (local, masked) = tls::slot()
+        .map_or_else(Default::default, |creator| (creator.local.load(), creator.masked.load(Relaxed)));
+    slot.local.inherit(local);
+    slot.masked.store(masked, Relaxed);
+    Some(slot)
+}
+
+/// The stack of the calling thread reaches from here down to its size.
+fn find_stack(slot: &Slot) {
+    let here = core::ptr::from_ref(&slot).addr();
+    let size = slot.stack_low.load(Relaxed);
+    // Our caller is `start_thread` in the C library; a page above us is still the stack (thread control
+    // block and static TLS follow), and the walk wants our caller's frames no more.
+    slot.stack_high.store((here + 256) & !15, Relaxed);
+    slot.stack_low.store(here.saturating_sub(size), Relaxed);
+}
+
+/// Runs a POSIX thread. The frame is visible to unwinders and has nothing to clean up.
+unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
+    // SAFETY: `create` passed a slot that nobody else has.
+    let slot: &'static Slot = unsafe { &*slot.cast() };
+    let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
+    find_stack(slot);
+    begin(slot);
+    // SAFETY: what the program passed to `pthread_create`.
+    let result = unsafe {
+        core::mem::transmute::<usize, Start>(start)(core::ptr::with_exposed_provenance_mut(argument))
+    };
+    if let Some(slot) = tls::slot() {
+        delay::pay(slot);
+    }
+    result
+}
+
+/// Runs a C11 thread.
+unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
+    // SAFETY: `thrd_create` passed a slot that nobody else has.
+    let slot: &'static Slot = unsafe { &*slot.cast() };
+    let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
+    find_stack(slot);
+    begin(slot);
+    // SAFETY: what the program passed to `thrd_create`.
+    let result = unsafe {
+        core::mem::transmute::<usize, CStart>(start)(core::ptr::with_exposed_provenance_mut(argument))
+    };
+    if let Some(slot) = tls::slot() {
+        delay::pay(slot);
+    }
+    result
+}
+
+/// The size that a thread's stack will have.
+///
+/// # Safety
+/// `attributes` must be null or initialised thread attributes.
+unsafe fn stack_size(attributes: *const c_void) -> usize {
+    let get = real!(pthread_attr_getstacksize: fn(*const c_void, *mut usize) -> c_int);
+    let mut size = 0;
+    if let Some(get) = get
+        && !attributes.is_null()
+    {
+        // SAFETY: the caller vouches for the attributes.
+        unsafe { get(attributes, &raw mut size) };
+    }
+    if size == 0 {
+        // The default is the soft limit of the main stack, or 2 MiB where there is none.
+        size = sys::soft_limit(RLIMIT_STACK) as usize;
+        if size > 1 << 40 {
+            size = 2 << 20;
+        }
+    }
+    // Less than that is surely mapped below the first frame.
+    size.saturating_sub(32 * 1024)
+}
+
+/// `pthread_create(3)`.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut c_void,
+    attributes: *const c_void,
+    start: usize,
+    argument: *mut c_void,
+) -> c_int {
+    let function = real!(pthread_create: fn(*mut c_void, *const c_void, usize, *mut c_void) -> c_int);
+    let Some(create) = function else { return EAGAIN };
+    attach::attach_early();
+    // SAFETY: passes the program's arguments on, with our start routine around the program's.
+    unsafe {
+        let slot = attached().and_then(|_| reserve(start, argument, stack_size(attributes)));
+        let Some(slot) = slot else { return create(thread, attributes, start, argument) };
+        let result = create(
+            thread,
+            attributes,
+            run as *const () as usize,
+            core::ptr::from_ref(slot).cast_mut().cast(),
+        );
+        if result != 0 {
+            shared().slots.give_back(slot);
+        }
+        result
+    }
+}
+
+/// `thrd_create(3)` of C11.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn thrd_create(thread: *mut c_void, start: usize, argument: *mut c_void) -> c_int {
+    const THRD_ERROR: c_int = 2;
+    let function = real!(thrd_create: fn(*mut c_void, usize, *mut c_void) -> c_int);
+    let Some(create) = function else { return THRD_ERROR };
+    attach::attach_early();
+    // SAFETY: as in `pthread_create`.
+    unsafe {
+        let slot = attached().and_then(|_| reserve(start, argument, stack_size(core::ptr::null())));
+        let Some(slot) = slot else { return create(thread, start, argument) };
+        let own = core::ptr::from_ref(slot).cast_mut().cast();
+        let result = create(thread, run_c11 as *const () as usize, own);
+        if result != 0 {
+            shared().slots.give_back(slot);
+        }
+        result
+    }
+}

@@ -1,0 +1,130 @@
+//! The experiment that the controller has published: which code counts as faster, and by how much.
+//!
+//! Two descriptions take turns (by the parity of the epoch), so a thread that still reads the last one
+//! is not disturbed by the writing of the next. The controller fills the description of the coming
+//! epoch and then calls [`SharedAccount::begin`](crate::SharedAccount::begin), which publishes it. A
+//! reader that was preempted for two whole epochs may read a mixture; its credit then fails on the epoch.
+
+use crate::{Address, Epoch, Nanos, Speedup};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Address ranges that a region may consist of. A longer list is cut by the controller, which says so.
+pub const MAX_RANGES: usize = 8192;
+
+/// One half-open address range.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Range {
+    start: AtomicU64,
+    end: AtomicU64,
+}
+
+impl Range {
+    pub(crate) fn set(&self, start: Address, end: Address) {
+        self.start.store(start.0, Relaxed);
+        self.end.store(end.0, Relaxed);
+    }
+}
+
+/// Whether one of the first `count` of the sorted, disjoint `ranges` contains `address`.
+pub(crate) fn contains(ranges: &[Range], count: usize, address: Address) -> bool {
+    let ranges = &ranges[..count.min(ranges.len())];
+    let after = ranges.partition_point(|range| range.start.load(Relaxed) <= address.0);
+    after > 0 && address.0 < ranges[after - 1].end.load(Relaxed)
+}
+
+/// A published experiment. All fields relaxed: they are published by the epoch (see the module).
+#[derive(Debug)]
+#[repr(C)]
+pub struct Experiment {
+    speedup: AtomicU32,
+    inclusive: AtomicU32,
+    deadline: AtomicU64,
+    count: AtomicU32,
+    reserved: AtomicU32,
+    ranges: [Range; MAX_RANGES],
+}
+
+impl Experiment {
+    /// Describes the experiment of a coming epoch. `ranges` must be sorted and disjoint; returns how many
+    /// of them found room. `inclusive`: a sample counts when *any* frame of its callchain lies in the
+    /// ranges, not only the first one in scope. After `deadline` (monotonic clock) the runtime treats the
+    /// experiment as over, so that a controller that was killed does not slow its program down for ever.
+    pub fn describe(
+        &self,
+        speedup: Speedup,
+        inclusive: bool,
+        deadline: Nanos,
+        ranges: impl IntoIterator<Item = (Address, Address)>,
+    ) -> usize {
+        self.speedup.store(speedup.0, Relaxed);
+        self.inclusive.store(u32::from(inclusive), Relaxed);
+        self.deadline.store(deadline.0, Relaxed);
+        let mut count = 0;
+        for ((start, end), slot) in ranges.into_iter().zip(&self.ranges) {
+            slot.set(start, end);
+            count += 1;
+        }
+        self.count.store(count as u32, Relaxed);
+        count
+    }
+
+    /// By how much the region is virtually sped up.
+    pub fn speedup(&self) -> Speedup {
+        Speedup(self.speedup.load(Relaxed))
+    }
+
+    /// Whether any frame counts, or only the first in scope.
+    pub fn inclusive(&self) -> bool {
+        self.inclusive.load(Relaxed) != 0
+    }
+
+    /// When the experiment is over even if nobody says so.
+    pub fn deadline(&self) -> Nanos {
+        Nanos(self.deadline.load(Relaxed))
+    }
+
+    /// Whether `address` lies in the region.
+    pub fn selects(&self, address: Address) -> bool {
+        contains(&self.ranges, self.count.load(Relaxed) as usize, address)
+    }
+}
+
+/// The two descriptions that take turns.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Experiments([Experiment; 2]);
+
+impl Experiments {
+    /// The description that belongs to `epoch`.
+    pub fn of(&self, epoch: Epoch) -> &Experiment {
+        &self.0[epoch.0 as usize & 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_half_open() {
+        let ranges: [Range; 3] = Default::default();
+        ranges[0].set(Address(10), Address(20));
+        ranges[1].set(Address(20), Address(21));
+        ranges[2].set(Address(40), Address(50));
+        let inside = |a| contains(&ranges, 3, Address(a));
+        for (address, expected) in [
+            (9, false),
+            (10, true),
+            (19, true),
+            (20, true),
+            (21, false),
+            (39, false),
+            (49, true),
+            (50, false),
+        ] {
+            assert_eq!(inside(address), expected, "{address}");
+        }
+        assert!(!contains(&ranges, 0, Address(10)));
+    }
+}

@@ -1,0 +1,171 @@
+//! The shared memory as a whole.
+
+use crate::code::CodeMap;
+use crate::counter::Counters;
+use crate::experiment::Experiments;
+use crate::slot::Slots;
+use crate::{BUILD_ID, Epoch, MAGIC, Nanos, PROTOCOL, SharedAccount};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// How far the runtime has got with attaching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Handshake {
+    /// No runtime has mapped the memory.
+    Waiting = 0,
+    /// The runtime is there and samples.
+    Attached = 1,
+    /// The runtime has another protocol or build ID and keeps out of the way.
+    Mismatch = 2,
+}
+
+/// Where samples come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Sampler {
+    /// No thread has tried yet.
+    Unknown = 0,
+    /// perf task clock, kernel time included.
+    Perf = 1,
+    /// perf task clock, user time only (`perf_event_paranoid` 2).
+    PerfUser = 2,
+    /// POSIX timer on the thread's CPU clock: as coarse as the kernel's tick.
+    Timer = 3,
+    /// Neither could be had.
+    None = 4,
+}
+
+impl Sampler {
+    /// The sampler with this number.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Perf,
+            2 => Self::PerfUser,
+            3 => Self::Timer,
+            4 => Self::None,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// What both sides must know before anything else.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Header {
+    /// [`MAGIC`], written by the controller before the program starts.
+    magic: AtomicU64,
+    /// [`PROTOCOL`] of the controller.
+    protocol: AtomicU32,
+    handshake: AtomicU32,
+    /// [`BUILD_ID`] of the controller.
+    build_id: AtomicU64,
+    /// [`BUILD_ID`] of the runtime, for the message when they differ.
+    runtime_build_id: AtomicU64,
+    /// Process ID of the program.
+    pub pid: AtomicU32,
+    /// A [`Sampler`]: the least capable one that any thread had to take.
+    pub sampler: AtomicU32,
+    /// Why the better samplers were refused: the `errno` of `perf_event_open`, zero if it was not.
+    pub refusal: AtomicU32,
+    /// Whether threads are to sample at all (`--start-only` says no).
+    pub sampling: AtomicU32,
+    /// Mean CPU time between two samples, in nanoseconds.
+    pub period: AtomicU64,
+    /// The runtime stops sampling when the monotonic clock has passed this: the controller, which moves it
+    /// on, is gone.
+    pub alive_until: AtomicU64,
+    /// The running number of the window; threads pause on it with a futex, so that no pause outlives its
+    /// experiment.
+    pub epoch: AtomicU32,
+}
+
+impl Header {
+    /// The controller's half of the handshake.
+    pub fn offer(&self) {
+        self.protocol.store(PROTOCOL, Ordering::Relaxed);
+        self.build_id.store(BUILD_ID, Ordering::Relaxed);
+        self.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// The runtime's half. False: hands off, this memory is not ours.
+    pub fn accept(&self, pid: u32) -> bool {
+        if self.magic.load(Ordering::Acquire) != MAGIC {
+            return false;
+        }
+        self.runtime_build_id.store(BUILD_ID, Ordering::Relaxed);
+        self.pid.store(pid, Ordering::Relaxed);
+        let agreed = self.protocol.load(Ordering::Relaxed) == PROTOCOL
+            && self.build_id.load(Ordering::Relaxed) == BUILD_ID;
+        let answer = if agreed { Handshake::Attached } else { Handshake::Mismatch };
+        self.handshake.store(answer as u32, Ordering::Release);
+        agreed
+    }
+
+    /// How far the runtime has got.
+    pub fn handshake(&self) -> Handshake {
+        match self.handshake.load(Ordering::Acquire) {
+            0 => Handshake::Waiting,
+            1 => Handshake::Attached,
+            _ => Handshake::Mismatch,
+        }
+    }
+
+    /// The build IDs of controller and runtime.
+    pub fn build_ids(&self) -> (u64, u64) {
+        (self.build_id.load(Ordering::Relaxed), self.runtime_build_id.load(Ordering::Relaxed))
+    }
+
+    /// The number of the current window.
+    pub fn epoch(&self) -> Epoch {
+        Epoch(self.epoch.load(Ordering::Acquire))
+    }
+
+    /// When the controller is to be taken for dead.
+    pub fn alive_until(&self) -> Nanos {
+        Nanos(self.alive_until.load(Ordering::Relaxed))
+    }
+}
+
+/// Everything that controller and runtime share. All-zero bytes are its initial value.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SharedMemory {
+    /// Who is there, and which window it is.
+    pub header: Header,
+    /// The delay that every thread should have by now.
+    pub required: SharedAccount,
+    /// What the windows are about.
+    pub experiments: Experiments,
+    /// What is in scope.
+    pub code: CodeMap,
+    /// Progress points.
+    pub counters: Counters,
+    /// Threads.
+    pub slots: Slots,
+}
+
+impl SharedMemory {
+    /// Bytes to map. Most of them are never touched: the file is sparse.
+    pub const SIZE: usize = size_of::<Self>();
+
+    /// Begins an epoch whose experiment has been described already, and returns the amount that
+    /// `required` had reached in the epoch before. The caller wakes whoever pauses on `header.epoch`.
+    pub fn begin(&self, epoch: Epoch) -> Nanos {
+        // Account first: a thread that sees the new number finds the new account as well.
+        let before = self.required.begin(epoch);
+        self.header.epoch.store(epoch.0, Ordering::Release);
+        before.delay()
+    }
+
+    /// The memory at `start`.
+    ///
+    /// # Safety
+    /// `start` must be the page-aligned start of [`SIZE`](Self::SIZE) readable and writable bytes that
+    /// stay mapped for ever and are only accessed through this type.
+    pub unsafe fn at(start: *mut u8) -> &'static Self {
+        // SAFETY: the caller vouches for size, alignment and lifetime; every bit pattern is a valid
+        // atomic, and all access goes through atomics.
+        unsafe { &*start.cast::<Self>() }
+    }
+}

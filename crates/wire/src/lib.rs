@@ -1,0 +1,66 @@
+//! The contract between the two processes: what the controller (`whatif run`) and the runtime
+//! (`libwhatif_rt.so` inside the profiled program) share in one memory-mapped file.
+//!
+//! sample → **delay → experiment** → record → profile → report
+//!
+//! # What is here
+//!
+//! The layout ([`SharedMemory`]), its version and build ID, and the few lock-free protocols that both
+//! sides must agree on: the delay account ([`account`]), the published experiment ([`experiment`]), the
+//! code map ([`code`]), progress counters ([`counter`]), thread slots ([`slot`]) and the sample ring
+//! ([`ring`]).
+//!
+//! # What is not here
+//!
+//! System calls, clocks, policy. Nothing here blocks, allocates or can fail in a way that needs a
+//! message. Everything is `no_std` and may be called from a signal handler.
+//!
+//! # Rules
+//!
+//! * Every field is an atomic, because two processes and many threads see it at once. The comment of
+//!   each says what a store publishes and which load it pairs with.
+//! * Whoever changes a layout here changes [`PROTOCOL`]. The build ID changes by itself.
+
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod account;
+pub mod code;
+pub mod counter;
+pub mod experiment;
+pub mod layout;
+pub mod ring;
+pub mod slot;
+mod units;
+
+pub use account::{Account, LocalAccount, SharedAccount, Waiting};
+pub use layout::{Handshake, Header, SharedMemory};
+pub use units::{Address, Epoch, Nanos, Speedup};
+
+/// Version of the layout. Bumped by hand with every change to it.
+pub const PROTOCOL: u32 = 1;
+
+/// First word of the shared memory: `whatif01` in ASCII.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");
+
+/// Hash of the sources of both sides; equal in a controller and a runtime that were built together.
+pub const BUILD_ID: u64 = parse(env!("WHATIF_BUILD_ID"));
+
+/// Environment variable by which the controller tells the runtime the number of the inherited file
+/// descriptor of the shared memory. The runtime removes it again.
+pub const REGION_VARIABLE: &str = "WHATIF_REGION";
+
+/// Frames of a callchain that a sample carries at most.
+pub const MAX_FRAMES: usize = 64;
+
+const fn parse(digits: &str) -> u64 {
+    let bytes = digits.as_bytes();
+    let (mut value, mut i) = (0_u64, 0);
+    while i < bytes.len() {
+        value = value.wrapping_mul(10).wrapping_add((bytes[i] - b'0') as u64);
+        i += 1;
+    }
+    value
+}

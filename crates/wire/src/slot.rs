@@ -1,0 +1,214 @@
+//! One thread of the profiled program: its account, its books, its ring.
+
+use crate::ring::Ring;
+use crate::{LocalAccount, Nanos};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Threads that can be profiled at once. Further ones run unprofiled and are counted.
+pub const MAX_SLOTS: usize = 16_384;
+
+/// Nobody uses the slot.
+const FREE: u32 = 0;
+/// A thread that is being created, or runs.
+const TAKEN: u32 = 1;
+
+/// What a thread is doing, as far as the runtime knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Activity {
+    /// Running, or waiting for a CPU.
+    Running = 0,
+    /// In a call that waits for another thread.
+    WaitingForThread = 1,
+    /// In a call that waits for a device or a clock.
+    WaitingForWorld = 2,
+    /// Making good a debt.
+    Pausing = 3,
+}
+
+/// Cumulative sums in nanoseconds over all threads that ever used the slot: the controller takes
+/// differences, so nothing is lost when threads end and slots are used again. Written by the owner with
+/// single atomic additions (its signal handler may interrupt it), relaxed.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Books {
+    /// Credited for own samples in the selected region (rule 1).
+    pub credited: AtomicU64,
+    /// Credited for waits on other threads (rule 5).
+    pub inherited: AtomicU64,
+    /// Paused (rule 2).
+    pub paid: AtomicU64,
+    /// Paused longer than asked; taken off later debts.
+    pub overslept: AtomicU64,
+    /// CPU time that samples stood for.
+    pub sampled: AtomicU64,
+    /// Samples.
+    pub samples: AtomicU64,
+    /// Samples whose credit came too late for its experiment.
+    pub stale: AtomicU64,
+}
+
+/// A thread.
+#[derive(Debug)]
+#[repr(C, align(8192))]
+pub struct Slot {
+    state: AtomicU32,
+    /// Thread ID, zero until the thread runs.
+    pub tid: AtomicU32,
+    /// Process ID: forked children share the table.
+    pub pid: AtomicU32,
+    /// An [`Activity`].
+    pub activity: AtomicU32,
+    /// The delay it has been credited with or has paid.
+    pub local: LocalAccount,
+    /// Overslept time of this epoch that has not been taken off a debt yet.
+    pub carry: LocalAccount,
+    /// Greater than zero while the thread changes its own account outside the signal handler, which
+    /// then leaves the account alone.
+    pub busy: AtomicU32,
+    /// Whether a sample arrived while `busy`; its credit is in `deferred`.
+    pub interrupted: AtomicU32,
+    /// Credit that waits for `busy` to end, and the epoch it belongs to.
+    pub deferred: LocalAccount,
+    /// The sums.
+    pub books: Books,
+
+    /// Runtime only: descriptor of the sampling event, or −1.
+    pub event: AtomicI32,
+    /// Runtime only: kernel ID of the sampling timer, or −1.
+    pub timer: AtomicI32,
+    /// Runtime only: CPU time of the thread when the last sample had been handled, in nanoseconds.
+    pub sampled_until: AtomicU64,
+    /// Runtime only: state of the generator for the jitter.
+    pub random: AtomicU64,
+    /// Runtime only: bounds of the stack, for the walk along frame pointers.
+    pub stack_low: AtomicUsize,
+    /// Runtime only: see `stack_low`.
+    pub stack_high: AtomicUsize,
+    /// Runtime only: what the new thread is to run.
+    pub start: AtomicUsize,
+    /// Runtime only: its argument.
+    pub argument: AtomicUsize,
+    /// Runtime only: timer slack that the program had set, restored after a pause; nanoseconds.
+    pub slack: AtomicU64,
+    /// Runtime only: `required` when a `_coz_pre_block` began, for its `_coz_post_block`.
+    pub blocked: LocalAccount,
+    /// Runtime only: whether the program believes it has blocked our signal.
+    pub masked: AtomicU32,
+    /// Runtime only: whether a signal of the program's own waits behind `masked`.
+    pub held: AtomicU32,
+    /// Runtime only: the `siginfo_t` of that signal.
+    pub held_info: [AtomicU64; 16],
+
+    /// Samples for the controller.
+    pub ring: Ring,
+}
+
+impl Slot {
+    /// Whether a thread uses the slot. Acquire: pairs with [`Slots::take`] and [`release`](Self::release).
+    pub fn is_taken(&self) -> bool {
+        self.state.load(Ordering::Acquire) != FREE
+    }
+
+    /// Gives the slot back. The books and the ring stay for the controller.
+    pub fn release(&self) {
+        self.tid.store(0, Ordering::Relaxed);
+        self.state.store(FREE, Ordering::Release);
+    }
+
+    /// What the thread is doing.
+    pub fn doing(&self, activity: Activity) {
+        self.activity.store(activity as u32, Ordering::Relaxed);
+    }
+
+    /// Whether the thread is doing that.
+    pub fn is_doing(&self, activity: Activity) -> bool {
+        self.activity.load(Ordering::Relaxed) == activity as u32
+    }
+}
+
+/// All threads.
+#[derive(Debug)]
+#[repr(C, align(8192))]
+pub struct Slots {
+    /// One more than the highest slot ever used, so that the controller need not look further.
+    used: AtomicU32,
+    /// Where the search for a free slot begins.
+    hint: AtomicU32,
+    /// Threads that found none.
+    pub refused: AtomicU64,
+    slots: [Slot; MAX_SLOTS],
+}
+
+impl Slots {
+    /// Takes a free slot for a thread. `None`, and counted, when there is none.
+    pub fn take(&self) -> Option<&Slot> {
+        let first = self.hint.load(Ordering::Relaxed) as usize;
+        for step in 0..MAX_SLOTS {
+            let index = (first + step) % MAX_SLOTS;
+            let slot = &self.slots[index];
+            let free = slot.state.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed);
+            if free.is_ok() {
+                self.used.fetch_max(index as u32 + 1, Ordering::AcqRel);
+                self.hint.store(index as u32 + 1, Ordering::Relaxed);
+                return Some(slot);
+            }
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Gives a slot back and lets the next thread have it, while its memory is warm.
+    pub fn give_back(&self, slot: &Slot) {
+        slot.release();
+        let index = (core::ptr::from_ref(slot).addr() - self.slots.as_ptr().addr()) / size_of::<Slot>();
+        self.hint.fetch_min(index as u32, Ordering::Relaxed);
+    }
+
+    /// Every slot that was ever used, free ones included (their books count, and their rings may hold
+    /// samples).
+    pub fn used(&self) -> &[Slot] {
+        &self.slots[..(self.used.load(Ordering::Acquire) as usize).min(MAX_SLOTS)]
+    }
+
+    /// The sums of all threads' books, in nanoseconds (samples: number).
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for slot in self.used() {
+            let books = &slot.books;
+            let read = |field: &AtomicU64| field.load(Ordering::Relaxed);
+            totals.credited += Nanos(read(&books.credited));
+            totals.inherited += Nanos(read(&books.inherited));
+            totals.paid += Nanos(read(&books.paid));
+            totals.overslept += Nanos(read(&books.overslept));
+            totals.sampled += Nanos(read(&books.sampled));
+            totals.samples += read(&books.samples);
+            totals.stale += read(&books.stale);
+            totals.lost += slot.ring.lost();
+        }
+        totals
+    }
+}
+
+/// Sums over all threads; see [`Books`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Credited for samples in the region.
+    pub credited: Nanos,
+    /// Credited for waits on other threads.
+    pub inherited: Nanos,
+    /// Paused.
+    pub paid: Nanos,
+    /// Paused longer than asked.
+    pub overslept: Nanos,
+    /// CPU time that samples stood for.
+    pub sampled: Nanos,
+    /// Samples.
+    pub samples: u64,
+    /// Samples whose credit came too late.
+    pub stale: u64,
+    /// Samples that found no room in a ring.
+    pub lost: u64,
+}
+
+const _: () = assert!(size_of::<Slot>() == 8192);
