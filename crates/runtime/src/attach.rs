@@ -84,6 +84,7 @@ unsafe fn attach(environment: *mut *mut c_char) {
     signals::install(sampling::handler as *const () as usize);
     // The environment lies above everything that the main thread will ever push.
     thread::register_main(environment as usize);
+    memory.header.attached();
 }
 
 /// Takes our two traces out of the environment and returns the descriptor.

@@ -88,7 +88,7 @@ impl Header {
         self.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// The runtime's half. False: hands off, this memory is not ours.
+    /// The runtime's half, first step. False: hands off, this memory is not ours.
     pub fn accept(&self, pid: u32) -> bool {
         if self.magic.load(Ordering::Acquire) != MAGIC {
             return false;
@@ -97,9 +97,15 @@ impl Header {
         self.pid.store(pid, Ordering::Relaxed);
         let agreed = self.protocol.load(Ordering::Relaxed) == PROTOCOL
             && self.build_id.load(Ordering::Relaxed) == BUILD_ID;
-        let answer = if agreed { Handshake::Attached } else { Handshake::Mismatch };
-        self.handshake.store(answer as u32, Ordering::Release);
+        if !agreed {
+            self.handshake.store(Handshake::Mismatch as u32, Ordering::Release);
+        }
         agreed
+    }
+
+    /// The runtime's half, second step: the first thread is registered.
+    pub fn attached(&self) {
+        self.handshake.store(Handshake::Attached as u32, Ordering::Release);
     }
 
     /// How far the runtime has got.

@@ -1,0 +1,358 @@
+//! Recorder: the one who writes.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use super::schema::{self, Found};
+use super::{Error, integer, ns};
+use crate::model::{
+    Exit, Image, Point, PointId, Region, RegionId, RegionSamples, SampleTotals, SessionEnd, SessionId,
+    SessionStart, Snippet, Warning, Window,
+};
+
+/// How long to wait for another writer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for readers when the log is folded into the file.
+const PATIENCE_AT_END: Duration = Duration::from_millis(200);
+
+/// Writes sessions into a recording.
+///
+/// Every method is one transaction: when it returns, what it wrote survives the end of this process,
+/// however it ends.
+#[derive(Debug)]
+pub struct Recorder {
+    connection: Connection,
+    path: PathBuf,
+    regions: HashMap<Region, RegionId>,
+    points: HashMap<Point, PointId>,
+}
+
+impl Recorder {
+    /// Makes a new recording at `path`, or opens the one that is there to add sessions to it. Any
+    /// other file is left alone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotARecording`], [`Error::Newer`], [`Error::Damaged`], [`Error::Locked`],
+    /// [`Error::Io`].
+    pub fn create(path: &Path) -> Result<Recorder, Error> {
+        let connection = Connection::open(path).map_err(|e| Error::of(path, e))?;
+        let sql = |e| Error::of(path, e);
+        connection.busy_timeout(PATIENCE).map_err(sql)?;
+        // Looked at before anything is set: setting the journal mode writes to the file.
+        let found = schema::inspect(&connection, path)?;
+        connection.pragma_update(None, "journal_mode", "wal").map_err(sql)?;
+        connection.pragma_update(None, "synchronous", "normal").map_err(sql)?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(sql)?;
+        if found == Found::Empty {
+            schema::create(&connection).map_err(sql)?;
+        }
+        Ok(Recorder { connection, path: path.to_owned(), regions: HashMap::new(), points: HashMap::new() })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins a session.
+    ///
+    /// # Errors
+    ///
+    /// As every method that writes: [`Error::Locked`], [`Error::Io`], [`Error::Damaged`].
+    pub fn begin_session(&mut self, start: &SessionStart) -> Result<SessionId, Error> {
+        self.write(|to| {
+            to.prepare_cached(
+                "INSERT INTO sessions (started_unix_ns, program, directory, host, kernel, cpus,
+                     seed, options, version, sampler, sample_period_ns, kernel_time, repeat,
+                     fixed_regions, fixed_speedups)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            )?
+            .execute(params![
+                ns(start.started),
+                start.program,
+                start.directory,
+                start.host,
+                start.kernel,
+                start.cpus,
+                start.seed.to_string(),
+                start.options,
+                start.version,
+                start.sampler,
+                ns(start.sample_period),
+                start.kernel_time,
+                start.repeat,
+                start.fixed_regions,
+                start.fixed_speedups,
+            ])?;
+            let session = to.last_insert_rowid();
+            let mut insert = to.prepare_cached("INSERT INTO arguments VALUES (?, ?, ?)")?;
+            for (position, argument) in (0_i64..).zip(&start.arguments) {
+                insert.execute(params![session, position, argument])?;
+            }
+            Ok(SessionId::new(session))
+        })
+    }
+
+    /// Adds an image in which `session` finds regions.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn add_image(&mut self, session: SessionId, image: &Image) -> Result<(), Error> {
+        self.write(|to| {
+            to.prepare_cached("INSERT OR IGNORE INTO images VALUES (?, ?, ?)")?.execute(params![
+                session.get(),
+                image.path,
+                image.build_id.as_deref().unwrap_or(""),
+            ])
+        })
+        .map(drop)
+    }
+
+    /// The key of `region`, which is added if it is new. Cheap when asked again.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn intern_region(&mut self, region: &Region) -> Result<RegionId, Error> {
+        if let Some(&id) = self.regions.get(region) {
+            return Ok(id);
+        }
+        let file = region.file.as_deref().unwrap_or("");
+        let kind = region.kind.name();
+        let id = self.write(|to| {
+            let known = to
+                .prepare_cached(
+                    "SELECT id FROM regions WHERE kind = ? AND inclusive = ? AND name = ?
+                     AND file = ? AND image_key = ?",
+                )?
+                .query_row(params![kind, region.inclusive, region.name, file, region.image_key()], |row| {
+                    row.get(0)
+                })
+                .optional()?;
+            if let Some(id) = known {
+                return Ok(id);
+            }
+            to.prepare_cached(
+                "INSERT INTO regions (kind, inclusive, name, file, line, function, image_path,
+                     build_id, image_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            )?
+            .execute(params![
+                kind,
+                region.inclusive,
+                region.name,
+                file,
+                region.line,
+                region.function,
+                region.image.path,
+                region.image.build_id,
+                region.image_key(),
+            ])?;
+            Ok(to.last_insert_rowid())
+        })?;
+        let id = RegionId::new(id);
+        self.regions.insert(region.clone(), id);
+        Ok(id)
+    }
+
+    /// The key of `point`, which is added if it is new. Cheap when asked again.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn intern_point(&mut self, point: &Point) -> Result<PointId, Error> {
+        if let Some(&id) = self.points.get(point) {
+            return Ok(id);
+        }
+        let key = (&point.name, point.kind.name());
+        let id = self.write(|to| {
+            to.prepare_cached("INSERT OR IGNORE INTO points (name, kind) VALUES (?, ?)")?.execute(key)?;
+            to.prepare_cached("SELECT id FROM points WHERE name = ? AND kind = ?")?
+                .query_row(key, |row| row.get(0))
+        })?;
+        let id = PointId::new(id);
+        self.points.insert(point.clone(), id);
+        Ok(id)
+    }
+
+    /// Adds the windows of one experiment: all of them or, if this process dies, none.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn add_block(&mut self, windows: &[Window]) -> Result<(), Error> {
+        self.write(|to| windows.iter().try_for_each(|window| insert_window(to, window)))
+    }
+
+    /// Adds a single window.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn add_window(&mut self, window: &Window) -> Result<(), Error> {
+        self.add_block(std::slice::from_ref(window))
+    }
+
+    /// Replaces the sample totals of `session`, and those of the given regions. Totals are
+    /// cumulative, so a late call repairs a lost one.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn set_samples(
+        &mut self,
+        session: SessionId,
+        totals: &SampleTotals,
+        regions: &[RegionSamples],
+    ) -> Result<(), Error> {
+        self.write(|to| {
+            to.prepare_cached(
+                "UPDATE sessions SET sampled_until_ns = ?, samples = ?, sample_weight_ns = ?,
+                     lost_samples = ? WHERE id = ?",
+            )?
+            .execute(params![
+                ns(totals.until),
+                integer(totals.count),
+                ns(totals.weight),
+                integer(totals.lost),
+                session.get(),
+            ])?;
+            let mut replace = to.prepare_cached("INSERT OR REPLACE INTO samples VALUES (?, ?, ?, ?)")?;
+            for samples in regions {
+                replace.execute(params![
+                    samples.session.get(),
+                    samples.region.get(),
+                    integer(samples.count),
+                    ns(samples.weight),
+                ])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Keeps the source around `region`; replaces what was kept before.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn add_snippet(&mut self, region: RegionId, snippet: &Snippet) -> Result<(), Error> {
+        self.write(|to| {
+            to.prepare_cached("INSERT OR REPLACE INTO snippets VALUES (?, ?, ?)")?.execute(params![
+                region.get(),
+                snippet.first_line,
+                snippet.text
+            ])
+        })
+        .map(drop)
+    }
+
+    /// Keeps a warning; the same words twice in a session are kept once.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn add_warning(&mut self, session: SessionId, warning: &Warning) -> Result<(), Error> {
+        self.write(|to| {
+            to.prepare_cached(
+                "INSERT OR IGNORE INTO warnings (session, code, message, advice)
+                 VALUES (?, ?, ?, ?)",
+            )?
+            .execute(params![session.get(), warning.code, warning.message, warning.advice])
+        })
+        .map(drop)
+    }
+
+    /// Says how `session` ended.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn finish_session(&mut self, session: SessionId, end: &SessionEnd) -> Result<(), Error> {
+        let (exit, value) = match end.exit {
+            Exit::Unknown => ("unknown", None),
+            Exit::Code(code) => ("code", Some(code)),
+            Exit::Signal(signal) => ("signal", Some(signal)),
+        };
+        self.write(|to| {
+            to.prepare_cached("UPDATE sessions SET duration_ns = ?, exit = ?, exit_value = ? WHERE id = ?")?
+                .execute(params![ns(end.duration), exit, value, session.get()])
+        })
+        .map(drop)
+    }
+
+    /// Folds the log into the file, so that the recording is a single file again. While somebody
+    /// reads, the log stays beside it; that does no harm, and the next writer folds it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the disk is full.
+    pub fn close(self) -> Result<(), Error> {
+        let sql = |e| Error::of(&self.path, e);
+        self.connection.busy_timeout(PATIENCE_AT_END).map_err(sql)?;
+        // The prepared statements must be gone before the journal mode can change.
+        self.connection.flush_prepared_statement_cache();
+        match self.connection.pragma_update(None, "journal_mode", "delete").map_err(sql) {
+            Ok(()) | Err(Error::Locked { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write<T>(&mut self, body: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, Error> {
+        let run = || {
+            // Immediate: a transaction that began as a reader cannot wait for another writer.
+            let to = Transaction::new_unchecked(&self.connection, rusqlite::TransactionBehavior::Immediate)?;
+            let result = body(&to)?;
+            to.commit()?;
+            Ok(result)
+        };
+        run().map_err(|e| Error::of(&self.path, e))
+    }
+}
+
+fn insert_window(to: &Transaction<'_>, window: &Window) -> rusqlite::Result<()> {
+    let books = &window.books;
+    to.prepare_cached(
+        "INSERT INTO windows (session, block, index_in_block, region, speedup_permille, epoch,
+             start_ns, elapsed_ns, required_ns, region_samples, region_weight_ns, total_samples,
+             total_weight_ns, owed_ns, paid_ns, credited_ns, overslept_ns, unpaid_ns, threads,
+             busy, flags)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params![
+        window.session.get(),
+        window.block,
+        window.index,
+        window.region.get(),
+        window.speedup.per_mille(),
+        integer(window.epoch.get()),
+        ns(window.start),
+        ns(window.elapsed),
+        ns(window.required),
+        integer(window.region_samples),
+        ns(window.region_weight),
+        integer(window.total_samples),
+        ns(window.total_weight),
+        ns(books.owed),
+        ns(books.paid),
+        ns(books.credited),
+        ns(books.overslept),
+        ns(books.unpaid),
+        window.threads,
+        window.busy,
+        window.flags.names(),
+    ])?;
+    let row = to.last_insert_rowid();
+    let mut insert = to.prepare_cached("INSERT INTO visits VALUES (?, ?, ?)")?;
+    for visits in &window.visits {
+        insert.execute(params![row, visits.point.get(), integer(visits.count)])?;
+    }
+    let mut insert = to.prepare_cached("INSERT INTO in_flight VALUES (?, ?, ?)")?;
+    for pair in &window.in_flight {
+        insert.execute(params![row, pair.begin.get(), pair.integral.get()])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,341 @@
+//! Recording: what a report reads.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
+
+use super::schema::{self, Found};
+use super::{Error, Recorder};
+use crate::model::{
+    Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,
+    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Visits, Warning, Window,
+    WindowFlags,
+};
+use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
+
+/// How long to wait while a writer folds its log into the file.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A recording that is read: a finished one, one that is still being written, or what a killed run
+/// left behind.
+#[derive(Debug)]
+pub struct Recording {
+    connection: Connection,
+    path: PathBuf,
+    /// Where the file and its log were copied to, if they could not be read where they are.
+    _copy: Option<tempfile::TempDir>,
+}
+
+impl Recording {
+    /// Makes a new recording at `path`, or opens the one that is there to add sessions to it: the
+    /// same as [`Recorder::create`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Recorder::create`].
+    pub fn create(path: &Path) -> Result<Recorder, Error> {
+        Recorder::create(path)
+    }
+
+    /// Opens the recording at `path` for reading.
+    ///
+    /// The rows that a killed writer left in the log are seen. Reading a recording with a log needs
+    /// leave to write beside it (SQLite keeps an index of the log there); where that is missing, file
+    /// and log are copied to the temporary folder and read from there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::NotARecording`], [`Error::Empty`], [`Error::Newer`],
+    /// [`Error::Damaged`], [`Error::Locked`], [`Error::Io`].
+    pub fn open(path: &Path) -> Result<Recording, Error> {
+        let meta = fs::metadata(path).map_err(|e| Error::io(path, &e))?;
+        if !meta.is_file() {
+            return Err(Error::NotARecording { path: path.to_owned() });
+        }
+        let (connection, copy) = match connect(path) {
+            Ok(connection) => (connection, None),
+            Err(e) if is_refusal(&e) => {
+                let copy = copy_with_log(path).map_err(|e| Error::io(path, &e))?;
+                let connection = connect(&copy.path().join(COPY)).map_err(|e| Error::of(path, e))?;
+                (connection, Some(copy))
+            }
+            Err(e) => return Err(Error::of(path, e)),
+        };
+        match schema::inspect(&connection, path)? {
+            Found::Recording => Ok(Recording { connection, path: path.to_owned(), _copy: copy }),
+            Found::Empty => Err(Error::Empty { path: path.to_owned() }),
+        }
+    }
+
+    /// All rows, as they are at this moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`] where a row cannot be what it claims to be.
+    pub fn rows(&self) -> Result<Rows, Error> {
+        self.read().map_err(|e| match e {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error { code: ErrorCode::Unknown, .. },
+                _, // a table or a column is missing
+            ) => Error::Damaged { path: self.path.clone(), detail: e.to_string() },
+            e => Error::of(&self.path, e),
+        })
+    }
+
+    fn read(&self) -> rusqlite::Result<Rows> {
+        // One transaction, so that a writer cannot add windows between two of our queries.
+        let from = &self.connection.unchecked_transaction()?;
+        Ok(Rows {
+            sessions: sessions(from)?,
+            regions: table(from, "SELECT * FROM regions", region)?,
+            points: table(from, "SELECT id, name, kind FROM points", |row| {
+                let kind = parsed(row, "kind", PointKind::from_name)?;
+                Ok((PointId::new(row.get("id")?), Point { name: row.get("name")?, kind }))
+            })?,
+            windows: windows(from)?,
+            samples: table(from, "SELECT * FROM samples ORDER BY session, region", |row| {
+                Ok(RegionSamples {
+                    session: SessionId::new(row.get("session")?),
+                    region: RegionId::new(row.get("region")?),
+                    count: count(row, "count")?,
+                    weight: span(row, "weight_ns")?,
+                })
+            })?,
+            snippets: table(from, "SELECT * FROM snippets", |row| {
+                let snippet = Snippet { first_line: row.get("first_line")?, text: row.get("text")? };
+                Ok((RegionId::new(row.get("region")?), snippet))
+            })?,
+            warnings: table(from, "SELECT * FROM warnings ORDER BY id", |row| {
+                let (code, message, advice) = (row.get("code")?, row.get("message")?, row.get("advice")?);
+                Ok((SessionId::new(row.get("session")?), Warning { code, message, advice }))
+            })?,
+        })
+    }
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    // Opening touches nothing yet; this reads the header and, if there is one, the log.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    Ok(connection)
+}
+
+/// Whether SQLite could not make the files it needs beside the recording.
+fn is_refusal(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied)
+    )
+}
+
+/// The name of the copied file in its folder.
+const COPY: &str = "recording";
+
+/// Copies a recording and its log to a new temporary folder.
+fn copy_with_log(path: &Path) -> std::io::Result<tempfile::TempDir> {
+    let folder = tempfile::Builder::new().prefix("whatif-").tempdir()?;
+    let copy = |from: &Path, name: &str| {
+        // Not `fs::copy`: it would copy the missing leave to write as well.
+        let mut to = fs::File::create(folder.path().join(name))?;
+        std::io::copy(&mut fs::File::open(from)?, &mut to).map(drop)
+    };
+    copy(path, COPY)?;
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    match copy(Path::new(&log), "recording-wal") {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        _ => Ok(folder),
+    }
+}
+
+fn table<T, C: FromIterator<T>>(
+    from: &Connection,
+    sql: &str,
+    row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<C> {
+    from.prepare(sql)?.query_map([], row)?.collect()
+}
+
+fn sessions(from: &Connection) -> rusqlite::Result<Vec<Session>> {
+    let mut arguments: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+    let listed: Vec<(i64, String)> =
+        table(from, "SELECT session, argument FROM arguments ORDER BY session, position", |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+    for (session, argument) in listed {
+        arguments.entry(session).or_default().push(argument);
+    }
+    let mut images: BTreeMap<i64, Vec<Image>> = BTreeMap::new();
+    let listed: Vec<(i64, Image)> =
+        table(from, "SELECT session, path, build_id FROM images ORDER BY session, path", |row| {
+            let build_id = Some(row.get::<_, String>(2)?).filter(|id| !id.is_empty());
+            Ok((row.get(0)?, Image { path: row.get(1)?, build_id }))
+        })?;
+    for (session, image) in listed {
+        images.entry(session).or_default().push(image);
+    }
+    table(from, "SELECT * FROM sessions ORDER BY id", |row| {
+        let id = row.get("id")?;
+        Ok(Session {
+            id: SessionId::new(id),
+            start: start(row, arguments.remove(&id).unwrap_or_default())?,
+            end: end(row)?,
+            samples: SampleTotals {
+                until: span(row, "sampled_until_ns")?,
+                count: count(row, "samples")?,
+                weight: span(row, "sample_weight_ns")?,
+                lost: count(row, "lost_samples")?,
+            },
+            images: images.remove(&id).unwrap_or_default(),
+        })
+    })
+}
+
+fn start(row: &Row<'_>, arguments: Vec<String>) -> rusqlite::Result<SessionStart> {
+    Ok(SessionStart {
+        started: span(row, "started_unix_ns")?,
+        program: row.get("program")?,
+        arguments,
+        directory: row.get("directory")?,
+        host: row.get("host")?,
+        kernel: row.get("kernel")?,
+        cpus: row.get("cpus")?,
+        seed: parsed(row, "seed", |seed| seed.parse().ok())?,
+        options: row.get("options")?,
+        version: row.get("version")?,
+        sampler: row.get("sampler")?,
+        sample_period: span(row, "sample_period_ns")?,
+        kernel_time: row.get("kernel_time")?,
+        repeat: row.get("repeat")?,
+        fixed_regions: row.get("fixed_regions")?,
+        fixed_speedups: row.get("fixed_speedups")?,
+    })
+}
+
+fn end(row: &Row<'_>) -> rusqlite::Result<Option<SessionEnd>> {
+    let Some(duration) = row.get::<_, Option<i64>>("duration_ns")? else {
+        return Ok(None);
+    };
+    let value: i32 = row.get::<_, Option<i32>>("exit_value")?.unwrap_or(0);
+    let exit = parsed(row, "exit", |exit| match exit {
+        "code" => Some(Exit::Code(value)),
+        "signal" => Some(Exit::Signal(value)),
+        "unknown" => Some(Exit::Unknown),
+        _ => None,
+    })?;
+    Ok(Some(SessionEnd { duration: Nanos::new(duration.max(0) as u64), exit }))
+}
+
+fn region(row: &Row<'_>) -> rusqlite::Result<(RegionId, Region)> {
+    let region = Region {
+        kind: parsed(row, "kind", RegionKind::from_name)?,
+        inclusive: row.get("inclusive")?,
+        name: row.get("name")?,
+        function: row.get("function")?,
+        file: Some(row.get::<_, String>("file")?).filter(|file| !file.is_empty()),
+        line: row.get("line")?,
+        image: Image { path: row.get("image_path")?, build_id: row.get("build_id")? },
+    };
+    Ok((RegionId::new(row.get("id")?), region))
+}
+
+fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
+    let mut visits: HashMap<i64, Vec<Visits>> = HashMap::new();
+    let listed: Vec<(i64, Visits)> =
+        table(from, "SELECT \"window\", point, count FROM visits ORDER BY 1, 2", |row| {
+            Ok((row.get(0)?, Visits { point: PointId::new(row.get(1)?), count: count(row, "count")? }))
+        })?;
+    for (window, of_point) in listed {
+        visits.entry(window).or_default().push(of_point);
+    }
+    let mut in_flight: HashMap<i64, Vec<InFlight>> = HashMap::new();
+    let listed: Vec<(i64, InFlight)> =
+        table(from, "SELECT \"window\", point, visit_ns FROM in_flight ORDER BY 1, 2", |row| {
+            let integral = VisitNanos::new(row.get(2)?);
+            Ok((row.get(0)?, InFlight { begin: PointId::new(row.get(1)?), integral }))
+        })?;
+    for (window, of_pair) in listed {
+        in_flight.entry(window).or_default().push(of_pair);
+    }
+    table(from, "SELECT * FROM windows ORDER BY id", |row| {
+        let id = row.get("id")?;
+        let speedup: u16 = row.get("speedup_permille")?;
+        Ok(Window {
+            session: SessionId::new(row.get("session")?),
+            block: row.get("block")?,
+            index: row.get("index_in_block")?,
+            region: RegionId::new(row.get("region")?),
+            speedup: Speedup::from_per_mille(speedup)
+                .ok_or(rusqlite::Error::IntegralValueOutOfRange(0, i64::from(speedup)))?,
+            epoch: Epoch::new(count(row, "epoch")?),
+            start: span(row, "start_ns")?,
+            elapsed: span(row, "elapsed_ns")?,
+            required: span(row, "required_ns")?,
+            visits: visits.remove(&id).unwrap_or_default(),
+            in_flight: in_flight.remove(&id).unwrap_or_default(),
+            region_samples: count(row, "region_samples")?,
+            region_weight: span(row, "region_weight_ns")?,
+            total_samples: count(row, "total_samples")?,
+            total_weight: span(row, "total_weight_ns")?,
+            books: Books {
+                owed: span(row, "owed_ns")?,
+                paid: span(row, "paid_ns")?,
+                credited: span(row, "credited_ns")?,
+                overslept: span(row, "overslept_ns")?,
+                unpaid: span(row, "unpaid_ns")?,
+            },
+            threads: row.get("threads")?,
+            busy: row.get("busy")?,
+            flags: parsed(row, "flags", |names| Some(WindowFlags::from_names(names)))?,
+        })
+    })
+}
+
+/// A number that cannot be negative.
+fn count(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
+    let number: i64 = row.get(column)?;
+    u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, number))
+}
+
+fn span(row: &Row<'_>, column: &str) -> rusqlite::Result<Nanos> {
+    count(row, column).map(Nanos::new)
+}
+
+/// A text that stands for something else.
+fn parsed<T>(row: &Row<'_>, column: &str, parse: impl FnOnce(&str) -> Option<T>) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    parse(&text).ok_or_else(|| {
+        let unknown = format!("{column} cannot be `{}`", crate::printable(&text));
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `open` does where it may not write; as root, no folder could be made read-only here.
+    #[test]
+    fn a_copy_has_the_rows_of_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.whatif");
+        let mut to = Recorder::create(&path).unwrap();
+        to.begin_session(&SessionStart::default()).unwrap();
+
+        let copy = copy_with_log(&path).unwrap();
+        let connection = connect(&copy.path().join(COPY)).unwrap();
+        assert_eq!(sessions(&connection).unwrap().len(), 1);
+
+        to.close().unwrap();
+        let copy = copy_with_log(&path).unwrap();
+        assert_eq!(sessions(&connect(&copy.path().join(COPY)).unwrap()).unwrap().len(), 1);
+    }
+}

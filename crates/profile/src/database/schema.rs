@@ -1,0 +1,199 @@
+//! The tables of a recording, and the tests a file must pass to count as one.
+//!
+//! Times are integers in nanoseconds (columns end in `_ns`); speedups are thousandths
+//! (`speedup_permille`); names are text. What is not known is NULL, or an empty text where the column
+//! is part of a key.
+//!
+//! | table | one row per | notes |
+//! |---|---|---|
+//! | `sessions` | run of a program | `duration_ns` and `exit` are NULL while it runs, and for ever if the controller was killed; `exit` is `unknown`, `code` or `signal`; `seed` is decimal text (64 bits unsigned); `arguments` has one argument per row in `arguments` |
+//! | `arguments` | argument of the program | in order of `position` |
+//! | `images` | image in which a session found regions | `build_id` empty: none |
+//! | `regions` | piece of code | see `Region` for what makes two of them the same |
+//! | `points` | progress point | kind `throughput`, `begin` or `end` |
+//! | `windows` | measurement | a *block* is one experiment of a session: baseline and treated windows on one region; `flags` is a list like `unbalanced,cut` |
+//! | `visits` | window and visited point | |
+//! | `in_flight` | window and latency pair | `point` is the begin point |
+//! | `samples` | session and region | over the whole run, not only in windows |
+//! | `snippets` | region | the source when it was measured |
+//! | `warnings` | doubt about a session | |
+//!
+//! `application_id` says that the file is ours, `user_version` which of these layouts it has.
+//! Sessions are additive: recordings are merged by adding rows under fresh keys.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::Error;
+
+/// "What", as the header of the file has it.
+pub(super) const APPLICATION_ID: i64 = 0x5768_6174;
+
+/// The layout this version writes. Raise it with every change, and teach `Recording` the old one.
+pub(super) const VERSION: i64 = 1;
+
+/// All tables, and the marks that make the file ours, in one transaction.
+pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE;
+         {TABLES}
+         PRAGMA application_id = {APPLICATION_ID};
+         PRAGMA user_version = {VERSION};
+         COMMIT;"
+    ))
+}
+
+/// What a file turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A recording in a layout that this version reads.
+    Recording,
+    /// A database without any table: new, or its writer was killed before it began.
+    Empty,
+}
+
+/// Looks at the marks of the file behind `connection`.
+pub(super) fn inspect(connection: &Connection, path: &Path) -> Result<Found, Error> {
+    let ask = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|e| Error::of(path, e));
+    let version = ask("PRAGMA user_version")?;
+    match (ask("PRAGMA application_id")?, version) {
+        (APPLICATION_ID, 1..=VERSION) => Ok(Found::Recording),
+        (APPLICATION_ID, found) if found > VERSION => {
+            Err(Error::Newer { path: path.to_owned(), found, known: VERSION })
+        }
+        (APPLICATION_ID, found) => {
+            Err(Error::Damaged { path: path.to_owned(), detail: format!("there never was a format {found}") })
+        }
+        (0, 0) if ask("SELECT count(*) FROM sqlite_schema")? == 0 => Ok(Found::Empty),
+        _ => Err(Error::NotARecording { path: path.to_owned() }),
+    }
+}
+
+const TABLES: &str = "
+CREATE TABLE sessions (
+    id               INTEGER PRIMARY KEY,
+    started_unix_ns  INTEGER NOT NULL,
+    program          TEXT NOT NULL,
+    directory        TEXT NOT NULL,
+    host             TEXT NOT NULL,
+    kernel           TEXT NOT NULL,
+    cpus             INTEGER NOT NULL,
+    seed             TEXT NOT NULL,
+    options          TEXT NOT NULL,
+    version          TEXT NOT NULL,
+    sampler          TEXT NOT NULL,
+    sample_period_ns INTEGER NOT NULL,
+    kernel_time      INTEGER NOT NULL,
+    repeat           INTEGER NOT NULL,
+    fixed_regions    INTEGER NOT NULL,
+    fixed_speedups   INTEGER NOT NULL,
+    duration_ns      INTEGER,
+    exit             TEXT,
+    exit_value       INTEGER,
+    sampled_until_ns INTEGER NOT NULL DEFAULT 0,
+    samples          INTEGER NOT NULL DEFAULT 0,
+    sample_weight_ns INTEGER NOT NULL DEFAULT 0,
+    lost_samples     INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE arguments (
+    session  INTEGER NOT NULL REFERENCES sessions,
+    position INTEGER NOT NULL,
+    argument TEXT NOT NULL,
+    PRIMARY KEY (session, position)
+) WITHOUT ROWID;
+CREATE TABLE images (
+    session  INTEGER NOT NULL REFERENCES sessions,
+    path     TEXT NOT NULL,
+    build_id TEXT NOT NULL,
+    PRIMARY KEY (session, path, build_id)
+) WITHOUT ROWID;
+CREATE TABLE regions (
+    id         INTEGER PRIMARY KEY,
+    kind       TEXT NOT NULL,
+    inclusive  INTEGER NOT NULL,
+    name       TEXT NOT NULL,
+    file       TEXT NOT NULL,
+    line       INTEGER,
+    function   TEXT,
+    image_path TEXT NOT NULL,
+    build_id   TEXT,
+    image_key  TEXT NOT NULL,
+    UNIQUE (kind, inclusive, name, file, image_key)
+);
+CREATE TABLE points (
+    id   INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    UNIQUE (name, kind)
+);
+CREATE TABLE windows (
+    id               INTEGER PRIMARY KEY,
+    session          INTEGER NOT NULL REFERENCES sessions,
+    block            INTEGER NOT NULL,
+    index_in_block   INTEGER NOT NULL,
+    region           INTEGER NOT NULL REFERENCES regions,
+    speedup_permille INTEGER NOT NULL,
+    epoch            INTEGER NOT NULL,
+    start_ns         INTEGER NOT NULL,
+    elapsed_ns       INTEGER NOT NULL,
+    required_ns      INTEGER NOT NULL,
+    region_samples   INTEGER NOT NULL,
+    region_weight_ns INTEGER NOT NULL,
+    total_samples    INTEGER NOT NULL,
+    total_weight_ns  INTEGER NOT NULL,
+    owed_ns          INTEGER NOT NULL,
+    paid_ns          INTEGER NOT NULL,
+    credited_ns      INTEGER NOT NULL,
+    overslept_ns     INTEGER NOT NULL,
+    unpaid_ns        INTEGER NOT NULL,
+    threads          INTEGER NOT NULL,
+    busy             REAL,
+    flags            TEXT NOT NULL,
+    UNIQUE (session, block, index_in_block)
+);
+CREATE TABLE visits (
+    \"window\" INTEGER NOT NULL REFERENCES windows,
+    point    INTEGER NOT NULL REFERENCES points,
+    count    INTEGER NOT NULL,
+    PRIMARY KEY (\"window\", point)
+) WITHOUT ROWID;
+CREATE TABLE in_flight (
+    \"window\" INTEGER NOT NULL REFERENCES windows,
+    point    INTEGER NOT NULL REFERENCES points,
+    visit_ns INTEGER NOT NULL,
+    PRIMARY KEY (\"window\", point)
+) WITHOUT ROWID;
+CREATE TABLE samples (
+    session   INTEGER NOT NULL REFERENCES sessions,
+    region    INTEGER NOT NULL REFERENCES regions,
+    count     INTEGER NOT NULL,
+    weight_ns INTEGER NOT NULL,
+    PRIMARY KEY (session, region)
+) WITHOUT ROWID;
+CREATE TABLE snippets (
+    region     INTEGER PRIMARY KEY REFERENCES regions,
+    first_line INTEGER NOT NULL,
+    text       TEXT NOT NULL
+);
+CREATE TABLE warnings (
+    id      INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL REFERENCES sessions,
+    code    TEXT NOT NULL,
+    message TEXT NOT NULL,
+    advice  TEXT NOT NULL,
+    UNIQUE (session, code, message)
+);
+CREATE VIEW window_points AS
+    SELECT w.session, w.block, w.index_in_block, r.name AS region, r.kind AS region_kind,
+           w.speedup_permille / 10.0 AS speedup_percent,
+           w.elapsed_ns, w.elapsed_ns - w.required_ns AS effective_ns,
+           p.name AS point, p.kind AS point_kind, v.count AS visits,
+           (w.elapsed_ns - w.required_ns) / NULLIF(v.count, 0) AS period_ns,
+           w.region_samples, w.flags
+    FROM windows w
+    JOIN regions r ON r.id = w.region
+    JOIN visits v ON v.\"window\" = w.id
+    JOIN points p ON p.id = v.point
+    ORDER BY w.session, w.block, w.index_in_block, p.name, p.kind;
+";

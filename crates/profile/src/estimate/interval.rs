@@ -1,0 +1,89 @@
+//! Intervals from resamples: expanded percentiles (see the folder's documentation).
+
+use super::Estimate;
+
+/// The 95 % interval and standard error of `value`, whose resampled values are `drawn`, from `blocks`
+/// independent blocks with `freedom` degrees of freedom. Sorts `drawn`; values that are not numbers
+/// are passed over.
+pub(super) fn of(value: f64, drawn: &mut Vec<f64>, blocks: usize, freedom: usize) -> Estimate {
+    drawn.retain(|v| v.is_finite());
+    if drawn.is_empty() || blocks < 2 || freedom < 1 {
+        // One block says nothing about how much blocks differ.
+        return Estimate { value, se: f64::INFINITY, lo: f64::NEG_INFINITY, hi: f64::INFINITY };
+    }
+    let n = blocks as f64;
+    let expansion = (n / (n - 1.0)).sqrt();
+    let tail = normal_below(-student(freedom) * expansion);
+    drawn.sort_unstable_by(f64::total_cmp);
+    Estimate {
+        value,
+        se: deviation(drawn) * expansion,
+        lo: quantile(drawn, tail).min(value),
+        hi: quantile(drawn, 1.0 - tail).max(value),
+    }
+}
+
+/// The standard deviation.
+pub(super) fn deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    (squares / (n - 1.0).max(1.0)).sqrt()
+}
+
+/// The value below which a share `tail` of `sorted` lies.
+fn quantile(sorted: &[f64], tail: f64) -> f64 {
+    let last = sorted.len() - 1;
+    let position = (tail * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, last as f64);
+    let (below, share) = (position.floor() as usize, position.fract());
+    sorted[below] * (1.0 - share) + sorted[(below + 1).min(last)] * share
+}
+
+/// The 97.5 % quantile of Student's t, by the expansion of Abramowitz and Stegun 26.7.5; good to 1 %.
+fn student(freedom: usize) -> f64 {
+    const Z: f64 = 1.959_964;
+    let n = freedom as f64;
+    match freedom {
+        0 => f64::INFINITY,
+        1 => 12.706,
+        2 => 4.303,
+        _ => {
+            let g1 = (Z.powi(3) + Z) / 4.0;
+            let g2 = (5.0 * Z.powi(5) + 16.0 * Z.powi(3) + 3.0 * Z) / 96.0;
+            let g3 = (3.0 * Z.powi(7) + 19.0 * Z.powi(5) + 17.0 * Z.powi(3) - 15.0 * Z) / 384.0;
+            Z + g1 / n + g2 / n.powi(2) + g3 / n.powi(3)
+        }
+    }
+}
+
+/// The share of a standard normal distribution below `z` (Abramowitz and Stegun 7.1.26; good to 1e-7).
+fn normal_below(z: f64) -> f64 {
+    let x = z.abs() / std::f64::consts::SQRT_2;
+    let t = 1.0 / (1.0 + 0.327_591_1 * x);
+    let series = t
+        * (0.254_829_592
+            + t * (-0.284_496_736 + t * (1.421_413_741 + t * (-1.453_152_027 + t * 1.061_405_429))));
+    let upper = 0.5 * series * (-x * x).exp();
+    if z < 0.0 { upper } else { 1.0 - upper }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_quantiles() {
+        for (freedom, t) in [(1, 12.706), (3, 3.182), (5, 2.571), (10, 2.228), (30, 2.042), (1000, 1.962)] {
+            assert!((student(freedom) / t - 1.0).abs() < 0.01, "{freedom}: {}", student(freedom));
+        }
+        for (z, below) in [(-3.0, 0.001_350), (-1.959_964, 0.025), (0.0, 0.5), (1.0, 0.841_345)] {
+            assert!((normal_below(z) - below).abs() < 1e-6, "{z}");
+        }
+    }
+
+    #[test]
+    fn one_block_says_nothing() {
+        let estimate = of(0.5, &mut vec![0.5; 100], 1, 1);
+        assert!(estimate.hi.is_infinite() && estimate.se.is_infinite());
+    }
+}

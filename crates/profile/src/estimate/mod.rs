@@ -1,0 +1,228 @@
+//! The estimators: from windows to "20 % faster here makes the program 11 % ± 2 % faster".
+//!
+//! **Does:** estimate, for one region and one progress point, what making the region faster does to
+//! the point, with an interval for every number. **Does not:** compare regions (`ranking`) or put
+//! anything into words (`sentence`). **Constraints:** pure; the same windows and the same seed give
+//! the same bits. **Place:** sample → delay → experiment → record → **profile** → report.
+//!
+//! # What is estimated
+//!
+//! With effective time *e* = elapsed − inserted delay, and *v* visits, the period of a point is
+//! *p = e / v*, and the gain at speedup *s* is *g(s) = 1 − p(s) / p(0)*: the fraction of the period
+//! that disappears (papers/coz-cacm.txt). For the latency between a begin and an end, Little's law
+//! gives *W = L / λ*: `pair.rs` shows that it has the form *amount / visits* too, so that both share
+//! everything below.
+//!
+//! # How
+//!
+//! Each block gives a baseline (*e₀, v₀*) and a treated window (*e, v, s*). If the region were no
+//! faster, the treated window would have seen *u = e·ρ* visits, where ρ is the rate without speedup.
+//! **Everything is computed from sums of *v* and *u*, never from means of ratios:** the gain at a
+//! speedup is *1 − Σu / Σv* over its blocks, and the slope is the least-squares line through zero with
+//! the visits as weights, *θ = Σ s·(v − u) / Σ s²·v*. Visits are the right weights because they make
+//! the fit linear in the counts: a mean of *1/v* is biased upwards by *1/v* (20 % at five visits), and
+//! a window without any visit would be infinite, while here it simply adds *u*.
+//!
+//! **Which baseline?** The block's own (ρ = v₀/e₀) cancels drift but doubles the noise; all baselines
+//! of the region together (ρ = Σv₀/Σe₀) are quiet but drift. We use *β·own + (1 − β)·all*. Speedups are
+//! assigned at random, so this is unbiased for every β (an analysis of covariance); the best β is the
+//! share of the baselines' variance that the treated windows of the same blocks follow, which is their
+//! regression on each other. It is estimated as if four more blocks had said β = 1: with little data we
+//! pair. Recordings of runs with different levels come out near β = 1 by themselves.
+//!
+//! **How sure?** Whole blocks are drawn with replacement (baseline and treated window stay together,
+//! drift and all), 1000 times. Intervals are *expanded percentiles*: plain bootstrap percentiles are
+//! too narrow for few blocks by √((n−1)/n) and by normal against t; the percentiles are moved outwards
+//! to make up for both (Hesterberg, *What Teachers Should Know About the Bootstrap*, 2015, §3.3). A
+//! single speedup has too few blocks of its own to draw from, so its interval draws the residuals of
+//! all blocks of the region. (A single speedup with few visits is also too low, by about one over the
+//! visits of all its windows: a ratio is a ratio. Slope and curve do not suffer from it.)
+//!
+//! **At 20 %.** The curve is a parabola through zero whose curvature is shrunk by *1 − (se/curvature)²*
+//! (to nothing where it is smaller than its error): mostly the line, but a region that another one
+//! caps (barriers, pipelines) is not talked down near zero because it is flat at 100 %. We read the
+//! effect of 20 % off the curve, not off the windows at 20 %, which are a twentieth of the data.
+
+mod bootstrap;
+mod fit;
+mod interval;
+mod pair;
+mod phase;
+#[cfg(test)]
+mod simulation;
+mod verdict;
+
+pub use verdict::Verdict;
+
+pub use pair::LeftOutWindows;
+pub(crate) use pair::{Experiments, experiments};
+pub(crate) use phase::factor as phase_factor;
+
+use crate::model::PointId;
+use crate::units::Speedup;
+
+/// The speedup that sentences speak about.
+pub const REFERENCE: Speedup = match Speedup::from_percent(20) {
+    Some(speedup) => speedup,
+    None => Speedup::ZERO,
+};
+
+/// How to estimate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EstimateOptions {
+    /// Keep regions with fewer than five speedups, as if the user had fixed them. A session that was
+    /// recorded with fixed regions or speedups has the same effect.
+    pub fixed: bool,
+    /// The seed of the bootstrap.
+    pub seed: u64,
+    /// How many resamples to draw.
+    pub resamples: usize,
+    /// Scale gains by the share of the run in which the region ran at all
+    /// (papers/coz-first-paper.txt, section 4.6).
+    pub phase_correction: bool,
+}
+
+impl Default for EstimateOptions {
+    fn default() -> EstimateOptions {
+        EstimateOptions { fixed: false, seed: 0x5eed, resamples: 1000, phase_correction: true }
+    }
+}
+
+/// A number and how sure we are of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The best guess.
+    pub value: f64,
+    /// Its standard error.
+    pub se: f64,
+    /// The lower end of the 95 % interval,
+    pub lo: f64,
+    /// and the upper end.
+    pub hi: f64,
+}
+
+impl Estimate {
+    /// Half the width of the interval: the number after "±".
+    pub fn half_width(&self) -> f64 {
+        (self.hi - self.lo) / 2.0
+    }
+
+    /// Whether some value is inside both intervals.
+    pub fn overlaps(&self, other: &Estimate) -> bool {
+        self.lo <= other.hi && other.lo <= self.hi
+    }
+
+    fn scaled(self, factor: f64) -> Estimate {
+        let Estimate { value, se, lo, hi } = self;
+        Estimate { value: value * factor, se: se * factor, lo: lo * factor, hi: hi * factor }
+    }
+}
+
+/// What is to become faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// Visits to a point.
+    Throughput(PointId),
+    /// The time between a begin and an end.
+    Latency {
+        /// The begin point.
+        begin: PointId,
+        /// The end point.
+        end: PointId,
+    },
+}
+
+impl Target {
+    /// The point whose visits are counted: the end of a latency pair.
+    pub fn counted(self) -> PointId {
+        match self {
+            Target::Throughput(point) => point,
+            Target::Latency { end, .. } => end,
+        }
+    }
+
+    /// The name used in exports: `throughput` or `latency`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Target::Throughput(_) => "throughput",
+            Target::Latency { .. } => "latency",
+        }
+    }
+}
+
+/// What making a region faster does to one progress point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PointEstimate {
+    /// What becomes faster.
+    pub target: Target,
+    /// What to think of it.
+    pub verdict: Verdict,
+    /// How many blocks the estimate rests on.
+    pub blocks: usize,
+    /// Gain per speedup: a slope of 0.5 makes the point 10 % faster at 20 %. `None` without visits.
+    pub slope: Option<Estimate>,
+    /// The gain at [`REFERENCE`], read off the fitted curve.
+    pub effect: Option<Estimate>,
+    /// The gain at each speedup that was tried, ascending; the first is the baseline, whose gain is 0
+    /// and whose interval is that of the baseline's own level.
+    pub curve: Vec<Dot>,
+    /// β: how far each window was compared with its own baseline (1) rather than with all (0).
+    pub pairing: f64,
+    /// About how many more blocks would settle a verdict of [`Verdict::NotEnoughData`].
+    pub more_blocks: Option<u32>,
+}
+
+/// The gain at one speedup.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dot {
+    /// The speedup.
+    pub speedup: Speedup,
+    /// The gain; `None` where the point was never visited.
+    pub gain: Option<Estimate>,
+    /// How many windows it rests on.
+    pub windows: usize,
+}
+
+/// Estimates what the experiments on one region say about `target`. All gains are scaled by `phase`.
+pub(crate) fn estimate(
+    experiments: &Experiments<'_>,
+    target: Target,
+    phase: f64,
+    options: &EstimateOptions,
+) -> PointEstimate {
+    let pairs = experiments.pairs(target);
+    let curve_windows = |speedup| experiments.windows_at(speedup);
+    let idle = pairs.idle();
+    let fit = if idle { None } else { fit::Fit::new(&pairs.pairs) };
+    let Some(fit) = fit else {
+        let dot = |speedup| Dot { speedup, gain: None, windows: curve_windows(speedup) };
+        return PointEstimate {
+            target,
+            verdict: if idle { Verdict::Idle } else { Verdict::NotEnoughData },
+            blocks: pairs.blocks(),
+            slope: None,
+            effect: None,
+            curve: experiments.speedups().into_iter().map(dot).collect(),
+            pairing: 1.0,
+            more_blocks: None,
+        };
+    };
+    let drawn = bootstrap::draw(&fit, options, target.counted().get() as u64);
+    let slope = drawn.slope.scaled(phase);
+    let verdict = verdict::of(&slope, fit.blocks());
+    let dots = drawn.dots.iter().map(|&(speedup, gain)| Dot {
+        speedup,
+        gain: gain.map(|gain| gain.scaled(phase)),
+        windows: curve_windows(speedup),
+    });
+    PointEstimate {
+        target,
+        verdict,
+        blocks: fit.blocks(),
+        slope: Some(slope),
+        effect: Some(drawn.effect.scaled(phase)),
+        curve: dots.collect(),
+        pairing: fit.pairing,
+        more_blocks: verdict::more_blocks(verdict, &slope, fit.blocks()),
+    }
+}

@@ -1,0 +1,203 @@
+//! Pairs: the windows of one region, each treated one beside its baseline.
+
+use std::collections::BTreeMap;
+
+use super::Target;
+use crate::model::{RegionId, SessionId, Window, WindowFlags};
+use crate::units::Speedup;
+
+/// A window whose inserted delay exceeds its elapsed time by more than this share of it was booked
+/// wrongly. (A region that is all of a program leaves no effective time at 100 %, give or take.)
+const OVERDRAWN: f64 = 0.05;
+
+/// Windows that no estimate uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOutWindows {
+    /// Their books did not balance.
+    pub unbalanced: usize,
+    /// The program ended first.
+    pub cut: usize,
+    /// More delay was inserted than time passed.
+    pub overdrawn: usize,
+    /// Their block has no baseline that counts.
+    pub unpaired: usize,
+}
+
+/// All experiments on one region.
+#[derive(Debug)]
+pub(crate) struct Experiments<'a> {
+    pub(crate) region: RegionId,
+    blocks: Vec<Block<'a>>,
+}
+
+/// One experiment: a baseline, and what was tried beside it.
+///
+/// A block in which several speedups were tried becomes several of these; only the first counts its
+/// baseline into the region's level.
+#[derive(Debug)]
+struct Block<'a> {
+    baseline: Vec<&'a Window>,
+    treated: Option<(Speedup, Vec<&'a Window>)>,
+    first: bool,
+}
+
+/// Sorts windows into experiments, by region; and counts those that cannot be used.
+pub(crate) fn experiments(windows: &[Window]) -> (Vec<Experiments<'_>>, LeftOutWindows) {
+    type Key = (RegionId, SessionId, i64);
+    let mut left_out = LeftOutWindows::default();
+    let mut by_block: BTreeMap<Key, BTreeMap<Speedup, Vec<&Window>>> = BTreeMap::new();
+    // Regions all of whose windows are left out must still be listed.
+    let mut by_region: BTreeMap<RegionId, Vec<Block<'_>>> = BTreeMap::new();
+    for window in windows {
+        by_region.entry(window.region).or_default();
+        let elapsed = window.elapsed.get() as f64;
+        let least = if window.speedup.is_zero() { f64::MIN_POSITIVE } else { -OVERDRAWN * elapsed };
+        if window.flags.has(WindowFlags::CUT) {
+            left_out.cut += 1;
+        } else if window.flags.has(WindowFlags::UNBALANCED) {
+            left_out.unbalanced += 1;
+        } else if elapsed == 0.0 || window.effective_ns() < least {
+            left_out.overdrawn += 1;
+        } else {
+            let key = (window.region, window.session, window.block);
+            by_block.entry(key).or_default().entry(window.speedup).or_default().push(window);
+        }
+    }
+    for ((region, ..), mut block) in by_block {
+        let blocks = by_region.entry(region).or_default();
+        let Some(baseline) = block.remove(&Speedup::ZERO) else {
+            left_out.unpaired += block.values().map(Vec::len).sum::<usize>();
+            continue;
+        };
+        if block.is_empty() {
+            blocks.push(Block { baseline, treated: None, first: true });
+            continue;
+        }
+        for (nth, treated) in block.into_iter().enumerate() {
+            blocks.push(Block { baseline: baseline.clone(), treated: Some(treated), first: nth == 0 });
+        }
+    }
+    let experiments = by_region.into_iter().map(|(region, blocks)| Experiments { region, blocks });
+    (experiments.collect(), left_out)
+}
+
+impl Experiments<'_> {
+    /// Whether there is anything to compare with.
+    pub(crate) fn has_baseline(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    /// The speedups that were tried, ascending, with the baseline as the first.
+    pub(crate) fn speedups(&self) -> Vec<Speedup> {
+        let tried = self.blocks.iter().filter_map(|b| Some(b.treated.as_ref()?.0));
+        let mut speedups: Vec<_> = tried.chain([Speedup::ZERO]).collect();
+        speedups.sort_unstable();
+        speedups.dedup();
+        speedups
+    }
+
+    /// How many windows there are at `speedup`.
+    pub(crate) fn windows_at(&self, speedup: Speedup) -> usize {
+        let count = |block: &Block<'_>| match &block.treated {
+            _ if speedup.is_zero() => usize::from(block.first) * block.baseline.len(),
+            Some((tried, windows)) if *tried == speedup => windows.len(),
+            _ => 0,
+        };
+        self.blocks.iter().map(count).sum()
+    }
+
+    /// How many windows there are.
+    pub(crate) fn windows(&self) -> usize {
+        self.all().count()
+    }
+
+    /// Baseline windows.
+    pub(super) fn baselines(&self) -> impl Iterator<Item = &Window> {
+        self.blocks.iter().filter(|b| b.first).flat_map(|b| b.baseline.iter().copied())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Window> {
+        let treated = self.blocks.iter().filter_map(|b| Some(&b.treated.as_ref()?.1));
+        self.baselines().chain(treated.flatten().copied())
+    }
+
+    /// What the windows say about `target`.
+    pub(super) fn pairs(&self, target: Target) -> Pairs {
+        let visited = |window: &&Window| window.visits(target.counted()) > 0;
+        Pairs {
+            idle: self.all().filter(visited).count() * 2 < self.windows(),
+            pairs: self
+                .blocks
+                .iter()
+                .map(|block| Pair {
+                    baseline: Side::new(target, &block.baseline),
+                    treated: block.treated.as_ref().map(|(s, windows)| (*s, Side::new(target, windows))),
+                    first: block.first,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// What the experiments on one region say about one target.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    pub(super) pairs: Vec<Pair>,
+    idle: bool,
+}
+
+impl Pairs {
+    /// Whether the point was not visited in most windows.
+    pub(super) fn idle(&self) -> bool {
+        self.idle
+    }
+
+    /// How many pairs are complete.
+    pub(super) fn blocks(&self) -> usize {
+        self.pairs.iter().filter(|pair| pair.treated.is_some()).count()
+    }
+}
+
+/// One baseline and what was tried beside it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub(super) baseline: Side,
+    pub(super) treated: Option<(Speedup, Side)>,
+    pub(super) first: bool,
+}
+
+/// One side of a pair: an amount and the visits that it was spent on. Their ratio is to become smaller.
+///
+/// For throughput the amount is effective time, and the ratio is the period.
+///
+/// For latency, Little's law says W = L / λ, with L the mean number in flight, ∫n dt / elapsed, and λ the
+/// rate of departures. Both must be taken in the time of the virtual program, in which pauses do not
+/// exist. The rate is visits / effective time. In L, a pause stops the clock for everybody and so lengthens
+/// ∫n dt and the elapsed time alike; as long as pauses come as often when much is in flight as when
+/// little is, L is the same in both times. So W = (∫n dt / elapsed) · effective / visits, and the amount
+/// is ∫n dt scaled from elapsed to effective time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Side {
+    pub(super) amount: f64,
+    pub(super) visits: f64,
+}
+
+impl Side {
+    fn new(target: Target, windows: &[&Window]) -> Side {
+        windows.iter().fold(Side::default(), |sum, window| Side {
+            amount: sum.amount + amount(target, window),
+            visits: sum.visits + window.visits(target.counted()) as f64,
+        })
+    }
+}
+
+fn amount(target: Target, window: &Window) -> f64 {
+    match target {
+        Target::Throughput(_) => window.effective_ns(),
+        Target::Latency { begin, .. } => {
+            let of_pair = window.in_flight.iter().filter(|pair| pair.begin == begin);
+            let integral: f64 = of_pair.map(|pair| pair.integral.get() as f64).sum();
+            integral * window.effective_ns() / window.elapsed.get() as f64
+        }
+    }
+}

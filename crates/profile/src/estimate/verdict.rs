@@ -1,0 +1,115 @@
+//! Verdicts: what to think of a slope and its interval.
+
+use super::Estimate;
+
+/// A slope below this is not worth having: making the region free would win 2 %.
+const WORTH: f64 = 0.02;
+/// A slope that is certainly within this of zero has no effect that anybody would notice: making the
+/// region free would change less than 5 %.
+const NOTHING: f64 = 0.05;
+/// Fewer blocks than this say nothing, whatever their interval: an interval of few blocks is itself a
+/// guess.
+pub(super) const ENOUGH_BLOCKS: usize = 5;
+
+/// What to think of a region and a progress point.
+///
+/// | verdict | 95 % interval of the slope |
+/// |---|---|
+/// | `Helps` | above 0.02 |
+/// | `Hurts` | below −0.02 |
+/// | `NoEffect` | otherwise within ±0.05 |
+/// | `NotEnoughData` | otherwise, or fewer than five blocks |
+///
+/// However small the truth, enough data end in one of the first three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Making the region faster makes the point faster.
+    Helps,
+    /// It changes nothing.
+    NoEffect,
+    /// It makes the point slower: contention.
+    Hurts,
+    /// Nobody can say yet.
+    NotEnoughData,
+    /// The point was not visited in most windows.
+    Idle,
+}
+
+impl Verdict {
+    /// The name used in exports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Helps => "helps",
+            Verdict::NoEffect => "no-effect",
+            Verdict::Hurts => "hurts",
+            Verdict::NotEnoughData => "not-enough-data",
+            Verdict::Idle => "idle",
+        }
+    }
+}
+
+/// The verdict on `slope`, estimated from `blocks` blocks.
+pub(super) fn of(slope: &Estimate, blocks: usize) -> Verdict {
+    if blocks < ENOUGH_BLOCKS {
+        Verdict::NotEnoughData
+    } else if slope.lo > WORTH {
+        Verdict::Helps
+    } else if slope.hi < -WORTH {
+        Verdict::Hurts
+    } else if slope.lo > -NOTHING && slope.hi < NOTHING {
+        Verdict::NoEffect
+    } else {
+        Verdict::NotEnoughData
+    }
+}
+
+/// About how many more blocks would settle it, if the estimate stays where it is: intervals shrink with
+/// the root of the number of blocks.
+pub(super) fn more_blocks(verdict: Verdict, slope: &Estimate, blocks: usize) -> Option<u32> {
+    if verdict != Verdict::NotEnoughData {
+        return None;
+    }
+    let missing = ENOUGH_BLOCKS.saturating_sub(blocks) as f64;
+    let half = slope.half_width();
+    if !half.is_finite() {
+        return Some(missing.max(1.0) as u32);
+    }
+    // The widest interval around this value that has a verdict.
+    let settled = (slope.value.abs() - WORTH).max(NOTHING - slope.value.abs());
+    let needed = blocks as f64 * (half / settled).powi(2) - blocks as f64;
+    Some(needed.max(missing).max(1.0).ceil().min(1e6) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slope(lo: f64, hi: f64) -> Estimate {
+        Estimate { value: (lo + hi) / 2.0, se: (hi - lo) / 4.0, lo, hi }
+    }
+
+    #[test]
+    fn verdicts() {
+        for (lo, hi, blocks, verdict) in [
+            (0.3, 0.5, 20, Verdict::Helps),
+            (0.3, 0.5, 4, Verdict::NotEnoughData),
+            (0.03, 0.04, 20, Verdict::Helps),
+            (0.01, 0.04, 20, Verdict::NoEffect),
+            (0.01, 0.3, 20, Verdict::NotEnoughData),
+            (-0.04, 0.04, 20, Verdict::NoEffect),
+            (-0.06, 0.04, 20, Verdict::NotEnoughData),
+            (-0.3, -0.1, 20, Verdict::Hurts),
+            (f64::NEG_INFINITY, f64::INFINITY, 20, Verdict::NotEnoughData),
+        ] {
+            assert_eq!(of(&slope(lo, hi), blocks), verdict, "[{lo}, {hi}] of {blocks}");
+        }
+    }
+
+    #[test]
+    fn four_times_the_blocks_halve_the_interval() {
+        let wide = slope(-0.08, 0.12); // ±0.10 around 0.02; within ±0.03 it is settled
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 9), Some(91));
+        assert_eq!(more_blocks(Verdict::Helps, &wide, 9), None);
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.5, 0.6), 2), Some(3));
+    }
+}

@@ -1,0 +1,48 @@
+//! What the experiments showed, kept and judged.
+//!
+//! **Does:** the model of a recording (sessions, regions, progress points, windows), the database
+//! that keeps it (one SQLite file), and the estimators that turn windows into "making this region
+//! 20 % faster makes the program 11 % faster".
+//!
+//! **Does not:** choose or run experiments, read debug information, or draw anything. It never
+//! stores an estimate: only windows are stored, and every number is computed from them again, so a
+//! better estimator improves old recordings too.
+//!
+//! **Constraints:** no unsafe code; a recording is valid after `kill -9` at any moment; the same rows
+//! and the same seed give the same numbers, bit for bit.
+//!
+//! **Place:** sample → delay → experiment → **record → profile** → report.
+//!
+//! The controller writes through a [`Recorder`]; a report opens a [`Recording`], takes its [`Rows`]
+//! and makes a [`Profile`] of them:
+//!
+//! ```no_run
+//! use profile::{EstimateOptions, Profile, Recording};
+//!
+//! let rows = Recording::open("profile.whatif".as_ref())?.rows()?;
+//! let profile = Profile::new(rows, &EstimateOptions::default());
+//! println!("{}", profile.sentence());
+//! # Ok::<(), profile::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod database;
+pub mod estimate;
+pub mod model;
+mod printable;
+mod ranking;
+mod sentence;
+mod units;
+
+pub use database::{Error, Recorder, Recording};
+pub use estimate::{
+    Dot, Estimate, EstimateOptions, LeftOutWindows, PointEstimate, REFERENCE, Target, Verdict,
+};
+pub use model::{
+    Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,
+    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Visits, Warning, Window,
+    WindowFlags,
+};
+pub use printable::printable;
+pub use ranking::{LeftOut, PointSummary, Profile, RegionEstimate};
+pub use units::{Epoch, Nanos, Speedup, VisitNanos};

@@ -1,0 +1,41 @@
+//! The nouns of a recording, and nothing that computes.
+//!
+//! **Does:** name what is kept. **Does not:** read or write it (`database`), or judge it
+//! (`estimate`). **Constraints:** plain data with public fields; units live in types. **Place:** what
+//! *record* writes and *profile* reads.
+
+mod point;
+mod region;
+mod rows;
+mod session;
+mod warning;
+mod window;
+
+pub use point::{Point, PointId, PointKind};
+pub use region::{Image, Region, RegionId, RegionKind, Snippet};
+pub use rows::{RegionSamples, Rows};
+pub use session::{Exit, SampleTotals, Session, SessionEnd, SessionId, SessionStart};
+pub use warning::Warning;
+pub use window::{Books, InFlight, Visits, Window, WindowFlags};
+
+/// Declares the key of a table.
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(i64);
+
+        impl $name {
+            /// The row with this key.
+            pub const fn new(key: i64) -> Self {
+                Self(key)
+            }
+
+            /// The key.
+            pub const fn get(self) -> i64 {
+                self.0
+            }
+        }
+    };
+}
+use id;

@@ -1,0 +1,87 @@
+//! Regions: the pieces of code that experiments make virtually faster.
+
+super::id! {
+    /// Which region of the recording.
+    RegionId
+}
+
+/// A piece of code that could be made faster.
+///
+/// Two regions are the same when kind, inclusiveness, name, file and image (build ID, or path where
+/// there is none) agree: [`Region::image_key`]. The function and line only describe it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// A function or a line.
+    pub kind: RegionKind,
+    /// Whether time in callees counts too.
+    pub inclusive: bool,
+    /// The function's base name, or `file:line`.
+    pub name: String,
+    /// The full name of the (enclosing) function, where known.
+    pub function: Option<String>,
+    /// The source file, as the debug information spells it.
+    pub file: Option<String>,
+    /// The line, or the function's first line.
+    pub line: Option<u32>,
+    /// The file that was mapped.
+    pub image: Image,
+}
+
+impl Region {
+    /// What tells this image from others: its build ID, or its path where it has none.
+    pub fn image_key(&self) -> &str {
+        self.image.build_id.as_deref().unwrap_or(&self.image.path)
+    }
+
+    /// Where it is, short enough to read: `hash.c:80`; `None` without debug information.
+    pub fn location(&self) -> Option<String> {
+        let file = self.file.as_deref()?;
+        let base = file.rsplit('/').next().unwrap_or(file);
+        Some(match self.line {
+            Some(line) => format!("{base}:{line}"),
+            None => base.to_owned(),
+        })
+    }
+}
+
+/// A function or a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RegionKind {
+    /// A function.
+    Function,
+    /// A source line.
+    Line,
+}
+
+impl RegionKind {
+    /// The name used in the database and in exports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RegionKind::Function => "function",
+            RegionKind::Line => "line",
+        }
+    }
+
+    /// The kind with this [`name`](Self::name).
+    pub fn from_name(name: &str) -> Option<RegionKind> {
+        [RegionKind::Function, RegionKind::Line].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A mapped executable or library.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Image {
+    /// Its path when it was mapped.
+    pub path: String,
+    /// Its build ID in hexadecimal, if it has one.
+    pub build_id: Option<String>,
+}
+
+/// The source around a region, as it was when it was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snippet {
+    /// The number of the first line of `text`.
+    pub first_line: u32,
+    /// The lines.
+    pub text: String,
+}

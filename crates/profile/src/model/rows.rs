@@ -1,0 +1,38 @@
+//! Rows: everything a recording holds, in memory.
+
+use std::collections::BTreeMap;
+
+use super::{Point, PointId, Region, RegionId, Session, SessionId, Snippet, Warning, Window};
+use crate::units::Nanos;
+
+/// All rows of a recording, as they were at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// Runs, oldest first.
+    pub sessions: Vec<Session>,
+    /// Regions by key.
+    pub regions: BTreeMap<RegionId, Region>,
+    /// Progress points by key.
+    pub points: BTreeMap<PointId, Point>,
+    /// Windows in the order they were recorded.
+    pub windows: Vec<Window>,
+    /// Samples of each region over each whole run.
+    pub samples: Vec<RegionSamples>,
+    /// Source around regions.
+    pub snippets: BTreeMap<RegionId, Snippet>,
+    /// Doubts, with the session that raised them.
+    pub warnings: Vec<(SessionId, Warning)>,
+}
+
+/// How often a region was sampled over a whole session: inside windows and between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionSamples {
+    /// The session.
+    pub session: SessionId,
+    /// The region.
+    pub region: RegionId,
+    /// How many samples.
+    pub count: u64,
+    /// The CPU time they stand for.
+    pub weight: Nanos,
+}

@@ -1,0 +1,95 @@
+//! Sessions: one run of one program under `whatif`.
+
+use super::Image;
+use crate::units::Nanos;
+
+super::id! {
+    /// Which session of the recording.
+    SessionId
+}
+
+/// One run of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    /// Its key in the recording.
+    pub id: SessionId,
+    /// What was known when it began.
+    pub start: SessionStart,
+    /// How it ended; `None` while it runs, and for ever if the controller was killed.
+    pub end: Option<SessionEnd>,
+    /// All samples so far.
+    pub samples: SampleTotals,
+    /// The images that regions were found in, as this run mapped them.
+    pub images: Vec<Image>,
+}
+
+/// What is known when a session begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionStart {
+    /// When, in nanoseconds since 1970-01-01 UTC.
+    pub started: Nanos,
+    /// The program's path.
+    pub program: String,
+    /// Its arguments, without the program.
+    pub arguments: Vec<String>,
+    /// Its working directory.
+    pub directory: String,
+    /// The machine's name.
+    pub host: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// How many CPUs the program could use.
+    pub cpus: u32,
+    /// The seed of the experiments' random choices.
+    pub seed: u64,
+    /// All options, as a JSON text.
+    pub options: String,
+    /// The version of `whatif`.
+    pub version: String,
+    /// What took the samples: `perf task-clock`, `cpu timer`.
+    pub sampler: String,
+    /// The CPU time between two samples.
+    pub sample_period: Nanos,
+    /// Whether time in the kernel is sampled.
+    pub kernel_time: bool,
+    /// The how-manieth run of `--repeat` this is, from 0.
+    pub repeat: u32,
+    /// The user named the regions.
+    pub fixed_regions: bool,
+    /// The user named the speedups.
+    pub fixed_speedups: bool,
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionEnd {
+    /// From start to end, inserted delays included.
+    pub duration: Nanos,
+    /// How the program ended.
+    pub exit: Exit,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The session ended and the program went on (detached), or nobody saw its end.
+    Unknown,
+    /// It exited with this code.
+    Code(i32),
+    /// It was killed by this signal.
+    Signal(i32),
+}
+
+/// Samples of a whole session, or of a session so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleTotals {
+    /// The session time up to which samples are counted; shares and the phase correction use it
+    /// instead of the duration, so that they are right for a run that was killed.
+    pub until: Nanos,
+    /// How many.
+    pub count: u64,
+    /// The CPU time they stand for.
+    pub weight: Nanos,
+    /// How many the kernel lost.
+    pub lost: u64,
+}

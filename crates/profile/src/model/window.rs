@@ -1,0 +1,156 @@
+//! Windows: one row per measurement, from which everything else is computed.
+
+use super::{PointId, RegionId, SessionId};
+use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
+
+/// One measurement: a stretch of time with one region at one speedup.
+///
+/// An experiment is a *block* of windows on one region, one of them a baseline (speedup 0).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// The run it belongs to.
+    pub session: SessionId,
+    /// The experiment it belongs to, counted within the session.
+    pub block: i64,
+    /// Its place in the block, from 0.
+    pub index: u32,
+    /// The region.
+    pub region: RegionId,
+    /// How much faster the region was made.
+    pub speedup: Speedup,
+    /// The epoch of the runtime's delay accounts.
+    pub epoch: Epoch,
+    /// When it began, since the start of the session.
+    pub start: Nanos,
+    /// How long it took, inserted delay included.
+    pub elapsed: Nanos,
+    /// How much `required`, the delay that every thread must have, grew meanwhile.
+    pub required: Nanos,
+    /// Visits of each progress point; a point that is missing was not visited.
+    pub visits: Vec<Visits>,
+    /// What was in flight between a begin and an end.
+    pub in_flight: Vec<InFlight>,
+    /// Samples in the region,
+    pub region_samples: u64,
+    /// and the CPU time they stand for.
+    pub region_weight: Nanos,
+    /// Samples anywhere in the program,
+    pub total_samples: u64,
+    /// and the CPU time they stand for.
+    pub total_weight: Nanos,
+    /// The delay accounts.
+    pub books: Books,
+    /// How many threads the program had.
+    pub threads: u32,
+    /// The share of the machine that other programs used, 0 to 1, where known.
+    pub busy: Option<f64>,
+    /// Doubts about this window.
+    pub flags: WindowFlags,
+}
+
+impl Window {
+    /// Elapsed time less inserted delay, in nanoseconds: the time that would have passed if the
+    /// region had really been faster. Negative when more delay was inserted than time passed.
+    pub fn effective_ns(&self) -> f64 {
+        self.elapsed.get() as f64 - self.required.get() as f64
+    }
+
+    /// How often `point` was visited.
+    pub fn visits(&self, point: PointId) -> u64 {
+        self.visits.iter().filter(|v| v.point == point).map(|v| v.count).sum()
+    }
+}
+
+/// How often a progress point was visited in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visits {
+    /// The point.
+    pub point: PointId,
+    /// How often.
+    pub count: u64,
+}
+
+/// How much was in flight between a begin and an end, over a whole window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// The *begin* point of the pair.
+    pub begin: PointId,
+    /// ∫ (begun − ended) dt over the elapsed time of the window.
+    pub integral: VisitNanos,
+}
+
+/// The delay accounts of a window, summed over threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// What threads came to owe.
+    pub owed: Nanos,
+    /// What they paid by pausing.
+    pub paid: Nanos,
+    /// What they were credited with for waiting.
+    pub credited: Nanos,
+    /// What they paused too long.
+    pub overslept: Nanos,
+    /// What they still owed at the end.
+    pub unpaid: Nanos,
+}
+
+/// Doubts about a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct WindowFlags(u32);
+
+impl WindowFlags {
+    /// Nothing to doubt.
+    pub const NONE: WindowFlags = WindowFlags(0);
+    /// The books disagree by more than a few per cent.
+    pub const UNBALANCED: WindowFlags = WindowFlags(1);
+    /// The program ended, or was stopped, before the window did.
+    pub const CUT: WindowFlags = WindowFlags(2);
+    /// The kernel lost samples.
+    pub const LOST_SAMPLES: WindowFlags = WindowFlags(4);
+    /// Other programs kept the machine busy.
+    pub const BUSY: WindowFlags = WindowFlags(8);
+
+    const NAMES: [(WindowFlags, &'static str); 4] = [
+        (Self::UNBALANCED, "unbalanced"),
+        (Self::CUT, "cut"),
+        (Self::LOST_SAMPLES, "lost-samples"),
+        (Self::BUSY, "busy"),
+    ];
+
+    /// Whether all of `flags` are set.
+    pub const fn has(self, flags: WindowFlags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn with(self, flags: WindowFlags) -> WindowFlags {
+        WindowFlags(self.0 | flags.0)
+    }
+
+    /// As the database has it: `unbalanced,cut`, or nothing.
+    pub fn names(self) -> String {
+        let set = Self::NAMES.iter().filter(|(flag, _)| self.has(*flag));
+        set.map(|(_, name)| *name).collect::<Vec<_>>().join(",")
+    }
+
+    /// From [`names`](Self::names); a name that is not known (of a later version) is passed over.
+    pub fn from_names(names: &str) -> WindowFlags {
+        let known = |name: &str| Self::NAMES.iter().find(|(_, known)| *known == name);
+        names.split(',').filter_map(known).fold(Self::NONE, |set, (flag, _)| set.with(*flag))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_survive_their_names() {
+        let flags = WindowFlags::CUT.with(WindowFlags::BUSY);
+        assert_eq!(flags.names(), "cut,busy");
+        assert_eq!(WindowFlags::from_names("cut,busy,from-the-future"), flags);
+        assert_eq!(WindowFlags::from_names(""), WindowFlags::NONE);
+        assert!(!flags.has(WindowFlags::UNBALANCED));
+    }
+}

@@ -1,0 +1,216 @@
+//! Ranking: all regions of a recording, judged and put in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::estimate::{self, EstimateOptions, LeftOutWindows, PointEstimate, Target, Verdict};
+use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Window};
+use crate::units::Nanos;
+
+/// Fewer different speedups than this do not show a curve, unless the user asked for exactly those.
+const ENOUGH_SPEEDUPS: usize = 5;
+
+/// A recording and everything that was estimated from it.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The rows it was made of.
+    pub rows: Rows,
+    /// Every region with enough data for a curve. The order is that of their best verdict on
+    /// throughput, then on latency; [`Profile::ranked`] gives the order for one target.
+    pub regions: Vec<RegionEstimate>,
+    /// What can become faster, throughput first, by name.
+    pub points: Vec<PointSummary>,
+    /// What no estimate uses.
+    pub left_out: LeftOut,
+}
+
+/// What is known about one region.
+#[derive(Clone, Debug)]
+pub struct RegionEstimate {
+    /// The region.
+    pub region: RegionId,
+    /// Samples in it over the whole run,
+    pub samples: u64,
+    /// and their share of all CPU time, 0 to 1; `None` without samples.
+    pub share: Option<f64>,
+    /// How many windows were used.
+    pub windows: usize,
+    /// The share of the run in which it runs; gains are already scaled by it.
+    pub phase: f64,
+    /// One for each of [`Profile::points`], in that order.
+    pub points: Vec<PointEstimate>,
+}
+
+/// What is known about one progress point or latency pair.
+#[derive(Clone, Debug)]
+pub struct PointSummary {
+    /// What can become faster.
+    pub target: Target,
+    /// Its name.
+    pub name: String,
+    /// Visits in all windows together.
+    pub visits: u64,
+    /// Visits per second without speedups; `None` where there was no such time.
+    pub rate: Option<f64>,
+    /// The mean time from begin to end without speedups, for a latency pair.
+    pub latency: Option<Nanos>,
+    /// Whether most windows saw no visit at all.
+    pub idle: bool,
+}
+
+/// What no estimate uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Regions without a single baseline window that counts.
+    pub without_baseline: usize,
+    /// Regions with fewer than five different speedups.
+    pub few_speedups: usize,
+    /// Windows.
+    pub windows: LeftOutWindows,
+}
+
+impl Profile {
+    /// Estimates everything that `rows` can tell.
+    pub fn new(rows: Rows, options: &EstimateOptions) -> Profile {
+        let points = summaries(&rows);
+        let (experiments, windows) = estimate::experiments(&rows.windows);
+        let mut left_out = LeftOut { windows, ..LeftOut::default() };
+        let fixed =
+            options.fixed || rows.sessions.iter().any(|s| s.start.fixed_regions || s.start.fixed_speedups);
+        let mut regions = Vec::new();
+        for of_region in &experiments {
+            if !of_region.has_baseline() {
+                left_out.without_baseline += 1;
+                continue;
+            }
+            let tried = of_region.speedups().len() - 1; // the first is the baseline
+            if tried < if fixed { 1 } else { ENOUGH_SPEEDUPS } {
+                left_out.few_speedups += 1;
+                continue;
+            }
+            let phase = if options.phase_correction { estimate::phase_factor(of_region, &rows) } else { 1.0 };
+            let (samples, share) = share(&rows, of_region.region);
+            regions.push(RegionEstimate {
+                region: of_region.region,
+                samples,
+                share,
+                windows: of_region.windows(),
+                phase,
+                points: points
+                    .iter()
+                    .map(|point| estimate::estimate(of_region, point.target, phase, options))
+                    .collect(),
+            });
+        }
+        regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
+        Profile { rows, regions, points, left_out }
+    }
+
+    /// The region behind an estimate.
+    pub fn region(&self, estimate: &RegionEstimate) -> &Region {
+        &self.rows.regions[&estimate.region]
+    }
+
+    /// The regions in the order of what they do to `target`, the most useful first: by the lower end of
+    /// the slope's interval; those that hurt come last, by the upper end, the worst first among them.
+    pub fn ranked(&self, target: Target) -> Vec<(&RegionEstimate, &PointEstimate)> {
+        let of_target = |region: &RegionEstimate| region.points.iter().position(|p| p.target == target);
+        let mut ranked: Vec<_> =
+            self.regions.iter().filter_map(|r| Some((r, &r.points[of_target(r)?]))).collect();
+        ranked.sort_by(|(_, a), (_, b)| a.rank().total_cmp(b.rank()));
+        ranked
+    }
+}
+
+/// Where something stands: smaller is better.
+#[derive(Clone, Copy)]
+struct Rank(u8, f64);
+
+impl Rank {
+    fn total_cmp(self, other: Rank) -> std::cmp::Ordering {
+        self.0.cmp(&other.0).then(self.1.total_cmp(&other.1))
+    }
+}
+
+impl PointEstimate {
+    fn rank(&self) -> Rank {
+        match (self.verdict, &self.slope) {
+            (_, None) => Rank(3, 0.0),
+            (Verdict::Helps, Some(slope)) => Rank(0, -slope.lo),
+            (Verdict::Hurts, Some(slope)) => Rank(2, slope.hi),
+            (_, Some(slope)) => Rank(1, -slope.lo),
+        }
+    }
+}
+
+impl RegionEstimate {
+    /// The best rank of any point.
+    fn best(&self) -> Rank {
+        let ranks = self.points.iter().map(PointEstimate::rank);
+        ranks.min_by(|a, b| a.total_cmp(*b)).unwrap_or(Rank(4, 0.0))
+    }
+
+    /// The verdict of its best point: what to show where there is room for one.
+    pub fn verdict(&self) -> Verdict {
+        let best = self.points.iter().min_by(|a, b| a.rank().total_cmp(b.rank()));
+        best.map_or(Verdict::NotEnoughData, |point| point.verdict)
+    }
+}
+
+/// Throughput points and latency pairs, in the order in which they are shown.
+fn summaries(rows: &Rows) -> Vec<PointSummary> {
+    let mut targets: Vec<(u8, &str, Target)> = Vec::new();
+    let begins: BTreeMap<&str, PointId> = rows
+        .points
+        .iter()
+        .filter(|(_, point)| point.kind == PointKind::Begin)
+        .map(|(id, point)| (point.name.as_str(), *id))
+        .collect();
+    for (&id, Point { name, kind }) in &rows.points {
+        match kind {
+            PointKind::Throughput => targets.push((0, name, Target::Throughput(id))),
+            // A begin without an end, or the reverse, measures nothing.
+            PointKind::End => {
+                if let Some(&begin) = begins.get(name.as_str()) {
+                    targets.push((1, name, Target::Latency { begin, end: id }));
+                }
+            }
+            PointKind::Begin => {}
+        }
+    }
+    targets.sort_unstable();
+    targets.into_iter().map(|(_, name, target)| summary(rows, name, target)).collect()
+}
+
+fn summary(rows: &Rows, name: &str, target: Target) -> PointSummary {
+    let visits = |window: &Window| window.visits(target.counted());
+    let baselines = || rows.windows.iter().filter(|w| w.speedup.is_zero());
+    let time: f64 = baselines().map(Window::effective_ns).sum();
+    let visits_at_rest: u64 = baselines().map(visits).sum();
+    let latency = match target {
+        Target::Latency { begin, .. } if visits_at_rest > 0 => {
+            let of_pair = baselines().flat_map(|w| &w.in_flight).filter(|pair| pair.begin == begin);
+            let in_flight: f64 = of_pair.map(|pair| pair.integral.get() as f64).sum();
+            Some(Nanos::new((in_flight / visits_at_rest as f64).max(0.0) as u64))
+        }
+        _ => None,
+    };
+    PointSummary {
+        target,
+        name: name.to_owned(),
+        visits: rows.windows.iter().map(visits).sum(),
+        rate: (time > 0.0).then(|| visits_at_rest as f64 / time * 1e9),
+        latency,
+        idle: rows.windows.iter().filter(|w| visits(w) > 0).count() * 2 < rows.windows.len(),
+    }
+}
+
+/// The samples of a region, and their share of all CPU time in the sessions that saw it.
+fn share(rows: &Rows, region: RegionId) -> (u64, Option<f64>) {
+    let of_region = || rows.samples.iter().filter(|s| s.region == region);
+    let sessions: BTreeSet<_> = of_region().map(|s| s.session).collect();
+    let all: Nanos =
+        rows.sessions.iter().filter(|s| sessions.contains(&s.id)).map(|s| s.samples.weight).sum();
+    let weight: Nanos = of_region().map(|s| s.weight).sum();
+    let share = (all > Nanos::ZERO).then(|| weight.get() as f64 / all.get() as f64);
+    (of_region().map(|s| s.count).sum(), share)
+}

@@ -1,0 +1,159 @@
+//! The sentence: what a person should take away, if only one thing.
+
+use crate::estimate::{Estimate, PointEstimate, REFERENCE, Target, Verdict};
+use crate::model::{Region, RegionKind};
+use crate::printable;
+use crate::ranking::{PointSummary, Profile, RegionEstimate};
+
+impl Profile {
+    /// The profile in one sentence, such as "Making `hash.c:88` 20 % faster makes `requests` 11 % ± 2 %
+    /// faster; nothing else you could change is worth more."
+    ///
+    /// The number after "±" is half the 95 % interval. Where nothing helps, or nobody can say yet, the
+    /// sentence says that, and what to do. Throughput comes before latency.
+    pub fn sentence(&self) -> String {
+        if self.rows.windows.is_empty() {
+            return "No experiment was completed: let the program run longer, or give it more work.".into();
+        }
+        if self.points.is_empty() {
+            return "There is no progress point to measure: add one to the program, or name a line with \
+                    `--progress FILE:LINE`."
+                .into();
+        }
+        if self.points.iter().all(|point| point.idle) {
+            return "No progress point was visited in most windows: put one where a unit of work ends, or \
+                    give the program more work."
+                .into();
+        }
+        if self.regions.is_empty() {
+            return "Not enough data yet: no region was tried at enough speedups; let the program run \
+                    longer, or choose regions and speedups yourself."
+                .into();
+        }
+        let by_verdict = |verdict, say: fn(&Profile, &PointSummary) -> String| {
+            let shown = self.points.iter().find(|p| self.of(p).iter().any(|(_, e)| e.verdict == verdict));
+            shown.map(|point| say(self, point))
+        };
+        by_verdict(Verdict::Helps, Self::helps)
+            .or_else(|| by_verdict(Verdict::Hurts, Self::hurts))
+            .or_else(|| by_verdict(Verdict::NotEnoughData, Self::open))
+            .unwrap_or_else(|| self.nothing())
+    }
+
+    fn of(&self, point: &PointSummary) -> Vec<(&RegionEstimate, &PointEstimate)> {
+        self.ranked(point.target)
+    }
+
+    fn helps(&self, point: &PointSummary) -> String {
+        let ranked = self.of(point);
+        let (region, best) = ranked[0];
+        let beats = |e: &PointEstimate| match (&e.slope, &best.slope) {
+            (Some(other), Some(best)) => other.overlaps(best),
+            _ => false,
+        };
+        let rival = ranked[1..].iter().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
+        let open =
+            ranked[1..].iter().filter(|(_, e)| e.verdict == Verdict::NotEnoughData && beats(e)).count();
+        let rest = match (rival, open) {
+            (Some((other, _)), _) => format!("{} may be worth as much.", name(self.region(other))),
+            (None, 0) => "nothing else you could change is worth more.".into(),
+            (None, 1) => "too little is known yet about one other region.".into(),
+            (None, n) => format!("too little is known yet about {n} other regions."),
+        };
+        format!("{}; {rest}", self.claim(region, best, point))
+    }
+
+    fn hurts(&self, point: &PointSummary) -> String {
+        let ranked = self.of(point);
+        let worst = ranked.iter().find(|(_, e)| e.verdict == Verdict::Hurts);
+        let open = ranked.iter().any(|(_, e)| e.verdict == Verdict::NotEnoughData);
+        let rest = if open { "nothing is known to help yet" } else { "nothing you could change helps" };
+        match worst {
+            Some((region, worst)) => {
+                format!("{}: contention; {rest}.", self.claim(region, worst, point))
+            }
+            None => self.nothing(),
+        }
+    }
+
+    fn open(&self, point: &PointSummary) -> String {
+        let ranked = self.of(point);
+        let Some((region, best)) = ranked.iter().find(|(_, e)| e.verdict == Verdict::NotEnoughData) else {
+            return self.nothing();
+        };
+        let longer = match best.more_blocks {
+            Some(more) if best.blocks > 0 => {
+                let times = 1.0 + f64::from(more) / best.blocks as f64;
+                format!("run it about {} times as long", if times < 9.5 { times.ceil() } else { 10.0 })
+            }
+            _ => "let the program run longer".into(),
+        };
+        let known = match best.effect {
+            Some(effect) if effect.half_width().is_finite() => {
+                format!(" (now {} at {REFERENCE})", plus_minus(&effect, effect.value))
+            }
+            _ => String::new(),
+        };
+        format!(
+            "Not enough data yet to say what makes {} faster; the best candidate is {}{known}: {longer}.",
+            subject(point),
+            name(self.region(region)),
+        )
+    }
+
+    fn nothing(&self) -> String {
+        let point = self.points.iter().find(|point| !point.idle).unwrap_or(&self.points[0]);
+        format!(
+            "Nothing that was tried makes {} faster: it waits for something else; widen the scope, or look \
+             at input, output and sleeps.",
+            subject(point)
+        )
+    }
+
+    /// "Making X 20 % faster makes P 11 % ± 2 % faster", without a full stop.
+    fn claim(&self, region: &RegionEstimate, estimate: &PointEstimate, point: &PointSummary) -> String {
+        // The sign is the slope's, which the verdict is about.
+        let faster = estimate.verdict != Verdict::Hurts;
+        let change = match (faster, point.target) {
+            (true, Target::Throughput(_)) => "faster",
+            (false, Target::Throughput(_)) => "slower",
+            (true, Target::Latency { .. }) => "shorter",
+            (false, Target::Latency { .. }) => "longer",
+        };
+        let how_much = match &estimate.effect {
+            Some(effect) => plus_minus(effect, if faster { effect.value } else { -effect.value }),
+            None => String::new(),
+        };
+        format!(
+            "Making {} {REFERENCE} faster makes {} {how_much} {change}",
+            name(self.region(region)),
+            subject(point)
+        )
+    }
+}
+
+fn subject(point: &PointSummary) -> String {
+    let name = printable(&point.name);
+    match point.target {
+        Target::Throughput(_) => format!("`{name}`"),
+        Target::Latency { .. } => format!("the latency of `{name}`"),
+    }
+}
+
+/// A region in a sentence: `hash.c:88`, `work` (hash.c:80), `work` with all it calls (hash.c:80).
+fn name(region: &Region) -> String {
+    let name = printable(&region.name);
+    let callees = if region.inclusive { " with all it calls" } else { "" };
+    match (region.kind, region.location()) {
+        (RegionKind::Function, Some(location)) => format!("`{name}`{callees} ({})", printable(&location)),
+        _ => format!("`{name}`{callees}"),
+    }
+}
+
+/// `11 % ± 2 %`; with a decimal where whole per cents would hide everything.
+fn plus_minus(estimate: &Estimate, value: f64) -> String {
+    let (value, half) = (value * 100.0, estimate.half_width() * 100.0);
+    let decimals = usize::from(half < 0.95 || value.abs() < 0.95);
+    let value = if value.abs() < 0.05 { 0.0 } else { value }; // never "−0"
+    format!("{value:.decimals$} % ± {half:.decimals$} %").replace('-', "−")
+}

@@ -1,0 +1,251 @@
+//! The database: what is written comes back, whatever happens to the writer.
+
+mod synthetic;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use profile::*;
+use rusqlite::Connection;
+use synthetic::{line, session, window};
+
+const HOSTILE: &str = "a\tb\nc\"d'e\\f\u{1b}[2J\u{202e}g\0h";
+
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.whatif");
+    (folder, path)
+}
+
+/// Writes one session with two regions and `blocks` blocks.
+fn write(to: &mut Recorder, blocks: i64) -> SessionId {
+    let id = to.begin_session(&session(0).start).unwrap();
+    let region = to.intern_region(&line("hash.c:88")).unwrap();
+    let hostile = to.intern_region(&Region { function: None, file: None, ..line(HOSTILE) }).unwrap();
+    let requests = Point { name: "requests".into(), kind: PointKind::Throughput };
+    let requests = to.intern_point(&requests).unwrap();
+    let begin = to.intern_point(&Point { name: HOSTILE.into(), kind: PointKind::Begin }).unwrap();
+    for block in 0..blocks {
+        let pair =
+            [(0, Speedup::ZERO), (1, Speedup::from_percent(25).unwrap())].map(|(index, speedup)| Window {
+                visits: vec![Visits { point: requests, count: 7 }],
+                in_flight: vec![InFlight { begin, integral: VisitNanos::new(-3) }],
+                flags: WindowFlags::UNBALANCED.with(WindowFlags::CUT),
+                ..window(id.get(), block, index, if block % 2 == 0 { region } else { hostile }.get(), speedup)
+            });
+        to.add_block(&pair).unwrap();
+    }
+    id
+}
+
+fn finish(to: &mut Recorder, id: SessionId) {
+    let region = to.intern_region(&line("hash.c:88")).unwrap();
+    let whole = session(0);
+    for count in [5, 9] {
+        let samples = RegionSamples { session: id, region, count, weight: Nanos::new(10 * count) };
+        to.set_samples(id, &whole.samples, &[samples]).unwrap();
+    }
+    to.add_image(id, &whole.images[0]).unwrap();
+    to.add_snippet(region, &Snippet { first_line: 86, text: HOSTILE.into() }).unwrap();
+    let warning = Warning { code: "busy".into(), message: "m".into(), advice: "a".into() };
+    to.add_warning(id, &warning).unwrap();
+    to.add_warning(id, &warning).unwrap();
+    to.finish_session(id, &SessionEnd { duration: whole.end.unwrap().duration, exit: Exit::Signal(9) })
+        .unwrap();
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    PathBuf::from(format!("{}{suffix}", path.display()))
+}
+
+#[test]
+fn everything_comes_back() {
+    let (_folder, path) = folder();
+    let mut to = Recorder::create(&path).unwrap();
+    let id = write(&mut to, 3);
+    finish(&mut to, id);
+    to.close().unwrap();
+    assert!(!beside(&path, "-wal").exists() && !beside(&path, "-shm").exists());
+
+    let rows = Recording::open(&path).unwrap().rows().unwrap();
+    let mut expected = session(id.get());
+    expected.end = Some(SessionEnd { exit: Exit::Signal(9), ..expected.end.unwrap() });
+    assert_eq!(rows.sessions, [expected]);
+    assert_eq!(rows.regions.len(), 2);
+    assert!(rows.regions.values().any(|region| region.name == HOSTILE && region.file.is_none()));
+    assert_eq!(rows.points.len(), 2);
+    assert_eq!(rows.windows.len(), 6);
+    let first = &rows.windows[0];
+    let same = Window {
+        visits: first.visits.clone(),
+        in_flight: first.in_flight.clone(),
+        flags: WindowFlags::UNBALANCED.with(WindowFlags::CUT),
+        ..window(id.get(), 0, 0, first.region.get(), Speedup::ZERO)
+    };
+    assert_eq!(*first, same);
+    assert_eq!(first.visits[0].count, 7);
+    assert_eq!(first.in_flight[0].integral, VisitNanos::new(-3));
+    assert_eq!((rows.samples.len(), rows.samples[0].count), (1, 9));
+    assert_eq!(rows.snippets.values().next().unwrap().text, HOSTILE);
+    assert_eq!((rows.warnings.len(), rows.warnings[0].0), (1, id));
+
+    let people = Connection::open(&path).unwrap();
+    let period: i64 = people
+        .query_row("SELECT period_ns FROM window_points WHERE point = 'requests'", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(period, 100_000_000 / 7);
+}
+
+#[test]
+fn sessions_are_added_to_a_recording() {
+    let (_folder, path) = folder();
+    for run in 1..=3 {
+        let mut to = Recorder::create(&path).unwrap();
+        write(&mut to, 1);
+        to.close().unwrap();
+        let rows = Recording::open(&path).unwrap().rows().unwrap();
+        assert_eq!((rows.sessions.len(), rows.windows.len()), (run, 2 * run));
+        assert_eq!((rows.regions.len(), rows.points.len()), (2, 2));
+        assert_eq!(rows.sessions[0].end, None);
+    }
+}
+
+#[test]
+fn two_writers_and_a_reader_at_once() {
+    let (_folder, path) = folder();
+    let mut one = Recorder::create(&path).unwrap();
+    let mut two = Recorder::create(&path).unwrap();
+    let reader = Recording::open(&path);
+    write(&mut one, 2);
+    write(&mut two, 2);
+    let reader = reader.unwrap();
+    assert_eq!(reader.rows().unwrap().windows.len(), 8);
+    one.close().unwrap(); // the log stays: others use it
+    write(&mut two, 1);
+    assert_eq!(reader.rows().unwrap().windows.len(), 10);
+    drop(reader);
+    two.close().unwrap();
+    assert!(!beside(&path, "-wal").exists());
+}
+
+/// Not a test by itself: the process that `a_killed_writer_loses_nothing` kills.
+#[test]
+fn writer_to_be_killed() {
+    let Some(path) = env::var_os("WHATIF_TEST_WRITER") else { return };
+    let mut to = Recorder::create(Path::new(&path)).unwrap();
+    let id = write(&mut to, 0);
+    let region = to.intern_region(&line("hash.c:88")).unwrap();
+    for block in 0.. {
+        to.add_block(&[window(id.get(), block, 0, region.get(), Speedup::ZERO)]).unwrap();
+        println!("\nwritten {}", block + 1);
+    }
+}
+
+#[test]
+fn a_killed_writer_loses_nothing() {
+    let (folder, path) = folder();
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "writer_to_be_killed", "--nocapture"])
+        .env("WHATIF_TEST_WRITER", &path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut written = lines.filter_map(|line| line.strip_prefix("written ")?.parse::<usize>().ok());
+    written.find(|&n| n >= 20).unwrap();
+    let while_writing = Recording::open(&path).unwrap().rows().unwrap().windows.len();
+    assert!(while_writing >= 20);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let acknowledged = written.last().unwrap_or(while_writing).max(while_writing);
+
+    // As it was left, and as somebody would copy it: with and without the index of the log.
+    assert!(beside(&path, "-wal").exists());
+    let copy = folder.path().join("copy");
+    fs::copy(&path, &copy).unwrap();
+    fs::copy(beside(&path, "-wal"), beside(&copy, "-wal")).unwrap();
+    for path in [&copy, &path] {
+        let rows = Recording::open(path).unwrap().rows().unwrap();
+        assert!(rows.windows.len() >= acknowledged, "{} of {acknowledged}", rows.windows.len());
+        assert_eq!(rows.sessions[0].end, None);
+    }
+    // And the next run goes on from there.
+    let mut to = Recorder::create(&path).unwrap();
+    write(&mut to, 1);
+    to.close().unwrap();
+    assert!(!beside(&path, "-wal").exists());
+    assert!(Recording::open(&path).unwrap().rows().unwrap().windows.len() >= acknowledged + 2);
+}
+
+#[test]
+fn other_files_are_left_alone() {
+    let (folder, path) = folder();
+    for content in [&b"hello"[..], &[b'x'; 5000], &b"SQLite format 3\0 but not really"[..]] {
+        fs::write(&path, content).unwrap();
+        for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
+            let said = error.to_string();
+            assert!(matches!(error, Error::NotARecording { .. } | Error::Damaged { .. }), "{said}");
+            assert!(said.lines().count() >= 2, "no advice: {said}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), content);
+    }
+    let other = folder.path().join("other.db");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    let before = fs::read(&other).unwrap();
+    assert!(matches!(Recorder::create(&other), Err(Error::NotARecording { .. })));
+    assert!(matches!(Recording::open(&other), Err(Error::NotARecording { .. })));
+    assert_eq!(fs::read(&other).unwrap(), before);
+    assert!(matches!(Recording::open(folder.path()), Err(Error::NotARecording { .. })));
+    assert!(matches!(Recording::open(&folder.path().join("none")), Err(Error::NotFound { .. })));
+    assert!(matches!(Recorder::create(&folder.path().join("no/dir")), Err(Error::Io { .. })));
+}
+
+#[test]
+fn other_versions_are_refused_in_words() {
+    let (_folder, path) = folder();
+    Recorder::create(&path).unwrap().close().unwrap();
+    for (version, newer) in [(2, true), (0, false), (-1, false)] {
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
+        for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
+            match error {
+                Error::Newer { found, .. } => assert!(newer && found == version),
+                Error::Damaged { .. } => assert!(!newer),
+                error => panic!("{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_that_was_killed_before_it_began() {
+    let (_folder, path) = folder();
+    fs::write(&path, b"").unwrap();
+    assert!(matches!(Recording::open(&path), Err(Error::Empty { .. })));
+    Recorder::create(&path).unwrap().close().unwrap();
+    assert!(Recording::open(&path).unwrap().rows().unwrap().sessions.is_empty());
+}
+
+#[test]
+fn damage_is_reported_as_damage() {
+    let (_folder, path) = folder();
+    let mut to = Recorder::create(&path).unwrap();
+    write(&mut to, 200);
+    to.close().unwrap();
+    let whole = fs::read(&path).unwrap();
+
+    let mut scrambled = whole.clone();
+    scrambled[4096..].iter_mut().for_each(|byte| *byte ^= 0x55);
+    for (what, content) in [("cut", &whole[..whole.len() / 2]), ("scrambled", &scrambled)] {
+        fs::write(&path, content).unwrap();
+        match Recording::open(&path).and_then(|recording| recording.rows()) {
+            Err(Error::Damaged { .. }) => {}
+            other => panic!("{what}: {:?}", other.map(|rows| rows.windows.len())),
+        }
+    }
+    fs::write(&path, &whole).unwrap();
+    Connection::open(&path).unwrap().execute("UPDATE regions SET kind = 'a\nb'", []).unwrap();
+    let said = Recording::open(&path).unwrap().rows().unwrap_err().to_string();
+    assert!(said.contains(r"kind cannot be `a\nb`") && said.contains(".recover"), "{said}");
+}

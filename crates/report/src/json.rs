@@ -1,0 +1,316 @@
+//! JSON, for programs. `docs/json.md` documents every field for those who read it; the structures below
+//! are the same list in the same order.
+//!
+//! Speedups and gains are fractions (0.25), times are nanoseconds, and what is not known is `null`:
+//! never NaN, never infinity. Names are exactly what the program called things, so escape them before
+//! showing them. `version` changes when a field changes its meaning or goes away, not when one is added.
+
+use profile::{
+    Dot, Estimate, Exit, LeftOut, PointEstimate, PointSummary, Profile, RegionEstimate, Session, Warning,
+};
+use serde::Serialize;
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// The profile as one JSON object, indented, with a newline at its end.
+///
+/// Characters that could deceive whoever looks at the text in a terminal (bidirectional and other
+/// invisible controls) are written as `\u` escapes.
+pub fn render(profile: &Profile) -> String {
+    let report = Report {
+        version: VERSION,
+        sentence: profile.sentence(),
+        sessions: profile.rows.sessions.iter().map(OfSession::new).collect(),
+        points: profile.points.iter().map(OfPoint::new).collect(),
+        regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
+        left_out: OfLeftOut::new(&profile.left_out),
+        warnings: profile.rows.warnings.iter().map(|(id, w)| OfWarning::new(id.get(), w)).collect(),
+    };
+    let mut text = serde_json::to_string_pretty(&report).expect("strings and numbers always serialize");
+    text.push('\n');
+    escaped(&text)
+}
+
+/// Only strings hold anything beyond ASCII, so an escape is right wherever such a character stands.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        let mut buffer = [0; 4];
+        let shown: &str = c.encode_utf8(&mut buffer);
+        if c == '\n' || matches!(profile::printable(shown), std::borrow::Cow::Borrowed(_)) {
+            safe.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                safe.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    safe
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    version: u32,
+    sentence: String,
+    sessions: Vec<OfSession<'a>>,
+    points: Vec<OfPoint<'a>>,
+    regions: Vec<OfRegion<'a>>,
+    left_out: OfLeftOut,
+    warnings: Vec<OfWarning<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfSession<'a> {
+    id: i64,
+    started_unix_ns: u64,
+    program: &'a str,
+    arguments: &'a [String],
+    directory: &'a str,
+    host: &'a str,
+    kernel: &'a str,
+    cpus: u32,
+    /// A text: 64 bits do not fit into the numbers of every reader of JSON.
+    seed: String,
+    options: serde_json::Value,
+    whatif_version: &'a str,
+    sampler: &'a str,
+    sample_period_ns: u64,
+    kernel_time: bool,
+    repeat: u32,
+    fixed_regions: bool,
+    fixed_speedups: bool,
+    finished: bool,
+    duration_ns: Option<u64>,
+    exit_code: Option<i32>,
+    exit_signal: Option<i32>,
+    samples: u64,
+    sample_weight_ns: u64,
+    lost_samples: u64,
+    images: Vec<OfImage<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfImage<'a> {
+    path: &'a str,
+    build_id: Option<&'a str>,
+}
+
+impl<'a> OfSession<'a> {
+    fn new(session: &'a Session) -> Self {
+        let start = &session.start;
+        let exit = session.end.map(|end| end.exit);
+        OfSession {
+            id: session.id.get(),
+            started_unix_ns: start.started.get(),
+            program: &start.program,
+            arguments: &start.arguments,
+            directory: &start.directory,
+            host: &start.host,
+            kernel: &start.kernel,
+            cpus: start.cpus,
+            seed: start.seed.to_string(),
+            options: serde_json::from_str(&start.options)
+                .unwrap_or_else(|_| serde_json::Value::String(start.options.clone())),
+            whatif_version: &start.version,
+            sampler: &start.sampler,
+            sample_period_ns: start.sample_period.get(),
+            kernel_time: start.kernel_time,
+            repeat: start.repeat,
+            fixed_regions: start.fixed_regions,
+            fixed_speedups: start.fixed_speedups,
+            finished: session.end.is_some(),
+            duration_ns: session.end.map(|end| end.duration.get()),
+            exit_code: match exit {
+                Some(Exit::Code(code)) => Some(code),
+                _ => None,
+            },
+            exit_signal: match exit {
+                Some(Exit::Signal(signal)) => Some(signal),
+                _ => None,
+            },
+            samples: session.samples.count,
+            sample_weight_ns: session.samples.weight.get(),
+            lost_samples: session.samples.lost,
+            images: session
+                .images
+                .iter()
+                .map(|image| OfImage { path: &image.path, build_id: image.build_id.as_deref() })
+                .collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfPoint<'a> {
+    name: &'a str,
+    kind: &'static str,
+    visits: u64,
+    rate_per_s: Option<f64>,
+    latency_ns: Option<u64>,
+    idle: bool,
+}
+
+impl<'a> OfPoint<'a> {
+    fn new(point: &'a PointSummary) -> Self {
+        OfPoint {
+            name: &point.name,
+            kind: point.target.kind(),
+            visits: point.visits,
+            rate_per_s: point.rate.and_then(finite),
+            latency_ns: point.latency.map(|latency| latency.get()),
+            idle: point.idle,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfRegion<'a> {
+    kind: &'static str,
+    name: &'a str,
+    function: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    inclusive: bool,
+    image: OfImage<'a>,
+    samples: u64,
+    share: Option<f64>,
+    windows: usize,
+    phase: f64,
+    verdict: &'static str,
+    points: Vec<OfEstimate<'a>>,
+    snippet: Option<OfSnippet<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfSnippet<'a> {
+    first_line: u32,
+    text: &'a str,
+}
+
+impl<'a> OfRegion<'a> {
+    fn new(profile: &'a Profile, estimate: &'a RegionEstimate) -> Self {
+        let region = profile.region(estimate);
+        let points = profile.points.iter().zip(&estimate.points);
+        let snippet = profile.rows.snippets.get(&estimate.region);
+        OfRegion {
+            kind: region.kind.name(),
+            name: &region.name,
+            function: region.function.as_deref(),
+            file: region.file.as_deref(),
+            line: region.line,
+            inclusive: region.inclusive,
+            image: OfImage { path: &region.image.path, build_id: region.image.build_id.as_deref() },
+            samples: estimate.samples,
+            share: estimate.share.and_then(finite),
+            windows: estimate.windows,
+            phase: estimate.phase,
+            verdict: estimate.verdict().name(),
+            points: points.map(|(point, estimate)| OfEstimate::new(point, estimate)).collect(),
+            snippet: snippet.map(|s| OfSnippet { first_line: s.first_line, text: &s.text }),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfEstimate<'a> {
+    point: &'a str,
+    kind: &'static str,
+    verdict: &'static str,
+    blocks: usize,
+    more_blocks: Option<u32>,
+    slope: Option<f64>,
+    slope_se: Option<f64>,
+    slope_lo: Option<f64>,
+    slope_hi: Option<f64>,
+    effect: Option<f64>,
+    effect_lo: Option<f64>,
+    effect_hi: Option<f64>,
+    pairing: f64,
+    speedups: Vec<OfSpeedup>,
+}
+
+impl<'a> OfEstimate<'a> {
+    fn new(point: &'a PointSummary, estimate: &PointEstimate) -> Self {
+        let slope = |part: fn(&Estimate) -> f64| estimate.slope.as_ref().and_then(|s| finite(part(s)));
+        let effect = |part: fn(&Estimate) -> f64| estimate.effect.as_ref().and_then(|e| finite(part(e)));
+        OfEstimate {
+            point: &point.name,
+            kind: point.target.kind(),
+            verdict: estimate.verdict.name(),
+            blocks: estimate.blocks,
+            more_blocks: estimate.more_blocks,
+            slope: slope(|s| s.value),
+            slope_se: slope(|s| s.se),
+            slope_lo: slope(|s| s.lo),
+            slope_hi: slope(|s| s.hi),
+            effect: effect(|e| e.value),
+            effect_lo: effect(|e| e.lo),
+            effect_hi: effect(|e| e.hi),
+            pairing: estimate.pairing,
+            speedups: estimate.curve.iter().map(OfSpeedup::new).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfSpeedup {
+    speedup: f64,
+    gain: Option<f64>,
+    lo: Option<f64>,
+    hi: Option<f64>,
+    windows: usize,
+}
+
+impl OfSpeedup {
+    fn new(dot: &Dot) -> Self {
+        OfSpeedup {
+            speedup: dot.speedup.fraction(),
+            gain: dot.gain.and_then(|gain| finite(gain.value)),
+            lo: dot.gain.and_then(|gain| finite(gain.lo)),
+            hi: dot.gain.and_then(|gain| finite(gain.hi)),
+            windows: dot.windows,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfLeftOut {
+    regions_without_baseline: usize,
+    regions_with_few_speedups: usize,
+    windows_unbalanced: usize,
+    windows_cut: usize,
+    windows_overdrawn: usize,
+    windows_unpaired: usize,
+}
+
+impl OfLeftOut {
+    fn new(left_out: &LeftOut) -> Self {
+        OfLeftOut {
+            regions_without_baseline: left_out.without_baseline,
+            regions_with_few_speedups: left_out.few_speedups,
+            windows_unbalanced: left_out.windows.unbalanced,
+            windows_cut: left_out.windows.cut,
+            windows_overdrawn: left_out.windows.overdrawn,
+            windows_unpaired: left_out.windows.unpaired,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfWarning<'a> {
+    session: i64,
+    code: &'a str,
+    message: &'a str,
+    advice: &'a str,
+}
+
+impl<'a> OfWarning<'a> {
+    fn new(session: i64, warning: &'a Warning) -> Self {
+        OfWarning { session, code: &warning.code, message: &warning.message, advice: &warning.advice }
+    }
+}
+
+fn finite(number: f64) -> Option<f64> {
+    number.is_finite().then_some(number)
+}

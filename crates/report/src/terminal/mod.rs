@@ -1,0 +1,194 @@
+//! The report in a terminal: the sentence, the evidence, the doubts.
+//!
+//! **Does:** lay the profile out for a given width. **Does not:** find out how wide the terminal is,
+//! whether it has colours or whether `NO_COLOR` is set: the caller says so in a [`Style`].
+//! **Constraints:** readable from 80 columns on, and without colours: they only repeat what is written.
+//! **Place:** the last word of the sentence, for people.
+
+mod columns;
+mod curve;
+mod paint;
+mod table;
+
+use std::fmt::Write as _;
+
+use profile::{Exit, LeftOut, PointSummary, Profile, REFERENCE, Session, Target, Warning, printable};
+
+use paint::{Colour, paint};
+
+/// How to draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether to use colours.
+    pub color: bool,
+    /// How many columns there are; fewer than 60 are treated as 60.
+    pub width: usize,
+    /// How many regions to show for each progress point.
+    pub top: usize,
+}
+
+impl Default for Style {
+    fn default() -> Style {
+        Style { color: false, width: 80, top: 20 }
+    }
+}
+
+/// The whole report. Ends with a newline.
+pub fn render(profile: &Profile, style: Style) -> String {
+    let style = Style { width: style.width.max(60), ..style };
+    let mut out = String::new();
+    for line in columns::wrap(&profile.sentence(), style.width) {
+        line_of(&mut out, &paint(style, Colour::Bold, &line));
+    }
+    for point in profile.points.iter().filter(|point| !point.idle) {
+        line_of(&mut out, "");
+        table::draw(&mut out, profile, point, style);
+    }
+    if !profile.regions.is_empty() {
+        line_of(&mut out, "");
+        let legend = format!(
+            "slope: gain per speedup, so that 0.50 makes the point {:.0} % faster for {REFERENCE}; ± is its \
+             standard error, then its 95 % interval. win: windows. share: of all CPU time. gain: at small to \
+             full speedups.",
+            REFERENCE.fraction() * 50.0
+        );
+        note(&mut out, &legend, style);
+    }
+    if !profile.points.is_empty() {
+        line_of(&mut out, "\nProgress points");
+        for point in &profile.points {
+            note(&mut out, &describe(point), style);
+        }
+    }
+    line_of(&mut out, "\nRuns");
+    for session in &profile.rows.sessions {
+        note(&mut out, &run(session), style);
+    }
+    let left_out = left_out(&profile.left_out);
+    if !left_out.is_empty() {
+        line_of(&mut out, "\nLeft out");
+        for what in left_out {
+            note(&mut out, &what, style);
+        }
+    }
+    let warnings = warnings(profile);
+    if !warnings.is_empty() {
+        line_of(&mut out, "\nWarnings");
+        for (warning, times) in warnings {
+            let again = if times > 1 { format!(" ({times} runs)") } else { String::new() };
+            let text = format!("{}{again}", printable(&warning.message));
+            for (nth, line) in columns::wrap(&text, style.width - 4).iter().enumerate() {
+                let bullet = if nth == 0 { "  ! " } else { "    " };
+                line_of(&mut out, &paint(style, Colour::Yellow, &format!("{bullet}{line}")));
+            }
+            for line in columns::wrap(&printable(&warning.advice), style.width - 4) {
+                line_of(&mut out, &format!("    {line}"));
+            }
+        }
+    }
+    out
+}
+
+fn line_of(out: &mut String, line: &str) {
+    out.push_str(line);
+    out.push('\n');
+}
+
+/// An indented paragraph.
+fn note(out: &mut String, text: &str, style: Style) {
+    for (nth, line) in columns::wrap(text, style.width - 4).iter().enumerate() {
+        line_of(out, &format!("{}{line}", if nth == 0 { "  " } else { "    " }));
+    }
+}
+
+fn describe(point: &PointSummary) -> String {
+    let mut text = match point.target {
+        Target::Throughput(_) => format!("{}: ", printable(&point.name)),
+        Target::Latency { .. } => format!("{} (latency): ", printable(&point.name)),
+    };
+    match (point.visits, point.rate) {
+        (0, _) => text.push_str("never visited while it was measured"),
+        (visits, Some(rate)) => {
+            let _ = write!(text, "{visits} visits, {} per second without speedups", three_digits(rate));
+        }
+        (visits, None) => {
+            let _ = write!(text, "{visits} visits, none of them without speedup");
+        }
+    }
+    if let Some(latency) = point.latency {
+        let _ = write!(text, ", {latency} from begin to end");
+    }
+    if point.idle && point.visits > 0 {
+        text.push_str("; idle: most windows saw none, so nothing is said about it");
+    }
+    text
+}
+
+fn run(session: &Session) -> String {
+    let start = &session.start;
+    let command = std::iter::once(&start.program).chain(&start.arguments);
+    let command: Vec<_> = command.map(|word| quoted(&printable(word))).collect();
+    let end = match session.end {
+        None => "unfinished: it still runs, or whatif was killed".to_owned(),
+        Some(end) => match end.exit {
+            Exit::Code(code) => format!("{}, exit code {code}", end.duration),
+            Exit::Signal(signal) => format!("{}, killed by signal {signal}", end.duration),
+            Exit::Unknown => format!("{}, its end was not seen", end.duration),
+        },
+    };
+    let lost = match session.samples.lost {
+        0 => String::new(),
+        lost => format!(", {lost} lost"),
+    };
+    format!(
+        "{}: {end}; {} samples{lost} every {} ({})",
+        command.join(" "),
+        session.samples.count,
+        start.sample_period,
+        printable(&start.sampler)
+    )
+}
+
+/// As it would be typed, near enough.
+fn quoted(word: &str) -> String {
+    if word.is_empty() || word.contains(char::is_whitespace) { format!("'{word}'") } else { word.to_owned() }
+}
+
+fn left_out(left_out: &LeftOut) -> Vec<String> {
+    let windows = &left_out.windows;
+    [
+        (left_out.without_baseline, "region", "that no baseline window was measured for"),
+        (left_out.few_speedups, "region", "tried at fewer than five speedups"),
+        (windows.unbalanced, "window", "whose delays did not balance"),
+        (windows.cut, "window", "cut short"),
+        (windows.overdrawn, "window", "with more delay than time"),
+        (windows.unpaired, "window", "without a baseline beside it"),
+    ]
+    .into_iter()
+    .filter(|(count, ..)| *count > 0)
+    .map(|(count, noun, why)| format!("{count} {noun}{} {why}", if count == 1 { "" } else { "s" }))
+    .collect()
+}
+
+/// The warnings of all runs, each once, and how many runs raised it.
+fn warnings(profile: &Profile) -> Vec<(&Warning, usize)> {
+    let mut listed: Vec<(&Warning, usize)> = Vec::new();
+    for (_, warning) in &profile.rows.warnings {
+        match listed.iter_mut().find(|(known, _)| *known == warning) {
+            Some((_, times)) => *times += 1,
+            None => listed.push((warning, 1)),
+        }
+    }
+    listed
+}
+
+fn three_digits(number: f64) -> String {
+    let decimals = if number < 9.995 {
+        2
+    } else if number < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{number:.decimals$}")
+}

@@ -1,0 +1,158 @@
+//! What each format looks like, for a recording whose truth is known.
+
+#[path = "../../profile/tests/synthetic/mod.rs"]
+mod synthetic;
+
+use profile::*;
+use report::{coz, json, terminal};
+use synthetic::{Truth, rows};
+
+fn some_rows() -> Rows {
+    let truth = |name, slope| Truth { name, slope, noise: 0.1, blocks: 20 };
+    let mut rows = rows(&[truth("hash.c:90", 0.1), truth("hash.c:88", 0.55), truth("hash.c:12", -0.5)]);
+    rows.warnings.push((
+        SessionId::new(1),
+        Warning {
+            code: "busy-machine".into(),
+            message: "other programs used 25 % of the machine".into(),
+            advice: "stop them, or give whatif its own CPUs: taskset -c 2,3 whatif run -- PROGRAM".into(),
+        },
+    ));
+    rows.windows[3].flags = WindowFlags::UNBALANCED;
+    rows
+}
+
+fn profile() -> Profile {
+    Profile::new(some_rows(), &EstimateOptions::default())
+}
+
+/// Compares with the file; `UPDATE_GOLDEN=1 cargo test -p whatif-report` writes it anew.
+fn golden(file: &str, text: &str) {
+    let path = format!("{}/tests/golden/{file}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        text == expected,
+        "{file} differs; if it should: UPDATE_GOLDEN=1 cargo test -p whatif-report\n{text}"
+    );
+}
+
+#[test]
+fn terminal_with_80_columns() {
+    let text = terminal::render(&profile(), terminal::Style::default());
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    golden("terminal-80.txt", &text);
+}
+
+#[test]
+fn terminal_with_120_columns_and_colours() {
+    let style = terminal::Style { color: true, width: 120, top: 2 };
+    let text = terminal::render(&profile(), style);
+    assert!(text.contains("\u{1b}[32mhelps") && text.contains("… and 1 more: --top 3"), "{text}");
+    golden("terminal-120.txt", &text);
+}
+
+#[test]
+fn terminal_with_latency() {
+    let mut rows = some_rows();
+    let (begin, end) = (PointId::new(2), PointId::new(3));
+    rows.points.insert(begin, Point { name: "lookup".into(), kind: PointKind::Begin });
+    rows.points.insert(end, Point { name: "lookup".into(), kind: PointKind::End });
+    rows.points.insert(PointId::new(4), Point { name: "idle".into(), kind: PointKind::Throughput });
+    for window in &mut rows.windows {
+        window.visits.push(Visits { point: end, count: window.visits[0].count });
+        let integral = VisitNanos::new(window.elapsed.get() as i64 * 4);
+        window.in_flight.push(InFlight { begin, integral });
+    }
+    rows.sessions[0].end = None;
+    let text = terminal::render(&Profile::new(rows, &EstimateOptions::default()), terminal::Style::default());
+    golden("terminal-latency.txt", &text);
+}
+
+#[test]
+fn terminal_without_anything() {
+    let text =
+        terminal::render(&Profile::new(Rows::default(), &EstimateOptions::default()), Default::default());
+    assert!(text.starts_with("No experiment was completed"), "{text}");
+}
+
+#[test]
+fn json_has_the_documented_fields() {
+    let text = json::render(&profile());
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["version"], 1);
+    assert_eq!(report["sessions"][0]["seed"], (u64::MAX - 1).to_string());
+    assert_eq!(report["sessions"][0]["exit_code"], 0);
+    assert_eq!(report["left_out"]["windows_unbalanced"], 1);
+    assert_eq!(report["warnings"][0]["code"], "busy-machine");
+    let best = &report["regions"][0];
+    assert_eq!((&best["name"], &best["verdict"]), (&"hash.c:88".into(), &"helps".into()));
+    let point = &best["points"][0];
+    assert!((point["slope"].as_f64().unwrap() - 0.55).abs() < 0.1);
+    let speedups = point["speedups"].as_array().unwrap();
+    assert_eq!(
+        (speedups.len(), &speedups[0]["speedup"], &speedups[0]["gain"]),
+        (11, &0.0.into(), &0.0.into())
+    );
+    assert_eq!(speedups[0]["windows"], 20);
+    assert!(speedups[0]["lo"].as_f64().unwrap() < 0.0);
+
+    // Every field is documented.
+    let documented = include_str!("../../../docs/json.md");
+    let mut open = vec![&report];
+    while let Some(value) = open.pop() {
+        match value {
+            serde_json::Value::Object(fields) => {
+                for (key, value) in fields {
+                    assert!(documented.contains(&format!("`{key}`")), "docs/json.md lacks {key}");
+                    open.push(value);
+                }
+            }
+            serde_json::Value::Array(values) => open.extend(values),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn json_has_no_infinities() {
+    let mut rows = some_rows();
+    rows.sessions[0].start.fixed_speedups = true;
+    rows.windows.truncate(2); // one block: its interval is unbounded
+    let text = json::render(&Profile::new(rows, &EstimateOptions::default()));
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let point = &report["regions"][0]["points"][0];
+    assert!(point["slope"].is_f64() && point["slope_lo"].is_null() && point["slope_se"].is_null());
+    assert_eq!(point["verdict"], "not-enough-data");
+}
+
+#[test]
+fn coz_formats() {
+    let mut rows = some_rows();
+    rows.windows.truncate(2);
+    rows.windows[1].required = Nanos::from_millis(4);
+    rows.samples.truncate(1);
+    let function =
+        Region { kind: RegionKind::Function, name: "work".into(), ..rows.regions[&RegionId::new(1)].clone() };
+    rows.windows.push(Window { region: RegionId::new(9), ..rows.windows[1].clone() });
+    rows.regions.insert(RegionId::new(9), function);
+    let (begin, end) = (PointId::new(2), PointId::new(3));
+    rows.points.insert(begin, Point { name: "lookup".into(), kind: PointKind::Begin });
+    rows.points.insert(end, Point { name: "lookup".into(), kind: PointKind::End });
+    rows.windows[0].visits.push(Visits { point: begin, count: 9 });
+    rows.windows[0].visits.push(Visits { point: end, count: 8 });
+    rows.windows[0].in_flight.push(InFlight { begin, integral: VisitNanos::new(260_000_000) });
+    let profile = Profile::new(rows, &EstimateOptions::default());
+    golden("coz.txt", &coz::render_legacy(&profile));
+    golden("coz.jsonl", &coz::render_jsonl(&profile));
+}
+
+#[test]
+fn a_phase_is_mentioned() {
+    let mut rows = some_rows();
+    rows.samples[1].weight = Nanos::from_millis(500);
+    let text = terminal::render(&Profile::new(rows, &EstimateOptions::default()), Default::default());
+    assert!(text.contains("  hash.c:88 runs in 50 % of the run; its gains are scaled by that.\n"), "{text}");
+}
