@@ -1,0 +1,178 @@
+//! Who uses the machine's CPUs: `/proc/stat` and `/proc/PID/stat`, proc_stat(5) and proc_pid_stat(5).
+//!
+//! Everything here counts in the kernel's ticks (10 ms as a rule), so ask about intervals of half a second
+//! and more.
+
+use crate::clock;
+use std::io;
+use wire::Nanos;
+
+/// A running program's state letter, `/proc/PID/stat` field 3, and the numbers this crate reads there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// The letter: `R`, `S`, `D`, `T` (stopped), `Z` (ended, not waited for), …
+    pub state: char,
+    /// The process that started it, or that it was handed to.
+    pub parent: u32,
+    /// User and kernel time of all its threads.
+    pub own: Nanos,
+    /// The same of the children that it has waited for, and of theirs.
+    pub waited_for: Nanos,
+}
+
+impl ProcessStat {
+    /// Reads `/proc/PID/stat`.
+    ///
+    /// # Errors
+    /// `NotFound` when the process has gone; `InvalidData` if the kernel writes something new.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let text = std::fs::read(format!("/proc/{pid}/stat"))?;
+        parse_process(&text, nanos_per_tick()).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat is unreadable"))
+        })
+    }
+}
+
+/// CPU time used since the start, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuUse {
+    /// Passed on all CPUs together, idle or not.
+    pub passed: Nanos,
+    /// Used by anybody on this machine; taken by a hypervisor counts.
+    pub busy: Nanos,
+    /// Used by the program, its children, and ourselves.
+    pub ours: Nanos,
+}
+
+impl CpuUse {
+    /// Reads it for the program `pid`. Once the program has gone only ourselves count as ours.
+    ///
+    /// # Errors
+    /// When `/proc/stat` cannot be read.
+    pub fn now(pid: u32) -> io::Result<Self> {
+        let (passed, busy) = parse_machine(&std::fs::read_to_string("/proc/stat")?, nanos_per_tick())
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/stat is unreadable"))?;
+        let ours = clock::process_cpu_time() + tree_cpu_time(pid);
+        Ok(Self { passed, busy, ours })
+    }
+
+    /// The share of the machine that other processes used between two moments, from 0 to 1. Nothing when no
+    /// time has passed.
+    #[must_use]
+    pub fn others_since(self, before: Self) -> f64 {
+        let passed = self.passed.saturating_sub(before.passed);
+        let busy = self.busy.saturating_sub(before.busy);
+        let ours = self.ours.saturating_sub(before.ours);
+        if passed == Nanos::ZERO {
+            return 0.0;
+        }
+        // Ticks are charged to whoever is there when they fall, so the difference can come out negative.
+        (busy.saturating_sub(ours).0 as f64 / passed.0 as f64).min(1.0)
+    }
+}
+
+/// CPU time of a process and of its descendants, as far as it is cheap to find them: the living children
+/// of its first threads, and theirs. Zero for a process that has gone.
+#[must_use]
+pub fn tree_cpu_time(pid: u32) -> Nanos {
+    let Ok(stat) = ProcessStat::of(pid) else { return Nanos::ZERO };
+    children(pid).into_iter().map(tree_cpu_time).fold(stat.own + stat.waited_for, |sum, time| sum + time)
+}
+
+/// Each thread has a list of the children that *it* started. Nearly always the main thread did; a program
+/// with thousands of threads is not worth thousands of files per question.
+fn children(pid: u32) -> Vec<u32> {
+    const THREADS: usize = 32;
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let mut found = Vec::new();
+    for task in tasks.flatten().take(THREADS) {
+        if let Ok(list) = std::fs::read_to_string(task.path().join("children")) {
+            found.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+    }
+    found
+}
+
+fn nanos_per_tick() -> u64 {
+    1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
+}
+
+/// The name, in parentheses, may itself contain spaces and parentheses.
+fn parse_process(text: &[u8], per_tick: u64) -> Option<ProcessStat> {
+    let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
+    let fields: Vec<&str> = std::str::from_utf8(&text[after_name..]).ok()?.split_ascii_whitespace().collect();
+    // `fields[0]` is the third in the manual's count.
+    let ticks = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(ProcessStat {
+        state: fields.first()?.chars().next()?,
+        parent: ticks(4)? as u32,
+        own: Nanos((ticks(14)? + ticks(15)?) * per_tick),
+        waited_for: Nanos((ticks(16)? + ticks(17)?) * per_tick),
+    })
+}
+
+/// The first line: user nice system idle iowait irq softirq steal guest guest_nice. Guests are part of user.
+fn parse_machine(text: &str, per_tick: u64) -> Option<(Nanos, Nanos)> {
+    let numbers = text.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> =
+        numbers.split_ascii_whitespace().take(8).map_while(|number| number.parse().ok()).collect();
+    if ticks.len() < 4 {
+        return None;
+    }
+    let passed: u64 = ticks.iter().sum();
+    let idle = ticks[3] + ticks.get(4).unwrap_or(&0);
+    Some((Nanos(passed * per_tick), Nanos((passed - idle) * per_tick)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_whose_name_looks_like_fields() {
+        let text = b"7 (a) R (b) T 3 7 7 0 -1 4194304 100 0 0 0 12 5 30 4 20 0 1 0 100 0 0";
+        let stat = parse_process(text, 10).unwrap();
+        assert_eq!(stat, ProcessStat { state: 'T', parent: 3, own: Nanos(170), waited_for: Nanos(340) });
+    }
+
+    #[test]
+    fn the_machine_is_busy_when_not_idle() {
+        let text = "cpu  10 20 30 400 50 6 7 8 9 1\ncpu0 1 1 1 1\n";
+        assert_eq!(parse_machine(text, 1), Some((Nanos(531), Nanos(81))));
+        assert_eq!(parse_machine("intr 1\n", 1), None);
+    }
+
+    #[test]
+    fn the_share_of_others() {
+        let at = |passed, busy, ours| CpuUse { passed: Nanos(passed), busy: Nanos(busy), ours: Nanos(ours) };
+        for (before, after, share) in [
+            (at(0, 0, 0), at(100, 75, 25), 0.5),
+            (at(100, 75, 25), at(200, 75, 30), 0.0),
+            (at(5, 5, 5), at(5, 5, 5), 0.0),
+            (at(0, 0, 50), at(100, 100, 0), 1.0),
+        ] {
+            assert_eq!(after.others_since(before), share, "{before:?} {after:?}");
+        }
+    }
+
+    #[test]
+    fn a_child_counts_with_its_parent() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read line; :"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let me = std::process::id();
+        assert!(children(me).contains(&child.id()));
+        // The loop takes longer than a tick; its end is not waited for by the clock.
+        while ProcessStat::of(child.id()).unwrap().own < Nanos(20_000_000) {
+            std::thread::yield_now();
+        }
+        assert!(tree_cpu_time(me) >= Nanos(20_000_000));
+        assert_eq!(ProcessStat::of(child.id()).unwrap().parent, me);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        let now = CpuUse::now(me).unwrap();
+        assert!(now.busy <= now.passed && now.ours > Nanos::ZERO);
+    }
+}

@@ -1,0 +1,32 @@
+//! What the controller asks of the kernel: the shared memory, the clock, signals, and what `/proc` knows.
+//!
+//! sample → delay → **experiment → record** → profile → report
+//!
+//! # What is here
+//!
+//! * [`region`]: the shared memory as a file and a mapping, and waking the threads that pause on it.
+//! * [`clock`]: the monotonic clock, and sleeping until a point on it.
+//! * [`maps`]: what a process has mapped where.
+//! * [`cpu`]: who uses the machine's CPUs.
+//! * [`signals`]: the dispositions this process was started with, and dying by a signal.
+//! * [`child`]: starting a program as if we were not there.
+//!
+//! # What is not here
+//!
+//! Decisions and messages. Everything returns [`std::io::Error`] as the kernel gave it; the command says
+//! what it means and what to do.
+//!
+//! # Constraints
+//!
+//! Beside `wire` and the runtime this is the only crate with unsafe code, so that the controller proper
+//! can forbid it. Each function that needs it is safe to call.
+
+pub mod child;
+pub mod clock;
+pub mod cpu;
+pub mod maps;
+pub mod region;
+pub mod signals;
+
+pub use maps::{FileOffset, Mapping, maps};
+pub use region::SharedRegion;

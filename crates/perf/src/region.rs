@@ -1,0 +1,135 @@
+//! The shared memory: a sealed memfd, mapped for ever.
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::thread::futex;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use wire::{Epoch, Nanos, SharedMemory};
+
+/// The memory that controller and runtime share.
+///
+/// The mapping stays until the process ends: `'static` references to it are handed out. The descriptor
+/// closes on exec; [`child::spawn`](crate::child::spawn) lets one child keep it.
+#[derive(Debug)]
+pub struct SharedRegion {
+    fd: OwnedFd,
+    memory: &'static SharedMemory,
+}
+
+impl SharedRegion {
+    /// Creates the file, maps it and makes the controller's half of the handshake.
+    ///
+    /// # Errors
+    /// What `memfd_create`, `ftruncate` or `mmap` said: too many open files, or an address-space limit
+    /// (`ulimit -v`) below [`SharedMemory::SIZE`].
+    pub fn create() -> io::Result<Self> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = match memfd_create("whatif", flags | MemfdFlags::NOEXEC_SEAL) {
+            // Linux before 6.3 does not know the flag; later ones warn in the log when it is missing.
+            Err(Errno::INVAL) => memfd_create("whatif", flags)?,
+            other => other?,
+        };
+        ftruncate(&fd, SharedMemory::SIZE as u64)?;
+        // A profiled program that truncated the file would kill the controller with SIGBUS.
+        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let memory = map(&fd)?;
+        memory.header.offer();
+        Ok(Self { fd, memory })
+    }
+
+    /// The memory. It stays mapped when `self` is dropped.
+    #[must_use]
+    pub fn memory(&self) -> &'static SharedMemory {
+        self.memory
+    }
+
+    /// The file, for the child to inherit.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Begins `epoch`, whose experiment has been described already, ends every pause of the epoch before,
+    /// and returns the delay that `required` had reached in it.
+    pub fn begin_epoch(&self, epoch: Epoch) -> Nanos {
+        let before = self.memory.begin(epoch);
+        // Not PRIVATE: the waiters are in other processes. Fails only for a bad address.
+        let _ = futex::wake(&self.memory.header.epoch, futex::Flags::empty(), i32::MAX as u32);
+        before
+    }
+}
+
+/// Maps the file at an address that is aligned as the layout asks, which is to more than a page.
+fn map(fd: &OwnedFd) -> io::Result<&'static SharedMemory> {
+    let align = align_of::<SharedMemory>();
+    let reserved = SharedMemory::SIZE + align;
+    // SAFETY: a fresh mapping at an address that the kernel chooses touches nothing that exists.
+    let start = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), reserved, ProtFlags::empty(), MapFlags::PRIVATE)?.cast::<u8>()
+    };
+    let before = start.align_offset(align);
+    let after = align - before;
+    let read_write = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: everything lies within the mapping above, which nobody else knows: `SIZE` bytes from
+    // `before` are replaced by the file, the rest on either side is given back.
+    unsafe {
+        let aligned = start.add(before);
+        let mapped =
+            mmap(aligned.cast(), SharedMemory::SIZE, read_write, MapFlags::SHARED | MapFlags::FIXED, fd, 0);
+        if let Err(error) = mapped {
+            let _ = munmap(start.cast(), reserved);
+            return Err(error.into());
+        }
+        if before > 0 {
+            let _ = munmap(start.cast(), before);
+        }
+        if after > 0 {
+            let _ = munmap(aligned.add(SharedMemory::SIZE).cast(), after);
+        }
+        // The file has the right size, cannot shrink (sealed), and the mapping is never undone.
+        Ok(SharedMemory::at(aligned))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn two_mappings_of_one_file_see_each_other() {
+        let region = SharedRegion::create().unwrap();
+        let other = map(&region.fd).unwrap();
+        assert!(other.header.accept(42));
+        other.header.attached();
+        assert_eq!(region.memory().header.handshake(), wire::Handshake::Attached);
+        assert_eq!(region.begin_epoch(Epoch(7)), Nanos::ZERO);
+        assert_eq!(other.header.epoch(), Epoch(7));
+        assert!(std::ptr::from_ref(other).is_aligned());
+    }
+
+    #[test]
+    fn a_new_epoch_wakes_who_pauses_on_the_old_one() {
+        let region = SharedRegion::create().unwrap();
+        let other = map(&region.fd).unwrap();
+        let woken = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while other.header.epoch() == Epoch(0) {
+                    let _ = futex::wait(&other.header.epoch, futex::Flags::empty(), 0, None);
+                }
+                woken.store(true, Ordering::Release);
+            });
+            region.begin_epoch(Epoch(1));
+        });
+        assert!(woken.load(Ordering::Acquire));
+    }
+
+    #[test]
+    fn the_file_cannot_shrink() {
+        let region = SharedRegion::create().unwrap();
+        assert!(ftruncate(region.fd(), 0).is_err());
+    }
+}

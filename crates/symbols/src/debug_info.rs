@@ -1,0 +1,330 @@
+//! The DWARF sections of an image, and its compilation units, each understood when first asked for.
+//!
+//! Sections are owned bytes and everything that is kept is owned too; `gimli`'s borrowed readers
+//! live only as long as one question. That avoids a self-referential struct, at the price of
+//! parsing a unit's header and abbreviations again for each new function (microseconds).
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use gimli::{
+    DebugInfoOffset, Dwarf, DwarfPackageSections, DwarfSections, EndianSlice, RunTimeEndian, SectionId, Unit,
+    UnitType,
+};
+
+use crate::debug_file::Files;
+use crate::die_name::{DieReader, NameKey};
+use crate::elf::Elf;
+use crate::function_name::FunctionName;
+use crate::inline_tree::InlineTree;
+use crate::line_table::LineTable;
+use crate::path::join;
+use crate::range_index::{Entry, RangeIndex};
+use crate::subprograms::Subprograms;
+
+/// How we read DWARF.
+pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+type Sections = DwarfSections<Vec<u8>>;
+
+/// All that is known of an image's debug information.
+pub(crate) struct DebugInfo {
+    sections: Sections,
+    supplementary: Option<Sections>,
+    package: Option<DwarfPackageSections<Vec<u8>>>,
+    endian: RunTimeEndian,
+    /// Where the image has code; what is said about other addresses was discarded by the linker.
+    code: Vec<Range<u64>>,
+    /// Where the units start in `.debug_info`, ascending; partial units included.
+    pub(crate) headers: Vec<usize>,
+    pub(crate) supplementary_headers: Vec<usize>,
+    units: Vec<CompileUnit>,
+    ranges: RangeIndex<usize>,
+    pub(crate) names: Mutex<HashMap<NameKey, FunctionName>>,
+    trees: Mutex<HashMap<(usize, usize), Arc<InlineTree>>>,
+    damage: Mutex<Option<String>>,
+}
+
+/// What the walk over all units finds.
+struct Found {
+    headers: Vec<usize>,
+    supplementary_headers: Vec<usize>,
+    units: Vec<CompileUnit>,
+    ranges: Vec<Entry<usize>>,
+}
+
+/// One compilation unit.
+struct CompileUnit {
+    offset: usize,
+    /// The file that was given to the compiler.
+    main_file: Option<String>,
+    lines: OnceLock<LineTable>,
+    subprograms: OnceLock<Subprograms>,
+    /// The unit's `.dwo` file, if it is split and the file was found.
+    split: OnceLock<Option<Sections>>,
+}
+
+impl DebugInfo {
+    /// Reads the sections and finds the units' address ranges; nothing below the units' roots.
+    pub fn read(files: &Files) -> Option<DebugInfo> {
+        let elf = files.debug()?;
+        let sections = load(elf, false);
+        let supplementary = files.supplementary.as_ref().map(|elf| load(elf, false));
+        let package = files.package().and_then(|elf| {
+            let read = |id: SectionId| Ok::<_, gimli::Error>(section(&elf, id.dwo_name()));
+            DwarfPackageSections::load(read).ok()
+        });
+        let endian = if elf.headers.little_endian { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let mut info = DebugInfo {
+            sections,
+            supplementary,
+            package,
+            endian,
+            code: files.image.code(),
+            headers: Vec::new(),
+            supplementary_headers: Vec::new(),
+            units: Vec::new(),
+            ranges: RangeIndex::new(Vec::new()),
+            names: Mutex::default(),
+            trees: Mutex::default(),
+            damage: Mutex::default(),
+        };
+        let units = info.find_units();
+        info.headers = units.headers;
+        info.supplementary_headers = units.supplementary_headers;
+        info.units = units.units;
+        info.ranges = RangeIndex::new(units.ranges);
+        Some(info)
+    }
+
+    fn find_units(&self) -> Found {
+        let mut headers = Vec::new();
+        let mut supplementary_headers = Vec::new();
+        let mut units = Vec::new();
+        let mut ranges = Vec::new();
+        let dwarf = self.dwarf();
+        if let Some(supplementary) = dwarf.sup() {
+            let mut iter = supplementary.units();
+            while let Some(header) = self.note(iter.next()).flatten() {
+                supplementary_headers.extend(header.debug_info_offset().map(|offset| offset.0));
+            }
+        }
+        let mut iter = dwarf.units();
+        while let Some(header) = self.note(iter.next()).flatten() {
+            let Some(DebugInfoOffset(offset)) = header.debug_info_offset() else { continue };
+            headers.push(offset);
+            if !matches!(header.type_(), UnitType::Compilation | UnitType::Skeleton(_)) {
+                continue;
+            }
+            let Some(unit) = self.note(dwarf.unit(header)) else { continue };
+            let index = units.len();
+            let (found, lines) = self.unit_ranges(&dwarf, &unit);
+            ranges.extend(found.into_iter().map(|range| Entry { range, value: index }));
+            units.push(CompileUnit {
+                offset,
+                main_file: main_file(&unit),
+                lines: lines.map_or_else(OnceLock::new, OnceLock::from),
+                subprograms: OnceLock::new(),
+                split: OnceLock::new(),
+            });
+        }
+        Found { headers, supplementary_headers, units, ranges }
+    }
+
+    /// Where a unit has code: as its root says, otherwise as its line table says.
+    fn unit_ranges(
+        &self,
+        dwarf: &Dwarf<Slice<'_>>,
+        unit: &Unit<Slice<'_>>,
+    ) -> (Vec<Range<u64>>, Option<LineTable>) {
+        let mut found = Vec::new();
+        if let Some(mut ranges) = self.note(dwarf.unit_ranges(unit)) {
+            while let Ok(Some(range)) = ranges.next() {
+                found.push(range.begin..range.end);
+            }
+        }
+        found.retain(|range| self.is_code(range.start));
+        if !found.is_empty() {
+            return (found, None);
+        }
+        let lines = LineTable::read(unit.unit_ref(dwarf), &self.code);
+        for span in lines.all() {
+            match found.last_mut() {
+                Some(last) if last.end == span.start => last.end = span.end,
+                _ => found.push(span.start..span.end),
+            }
+        }
+        (found, Some(lines))
+    }
+
+    /// Whether the image has code at `address`.
+    pub fn is_code(&self, address: u64) -> bool {
+        address != 0 && self.code.iter().any(|code| code.contains(&address))
+    }
+
+    /// The first thing that was found damaged.
+    pub fn damage(&self) -> Option<String> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps the first error for [`DebugInfo::damage`].
+    pub fn note<T>(&self, result: gimli::Result<T>) -> Option<T> {
+        result
+            .map_err(|error| {
+                let mut damage = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
+                damage.get_or_insert_with(|| format!("debug information: {error}"));
+            })
+            .ok()
+    }
+
+    /// All units, by index.
+    pub fn units(&self) -> Range<usize> {
+        0..self.units.len()
+    }
+
+    /// The units that have code in `range`.
+    pub fn units_at(&self, range: Range<u64>) -> Vec<usize> {
+        let mut units: Vec<usize> = self.ranges.overlapping(range).map(|entry| entry.value).collect();
+        units.sort_unstable();
+        units.dedup();
+        units
+    }
+
+    /// The source file that the unit was compiled from.
+    pub fn main_file(&self, unit: usize) -> Option<&str> {
+        self.units[unit].main_file.as_deref()
+    }
+
+    /// The unit's line table.
+    pub fn lines(&self, unit: usize) -> &LineTable {
+        self.units[unit].lines.get_or_init(|| {
+            let dwarf = self.dwarf();
+            let parsed = self.note(self.unit(&dwarf, unit));
+            parsed.map_or_else(LineTable::default, |unit| LineTable::read(unit.unit_ref(&dwarf), &self.code))
+        })
+    }
+
+    /// The unit's out-of-line functions.
+    pub fn subprograms(&self, unit: usize) -> &Subprograms {
+        self.units[unit]
+            .subprograms
+            .get_or_init(|| self.with_unit(unit, Subprograms::read).unwrap_or_default())
+    }
+
+    /// An out-of-line function with what was inlined into it. `die` is from
+    /// [`DebugInfo::subprograms`].
+    pub fn tree(&self, unit: usize, die: usize) -> Arc<InlineTree> {
+        let locked = || self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tree) = locked().get(&(unit, die)) {
+            return Arc::clone(tree);
+        }
+        let tree = self.with_unit(unit, |reader| InlineTree::read(reader, die));
+        let tree = Arc::new(tree.unwrap_or_default());
+        locked().insert((unit, die), Arc::clone(&tree));
+        tree
+    }
+
+    /// Calls `f` with a reader of the unit's entries: those of its `.dwo` file if it is split.
+    pub fn with_unit<T>(&self, index: usize, f: impl FnOnce(&DieReader<'_, '_>) -> T) -> Option<T> {
+        let dwarf = self.dwarf();
+        let unit = self.note(self.unit(&dwarf, index))?;
+        let Some(id) = unit.dwo_id else {
+            return Some(f(&DieReader::new(self, &dwarf, &unit, index, false)));
+        };
+        let Some(split) = self.split_dwarf(&dwarf, &unit, index, id) else {
+            return Some(f(&DieReader::new(self, &dwarf, &unit, index, true)));
+        };
+        let header = self.note(split.units().next()).flatten()?;
+        let mut split_unit = self.note(split.unit(header))?;
+        if split_unit.dwo_id.is_some_and(|theirs| theirs != id) {
+            // Compiled again since the program was linked.
+            return None;
+        }
+        split_unit.copy_relocated_attributes(&unit);
+        Some(f(&DieReader::new(self, &split, &split_unit, index, true)))
+    }
+
+    fn split_dwarf<'a>(
+        &'a self,
+        dwarf: &Dwarf<Slice<'a>>,
+        unit: &Unit<Slice<'a>>,
+        index: usize,
+        id: gimli::DwoId,
+    ) -> Option<Dwarf<Slice<'a>>> {
+        if let Some(package) = &self.package {
+            let empty = EndianSlice::new(&[], self.endian);
+            let package = package.borrow(|bytes| EndianSlice::new(bytes, self.endian), empty);
+            let found = package.and_then(|package| package.find_cu(id, dwarf));
+            if let Some(found) = self.note(found).flatten() {
+                return Some(found);
+            }
+        }
+        let sections = self.units[index].split.get_or_init(|| {
+            let name = self.note(unit.dwo_name()).flatten()?;
+            let name = self.note(dwarf.attr_string(unit, name))?;
+            let directory = unit.comp_dir.map_or(&[][..], |directory| directory.slice());
+            let path = PathBuf::from(OsStr::from_bytes(directory)).join(OsStr::from_bytes(name.slice()));
+            Some(load(&Elf::open(&path).ok()?, true))
+        });
+        let mut split = sections.as_ref()?.borrow(|bytes| EndianSlice::new(bytes, self.endian));
+        split.make_dwo(dwarf);
+        Some(split)
+    }
+
+    fn dwarf(&self) -> Dwarf<Slice<'_>> {
+        let borrow = |bytes| EndianSlice::new(bytes, self.endian);
+        self.sections.borrow_with_sup(self.supplementary.as_ref(), |bytes: &Vec<u8>| borrow(bytes))
+    }
+
+    fn unit<'a>(&self, dwarf: &Dwarf<Slice<'a>>, index: usize) -> gimli::Result<Unit<Slice<'a>>> {
+        let offset = DebugInfoOffset(self.units[index].offset);
+        dwarf.unit(dwarf.unit_header(offset)?)
+    }
+}
+
+fn main_file(unit: &Unit<Slice<'_>>) -> Option<String> {
+    let text = |slice: Option<Slice<'_>>| slice.map(|slice| slice.to_string_lossy().into_owned());
+    let name = text(unit.name)?;
+    // rustc adds the codegen unit: `src/main.rs/@/main.8d5a3b`.
+    let name = name.split("/@/").next().unwrap_or_default();
+    Some(join(&[&text(unit.comp_dir).unwrap_or_default(), name]))
+}
+
+fn load(elf: &Elf, split: bool) -> Sections {
+    let read = |id: SectionId| {
+        // The largest sections describe variables, types and macros, which nobody asks us about.
+        let wanted = matches!(
+            id,
+            SectionId::DebugAbbrev
+                | SectionId::DebugAddr
+                | SectionId::DebugInfo
+                | SectionId::DebugLine
+                | SectionId::DebugLineStr
+                | SectionId::DebugStr
+                | SectionId::DebugStrOffsets
+                | SectionId::DebugRanges
+                | SectionId::DebugRngLists
+        );
+        let name = if split { id.dwo_name() } else { Some(id.name()) };
+        Ok::<_, Infallible>(if wanted { section(elf, name) } else { Vec::new() })
+    };
+    match Sections::load(read) {
+        Ok(sections) => sections,
+        Err(never) => match never {},
+    }
+}
+
+fn section(elf: &Elf, name: Option<&'static str>) -> Vec<u8> {
+    name.and_then(|name| elf.read_section(name)).unwrap_or_default()
+}
+
+/// Text of DWARF, which need not be UTF-8.
+pub(crate) fn text<'a>(slice: Slice<'a>) -> Cow<'a, str> {
+    slice.to_string_lossy()
+}

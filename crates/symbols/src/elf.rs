@@ -1,0 +1,216 @@
+//! An ELF file's headers, read once; its sections, read when asked for.
+
+use std::fs::{File, metadata};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader};
+use object::read::{CompressedData, CompressionFormat, ReadCache};
+use object::{Endianness, elf};
+
+use crate::address::{FileOffset, Load, Svma};
+use crate::error::ImageError;
+
+/// No section that unpacks to more than this is believed.
+const LARGEST_UNPACKED: u64 = 16 << 30;
+/// Nor one that unpacks to so many times its size: zlib cannot, and debug information does not.
+const LARGEST_RATIO: u64 = 1100;
+
+/// An open ELF file.
+#[derive(Debug)]
+pub(crate) struct Elf {
+    pub path: PathBuf,
+    file: File,
+    length: u64,
+    pub headers: Headers,
+}
+
+/// What the headers say.
+#[derive(Debug)]
+pub(crate) struct Headers {
+    pub is_64: bool,
+    pub little_endian: bool,
+    /// `e_machine`.
+    pub machine: u16,
+    pub loads: Vec<Load>,
+    /// `PT_INTERP`: the dynamic linker, without the closing NUL.
+    pub interpreter: Option<Vec<u8>>,
+    pub build_id: Option<Vec<u8>>,
+    sections: Vec<Section>,
+}
+
+#[derive(Debug)]
+struct Section {
+    name: Vec<u8>,
+    offset: u64,
+    size: u64,
+    compressed: Option<(CompressionFormat, u64)>,
+}
+
+/// Opens a regular file and tells its length.
+pub(crate) fn open_regular(path: &Path) -> Result<(File, u64), ImageError> {
+    let failed = |source| ImageError::Read { path: path.to_owned(), source };
+    // Before opening it: opening a pipe would block.
+    let about = metadata(path).map_err(failed)?;
+    if !about.is_file() {
+        return Err(ImageError::NotAFile { path: path.to_owned() });
+    }
+    Ok((File::open(path).map_err(failed)?, about.len()))
+}
+
+impl Elf {
+    pub fn open(path: &Path) -> Result<Elf, ImageError> {
+        let (file, length) = open_regular(path)?;
+        let mut start = [0; 5];
+        if file.read_exact_at(&mut start, 0).is_err() || !start.starts_with(b"\x7fELF") {
+            return Err(ImageError::NotElf { path: path.to_owned() });
+        }
+        let parsed = if start[4] == elf::ELFCLASS64 {
+            Headers::parse::<elf::FileHeader64<Endianness>>(&file)
+        } else {
+            Headers::parse::<elf::FileHeader32<Endianness>>(&file)
+        };
+        let headers =
+            parsed.map_err(|error| ImageError::Damaged { path: path.to_owned(), what: error.to_string() })?;
+        Ok(Elf { path: path.to_owned(), file, length, headers })
+    }
+
+    pub fn has_section(&self, name: &str) -> bool {
+        self.section(name).is_some()
+    }
+
+    /// The content of a section, unpacked. `None` if it is missing, empty or damaged.
+    pub fn read_section(&self, name: &str) -> Option<Vec<u8>> {
+        let section = self.section(name)?;
+        let raw = self.read(section.offset, section.size)?;
+        let Some((format, unpacked)) = section.compressed else { return Some(raw) };
+        if unpacked > LARGEST_UNPACKED || unpacked / LARGEST_RATIO > section.size {
+            return None;
+        }
+        let packed = CompressedData { format, data: &raw, uncompressed_size: unpacked };
+        packed.decompress().ok().map(std::borrow::Cow::into_owned)
+    }
+
+    /// The whole file, in pieces, for a checksum.
+    pub fn pieces(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        const PIECE: u64 = 1 << 20;
+        (0..self.length).step_by(PIECE as usize).map_while(|at| self.read(at, PIECE.min(self.length - at)))
+    }
+
+    /// The address ranges that hold code.
+    pub fn code(&self) -> Vec<Range<u64>> {
+        self.headers
+            .loads
+            .iter()
+            .filter(|load| load.executable)
+            .map(|load| load.address.0..load.address.0.saturating_add(load.memory_size))
+            .collect()
+    }
+
+    fn section(&self, name: &str) -> Option<&Section> {
+        self.headers.sections.iter().find(|section| section.name == name.as_bytes() && section.size > 0)
+    }
+
+    fn read(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
+        // Before allocating what a damaged header asks for.
+        if offset.checked_add(size)? > self.length {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(size).ok()?];
+        self.file.read_exact_at(&mut bytes, offset).ok()?;
+        Some(bytes)
+    }
+}
+
+impl Headers {
+    fn parse<H: FileHeader<Endian = Endianness>>(file: &File) -> object::read::Result<Headers> {
+        let cache = ReadCache::new(file);
+        let data = &cache;
+        let header = H::parse(data)?;
+        let endian = header.endian()?;
+        let program_headers = header.program_headers(endian, data)?;
+        let mut loads = Vec::new();
+        let mut interpreter = None;
+        for segment in program_headers {
+            match segment.p_type(endian) {
+                elf::PT_LOAD => loads.push(Load {
+                    offset: FileOffset(segment.p_offset(endian).into()),
+                    address: Svma(segment.p_vaddr(endian).into()),
+                    file_size: segment.p_filesz(endian).into(),
+                    memory_size: segment.p_memsz(endian).into(),
+                    executable: segment.p_flags(endian) & elf::PF_X != 0,
+                }),
+                elf::PT_INTERP => {
+                    // Empty if out of reach, as in a separate debug file.
+                    let path = segment.interpreter(endian, data).ok().flatten();
+                    interpreter = Some(path.unwrap_or_default().to_vec());
+                }
+                _ => {}
+            }
+        }
+        Ok(Headers {
+            is_64: header.is_class_64(),
+            little_endian: header.is_little_endian(),
+            machine: header.e_machine(endian),
+            loads,
+            interpreter,
+            build_id: build_id(header, endian, data),
+            // A program runs without section headers; it only loses its names.
+            sections: sections(header, endian, data).unwrap_or_default(),
+        })
+    }
+}
+
+/// From the sections first: a separate debug file has the image's program headers, but not what
+/// they refer to.
+fn build_id<H: FileHeader<Endian = Endianness>>(
+    header: &H,
+    endian: Endianness,
+    data: &ReadCache<&File>,
+) -> Option<Vec<u8>> {
+    let find = |mut notes: NoteIterator<'_, H>| {
+        while let Ok(Some(note)) = notes.next() {
+            let is_build_id = note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID;
+            if is_build_id && !note.desc().is_empty() {
+                return Some(note.desc().to_vec());
+            }
+        }
+        None
+    };
+    let sections = header.sections(endian, data).ok();
+    let in_sections = sections
+        .and_then(|table| table.iter().find_map(|section| section.notes(endian, data).ok()?.and_then(find)));
+    in_sections.or_else(|| {
+        let segments = header.program_headers(endian, data).ok()?;
+        segments.iter().find_map(|segment| segment.notes(endian, data).ok()?.and_then(find))
+    })
+}
+
+fn sections<H: FileHeader<Endian = Endianness>>(
+    header: &H,
+    endian: Endianness,
+    data: &ReadCache<&File>,
+) -> object::read::Result<Vec<Section>> {
+    let table = header.sections(endian, data)?;
+    let with_content =
+        table.iter().filter(|section| !matches!(section.sh_type(endian), elf::SHT_NOBITS | elf::SHT_NULL));
+    let sections = with_content.filter_map(|section| {
+        let name = table.section_name(endian, section).ok()?.to_vec();
+        let (offset, size) = section.file_range(endian)?;
+        let (offset, size, compressed) = match section.compression(endian, data).ok()? {
+            None => (offset, size, None),
+            Some((chdr, offset, size)) => {
+                use object::read::elf::CompressionHeader;
+                let format = match chdr.ch_type(endian) {
+                    elf::ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,
+                    elf::ELFCOMPRESS_ZSTD => CompressionFormat::Zstandard,
+                    _ => CompressionFormat::Unknown,
+                };
+                (offset, size, Some((format, chdr.ch_size(endian).into())))
+            }
+        };
+        Some(Section { name, offset, size, compressed })
+    });
+    Ok(sections.collect())
+}

@@ -1,0 +1,144 @@
+//! A function's name, as people read it, and which patterns mean it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base_name::base_name;
+use crate::demangle::demangle;
+
+/// A demangled function name. Cheap to clone; equal when the full names are equal.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionName(Arc<Parts>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Parts {
+    full: String,
+    base: String,
+}
+
+impl FunctionName {
+    /// From a name as the linker knows it; names that are not mangled stay as they are.
+    pub fn from_linkage(linkage: &str) -> Self {
+        FunctionName::from_demangled(demangle(linkage))
+    }
+
+    /// From a name as people read it, for example one that was stored.
+    pub fn from_demangled(full: impl Into<String>) -> Self {
+        let full = full.into();
+        let base = base_name(&full);
+        FunctionName(Arc::new(Parts { full, base }))
+    }
+
+    /// The name of code that nothing names: `??`.
+    pub fn unknown() -> Self {
+        FunctionName::from_demangled("??")
+    }
+
+    /// Whether nothing names this code.
+    pub fn is_unknown(&self) -> bool {
+        self.full() == "??"
+    }
+
+    /// The whole demangled name, without the hash of Rust symbols.
+    pub fn full(&self) -> &str {
+        &self.0.full
+    }
+
+    /// The name that all instances share: without generic and template arguments, parameters,
+    /// return type, copy suffixes (`.isra.0`). `<Vec<T> as Index>::index` is `Vec::index`;
+    /// closures and lambdas keep their marker.
+    pub fn base(&self) -> &str {
+        &self.0.base
+    }
+
+    /// Whether `pattern` means this function: it is the full name, the base, a suffix of the base
+    /// on `::` boundaries (`work` means `my_crate::worker::work`), or, with a `*`, a glob over any
+    /// of these (`*` stands for any text, `::` included; no other character is special).
+    pub fn matches(&self, pattern: &str) -> bool {
+        let (full, base) = (self.full(), self.base());
+        if pattern.is_empty() {
+            return false;
+        }
+        if pattern == full || suffixes(base).any(|suffix| suffix == pattern) {
+            return true;
+        }
+        pattern.contains('*') && (glob(pattern, full) || suffixes(base).any(|suffix| glob(pattern, suffix)))
+    }
+}
+
+impl fmt::Display for FunctionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.full())
+    }
+}
+
+impl fmt::Debug for FunctionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.full(), f)
+    }
+}
+
+/// `a::b::c`, `b::c`, `c`.
+fn suffixes(base: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(base).chain(base.match_indices("::").map(|(at, _)| &base[at + 2..]))
+}
+
+/// Whether `text` is `pattern` with any text in place of each `*`. Greedy from the left is enough
+/// for stars alone, and linear.
+fn glob(pattern: &str, text: &str) -> bool {
+    let Some((head, tail)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut rest) = text.strip_prefix(head) else {
+        return false;
+    };
+    let mut pieces: Vec<&str> = tail.split('*').collect();
+    let last = pieces.pop().unwrap_or_default();
+    for piece in pieces {
+        match rest.find(piece) {
+            Some(at) => rest = &rest[at + piece.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let generic = "my_crate::worker::work::<u32>";
+        let cpp = "ns::Foo<int*>::bar(int*, char)";
+        for (full, pattern, expected) in [
+            (generic, generic, true),
+            (generic, "my_crate::worker::work", true),
+            (generic, "worker::work", true),
+            (generic, "work", true),
+            (generic, "ork", false),
+            (generic, "worker", false),
+            (generic, "", false),
+            (generic, "wo*", true),
+            (generic, "worker::*", true),
+            (generic, "*::work", true),
+            (generic, "*u32*", true),
+            (generic, "my*work", true),
+            (generic, "my*walk", false),
+            (generic, "*", true),
+            (cpp, cpp, true),
+            (cpp, "bar", true),
+            (cpp, "Foo::bar", true),
+            (cpp, "ns::Foo<*>::bar*", true),
+            (cpp, "foo", false),
+            ("work.isra.0", "work", true),
+            ("ns::A::operator()(int) const", "operator()", true),
+            ("a::b::{{closure}}", "{{closure}}", true),
+            ("aXbXc", "a*b*c", true),
+            ("ab", "ab*ab", false),
+        ] {
+            let name = FunctionName::from_demangled(full);
+            assert_eq!(name.matches(pattern), expected, "{full} {pattern}");
+        }
+    }
+}

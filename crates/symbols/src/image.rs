@@ -1,0 +1,180 @@
+//! One executable or shared library: what is at an address.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use object::elf;
+
+use crate::address::{FileOffset, Load, Svma, bias};
+use crate::debug_file::{Files, hex};
+use crate::debug_info::DebugInfo;
+use crate::elf::Elf;
+use crate::error::ImageError;
+use crate::function_name::FunctionName;
+use crate::scope::Scope;
+use crate::segment::{Frame, Part, Row, Segment, cut};
+use crate::symbol_table::SymbolTable;
+
+/// An ELF file and its debug information, understood as far as it was asked about.
+pub struct Image {
+    files: Files,
+    symbols: OnceLock<SymbolTable>,
+    debug_info: OnceLock<Option<DebugInfo>>,
+}
+
+impl Image {
+    /// Opens an executable or shared library and locates its debug information: in the file, by
+    /// build ID or debug link (below `/usr/lib/debug` and beside the file), in debuginfod's local
+    /// cache. Reads headers only.
+    ///
+    /// # Errors
+    ///
+    /// [`ImageError`] if the file cannot be read, is not ELF, or its headers are damaged. Missing
+    /// or damaged debug information is not an error here; see [`Image::has_line_info`] and
+    /// [`Image::damage`].
+    pub fn open(path: &Path) -> Result<Image, ImageError> {
+        Ok(Image {
+            files: Files::locate(Elf::open(path)?),
+            symbols: OnceLock::new(),
+            debug_info: OnceLock::new(),
+        })
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.files.image.path
+    }
+
+    /// The GNU build ID in lower-case hexadecimal.
+    pub fn build_id(&self) -> Option<String> {
+        self.files.image.headers.build_id.as_deref().map(hex)
+    }
+
+    /// Whether there is line information anywhere. Note that every Rust program has some, for the
+    /// standard library; [`Image::has_line_info_in`] asks about the user's code.
+    pub fn has_line_info(&self) -> bool {
+        self.files.debug().is_some()
+    }
+
+    /// The file that the debug information is in: the image or a separate one.
+    ///
+    /// # Errors
+    ///
+    /// [`ImageError::NoLineInfo`], which says how to get some.
+    pub fn debug_file(&self) -> Result<&Path, ImageError> {
+        let missing = || ImageError::NoLineInfo { path: self.path().to_owned() };
+        self.files.debug().map(|elf| elf.path.as_path()).ok_or_else(missing)
+    }
+
+    /// The first damage met so far in the debug information, if any. What could still be
+    /// understood is used; say this to the user when frames are missing.
+    pub fn damage(&self) -> Option<String> {
+        self.debug_info.get()?.as_ref()?.damage()
+    }
+
+    /// The `PT_LOAD` program headers, in file order.
+    pub fn loads(&self) -> &[Load] {
+        &self.files.image.headers.loads
+    }
+
+    /// The load bias of a process that has mapped this image's code: process address minus stated
+    /// address. `mapping_start` is the process address and `mapping_offset` the file offset of an
+    /// *executable* mapping, as in `/proc/<pid>/maps` or a perf mmap record. (Data and code may
+    /// share a page of the file, and then only the kind of mapping tells which is meant.)
+    ///
+    /// `None` if no program header covers the offset: another file, or one that has been replaced.
+    pub fn bias(&self, mapping_start: u64, mapping_offset: FileOffset) -> Option<u64> {
+        let page = match self.files.image.headers.machine {
+            elf::EM_X86_64 | elf::EM_386 => 4 << 10,
+            // Up to 64 KiB on aarch64 and ppc64.
+            _ => 64 << 10,
+        };
+        bias(self.loads(), page, mapping_start, mapping_offset)
+    }
+
+    /// The out-of-line function that contains `address`: a sized function of the symbol table,
+    /// otherwise one of the debug information (for a function in several pieces, the piece).
+    pub fn container(&self, address: Svma) -> Option<Range<Svma>> {
+        let Svma(address) = address;
+        let by_symbol = self.symbols().containing(address).map(|entry| entry.range.clone());
+        let by_debug_info = || {
+            let info = self.debug_info()?;
+            let units = info.units_at(address..address.checked_add(1)?);
+            let function = |unit: usize| Some(info.subprograms(unit).containing(address)?.range.clone());
+            units.into_iter().find_map(function)
+        };
+        let range = by_symbol.or_else(by_debug_info)?;
+        Some(Svma(range.start)..Svma(range.end))
+    }
+
+    /// Cuts `container` (usually from [`Image::container`]) into maximal ranges with the same
+    /// frames. Together the segments cover it, in order, without gaps. Parses only the
+    /// compilation units that have code in it.
+    pub fn segments(&self, container: Range<Svma>, scope: &Scope) -> Vec<Segment> {
+        let range = container.start.0..container.end.0;
+        let symbols = self.symbols();
+        let symbol = symbols.containing(range.start).map(|entry| symbols.name(entry));
+        let (parts, rows) = self.debug_info().map(|info| read(info, &range)).unwrap_or_default();
+        cut(range, &parts, &rows, symbol.as_ref(), scope)
+    }
+
+    /// The frames at one address, innermost first; empty if nothing is known. For a return address
+    /// ask about the byte before it.
+    pub fn frames(&self, address: Svma, scope: &Scope) -> Vec<Frame> {
+        let Some(end) = address.0.checked_add(1) else { return Vec::new() };
+        let segments = self.segments(address..Svma(end), scope);
+        segments.into_iter().next().map_or_else(Vec::new, |segment| segment.frames)
+    }
+
+    /// The name that the symbol table has for the function that contains `address`.
+    pub fn symbol(&self, address: Svma) -> Option<FunctionName> {
+        let entry = self.symbols().containing(address.0)?;
+        Some(self.symbols().name(entry))
+    }
+
+    pub(crate) fn symbols(&self) -> &SymbolTable {
+        self.symbols.get_or_init(|| {
+            let files: Vec<&Elf> = self.files.with_symbols().collect();
+            SymbolTable::read(files.into_iter())
+        })
+    }
+
+    pub(crate) fn debug_info(&self) -> Option<&DebugInfo> {
+        self.debug_info.get_or_init(|| DebugInfo::read(&self.files)).as_ref()
+    }
+}
+
+/// What the debug information has in `range`: functions that do not overlap, and rows, sorted.
+fn read(info: &DebugInfo, range: &Range<u64>) -> (Vec<Part>, Vec<Row>) {
+    let clip = |piece: &Range<u64>| piece.start.max(range.start)..piece.end.min(range.end);
+    let mut parts: Vec<(Range<u64>, usize, usize)> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
+    for unit in info.units_at(range.clone()) {
+        let functions = info.subprograms(unit).overlapping(range.clone());
+        parts.extend(functions.map(|entry| (clip(&entry.range), unit, entry.value)));
+        let lines = info.lines(unit);
+        rows.extend(lines.spans(range.clone()).iter().map(|span| Row {
+            range: clip(&(span.start..span.end)),
+            file: lines.file_of(span).cloned(),
+            line: span.line(),
+        }));
+    }
+    // Functions with identical code may have been folded into one: the first one keeps it.
+    parts.sort_by_key(|(part, unit, die)| (part.start, *unit, *die));
+    let mut taken = 0;
+    parts.retain(|(part, ..)| {
+        let free = part.start >= taken;
+        taken = if free { part.end } else { taken };
+        free
+    });
+    rows.sort_by_key(|row| row.range.start);
+    let mut taken = 0;
+    rows.retain_mut(|row| {
+        row.range.start = row.range.start.max(taken);
+        taken = taken.max(row.range.end);
+        row.range.start < row.range.end
+    });
+    let trees = parts.into_iter().map(|(range, unit, die)| Part { range, tree: info.tree(unit, die) });
+    (trees.collect(), rows)
+}

@@ -1,0 +1,69 @@
+//! From an address in an ELF file to the code a person wrote: function, line, inlined frames,
+//! and whether that code is in scope.
+//!
+//! In "sample → delay → experiment → record → profile → report" this is what turns the *sample*'s
+//! instruction pointer into a line that an *experiment* can be about, and the *report* into words.
+//!
+//! # What it does
+//!
+//! * [`Image`]: one executable or shared library with its debug information, wherever that is (in
+//!   the file, in `/usr/lib/debug`, behind a debug link, in `.dwo`/`.dwp` files).
+//! * [`Image::segments`]: an out-of-line function cut into the maximal ranges that share their
+//!   frames, which is what the controller hands to the runtime as a region.
+//! * [`FunctionName`]: demangled names, and a [`base`](FunctionName::base) that all instances of a
+//!   generic share.
+//! * [`Scope`]: which source files are the user's own.
+//! * [`inspect`]: what a launcher must know about a program before it runs it.
+//!
+//! # What it does not do
+//!
+//! It does not unwind, does not look at processes (give [`Image::bias`] what `/proc/<pid>/maps`
+//! says), and never writes to disk or to the network.
+//!
+//! # Constraints
+//!
+//! * Opening is cheap: headers only. Debug information is read when first asked for, one
+//!   compilation unit at a time, and what was understood is kept.
+//! * Files are *read*, not mapped: a build that replaces a binary while it is being profiled must
+//!   not kill the controller with `SIGBUS`, and `unsafe_code` stays forbidden.
+//! * Debug information is untrusted. Damage gives fewer frames (and [`Image::damage`]), never a
+//!   panic (the workspace aborts on panic), unbounded recursion or an endless loop.
+//! * `addr2line` answers "which frames has this address", not "where do the frames change", and
+//!   it follows inlined subroutines recursively; so the walk over `gimli` is our own.
+//! * Everything is `Send + Sync`; lookups take `&self`.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod base_name;
+mod catalogue;
+mod debug_file;
+mod debug_info;
+mod demangle;
+mod die_name;
+mod elf;
+mod error;
+mod executable;
+mod function_name;
+mod image;
+mod inline_tree;
+mod line_table;
+mod path;
+mod range_index;
+mod scope;
+mod segment;
+mod snippet;
+mod subprograms;
+mod suggestion;
+mod symbol_table;
+
+pub use address::{FileOffset, Load, Svma};
+pub use catalogue::LineLookup;
+pub use error::{ImageError, ScopeError};
+pub use executable::{Class, ElfProgram, Executable, Linking, Machine, inspect};
+pub use function_name::FunctionName;
+pub use image::Image;
+pub use path::file_matches;
+pub use scope::{Scope, ScopeOptions};
+pub use segment::{Frame, Segment};
+pub use snippet::snippet;

@@ -1,0 +1,95 @@
+//! Functions as the symbol table knows them: ranges and linker names, no lines.
+
+use object::read::StringTable;
+use object::read::elf::{FileHeader, Sym};
+use object::{Endianness, elf};
+
+use crate::elf::Elf;
+use crate::function_name::FunctionName;
+use crate::range_index::{Entry, RangeIndex};
+
+/// The sized functions of `.symtab`, or of `.dynsym` where that is all there is.
+#[derive(Debug)]
+pub(crate) struct SymbolTable {
+    functions: RangeIndex<u32>,
+    /// All names, each closed by NUL; the index's values are offsets into it.
+    names: Vec<u8>,
+}
+
+impl SymbolTable {
+    /// From the first file that has a symbol table.
+    pub fn read<'a>(files: impl Iterator<Item = &'a Elf> + Clone) -> SymbolTable {
+        let read = |name: &str, strings: &str| {
+            files.clone().find_map(|elf| {
+                let table = SymbolTable::parse(elf, name, strings)?;
+                (!table.functions.entries().is_empty()).then_some(table)
+            })
+        };
+        read(".symtab", ".strtab")
+            .or_else(|| read(".dynsym", ".dynstr"))
+            .unwrap_or(SymbolTable { functions: RangeIndex::new(Vec::new()), names: Vec::new() })
+    }
+
+    fn parse(elf: &Elf, symbols: &str, strings: &str) -> Option<SymbolTable> {
+        let symbols = elf.read_section(symbols)?;
+        let names = elf.read_section(strings)?;
+        let endian = if elf.headers.little_endian { Endianness::Little } else { Endianness::Big };
+        let entries = if elf.headers.is_64 {
+            functions::<elf::FileHeader64<Endianness>>(&symbols, &names, endian)
+        } else {
+            functions::<elf::FileHeader32<Endianness>>(&symbols, &names, endian)
+        };
+        Some(SymbolTable { functions: RangeIndex::new(entries), names })
+    }
+
+    /// The function that contains `address`: its range and name.
+    pub fn containing(&self, address: u64) -> Option<&Entry<u32>> {
+        self.functions.containing(address)
+    }
+
+    /// The demangled name of an entry.
+    pub fn name(&self, entry: &Entry<u32>) -> FunctionName {
+        let bytes = name_at(&self.names, entry.value);
+        FunctionName::from_linkage(&String::from_utf8_lossy(bytes))
+    }
+
+    /// The demangled names of all functions.
+    pub fn names(&self) -> impl Iterator<Item = FunctionName> + '_ {
+        self.functions.entries().iter().map(|entry| self.name(entry))
+    }
+}
+
+fn name_at(names: &[u8], offset: u32) -> &[u8] {
+    let table: StringTable<'_> = StringTable::new(names, 0, names.len() as u64);
+    table.get(offset).unwrap_or_default()
+}
+
+fn functions<H: FileHeader<Endian = Endianness>>(
+    symbols: &[u8],
+    names: &[u8],
+    endian: Endianness,
+) -> Vec<Entry<u32>> {
+    let Ok(symbols) = object::pod::slice_from_all_bytes::<H::Sym>(symbols) else {
+        return Vec::new();
+    };
+    let is_function = |symbol: &&H::Sym| matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC);
+    let mut found: Vec<((bool, usize), Entry<u32>)> = symbols
+        .iter()
+        .filter(is_function)
+        .filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF)
+        .filter_map(|symbol| {
+            let start: u64 = symbol.st_value(endian).into();
+            let end = start.checked_add(symbol.st_size(endian).into())?;
+            let name = symbol.st_name(endian);
+            let text = name_at(names, name);
+            let underscores = text.iter().take_while(|byte| **byte == b'_').count();
+            let liked = symbol.st_bind() == elf::STB_GLOBAL;
+            // Unnamed functions tell nothing that the debug information does not.
+            let entry = Entry { range: start..end, value: name };
+            (!text.is_empty()).then_some(((liked, usize::MAX - underscores), entry))
+        })
+        .collect();
+    // Aliases: of several names for one range the last one added wins.
+    found.sort_by_key(|(preference, _)| *preference);
+    found.into_iter().map(|(_, entry)| entry).collect()
+}

@@ -1,0 +1,106 @@
+//! Builds `libwhatif_rt.so`, the half of the profiler that goes into the profiled program, so that the
+//! command can carry it inside itself.
+//!
+//! rustc is called directly: a nested cargo would wait for the lock of the outer one, and flags meant for
+//! the command (coverage, sanitizers, `-C target-cpu=native`) must not reach a library that is `no_std` and
+//! runs in other people's processes.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+include!("../wire/build_id.rs");
+
+fn main() {
+    let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let crates = here.parent().expect("a crate lies in a folder");
+    let out = PathBuf::from(variable("OUT_DIR"));
+    for path in
+        source_folders(crates).iter().chain([&crates.join("wire/build_id.rs"), &here.join("build.rs")])
+    {
+        println!("cargo::rerun-if-changed={}", path.display());
+    }
+
+    let target = ["CARGO_CFG_TARGET_ARCH", "CARGO_CFG_TARGET_OS", "CARGO_CFG_TARGET_ENV"].map(variable);
+    if target != ["x86_64", "linux", "gnu"] {
+        fail(&format!(
+            "whatif's runtime supports x86-64 Linux with glibc only, and this build is for {}.\n\
+             Build with `--target x86_64-unknown-linux-gnu`.",
+            variable("TARGET")
+        ));
+    }
+
+    let build_id = build_id(crates);
+    let wire = out.join("libwire.rlib");
+    rustc(crates, build_id, |command| {
+        command
+            .args(["--crate-name=wire", "--crate-type=rlib"])
+            .arg(crates.join("wire/src/lib.rs"))
+            .arg("-o")
+            .arg(&wire);
+    });
+
+    let runtime = out.join("libwhatif_rt.so");
+    rustc(crates, build_id, |command| {
+        command
+            .args(["--crate-name=whatif_rt", "--crate-type=cdylib", "--cfg=whatif_cdylib"])
+            .arg(crates.join("runtime/src/lib.rs"))
+            .arg(joined(["--extern=wire=".as_ref(), wire.as_ref()]))
+            .arg("-o")
+            .arg(&runtime)
+            .args(["-lc", "-Wl,-soname,libwhatif_rt.so", "-Wl,-z,now", "-Wl,-z,nodelete"].map(link_argument));
+    });
+
+    let mut hash = Hash::new();
+    hash.add(&std::fs::read(&runtime).expect("rustc has written the runtime"));
+    println!("cargo::rustc-env=WHATIF_RUNTIME_HASH={:016x}", hash.0);
+}
+
+/// Runs rustc with the flags that both crates share.
+fn rustc(crates: &Path, build_id: u64, add: impl FnOnce(&mut Command)) {
+    let mut command = Command::new(variable("RUSTC"));
+    command
+        .args(["--edition=2024", "--cap-lints=allow"])
+        .args(["-Copt-level=3", "-Ccodegen-units=1", "-Cpanic=abort", "-Crelocation-model=pic"])
+        .args([
+            "-Cforce-frame-pointers=yes",
+            "-Cforce-unwind-tables=yes",
+            "-Cdebuginfo=0",
+            "-Cstrip=debuginfo",
+        ])
+        // The same bytes wherever the sources lie.
+        .arg(joined(["--remap-path-prefix=".as_ref(), crates.as_ref(), "=whatif".as_ref()]))
+        .arg(format!("--target={}", variable("TARGET")))
+        .env("WHATIF_BUILD_ID", build_id.to_string());
+    if let Some(linker) = std::env::var_os("RUSTC_LINKER") {
+        command.arg(joined(["-Clinker=".as_ref(), &linker]));
+    }
+    add(&mut command);
+    match command.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => fail(&format!(
+            "whatif's runtime does not compile ({}):\n{}\nThe command was\n{command:?}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        )),
+        Err(error) => fail(&format!("rustc could not be started: {error}\nThe command was\n{command:?}")),
+    }
+}
+
+/// One argument of several parts, some of them paths that need not be Unicode.
+fn joined<const N: usize>(parts: [&OsStr; N]) -> OsString {
+    parts.into_iter().collect()
+}
+
+fn link_argument(argument: &str) -> String {
+    format!("-Clink-arg={argument}")
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| fail(&format!("cargo did not set {name}")))
+}
+
+fn fail(message: &str) -> ! {
+    eprintln!("{message}");
+    std::process::exit(1)
+}

@@ -1,0 +1,140 @@
+//! What can be typed. What it means is decided in `run::Options`.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What would happen to your program if this code were faster?
+#[derive(Debug, Parser)]
+#[command(version, about, arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program and find out which of its code is worth making faster
+    Run(Run),
+    /// Show the answer again, from a recording
+    Report(Report),
+    /// Write a recording in another format
+    Export(Export),
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The recording to write; one that exists gets another session [default: whatif-PROGRAM-TIME.db]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Only try this code: FUNCTION (with everything it calls) or FILE:LINE; may be given several times
+    #[arg(long = "region", value_name = "FUNCTION|FILE:LINE")]
+    pub regions: Vec<String>,
+
+    /// Only try these virtual speedups, in per cent [default: 5, 10, … 100 at random]
+    #[arg(long = "speedup", value_name = "N[,N…]", value_delimiter = ',')]
+    pub speedups: Vec<String>,
+
+    /// What to try when no region is given
+    #[arg(long, value_enum, default_value_t = Granularity::Function)]
+    pub granularity: Granularity,
+
+    /// Stop after so many seconds, and end the program as --then says [default: when the program ends]
+    #[arg(long, value_name = "SECONDS")]
+    pub duration: Option<f64>,
+
+    /// What happens to a program that still runs after --duration
+    #[arg(long, value_enum, default_value_t = Then::Terminate)]
+    pub then: Then,
+
+    /// Seed of all random choices [default: a new one, stored in the recording]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Source files that you could change [default: the program's own, without standard library and registry]
+    #[arg(long = "scope", value_name = "GLOB")]
+    pub scopes: Vec<String>,
+
+    /// Source files that you could not
+    #[arg(long = "exclude", value_name = "GLOB")]
+    pub excludes: Vec<String>,
+
+    /// Programs and libraries to look into [default: the program itself]
+    #[arg(long = "binary", value_name = "GLOB")]
+    pub binaries: Vec<String>,
+
+    /// Mean CPU time between two samples, in microseconds
+    #[arg(long, value_name = "MICROS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=100_000))]
+    pub period: u64,
+
+    /// Attach, but take no samples (to measure what attaching costs)
+    #[arg(long, conflicts_with_all = ["no_delays", "regions", "speedups"])]
+    pub start_only: bool,
+
+    /// Sample and run experiments, but only at speedup zero (to measure what sampling costs)
+    #[arg(long, conflicts_with = "speedups")]
+    pub no_delays: bool,
+
+    /// No progress bar and no report at the end; warnings and errors only
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Granularity {
+    /// Whole functions: fewer experiments until the answer
+    Function,
+    /// Single source lines
+    Line,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Then {
+    /// Send it SIGTERM and wait for its end
+    Terminate,
+    /// Leave it alone and wait for its end
+    Continue,
+}
+
+#[derive(Debug, Args)]
+pub struct Report {
+    /// The recording [default: the newest whatif-*.db in this folder]
+    pub file: Option<PathBuf>,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Show that many regions
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// The recording [default: the newest whatif-*.db in this folder]
+    pub file: Option<PathBuf>,
+
+    /// The format
+    #[arg(long, value_enum)]
+    pub format: Format,
+
+    /// Where to write it [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Everything, as in docs/json.md
+    Json,
+    /// The text format that Coz's viewer reads
+    Coz,
+    /// The JSON-lines format of newer Coz releases
+    CozJsonl,
+}

@@ -1,0 +1,296 @@
+//! The runtime library, carried inside this executable and unpacked where the loader finds it.
+//!
+//! It goes to a per-user cache, under a name that contains a hash of its content, so that several versions
+//! of the command live side by side and a file that a running program has mapped is never replaced. What
+//! lies there is code that runs in the user's programs: the folder must be the user's own and closed to
+//! everybody else, and the bytes are compared each time.
+
+use rustix::fs::{
+    Mode, OFlags, Stat, StatVfsMountFlags, fchmod, fstat, fstatvfs, open, openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::ffi::OsStr;
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+const RUNTIME: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwhatif_rt.so"));
+const FILE_NAME: &str = concat!("libwhatif_rt-", env!("WHATIF_RUNTIME_HASH"), ".so");
+
+/// Unpacks the runtime, unless it has been already, and returns its absolute path, which `LD_PRELOAD` can
+/// carry.
+///
+/// # Errors
+/// When none of the folders that come into question will do; the message lists them with the reasons.
+pub fn unpack() -> Result<PathBuf, UnpackError> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    unpack_into_first(places(variable("XDG_CACHE_HOME"), variable("HOME")))
+}
+
+/// No folder would do.
+#[derive(Debug)]
+pub struct UnpackError {
+    tried: Vec<(PathBuf, Refusal)>,
+}
+
+impl std::error::Error for UnpackError {}
+
+impl fmt::Display for UnpackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("whatif has to put its runtime library into a folder, and none will do:\n")?;
+        for (folder, refusal) in &self.tried {
+            writeln!(f, "  {}: {refusal}", folder.display())?;
+        }
+        f.write_str(
+            "Name one of your own, on a file system that allows programs to run, for instance:\n  \
+             export XDG_CACHE_HOME=/var/tmp/$USER-cache",
+        )
+    }
+}
+
+/// Why a folder will not do.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("its name contains a space, a colon or a dollar sign, which LD_PRELOAD cannot carry")]
+    Name,
+    #[error("it is a symbolic link; whatif follows none here, lest it lead to somebody else's files")]
+    Link,
+    #[error("it belongs to user {0}, who could change what you run")]
+    Owner(u32),
+    #[error("programs cannot run from its file system (mounted noexec)")]
+    NoExec,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<Errno> for Refusal {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// The folders that come into question, best first.
+fn places(cache: Option<PathBuf>, home: Option<PathBuf>) -> Vec<PathBuf> {
+    let absolute = |path: &PathBuf| path.is_absolute();
+    // Under `sudo` the home may be another user's, where root's files would only be in the way.
+    let ours = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|home| home.uid() == geteuid().as_raw());
+    let mut places = Vec::new();
+    places.extend(cache.filter(absolute).map(|cache| cache.join("whatif")));
+    places.extend(home.filter(absolute).filter(ours).map(|home| home.join(".cache/whatif")));
+    for temporary in ["/tmp", "/var/tmp"] {
+        places.push(Path::new(temporary).join(format!("whatif-{}", geteuid().as_raw())));
+    }
+    places
+}
+
+fn unpack_into_first(places: Vec<PathBuf>) -> Result<PathBuf, UnpackError> {
+    let mut tried = Vec::new();
+    for folder in places {
+        match unpack_into(&folder) {
+            Ok(path) => return Ok(path),
+            Err(refusal) => tried.push((folder, refusal)),
+        }
+    }
+    Err(UnpackError { tried })
+}
+
+fn unpack_into(path: &Path) -> Result<PathBuf, Refusal> {
+    if path.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte)) {
+        return Err(Refusal::Name);
+    }
+    let folder = open_folder(path)?;
+    if !is_unpacked(&folder)? {
+        write(&folder)?;
+        if !is_unpacked(&folder)? {
+            return Err(io::Error::other("what was written there reads differently").into());
+        }
+    }
+    Ok(path.join(FILE_NAME))
+}
+
+/// Creates the folder if need be and makes sure that it is ours alone. From here on it is the descriptor
+/// that counts, not the name.
+fn open_folder(path: &Path) -> Result<OwnedFd, Refusal> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = match open(path, flags, Mode::empty()) {
+        Err(Errno::LOOP | Errno::NOTDIR) => return Err(Refusal::Link),
+        other => other?,
+    };
+    let stat = fstat(&folder)?;
+    if stat.st_uid != geteuid().as_raw() {
+        return Err(Refusal::Owner(stat.st_uid));
+    }
+    if stat.st_mode & 0o777 != 0o700 {
+        fchmod(&folder, Mode::RWXU)?;
+    }
+    if fstatvfs(&folder)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+        return Err(Refusal::NoExec);
+    }
+    Ok(folder)
+}
+
+/// Whether the file is there, ours, closed to others, and exactly what it should be.
+fn is_unpacked(folder: &OwnedFd) -> Result<bool, Refusal> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match openat(folder, FILE_NAME, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT | Errno::LOOP | Errno::ACCESS) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    if !is_trustworthy(&fstat(&file)?) {
+        return Ok(false);
+    }
+    let mut bytes = Vec::with_capacity(RUNTIME.len());
+    // One more than there should be, so that a longer file is seen to be longer.
+    File::from(file).take(RUNTIME.len() as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes == RUNTIME)
+}
+
+fn is_trustworthy(stat: &Stat) -> bool {
+    let regular = stat.st_mode & 0o170_000 == 0o100_000;
+    regular && stat.st_uid == geteuid().as_raw() && stat.st_mode & 0o022 == 0
+}
+
+/// Writes the file under another name and gives it its own when it is complete, so that several commands
+/// may do so at once. No fsync: what a power cut tears is found by the comparison.
+fn write(folder: &OwnedFd) -> Result<(), Refusal> {
+    let mut unique = String::from(".");
+    let _ = write!(unique, "{}-{}-{:?}", FILE_NAME, std::process::id(), std::thread::current().id());
+    let name = OsStr::new(&unique);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    // Left behind by a process that had our number and was killed.
+    let _ = unlinkat(folder, name, rustix::fs::AtFlags::empty());
+    let file = openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?;
+    let written = fchmod(&file, Mode::RUSR | Mode::XUSR)
+        .map_err(io::Error::from)
+        .and_then(|()| File::from(file).write_all(RUNTIME))
+        .and_then(|()| Ok(renameat(folder, name, folder, FILE_NAME)?));
+    if written.is_err() {
+        let _ = unlinkat(folder, name, rustix::fs::AtFlags::empty());
+    }
+    Ok(written?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn unpacks_once_and_repairs() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("a/whatif");
+        let path = unpack_into(&folder).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), RUNTIME);
+        assert_eq!((mode(&folder), mode(&path)), (0o700, 0o500));
+
+        let inode = || std::fs::metadata(&path).unwrap().ino();
+        let first = inode();
+        unpack_into(&folder).unwrap();
+        assert_eq!(inode(), first, "a good file is left alone");
+
+        let damages: [&dyn Fn(); 4] = [
+            &|| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o722)).unwrap(),
+            &|| {
+                std::fs::remove_file(&path).unwrap();
+                std::fs::write(&path, &RUNTIME[..RUNTIME.len() - 1]).unwrap();
+            },
+            &|| {
+                std::fs::remove_file(&path).unwrap();
+                std::fs::write(&path, [RUNTIME, b"x"].concat()).unwrap();
+            },
+            &|| {
+                let elsewhere = home.path().join("elsewhere");
+                std::fs::write(&elsewhere, RUNTIME).unwrap();
+                std::fs::remove_file(&path).unwrap();
+                symlink(elsewhere, &path).unwrap();
+            },
+        ];
+        for damage in damages {
+            damage();
+            unpack_into(&folder).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), RUNTIME);
+            assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
+            assert_eq!(mode(&path), 0o500);
+        }
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing is left over");
+    }
+
+    #[test]
+    fn opens_a_folder_to_nobody_else() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("whatif");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+        unpack_into(&folder).unwrap();
+        assert_eq!(mode(&folder), 0o700);
+    }
+
+    #[test]
+    fn goes_on_to_the_next_place() {
+        let home = tempfile::tempdir().unwrap();
+        let link = home.path().join("link");
+        symlink(home.path(), &link).unwrap();
+        let file = home.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let places = [home.path().join("a b"), home.path().join("a:b"), link, file.join("whatif")];
+        let message = unpack_into_first(places.to_vec()).unwrap_err().to_string();
+        for reason in [
+            "a b: its name",
+            "a:b: its name",
+            "link: it is a symbolic link",
+            "Not a directory",
+            "XDG_CACHE_HOME",
+        ] {
+            assert!(message.contains(reason), "{reason} in\n{message}");
+        }
+        let good = home.path().join("good");
+        let path = unpack_into_first(places.into_iter().chain([good.clone()]).collect()).unwrap();
+        assert_eq!(path.parent(), Some(good.as_path()));
+    }
+
+    #[test]
+    fn somebody_elses_folder_is_refused() {
+        // Only root can give a folder away; for everybody else the root folder is somebody else's.
+        if geteuid().is_root() {
+            let home = tempfile::tempdir().unwrap();
+            std::os::unix::fs::chown(home.path(), Some(12_345), None).unwrap();
+            assert!(matches!(unpack_into(home.path()), Err(Refusal::Owner(12_345))));
+            std::os::unix::fs::chown(home.path(), Some(0), None).unwrap();
+        } else {
+            assert!(matches!(unpack_into(Path::new("/")), Err(Refusal::Owner(0))));
+        }
+    }
+
+    #[test]
+    fn places_in_order() {
+        let own = tempfile::tempdir().unwrap();
+        let cache = places(Some("/c".into()), Some(own.path().into()));
+        assert_eq!(cache[..2], [PathBuf::from("/c/whatif"), own.path().join(".cache/whatif")]);
+        let none = places(Some("relative".into()), None);
+        assert_eq!(none.len(), 2);
+        assert!(none[0].starts_with("/tmp"));
+    }
+
+    #[test]
+    fn many_at_once() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("whatif");
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| unpack_into(&folder).unwrap());
+            }
+        });
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    }
+}

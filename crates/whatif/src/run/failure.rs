@@ -1,0 +1,119 @@
+//! Why a run gave no answer. Each reason has its own exit status, so that scripts can tell them apart,
+//! and says what to do.
+
+use std::fmt::Write as _;
+
+/// A run without an answer. Shown when the program has ended, and stored as a warning.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(
+        "{program} has no debug information, so its code cannot be told apart; compile it with -g (Rust: \
+         debug = 1 in the profile), or name a library that has some with --binary GLOB"
+    )]
+    NoDebugInformation { program: String },
+
+    #[error(
+        "the runtime did not attach to {program}, so nothing was measured; check that it is dynamically \
+         linked and does not clear LD_PRELOAD (a wrapper script? run the program itself under whatif)"
+    )]
+    NotAttached { program: String },
+
+    #[error(
+        "the runtime library is of another build than this whatif ({runtime:016x}, not {controller:016x}); \
+         delete the cache folder that `whatif run` names with WHATIF_LOG=1, or reinstall whatif"
+    )]
+    Mismatch { controller: u64, runtime: u64 },
+
+    #[error(
+        "sampling was refused: perf_event_open said {perf} and CPU-time timers failed too; allow one of them \
+         in this container (seccomp), or run: sysctl kernel.perf_event_paranoid=2"
+    )]
+    NoSampler { perf: String },
+
+    #[error(
+        "the program used too little CPU time to be sampled (it waited, or ended after {seconds:.2} s); \
+         profile a run with work to do"
+    )]
+    NoSamples { seconds: f64 },
+
+    #[error(
+        "none of {samples} samples was in scope; {seen}widen it with --scope GLOB (source files) or --binary \
+         GLOB (libraries)"
+    )]
+    NothingInScope { samples: u64, seen: String },
+
+    #[error("the region {region} never ran; {hint}")]
+    RegionNeverRan { region: String, hint: String },
+
+    #[error(
+        "no progress point was registered; mark where a unit of work is done with whatif::progress!() (Rust, \
+         package whatif-points) or WHATIF_PROGRESS (C and C++, whatif.h), and rebuild"
+    )]
+    NoProgressPoint,
+
+    #[error(
+        "no progress point was visited during an experiment (registered: {points}); profile a run that \
+         reaches one, or put one where work is done more often"
+    )]
+    PointNeverReached { points: String },
+
+    #[error(
+        "the program ended after {seconds:.2} s, before an experiment was complete; give it more work, or run \
+         it several times into one file: whatif run -o FILE.db -- …"
+    )]
+    TooShort { seconds: f64 },
+}
+
+impl Failure {
+    /// The exit status of `whatif` when the program itself succeeded.
+    pub fn status(&self) -> i32 {
+        match self {
+            Self::NoDebugInformation { .. } => 91,
+            Self::NotAttached { .. } => 92,
+            Self::Mismatch { .. } => 93,
+            Self::NoSampler { .. } => 94,
+            Self::NoSamples { .. } => 95,
+            Self::NothingInScope { .. } => 96,
+            Self::RegionNeverRan { .. } => 97,
+            Self::NoProgressPoint => 98,
+            Self::PointNeverReached { .. } => 99,
+            Self::TooShort { .. } => 100,
+        }
+    }
+
+    /// A short, stable name, stored with the recording.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoDebugInformation { .. } => "no-debug-information",
+            Self::NotAttached { .. } => "not-attached",
+            Self::Mismatch { .. } => "runtime-mismatch",
+            Self::NoSampler { .. } => "no-sampler",
+            Self::NoSamples { .. } => "no-samples",
+            Self::NothingInScope { .. } => "nothing-in-scope",
+            Self::RegionNeverRan { .. } => "region-never-ran",
+            Self::NoProgressPoint => "no-progress-point",
+            Self::PointNeverReached { .. } => "point-never-reached",
+            Self::TooShort { .. } => "too-short",
+        }
+    }
+
+    /// The same as a stored warning: what was seen, and what to do.
+    pub fn warning(&self) -> profile::Warning {
+        let text = self.to_string();
+        let (message, advice) = text.split_once("; ").unwrap_or((&text, ""));
+        profile::Warning {
+            code: self.code().to_owned(),
+            message: message.to_owned(),
+            advice: advice.to_owned(),
+        }
+    }
+}
+
+/// `a, b and 3 more`.
+pub fn list(names: &[String], most: usize) -> String {
+    let mut text = names[..names.len().min(most)].join(", ");
+    if names.len() > most {
+        let _ = write!(text, " and {} more", names.len() - most);
+    }
+    text
+}

@@ -1,0 +1,202 @@
+//! The files mapped into the program: which of them are candidates, and where their code is.
+
+use globset::GlobSet;
+use profile::Image as Named;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use symbols::{Frame, Image, Scope, Svma};
+
+/// How often the list of mappings is read again when an address is unknown.
+const REFRESH: Duration = Duration::from_millis(100);
+
+/// A candidate image: one whose code may become a region.
+struct Candidate {
+    image: Image,
+    named: Named,
+    bias: u64,
+    /// Executable ranges in the process.
+    code: Vec<(u64, u64)>,
+}
+
+/// An address of a candidate image.
+#[derive(Clone, Copy, Debug)]
+pub struct Located {
+    /// Index of the image.
+    pub image: usize,
+    address: Svma,
+    bias: u64,
+}
+
+/// The mapped files of one process (and of its forked children, which have the same addresses).
+pub struct Images {
+    pid: u32,
+    program: PathBuf,
+    binaries: Option<GlobSet>,
+    scope: Scope,
+    candidates: Vec<Candidate>,
+    /// Executable mappings that are not candidates, for messages.
+    others: Vec<(u64, u64, String)>,
+    known: HashMap<PathBuf, Option<usize>>,
+    read: Option<Instant>,
+    problems: Vec<String>,
+}
+
+impl Images {
+    /// `binaries`: candidates, by path or file name; `None` for the program itself.
+    pub fn new(pid: u32, program: PathBuf, binaries: Option<GlobSet>, scope: Scope) -> Self {
+        let mut images = Self {
+            pid,
+            program,
+            binaries,
+            scope,
+            candidates: Vec::new(),
+            others: Vec::new(),
+            known: HashMap::new(),
+            read: None,
+            problems: Vec::new(),
+        };
+        images.refresh();
+        images
+    }
+
+    /// Reads the list of mappings again.
+    fn refresh(&mut self) {
+        self.read = Some(Instant::now());
+        let Ok(mappings) = perf::maps(self.pid) else { return };
+        self.others.clear();
+        for candidate in &mut self.candidates {
+            candidate.code.clear();
+        }
+        for mapping in mappings.iter().filter(|mapping| mapping.executable) {
+            let Some(path) = mapping.path.as_deref() else { continue };
+            let (start, end) = (mapping.start.0, mapping.end.0);
+            match self.candidate(path, start, mapping.offset.0) {
+                Some(index) => self.candidates[index].code.push((start, end)),
+                None => {
+                    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+                    self.others.push((start, end, name));
+                }
+            }
+        }
+    }
+
+    fn candidate(&mut self, path: &Path, start: u64, offset: u64) -> Option<usize> {
+        if let Some(known) = self.known.get(path) {
+            return *known;
+        }
+        let wanted = match &self.binaries {
+            Some(globs) => globs.is_match(path) || path.file_name().is_some_and(|name| globs.is_match(name)),
+            None => path == self.program,
+        };
+        let index = wanted.then(|| self.open(path, start, offset)).flatten();
+        self.known.insert(path.to_owned(), index);
+        index
+    }
+
+    fn open(&mut self, path: &Path, start: u64, offset: u64) -> Option<usize> {
+        match Image::open(path) {
+            Ok(image) => {
+                let bias = image.bias(start, symbols::FileOffset(offset))?;
+                let named = Named {
+                    path: path.to_string_lossy().into_owned(),
+                    build_id: image.build_id(),
+                };
+                self.candidates.push(Candidate { image, named, bias, code: Vec::new() });
+                Some(self.candidates.len() - 1)
+            }
+            Err(error) => {
+                self.problems.push(error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Finds the candidate image that is mapped at `address`.
+    pub fn locate(&mut self, address: u64) -> Option<Located> {
+        let found = self.find(address);
+        let mapped = found.is_some() || self.others.iter().any(|(start, end, _)| within(address, *start, *end));
+        if !mapped && self.read.is_none_or(|read| read.elapsed() > REFRESH) {
+            self.refresh();
+            return self.find(address);
+        }
+        found
+    }
+
+    fn find(&self, address: u64) -> Option<Located> {
+        let here = |candidate: &Candidate| {
+            candidate.code.iter().any(|(start, end)| within(address, *start, *end))
+        };
+        let image = self.candidates.iter().position(here)?;
+        let bias = self.candidates[image].bias;
+        Some(Located { image, address: Svma(address.wrapping_sub(bias)), bias })
+    }
+
+    /// The function around an address, cut into pieces with the same frames: process addresses.
+    pub fn cut(&self, located: &Located) -> Vec<(u64, u64, Vec<Frame>)> {
+        let image = &self.candidates[located.image].image;
+        let container =
+            image.container(located.address).unwrap_or(located.address..Svma(located.address.0 + 1));
+        let mut pieces: Vec<(u64, u64, Vec<Frame>)> = image
+            .segments(container, &self.scope)
+            .into_iter()
+            .map(|segment| {
+                let start = segment.range.start.0.wrapping_add(located.bias);
+                (start, segment.range.end.0.wrapping_add(located.bias), segment.frames)
+            })
+            .filter(|(start, end, _)| start < end)
+            .collect();
+        let address = located.address.0.wrapping_add(located.bias);
+        if !pieces.iter().any(|(start, end, _)| within(address, *start, *end)) {
+            // Code that no table covers: a piece without frames, so that it is not looked up for ever.
+            pieces.push((address, address + 1, Vec::new()));
+        }
+        pieces
+    }
+
+    /// The executable ranges of all candidates, sorted.
+    pub fn code_ranges(&self) -> Vec<(u64, u64)> {
+        let mut ranges: Vec<(u64, u64)> =
+            self.candidates.iter().flat_map(|candidate| candidate.code.iter().copied()).collect();
+        ranges.sort_unstable();
+        ranges
+    }
+
+    /// How an image is named in the recording.
+    pub fn image(&self, located: &Located) -> Named {
+        self.candidates[located.image].named.clone()
+    }
+
+    /// All candidates that are mapped.
+    pub fn named(&self) -> impl Iterator<Item = &Named> {
+        self.candidates.iter().map(|candidate| &candidate.named)
+    }
+
+    /// The debug information of the candidates, for messages and snippets.
+    pub fn opened(&self) -> impl Iterator<Item = &Image> {
+        self.candidates.iter().map(|candidate| &candidate.image)
+    }
+
+    /// The file that is mapped at an address, for messages.
+    pub fn name_of(&self, address: u64) -> String {
+        self.others
+            .iter()
+            .find(|(start, end, _)| within(address, *start, *end))
+            .map(|(_, _, name)| name.clone())
+            .or_else(|| {
+                let located = self.find(address)?;
+                let path = &self.candidates[located.image].named.path;
+                Some(path.rsplit('/').next().unwrap_or(path).to_owned())
+            })
+            .unwrap_or_else(|| "unknown code".to_owned())
+    }
+
+    /// Images that could not be read.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+fn within(address: u64, start: u64, end: u64) -> bool {
+    (start..end).contains(&address)
+}

@@ -1,0 +1,311 @@
+//! Watching the program: draining samples, finding out whose they are, and telling the runtime which
+//! code is in scope.
+//!
+//! Debug information is read lazily. The first sample in a function has that function, and no other,
+//! cut into pieces with the same frames; a region is a set of pieces. What was never sampled is never
+//! looked at, so a large program costs no more than its hot functions.
+
+use crate::run::images::{Images, Located};
+use crate::run::region::{Request, request_region};
+use profile::{Nanos, Region, RegionKind};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use symbols::Frame;
+use wire::{Address, SharedMemory, ring::Sample};
+
+/// Samples that the next region is chosen from: the most recent ones in scope,
+const OFFERS: usize = 64;
+/// if they are not older than this.
+const OFFER_AGE: Nanos = Nanos::from_millis(250);
+
+/// Code with the same frames from its first to its last byte.
+#[derive(Debug)]
+struct Piece {
+    end: u64,
+    in_scope: bool,
+    /// The function and the line that a sample here belongs to, if in scope.
+    function: Option<usize>,
+    line: Option<usize>,
+    /// The requested regions that any of its frames belongs to.
+    requested: Vec<usize>,
+}
+
+/// A region as far as it is known: its code grows with the functions that are sampled.
+#[derive(Debug)]
+pub struct Known {
+    pub region: Region,
+    /// Whether the user asked for it.
+    pub requested: bool,
+    /// Samples of the whole run, and the CPU time they stand for.
+    pub samples: u64,
+    pub weight: Nanos,
+    pieces: Vec<u64>,
+}
+
+/// Everything learnt from samples.
+pub struct Observer {
+    memory: &'static SharedMemory,
+    images: Images,
+    requests: Vec<Request>,
+    granularity: RegionKind,
+    pieces: BTreeMap<u64, Piece>,
+    regions: Vec<Known>,
+    index: HashMap<(RegionKind, String, Option<String>, usize), usize>,
+    offers: VecDeque<(u64, usize)>,
+    samples: u64,
+    weight: Nanos,
+    in_scope: u64,
+    /// Out-of-scope images that samples fell in, for the message when nothing was in scope.
+    elsewhere: HashMap<String, u64>,
+    unpublished: bool,
+}
+
+impl Observer {
+    pub fn new(
+        memory: &'static SharedMemory,
+        images: Images,
+        requests: Vec<Request>,
+        granularity: RegionKind,
+    ) -> Self {
+        let mut observer = Self {
+            memory,
+            images,
+            requests,
+            granularity,
+            pieces: BTreeMap::new(),
+            regions: Vec::new(),
+            index: HashMap::new(),
+            offers: VecDeque::new(),
+            samples: 0,
+            weight: Nanos::ZERO,
+            in_scope: 0,
+            elsewhere: HashMap::new(),
+            unpublished: true,
+        };
+        for request in &observer.requests {
+            observer.regions.push(Known {
+                region: request_region(request),
+                requested: true,
+                samples: 0,
+                weight: Nanos::ZERO,
+                pieces: Vec::new(),
+            });
+        }
+        observer
+    }
+
+    /// Takes all samples that have come in, and publishes what they taught about the scope.
+    pub fn drain(&mut self) {
+        let memory = self.memory;
+        for slot in memory.slots.used() {
+            while let Some(sample) = slot.ring.pop() {
+                self.observe(&sample);
+            }
+        }
+        if std::mem::take(&mut self.unpublished) {
+            self.publish();
+        }
+    }
+
+    fn observe(&mut self, sample: &Sample) {
+        let weight = Nanos::new(sample.weight.0);
+        self.samples += 1;
+        self.weight += weight;
+        let mut owner = None;
+        let mut requested: Vec<usize> = Vec::new();
+        for frame in sample.callchain() {
+            let Some(start) = self.piece_at(frame.0) else { continue };
+            let piece = &self.pieces[&start];
+            if owner.is_none() && piece.in_scope {
+                owner = Some((piece.function, piece.line));
+            }
+            requested.extend(&piece.requested);
+            if owner.is_some() && self.requests.is_empty() {
+                break;
+            }
+        }
+        requested.sort_unstable();
+        requested.dedup();
+        let (function, line) = owner.unwrap_or_default();
+        for region in requested.iter().copied().chain(function).chain(line) {
+            let known = &mut self.regions[region];
+            known.samples += 1;
+            known.weight += weight;
+        }
+        match owner {
+            Some(_) => self.in_scope += 1,
+            None => {
+                if let Some(first) = sample.callchain().first() {
+                    let name = self.images.name_of(first.0);
+                    *self.elsewhere.entry(name).or_default() += 1;
+                }
+            }
+        }
+        let mut offer = |region: usize| {
+            self.offers.push_back((sample.time.0, region));
+            if self.offers.len() > OFFERS {
+                self.offers.pop_front();
+            }
+        };
+        if self.requests.is_empty() {
+            let chosen = if self.granularity == RegionKind::Line { line.or(function) } else { function };
+            chosen.into_iter().for_each(&mut offer);
+        } else {
+            requested.into_iter().for_each(&mut offer);
+        }
+    }
+
+    /// The key of the piece that holds `address`, which is looked up when it is new. `None` when no
+    /// candidate image is mapped there.
+    fn piece_at(&mut self, address: u64) -> Option<u64> {
+        if let Some((start, piece)) = self.pieces.range(..=address).next_back()
+            && address < piece.end
+        {
+            return Some(*start);
+        }
+        let located = self.images.locate(address)?;
+        self.unpublished = true;
+        for (start, end, frames) in self.images.cut(&located) {
+            self.add_piece(&located, start, end, &frames);
+        }
+        self.pieces.range(..=address).next_back().filter(|(_, piece)| address < piece.end).map(|(start, _)| *start)
+    }
+
+    fn add_piece(&mut self, located: &Located, start: u64, end: u64, frames: &[Frame]) {
+        let owner = frames.iter().find(|frame| frame.in_scope);
+        let function = owner.map(|frame| self.region_of(RegionKind::Function, frame, located));
+        let line = owner
+            .filter(|frame| frame.line.is_some())
+            .map(|frame| self.region_of(RegionKind::Line, frame, located));
+        let requested: Vec<usize> = self
+            .requests
+            .iter()
+            .enumerate()
+            .filter(|(_, request)| frames.iter().any(|frame| request.matches(frame)))
+            .map(|(index, _)| index)
+            .collect();
+        for index in &requested {
+            // What the user named gets the place that it was found at.
+            let request = &self.requests[*index];
+            let found = frames.iter().find(|frame| request.matches(frame));
+            let region = &mut self.regions[*index].region;
+            if let Some(found) = found {
+                region.function.get_or_insert_with(|| found.function.to_string());
+                if region.file.is_none() {
+                    region.file = found.file.as_deref().map(str::to_owned);
+                }
+                if region.kind == RegionKind::Function {
+                    region.line = region.line.into_iter().chain(found.line).min();
+                }
+                if region.image.path.is_empty() {
+                    region.image = self.images.image(located);
+                }
+            }
+        }
+        for region in function.into_iter().chain(line).chain(requested.iter().copied()) {
+            self.regions[region].pieces.push(start);
+        }
+        let piece = Piece { end, in_scope: owner.is_some(), function, line, requested };
+        self.pieces.insert(start, piece);
+    }
+
+    fn region_of(&mut self, kind: RegionKind, frame: &Frame, located: &Located) -> usize {
+        let file = frame.file.as_deref().map(str::to_owned);
+        let name = match (kind, &file, frame.line) {
+            (RegionKind::Line, Some(file), Some(line)) => {
+                format!("{}:{line}", file.rsplit('/').next().unwrap_or(file))
+            }
+            _ => frame.function.base().to_owned(),
+        };
+        let key = (kind, name.clone(), file.clone(), located.image);
+        if let Some(index) = self.index.get(&key) {
+            let region = &mut self.regions[*index].region;
+            if kind == RegionKind::Function {
+                // The debug information of a piece has its line; the smallest is closest to the head.
+                region.line = region.line.into_iter().chain(frame.line.filter(|line| *line > 0)).min();
+            }
+            return *index;
+        }
+        let region = Region {
+            kind,
+            inclusive: false,
+            name,
+            function: Some(frame.function.to_string()),
+            file,
+            line: frame.line,
+            image: self.images.image(located),
+        };
+        self.regions.push(Known {
+            region,
+            requested: false,
+            samples: 0,
+            weight: Nanos::ZERO,
+            pieces: Vec::new(),
+        });
+        self.index.insert(key, self.regions.len() - 1);
+        self.regions.len() - 1
+    }
+
+    /// Tells the runtime which code of the candidate images is known to be outside the scope.
+    fn publish(&self) {
+        let outside = self.pieces.iter().filter(|(_, piece)| !piece.in_scope);
+        let outside = merged(outside.map(|(start, piece)| (*start, piece.end)));
+        let images = self.images.code_ranges();
+        self.memory.code.publish(
+            images.into_iter().map(|(start, end)| (Address(start), Address(end))),
+            outside.into_iter().map(|(start, end)| (Address(start), Address(end))),
+        );
+    }
+
+    /// The regions that threads have been running just before `now`, one entry per sample.
+    pub fn offers(&self, now: Nanos) -> Vec<usize> {
+        let oldest = now.saturating_sub(OFFER_AGE).get();
+        self.offers.iter().filter(|(time, _)| *time >= oldest).map(|(_, region)| *region).collect()
+    }
+
+    /// The address ranges of a region, sorted and disjoint.
+    pub fn ranges(&self, region: usize) -> Vec<(Address, Address)> {
+        let mut starts = self.regions[region].pieces.clone();
+        starts.sort_unstable();
+        merged(starts.into_iter().map(|start| (start, self.pieces[&start].end)))
+            .into_iter()
+            .map(|(start, end)| (Address(start), Address(end)))
+            .collect()
+    }
+
+    pub fn regions(&self) -> &[Known] {
+        &self.regions
+    }
+
+    /// Samples of the whole run, and the CPU time they stand for.
+    pub fn totals(&self) -> (u64, Nanos) {
+        (self.samples, self.weight)
+    }
+
+    /// Samples that belonged to code in scope.
+    pub fn in_scope(&self) -> u64 {
+        self.in_scope
+    }
+
+    /// Where samples out of scope fell, most first.
+    pub fn elsewhere(&self) -> Vec<String> {
+        let mut images: Vec<(&String, &u64)> = self.elsewhere.iter().collect();
+        images.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        images.into_iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    pub fn images(&self) -> &Images {
+        &self.images
+    }
+}
+
+/// Sorted ranges with neighbours joined.
+fn merged(ranges: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut result: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in ranges {
+        match result.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => result.push((start, end)),
+        }
+    }
+    result
+}

@@ -1,0 +1,174 @@
+//! What the command line means.
+
+use crate::cli;
+use crate::run::experiment::Choices;
+use crate::run::region::Request;
+use anyhow::{Context as _, Result, bail, ensure};
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use profile::{RegionKind, Speedup};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use symbols::{Scope, ScopeOptions};
+
+/// A run, decided.
+#[derive(Debug)]
+pub struct Options {
+    pub output: PathBuf,
+    pub requests: Vec<Request>,
+    pub granularity: RegionKind,
+    pub choices: Choices,
+    pub fixed_speedups: bool,
+    pub duration: Option<Duration>,
+    pub then: cli::Then,
+    pub seed: u64,
+    pub scope: Scope,
+    /// Whether nobody has said what is in scope.
+    pub default_scope: bool,
+    pub binaries: Option<GlobSet>,
+    pub period: profile::Nanos,
+    pub sampling: bool,
+    pub experiments: bool,
+    pub quiet: bool,
+    /// The options as they were typed, for the recording.
+    pub typed: String,
+}
+
+impl Options {
+    /// Decides what was typed. `program` is the file that will be run.
+    pub fn new(args: &cli::Run, program: &Path) -> Result<Self> {
+        let fixed_speedups = !args.speedups.is_empty();
+        let choices = if args.no_delays {
+            Choices { speedups: vec![Speedup::ZERO] }
+        } else if fixed_speedups {
+            Choices { speedups: args.speedups.iter().map(|text| speedup(text)).collect::<Result<_>>()? }
+        } else {
+            Choices::every_five_per_cent()
+        };
+        let duration = match args.duration {
+            Some(seconds) => Some(
+                Duration::try_from_secs_f64(seconds)
+                    .ok()
+                    .filter(|duration| !duration.is_zero())
+                    .with_context(|| format!("--duration {seconds}: give a number of seconds above zero"))?,
+            ),
+            None => None,
+        };
+        let scope = Scope::new(ScopeOptions { sources: args.scopes.clone(), excludes: args.excludes.clone() })?;
+        for region in &args.regions {
+            ensure!(!region.trim().is_empty(), "--region is empty: name a FUNCTION or FILE:LINE");
+        }
+        Ok(Self {
+            output: args.output.clone().unwrap_or_else(|| default_output(program)),
+            requests: args.regions.iter().map(|region| Request::parse(region)).collect(),
+            granularity: match args.granularity {
+                cli::Granularity::Function => RegionKind::Function,
+                cli::Granularity::Line => RegionKind::Line,
+            },
+            choices,
+            fixed_speedups,
+            duration,
+            then: args.then,
+            seed: args.seed.unwrap_or_else(|| fastrand::u64(..) >> 16),
+            scope,
+            default_scope: args.scopes.is_empty() && args.excludes.is_empty(),
+            binaries: binaries(&args.binaries)?,
+            period: profile::Nanos::new(args.period * 1000),
+            sampling: !args.start_only,
+            experiments: !args.start_only,
+            quiet: args.quiet,
+            typed: typed(args),
+        })
+    }
+}
+
+fn speedup(text: &str) -> Result<Speedup> {
+    let advice = "give per cents above 0 and up to 100, as in --speedup 25,50,100";
+    let per_cent: f64 =
+        text.trim().trim_end_matches('%').parse().with_context(|| format!("--speedup {text}: {advice}"))?;
+    if !(per_cent > 0.0 && per_cent <= 100.0) {
+        bail!("--speedup {text}: {advice} (baselines at 0 are always measured)");
+    }
+    Speedup::from_per_mille((per_cent * 10.0).round() as u16)
+        .filter(|speedup| !speedup.is_zero())
+        .with_context(|| format!("--speedup {text}: {advice}"))
+}
+
+fn binaries(globs: &[String]) -> Result<Option<GlobSet>> {
+    if globs.is_empty() {
+        return Ok(None);
+    }
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        set.add(Glob::new(glob).with_context(|| format!("--binary {glob}: not a glob; write e.g. '*libfoo*'"))?);
+    }
+    Ok(Some(set.build()?))
+}
+
+fn typed(args: &cli::Run) -> String {
+    serde_json::json!({
+        "regions": args.regions,
+        "speedups": args.speedups,
+        "granularity": format!("{:?}", args.granularity).to_lowercase(),
+        "duration": args.duration,
+        "scopes": args.scopes,
+        "excludes": args.excludes,
+        "binaries": args.binaries,
+        "period_us": args.period,
+        "start_only": args.start_only,
+        "no_delays": args.no_delays,
+    })
+    .to_string()
+}
+
+/// `whatif-PROGRAM-TIME.db` in the working directory; a number is appended if there is one already, so
+/// that two runs within a second do not share a recording by accident.
+fn default_output(program: &Path) -> PathBuf {
+    let name = program.file_name().unwrap_or_default().to_string_lossy().replace(['/', '\0'], "_");
+    let time = utc(SystemTime::now());
+    let mut path = PathBuf::from(format!("whatif-{name}-{time}.db"));
+    let mut number = 2;
+    while path.exists() {
+        path = PathBuf::from(format!("whatif-{name}-{time}-{number}.db"));
+        number += 1;
+    }
+    path
+}
+
+/// `20261121-130204`, in UTC; the civil date by the days since a 1 March (Howard Hinnant's algorithm,
+/// "chrono-compatible low-level date algorithms").
+fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_civil() {
+        let at = |seconds| utc(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "19700101-000000");
+        assert_eq!(at(951_782_400), "20000229-000000");
+        assert_eq!(at(1_795_266_124), "20261121-130204");
+    }
+
+    #[test]
+    fn speedups_are_checked() {
+        assert_eq!(speedup("25").unwrap().per_mille(), 250);
+        assert_eq!(speedup("12.5%").unwrap().per_mille(), 125);
+        for bad in ["", "0", "101", "-5", "x", "NaN", "0.01"] {
+            let error = speedup(bad).unwrap_err().to_string();
+            assert!(error.contains("--speedup 25,50,100"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Conducting a window: one speedup of one region for a while, measured from the inside.
+//!
+//! A window begins with a lead-in during which the delays are already on but nothing is counted: queues
+//! and the threads' debts reach their new steady state first, and the debt that is outstanding at the
+//! moment of the last reading was outstanding at the moment of the first as well. All numbers are
+//! differences between the two readings.
+
+use perf::SharedRegion;
+use profile::{Nanos, VisitNanos};
+use std::time::Duration;
+use wire::slot::{Activity, Totals};
+use wire::{Account, Address, Epoch, SharedMemory, Speedup};
+
+/// Delays on, nothing counted yet.
+const LEAD_IN: Nanos = Nanos::from_millis(10);
+/// Delays off between two windows, so that nothing of one is left in the next.
+const COOL_OFF: Nanos = Nanos::from_millis(10);
+/// How often in-flight numbers are read while a window runs.
+const TICK: Nanos = Nanos::from_millis(1);
+/// The runtime takes an experiment for over so long after its planned end.
+const GRACE: u64 = 1_000_000_000;
+/// The runtime takes the controller for dead when it has not been heard of for so long.
+const ALIVE: u64 = 3_000_000_000;
+
+/// What a window is about.
+#[derive(Debug)]
+pub struct Order {
+    pub ranges: Vec<(Address, Address)>,
+    pub inclusive: bool,
+    pub speedup: profile::Speedup,
+    pub length: Nanos,
+}
+
+/// What it gave.
+#[derive(Debug)]
+pub struct Measured {
+    pub epoch: Epoch,
+    /// On the monotonic clock.
+    pub start: Nanos,
+    pub elapsed: Nanos,
+    pub required: Nanos,
+    /// Visits, in the order in which the points were registered.
+    pub visits: Vec<u64>,
+    /// ∫ (begun − ended) dt for each pair of indices of a begin and its end.
+    pub in_flight: Vec<((usize, usize), VisitNanos)>,
+    /// Changes of the sums over all threads.
+    pub before: Totals,
+    pub after: Totals,
+    /// Debt of the threads that were running at the end, and how many those were.
+    pub unpaid: Nanos,
+    pub running: u32,
+    pub threads: u32,
+}
+
+/// One reading of everything that must belong to one moment.
+#[derive(Debug)]
+struct Reading {
+    time: Nanos,
+    required: Account,
+    counts: Vec<u64>,
+}
+
+/// Whoever conducts windows.
+pub struct Conductor<'a> {
+    region: &'a SharedRegion,
+    memory: &'static SharedMemory,
+    epoch: Epoch,
+    /// Sleeps until a time, or returns true at once when the program has ended.
+    ended: Box<dyn FnMut(Duration) -> bool + 'a>,
+}
+
+impl<'a> Conductor<'a> {
+    /// `ended(d)` waits for the program's end, at most `d`, and says whether it has come.
+    pub fn new(region: &'a SharedRegion, ended: impl FnMut(Duration) -> bool + 'a) -> Self {
+        let mut conductor =
+            Self { region, memory: region.memory(), epoch: Epoch(0), ended: Box::new(ended) };
+        conductor.idle();
+        conductor
+    }
+
+    /// Begins an epoch without an experiment: whoever pauses goes on.
+    fn idle(&mut self) {
+        self.begin(Speedup::NONE, false, Nanos::ZERO, &[]);
+    }
+
+    fn begin(&mut self, speedup: Speedup, inclusive: bool, length: Nanos, ranges: &[(Address, Address)]) {
+        self.epoch = self.epoch.next();
+        let now = perf::clock::monotonic();
+        let deadline = wire::Nanos(now.0 + length.get() + GRACE);
+        self.memory.experiments.of(self.epoch).describe(speedup, inclusive, deadline, ranges.iter().copied());
+        self.region.begin_epoch(self.epoch);
+    }
+
+    /// Waits; false if the program has ended. Tells the runtime now and then that somebody is there.
+    pub fn wait(&mut self, time: Nanos) -> bool {
+        let until = perf::clock::monotonic().0 + time.get();
+        loop {
+            let now = perf::clock::monotonic().0;
+            self.memory
+                .header
+                .alive_until
+                .store(now + ALIVE, std::sync::atomic::Ordering::Relaxed);
+            let left = until.saturating_sub(now);
+            if left == 0 {
+                return true;
+            }
+            if (self.ended)(Duration::from_nanos(left.min(ALIVE / 3))) {
+                return false;
+            }
+        }
+    }
+
+    /// Conducts a window. `None` if the program ended before the window did.
+    pub fn conduct(&mut self, order: &Order) -> Option<Measured> {
+        let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
+        self.begin(speedup, order.inclusive, LEAD_IN + order.length, &order.ranges);
+        let epoch = self.epoch;
+        let measured = if self.wait(LEAD_IN) { self.measure(epoch, order.length) } else { None };
+        self.idle();
+        let measured = measured?;
+        self.wait(COOL_OFF).then_some(measured)
+    }
+
+    fn measure(&mut self, epoch: Epoch, length: Nanos) -> Option<Measured> {
+        let pairs = self.pairs();
+        let before = self.memory.slots.totals();
+        let first = self.read();
+        let mut in_flight: Vec<((usize, usize), i64)> = pairs.iter().map(|pair| (*pair, 0)).collect();
+        if pairs.is_empty() {
+            if !self.wait(length) {
+                return None;
+            }
+        } else {
+            self.integrate(&first, length, &mut in_flight)?;
+        }
+        let last = self.read();
+        let after = self.memory.slots.totals();
+        let mut visits = last.counts;
+        for (last, first) in visits.iter_mut().zip(first.counts.iter().chain(std::iter::repeat(&0))) {
+            *last = last.wrapping_sub(*first);
+        }
+        let (mut unpaid, mut running, mut threads) = (0, 0, 0);
+        for slot in self.memory.slots.used().iter().filter(|slot| slot.is_taken()) {
+            threads += 1;
+            if slot.is_doing(Activity::Running) || slot.is_doing(Activity::Pausing) {
+                let local = slot.local.load();
+                let paid = if local.same_epoch(last.required) { local.delay().0 } else { 0 };
+                unpaid += last.required.delay().0.saturating_sub(paid);
+                running += 1;
+            }
+        }
+        let grown = last.required.delay().0 - first.required.delay().0;
+        Some(Measured {
+            epoch,
+            start: first.time,
+            elapsed: last.time.saturating_sub(first.time),
+            required: Nanos::new(grown),
+            visits,
+            in_flight: in_flight.into_iter().map(|(pair, sum)| (pair, VisitNanos::new(sum))).collect(),
+            before,
+            after,
+            unpaid: Nanos::new(unpaid),
+            running,
+            threads,
+        })
+    }
+
+    /// Waits for `length` and adds up what was in flight, by the trapezoidal rule over ticks.
+    fn integrate(
+        &mut self,
+        first: &Reading,
+        length: Nanos,
+        in_flight: &mut [((usize, usize), i64)],
+    ) -> Option<()> {
+        let open = |reading: &Reading, (begin, end): (usize, usize)| {
+            let count = |index: usize| reading.counts.get(index).copied().unwrap_or(0);
+            count(begin).wrapping_sub(count(end)) as i64
+        };
+        let mut last = Reading { time: first.time, required: first.required, counts: first.counts.clone() };
+        let until = first.time.get() + length.get();
+        while last.time.get() < until {
+            if !self.wait(TICK.min(Nanos::new(until - last.time.get()))) {
+                return None;
+            }
+            let now = self.read();
+            let step = now.time.saturating_sub(last.time).get() as i64;
+            for (pair, sum) in in_flight.iter_mut() {
+                *sum += (open(&last, *pair) + open(&now, *pair)) * step / 2;
+            }
+            last = now;
+        }
+        Some(())
+    }
+
+    /// Indices of begin and end points of the same name.
+    fn pairs(&self) -> Vec<(usize, usize)> {
+        let points = points(self.memory);
+        let find = |kind, name: &str| points.iter().position(|p| p.kind == kind && p.name == name);
+        points
+            .iter()
+            .enumerate()
+            .filter(|(_, point)| point.kind == profile::PointKind::Begin)
+            .filter_map(|(begin, point)| Some((begin, find(profile::PointKind::End, &point.name)?)))
+            .collect()
+    }
+
+    /// Time, `required` and the counters, read within a few microseconds of each other: a reading during
+    /// which the controller was off the CPU is done again.
+    fn read(&self) -> Reading {
+        let mut last = None;
+        for _ in 0..10 {
+            let begin = perf::clock::monotonic();
+            let required = self.memory.required.load();
+            let counts = self
+                .memory
+                .counters
+                .registered()
+                .map(|counter| counter.count.load(std::sync::atomic::Ordering::Relaxed))
+                .collect();
+            let end = perf::clock::monotonic();
+            last = Some(Reading { time: Nanos::new(begin.0), required, counts });
+            if end.0 - begin.0 < 20_000 {
+                break;
+            }
+        }
+        last.expect("read at least once")
+    }
+}
+
+/// The registered progress points.
+pub fn points(memory: &SharedMemory) -> Vec<profile::Point> {
+    memory
+        .counters
+        .registered()
+        .map(|counter| profile::Point {
+            name: String::from_utf8_lossy(&counter.name().collect::<Vec<u8>>()).into_owned(),
+            kind: match counter.kind() {
+                Some(wire::counter::Kind::Begin) => profile::PointKind::Begin,
+                Some(wire::counter::Kind::End) => profile::PointKind::End,
+                _ => profile::PointKind::Throughput,
+            },
+        })
+        .collect()
+}

@@ -1,0 +1,86 @@
+//! `whatif report` and `whatif export`: the answer again, from a recording.
+
+use crate::cli;
+use anyhow::{Context as _, Result, bail};
+use profile::{EstimateOptions, Profile, Recording};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Reads a recording and estimates from its rows.
+fn load(path: &Path) -> Result<Profile> {
+    Ok(Profile::new(Recording::open(path)?.rows()?, &EstimateOptions::default()))
+}
+
+/// The answer, on standard error: standard output is the program's.
+pub fn after_run(path: &Path) -> Result<()> {
+    let profile = load(path)?;
+    let style = style(std::io::stderr().is_terminal(), 10);
+    eprint!("\n{}\n", report::terminal::render(&profile, style));
+    eprintln!("whatif: recorded in {} (again: whatif report {})", path.display(), path.display());
+    Ok(())
+}
+
+fn style(terminal: bool, top: usize) -> report::terminal::Style {
+    let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let width = terminal_size::terminal_size().filter(|_| terminal).map_or(100, |(width, _)| usize::from(width.0));
+    report::terminal::Style { color, width, top }
+}
+
+/// `whatif report`.
+pub fn report(args: &cli::Report) -> Result<()> {
+    let profile = load(&recording(args.file.as_deref())?)?;
+    let text = if args.json {
+        report::json::render(&profile)
+    } else {
+        report::terminal::render(&profile, style(std::io::stdout().is_terminal(), args.top))
+    };
+    print(&text)
+}
+
+/// `whatif export`.
+pub fn export(args: &cli::Export) -> Result<()> {
+    let profile = load(&recording(args.file.as_deref())?)?;
+    let text = match args.format {
+        cli::Format::Json => report::json::render(&profile),
+        cli::Format::Coz => report::coz::render_legacy(&profile),
+        cli::Format::CozJsonl => report::coz::render_jsonl(&profile),
+    };
+    match &args.output {
+        Some(path) => std::fs::write(path, text)
+            .with_context(|| format!("cannot write {}; choose another place with -o FILE", path.display())),
+        None => print(&text),
+    }
+}
+
+/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let written = out
+        .write_all(text.as_bytes())
+        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") })
+        .and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to standard output"),
+    }
+}
+
+/// The recording that was named, or the newest one here.
+fn recording(named: Option<&Path>) -> Result<PathBuf> {
+    if let Some(path) = named {
+        return Ok(path.to_owned());
+    }
+    let mut newest = None;
+    for entry in std::fs::read_dir(".").context("cannot list this folder; name a recording")?.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("whatif-") && name.ends_with(".db") {
+            let time = entry.metadata().and_then(|data| data.modified()).ok();
+            newest = newest.max(Some((time, entry.path())));
+        }
+    }
+    match newest {
+        Some((_, path)) => Ok(path),
+        None => bail!("no recording (whatif-*.db) in this folder; make one with: whatif run -- PROGRAM"),
+    }
+}
