@@ -1,0 +1,96 @@
+//! Choosing and running a program: its rate, or its duration.
+
+use std::ffi::OsString;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use targets::{TARGETS, Target};
+
+/// The targets called `only`; all, if none is.
+pub fn chosen(only: &[String]) -> Result<Vec<&'static Target>> {
+    for name in only {
+        ensure!(
+            TARGETS.iter().any(|target| target.name == name),
+            "there is no target '{name}'; choose from: {}",
+            TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(" ")
+        );
+    }
+    let is_chosen = |target: &&Target| only.is_empty() || only.iter().any(|name| name == target.name);
+    Ok(TARGETS.iter().filter(is_chosen).collect())
+}
+
+/// The command line of `target` with `extra` arguments.
+pub fn command_line(target: &Target, extra: &[String]) -> Result<Vec<OsString>> {
+    let path = targets::path(target.name)?;
+    let arguments = target.arguments.iter().map(OsString::from);
+    Ok([path.into_os_string()].into_iter().chain(arguments).chain(extra.iter().map(OsString::from)).collect())
+}
+
+/// Runs `command` and returns the last rate that it printed for `point`, in visits per second.
+pub fn rate(command: &mut Command, point: &str) -> Result<f64> {
+    let output = output(command)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rate = parse_rate(&text, point)
+        .with_context(|| format!("{command:?} printed no rate of '{point}', but:\n{text}"))?;
+    ensure!(rate > 0.0, "{command:?} never reached '{point}' (run it by hand to see why)");
+    Ok(rate)
+}
+
+/// Runs `command` and returns how long it took.
+pub fn duration(command: &mut Command) -> Result<Duration> {
+    let began = Instant::now();
+    checked(command)?;
+    Ok(began.elapsed())
+}
+
+/// Runs `command` to its end, or kills it with all its children when it hangs.
+pub fn output(command: &mut Command) -> Result<Output> {
+    let mut limited = Command::new("timeout");
+    limited.args(["--kill-after=5", LIMIT]).arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        limited.current_dir(folder);
+    }
+    checked(&mut limited)
+}
+
+/// Nothing that is measured here takes as long.
+const LIMIT: &str = "10m";
+
+fn checked(command: &mut Command) -> Result<Output> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{command:?} does not start (is it installed?)"))?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let status = match output.status.code() {
+        Some(124) => format!("it took more than {LIMIT}"),
+        _ => output.status.to_string(),
+    };
+    bail!(
+        "{command:?} failed ({status}), saying:\n{}(run it by hand to see more)",
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn parse_rate(text: &str, point: &str) -> Option<f64> {
+    text.lines().rev().find_map(|line| {
+        let (name, rate) = line.strip_prefix("rate ")?.rsplit_once(' ')?;
+        if name == point { rate.parse().ok() } else { None }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_rate_of_the_point_counts() {
+        let text = "hello\nrate item 3\nrate a b 2.5\nrate item 4.0\nrate other 1\n";
+        for (point, rate) in [("item", Some(4.0)), ("a b", Some(2.5)), ("b", None), ("nothing", None)] {
+            assert_eq!(parse_rate(text, point), rate, "{point}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The runtime's side of a point: finding its counter, and adding to it.
+//!
+//! # Safety
+//!
+//! Everything here rests on the contract in the crate's documentation: a symbol called
+//! `_coz_get_counter` is a function of type [`GetCounter`], and what it returns lives, at the same
+//! address, for as long as the process.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::transmute;
+use core::ptr::{null_mut, without_provenance_mut};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use crate::point::Kind;
+
+/// What the runtime counts in. `backoff` is Coz's own business.
+#[repr(C)]
+pub(crate) struct Counter {
+    count: AtomicUsize,
+    _backoff: AtomicUsize,
+}
+
+type GetCounter = unsafe extern "C" fn(kind: c_int, name: *const c_char) -> *mut Counter;
+
+unsafe extern "C" {
+    safe fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// `RTLD_DEFAULT` of every libc on Linux: search the program, then its libraries in load order.
+const RTLD_DEFAULT: *mut c_void = null_mut();
+
+/// Marks a point that nobody counts. No counter lies at an odd address.
+const INACTIVE: *mut Counter = without_provenance_mut(1);
+
+/// Where a point's counter is: null (not asked yet), [`INACTIVE`], or its address. Both answers are
+/// final.
+#[derive(Debug)]
+pub(crate) struct Slot(AtomicPtr<Counter>);
+
+impl Slot {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    /// The whole cost of a visit in a program that is not profiled.
+    #[inline]
+    pub(crate) fn is_inactive(&self) -> bool {
+        // Relaxed: nothing is read through the pointer here.
+        self.0.load(Ordering::Relaxed) == INACTIVE
+    }
+
+    /// Adds one visit; the first one looks the counter up. Not inlined: call sites stay small.
+    #[inline(never)]
+    pub(crate) fn count(&self, kind: Kind, name: &'static CStr) {
+        self.count_with(get_counter, kind, name);
+    }
+
+    fn count_with(&self, lookup: fn() -> Option<GetCounter>, kind: Kind, name: &'static CStr) {
+        // Acquire: pairs with the Release in `resolve`, so that what another thread saw of a fresh
+        // counter is seen here too.
+        let mut counter = self.0.load(Ordering::Acquire);
+        if counter.is_null() {
+            counter = self.resolve(lookup(), kind, name);
+        }
+        if counter != INACTIVE {
+            // SAFETY: neither null nor INACTIVE, so `resolve` stored what the runtime returned: a
+            // counter that lives as long as the process and is only ever used atomically.
+            let counter = unsafe { &*counter };
+            // Relaxed: a count publishes nothing but itself.
+            counter.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Two threads may both get here; the runtime gives both the same answer.
+    #[cold]
+    fn resolve(&self, get_counter: Option<GetCounter>, kind: Kind, name: &'static CStr) -> *mut Counter {
+        let counter = match get_counter {
+            // SAFETY: the function has this type by contract, and `name` is static and ends in NUL.
+            Some(get_counter) => unsafe { get_counter(kind as c_int, name.as_ptr()) },
+            None => INACTIVE,
+        };
+        let counter = if counter.is_null() { INACTIVE } else { counter };
+        // Release: pairs with the Acquire in `count_with`.
+        self.0.store(counter, Ordering::Release);
+        counter
+    }
+}
+
+/// The runtime's function, if one is loaded; looked up once per process.
+fn get_counter() -> Option<GetCounter> {
+    /// Null (not asked yet), `ABSENT`, or the function. Relaxed throughout: the code that it points
+    /// to was there before the program's first instruction.
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    const ABSENT: *mut c_void = without_provenance_mut(1);
+
+    let mut found = FOUND.load(Ordering::Relaxed);
+    if found.is_null() {
+        found = dlsym(RTLD_DEFAULT, c"_coz_get_counter".as_ptr());
+        if found.is_null() {
+            found = ABSENT;
+        }
+        FOUND.store(found, Ordering::Relaxed);
+    }
+    if found == ABSENT {
+        return None;
+    }
+    // SAFETY: by contract a symbol with this name is such a function.
+    Some(unsafe { transmute::<*mut c_void, GetCounter>(found) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static COUNTERS: [Counter; 4] =
+        [const { Counter { count: AtomicUsize::new(0), _backoff: AtomicUsize::new(0) } }; 4];
+
+    /// A runtime with room for the points called "known".
+    unsafe extern "C" fn fake(kind: c_int, name: *const c_char) -> *mut Counter {
+        // SAFETY: `resolve` passes a static C string.
+        if unsafe { CStr::from_ptr(name) } != c"known" {
+            return null_mut();
+        }
+        let counter: *const Counter = &COUNTERS[usize::try_from(kind).unwrap()];
+        counter.cast_mut()
+    }
+
+    fn visits(kind: Kind) -> usize {
+        COUNTERS[kind as usize].count.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn without_a_runtime_a_point_becomes_inactive() {
+        let slot = Slot::new();
+        assert!(!slot.is_inactive());
+        slot.count_with(|| None, Kind::Throughput, c"known");
+        assert!(slot.is_inactive());
+        slot.count_with(|| Some(fake), Kind::Throughput, c"known");
+        assert!(slot.is_inactive(), "the answer is final");
+    }
+
+    #[test]
+    fn with_a_full_table_a_point_becomes_inactive() {
+        let slot = Slot::new();
+        slot.count_with(|| Some(fake), Kind::Throughput, c"one too many");
+        assert!(slot.is_inactive());
+    }
+
+    #[test]
+    fn visits_reach_the_counter_of_their_kind() {
+        let (begin, end) = (Slot::new(), Slot::new());
+        for _ in 0..3 {
+            begin.count_with(|| Some(fake), Kind::Begin, c"known");
+        }
+        end.count_with(|| Some(fake), Kind::End, c"known");
+        assert!(!begin.is_inactive());
+        assert_eq!(visits(Kind::Begin), 3);
+        assert_eq!(visits(Kind::End), 1);
+    }
+
+    #[test]
+    fn no_runtime_is_found_in_a_test() {
+        assert!(get_counter().is_none());
+        assert!(get_counter().is_none());
+    }
+}

@@ -1,0 +1,177 @@
+//! Compiling the targets and finding them.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use crate::table::{Language, TARGETS, Target};
+
+/// What the C and C++ targets are compiled with.
+pub const FLAGS: &[&str] = &["-O2", "-g", "-fno-omit-frame-pointer", "-pthread"];
+
+/// Programs that are no causal target, but of use to a benchmark.
+const OTHERS: &[(&str, Language)] = &[("start_true", Language::C)];
+
+/// Builds every target that is older than its sources, and returns the folder of the C and C++
+/// ones. The Rust ones are built by cargo in the profile that the calling program was built in.
+///
+/// # Errors
+///
+/// When there is no compiler, or it fails; the message names the command. `$CC` and `$CXX` choose
+/// another than `cc` and `c++`.
+pub fn build() -> io::Result<PathBuf> {
+    // Tests of one process build at the same time.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = folder()?;
+    fs::create_dir_all(&folder)?;
+    let targets = TARGETS.iter().map(|target| (target.program, target.language));
+    for (program, language) in targets.chain(OTHERS.iter().copied()) {
+        if language != Language::Rust {
+            compile(&source(program, language), &folder.join(program))?;
+        }
+    }
+    build_rust()?;
+    Ok(folder)
+}
+
+/// The program of a target, or of `start_true`, after [`build`](fn@build).
+///
+/// # Errors
+///
+/// When nothing is called that.
+pub fn path(name: &str) -> io::Result<PathBuf> {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    let (program, language) = target
+        .map(|&Target { program, language, .. }| (program, language))
+        .or_else(|| OTHERS.iter().copied().find(|(program, _)| *program == name))
+        .ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("there is no target '{name}'; targets/src/table.rs lists them"),
+            )
+        })?;
+    match language {
+        Language::Rust => Ok(profile_folder()?.join(program)),
+        Language::C | Language::Cpp => Ok(folder()?.join(program)),
+    }
+}
+
+/// Where the C and C++ targets go: `targets/` in cargo's target folder.
+///
+/// # Errors
+///
+/// When the calling program does not lie where cargo put it.
+pub fn folder() -> io::Result<PathBuf> {
+    Ok(profile_folder()?.with_file_name("targets"))
+}
+
+/// Compiles `source` to `program` unless that is newer than every file beside the source.
+///
+/// # Errors
+///
+/// As [`build`](fn@build).
+pub fn compile(source: &Path, program: &Path) -> io::Result<()> {
+    if is_fresh(source, program)? {
+        return Ok(());
+    }
+    let is_cpp = source.extension().is_some_and(|extension| extension == "cpp");
+    let (variable, default, standard) =
+        if is_cpp { ("CXX", "c++", "-std=c++11") } else { ("CC", "cc", "-std=gnu99") };
+    let compiler = env::var_os(variable).unwrap_or_else(|| OsString::from(default));
+    // Compiled beside and renamed, so that a failure or an interruption leaves no half program.
+    let unfinished = program.with_extension(process::id().to_string());
+    run(Command::new(compiler)
+        .arg(standard)
+        .args(FLAGS)
+        .arg("-I")
+        .arg(workspace().join("include"))
+        .arg(source)
+        .arg("-o")
+        .arg(&unfinished))?;
+    fs::rename(unfinished, program)
+}
+
+fn is_fresh(source: &Path, program: &Path) -> io::Result<bool> {
+    let Ok(built) = fs::metadata(program).and_then(|metadata| metadata.modified()) else {
+        return Ok(false);
+    };
+    let header = workspace().join("include/whatif.h");
+    let mut newest = modified(source)?.max(modified(&header)?);
+    for entry in fs::read_dir(source.parent().unwrap_or(Path::new(".")))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "h") {
+            newest = newest.max(modified(&path)?);
+        }
+    }
+    Ok(built > newest)
+}
+
+fn modified(path: &Path) -> io::Result<SystemTime> {
+    fs::metadata(path)?.modified()
+}
+
+fn build_rust() -> io::Result<()> {
+    let folder = profile_folder()?;
+    let profile = match folder.file_name() {
+        Some(name) if name == "debug" => "dev".into(),
+        Some(name) => name.to_os_string(),
+        None => return Err(unplaced(&folder)),
+    };
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    run(Command::new(cargo)
+        .current_dir(workspace())
+        .args(["build", "--quiet", "--package", "targets", "--bins", "--profile"])
+        .arg(profile)
+        .arg("--target-dir")
+        .arg(folder.parent().ok_or_else(|| unplaced(&folder))?))
+}
+
+fn run(command: &mut Command) -> io::Result<()> {
+    let status = command.status().map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("{error}: {command:?} (install the compiler, or name it in $CC or $CXX)"),
+        )
+    })?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{status}: {command:?} (run it by hand to see why)")))
+}
+
+fn source(program: &str, language: Language) -> PathBuf {
+    let extension = match language {
+        Language::C => "c",
+        Language::Cpp => "cpp",
+        Language::Rust => "rs",
+    };
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(program).with_extension(extension)
+}
+
+fn workspace() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// Where cargo puts the programs of the profile that the calling program was built in, such as
+/// `target/release`. Tests lie one folder deeper, in `deps`.
+fn profile_folder() -> io::Result<PathBuf> {
+    let program = env::current_exe()?;
+    let folder = program.parent().ok_or_else(|| unplaced(&program))?;
+    let folder =
+        if folder.ends_with("deps") { folder.parent().ok_or_else(|| unplaced(folder))? } else { folder };
+    Ok(folder.to_path_buf())
+}
+
+fn unplaced(path: &Path) -> io::Error {
+    io::Error::other(format!(
+        "{} is not where cargo puts programs; run this with `cargo run`",
+        path.display()
+    ))
+}

@@ -1,0 +1,87 @@
+//! The table of targets.
+
+use self::Language::{C, Cpp, Rust};
+
+/// What a target's program is written in, and so how it is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// `c/PROGRAM.c`
+    C,
+    /// `c/PROGRAM.cpp`
+    Cpp,
+    /// `src/bin/PROGRAM.rs`
+    Rust,
+}
+
+/// A program with certain arguments, and the regions whose gain is worth predicting.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// What tables call it.
+    pub name: &'static str,
+    /// The program; several targets may share one.
+    pub program: &'static str,
+    /// How the program is built.
+    pub language: Language,
+    /// Arguments that make the program this target.
+    pub arguments: &'static [&'static str],
+    /// The progress point, which is also the word after `rate` in the program's output.
+    pub point: &'static str,
+    /// Functions whose work `REGION=FACTOR` shrinks, to a measurable effect. Empty where there is
+    /// none that could be relied on: such a target shows what profiling costs, and no more.
+    pub regions: &'static [&'static str],
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    target("single", C, "round", &["A", "B"]),
+    target("two_threads", C, "round", &["A", "B"]),
+    target("two_threads_rs", Rust, "round", &["A", "B"]),
+    target("mutex", C, "round", &["A", "B"]),
+    target("mutex", C, "round", &["A", "B"]).with("mutex_short", &["scale=0.1"]),
+    target("mutex", C, "round", &["A", "B"]).with("mutex_long", &["scale=10"]),
+    target("mutex_rs", Rust, "round", &["A", "B"]),
+    target("pipeline", C, "item", &["A", "B", "C"]),
+    target("pipeline", C, "item", &["A", "B", "C"])
+        .with("pipeline_saturated", &["A_ms=3", "B_ms=4", "C_ms=3"]),
+    target("pipeline_rs", Rust, "item", &["A", "B", "C"]),
+    target("mpsc_rs", Rust, "item", &["A", "B", "C"]),
+    target("barrier", C, "round", &["A", "B"]),
+    target("semaphore", C, "item", &["A", "B", "C"]),
+    target("producer_consumer", C, "item", &[]),
+    target("sqlite", Rust, "insert", &["row"]),
+    target("wait_for", Cpp, "round", &["A", "B"]),
+    target("rwlock", C, "round", &["A", "B"]),
+    target("io_sleep", C, "round", &["A", "S"]),
+    target("idle", C, "round", &["A", "B", "I"]),
+    target("pool", C, "round", &["X", "Y"]).with("pool_2", &["threads=2"]),
+    target("pool", C, "round", &["X", "Y"]).with("pool_4", &["threads=4"]),
+    target("pool", C, "round", &["X", "Y"]).with("pool_8", &["threads=8"]),
+    target("alloc", C, "round", &["A", "B"]),
+];
+
+const fn target(
+    program: &'static str,
+    language: Language,
+    point: &'static str,
+    regions: &'static [&'static str],
+) -> Target {
+    Target { name: program, program, language, arguments: &[], point, regions }
+}
+
+impl Target {
+    const fn with(self, name: &'static str, arguments: &'static [&'static str]) -> Self {
+        Self { name, arguments, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique() {
+        let names: HashSet<_> = TARGETS.iter().map(|target| target.name).collect();
+        assert_eq!(names.len(), TARGETS.len());
+    }
+}
