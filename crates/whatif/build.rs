@@ -43,7 +43,8 @@ fn main() {
     let runtime = out.join("libwhatif_rt.so");
     rustc(crates, build_id, |command| {
         command
-            .args(["--crate-name=whatif_rt", "--crate-type=cdylib", "--cfg=whatif_cdylib"])
+            // Link-time optimisation, so that the account's few instructions are inlined into every lock.
+            .args(["--crate-name=whatif_rt", "--crate-type=cdylib", "--cfg=whatif_cdylib", "-Clto=fat"])
             .arg(crates.join("runtime/src/lib.rs"))
             .arg(joined(["--extern=wire=".as_ref(), wire.as_ref()]))
             .arg("-o")

@@ -158,6 +158,16 @@ pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
     catch_up(slot);
 }
 
+/// Rules 4 and 5 around a call that may wait for another thread. Out of line, so that what happens most
+/// often, a lock that is free, stays short.
+#[inline(never)]
+pub fn around_wait<T>(slot: &Slot, call: impl FnOnce() -> T, woken: impl FnOnce(&T) -> bool) -> T {
+    let waiting = before_wait(slot);
+    let result = call();
+    after_wait(slot, waiting, woken(&result));
+    result
+}
+
 /// Rule 6: around a call that may wait for a device or a clock. What accrued meanwhile is paid at once.
 #[inline]
 pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {

@@ -6,7 +6,7 @@
 
 use crate::attach::shared;
 use crate::real::real;
-use crate::{sampling, thread, tls};
+use crate::{sampling, signals, thread, tls};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -35,5 +35,6 @@ unsafe extern "C" fn in_child() {
     slot.stack_high.store(parent.stack_high.load(Relaxed), Relaxed);
     slot.masked.store(parent.masked.load(Relaxed), Relaxed);
     slot.local.inherit(parent.local.load());
-    thread::begin(slot);
+    signals::no_more_traps();
+    thread::begin(slot, false);
 }

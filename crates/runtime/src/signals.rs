@@ -1,14 +1,16 @@
 //! Living beside the program's own use of signals.
 //!
-//! Our signal's handler stays installed whatever the program does; what the program *believes* to have
-//! installed is kept here and is what `sigaction` tells it. Our signal is never blocked in the kernel
-//! (samples would be late), and the program's mask is answered from [`Slot::masked`]. A signal of that
-//! number which is not a sample is the program's: it goes to the program's handler, or waits here while
-//! the program has it masked.
+//! Our handler stays installed for both signals that carry samples, whatever the program does; what the
+//! program *believes* to have installed is kept here and is what `sigaction` tells it. Both are never
+//! blocked in the kernel (samples would be late), and the program's mask is answered from
+//! [`Slot::masked`]. A signal of these numbers that is not a sample is the program's: it goes to the
+//! program's handler, or waits here while the program has it masked.
 
-use crate::{real::real, sampling::SIGNAL, sys, tls};
+use crate::real::real;
+use crate::sampling::{SIGTRAP, SIGURG};
+use crate::{sys, tls};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use wire::slot::Slot;
 
 const SA_SIGINFO: u64 = 4;
@@ -20,8 +22,15 @@ const SIG_DFL: usize = 0;
 const SIG_IGN: usize = 1;
 const SIG_ERR: usize = usize::MAX;
 
-/// The bit of our signal in a mask.
-pub const BIT: u64 = 1 << (SIGNAL - 1);
+/// The signals that carry samples, in the order of the bits of [`Slot::masked`].
+const OURS: [i32; 2] = [SIGURG, SIGTRAP];
+
+const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Both signals as a mask.
+const BITS: u64 = bit(SIGURG) | bit(SIGTRAP);
 
 const BLOCK: i64 = 0;
 const UNBLOCK: i64 = 1;
@@ -35,8 +44,33 @@ struct Wanted {
     mask: AtomicU64,
 }
 
-static WANTED: Wanted =
-    Wanted { handler: AtomicUsize::new(SIG_DFL), flags: AtomicU64::new(0), mask: AtomicU64::new(0) };
+impl Wanted {
+    const fn new() -> Self {
+        Self { handler: AtomicUsize::new(SIG_DFL), flags: AtomicU64::new(0), mask: AtomicU64::new(0) }
+    }
+}
+
+static WANTED: [Wanted; 2] = [const { Wanted::new() }; 2];
+
+/// Zero when this process must not use `SIGTRAP`.
+static TRAPS: AtomicU32 = AtomicU32::new(0);
+
+/// Which of our signals this is.
+fn ours(signal: i32) -> Option<usize> {
+    OURS.iter().position(|own| *own == signal)
+}
+
+/// The bits of [`OURS`] that are in a mask.
+fn own_bits(mask: u64) -> u32 {
+    OURS.iter().enumerate().fold(0, |bits, (i, signal)| bits | (u32::from(mask & bit(*signal) != 0) << i))
+}
+
+/// The mask of those bits.
+fn mask_of(bits: u32) -> u64 {
+    OURS.iter()
+        .enumerate()
+        .fold(0, |mask, (i, signal)| mask | if bits & (1 << i) != 0 { bit(*signal) } else { 0 })
+}
 
 /// glibc's `struct sigaction` on x86-64.
 #[repr(C)]
@@ -67,15 +101,29 @@ pub fn install(handler: usize) {
         handler,
         flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART,
         restorer: whatif_restore as *const () as usize,
-        mask: 0,
+        mask: BITS,
     };
-    // SAFETY: the handler is `sampling::handler`, which lives as long as the process.
-    if let Some(old) = unsafe { sys::sigaction(i64::from(SIGNAL), Some(&action)) } {
-        WANTED.handler.store(old.handler, Relaxed);
-        WANTED.flags.store(old.flags & !SA_RESTORER, Relaxed);
-        WANTED.mask.store(old.mask, Relaxed);
+    for (signal, wanted) in OURS.iter().zip(&WANTED) {
+        // SAFETY: the handler is `sampling::handler`, which lives as long as the process.
+        if let Some(old) = unsafe { sys::sigaction(i64::from(*signal), Some(&action)) } {
+            wanted.handler.store(old.handler, Relaxed);
+            wanted.flags.store(old.flags & !SA_RESTORER, Relaxed);
+            wanted.mask.store(old.mask, Relaxed);
+        }
     }
-    sys::mask_signals(UNBLOCK, BIT);
+    sys::mask_signals(UNBLOCK, BITS);
+    // A debugger would be told of every SIGTRAP, and stop.
+    TRAPS.store(u32::from(!sys::is_traced()), Relaxed);
+}
+
+/// Whether samples may come as `SIGTRAP`.
+pub fn may_trap() -> bool {
+    TRAPS.load(Relaxed) != 0
+}
+
+/// For forked children.
+pub fn no_more_traps() {
+    TRAPS.store(0, Relaxed);
 }
 
 /// Hands a signal that was not a sample to the program.
@@ -83,25 +131,30 @@ pub fn install(handler: usize) {
 /// # Safety
 /// The arguments must be those of the interrupted handler.
 pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], context: *mut u8) {
+    let Some(index) = ours(signal) else { return };
     if let Some(slot) = slot
-        && slot.masked.load(Relaxed) != 0
+        && slot.masked.load(Relaxed) & (1 << index) != 0
     {
         // SAFETY: the kernel passed a siginfo of 16 words.
-        for (word, kept) in unsafe { &*info }.iter().zip(&slot.held_info) {
+        for (word, kept) in unsafe { &*info }.iter().zip(&slot.held_info[index]) {
             kept.store(*word, Relaxed);
         }
-        slot.held.store(1, Relaxed);
+        slot.held.fetch_or(1 << index, Relaxed);
         return;
     }
-    let handler = WANTED.handler.load(Relaxed);
-    if handler == SIG_DFL || handler == SIG_IGN || handler == SIG_ERR {
-        return; // the default of this signal is to ignore it
+    let wanted = &WANTED[index];
+    let handler = wanted.handler.load(Relaxed);
+    if handler == SIG_IGN || (handler == SIG_DFL && signal == SIGURG) {
+        return; // the default of SIGURG is to ignore it
     }
-    let flags = WANTED.flags.load(Relaxed);
+    if handler == SIG_DFL || handler == SIG_ERR {
+        die_by(signal);
+    }
+    let flags = wanted.flags.load(Relaxed);
     if flags & SA_RESETHAND != 0 {
-        WANTED.handler.store(SIG_DFL, Relaxed);
+        wanted.handler.store(SIG_DFL, Relaxed);
     }
-    let before = sys::mask_signals(BLOCK, WANTED.mask.load(Relaxed) & !BIT);
+    let before = sys::mask_signals(BLOCK, wanted.mask.load(Relaxed) & !BITS);
     // SAFETY: the program installed this handler, with these flags, for this signal.
     unsafe {
         if flags & SA_SIGINFO != 0 {
@@ -114,28 +167,41 @@ pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], co
     sys::mask_signals(SETMASK, before);
 }
 
-/// Runs `call` with our signal blocked: for system calls that fail with `EINTR` after any handler has
-/// run, `SA_RESTART` or not. A sample that falls due is taken right after.
+/// What the default action would have done.
+fn die_by(signal: i32) {
+    // SAFETY: the default action needs no handler.
+    unsafe { sys::sigaction(i64::from(signal), Some(&sys::KernelAction::default())) };
+    sys::mask_signals(UNBLOCK, bit(signal));
+    sys::raise(signal);
+}
+
+/// Runs `call` with `SIGURG` blocked if that is what carries this thread's samples: for system calls that
+/// fail with `EINTR` after any handler has run, `SA_RESTART` or not. A sample that falls due is taken
+/// right after.
 #[inline]
-pub fn undisturbed<T>(call: impl FnOnce() -> T) -> T {
-    let before = sys::mask_signals(BLOCK, BIT);
+pub fn undisturbed<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
+    if slot.asynchronous.load(Relaxed) == 0 {
+        return call();
+    }
+    let before = sys::mask_signals(BLOCK, bit(SIGURG));
     let result = call();
-    if before & BIT == 0 {
-        sys::mask_signals(UNBLOCK, BIT);
+    if before & bit(SIGURG) == 0 {
+        sys::mask_signals(UNBLOCK, bit(SIGURG));
     }
     result
 }
 
-/// A copy of a signal set that our signal belongs to, for calls that change the mask while they wait.
+/// A copy of a signal set that `SIGURG` belongs to, for calls that change the mask while they wait; see
+/// [`undisturbed`].
 ///
 /// # Safety
 /// `set` must be null or point to a signal set (the kernel's 8 bytes of it are read).
-pub unsafe fn with_ours(set: *const u64, copy: &mut [u64; 16]) -> *const u64 {
-    if set.is_null() {
+pub unsafe fn with_ours(slot: &Slot, set: *const u64, copy: &mut [u64; 16]) -> *const u64 {
+    if set.is_null() || slot.asynchronous.load(Relaxed) == 0 {
         return set;
     }
     // SAFETY: the caller vouches for the set.
-    copy[0] = unsafe { *set } | BIT;
+    copy[0] = unsafe { *set } | bit(SIGURG);
     copy.as_ptr()
 }
 
@@ -143,24 +209,25 @@ pub unsafe fn with_ours(set: *const u64, copy: &mut [u64; 16]) -> *const u64 {
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     let function = real!(sigaction: fn(c_int, *const Action, *mut Action) -> c_int);
-    if signal != SIGNAL || crate::attach::attached().is_none() {
+    let own = ours(signal).filter(|_| crate::attach::attached().is_some());
+    let Some(wanted) = own.map(|index| &WANTED[index]) else {
         // SAFETY: passes the arguments on.
         return function.map_or(-1, |real| unsafe { real(signal, new, old) });
-    }
-    // SAFETY: both are null or valid, by the contract of `sigaction`.
+    };
+    // SAFETY: both are null or valid, by the contract of `sigaction`; they may be the same.
     unsafe {
         let fresh = new.as_ref().map(|new| (new.handler, new.flags, new.mask[0]));
         if let Some(old) = old.as_mut() {
-            old.handler = WANTED.handler.load(Relaxed);
-            old.flags = WANTED.flags.load(Relaxed) as u32 as c_int;
+            old.handler = wanted.handler.load(Relaxed);
+            old.flags = wanted.flags.load(Relaxed) as u32 as c_int;
             old.mask = [0; 16];
-            old.mask[0] = WANTED.mask.load(Relaxed);
+            old.mask[0] = wanted.mask.load(Relaxed);
             old.restorer = 0;
         }
         if let Some((handler, flags, mask)) = fresh {
-            WANTED.handler.store(handler, Relaxed);
-            WANTED.flags.store(u64::from(flags as u32), Relaxed);
-            WANTED.mask.store(mask, Relaxed);
+            wanted.handler.store(handler, Relaxed);
+            wanted.flags.store(u64::from(flags as u32), Relaxed);
+            wanted.mask.store(mask, Relaxed);
         }
     }
     0
@@ -169,14 +236,15 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
 /// `signal(3)`, with the semantics of BSD that glibc has.
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
-    if number != SIGNAL || crate::attach::attached().is_none() {
+    let own = ours(number).filter(|_| crate::attach::attached().is_some());
+    let Some(wanted) = own.map(|index| &WANTED[index]) else {
         let function = real!(signal: fn(c_int, usize) -> usize);
         // SAFETY: passes the arguments on.
         return function.map_or(SIG_ERR, |real| unsafe { real(number, handler) });
-    }
-    let old = WANTED.handler.swap(handler, Relaxed);
-    WANTED.flags.store(SA_RESTART, Relaxed);
-    WANTED.mask.store(BIT, Relaxed);
+    };
+    let old = wanted.handler.swap(handler, Relaxed);
+    wanted.flags.store(SA_RESTART, Relaxed);
+    wanted.mask.store(bit(number), Relaxed);
     old
 }
 
@@ -199,13 +267,13 @@ unsafe fn mask(
     let mut copy = [0_u64; 16];
     // SAFETY: `set` is null or a signal set of 128 bytes, as is `old`.
     unsafe {
-        let mut ours = false;
+        let mut asked = 0;
         let mut passed = set;
         if !set.is_null() {
             copy.copy_from_slice(core::slice::from_raw_parts(set, 16));
-            ours = copy[0] & BIT != 0;
+            asked = own_bits(copy[0]);
             if i64::from(how) != UNBLOCK {
-                copy[0] &= !BIT;
+                copy[0] &= !BITS;
             }
             passed = copy.as_ptr();
         }
@@ -213,20 +281,21 @@ unsafe fn mask(
         if result != 0 {
             return result;
         }
-        let was = slot.masked.load(Relaxed) != 0;
+        let was = slot.masked.load(Relaxed);
         if let Some(old) = old.as_mut() {
-            *old = (*old & !BIT) | if was { BIT } else { 0 };
+            *old = (*old & !BITS) | mask_of(was);
         }
         if !set.is_null() {
             let is = match i64::from(how) {
-                BLOCK => was || ours,
-                UNBLOCK => was && !ours,
-                _ => ours,
+                BLOCK => was | asked,
+                UNBLOCK => was & !asked,
+                _ => asked,
             };
-            slot.masked.store(u32::from(is), Relaxed);
-            if was && !is && slot.held.swap(0, Relaxed) != 0 {
-                let info = core::array::from_fn(|i| slot.held_info[i].load(Relaxed));
-                sys::raise_with(SIGNAL, &info);
+            slot.masked.store(is, Relaxed);
+            let due = slot.held.fetch_and(is, Relaxed) & !is;
+            for (index, signal) in OURS.iter().enumerate().filter(|(index, _)| due & (1 << index) != 0) {
+                let info = core::array::from_fn(|i| slot.held_info[index][i].load(Relaxed));
+                sys::raise_with(*signal, &info);
             }
         }
         result

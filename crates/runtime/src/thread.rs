@@ -2,7 +2,7 @@
 
 use crate::attach::{self, attached, shared};
 use crate::real::real;
-use crate::{delay, sampling, sys, tls};
+use crate::{delay, sampling, signals, sys, tls};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wire::slot::{Activity, Slot};
@@ -36,12 +36,12 @@ pub fn register_main(stack_high: usize) {
         slot.stack_high.store(stack_high & !15, Relaxed);
         slot.stack_low.store(stack_high.saturating_sub(size), Relaxed);
         slot.local.inherit(wire::Account::default());
-        begin(slot);
+        begin(slot, signals::may_trap());
     }
 }
 
 /// What every thread does with its slot when it starts to run.
-pub fn begin(slot: &'static Slot) {
+pub fn begin(slot: &'static Slot, trap: bool) {
     slot.tid.store(sys::gettid(), Relaxed);
     slot.pid.store(sys::getpid(), Relaxed);
     slot.doing(Activity::Running);
@@ -60,7 +60,7 @@ pub fn begin(slot: &'static Slot) {
         // made before the program's.
         unsafe { set(key, core::ptr::from_ref(slot).cast()) };
     }
-    sampling::start(slot);
+    sampling::start(slot, trap);
 }
 
 /// The thread is over, or as good as. Whoever joins it is credited for the wait, so pay first (rule 4).
@@ -107,7 +107,7 @@ unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
     let slot: &'static Slot = unsafe { &*slot.cast() };
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
-    begin(slot);
+    begin(slot, signals::may_trap());
     // SAFETY: what the program passed to `pthread_create`.
     let result = unsafe {
         core::mem::transmute::<usize, Start>(start)(core::ptr::with_exposed_provenance_mut(argument))
@@ -124,7 +124,7 @@ unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
     let slot: &'static Slot = unsafe { &*slot.cast() };
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
-    begin(slot);
+    begin(slot, signals::may_trap());
     // SAFETY: what the program passed to `thrd_create`.
     let result = unsafe {
         core::mem::transmute::<usize, CStart>(start)(core::ptr::with_exposed_provenance_mut(argument))

@@ -25,7 +25,8 @@ fn main() {
     };
     if let Err(error) = result {
         eprintln!("whatif: {error:#}");
-        let status = error.downcast_ref::<launch::LaunchError>().map_or(FAILED, launch::LaunchError::exit_code);
+        let status =
+            error.downcast_ref::<launch::LaunchError>().map_or(FAILED, launch::LaunchError::exit_code);
         std::process::exit(status);
     }
 }

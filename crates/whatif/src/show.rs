@@ -22,7 +22,8 @@ pub fn after_run(path: &Path) -> Result<()> {
 
 fn style(terminal: bool, top: usize) -> report::terminal::Style {
     let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let width = terminal_size::terminal_size().filter(|_| terminal).map_or(100, |(width, _)| usize::from(width.0));
+    let width =
+        terminal_size::terminal_size().filter(|_| terminal).map_or(100, |(width, _)| usize::from(width.0));
     report::terminal::Style { color, width, top }
 }
 

@@ -8,7 +8,7 @@ use crate::{Address, MAX_FRAMES, Nanos};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a ring.
-pub const RING_WORDS: usize = 960;
+pub const RING_WORDS: usize = 920;
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,7 +50,7 @@ pub struct Books {
 
 /// A thread.
 #[derive(Debug)]
-#[repr(C, align(8192))]
+#[repr(C, align(4096))]
 pub struct Slot {
     state: AtomicU32,
     /// Thread ID, zero until the thread runs.
@@ -93,12 +93,14 @@ pub struct Slot {
     pub slack: AtomicU64,
     /// Runtime only: `required` when a `_coz_pre_block` began, for its `_coz_post_block`.
     pub blocked: LocalAccount,
-    /// Runtime only: whether the program believes it has blocked our signal.
+    /// Runtime only: whether samples are asynchronous signals, which end some system calls early.
+    pub asynchronous: AtomicU32,
+    /// Runtime only: those of our two signals that the program believes to have blocked, as bits.
     pub masked: AtomicU32,
-    /// Runtime only: whether a signal of the program's own waits behind `masked`.
+    /// Runtime only: those that have come for the program meanwhile.
     pub held: AtomicU32,
-    /// Runtime only: the `siginfo_t` of that signal.
-    pub held_info: [AtomicU64; 16],
+    /// Runtime only: the `siginfo_t` of each.
+    pub held_info: [[AtomicU64; 16]; 2],
 
     /// Samples for the controller.
     pub ring: Ring,
@@ -129,7 +131,7 @@ impl Slot {
 
 /// All threads.
 #[derive(Debug)]
-#[repr(C, align(8192))]
+#[repr(C, align(4096))]
 pub struct Slots {
     /// One more than the highest slot ever used, so that the controller need not look further.
     used: AtomicU32,

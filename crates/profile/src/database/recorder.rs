@@ -211,11 +211,12 @@ impl Recorder {
     ) -> Result<(), Error> {
         self.write(|to| {
             to.prepare_cached(
-                "UPDATE sessions SET sampled_until_ns = ?, samples = ?, sample_weight_ns = ?,
+                "UPDATE sessions SET sampled_until_ns = ?, delayed_ns = ?, samples = ?, sample_weight_ns = ?,
                      lost_samples = ? WHERE id = ?",
             )?
             .execute(params![
                 ns(totals.until),
+                ns(totals.delayed),
                 integer(totals.count),
                 ns(totals.weight),
                 integer(totals.lost),

@@ -190,6 +190,7 @@ fn sessions(from: &Connection) -> rusqlite::Result<Vec<Session>> {
             end: end(row)?,
             samples: SampleTotals {
                 until: span(row, "sampled_until_ns")?,
+                delayed: span(row, "delayed_ns")?,
                 count: count(row, "samples")?,
                 weight: span(row, "sample_weight_ns")?,
                 lost: count(row, "lost_samples")?,

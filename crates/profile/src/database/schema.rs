@@ -92,6 +92,7 @@ CREATE TABLE sessions (
     exit             TEXT,
     exit_value       INTEGER,
     sampled_until_ns INTEGER NOT NULL DEFAULT 0,
+    delayed_ns       INTEGER NOT NULL DEFAULT 0,
     samples          INTEGER NOT NULL DEFAULT 0,
     sample_weight_ns INTEGER NOT NULL DEFAULT 0,
     lost_samples     INTEGER NOT NULL DEFAULT 0

@@ -3,6 +3,9 @@
 use super::Experiments;
 use crate::model::Rows;
 
+/// A phase of more than this share of the run is not told from noise, start-up and shutdown.
+const MARGIN: f64 = 0.95;
+
 /// The share of the run in which the region ran at all, 0 to 1: (t_obs / s_obs) · (s / T) of
 /// papers/coz-first-paper.txt, section 4.6.
 ///
@@ -25,14 +28,14 @@ pub(crate) fn factor(experiments: &Experiments<'_>, rows: &Rows) -> f64 {
     let ours = |session| sessions.binary_search(&session).is_ok();
     let of_region = rows.samples.iter().filter(|s| s.region == experiments.region && ours(s.session));
     let weight_of_run: f64 = of_region.map(|s| s.weight.get() as f64).sum();
-    let until = rows.sessions.iter().filter(|s| ours(s.id)).map(|s| s.samples.until.get() as f64);
-    let delay = rows.windows.iter().filter(|w| ours(w.session)).map(|w| w.required.get() as f64);
-    let overall = weight_of_run / (until.sum::<f64>() - delay.sum::<f64>());
+    let totals = rows.sessions.iter().filter(|s| ours(s.id)).map(|s| s.samples);
+    let undelayed = totals.map(|t| t.until.saturating_sub(t.delayed).get() as f64);
+    let overall = weight_of_run / undelayed.sum::<f64>();
 
     let n = windows.len() as f64;
     let residuals: f64 = windows.iter().map(|(w, t)| (w - inside * t).powi(2)).sum();
     let relative_error = (residuals * n / (n - 1.0)).sqrt() / weight;
     let factor = overall / inside;
     // Written so that anything that is not a number means 1.
-    if factor > 0.0 && factor * (1.0 + 2.0 * relative_error) < 1.0 { factor } else { 1.0 }
+    if factor > 0.0 && factor < MARGIN && factor * (1.0 + 3.0 * relative_error) < 1.0 { factor } else { 1.0 }
 }

@@ -86,6 +86,8 @@ pub struct SampleTotals {
     /// The session time up to which samples are counted; shares and the phase correction use it
     /// instead of the duration, so that they are right for a run that was killed.
     pub until: Nanos,
+    /// How much delay experiments have inserted until then, in windows and before them.
+    pub delayed: Nanos,
     /// How many.
     pub count: u64,
     /// The CPU time they stand for.

@@ -48,6 +48,7 @@ pub fn session(id: i64) -> Session {
         end: Some(SessionEnd { duration: Nanos::from_millis(10_000), exit: Exit::Code(0) }),
         samples: SampleTotals {
             until: Nanos::from_millis(10_000),
+            delayed: Nanos::ZERO,
             count: 9_000,
             weight: Nanos::from_millis(9_000),
             lost: 0,

@@ -3,6 +3,7 @@
 //! The function is variadic in C, which stable Rust cannot define; seven fixed words take the same
 //! registers and the same stack slot on x86-64 and aarch64.
 
+use crate::interpose::exec;
 use crate::real::real;
 use crate::{delay, signals, tls};
 use core::ffi::c_long;
@@ -62,7 +63,7 @@ pub unsafe extern "C" fn syscall(
                 let result = if d == 0 && number == SYS_FUTEX {
                     original(number, a, b, c, d, e, f)
                 } else {
-                    signals::undisturbed(|| original(number, a, b, c, d, e, f))
+                    signals::undisturbed(slot, || original(number, a, b, c, d, e, f))
                 };
                 // Zero, or the index of the futex that was woken. On EAGAIN the value had changed already
                 // and there was no wait; on a timeout or a signal nobody passed anything on (rule 5).
@@ -73,6 +74,7 @@ pub unsafe extern "C" fn syscall(
                 delay::pay(slot);
                 original(number, a, b, c, d, e, f)
             }
+            _ if exec::is_exec(number) => exec::unsampled(|| original(number, a, b, c, d, e, f)),
             _ => original(number, a, b, c, d, e, f),
         }
     }

@@ -1,12 +1,13 @@
 //! The functions that stand in front of the C library's.
 //!
 //! [`table`] says which function is what; the wrappers are generated from it. What needs more than its
-//! class says is written out: [`futex`] (the `syscall` function), `signals` and `thread`.
+//! class says is written out: [`futex`] (the `syscall` function), [`exec`], `signals` and `thread`.
 //!
 //! Every wrapper calls the original with the same arguments and returns its result. On the way in it may
 //! pause; on the way out only where the caller cannot have got hold of a lock. `errno` is the original's:
 //! nothing here calls a function that sets it after the original has returned.
 
+mod exec;
 mod futex;
 mod table;
 
@@ -49,30 +50,35 @@ macro_rules! interpose {
     // Pays, calls, and inherits if the call succeeded: another thread ended the wait (rules 4 and 5).
     (waits $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            let waiting = $crate::delay::before_wait(slot);
-            let result = original($($arg),*);
-            $crate::delay::after_wait(slot, waiting, ($woken)(&result));
-            result
+            $crate::delay::around_wait(slot, || original($($arg),*), $woken)
+        });
+    };
+    // The same for a lock, which is mostly free: taken without a wait there is nothing to inherit, and what
+    // is owed can be paid at the unlock as well. $try says with $busy that the lock is taken.
+    (locks $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $try:ident, busy $busy:expr, woken $woken:expr) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            let tried = $crate::real::real!($try : fn($($type),*) -> $result);
+            let result = tried.map_or($busy, |try_lock| try_lock($($arg),*));
+            if result != $busy {
+                return result;
+            }
+            $crate::delay::around_wait(slot, || original($($arg),*), $woken)
         });
     };
     // The same for calls that any signal handler ends.
     (waits_undisturbed $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            let waiting = $crate::delay::before_wait(slot);
-            let result = $crate::signals::undisturbed(|| original($($arg),*));
-            $crate::delay::after_wait(slot, waiting, ($woken)(&result));
-            result
+            let call = || $crate::signals::undisturbed(slot, || original($($arg),*));
+            $crate::delay::around_wait(slot, call, $woken)
         });
     };
     // The same for a call whose argument replaces the signal mask meanwhile.
     (waits_suspended $name:ident ( $set:ident : $type:ty ) -> $result:ty, woken $woken:expr) => {
         interpose!(@define $name ( $set : $type ) -> $result, slot, original => {
-            let waiting = $crate::delay::before_wait(slot);
             let mut copy = [0_u64; 16];
-            let $set = $crate::signals::with_ours($set.cast(), &mut copy).cast();
-            let result = $crate::signals::undisturbed(|| original($set));
-            $crate::delay::after_wait(slot, waiting, ($woken)(&result));
-            result
+            let $set = $crate::signals::with_ours(slot, $set.cast(), &mut copy).cast();
+            let call = || $crate::signals::undisturbed(slot, || original($set));
+            $crate::delay::around_wait(slot, call, $woken)
         });
     };
     // Calls, then pays what accrued meanwhile (rule 6).
@@ -84,15 +90,15 @@ macro_rules! interpose {
     // The same for calls that any signal handler ends.
     (world_undisturbed $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            $crate::delay::around_world(slot, || $crate::signals::undisturbed(|| original($($arg),*)))
+            $crate::delay::around_world(slot, || $crate::signals::undisturbed(slot, || original($($arg),*)))
         });
     };
     // The same for calls whose argument $set replaces the signal mask meanwhile.
     (world_masking $set:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
             let mut copy = [0_u64; 16];
-            let $set = $crate::signals::with_ours($set.cast(), &mut copy).cast();
-            $crate::delay::around_world(slot, || $crate::signals::undisturbed(|| original($($arg),*)))
+            let $set = $crate::signals::with_ours(slot, $set.cast(), &mut copy).cast();
+            $crate::delay::around_world(slot, || $crate::signals::undisturbed(slot, || original($($arg),*)))
         });
     };
     (@define $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $slot:ident, $original:ident => $body:block) => {

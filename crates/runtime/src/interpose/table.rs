@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `wakes` | pay | – |
 //! | `waits` | pay | inherit if woken, never pause: the caller may hold a lock now |
+//! | `locks` | try without waiting first; otherwise as `waits` | as `waits` |
 //! | `world` | – | pay at once what accrued meanwhile |
 //!
 //! `…_undisturbed`: our signal stays out while the call is in the kernel, because it fails with `EINTR`
@@ -21,6 +22,9 @@ type Ptr = *mut c_void;
 type Set = *const c_void;
 type Size = usize;
 type Offset = i64;
+
+/// `errno.h`.
+const EBUSY: c_int = 16;
 
 /// The result is an error number.
 fn done(result: &c_int) -> bool {
@@ -48,7 +52,7 @@ fn always(_: &c_int) -> bool {
 }
 
 // Mutexes.
-interpose!(waits pthread_mutex_lock(mutex: Ptr) -> c_int, woken locked);
+interpose!(locks pthread_mutex_lock(mutex: Ptr) -> c_int, pthread_mutex_trylock, busy EBUSY, woken locked);
 interpose!(waits pthread_mutex_timedlock(mutex: Ptr, until: Ptr) -> c_int, woken locked);
 interpose!(waits pthread_mutex_clocklock(mutex: Ptr, clock: c_int, until: Ptr) -> c_int, woken locked);
 interpose!(wakes pthread_mutex_unlock(mutex: Ptr) -> c_int);

@@ -3,7 +3,8 @@
 //! An experiment is a block of two windows on one region, a baseline and a virtual speedup, in random
 //! order: half of all windows are baselines, and each sits next to the window it is compared with, so that
 //! drift and phases cancel. Region and speedup are chosen at random, never by what earlier experiments
-//! gave: a line may only matter later (papers, section 2, "Experiment initialization").
+//! gave: a line may only matter later (papers, section 2, "Experiment initialization"). Most choices prefer
+//! the code that costs more, because what hardly runs can hardly matter; a fixed share does not.
 
 use profile::{Nanos, Speedup};
 use std::collections::HashMap;
@@ -16,6 +17,11 @@ const LONGEST: Nanos = Nanos::from_millis(5_000);
 const LEAST_VISITS: u64 = 5;
 /// A point that had no visit in so many windows is idle and no longer makes them longer.
 const IDLE_AFTER: u32 = 4;
+
+/// The share of choices in which every region's chance is its share of the time just now;
+const PURELY_RANDOM: f64 = 0.3;
+/// in the others the costliest of so many is taken.
+const CANDIDATES: usize = 3;
 
 /// What a run may choose from.
 #[derive(Clone, Debug)]
@@ -51,10 +57,17 @@ pub struct Plan {
 }
 
 impl History {
-    /// The next experiment. `offers`: regions that threads have just been running, one entry per sample,
-    /// so that a region's chance is its share of the time. `None` if there is no offer.
-    pub fn next(&mut self, offers: &[usize], choices: &Choices, random: &mut fastrand::Rng) -> Option<Plan> {
-        let region = *random.choice(offers)?;
+    /// The next experiment. `offers`: regions that threads have just been running, one entry per sample, each
+    /// with its samples over the whole run. `None` if there is no offer.
+    pub fn next(
+        &mut self,
+        offers: &[(usize, u64)],
+        choices: &Choices,
+        random: &mut fastrand::Rng,
+    ) -> Option<Plan> {
+        let draws = if random.f64() < PURELY_RANDOM { 1 } else { CANDIDATES };
+        let drawn = (0..draws).filter_map(|_| random.choice(offers));
+        let (region, _) = *drawn.max_by_key(|(_, samples)| *samples)?;
         let deck = self.decks.entry(region).or_default();
         if deck.is_empty() {
             deck.clone_from(&choices.speedups);
@@ -79,9 +92,7 @@ impl History {
         for (quiet, visits) in self.quiet.iter_mut().zip(visits) {
             *quiet = if *visits == 0 { *quiet + 1 } else { 0 };
         }
-        let short = |(point, visits): (usize, &u64)| {
-            *visits < LEAST_VISITS && self.quiet[point] < IDLE_AFTER
-        };
+        let short = |(point, visits): (usize, &u64)| *visits < LEAST_VISITS && self.quiet[point] < IDLE_AFTER;
         if visits.iter().enumerate().any(short) {
             let longer = Nanos::new(self.length().get() * 2).min(LONGEST);
             self.length = Some(longer);
@@ -102,7 +113,7 @@ mod tests {
         let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(1));
         let choices = Choices::every_five_per_cent();
         let plans: Vec<Plan> =
-            (0..400).map(|_| history.next(&[3], &choices, &mut random).unwrap()).collect();
+            (0..400).map(|_| history.next(&[(3, 1)], &choices, &mut random).unwrap()).collect();
         assert!(plans.iter().all(|plan| plan.windows.iter().filter(|s| s.is_zero()).count() == 1));
         let first = plans.iter().filter(|plan| plan.windows[0].is_zero()).count();
         assert!((150..250).contains(&first), "{first}");
@@ -114,7 +125,7 @@ mod tests {
         let choices = Choices::every_five_per_cent();
         for _ in 0..3 {
             let mut seen: Vec<u16> = (0..20)
-                .map(|_| history.next(&[0], &choices, &mut random).unwrap())
+                .map(|_| history.next(&[(0, 1)], &choices, &mut random).unwrap())
                 .map(|plan| plan.windows.iter().map(|s| s.per_mille()).max().unwrap())
                 .collect();
             seen.sort_unstable();
@@ -127,10 +138,22 @@ mod tests {
         let run = |seed| {
             let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(seed));
             let choices = Choices { speedups: vec![percent(25), percent(50)] };
-            (0..50).map(|_| history.next(&[0, 1, 1, 2], &choices, &mut random).unwrap()).collect::<Vec<_>>()
+            let offers = [(0, 9), (1, 5), (1, 5), (2, 1)];
+            (0..50).map(|_| history.next(&offers, &choices, &mut random).unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(run(7), run(7));
         assert_ne!(run(7), run(8));
+    }
+
+    #[test]
+    fn what_costs_more_comes_more_often_and_nothing_is_left_out() {
+        let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(3));
+        let offers = [(0, 100), (1, 10), (2, 1), (2, 1)];
+        let mut times = [0; 3];
+        for _ in 0..1000 {
+            times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().region] += 1;
+        }
+        assert!(times[0] > 400 && times[2] > 150 && times[1] > 50, "{times:?}");
     }
 
     #[test]

@@ -98,10 +98,7 @@ impl Images {
         match Image::open(path) {
             Ok(image) => {
                 let bias = image.bias(start, symbols::FileOffset(offset))?;
-                let named = Named {
-                    path: path.to_string_lossy().into_owned(),
-                    build_id: image.build_id(),
-                };
+                let named = Named { path: path.to_string_lossy().into_owned(), build_id: image.build_id() };
                 self.candidates.push(Candidate { image, named, bias, code: Vec::new() });
                 Some(self.candidates.len() - 1)
             }
@@ -115,7 +112,8 @@ impl Images {
     /// Finds the candidate image that is mapped at `address`.
     pub fn locate(&mut self, address: u64) -> Option<Located> {
         let found = self.find(address);
-        let mapped = found.is_some() || self.others.iter().any(|(start, end, _)| within(address, *start, *end));
+        let mapped =
+            found.is_some() || self.others.iter().any(|(start, end, _)| within(address, *start, *end));
         if !mapped && self.read.is_none_or(|read| read.elapsed() > REFRESH) {
             self.refresh();
             return self.find(address);
@@ -124,9 +122,8 @@ impl Images {
     }
 
     fn find(&self, address: u64) -> Option<Located> {
-        let here = |candidate: &Candidate| {
-            candidate.code.iter().any(|(start, end)| within(address, *start, *end))
-        };
+        let here =
+            |candidate: &Candidate| candidate.code.iter().any(|(start, end)| within(address, *start, *end));
         let image = self.candidates.iter().position(here)?;
         let bias = self.candidates[image].bias;
         Some(Located { image, address: Svma(address.wrapping_sub(bias)), bias })

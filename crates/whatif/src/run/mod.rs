@@ -24,12 +24,12 @@ use observe::Observer;
 use options::Options;
 use perf::SharedRegion;
 use profile::{Nanos, Recording};
-use record::{Place, Seen, Session};
+use record::{Place, Session, Tallies};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
-use wire::layout::Sampler;
 use window::{Conductor, Order};
+use wire::layout::Sampler;
 
 /// How often samples are drained.
 const DRAIN: Duration = Duration::from_millis(5);
@@ -76,18 +76,15 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
         options.binaries.clone(),
         options.scope.clone(),
     );
-    let observer = Mutex::new(Observer::new(
-        region.memory(),
-        images,
-        options.requests.clone(),
-        options.granularity,
-    ));
+    let observer =
+        Mutex::new(Observer::new(region.memory(), images, options.requests.clone(), options.granularity));
     let outcome = profile(&options, &region, &child, &observer, &mut session)?;
     let exit = child.wait();
     let mut observer = lock(&observer);
     observer.drain();
     let now = monotonic();
-    session.samples(&observer, region.memory().slots.totals().lost, now)?;
+    let tallies = Tallies::of(&observer, &session, now);
+    session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
     let failure = diagnose(&options, &region, &observer, &outcome, now.saturating_sub(start));
     for warning in failure.iter().map(Failure::warning).chain(warnings(&region, &observer)) {
         session.warn(&warning)?;
@@ -181,6 +178,7 @@ struct Outcome {
     blocks: u64,
     visited: bool,
     terminated: bool,
+    delayed: Nanos,
 }
 
 /// Conducts experiments until the program or the time is over.
@@ -191,6 +189,7 @@ fn profile(
     observer: &Mutex<Observer>,
     session: &mut Session,
 ) -> Result<Outcome> {
+    perf::clock::sleep_precisely();
     let stop = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -269,7 +268,7 @@ impl<'a> Run<'a> {
             };
             let Some(plan) = history.next(&offers, &self.options.choices, &mut random) else {
                 self.progress.waiting();
-                self.save()?;
+                self.save(conductor.delayed())?;
                 if !conductor.wait(Nanos::from_millis(5)) {
                     break;
                 }
@@ -278,12 +277,8 @@ impl<'a> Run<'a> {
             let stops = self.child.stops();
             let mut windows = Vec::with_capacity(plan.windows.len());
             for (index, speedup) in plan.windows.into_iter().enumerate() {
-                let place = Place {
-                    block: outcome.blocks as i64,
-                    index: index as u32,
-                    region: plan.region,
-                    speedup,
-                };
+                let place =
+                    Place { block: outcome.blocks as i64, index: index as u32, region: plan.region, speedup };
                 let Some(window) = self.window(&mut conductor, &mut history, place)? else { break };
                 outcome.visited |= window.visits.iter().any(|visits| visits.count > 0);
                 windows.push(window);
@@ -297,8 +292,9 @@ impl<'a> Run<'a> {
             self.session.block(&windows)?;
             outcome.blocks += 1;
             self.progress.block(outcome.blocks);
-            self.save()?;
+            self.save(conductor.delayed())?;
         }
+        outcome.delayed = conductor.delayed();
         self.progress.finish();
         Ok(outcome)
     }
@@ -309,25 +305,24 @@ impl<'a> Run<'a> {
         history: &mut experiment::History,
         place: Place,
     ) -> Result<Option<profile::Window>> {
-        let (order, before) = {
+        let order = {
             let mut observer = lock(self.observer);
             observer.drain();
-            let order = Order {
+            observer.watch(place.region);
+            Order {
                 ranges: observer.ranges(place.region),
                 inclusive: observer.regions()[place.region].requested,
                 speedup: place.speedup,
                 length: history.length(),
-            };
-            (order, Seen::of(&observer, place.region))
+            }
         };
         let Some(measured) = conductor.conduct(&order) else { return Ok(None) };
         history.learn(&measured.visits);
         self.look_at_machine();
         let mut observer = lock(self.observer);
         observer.drain();
-        let after = Seen::of(&observer, place.region);
-        let memory = self.region.memory();
-        self.session.window(memory, &observer, place, &measured, (before, after), self.busy).map(Some)
+        let seen = observer.seen(measured.start, measured.elapsed);
+        self.session.window(self.region.memory(), &observer, place, &measured, seen, self.busy).map(Some)
     }
 
     /// The share of the machine that others used over the last half second or more.
@@ -344,14 +339,15 @@ impl<'a> Run<'a> {
     }
 
     /// Writes the samples so far, once a second, and gives back what dead processes have left.
-    fn save(&mut self) -> Result<()> {
+    fn save(&mut self, delayed: Nanos) -> Result<()> {
         if self.saved.elapsed() < SAVE {
             return Ok(());
         }
         self.saved = Instant::now();
         let memory = self.region.memory();
         collect_slots(memory, self.child.pid());
-        self.session.samples(&lock(self.observer), memory.slots.totals().lost, monotonic())
+        let tallies = Tallies::of(&lock(self.observer), self.session, monotonic());
+        self.session.samples(tallies, delayed, memory.slots.totals().lost)
     }
 }
 
@@ -435,7 +431,9 @@ fn diagnose(
         let blind = |image: &symbols::Image| !image.has_line_info_in(&options.scope);
         if options.default_scope && observer.images().opened().all(blind) {
             let program = observer.images().opened().map(|image| image.path().display().to_string());
-            return Some(Failure::NoDebugInformation { program: failure::list(&program.collect::<Vec<_>>(), 3) });
+            return Some(Failure::NoDebugInformation {
+                program: failure::list(&program.collect::<Vec<_>>(), 3),
+            });
         }
         let seen = failure::list(&observer.elsewhere(), 3);
         let seen = if seen.is_empty() { seen } else { format!("the program ran {seen}: ") };
@@ -516,7 +514,9 @@ fn warnings(region: &SharedRegion, observer: &Observer) -> Vec<profile::Warning>
         ),
         Sampler::Timer => warn(
             "cpu-timer",
-            format!("perf was refused ({refusal}), so a CPU-time timer took the samples, as coarse as the kernel's tick"),
+            format!(
+                "perf was refused ({refusal}), so a CPU-time timer took the samples, as coarse as the kernel's tick"
+            ),
             "allow perf with: sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
         ),
         _ => {}

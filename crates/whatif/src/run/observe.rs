@@ -57,6 +57,24 @@ pub struct Observer {
     /// Out-of-scope images that samples fell in, for the message when nothing was in scope.
     elsewhere: HashMap<String, u64>,
     unpublished: bool,
+    /// The region of the window under way, and the samples since it was asked for.
+    watched: Option<usize>,
+    watch: Vec<Watched>,
+}
+
+/// A sample while a window is under way.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    time: Nanos,
+    weight: Nanos,
+    hit: bool,
+}
+
+/// Samples of a window: how many, and the CPU time they stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub region: (u64, Nanos),
+    pub all: (u64, Nanos),
 }
 
 impl Observer {
@@ -80,6 +98,8 @@ impl Observer {
             in_scope: 0,
             elsewhere: HashMap::new(),
             unpublished: true,
+            watched: None,
+            watch: Vec::new(),
         };
         for request in &observer.requests {
             observer.regions.push(Known {
@@ -131,6 +151,10 @@ impl Observer {
             known.samples += 1;
             known.weight += weight;
         }
+        if let Some(region) = self.watched {
+            let hit = requested.contains(&region) || function == Some(region) || line == Some(region);
+            self.watch.push(Watched { time: Nanos::new(sample.time.0), weight, hit });
+        }
         match owner {
             Some(_) => self.in_scope += 1,
             None => {
@@ -167,7 +191,11 @@ impl Observer {
         for (start, end, frames) in self.images.cut(&located) {
             self.add_piece(&located, start, end, &frames);
         }
-        self.pieces.range(..=address).next_back().filter(|(_, piece)| address < piece.end).map(|(start, _)| *start)
+        self.pieces
+            .range(..=address)
+            .next_back()
+            .filter(|(_, piece)| address < piece.end)
+            .map(|(start, _)| *start)
     }
 
     fn add_piece(&mut self, located: &Located, start: u64, end: u64, frames: &[Frame]) {
@@ -256,10 +284,12 @@ impl Observer {
         );
     }
 
-    /// The regions that threads have been running just before `now`, one entry per sample.
-    pub fn offers(&self, now: Nanos) -> Vec<usize> {
+    /// The regions that threads have been running just before `now`, one entry per sample, each with its
+    /// samples over the whole run.
+    pub fn offers(&self, now: Nanos) -> Vec<(usize, u64)> {
         let oldest = now.saturating_sub(OFFER_AGE).get();
-        self.offers.iter().filter(|(time, _)| *time >= oldest).map(|(_, region)| *region).collect()
+        let recent = self.offers.iter().filter(|(time, _)| *time >= oldest);
+        recent.map(|(_, region)| (*region, self.regions[*region].samples)).collect()
     }
 
     /// The address ranges of a region, sorted and disjoint.
@@ -270,6 +300,27 @@ impl Observer {
             .into_iter()
             .map(|(start, end)| (Address(start), Address(end)))
             .collect()
+    }
+
+    /// A window on `region` is about to begin.
+    pub fn watch(&mut self, region: usize) {
+        self.watch.clear();
+        self.watched = Some(region);
+    }
+
+    /// The samples of the window, which lasted from `start` for `elapsed`.
+    pub fn seen(&self, start: Nanos, elapsed: Nanos) -> Seen {
+        let mut seen = Seen::default();
+        let inside = |watched: &&Watched| watched.time >= start && watched.time < start + elapsed;
+        for watched in self.watch.iter().filter(inside) {
+            seen.all.0 += 1;
+            seen.all.1 += watched.weight;
+            if watched.hit {
+                seen.region.0 += 1;
+                seen.region.1 += watched.weight;
+            }
+        }
+        seen
     }
 
     pub fn regions(&self) -> &[Known] {

@@ -53,7 +53,8 @@ impl Options {
             ),
             None => None,
         };
-        let scope = Scope::new(ScopeOptions { sources: args.scopes.clone(), excludes: args.excludes.clone() })?;
+        let scope =
+            Scope::new(ScopeOptions { sources: args.scopes.clone(), excludes: args.excludes.clone() })?;
         for region in &args.regions {
             ensure!(!region.trim().is_empty(), "--region is empty: name a FUNCTION or FILE:LINE");
         }
@@ -99,7 +100,9 @@ fn binaries(globs: &[String]) -> Result<Option<GlobSet>> {
     }
     let mut set = GlobSetBuilder::new();
     for glob in globs {
-        set.add(Glob::new(glob).with_context(|| format!("--binary {glob}: not a glob; write e.g. '*libfoo*'"))?);
+        set.add(
+            Glob::new(glob).with_context(|| format!("--binary {glob}: not a glob; write e.g. '*libfoo*'"))?,
+        );
     }
     Ok(Some(set.build()?))
 }

@@ -1,11 +1,11 @@
 //! Writing down: what was measured becomes rows of the recording.
 
-use crate::run::observe::Observer;
+use crate::run::observe::{Observer, Seen};
 use crate::run::window::{self, Measured};
 use anyhow::Result;
 use profile::{
-    Books, Epoch, InFlight, Nanos, PointKind, Recorder, RegionId, RegionSamples, SampleTotals, SessionId,
-    Snippet, Speedup, Visits, Window, WindowFlags,
+    Books, Epoch, InFlight, Nanos, PointKind, Recorder, Region, RegionId, RegionSamples, SampleTotals,
+    SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
 };
 use std::collections::{HashMap, HashSet};
 use wire::SharedMemory;
@@ -18,17 +18,28 @@ const KEPT_REGIONS: usize = 500;
 /// samples can have added since the thread last looked.
 const NATURAL_DEBT: f64 = 2.0;
 
-/// Samples of a region and of everything, at one moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
-    region: (u64, Nanos),
+/// The samples of the run so far, copied so that the observer can go on while they are written.
+#[derive(Debug)]
+pub struct Tallies {
+    time: Nanos,
     all: (u64, Nanos),
+    regions: Vec<(usize, Region, u64, Nanos)>,
 }
 
-impl Seen {
-    pub fn of(observer: &Observer, region: usize) -> Self {
-        let known = &observer.regions()[region];
-        Self { region: (known.samples, known.weight), all: observer.totals() }
+impl Tallies {
+    /// The most sampled regions, and those that experiments were about.
+    pub fn of(observer: &Observer, session: &Session, time: Nanos) -> Self {
+        let known = observer.regions();
+        let mut order: Vec<usize> = (0..known.len()).filter(|index| known[*index].samples > 0).collect();
+        order.sort_by_key(|index| std::cmp::Reverse(known[*index].samples));
+        let kept = order
+            .into_iter()
+            .enumerate()
+            .filter(|(rank, index)| *rank < KEPT_REGIONS || session.regions.contains_key(index));
+        let regions = kept
+            .map(|(_, index)| (index, known[index].region.clone(), known[index].samples, known[index].weight))
+            .collect();
+        Self { time, all: observer.totals(), regions }
     }
 }
 
@@ -73,7 +84,7 @@ impl Session {
         observer: &Observer,
         place: Place,
         measured: &Measured,
-        samples: (Seen, Seen),
+        seen: Seen,
         busy: Option<f64>,
     ) -> Result<Window> {
         let points = window::points(memory);
@@ -90,7 +101,6 @@ impl Session {
             .filter(|((begin, _), _)| points.get(*begin).is_some_and(|point| point.kind == PointKind::Begin))
             .map(|((begin, _), integral)| InFlight { begin: ids[*begin], integral: *integral })
             .collect();
-        let (before, after) = samples;
         let change = |field: fn(&wire::slot::Totals) -> wire::Nanos| {
             Nanos::new(field(&measured.after).0 - field(&measured.before).0)
         };
@@ -101,7 +111,7 @@ impl Session {
             overslept: change(|t| t.overslept),
             unpaid: measured.unpaid,
         };
-        let region = self.region(observer, place.region)?;
+        let region = self.region(place.region, &observer.regions()[place.region].region)?;
         Ok(Window {
             session: self.id,
             block: place.block,
@@ -114,10 +124,10 @@ impl Session {
             required: measured.required,
             visits,
             in_flight,
-            region_samples: after.region.0 - before.region.0,
-            region_weight: after.region.1.saturating_sub(before.region.1),
-            total_samples: after.all.0 - before.all.0,
-            total_weight: after.all.1.saturating_sub(before.all.1),
+            region_samples: seen.region.0,
+            region_weight: seen.region.1,
+            total_samples: seen.all.0,
+            total_weight: seen.all.1,
             books,
             threads: measured.threads,
             busy,
@@ -147,11 +157,10 @@ impl Session {
         Ok(self.recorder.add_block(windows)?)
     }
 
-    fn region(&mut self, observer: &Observer, index: usize) -> Result<RegionId> {
+    fn region(&mut self, index: usize, region: &Region) -> Result<RegionId> {
         if let Some(id) = self.regions.get(&index) {
             return Ok(*id);
         }
-        let region = &observer.regions()[index].region;
         let id = self.recorder.intern_region(region)?;
         self.regions.insert(index, id);
         if self.snippets.insert(id)
@@ -168,26 +177,15 @@ impl Session {
     }
 
     /// Writes the samples of the run so far.
-    pub fn samples(&mut self, observer: &Observer, lost: u64, now: Nanos) -> Result<()> {
-        let mut order: Vec<usize> =
-            (0..observer.regions().len()).filter(|i| observer.regions()[*i].samples > 0).collect();
-        order.sort_by_key(|i| std::cmp::Reverse(observer.regions()[*i].samples));
-        let mut rows = Vec::new();
-        for (rank, index) in order.into_iter().enumerate() {
-            if rank >= KEPT_REGIONS && !self.regions.contains_key(&index) {
-                continue;
-            }
-            let known = &observer.regions()[index];
-            let (count, weight) = (known.samples, known.weight);
-            rows.push(RegionSamples {
-                session: self.id,
-                region: self.region(observer, index)?,
-                count,
-                weight,
-            });
+    pub fn samples(&mut self, tallies: Tallies, delayed: Nanos, lost: u64) -> Result<()> {
+        let mut rows = Vec::with_capacity(tallies.regions.len());
+        for (index, region, count, weight) in tallies.regions {
+            let region = self.region(index, &region)?;
+            rows.push(RegionSamples { session: self.id, region, count, weight });
         }
-        let (count, weight) = observer.totals();
-        let totals = SampleTotals { until: now.saturating_sub(self.start), count, weight, lost };
+        let until = tallies.time.saturating_sub(self.start);
+        let (count, weight) = tallies.all;
+        let totals = SampleTotals { until, delayed, count, weight, lost };
         Ok(self.recorder.set_samples(self.id, &totals, &rows)?)
     }
 

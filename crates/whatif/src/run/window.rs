@@ -65,6 +65,8 @@ pub struct Conductor<'a> {
     region: &'a SharedRegion,
     memory: &'static SharedMemory,
     epoch: Epoch,
+    /// Delay inserted so far, in windows and in their lead-ins.
+    delayed: Nanos,
     /// Sleeps until a time, or returns true at once when the program has ended.
     ended: Box<dyn FnMut(Duration) -> bool + 'a>,
 }
@@ -72,8 +74,13 @@ pub struct Conductor<'a> {
 impl<'a> Conductor<'a> {
     /// `ended(d)` waits for the program's end, at most `d`, and says whether it has come.
     pub fn new(region: &'a SharedRegion, ended: impl FnMut(Duration) -> bool + 'a) -> Self {
-        let mut conductor =
-            Self { region, memory: region.memory(), epoch: Epoch(0), ended: Box::new(ended) };
+        let mut conductor = Self {
+            region,
+            memory: region.memory(),
+            epoch: Epoch(0),
+            delayed: Nanos::ZERO,
+            ended: Box::new(ended),
+        };
         conductor.idle();
         conductor
     }
@@ -88,7 +95,12 @@ impl<'a> Conductor<'a> {
         let now = perf::clock::monotonic();
         let deadline = wire::Nanos(now.0 + length.get() + GRACE);
         self.memory.experiments.of(self.epoch).describe(speedup, inclusive, deadline, ranges.iter().copied());
-        self.region.begin_epoch(self.epoch);
+        self.delayed += Nanos::new(self.region.begin_epoch(self.epoch).0);
+    }
+
+    /// How much delay has been inserted so far.
+    pub fn delayed(&self) -> Nanos {
+        self.delayed
     }
 
     /// Waits; false if the program has ended. Tells the runtime now and then that somebody is there.
@@ -96,10 +108,7 @@ impl<'a> Conductor<'a> {
         let until = perf::clock::monotonic().0 + time.get();
         loop {
             let now = perf::clock::monotonic().0;
-            self.memory
-                .header
-                .alive_until
-                .store(now + ALIVE, std::sync::atomic::Ordering::Relaxed);
+            self.memory.header.alive_until.store(now + ALIVE, std::sync::atomic::Ordering::Relaxed);
             let left = until.saturating_sub(now);
             if left == 0 {
                 return true;

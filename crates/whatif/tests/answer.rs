@@ -1,0 +1,161 @@
+//! The answer itself, from end to end, and what can be done with a recording afterwards.
+
+mod support;
+
+use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use support::{Sandbox, point, program, region, run, target};
+
+/// Only one program at a time here: these are measurements.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The gain predicted for a region at 50 %.
+#[track_caller]
+fn gain(report: &serde_json::Value, name: &str) -> f64 {
+    let estimates = region(report, name)["points"].as_array().unwrap();
+    assert_eq!(estimates.len(), 1, "{report:#}");
+    let dots = estimates[0]["speedups"].as_array().unwrap();
+    let dot = dots.iter().find(|dot| dot["speedup"] == 0.5).unwrap_or_else(|| panic!("{report:#}"));
+    dot["gain"].as_f64().unwrap_or_else(|| panic!("{report:#}"))
+}
+
+#[test]
+fn what_dominates_promises_what_it_can_keep() {
+    // A is 60 % of a single thread: half of it is 30 % of everything.
+    let Some(single) = target("single") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let options = ["--region", "A", "--speedup", "50", "--seed", "1"];
+    sandbox.profile(&options, &single, &["seconds=6"]).assert_code(0);
+    let report = sandbox.report();
+    let gain = gain(&report, "A");
+    assert!((0.15..=0.45).contains(&gain), "{gain} in {report:#}");
+    let samples = |name| region(&report, name)["samples"].as_u64().unwrap() as f64;
+    let share = samples("A") / (samples("A") + samples("B"));
+    assert!((0.5..=0.7).contains(&share), "{share} in {report:#}");
+}
+
+#[test]
+fn what_does_not_matter_promises_nothing() {
+    // Each round waits for the slower of two threads, which is A by far.
+    let Some(two_threads) = target("two_threads") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let options = ["--region", "B", "--speedup", "50", "--seed", "1"];
+    sandbox.profile(&options, &two_threads, &["seconds=6", "B_ms=4"]).assert_code(0);
+    let report = sandbox.report();
+    let gain = gain(&report, "B");
+    assert!(gain.abs() <= 0.15, "{gain} in {report:#}");
+}
+
+#[test]
+fn a_seed_and_regions_are_recorded() {
+    let Some(exits) = program("exits.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let options = ["--region", "hot", "--speedup", "25,75", "--seed", "12345", "--period", "500"];
+    for _ in 0..2 {
+        sandbox.profile(&options, &exits, &["0", "1.5"]).assert_code(0);
+    }
+    let report = sandbox.report();
+    let sessions = report["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 2, "two runs into one file: {report:#}");
+    for session in sessions {
+        assert_eq!(session["seed"], "12345");
+        assert_eq!(session["sample_period_ns"], 500_000);
+        assert_eq!(session["arguments"], serde_json::json!(["0", "1.5"]));
+        assert_eq!(session["exit_code"], 0);
+        assert_eq!(session["finished"], true);
+        assert!(session["samples"].as_u64() > Some(0));
+    }
+    let hot = region(&report, "hot");
+    assert!(hot["windows"].as_u64() >= Some(4), "{report:#}");
+    assert!(
+        hot["file"].as_str().unwrap().ends_with("common.h") && hot["line"].as_u64() > Some(1),
+        "{report:#}"
+    );
+    assert!(hot["snippet"]["text"].as_str().unwrap().contains("88172645463325252"), "{report:#}");
+    let estimates = &hot["points"].as_array().unwrap()[0];
+    let speedups: Vec<_> =
+        estimates["speedups"].as_array().unwrap().iter().map(|s| s["speedup"].as_f64()).collect();
+    assert!(speedups.iter().all(|s| [Some(0.0), Some(0.25), Some(0.75)].contains(s)), "{speedups:?}");
+    assert!(point(&report, "work")["rate_per_s"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn a_duration_ends_the_program_or_lets_it_go_on() {
+    let Some(exits) = program("exits.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    // It would run for much longer than a run may hang.
+    let ended = sandbox.profile(&["--duration", "1"], &exits, &["3", "1000"]).assert_code(0);
+    assert_eq!(ended.stdout, "begin 3\n");
+    let sandbox = Sandbox::new();
+    let options = ["--duration", "0.5", "--then", "continue"];
+    let ended = sandbox.profile(&options, &exits, &["3", "1.5"]).assert_code(3);
+    assert_eq!(ended.stdout, "begin 3\nend\n");
+}
+
+#[test]
+fn neither_delays_nor_samples_when_told_so() {
+    let Some(exits) = program("exits.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    sandbox.profile(&["--start-only"], &exits, &["0", "0.3"]).assert_code(0);
+    let report = sandbox.report();
+    assert_eq!(report["sessions"][0]["samples"], 0, "{report:#}");
+    let sandbox = Sandbox::new();
+    sandbox.profile(&["--no-delays"], &exits, &["0", "1"]).assert_code(0);
+    let report = sandbox.report();
+    assert!(report["sessions"][0]["samples"].as_u64() > Some(0), "{report:#}");
+}
+
+#[test]
+fn a_recording_is_shown_and_exported() {
+    let Some(exits) = program("exits.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    for name in ["whatif-older-20000101-000000.db", "whatif-newer-20000101-000000.db"] {
+        let mut command = sandbox.whatif();
+        command.args(["run", "-q", "-o", name, "--"]).arg(&exits).args(["0", "1.5", name]);
+        run(command).assert_code(0);
+    }
+    let whatif = |arguments: &[&str]| {
+        let mut command = sandbox.whatif();
+        command.args(arguments);
+        run(command).assert_code(0)
+    };
+    // Without a file: the newest.
+    let report: serde_json::Value = serde_json::from_str(&whatif(&["report", "--json"]).stdout).unwrap();
+    assert_eq!(report["sessions"][0]["arguments"][2], "whatif-newer-20000101-000000.db");
+    let shown = whatif(&["report"]);
+    assert!(shown.stdout.contains("hot") && shown.stderr.is_empty(), "{shown:#?}");
+    assert!(!shown.stdout.contains('\x1b'), "no colours where no terminal is: {shown:#?}");
+    assert!(whatif(&["report", "--top", "1"]).stdout.contains("hot"));
+
+    let json = whatif(&["export", "--format", "json"]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json.stdout).unwrap(), report);
+    let coz = whatif(&["export", "--format", "coz"]).stdout;
+    assert!(coz.starts_with("startup\ttime="), "{coz}");
+    assert!(coz.contains("\nexperiment\tselected=") && coz.contains("progress-point\tname=work"), "{coz}");
+    let lines = whatif(&["export", "--format", "coz-jsonl"]).stdout;
+    assert!(lines.lines().count() > 2, "{lines}");
+    for line in lines.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    }
+    whatif(&["export", "--format", "coz", "-o", "exported.coz"]);
+    assert_eq!(std::fs::read_to_string(sandbox.path("exported.coz")).unwrap().trim_end(), coz.trim_end());
+
+    // Whoever has seen enough is not told of an error.
+    for arguments in [&["report"][..], &["export", "--format", "json"], &["report", "--json"]] {
+        let mut command = sandbox.whatif();
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+    }
+}

@@ -1,0 +1,122 @@
+/* What the test programs share: work, a thread that always works, and checks. */
+#ifndef COMMON_H
+#define COMMON_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "whatif.h"
+
+static volatile uint64_t sink;
+static int failures;
+
+/* Who writes there gets SIGSEGV. */
+__attribute__((unused)) static int *volatile nowhere = (int *)8;
+
+/* The program goes on, says where, and ends with 1. */
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        const int errno_ = errno;                                                                  \
+        if (!(condition)) {                                                                        \
+            printf("%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno_);              \
+            __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);                                    \
+        }                                                                                          \
+    } while (0)
+
+/* About 0.2 ms of work. */
+__attribute__((noinline, unused)) static void hot(void)
+{
+    uint64_t x = 88172645463325252u;
+    for (long i = 130000; i > 0; i--) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    sink = x;
+}
+
+/* The same elsewhere, so that it is another region. */
+__attribute__((noinline, unused)) static void other(void)
+{
+    uint64_t x = 88172645463325253u;
+    for (long i = 130000; i > 0; i--) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    sink = x;
+}
+
+static inline double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static inline void work_for(double seconds)
+{
+    const double end = now() + seconds;
+    while (now() < end) {
+        hot();
+        WHATIF_PROGRESS_NAMED("work");
+    }
+}
+
+static inline struct timespec in_ms(clockid_t clock, long ms)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    t.tv_nsec += ms * 1000000;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+static int background_over;
+static pthread_t background_thread;
+
+static inline void *background(void *unused)
+{
+    while (!__atomic_load_n(&background_over, __ATOMIC_RELAXED)) {
+        hot();
+        WHATIF_PROGRESS_NAMED("work");
+    }
+    return unused;
+}
+
+/* From here on somebody runs `hot`, so whoever does not is paused in experiments about it. */
+static inline void start_background(void)
+{
+    CHECK(pthread_create(&background_thread, NULL, background, NULL) == 0);
+}
+
+static inline void stop_background(void)
+{
+    __atomic_store_n(&background_over, 1, __ATOMIC_RELAXED);
+    CHECK(pthread_join(background_thread, NULL) == 0);
+}
+
+/* What a program's `main` returns. */
+static inline int done(void)
+{
+    if (failures == 0)
+        puts("done");
+    fflush(stdout);
+    return failures != 0;
+}
+
+#endif

@@ -1,0 +1,2 @@
+/* A library to preload that does nothing. */
+int whatif_test_nothing;

@@ -1,0 +1,237 @@
+/* Threads and processes of all kinds. The argument says which. */
+#include "common.h"
+#include <dirent.h>
+#include <threads.h>
+#include <ucontext.h>
+
+static int ran;
+
+static void *brief(void *unused)
+{
+    __atomic_fetch_add(&ran, 1, __ATOMIC_RELAXED);
+    return unused;
+}
+
+/* Sampling events that this process has open. */
+static int events(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    char target[300];
+    int count = 0;
+    while ((entry = readdir(folder))) {
+        const ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+        if (length > 0) {
+            target[length] = 0;
+            count += strstr(target, "perf_event") != NULL;
+        }
+    }
+    closedir(folder);
+    return count;
+}
+
+static void one_by_one(void)
+{
+    for (int i = 0; i < 2000; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, brief, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    CHECK(ran == 2000);
+    CHECK(events() <= 2); /* this thread's and the background's */
+}
+
+static pthread_barrier_t barrier;
+
+static void *together(void *unused)
+{
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 20; i++)
+        hot();
+    pthread_barrier_wait(&barrier);
+    __atomic_fetch_add(&ran, 1, __ATOMIC_RELAXED);
+    return unused;
+}
+
+static void at_once(void)
+{
+    static pthread_t threads[200];
+    pthread_barrier_init(&barrier, NULL, 200);
+    for (int i = 0; i < 200; i++)
+        CHECK(pthread_create(&threads[i], NULL, together, NULL) == 0);
+    for (int i = 0; i < 200; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(ran == 200);
+    CHECK(events() <= 2);
+}
+
+__attribute__((noinline)) static void work_of_child(void)
+{
+    const double end = now() + 1.2;
+    while (now() < end) {
+        other();
+        WHATIF_PROGRESS_NAMED("child");
+    }
+}
+
+static void *in_thread_of_child(void *unused)
+{
+    work_of_child();
+    return unused;
+}
+
+static void forks(void)
+{
+    int status;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, in_thread_of_child, NULL) == 0);
+        work_of_child();
+        CHECK(pthread_join(thread, NULL) == 0);
+        exit(failures ? 1 : 17);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 17);
+    const double end = now() + 0.3;
+    while (now() < end) {
+        const pid_t brief_child = fork();
+        if (brief_child == 0)
+            _exit(3);
+        CHECK(waitpid(brief_child, &status, 0) == brief_child && WEXITSTATUS(status) == 3);
+    }
+}
+
+__attribute__((noinline)) static long deep(long depth)
+{
+    volatile char frame[40];
+    frame[depth % 40] = 1;
+    if (depth == 0) {
+        hot();
+        return frame[0];
+    }
+    return deep(depth - 1) + frame[depth % 40];
+}
+
+static ucontext_t main_context, contexts[8];
+static int finished, switches;
+
+static void coroutine(int number)
+{
+    for (int i = 0; i < 200; i++) {
+        if (i % 2)
+            hot();
+        else
+            other();
+        switches++;
+        swapcontext(&contexts[number], &contexts[(number + 1) % 8]);
+    }
+    finished++;
+    swapcontext(&contexts[number], finished == 8 ? &main_context : &contexts[(number + 1) % 8]);
+}
+
+static void *coroutines(void *unused)
+{
+    for (int i = 0; i < 8; i++) {
+        getcontext(&contexts[i]);
+        contexts[i].uc_stack.ss_size = 32 * 1024;
+        contexts[i].uc_stack.ss_sp = malloc(32 * 1024);
+        contexts[i].uc_link = &main_context;
+        makecontext(&contexts[i], (void (*)(void))coroutine, 1, i);
+    }
+    swapcontext(&main_context, &contexts[0]);
+    CHECK(finished == 8 && switches == 1600);
+    finished = switches = 0;
+    return unused;
+}
+
+static mtx_t mutex;
+static cnd_t condition;
+static int turn;
+
+static int c11(void *argument)
+{
+    const int mine = *(int *)argument;
+    for (int i = 0; i < 300; i++) {
+        mtx_lock(&mutex);
+        while (turn != mine)
+            cnd_wait(&condition, &mutex);
+        other();
+        turn = !mine;
+        cnd_signal(&condition);
+        mtx_unlock(&mutex);
+    }
+    if (mine)
+        thrd_exit(11);
+    return 10;
+}
+
+static void c11_threads(void)
+{
+    int numbers[2] = {0, 1}, results[2];
+    thrd_t threads[2];
+    struct timespec soon = in_ms(CLOCK_REALTIME, 2);
+    CHECK(mtx_init(&mutex, mtx_timed) == thrd_success && cnd_init(&condition) == thrd_success);
+    for (int i = 0; i < 2; i++)
+        CHECK(thrd_create(&threads[i], c11, &numbers[i]) == thrd_success);
+    for (int i = 0; i < 2; i++)
+        CHECK(thrd_join(threads[i], &results[i]) == thrd_success && results[i] == 10 + i);
+    mtx_lock(&mutex);
+    CHECK(cnd_timedwait(&condition, &mutex, &soon) == thrd_timedout);
+    mtx_unlock(&mutex);
+    CHECK(thrd_sleep(&(struct timespec){0, 1000000}, NULL) == 0);
+}
+
+static void *allocates(void *unused)
+{
+    void *blocks[64] = {NULL};
+    const double end = now() + 0.8;
+    for (unsigned i = 0; now() < end; i++) {
+        free(blocks[i % 64]);
+        blocks[i % 64] = memset(malloc(1 + i * 37 % 20000), 1, 1);
+        if (i % 64 == 0)
+            other();
+    }
+    for (int i = 0; i < 64; i++)
+        free(blocks[i]);
+    return unused;
+}
+
+static void allocators(void)
+{
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, allocates, NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    const char *which = argc > 1 ? argv[1] : "";
+    if (!strcmp(which, "forks"))
+        forks(); /* alone: with other threads a forked child may only call little */
+    start_background();
+    if (!strcmp(which, "one_by_one"))
+        one_by_one();
+    else if (!strcmp(which, "at_once"))
+        at_once();
+    else if (!strcmp(which, "deep"))
+        for (const double end = now() + 0.8; now() < end;)
+            CHECK(deep(60000) > 0);
+    else if (!strcmp(which, "coroutines")) {
+        pthread_t thread;
+        coroutines(NULL);
+        CHECK(pthread_create(&thread, NULL, coroutines, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    } else if (!strcmp(which, "c11"))
+        c11_threads();
+    else if (!strcmp(which, "allocators"))
+        allocators();
+    else if (strcmp(which, "forks"))
+        return 2;
+    for (const double end = now() + 0.4; now() < end;)
+        other();
+    stop_background();
+    return done();
+}

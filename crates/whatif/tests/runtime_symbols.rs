@@ -1,0 +1,93 @@
+//! The library that is preloaded into other people's programs: what it needs and what it offers.
+
+mod support;
+
+use object::{Object as _, ObjectSymbol as _};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use support::{Sandbox, program, run};
+
+/// What the runtime may leave undefined. Nothing that allocates, locks, sets `errno`, is interposed by
+/// itself, or finds thread-local storage by a call.
+const ALLOWED: &[&str] = &[
+    "_r_debug",
+    "memcpy",
+    "memmove",
+    "memset",
+    "memcmp",
+    "bcmp",
+    "strlen",
+    "_ITM_registerTMCloneTable",
+    "_ITM_deregisterTMCloneTable",
+    "__gmon_start__",
+    "__cxa_finalize",
+];
+
+/// Functions that are written out, and not generated from the table.
+const WRITTEN_OUT: &[&str] = &[
+    "_coz_add_delays",
+    "_coz_get_counter",
+    "_coz_post_block",
+    "_coz_pre_block",
+    "execl",
+    "execle",
+    "execlp",
+    "execv",
+    "execve",
+    "execveat",
+    "execvp",
+    "execvpe",
+    "fexecve",
+    "pthread_create",
+    "pthread_sigmask",
+    "sigaction",
+    "signal",
+    "sigpending",
+    "sigprocmask",
+    "syscall",
+    "thrd_create",
+];
+
+/// The library as a run unpacks it, into a cache of its own.
+fn unpacked(sandbox: &Sandbox) -> Option<PathBuf> {
+    let cache = sandbox.path("cache");
+    let mut command = sandbox.profiling(&[], &program("failing.c")?, &["brief"]);
+    command.env("XDG_CACHE_HOME", &cache);
+    run(command);
+    let entries: Vec<_> = std::fs::read_dir(cache.join("whatif")).unwrap().collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    Some(entries[0].as_ref().unwrap().path())
+}
+
+#[test]
+fn the_runtime_needs_next_to_nothing() {
+    let sandbox = Sandbox::new();
+    let Some(library) = unpacked(&sandbox) else { return };
+    let bytes = std::fs::read(library).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let undefined: BTreeSet<_> =
+        file.dynamic_symbols().filter(|s| s.is_undefined()).map(|s| s.name().unwrap()).collect();
+    let excess: Vec<_> =
+        undefined.iter().filter(|name| !name.is_empty() && !ALLOWED.contains(name)).collect();
+    assert!(excess.is_empty(), "undefined in the runtime, and not allowed: {excess:?}");
+    assert!(undefined.contains("_r_debug"), "this test looks at the wrong symbols: {undefined:?}");
+}
+
+#[test]
+fn the_runtime_offers_what_it_interposes_and_nothing_else() {
+    let sandbox = Sandbox::new();
+    let Some(library) = unpacked(&sandbox) else { return };
+    let bytes = std::fs::read(library).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let exported: BTreeSet<_> =
+        file.dynamic_symbols().filter(|s| s.is_definition()).map(|s| s.name().unwrap().to_owned()).collect();
+    let table = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/src/interpose/table.rs");
+    let table = std::fs::read_to_string(table).unwrap();
+    let generated = table.lines().filter_map(|line| {
+        let line = line.trim().strip_prefix("interpose!(")?;
+        line.split('(').next()?.split_whitespace().last().map(str::to_owned)
+    });
+    let expected: BTreeSet<_> = generated.chain(WRITTEN_OUT.iter().map(|name| (*name).to_owned())).collect();
+    assert!(expected.len() > 100, "{expected:?}");
+    assert_eq!(exported, expected);
+}

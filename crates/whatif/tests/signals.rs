@@ -1,0 +1,74 @@
+//! A program's own use of signals, under sampling and delays.
+
+mod support;
+
+use support::{DELAYS, Sandbox, program, region};
+
+fn unharmed(which: &str) {
+    let Some(signals) = program("signals.c") else { return };
+    Sandbox::new().unharmed(&signals, &[which]);
+}
+
+#[test]
+fn a_handler_of_our_signal_runs_exactly_as_often_as_it_was_sent() {
+    unharmed("handler");
+}
+
+#[test]
+fn our_signal_can_be_blocked() {
+    unharmed("masked");
+}
+
+#[test]
+fn waiting_for_signals() {
+    unharmed("waits");
+}
+
+#[test]
+fn a_handler_on_another_stack_can_jump_away() {
+    unharmed("faults");
+}
+
+#[test]
+fn restarted_reads_are_restarted() {
+    unharmed("restart");
+}
+
+#[test]
+fn signals_of_the_program_interrupt_its_sleep() {
+    unharmed("interrupt");
+}
+
+#[test]
+fn our_signal_from_the_program_interrupts_its_sleep() {
+    unharmed("interrupt_ours");
+}
+
+#[test]
+fn blocking_everything_does_not_stop_the_samples() {
+    let Some(signals) = program("signals.c") else { return };
+    let sandbox = Sandbox::new();
+    sandbox.compare(&["--region", "shielded", "--speedup", "50"], &signals, &["shielded"]).assert_code(0);
+    let report = sandbox.report();
+    let samples = region(&report, "shielded")["samples"].as_u64().unwrap();
+    // A second's work is some hundred samples; the CPUs may be shared with others.
+    assert!(samples > 50, "{samples} samples in {report:#}");
+}
+
+#[test]
+fn the_programs_own_profiling_timer_works() {
+    let Some(signals) = program("signals.c") else { return };
+    // No thread runs `hot` here.
+    let ended = Sandbox::new().compare(&["--region", "other", "--speedup", "50"], &signals, &["timer"]);
+    assert!(ended.stdout.ends_with("done\n"), "{ended:#?}");
+}
+
+#[test]
+fn no_call_is_interrupted_by_a_sample() {
+    let Some(interruptions) = program("interruptions.c") else { return };
+    let sandbox = Sandbox::new();
+    sandbox.unharmed(&interruptions, &[]);
+    // As many samples as there can be, in every thread.
+    let ended = sandbox.compare(&[DELAYS, &["--period", "100"]].concat(), &interruptions, &[]);
+    assert!(ended.stdout.ends_with("done\n"), "{ended:#?}");
+}

@@ -1,0 +1,286 @@
+//! What the integration tests share: compiling the small programs in `programs/`, running them with and
+//! without the profiler, and reading recordings.
+//!
+//! Nothing here waits for a time and hopes: what is waited for is an event, and a limit that no healthy
+//! run comes near turns a hang into a failure.
+
+#![allow(dead_code)] // every test file uses a part of it
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+/// A run that takes so long hangs.
+pub const HANG: Duration = Duration::from_secs(100);
+
+/// What the programs are compiled with.
+const FLAGS: &[&str] = &["-O2", "-g", "-fno-omit-frame-pointer", "-pthread"];
+
+/// Says that a test was skipped, and why.
+pub fn skip(why: &str) {
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    // Not `eprintln!`, which the harness keeps to itself when a test passes.
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
+}
+
+/// Whether a program can be found; says so if not.
+pub fn have(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if found.is_err() {
+        skip(&format!("{tool} is not installed"));
+    }
+    found.is_ok()
+}
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Compiles a program of `programs/`; `None`, said aloud, when there is no compiler.
+pub fn program(source: &str) -> Option<PathBuf> {
+    let name = source.split('.').next().unwrap();
+    compile(&here().join(source), name, &[])
+}
+
+/// Compiles a program of `programs/` under another name, with further flags.
+pub fn program_as(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    compile(&here().join(source), name, flags)
+}
+
+/// Compiles a causal target, `targets/c/NAME.c`.
+pub fn target(name: &str) -> Option<PathBuf> {
+    compile(&workspace().join("targets/c").join(name).with_extension("c"), &format!("target-{name}"), &[])
+}
+
+fn compile(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    // Tests of one process compile one after another: two may want the same program.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let unfinished = output.with_extension(std::process::id().to_string());
+    let mut command = match source.extension().and_then(OsStr::to_str) {
+        Some("c") => {
+            let mut command = Command::new("cc");
+            command.args(["-std=gnu11", "-Wall"]).args(FLAGS);
+            command
+        }
+        Some("cpp") => {
+            let mut command = Command::new("c++");
+            command.args(["-std=c++11", "-Wall"]).args(FLAGS);
+            command
+        }
+        _ => {
+            let mut command = Command::new("rustc");
+            command.args(["--edition=2024", "-Copt-level=2", "-Cdebuginfo=2", "-Cforce-frame-pointers=yes"]);
+            command
+        }
+    };
+    if command.get_program() != "rustc" {
+        command.arg("-I").arg(workspace().join("include"));
+    }
+    command.arg(source).arg("-o").arg(&unfinished).args(flags);
+    match command.output() {
+        Err(error) => {
+            skip(&format!("{:?} cannot be started: {error}", command.get_program()));
+            return None;
+        }
+        Ok(done) => {
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(done.status.success(), "{command:?}\n{said}");
+        }
+    }
+    std::fs::rename(unfinished, &output).unwrap();
+    Some(output)
+}
+
+/// How a process ended, and what it said.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+    /// What was run: to do the same by hand.
+    pub command: String,
+}
+
+impl Ended {
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    pub fn signal(&self) -> Option<i32> {
+        self.status.signal()
+    }
+
+    #[track_caller]
+    pub fn assert_code(self, code: i32) -> Self {
+        assert_eq!(self.code(), Some(code), "{self:#?}");
+        self
+    }
+}
+
+/// Runs a command to its end. A hang is a failure.
+#[track_caller]
+pub fn run(command: Command) -> Ended {
+    run_with(command, b"")
+}
+
+/// The same, with something on standard input.
+#[track_caller]
+pub fn run_with(mut command: Command, input: &[u8]) -> Ended {
+    let text = format!("{command:?}");
+    // A group of its own, so that whatever hangs can be ended as a whole.
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{text}: {error}"));
+    let group = rustix::process::Pid::from_child(&child);
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = std::thread::spawn(move || {
+        let _ = stdin.write_all(&input); // a program need not read it
+    });
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    match receiver.recv_timeout(HANG) {
+        Ok(output) => {
+            let output = output.unwrap();
+            writer.join().unwrap();
+            Ended {
+                status: output.status,
+                stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+                stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+                command: text,
+            }
+        }
+        Err(_) => {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            panic!("{text} hangs (longer than {HANG:?})");
+        }
+    }
+}
+
+/// A working folder, gone with the test.
+pub struct Sandbox {
+    folder: tempfile::TempDir,
+}
+
+impl Sandbox {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+
+    /// A command that runs in the folder, in the environment that all of them share.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.folder())
+            .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
+            .env_remove("LD_PRELOAD")
+            .env_remove("LD_LIBRARY_PATH")
+            .env_remove("WHATIF_REGION");
+        command
+    }
+
+    pub fn whatif(&self) -> Command {
+        self.command(env!("CARGO_BIN_EXE_whatif"))
+    }
+
+    /// The recording of [`profiling`](Self::profiling).
+    pub fn recording(&self) -> PathBuf {
+        self.path("recording.db")
+    }
+
+    /// `whatif run`, quiet, into [`recording`](Self::recording).
+    pub fn profiling(&self, options: &[&str], program: &Path, arguments: &[&str]) -> Command {
+        let mut command = self.whatif();
+        command.args(["run", "-q", "-o"]).arg(self.recording()).args(options);
+        command.arg("--").arg(program).args(arguments);
+        command
+    }
+
+    #[track_caller]
+    pub fn profile(&self, options: &[&str], program: &Path, arguments: &[&str]) -> Ended {
+        run(self.profiling(options, program, arguments))
+    }
+
+    #[track_caller]
+    pub fn native(&self, program: &Path, arguments: &[&str]) -> Ended {
+        let mut command = self.command(program);
+        command.args(arguments);
+        run(command)
+    }
+
+    /// The report on the recording.
+    #[track_caller]
+    pub fn report(&self) -> serde_json::Value {
+        let mut command = self.whatif();
+        command.arg("report").arg(self.recording()).arg("--json");
+        let ended = run(command).assert_code(0);
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
+    }
+
+    /// Runs the program without the profiler and with it: the same end, the same output.
+    #[track_caller]
+    pub fn compare(&self, options: &[&str], program: &Path, arguments: &[&str]) -> Ended {
+        let native = self.native(program, arguments);
+        let profiled = self.profile(options, program, arguments);
+        same(&native, &profiled);
+        profiled
+    }
+
+    /// [`compare`](Self::compare) for a program that must succeed, under constant delays.
+    #[track_caller]
+    pub fn unharmed(&self, program: &Path, arguments: &[&str]) -> Ended {
+        let profiled = self.compare(DELAYS, program, arguments);
+        assert!(profiled.stdout.ends_with("done\n"), "{profiled:#?}");
+        assert_eq!(profiled.code(), Some(0), "{profiled:#?}");
+        profiled
+    }
+}
+
+/// Whoever does not run `hot` is paused most of the time. (Programs with `common.h` have that function, and
+/// a thread that runs it.)
+pub const DELAYS: &[&str] = &["--region", "hot", "--speedup", "50,100"];
+
+/// The same end and the same output. A program that succeeds may not have run for long enough for an
+/// answer, which is said by a status of our own.
+#[track_caller]
+pub fn same(native: &Ended, profiled: &Ended) {
+    assert_eq!(native.stdout, profiled.stdout, "{native:#?}\n{profiled:#?}");
+    assert_eq!(native.signal(), profiled.signal(), "{native:#?}\n{profiled:#?}");
+    if native.code() == Some(0) {
+        let unanswered = profiled.code().is_some_and(|code| (95..=100).contains(&code));
+        assert!(profiled.code() == Some(0) || unanswered, "{profiled:#?}");
+    } else {
+        assert_eq!(native.code(), profiled.code(), "{native:#?}\n{profiled:#?}");
+    }
+}
+
+/// A region of a report.
+#[track_caller]
+pub fn region<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let regions = report["regions"].as_array().unwrap();
+    regions.iter().find(|region| region["name"] == name).unwrap_or_else(|| panic!("no {name} in {report:#}"))
+}
+
+/// A progress point of a report.
+#[track_caller]
+pub fn point<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let points = report["points"].as_array().unwrap();
+    points.iter().find(|point| point["name"] == name).unwrap_or_else(|| panic!("no {name} in {report:#}"))
+}
