@@ -81,9 +81,9 @@ unsafe fn attach(environment: *mut *mut c_char) {
     SHARED.store(core::ptr::from_ref(memory).cast_mut(), Ordering::Release);
     thread::prepare();
     fork::prepare();
-    signals::install(sampling::handler as *const () as usize);
+    let masked = signals::install(sampling::handler as *const () as usize);
     // The environment lies above everything that the main thread will ever push.
-    thread::register_main(environment as usize);
+    thread::register_main(environment as usize, masked);
     memory.header.attached();
 }
 

@@ -36,6 +36,8 @@ pub const SIGURG: i32 = 23;
 
 /// Samples between two draws of the period.
 const SAMPLES_PER_PERIOD: u64 = 4;
+/// How often a thread looks whether the controller is there again. Longer than any period.
+const SELDOM: Nanos = Nanos(200_000_000);
 
 const F_SETFL: i64 = 4;
 const F_SETSIG: i64 = 10;
@@ -226,10 +228,12 @@ fn take(slot: &Slot, at: Registers) {
     let memory = shared();
     let (time, cpu) = (sys::now(), sys::cpu_time());
     if time >= memory.header.alive_until() {
-        // The controller is gone. Nobody will ever ask again.
-        stop(slot);
+        // The controller is gone, or stopped (Ctrl-Z) and may go on.
+        set_period(slot, SELDOM);
+        slot.sampled_until.store(cpu.0, Relaxed);
         return;
     }
+    let returned = cpu.saturating_sub(Nanos(slot.sampled_until.load(Relaxed))) >= SELDOM;
     let weight = weight(slot, cpu);
     if !slot.is_doing(Activity::Pausing) {
         let mut sample = Sample::new(time, weight);
@@ -239,7 +243,7 @@ fn take(slot: &Slot, at: Registers) {
         slot.ring.push(&sample);
         apply(slot, &sample);
     }
-    rearm(slot);
+    rearm(slot, returned);
     // Time in this handler is nobody's: the next sample starts here.
     slot.sampled_until.store(sys::cpu_time().0, Relaxed);
 }
@@ -294,20 +298,22 @@ fn is_hit(callchain: &[Address], epoch: Epoch) -> bool {
         .is_some_and(|frame| experiment.selects(*frame))
 }
 
-/// Draws the next period and sets it.
-fn rearm(slot: &Slot) {
-    let timer = slot.timer.load(Relaxed);
+/// Draws the next period, if one is due (or `now`), and sets it.
+fn rearm(slot: &Slot, now: bool) {
+    // Drawn for every sample of a timer, which expires once.
+    let due = slot.timer.load(Relaxed) >= 0
+        || slot.books.samples.load(Relaxed).is_multiple_of(SAMPLES_PER_PERIOD);
+    if now || due {
+        set_period(slot, next_period(slot));
+    }
+}
+
+/// The next sample comes after so much CPU time.
+fn set_period(slot: &Slot, period: Nanos) {
+    let (event, timer) = (slot.event.load(Relaxed), slot.timer.load(Relaxed));
     if timer >= 0 {
-        // Drawn for every sample: the timer expires once.
-        sys::arm_timer(timer, next_period(slot));
-        return;
-    }
-    if !slot.books.samples.load(Relaxed).is_multiple_of(SAMPLES_PER_PERIOD) {
-        return;
-    }
-    let period = next_period(slot);
-    let event = slot.event.load(Relaxed);
-    if event >= 0 {
+        sys::arm_timer(timer, period);
+    } else if event >= 0 {
         sys::ioctl(event, IOC_PERIOD, (&raw const period.0) as i64);
     }
 }

@@ -95,8 +95,9 @@ unsafe extern "C" {
 }
 
 /// Installs the handler of samples; what was there before is the program's wish (it may have been set
-/// to ignored by the parent).
-pub fn install(handler: usize) {
+/// to ignored by the parent). Returns the calling thread's [`Slot::masked`], for the parent may also have
+/// blocked them.
+pub fn install(handler: usize) -> u32 {
     let action = sys::KernelAction {
         handler,
         flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART,
@@ -111,9 +112,10 @@ pub fn install(handler: usize) {
             wanted.mask.store(old.mask, Relaxed);
         }
     }
-    sys::mask_signals(UNBLOCK, BITS);
+    let mask = sys::mask_signals(UNBLOCK, BITS);
     // A debugger would be told of every SIGTRAP, and stop.
     TRAPS.store(u32::from(!sys::is_traced()), Relaxed);
+    own_bits(mask)
 }
 
 /// Whether samples may come as `SIGTRAP`.
@@ -314,4 +316,20 @@ pub unsafe extern "C" fn pthread_sigmask(how: c_int, set: *const u64, old: *mut 
 pub unsafe extern "C" fn sigprocmask(how: c_int, set: *const u64, old: *mut u64) -> c_int {
     // SAFETY: passes the arguments on.
     unsafe { mask(real!(sigprocmask: fn(c_int, *const u64, *mut u64) -> c_int), how, set, old) }
+}
+
+/// `sigpending(2)`: what is held here is pending to the program.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn sigpending(set: *mut u64) -> c_int {
+    let function = real!(sigpending: fn(*mut u64) -> c_int);
+    // SAFETY: passes the argument on, which is a valid signal set if the call succeeds.
+    unsafe {
+        let result = function.map_or(-1, |real| real(set));
+        if result == 0
+            && let Some(slot) = tls::slot()
+        {
+            *set = (*set & !BITS) | mask_of(slot.held.load(Relaxed));
+        }
+        result
+    }
 }

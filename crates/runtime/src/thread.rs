@@ -29,13 +29,15 @@ pub fn prepare() {
     }
 }
 
-/// Registers the calling thread as the process's first. `stack_high`: an address above its stack.
-pub fn register_main(stack_high: usize) {
+/// Registers the calling thread as the process's first. `stack_high`: an address above its stack;
+/// `masked`: which of our signals it was started with blocked.
+pub fn register_main(stack_high: usize, masked: u32) {
     if let Some(slot) = shared().slots.take() {
         let size = sys::soft_limit(RLIMIT_STACK).min(1 << 30) as usize;
         slot.stack_high.store(stack_high & !15, Relaxed);
         slot.stack_low.store(stack_high.saturating_sub(size), Relaxed);
         slot.local.inherit(wire::Account::default());
+        slot.masked.store(masked, Relaxed);
         begin(slot, signals::may_trap());
     }
 }

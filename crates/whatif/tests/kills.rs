@@ -11,7 +11,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use support::{Sandbox, program, run};
+use support::{Sandbox, program, region, run};
 
 /// Kills of each kind.
 const KILLS: u64 = 52;
@@ -181,6 +181,25 @@ fn kill_often(how: Kill) {
         }
     });
     let _ = writeln!(std::io::stderr(), "{how:?}: {} kills", done.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_profiler_that_was_stopped_goes_on() {
+    let Some(threads) = program("threads.c") else { return };
+    let sandbox = Sandbox::new();
+    let mut child = sandbox.profiling(&[], &threads, &["in_two_parts"]).stdout(Stdio::piped()).spawn().unwrap();
+    // Longer than the runtime waits before it takes the profiler for dead.
+    std::thread::sleep(Duration::from_millis(1000));
+    kill(child.id(), Signal::STOP);
+    std::thread::sleep(Duration::from_millis(4500));
+    kill(child.id(), Signal::CONT);
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(end(child, "in_two_parts").code(), Some(0));
+    assert_eq!(text, "done\n");
+    let report = sandbox.report();
+    let samples = region(&report, "other")["samples"].as_u64().unwrap();
+    assert!(samples > 100, "{samples} samples in {report:#}");
 }
 
 #[test]

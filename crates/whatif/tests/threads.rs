@@ -3,7 +3,7 @@
 mod support;
 
 use std::path::Path;
-use support::{DELAYS, Sandbox, point, program, program_as, run, skip};
+use support::{DELAYS, Sandbox, point, program, program_as, region, run, skip};
 
 fn unharmed(which: &str) {
     let Some(threads) = program("threads.c") else { return };
@@ -45,6 +45,19 @@ fn forked_children_belong_to_the_session() {
     assert!(ended.stdout.ends_with("done\n"), "{ended:#?}");
     let report = sandbox.report();
     assert!(point(&report, "child")["visits"].as_u64() > Some(0), "{report:#}");
+}
+
+#[test]
+fn executing_another_program_or_failing_to() {
+    let Some(threads) = program("threads.c") else { return };
+    for which in ["vforks", "failed_execs"] {
+        let sandbox = Sandbox::new();
+        sandbox.unharmed(&threads, &[which]);
+        // The thread that did so goes on to run `other` for 0.4 s, and must still be sampled.
+        let report = sandbox.report();
+        let sampled = region(&report, "other")["samples"].as_u64().unwrap();
+        assert!(sampled > 20, "{which}: {sampled} samples in {report:#}");
+    }
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn what_surrounds_the_program_is_unchanged() {
     };
     let input: String = (0..3000).map(|line| format!("line {line} of standard input\n")).collect();
     // With descriptors, dispositions and a mask that are not the usual ones, and a preloaded library.
-    let script = "trap '' PIPE USR2 HUP; exec 5</dev/null 17</dev/null; exec env -u _ \"$@\"";
+    let script = "trap '' PIPE USR2 HUP; exec 5</dev/null 9</dev/null; exec env -u _ \"$@\"";
     for preload in [None, Some(&library)] {
         let run_from = |inner: Command, sandbox: &Sandbox| {
             let mut shell = sandbox.command("sh");
@@ -53,7 +53,7 @@ fn what_surrounds_the_program_is_unchanged() {
         let native = run_from(sandbox.command(&surroundings), &sandbox);
         let profiled = run_from(sandbox.profiling(DELAYS, &surroundings, &[]), &sandbox);
         assert!(native.stdout.ends_with("done\n"), "{native:#?}");
-        for expected in ["descriptor 17\n", "child 2 0\n", "child 3 0\n", "LAST=x=y\n", "line 2999 of"] {
+        for expected in ["descriptor 9\n", "child 2 0\n", "child 3 0\n", "LAST=x=y\n", "line 2999 of"] {
             assert!(native.stdout.contains(expected), "{expected} in {}", native.stdout);
         }
         assert_eq!(native.stdout.contains("LD_PRELOAD"), preload.is_some());

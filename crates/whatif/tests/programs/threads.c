@@ -102,6 +102,48 @@ static void forks(void)
     }
 }
 
+/* A vforked child runs on its parent's memory until it executes another program or ends. */
+static void vforks(void)
+{
+    int status;
+    for (int i = 0; i < 100; i++) {
+        char *arguments[] = {"true", NULL};
+        const pid_t child = vfork();
+        if (child == 0) {
+            if (i % 4 == 0)
+                execvp("true", arguments);
+            else if (i % 4 == 1)
+                execlp("true", "true", NULL);
+            else if (i % 4 == 2)
+                execv("/no/such/program", arguments);
+            _exit(i % 4 == 2 && errno == ENOENT ? 0 : 3);
+        }
+        CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == (i % 4 == 3 ? 3 : 0));
+    }
+}
+
+/* A failed exec leaves everything as it was. */
+static void failed_execs(void)
+{
+    char *arguments[] = {"none", NULL};
+    for (int i = 0; i < 100; i++) {
+        errno = 0;
+        CHECK(execv("/no/such/program", arguments) == -1 && errno == ENOENT);
+        CHECK(execlp("./no-such-program", "none", "with", "many", "more", "arguments", "than", "six", NULL) == -1);
+        CHECK(errno == ENOENT);
+    }
+}
+
+/* What runs first and what runs later are different functions. */
+static void in_two_parts(void)
+{
+    work_for(6.5);
+    for (const double end = now() + 2; now() < end;) {
+        other();
+        WHATIF_PROGRESS_NAMED("other");
+    }
+}
+
 __attribute__((noinline)) static long deep(long depth)
 {
     volatile char frame[40];
@@ -211,6 +253,10 @@ int main(int argc, char **argv)
     const char *which = argc > 1 ? argv[1] : "";
     if (!strcmp(which, "forks"))
         forks(); /* alone: with other threads a forked child may only call little */
+    if (!strcmp(which, "in_two_parts")) {
+        in_two_parts();
+        return done();
+    }
     start_background();
     if (!strcmp(which, "one_by_one"))
         one_by_one();
@@ -228,6 +274,10 @@ int main(int argc, char **argv)
         c11_threads();
     else if (!strcmp(which, "allocators"))
         allocators();
+    else if (!strcmp(which, "vforks"))
+        vforks();
+    else if (!strcmp(which, "failed_execs"))
+        failed_execs();
     else if (strcmp(which, "forks"))
         return 2;
     for (const double end = now() + 0.4; now() < end;)
