@@ -63,6 +63,10 @@ pub fn pay(slot: &Slot) {
 
 #[cold]
 fn pay_now(slot: &Slot) {
+    if slot.busy.load(Relaxed) != 0 {
+        // A handler of the program's has interrupted this very function: whom it interrupted pays.
+        return;
+    }
     exclusively(slot, || settle(slot));
     catch_up(slot);
 }

@@ -19,20 +19,23 @@
 //!
 //! Samples are handled one at a time, when they happen (rule 3).
 
-use crate::attach::shared;
+use crate::attach::{attached, shared};
 use crate::callchain::{self, Registers};
 use crate::{delay, signals, sys, tls};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
 use wire::ring::Sample;
 use wire::slot::{Activity, Slot};
-use wire::{Address, Epoch, Nanos};
+use wire::{Address, Epoch, Nanos, SharedMemory};
 
 /// Carries samples without an interrupt of its own; see the module.
 pub const SIGTRAP: i32 = 5;
 /// Carries samples otherwise. Its default action is to be ignored, so one that is pending when the program
 /// executes another does not kill that one; debuggers pass it on without stopping.
 pub const SIGURG: i32 = 23;
+
+/// `si_code` of a `SIGTRAP` from perf; `si_perf_data` is then the address of the slot.
+const TRAP_PERF: i32 = 6;
 
 /// Samples between two draws of the period.
 const SAMPLES_PER_PERIOD: u64 = 4;
@@ -177,7 +180,6 @@ pub fn forget(slot: &Slot) {
 /// Whether a signal is one of our samples (and not the program's own use of the same signal).
 fn is_sample(slot: &Slot, signal: i32, info: &[u64; 16]) -> bool {
     const SI_TIMER: i32 = -2;
-    const TRAP_PERF: i32 = 6;
     let code = info[1] as u32 as i32;
     let ours = info[3] as usize == core::ptr::from_ref(slot).addr();
     match (signal, code) {
@@ -186,6 +188,14 @@ fn is_sample(slot: &Slot, signal: i32, info: &[u64; 16]) -> bool {
         (SIGURG, 1..=6) => info[3] as u32 as i32 == slot.event.load(Relaxed),
         _ => false,
     }
+}
+
+/// Whether a signal is a sample of ours, but of no thread that is still profiled.
+fn is_stray(signal: i32, info: &[u64; 16]) -> bool {
+    let Some(memory) = attached() else { return false };
+    let start = core::ptr::from_ref(memory).addr();
+    let ours = (start..start + SharedMemory::SIZE).contains(&(info[3] as usize));
+    (signal, info[1] as u32 as i32) == (SIGTRAP, TRAP_PERF) && ours
 }
 
 /// The handler of both signals.
@@ -205,6 +215,8 @@ pub unsafe extern "C" fn handler(signal: i32, info: *mut [u64; 16], context: *mu
                 };
                 take(slot, at);
             }
+            // A sample of a thread that has just been given up.
+            _ if is_stray(signal, &*info) => {}
             slot => signals::deliver(slot, signal, info, context.cast()),
         }
     }
@@ -301,8 +313,8 @@ fn is_hit(callchain: &[Address], epoch: Epoch) -> bool {
 /// Draws the next period, if one is due (or `now`), and sets it.
 fn rearm(slot: &Slot, now: bool) {
     // Drawn for every sample of a timer, which expires once.
-    let due = slot.timer.load(Relaxed) >= 0
-        || slot.books.samples.load(Relaxed).is_multiple_of(SAMPLES_PER_PERIOD);
+    let due =
+        slot.timer.load(Relaxed) >= 0 || slot.books.samples.load(Relaxed).is_multiple_of(SAMPLES_PER_PERIOD);
     if now || due {
         set_period(slot, next_period(slot));
     }

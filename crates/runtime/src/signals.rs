@@ -193,6 +193,20 @@ pub fn undisturbed<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     result
 }
 
+/// A copy of a signal set without our signals, for calls that take pending signals: samples must not be
+/// among them.
+///
+/// # Safety
+/// `set` must be null or point to a signal set (the kernel's 8 bytes of it are read).
+pub unsafe fn without_ours(set: *const u64, copy: &mut [u64; 16]) -> *const u64 {
+    if set.is_null() {
+        return set;
+    }
+    // SAFETY: the caller vouches for the set.
+    copy[0] = unsafe { *set } & !BITS;
+    copy.as_ptr()
+}
+
 /// A copy of a signal set that `SIGURG` belongs to, for calls that change the mask while they wait; see
 /// [`undisturbed`].
 ///

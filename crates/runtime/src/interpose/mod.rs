@@ -81,6 +81,15 @@ macro_rules! interpose {
             $crate::delay::around_wait(slot, call, $woken)
         });
     };
+    // The same for a call that takes pending signals of its first argument.
+    (waits_for_signals $name:ident ( $set:ident : $first:ty $(, $arg:ident : $type:ty)* ) -> $result:ty, woken $woken:expr) => {
+        interpose!(@define $name ( $set : $first $(, $arg : $type)* ) -> $result, slot, original => {
+            let mut copy = [0_u64; 16];
+            let $set = $crate::signals::without_ours($set.cast(), &mut copy).cast();
+            let call = || $crate::signals::undisturbed(slot, || original($set $(, $arg)*));
+            $crate::delay::around_wait(slot, call, $woken)
+        });
+    };
     // Calls, then pays what accrued meanwhile (rule 6).
     (world $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {

@@ -98,9 +98,9 @@ interpose!(wakes pthread_sigqueue(thread: usize, signal: c_int, value: Ptr) -> c
 interpose!(wakes kill(process: c_int, signal: c_int) -> c_int);
 interpose!(wakes tgkill(process: c_int, thread: c_int, signal: c_int) -> c_int);
 interpose!(wakes sigqueue(process: c_int, signal: c_int, value: Ptr) -> c_int);
-interpose!(waits_undisturbed sigwait(set: Ptr, signal: Ptr) -> c_int, woken done);
-interpose!(waits_undisturbed sigwaitinfo(set: Ptr, info: Ptr) -> c_int, woken caught);
-interpose!(waits_undisturbed sigtimedwait(set: Ptr, info: Ptr, time: Ptr) -> c_int, woken caught);
+interpose!(waits_for_signals sigwait(set: Set, signal: Ptr) -> c_int, woken done);
+interpose!(waits_for_signals sigwaitinfo(set: Set, info: Ptr) -> c_int, woken caught);
+interpose!(waits_for_signals sigtimedwait(set: Set, info: Ptr, time: Ptr) -> c_int, woken caught);
 interpose!(waits_suspended sigsuspend(set: Set) -> c_int, woken always);
 interpose!(world_undisturbed pause() -> c_int);
 
