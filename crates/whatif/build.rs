@@ -49,7 +49,9 @@ fn main() {
             .arg(joined(["--extern=wire=".as_ref(), wire.as_ref()]))
             .arg("-o")
             .arg(&runtime)
-            .args(["-lc", "-Wl,-soname,libwhatif_rt.so", "-Wl,-z,now", "-Wl,-z,nodelete"].map(link_argument));
+            .args(["-lc", "-Wl,-soname,libwhatif_rt.so", "-Wl,-z,now", "-Wl,-z,nodelete"].map(link_argument))
+            // The bounds of the section of `real!` are nobody else's business.
+            .arg(link_argument("-Wl,-z,start-stop-visibility=hidden"));
     });
 
     let mut hash = Hash::new();

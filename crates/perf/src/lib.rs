@@ -6,7 +6,7 @@
 //!
 //! * [`region`]: the shared memory as a file and a mapping, and waking the threads that pause on it.
 //! * [`clock`]: the monotonic clock, and sleeping until a point on it.
-//! * [`maps`]: what a process has mapped where.
+//! * [`mod@maps`]: what a process has mapped where.
 //! * [`cpu`]: who uses the machine's CPUs.
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.

@@ -20,9 +20,9 @@
 //!
 //! 1. No allocation (there is no `alloc`), no formatting, no panics that unwind.
 //! 2. No lock that the program could hold. Lock-free or nothing.
-//! 3. System calls are raw ([`sys`]): no interposed function is ever called from here, and `errno` is
+//! 3. System calls are raw (`sys`): no interposed function is ever called from here, and `errno` is
 //!    never touched.
-//! 4. The real functions are looked up once ([`real`]), by reading the loaded objects' symbol tables, and
+//! 4. The real functions are looked up once (`real`), by reading the loaded objects' symbol tables, and
 //!    not by `dlsym`, which may allocate, take locks and set its error state.
 //! 5. No pause between acquiring a lock and returning to the caller.
 //! 6. What is undefined in the library is on the allow-list of `crates/whatif/tests/runtime_symbols.rs`.

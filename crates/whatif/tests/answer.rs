@@ -33,8 +33,7 @@ fn what_dominates_promises_what_it_can_keep() {
     let report = sandbox.report();
     let gain = gain(&report, "A");
     assert!((0.15..=0.45).contains(&gain), "{gain} in {report:#}");
-    let samples = |name| region(&report, name)["samples"].as_u64().unwrap() as f64;
-    let share = samples("A") / (samples("A") + samples("B"));
+    let share = region(&report, "A")["share"].as_f64().unwrap();
     assert!((0.5..=0.7).contains(&share), "{share} in {report:#}");
 }
 
@@ -140,7 +139,7 @@ fn a_recording_is_shown_and_exported() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json.stdout).unwrap(), report);
     let coz = whatif(&["export", "--format", "coz"]).stdout;
     assert!(coz.starts_with("startup\ttime="), "{coz}");
-    assert!(coz.contains("\nexperiment\tselected=") && coz.contains("progress-point\tname=work"), "{coz}");
+    assert!(coz.contains("\nexperiment\tselected=") && coz.contains("throughput-point\tname=work"), "{coz}");
     let lines = whatif(&["export", "--format", "coz-jsonl"]).stdout;
     assert!(lines.lines().count() > 2, "{lines}");
     for line in lines.lines() {

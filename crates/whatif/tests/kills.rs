@@ -187,7 +187,9 @@ fn kill_often(how: Kill) {
 fn a_profiler_that_was_stopped_goes_on() {
     let Some(threads) = program("threads.c") else { return };
     let sandbox = Sandbox::new();
-    let mut child = sandbox.profiling(&[], &threads, &["in_two_parts"]).stdout(Stdio::piped()).spawn().unwrap();
+    // `other` only runs after that.
+    let mut command = sandbox.profiling(&["--region", "other", "--speedup", "50"], &threads, &["in_two_parts"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     // Longer than the runtime waits before it takes the profiler for dead.
     std::thread::sleep(Duration::from_millis(1000));
     kill(child.id(), Signal::STOP);

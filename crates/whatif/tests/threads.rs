@@ -50,10 +50,11 @@ fn forked_children_belong_to_the_session() {
 #[test]
 fn executing_another_program_or_failing_to() {
     let Some(threads) = program("threads.c") else { return };
-    for which in ["vforks", "failed_execs"] {
+    for which in ["vforks", "execs", "failed_execs"] {
         let sandbox = Sandbox::new();
-        sandbox.unharmed(&threads, &[which]);
-        // The thread that did so goes on to run `other` for 0.4 s, and must still be sampled.
+        // The thread that did so is the only one that then runs `other`, and must still be sampled.
+        let ended = sandbox.compare(&["--region", "other", "--speedup", "50"], &threads, &[which]).assert_code(0);
+        assert_eq!(ended.stdout, "done\n");
         let report = sandbox.report();
         let sampled = region(&report, "other")["samples"].as_u64().unwrap();
         assert!(sampled > 20, "{which}: {sampled} samples in {report:#}");

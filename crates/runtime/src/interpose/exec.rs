@@ -1,8 +1,7 @@
 //! `exec*`: sampling stops before the program is replaced.
 //!
 //! A sample that falls due inside the call would reach the new program as a signal that it knows nothing
-//! of, and kill it. If the call fails, sampling goes on; after one of the three functions with a variable
-//! number of arguments (which cannot be called from Rust, only jumped to) it does not.
+//! of, and kill it. If the call fails, sampling goes on.
 
 use crate::real::real;
 use crate::{sampling, tls};
@@ -43,31 +42,51 @@ exec!(execvpe(file: Ptr, arguments: Ptr, environment: Ptr));
 exec!(fexecve(fd: c_int, arguments: Ptr, environment: Ptr));
 exec!(execveat(folder: c_int, path: Ptr, arguments: Ptr, environment: Ptr, flags: c_int));
 
-/// Pauses sampling and jumps to the original with every argument where it was.
+/// The three with a variable number of arguments, which Rust cannot define: they lie in five registers and
+/// on the stack, and are laid out as the array that the others take.
 macro_rules! exec_variadic {
-    ($name:ident, $before:ident) => {
-        extern "C" fn $before() -> usize {
-            if let Some(slot) = tls::slot() {
-                sampling::pause(slot);
-            }
-            real!($name: fn()).map_or(0, |original| original as *const () as usize)
-        }
-
+    ($name:ident, $with_array:ident) => {
         #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
         #[unsafe(naked)]
         pub extern "C" fn $name() {
             core::arch::naked_asm!(
-                "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
-                "call {before}",
-                "mov r11, rax",
-                "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
-                "jmp r11",
-                before = sym $before,
+                // The return address lies where the array goes on.
+                "pop r11",
+                "push r9", "push r8", "push rcx", "push rdx", "push rsi",
+                "mov rsi, rsp",
+                "push r11",
+                "call {with_array}",
+                "pop r11",
+                "add rsp, 40",
+                "push r11",
+                "ret",
+                with_array = sym $with_array,
             )
         }
     };
 }
 
-exec_variadic!(execl, before_execl);
-exec_variadic!(execlp, before_execlp);
-exec_variadic!(execle, before_execle);
+exec_variadic!(execl, execl_of);
+exec_variadic!(execlp, execlp_of);
+exec_variadic!(execle, execle_of);
+
+unsafe extern "C" fn execl_of(path: Ptr, arguments: *mut Ptr) -> c_int {
+    // SAFETY: the program's own arguments, up to the null pointer that it ended them with.
+    unsafe { execv(path, arguments.cast()) }
+}
+
+unsafe extern "C" fn execlp_of(file: Ptr, arguments: *mut Ptr) -> c_int {
+    // SAFETY: as in `execl_of`.
+    unsafe { execvp(file, arguments.cast()) }
+}
+
+unsafe extern "C" fn execle_of(path: Ptr, arguments: *mut Ptr) -> c_int {
+    // SAFETY: as in `execl_of`; the environment follows the null pointer.
+    unsafe {
+        let mut end = arguments;
+        while !(*end).is_null() {
+            end = end.add(1);
+        }
+        execve(path, arguments.cast(), *end.add(1))
+    }
+}

@@ -41,10 +41,23 @@ static void signals(void)
     }
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 static void everything(void)
 {
-    for (char **entry = environ; *entry; entry++)
-        puts(*entry);
+    /* In no particular order. */
+    int count = 0;
+    while (environ[count])
+        count++;
+    char **sorted = malloc((size_t)count * sizeof *sorted);
+    memcpy(sorted, environ, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_text);
+    for (int i = 0; i < count; i++)
+        puts(sorted[i]);
+    free(sorted);
     descriptors();
     signals();
 }

@@ -122,6 +122,31 @@ static void vforks(void)
     }
 }
 
+/* Arguments and environment arrive, however many they are. */
+static void execs(void)
+{
+    const char *script = "test \"$A$#$1$2$3$4$5$6$7\" = \"$WANTED\"";
+    char *environment[] = {"A=a", "WANTED=a71234567", NULL};
+    int status;
+    setenv("WANTED", "7123456" "7", 1);
+    unsetenv("A");
+    for (int i = 0; i < 4; i++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            if (i == 0)
+                execl("/bin/sh", "sh", "-c", script, "sh", "1", "2", "3", "4", "5", "6", "7", NULL);
+            else if (i == 1)
+                execlp("sh", "sh", "-c", script, "sh", "1", "2", "3", "4", "5", "6", "7", NULL);
+            else if (i == 2)
+                execle("/bin/sh", "sh", "-c", script, "sh", "1", "2", "3", "4", "5", "6", "7", NULL, environment);
+            else
+                execle("/bin/sh", "sh", NULL, environment);
+            _exit(3);
+        }
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+}
+
 /* A failed exec leaves everything as it was. */
 static void failed_execs(void)
 {
@@ -131,6 +156,7 @@ static void failed_execs(void)
         CHECK(execv("/no/such/program", arguments) == -1 && errno == ENOENT);
         CHECK(execlp("./no-such-program", "none", "with", "many", "more", "arguments", "than", "six", NULL) == -1);
         CHECK(errno == ENOENT);
+        CHECK(execle("/no/such/program", "none", NULL, arguments) == -1 && errno == ENOENT);
     }
 }
 
@@ -276,11 +302,13 @@ int main(int argc, char **argv)
         allocators();
     else if (!strcmp(which, "vforks"))
         vforks();
+    else if (!strcmp(which, "execs"))
+        execs();
     else if (!strcmp(which, "failed_execs"))
         failed_execs();
     else if (strcmp(which, "forks"))
         return 2;
-    for (const double end = now() + 0.4; now() < end;)
+    for (const double end = now() + 0.9; now() < end;)
         other();
     stop_background();
     return done();
