@@ -5,8 +5,10 @@
 //!
 //! Memory is only read between the interrupted stack pointer and the top of the thread's stack, which
 //! is mapped; on any other stack (coroutines, an alternate signal stack) the chain is the one
-//! instruction. A function without a frame pointer, as in most C libraries, would hide its caller: the
-//! words above the stack pointer are searched for the first return address into code in scope.
+//! instruction. A function without a frame pointer would hide its caller. In scope that is a leaf, whose
+//! return address is on top of the stack; it is believed if it lies behind a call to where we are. Out of
+//! scope, as in most C libraries, the words above the stack pointer are searched for the first return
+//! address into code in scope.
 
 use crate::attach::shared;
 use core::sync::atomic::Ordering::Relaxed;
@@ -52,6 +54,12 @@ pub fn walk(slot: &Slot, registers: Registers, sample: &mut Sample) {
             }
             at += 8;
         }
+    } else if readable(registers.stack) {
+        let top = read(registers.stack);
+        let known = readable(frame) && read(frame + 8) == top;
+        if !known && !code.is_outside(Address(top as u64)) && is_behind_call(top, registers.instruction) {
+            push(sample, top - 1);
+        }
     }
     while sample.depth < MAX_FRAMES && readable(frame) {
         let (caller, return_address) = (read(frame), read(frame + 8));
@@ -65,6 +73,19 @@ pub fn walk(slot: &Slot, registers: Registers, sample: &mut Sample) {
         }
         frame = caller;
     }
+}
+
+/// Whether the instruction before `return_address`, which lies in mapped code, is a direct call of a
+/// function whose code `instruction` may be part of.
+fn is_behind_call(return_address: usize, instruction: usize) -> bool {
+    const CALL: u8 = 0xe8;
+    const LONGEST_LEAF: usize = 16 * 1024;
+    let at = (return_address - 5) as *const u8;
+    // SAFETY: the caller has found the address in the code of an image, whose first page holds headers or
+    // start-up code: the five bytes before it are mapped and readable.
+    let (opcode, distance) = unsafe { (at.read_volatile(), at.add(1).cast::<i32>().read_unaligned()) };
+    let target = return_address.wrapping_add_signed(distance as isize);
+    opcode == CALL && instruction.wrapping_sub(target) < LONGEST_LEAF
 }
 
 fn push(sample: &mut Sample, address: usize) {

@@ -4,7 +4,10 @@ use crate::attach::{self, attached, shared};
 use crate::real::real;
 use crate::{delay, sampling, signals, sys, tls};
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Relaxed, Release},
+};
 use wire::slot::{Activity, Slot};
 
 const RLIMIT_STACK: i64 = 3;
@@ -44,8 +47,9 @@ pub fn register_main(stack_high: usize, masked: u32) {
 
 /// What every thread does with its slot when it starts to run.
 pub fn begin(slot: &'static Slot, trap: bool) {
-    slot.tid.store(sys::gettid(), Relaxed);
     slot.pid.store(sys::getpid(), Relaxed);
+    // Release: whoever sees the thread ID sees whose it is.
+    slot.tid.store(sys::gettid(), Release);
     slot.doing(Activity::Running);
     slot.busy.store(0, Relaxed);
     slot.interrupted.store(0, Relaxed);

@@ -11,7 +11,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use support::{Sandbox, program, region, run};
+use support::{Sandbox, program, run};
 
 /// Kills of each kind.
 const KILLS: u64 = 52;
@@ -188,7 +188,8 @@ fn a_profiler_that_was_stopped_goes_on() {
     let Some(threads) = program("threads.c") else { return };
     let sandbox = Sandbox::new();
     // `other` only runs after that.
-    let mut command = sandbox.profiling(&["--region", "other", "--speedup", "50"], &threads, &["in_two_parts"]);
+    let mut command =
+        sandbox.profiling(&["--region", "other", "--speedup", "50"], &threads, &["in_two_parts"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     // Longer than the runtime waits before it takes the profiler for dead.
     std::thread::sleep(Duration::from_millis(1000));
@@ -199,9 +200,8 @@ fn a_profiler_that_was_stopped_goes_on() {
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(end(child, "in_two_parts").code(), Some(0));
     assert_eq!(text, "done\n");
-    let report = sandbox.report();
-    let samples = region(&report, "other")["samples"].as_u64().unwrap();
-    assert!(samples > 100, "{samples} samples in {report:#}");
+    let samples = sandbox.samples("other");
+    assert!(samples > 100, "{samples} samples");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod support;
 
 use std::process::Command;
-use support::{Sandbox, have, point, program, program_as, region};
+use support::{Sandbox, have, point, program, program_as};
 
 fn unharmed(which: &str) -> Option<Sandbox> {
     let points = program("points.c")?;
@@ -61,7 +61,7 @@ fn the_header_in_cpp() {
     assert_eq!(places.count(), 1, "{report:#}");
     assert!(point(&report, "request")["latency_ns"].as_u64() > Some(0), "{report:#}");
     assert!(!points.iter().any(|point| point["name"] == "never"), "{report:#}");
-    assert!(region(&report, "hot")["samples"].as_u64() > Some(10));
+    assert!(sandbox.samples("hot") > 10);
 }
 
 #[test]
@@ -87,5 +87,5 @@ fn the_macros_in_rust() {
     let report = sandbox.report();
     assert!(point(&report, "round")["visits"].as_u64() > Some(0), "{report:#}");
     assert!(point(&report, "request")["latency_ns"].as_u64() > Some(0), "{report:#}");
-    assert!(region(&report, "macros::hot")["samples"].as_u64() > Some(10), "{report:#}");
+    assert!(sandbox.samples("macros::hot") > 10);
 }

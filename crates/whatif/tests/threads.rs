@@ -2,8 +2,9 @@
 
 mod support;
 
+use profile::WindowFlags;
 use std::path::Path;
-use support::{DELAYS, Sandbox, point, program, program_as, region, run, skip};
+use support::{DELAYS, Sandbox, point, program, program_as, run, skip};
 
 fn unharmed(which: &str) {
     let Some(threads) = program("threads.c") else { return };
@@ -53,12 +54,23 @@ fn executing_another_program_or_failing_to() {
     for which in ["vforks", "execs", "failed_execs"] {
         let sandbox = Sandbox::new();
         // The thread that did so is the only one that then runs `other`, and must still be sampled.
-        let ended = sandbox.compare(&["--region", "other", "--speedup", "50"], &threads, &[which]).assert_code(0);
+        let ended =
+            sandbox.compare(&["--region", "other", "--speedup", "50"], &threads, &[which]).assert_code(0);
         assert_eq!(ended.stdout, "done\n");
-        let report = sandbox.report();
-        let sampled = region(&report, "other")["samples"].as_u64().unwrap();
-        assert!(sampled > 20, "{which}: {sampled} samples in {report:#}");
+        assert!(sandbox.samples("other") > 20, "{which}: {ended:#?}");
     }
+}
+
+#[test]
+fn what_children_leave_behind_raises_no_doubt() {
+    // Some have ended, some execute another program: none of them owes a pause.
+    let Some(threads) = program("threads.c") else { return };
+    let sandbox = Sandbox::new();
+    sandbox.compare(&["--region", "other", "--speedup", "50"], &threads, &["leave_children"]).assert_code(0);
+    let rows = profile::Recording::open(&sandbox.recording()).unwrap().rows().unwrap();
+    let delayed: Vec<_> = rows.windows.iter().filter(|window| !window.speedup.is_zero()).collect();
+    let balanced = delayed.iter().filter(|window| !window.flags.has(WindowFlags::UNBALANCED)).count();
+    assert!(balanced > 0, "{delayed:#?}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn exit_codes_are_passed_on() {
 fn deaths_are_passed_on() {
     let Some(exits) = program("exits.c") else { return };
     let sandbox = Sandbox::new();
-    for signal in [6, 9, 11, 13, 15, 34] {
+    for signal in [5, 6, 9, 11, 13, 15, 34] {
         let ended = sandbox.compare(&[], &exits, &[&format!("signal{signal}")]);
         assert_eq!(ended.signal(), Some(signal), "{ended:#?}");
     }

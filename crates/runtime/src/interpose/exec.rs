@@ -6,14 +6,20 @@
 use crate::real::real;
 use crate::{sampling, tls};
 use core::ffi::{c_int, c_long, c_void};
+use wire::slot::Activity;
 
 type Ptr = *mut c_void;
 
 /// Calls with sampling paused.
 pub fn unsampled<T>(call: impl FnOnce() -> T) -> T {
     let paused = tls::slot().filter(|slot| sampling::pause(slot));
+    if let Some(slot) = paused {
+        // As long as nobody has noticed that it is gone, it does not count among those that run.
+        slot.doing(Activity::WaitingForWorld);
+    }
     let result = call();
     if let Some(slot) = paused {
+        slot.doing(Activity::Running);
         sampling::resume(slot);
     }
     result

@@ -355,7 +355,9 @@ impl<'a> Run<'a> {
 fn collect_slots(memory: &wire::SharedMemory, pid: u32) {
     let image = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     for slot in memory.slots.used() {
-        let (owner, thread) = (slot.pid.load(Ordering::Relaxed), slot.tid.load(Ordering::Relaxed));
+        // In this order: a thread that takes the slot meanwhile says who it is last.
+        let thread = slot.tid.load(Ordering::Acquire);
+        let owner = slot.pid.load(Ordering::Relaxed);
         if !slot.is_taken() || owner == pid || owner == 0 || thread == 0 {
             continue;
         }

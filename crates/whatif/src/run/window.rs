@@ -148,6 +148,8 @@ impl<'a> Conductor<'a> {
         for (last, first) in visits.iter_mut().zip(first.counts.iter().chain(std::iter::repeat(&0))) {
             *last = last.wrapping_sub(*first);
         }
+        // A forked child that has ended since would look as if it owed everything.
+        super::collect_slots(self.memory, self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed));
         let (mut unpaid, mut running, mut threads) = (0, 0, 0);
         for slot in self.memory.slots.used().iter().filter(|slot| slot.is_taken()) {
             threads += 1;

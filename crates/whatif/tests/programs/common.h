@@ -110,6 +110,23 @@ static inline void stop_background(void)
     CHECK(pthread_join(background_thread, NULL) == 0);
 }
 
+/* Goes on in a forked child if the last argument says so: its samples come by another signal. */
+static int forked;
+
+static inline void fork_if_asked(int argc, char **argv)
+{
+    int status;
+    if (strcmp(argv[argc - 1], "forked"))
+        return;
+    const pid_t child = fork();
+    forked = child == 0;
+    if (forked)
+        return;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        exit(1);
+    exit(WIFEXITED(status) ? WEXITSTATUS(status) : 100);
+}
+
 /* What a program's `main` returns. */
 static inline int done(void)
 {

@@ -55,9 +55,10 @@ static void *waits(void *unused)
     return unused;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     pthread_t threads[2];
+    fork_if_asked(argc, argv);
     start_background();
     for (int i = 0; i < 2; i++)
         CHECK(pthread_create(&threads[i], NULL, waits, NULL) == 0);

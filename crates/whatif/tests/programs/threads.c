@@ -147,6 +147,24 @@ static void execs(void)
     }
 }
 
+/* Again and again a child that executes another program, and one that just ends. */
+static void leave_children(void)
+{
+    for (const double end = now() + 1; now() < end;) {
+        const pid_t child = fork();
+        if (child == 0) {
+            execlp("true", "true", NULL);
+            _exit(1);
+        }
+        const pid_t brief_child = fork();
+        if (brief_child == 0)
+            _exit(0);
+        for (int i = 0; i < 100; i++)
+            other();
+        CHECK(waitpid(child, NULL, 0) == child && waitpid(brief_child, NULL, 0) == brief_child);
+    }
+}
+
 /* A failed exec leaves everything as it was. */
 static void failed_execs(void)
 {
@@ -304,11 +322,13 @@ int main(int argc, char **argv)
         vforks();
     else if (!strcmp(which, "execs"))
         execs();
+    else if (!strcmp(which, "leave_children"))
+        leave_children();
     else if (!strcmp(which, "failed_execs"))
         failed_execs();
     else if (strcmp(which, "forks"))
         return 2;
-    for (const double end = now() + 0.9; now() < end;)
+    for (const double end = now() + (strcmp(which, "leave_children") ? 0.9 : 0); now() < end;)
         other();
     stop_background();
     return done();

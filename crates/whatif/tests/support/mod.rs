@@ -234,6 +234,14 @@ impl Sandbox {
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
     }
 
+    /// Samples of a region in all sessions of the recording, whether experiments were about it or not.
+    #[track_caller]
+    pub fn samples(&self, region: &str) -> u64 {
+        let rows = profile::Recording::open(&self.recording()).unwrap().rows().unwrap();
+        let samples = rows.samples.iter().filter(|samples| rows.regions[&samples.region].name == region);
+        samples.map(|samples| samples.count).sum()
+    }
+
     /// Runs the program without the profiler and with it: the same end, the same output.
     #[track_caller]
     pub fn compare(&self, options: &[&str], program: &Path, arguments: &[&str]) -> Ended {
