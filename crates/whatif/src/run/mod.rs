@@ -32,7 +32,7 @@ use window::{Conductor, Order};
 use wire::layout::Sampler;
 
 /// How often samples are drained.
-const DRAIN: Duration = Duration::from_millis(5);
+const DRAIN: Duration = Duration::from_millis(10);
 /// How often the totals are written, so that a killed controller leaves a useful file.
 const SAVE: Duration = Duration::from_secs(1);
 /// How long the first samples are collected before the first experiment.
