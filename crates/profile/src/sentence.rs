@@ -16,8 +16,8 @@ impl Profile {
             return "No experiment was completed: let the program run longer, or give it more work.".into();
         }
         if self.points.is_empty() {
-            return "There is no progress point to measure: add one to the program, or name a line with \
-                    `--progress FILE:LINE`."
+            return "There is no progress point to measure: mark one in the program with \
+                    whatif::progress!() or WHATIF_PROGRESS."
                 .into();
         }
         if self.points.iter().all(|point| point.idle) {

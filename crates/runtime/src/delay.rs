@@ -15,6 +15,9 @@ use wire::{Account, Epoch, Nanos, Waiting};
 /// Debts below this wait until they have grown: a sleep costs about as much.
 const LEAST: Nanos = Nanos(5_000);
 
+/// Signals of the program's wait no longer than this for the end of a pause.
+const SLICE: Nanos = Nanos(10_000_000);
+
 /// Whether the thread owes anything worth a pause. A few loads; called on every lock operation.
 #[inline]
 pub fn owes(slot: &Slot) -> bool {
@@ -46,7 +49,7 @@ fn catch_up(slot: &Slot) {
         slot.deferred.inherit(Account::default());
         let epoch = shared().header.epoch();
         if noted.is_of(epoch) {
-            credit(slot, epoch, noted.delay());
+            exclusively(slot, || credit(slot, epoch, noted.delay()));
         } else {
             slot.books.stale.fetch_add(1, Relaxed);
         }
@@ -63,12 +66,10 @@ pub fn pay(slot: &Slot) {
 
 #[cold]
 fn pay_now(slot: &Slot) {
-    if slot.busy.load(Relaxed) != 0 {
-        // A handler of the program's has interrupted this very function: whom it interrupted pays.
-        return;
+    // A handler of the program's may have interrupted a change of the account: whom it interrupted pays.
+    if slot.busy.load(Relaxed) == 0 {
+        settle(slot);
     }
-    exclusively(slot, || settle(slot));
-    catch_up(slot);
 }
 
 /// The same, from the signal handler, which has made sure that the thread is not busy.
@@ -96,57 +97,77 @@ pub fn defer_credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
 }
 
 /// Pauses until nothing is owed, or the experiment is over.
+///
+/// All signals wait during a pause, which is at most [`SLICE`] long: a handler of the program's that ran in
+/// the middle of one could call an interposed function and pay the same debt again, or leave with
+/// `siglongjmp` and never let the pause end. Between two slices handlers run, and find the account in order.
 fn settle(slot: &Slot) {
-    let memory = shared();
     loop {
-        let number = memory.header.epoch.load(core::sync::atomic::Ordering::Acquire);
-        let (required, local) = slot.local.meet(&memory.required);
-        let mut debt = required.delay().saturating_sub(local.delay());
-        if debt == Nanos::ZERO || !required.is_of(Epoch(number)) {
+        let mask = sys::mask_signals(0, u64::MAX);
+        let more = pause(slot);
+        sys::mask_signals(2, mask);
+        if !more {
             return;
-        }
-        // What an earlier pause overslept has been paid already.
-        let carry = slot.carry.load();
-        if carry.same_epoch(required) && carry.delay() > Nanos::ZERO {
-            let carried = carry.delay().min(debt);
-            let left = carry.delay().saturating_sub(carried);
-            slot.carry.inherit(Account::new(Epoch(number), left));
-            slot.local.pay(required, carried);
-            debt = debt.saturating_sub(carried);
-        }
-        if debt < LEAST {
-            return;
-        }
-        let begin = sys::now();
-        if begin >= memory.experiments.of(Epoch(number)).deadline() {
-            return;
-        }
-        let was = slot.activity.swap(Activity::Pausing as u32, Relaxed);
-        sys::set_timer_slack(1);
-        let until = begin + debt;
-        let mut end = begin;
-        while end < until && memory.header.epoch.load(Relaxed) == number {
-            sys::futex_wait_until(&memory.header.epoch, number, until);
-            end = sys::now();
-        }
-        sys::set_timer_slack(slot.slack.load(Relaxed));
-        slot.activity.store(was, Relaxed);
-        let paused = end.saturating_sub(begin);
-        slot.books.paid.fetch_add(paused.min(debt).0, Relaxed);
-        slot.local.pay(required, paused.min(debt));
-        let over = paused.saturating_sub(debt);
-        if over > Nanos::ZERO && memory.header.epoch.load(Relaxed) == number {
-            slot.books.overslept.fetch_add(over.0, Relaxed);
-            slot.carry.inherit(Account::new(Epoch(number), over));
         }
     }
+}
+
+/// Pays what is owed, but not for longer than a slice; whether there may be more. Signals are blocked.
+fn pause(slot: &Slot) -> bool {
+    let memory = shared();
+    let number = memory.header.epoch.load(core::sync::atomic::Ordering::Acquire);
+    let (required, local) = slot.local.meet(&memory.required);
+    let mut debt = required.delay().saturating_sub(local.delay());
+    if debt == Nanos::ZERO || !required.is_of(Epoch(number)) {
+        return false;
+    }
+    // What an earlier pause overslept has been paid already.
+    let carry = slot.carry.load();
+    if carry.same_epoch(required) && carry.delay() > Nanos::ZERO {
+        let carried = carry.delay().min(debt);
+        let left = carry.delay().saturating_sub(carried);
+        slot.carry.inherit(Account::new(Epoch(number), left));
+        slot.local.pay(required, carried);
+        debt = debt.saturating_sub(carried);
+    }
+    let begin = sys::now();
+    if debt < LEAST || begin >= memory.experiments.of(Epoch(number)).deadline() {
+        return false;
+    }
+    let slice = debt.min(SLICE);
+    let was = slot.activity.swap(Activity::Pausing as u32, Relaxed);
+    sys::set_timer_slack(1);
+    let until = begin + slice;
+    let mut end = begin;
+    while end < until && memory.header.epoch.load(Relaxed) == number {
+        sys::futex_wait_until(&memory.header.epoch, number, until);
+        end = sys::now();
+    }
+    sys::set_timer_slack(slot.slack.load(Relaxed));
+    slot.activity.store(was, Relaxed);
+    let paused = end.saturating_sub(begin);
+    slot.books.paid.fetch_add(paused.min(slice).0, Relaxed);
+    slot.local.pay(required, paused.min(slice));
+    let over = paused.saturating_sub(slice);
+    if over > Nanos::ZERO && memory.header.epoch.load(Relaxed) == number {
+        slot.books.overslept.fetch_add(over.0, Relaxed);
+        slot.carry.inherit(Account::new(Epoch(number), over));
+    }
+    true
 }
 
 /// Rule 4 and the first half of rule 5: before a call that may wait for another thread.
 pub fn before_wait(slot: &Slot) -> Waiting {
     pay(slot);
-    slot.doing(Activity::WaitingForThread);
-    slot.local.wait(&shared().required)
+    begin_waiting(slot, Activity::WaitingForThread);
+    exclusively(slot, || slot.local.wait(&shared().required))
+}
+
+/// Notes what the thread waits for; returns what it was doing before (a handler of the program's may wait
+/// while the function it interrupted waits as well).
+fn begin_waiting(slot: &Slot, activity: Activity) -> u32 {
+    slot.waited.store(0, Relaxed);
+    slot.activity.swap(activity as u32, Relaxed)
 }
 
 /// The second half of rule 5. `woken`: another thread ended the wait; otherwise (a timeout, a signal, a
@@ -166,19 +187,23 @@ pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
 /// often, a lock that is free, stays short.
 #[inline(never)]
 pub fn around_wait<T>(slot: &Slot, call: impl FnOnce() -> T, woken: impl FnOnce(&T) -> bool) -> T {
+    let was = slot.activity.load(Relaxed);
     let waiting = before_wait(slot);
     let result = call();
     after_wait(slot, waiting, woken(&result));
+    slot.activity.store(was, Relaxed);
     result
 }
 
 /// Rule 6: around a call that may wait for a device or a clock. What accrued meanwhile is paid at once.
 #[inline]
 pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
-    slot.doing(Activity::WaitingForWorld);
+    let was = begin_waiting(slot, Activity::WaitingForWorld);
     let result = call();
-    slot.doing(Activity::Running);
+    slot.activity.store(was, Relaxed);
     catch_up(slot);
-    pay(slot);
+    if was == Activity::Running as u32 {
+        pay(slot);
+    }
     result
 }

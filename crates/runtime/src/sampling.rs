@@ -34,6 +34,9 @@ pub const SIGTRAP: i32 = 5;
 /// executes another does not kill that one; debuggers pass it on without stopping.
 pub const SIGURG: i32 = 23;
 
+/// Samples after which a wait that uses the CPU is none.
+const LONGEST_SPIN: u32 = 50;
+
 /// `si_code` of a `SIGTRAP` from perf; `si_perf_data` is then the address of the slot.
 const TRAP_PERF: i32 = 6;
 
@@ -247,6 +250,9 @@ fn take(slot: &Slot, at: Registers) {
     }
     let returned = cpu.saturating_sub(Nanos(slot.sampled_until.load(Relaxed))) >= SELDOM;
     let weight = weight(slot, cpu);
+    if !slot.is_doing(Activity::Running) && slot.waited.fetch_add(1, Relaxed) > LONGEST_SPIN {
+        slot.doing(Activity::Running);
+    }
     if !slot.is_doing(Activity::Pausing) {
         let mut sample = Sample::new(time, weight);
         callchain::walk(slot, at, &mut sample);

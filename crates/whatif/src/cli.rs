@@ -33,7 +33,7 @@ pub struct Run {
     pub regions: Vec<String>,
 
     /// Only try these virtual speedups, in per cent [default: 5, 10, … 100 at random]
-    #[arg(long = "speedup", value_name = "N[,N…]", value_delimiter = ',')]
+    #[arg(long = "speedup", value_name = "N[,N…]", value_delimiter = ',', allow_negative_numbers = true)]
     pub speedups: Vec<String>,
 
     /// What to try when no region is given
@@ -41,7 +41,7 @@ pub struct Run {
     pub granularity: Granularity,
 
     /// Stop after so many seconds, and end the program as --then says [default: when the program ends]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<f64>,
 
     /// What happens to a program that still runs after --duration

@@ -7,17 +7,15 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Reads a recording and estimates from its rows.
-fn load(path: &Path) -> Result<Profile> {
+pub fn load(path: &Path) -> Result<Profile> {
     Ok(Profile::new(Recording::open(path)?.rows()?, &EstimateOptions::default()))
 }
 
 /// The answer, on standard error: standard output is the program's.
-pub fn after_run(path: &Path) -> Result<()> {
-    let profile = load(path)?;
+pub fn after_run(profile: &Profile, path: &Path) {
     let style = style(std::io::stderr().is_terminal(), 10);
-    eprint!("\n{}\n", report::terminal::render(&profile, style));
+    eprint!("\n{}\n", report::terminal::render(profile, style));
     eprintln!("whatif: recorded in {} (again: whatif report {})", path.display(), path.display());
-    Ok(())
 }
 
 fn style(terminal: bool, top: usize) -> report::terminal::Style {

@@ -93,6 +93,9 @@ pub struct Slot {
     pub slack: AtomicU64,
     /// Runtime only: `required` when a `_coz_pre_block` began, for its `_coz_post_block`.
     pub blocked: LocalAccount,
+    /// Runtime only: samples since the thread's wait began. One that keeps using the CPU does not wait: it
+    /// has left the call with `siglongjmp`.
+    pub waited: AtomicU32,
     /// Runtime only: whether samples are asynchronous signals, which end some system calls early.
     pub asynchronous: AtomicU32,
     /// Runtime only: those of our two signals that the program believes to have blocked, as bits.

@@ -52,7 +52,7 @@ pub struct SessionStart {
     pub sample_period: Nanos,
     /// Whether time in the kernel is sampled.
     pub kernel_time: bool,
-    /// The how-manieth run of `--repeat` this is, from 0.
+    /// Which of several runs of the same command this is, from 0.
     pub repeat: u32,
     /// The user named the regions.
     pub fixed_regions: bool,

@@ -14,15 +14,26 @@ const SYS_FUTEX_WAKE: c_long = 454;
 const SYS_FUTEX_WAIT: c_long = 455;
 const SYS_FUTEX_REQUEUE: c_long = 456;
 
-/// What a futex operation does to threads.
+/// System calls that wait for a device or a clock: read, write, poll, pread64, pwrite64, readv, writev, select,
+/// pause, nanosleep, sendfile, connect, accept, sendto, recvfrom, sendmsg, recvmsg, wait4, flock, fsync,
+/// fdatasync, clock_nanosleep, epoll_wait, waitid, pselect6, ppoll, splice, epoll_pwait, accept4, preadv,
+/// pwritev, recvmmsg, sendmmsg, io_uring_enter, epoll_pwait2.
+const WORLD: [c_long; 35] = [
+    0, 1, 7, 17, 18, 19, 20, 23, 34, 35, 40, 42, 43, 44, 45, 46, 47, 61, 73, 74, 75, 230, 232, 247, 270, 271,
+    275, 281, 288, 295, 296, 299, 307, 426, 441,
+];
+
+/// What a system call does to threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Waits,
     Wakes,
+    World,
     Other,
 }
 
-/// The class of a system call; `command` is the second argument of `futex`.
+/// The class of a system call; `command` is the second argument of `futex`. Looked up on every `syscall`, which
+/// costs a microsecond anyway.
 fn classify(number: c_long, command: c_long) -> Operation {
     /// `FUTEX_PRIVATE_FLAG` and `FUTEX_CLOCK_REALTIME`.
     const FLAGS: c_long = 128 | 256;
@@ -36,6 +47,7 @@ fn classify(number: c_long, command: c_long) -> Operation {
         },
         SYS_FUTEX_WAITV | SYS_FUTEX_WAIT => Operation::Waits,
         SYS_FUTEX_WAKE | SYS_FUTEX_REQUEUE => Operation::Wakes,
+        _ if WORLD.contains(&number) => Operation::World,
         _ => Operation::Other,
     }
 }
@@ -74,6 +86,9 @@ pub unsafe extern "C" fn syscall(
                 delay::pay(slot);
                 original(number, a, b, c, d, e, f)
             }
+            Some(slot) if operation == Operation::World => delay::around_world(slot, || {
+                signals::undisturbed(slot, || original(number, a, b, c, d, e, f))
+            }),
             _ if exec::is_exec(number) => exec::unsampled(|| original(number, a, b, c, d, e, f)),
             _ => original(number, a, b, c, d, e, f),
         }

@@ -26,6 +26,10 @@ impl Missing for isize {
     const MISSING: Self = -1;
 }
 
+impl Missing for usize {
+    const MISSING: Self = 0;
+}
+
 impl Missing for u32 {
     const MISSING: Self = 0;
 }

@@ -149,6 +149,28 @@ interpose!(world sendfile64(to: c_int, from: c_int, offset: Ptr, size: Size) -> 
 interpose!(world splice(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
 interpose!(world copy_file_range(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
 
+// Standard I/O, which calls the kernel from inside the C library. (The functions with a variable number of
+// arguments cannot be defined here; what they make a thread owe is paid at its next sample.)
+interpose!(world fread(buffer: Ptr, size: Size, count: Size, file: Ptr) -> Size);
+interpose!(world __fread_chk(buffer: Ptr, room: Size, size: Size, count: Size, file: Ptr) -> Size);
+interpose!(world fread_unlocked(buffer: Ptr, size: Size, count: Size, file: Ptr) -> Size);
+interpose!(world fgets(buffer: Ptr, size: c_int, file: Ptr) -> Ptr);
+interpose!(world __fgets_chk(buffer: Ptr, room: Size, size: c_int, file: Ptr) -> Ptr);
+interpose!(world fgets_unlocked(buffer: Ptr, size: c_int, file: Ptr) -> Ptr);
+interpose!(world getline(line: Ptr, size: Ptr, file: Ptr) -> isize);
+interpose!(world getdelim(line: Ptr, size: Ptr, until: c_int, file: Ptr) -> isize);
+interpose!(world __getdelim(line: Ptr, size: Ptr, until: c_int, file: Ptr) -> isize);
+interpose!(world fgetc(file: Ptr) -> c_int);
+interpose!(world getc(file: Ptr) -> c_int);
+interpose!(world getchar() -> c_int);
+interpose!(world fwrite(buffer: Ptr, size: Size, count: Size, file: Ptr) -> Size);
+interpose!(world fwrite_unlocked(buffer: Ptr, size: Size, count: Size, file: Ptr) -> Size);
+interpose!(world fputs(text: Ptr, file: Ptr) -> c_int);
+interpose!(world puts(text: Ptr) -> c_int);
+interpose!(world fflush(file: Ptr) -> c_int);
+interpose!(world fclose(file: Ptr) -> c_int);
+interpose!(world getaddrinfo(node: Ptr, service: Ptr, hints: Ptr, result: Ptr) -> c_int);
+
 // Sockets.
 interpose!(world accept(fd: c_int, address: Ptr, length: Ptr) -> c_int);
 interpose!(world accept4(fd: c_int, address: Ptr, length: Ptr, flags: c_int) -> c_int);

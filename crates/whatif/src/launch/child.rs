@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::io;
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::Nanos;
@@ -27,6 +28,7 @@ pub enum Exit {
 pub struct Child {
     process: process::Child,
     progress: Arc<Progress>,
+    terminated: AtomicBool,
 }
 
 /// What the waiting thread has seen.
@@ -55,7 +57,7 @@ impl Child {
         });
         let watched = Arc::clone(&progress);
         std::thread::Builder::new().name("wait".into()).spawn(move || watched.watch())?;
-        Ok(Self { process, progress })
+        Ok(Self { process, progress, terminated: AtomicBool::new(false) })
     }
 
     pub(super) fn progress(&self) -> &Arc<Progress> {
@@ -99,9 +101,16 @@ impl Child {
         }
     }
 
-    /// Asks it to end.
+    /// Asks it to end. If it does so by this signal, that counts as a success: it was our wish.
     pub fn terminate(&self) {
+        self.terminated.store(true, Ordering::Relaxed);
         self.progress.send(Signal::TERM);
+    }
+
+    /// How the program's end is to be passed on.
+    pub fn verdict(&self, exit: Exit) -> Exit {
+        let wished = Exit::Signal(Signal::TERM.as_raw());
+        if exit == wished && self.terminated.load(Ordering::Relaxed) { Exit::Code(0) } else { exit }
     }
 
     /// How often it has been stopped (Ctrl-Z, `kill -STOP`). A window in which this changed measured nothing.

@@ -43,8 +43,8 @@ pub struct History {
     /// Speedups of each region that are still to come before any is repeated.
     decks: HashMap<usize, Vec<Speedup>>,
     length: Option<Nanos>,
-    /// Windows in a row without a visit, per progress point.
-    quiet: Vec<u32>,
+    /// Windows in a row without a visit, per progress point; `None` before the first visit in a window.
+    quiet: Vec<Option<u32>>,
 }
 
 /// An experiment to conduct.
@@ -86,16 +86,19 @@ impl History {
 
     /// Learns from a window's visits, one number per progress point: windows grow, for the rest of the run,
     /// while a point that is alive is visited fewer than five times in one. Each point is judged for
-    /// itself: an idle one suppresses nothing.
+    /// itself: one that was never visited in a window suppresses nothing as long as another is, and one that
+    /// has stopped is forgotten after a while.
     pub fn learn(&mut self, visits: &[u64]) {
-        self.quiet.resize(visits.len().max(self.quiet.len()), 0);
+        self.quiet.resize(visits.len().max(self.quiet.len()), None);
         for (quiet, visits) in self.quiet.iter_mut().zip(visits) {
-            *quiet = if *visits == 0 { *quiet + 1 } else { 0 };
+            *quiet = if *visits == 0 { quiet.map(|windows| windows + 1) } else { Some(0) };
         }
-        let short = |(point, visits): (usize, &u64)| *visits < LEAST_VISITS && self.quiet[point] < IDLE_AFTER;
-        if visits.iter().enumerate().any(short) {
-            let longer = Nanos::new(self.length().get() * 2).min(LONGEST);
-            self.length = Some(longer);
+        let alive = |quiet: Option<u32>| quiet.is_some_and(|windows| windows < IDLE_AFTER);
+        let short =
+            visits.iter().zip(&self.quiet).any(|(visits, quiet)| *visits < LEAST_VISITS && alive(*quiet));
+        let nothing = visits.iter().all(|visits| *visits == 0);
+        if short || nothing {
+            self.length = Some(Nanos::new(self.length().get() * 2).min(LONGEST));
         }
     }
 }
@@ -167,7 +170,7 @@ mod tests {
         for _ in 0..20 {
             history.learn(&[100, 0]);
         }
-        assert_eq!(history.length(), Nanos::from_millis(800));
+        assert_eq!(history.length(), Nanos::from_millis(100));
         for _ in 0..20 {
             history.learn(&[1]);
         }

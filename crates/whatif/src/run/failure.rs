@@ -20,7 +20,7 @@ pub enum Failure {
 
     #[error(
         "the runtime library is of another build than this whatif ({runtime:016x}, not {controller:016x}); \
-         delete the cache folder that `whatif run` names with WHATIF_LOG=1, or reinstall whatif"
+         delete the cache folder (~/.cache/whatif, or below XDG_CACHE_HOME) or reinstall whatif"
     )]
     Mismatch { controller: u64, runtime: u64 },
 
@@ -62,6 +62,18 @@ pub enum Failure {
          it several times into one file: whatif run -o FILE.db -- …"
     )]
     TooShort { seconds: f64 },
+
+    #[error(
+        "{experiments} experiments were too few for an answer; let the program run longer (or again, into the \
+         same file with -o), or ask one question with --region and --speedup"
+    )]
+    TooFewExperiments { experiments: u64 },
+
+    #[error(
+        "{windows} windows are left out because the program's threads did not pay their delays in time; it may \
+         wait in a way that is not interposed (an inline futex, a spin loop): try --region on other code"
+    )]
+    Unbalanced { windows: usize },
 }
 
 impl Failure {
@@ -77,7 +89,8 @@ impl Failure {
             Self::RegionNeverRan { .. } => 97,
             Self::NoProgressPoint => 98,
             Self::PointNeverReached { .. } => 99,
-            Self::TooShort { .. } => 100,
+            Self::TooShort { .. } | Self::TooFewExperiments { .. } => 100,
+            Self::Unbalanced { .. } => 101,
         }
     }
 
@@ -93,7 +106,8 @@ impl Failure {
             Self::RegionNeverRan { .. } => "region-never-ran",
             Self::NoProgressPoint => "no-progress-point",
             Self::PointNeverReached { .. } => "point-never-reached",
-            Self::TooShort { .. } => "too-short",
+            Self::TooShort { .. } | Self::TooFewExperiments { .. } => "too-short",
+            Self::Unbalanced { .. } => "unbalanced",
         }
     }
 

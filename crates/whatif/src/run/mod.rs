@@ -61,14 +61,37 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
     let started = SystemTime::now();
     let start = monotonic();
     let child = launch::spawn(&executable, &args.program[1..], &runtime, &region)?;
-    let attached = wait_for_runtime(&region, &child, &executable);
-    let facts = facts(&options, &executable, args, &region, started);
-    let mut session = Session::begin(recorder, start, &facts)?;
-    if let Some(failure) = attached {
+    let facts = || facts(&options, &executable, args, &region, started);
+    let supervised = supervise(&options, &executable, &region, &child, recorder, (start, &facts));
+    // Whatever became of the recording, the program goes on to its end and ends as it would have.
+    let exit = child.verdict(child.wait());
+    let failure = match supervised {
+        Ok(failure) => failure,
+        Err(error) => {
+            eprintln!("whatif: {error:#}");
+            return Ok((exit, crate::FAILED));
+        }
+    };
+    if let Some(failure) = &failure {
         eprintln!("whatif: {failure}");
+    }
+    Ok((exit, failure.map_or(0, |failure| failure.status())))
+}
+
+/// Profiles a program that has been started, until its end; says why there is no answer if there is none.
+fn supervise(
+    options: &Options,
+    executable: &launch::Executable,
+    region: &SharedRegion,
+    child: &launch::Child,
+    recorder: profile::Recorder,
+    (start, facts): (Nanos, &dyn Fn() -> profile::SessionStart),
+) -> Result<Option<Failure>> {
+    let attached = wait_for_runtime(region, child, executable);
+    let mut session = Session::begin(recorder, start, &facts())?;
+    if let Some(failure) = attached {
         session.warn(&failure.warning())?;
-        let exit = child.wait();
-        return Ok((exit, failure.status()));
+        return Ok(Some(failure));
     }
     let images = Images::new(
         child.pid(),
@@ -78,29 +101,42 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
     );
     let observer =
         Mutex::new(Observer::new(region.memory(), images, options.requests.clone(), options.granularity));
-    let outcome = profile(&options, &region, &child, &observer, &mut session)?;
+    let outcome = profile(options, region, child, &observer, &mut session)?;
     let exit = child.wait();
     let mut observer = lock(&observer);
     observer.drain();
     let now = monotonic();
     let tallies = Tallies::of(&observer, &session, now);
     session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
-    let failure = diagnose(&options, &region, &observer, &outcome, now.saturating_sub(start));
-    for warning in failure.iter().map(Failure::warning).chain(warnings(&region, &observer)) {
+    let failure = diagnose(options, region, &observer, &outcome, now.saturating_sub(start));
+    for warning in failure.iter().map(Failure::warning).chain(warnings(region, &observer)) {
         session.warn(&warning)?;
     }
     session.finish(&observer, now, ended(exit))?;
-    if let Some(failure) = &failure {
-        eprintln!("whatif: {failure}");
+    if outcome.blocks == 0 {
+        if !options.quiet {
+            eprintln!("whatif: recorded in {}", options.output.display());
+        }
+        return Ok(failure);
     }
-    if !options.quiet && outcome.blocks > 0 {
-        show::after_run(&options.output)?;
-    } else if !options.quiet {
-        eprintln!("whatif: recorded in {}", options.output.display());
+    let answer = show::load(&options.output)?;
+    if !options.quiet {
+        show::after_run(&answer, &options.output);
     }
-    // Ending the program was our doing: its death by that signal is no failure of anybody's.
-    let exit = if outcome.terminated { launch::Exit::Code(0) } else { exit };
-    Ok((exit, failure.map_or(0, |failure| failure.status())))
+    Ok(failure.or_else(|| without_estimate(&answer, outcome.blocks)))
+}
+
+/// Experiments were conducted, but not a region has enough of them for an answer.
+fn without_estimate(answer: &profile::Profile, blocks: u64) -> Option<Failure> {
+    if !answer.regions.is_empty() {
+        return None;
+    }
+    let unbalanced = answer.left_out.windows.unbalanced;
+    Some(if unbalanced as u64 >= blocks {
+        Failure::Unbalanced { windows: unbalanced }
+    } else {
+        Failure::TooFewExperiments { experiments: blocks }
+    })
 }
 
 fn ended(exit: launch::Exit) -> profile::Exit {
@@ -177,7 +213,6 @@ fn wait_for_runtime(
 struct Outcome {
     blocks: u64,
     visited: bool,
-    terminated: bool,
     delayed: Nanos,
 }
 
@@ -205,10 +240,14 @@ fn profile(
         stop.store(true, Ordering::Relaxed);
         outcome
     });
-    let mut outcome = outcome?;
+    let outcome = outcome?;
     if child.try_wait().is_none() && options.then == cli::Then::Terminate {
+        if !options.quiet {
+            eprintln!(
+                "whatif: the time is up; asking the program to end (SIGTERM; --then continue leaves it alone)"
+            );
+        }
         child.terminate();
-        outcome.terminated = true;
     }
     Ok(outcome)
 }

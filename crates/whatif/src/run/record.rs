@@ -105,7 +105,7 @@ impl Session {
             Nanos::new(field(&measured.after).0 - field(&measured.before).0)
         };
         let books = Books {
-            owed: change(|t| t.paid) + change(|t| t.credited) + change(|t| t.inherited) + measured.unpaid,
+            owed: Nanos::new(measured.required.get() * u64::from(measured.threads)),
             paid: change(|t| t.paid),
             credited: change(|t| t.credited) + change(|t| t.inherited),
             overslept: change(|t| t.overslept),
@@ -140,7 +140,8 @@ impl Session {
         let mut flags = WindowFlags::NONE;
         let per_thread = measured.unpaid.get() as f64 / f64::from(measured.running.max(1));
         let natural = NATURAL_DEBT * self.period.get() as f64;
-        if per_thread > natural + 0.05 * measured.required.get() as f64 {
+        let few = 0.05 * measured.required.get() as f64;
+        if per_thread > natural + few || measured.ahead.get() as f64 > natural + few {
             flags = flags.with(WindowFlags::UNBALANCED);
         }
         if measured.after.lost > measured.before.lost {

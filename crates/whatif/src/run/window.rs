@@ -49,6 +49,8 @@ pub struct Measured {
     /// Debt of the threads that were running at the end, and how many those were.
     pub unpaid: Nanos,
     pub running: u32,
+    /// By how much the thread that is furthest ahead has more delay than required: nothing, or an error.
+    pub ahead: Nanos,
     pub threads: u32,
 }
 
@@ -133,6 +135,7 @@ impl<'a> Conductor<'a> {
     fn measure(&mut self, epoch: Epoch, length: Nanos) -> Option<Measured> {
         let pairs = self.pairs();
         let before = self.memory.slots.totals();
+        let sampled: Vec<u64> = self.memory.slots.used().iter().map(sampled_by).collect();
         let first = self.read();
         let mut in_flight: Vec<((usize, usize), i64)> = pairs.iter().map(|pair| (*pair, 0)).collect();
         if pairs.is_empty() {
@@ -150,17 +153,21 @@ impl<'a> Conductor<'a> {
         }
         // A forked child that has ended since would look as if it owed everything.
         super::collect_slots(self.memory, self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed));
-        let (mut unpaid, mut running, mut threads) = (0, 0, 0);
-        for slot in self.memory.slots.used().iter().filter(|slot| slot.is_taken()) {
+        let grown = last.required.delay().0 - first.required.delay().0;
+        let (mut unpaid, mut ahead, mut running, mut threads) = (0, 0, 0, 0);
+        for (index, slot) in self.memory.slots.used().iter().enumerate().filter(|(_, slot)| slot.is_taken()) {
             threads += 1;
-            if slot.is_doing(Activity::Running) || slot.is_doing(Activity::Pausing) {
-                let local = slot.local.load();
-                let paid = if local.same_epoch(last.required) { local.delay().0 } else { 0 };
+            let local = slot.local.load();
+            let paid = if local.same_epoch(last.required) { local.delay().0 } else { 0 };
+            ahead = paid.saturating_sub(last.required.delay().0).max(ahead);
+            // A thread that used no CPU ran no code that owes anything: it waits where nobody sees it, in
+            // a call that is not interposed.
+            let ran = sampled_by(slot) > sampled.get(index).copied().unwrap_or(0);
+            if ran && (slot.is_doing(Activity::Running) || slot.is_doing(Activity::Pausing)) {
                 unpaid += last.required.delay().0.saturating_sub(paid);
                 running += 1;
             }
         }
-        let grown = last.required.delay().0 - first.required.delay().0;
         Some(Measured {
             epoch,
             start: first.time,
@@ -171,6 +178,7 @@ impl<'a> Conductor<'a> {
             before,
             after,
             unpaid: Nanos::new(unpaid),
+            ahead: Nanos::new(ahead),
             running,
             threads,
         })
@@ -236,6 +244,11 @@ impl<'a> Conductor<'a> {
         }
         last.expect("read at least once")
     }
+}
+
+/// Samples that a slot's threads have had.
+fn sampled_by(slot: &wire::slot::Slot) -> u64 {
+    slot.books.samples.load(std::sync::atomic::Ordering::Relaxed)
 }
 
 /// The registered progress points.
