@@ -90,7 +90,9 @@ fn a_duration_ends_the_program_or_lets_it_go_on() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     // It would run for much longer than a run may hang.
-    let ended = sandbox.profile(&["--duration", "1"], &exits, &["3", "1000"]).assert_code(0);
+    let ended = sandbox
+        .profile(&["--duration", "1", "--region", "hot", "--speedup", "50"], &exits, &["3", "1000"])
+        .assert_code(0);
     assert_eq!(ended.stdout, "begin 3\n");
     let sandbox = Sandbox::new();
     let options = ["--duration", "0.5", "--then", "continue"];
@@ -157,4 +159,43 @@ fn a_recording_is_shown_and_exported() {
         let ended = child.wait_with_output().unwrap();
         assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
     }
+}
+
+/// The slope of a region for a progress point, from one run of `handlers.c`.
+#[track_caller]
+fn slope_beside_handlers(mode: &str, name: &str) -> Option<f64> {
+    let handlers = program("handlers.c")?;
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let options = ["--region", "A", "--speedup", "75", "--seed", "1"];
+    let mut command = sandbox.profiling(&options, &handlers, &[mode]);
+    // A pipe that nobody writes to and nobody closes: whoever reads from it waits.
+    let (_reader, writer) = std::io::pipe().unwrap();
+    command.stdin(_reader.try_clone().unwrap());
+    let ended = command.output().unwrap();
+    drop(writer);
+    assert_eq!(ended.status.code(), Some(3), "{ended:#?}");
+    let report = sandbox.report();
+    let estimates = region(&report, "A")["points"].as_array().unwrap();
+    let estimate = estimates.iter().find(|estimate| estimate["point"] == name);
+    Some(estimate.and_then(|e| e["slope"].as_f64()).unwrap_or_else(|| panic!("{report:#}")))
+}
+
+#[test]
+fn handlers_that_run_while_a_thread_pauses_do_not_pay_twice() {
+    // Paid twice, the same debt promised 0.35.
+    let Some(slope) = slope_beside_handlers("write", "b") else { return };
+    assert!(slope.abs() <= 0.2, "{slope}");
+}
+
+#[test]
+fn a_thread_that_jumps_out_of_a_handler_goes_on_paying() {
+    let Some(slope) = slope_beside_handlers("jump", "b") else { return };
+    assert!(slope.abs() <= 0.3, "{slope}");
+}
+
+#[test]
+fn a_thread_that_waits_unseen_does_not_spoil_the_windows() {
+    let Some(slope) = slope_beside_handlers("getchar", "a") else { return };
+    assert!((0.7..=1.2).contains(&slope), "{slope}");
 }

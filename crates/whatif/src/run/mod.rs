@@ -123,7 +123,9 @@ fn supervise(
     if !options.quiet {
         show::after_run(&answer, &options.output);
     }
-    Ok(failure.or_else(|| without_estimate(&answer, outcome.blocks)))
+    // With baselines only there is nothing to estimate, and nobody has asked for it.
+    let asked = !options.choices.speedups.iter().all(|speedup| speedup.is_zero());
+    Ok(failure.or_else(|| without_estimate(&answer, outcome.blocks).filter(|_| asked)))
 }
 
 /// Experiments were conducted, but not a region has enough of them for an answer.

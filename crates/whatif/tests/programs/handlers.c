@@ -1,0 +1,100 @@
+/*
+ * Two threads that do not depend on each other: one runs A, the other B. A timer interrupts the second
+ * every millisecond or so, often while it pauses, and its handler
+ *   write   makes an interposed call,
+ *   jump    leaves with siglongjmp.
+ * Making A faster does nothing for B; and the thread of B goes on paying what it owes.
+ *   getchar  no timer; the main thread waits in a function of the C library that is not interposed.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "whatif.h"
+
+static volatile int stop;
+static int sink;
+static sigjmp_buf again;
+
+__attribute__((noinline)) static void A(void)
+{
+    for (volatile long i = 0; i < 200000; i++)
+        ;
+}
+
+__attribute__((noinline)) static void B(void)
+{
+    for (volatile long i = 0; i < 200001; i++)
+        ;
+}
+
+static void writes(int signal)
+{
+    (void)signal;
+    if (write(sink, "x", 1) < 0)
+        _exit(9);
+}
+
+static void jumps(int signal)
+{
+    (void)signal;
+    siglongjmp(again, 1);
+}
+
+static void *runs_a(void *unused)
+{
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+    while (!stop) {
+        A();
+        WHATIF_PROGRESS_NAMED("a");
+    }
+    return unused;
+}
+
+static void *reads(void *unused)
+{
+    int c;
+    while ((c = getc_unlocked(stdin)) != EOF)
+        ;
+    return unused;
+}
+
+int main(int count, char **arguments)
+{
+    const char *mode = count > 1 ? arguments[1] : "";
+    pthread_t thread, reader;
+    struct itimerval every = {{0, 700}, {0, 700}}, never = {{0, 0}, {0, 0}};
+    const time_t end = time(NULL) + 4;
+
+    if (strcmp(mode, "getchar") == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        pthread_sigmask(SIG_SETMASK, &none, NULL);
+        pthread_create(&reader, NULL, reads, NULL);
+        pthread_detach(reader);
+    } else {
+        sink = open("/dev/null", O_WRONLY);
+        signal(SIGALRM, strcmp(mode, "jump") == 0 ? jumps : writes);
+    }
+    pthread_create(&thread, NULL, runs_a, NULL);
+    sigsetjmp(again, 1);
+    if (strcmp(mode, "getchar") != 0)
+        setitimer(ITIMER_REAL, &every, NULL);
+    while (time(NULL) < end) {
+        B();
+        WHATIF_PROGRESS_NAMED("b");
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    stop = 1;
+    pthread_join(thread, NULL);
+    return 3;
+}
