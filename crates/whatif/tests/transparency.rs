@@ -96,7 +96,7 @@ fn nothing_of_ours_is_on_standard_output() {
     let sandbox = Sandbox::new();
     let native = sandbox.native(&exits, &["0", "1.2"]);
     let mut command = sandbox.whatif();
-    command.args(["run", "--"]).arg(&exits).args(["0", "1.2"]); // not quiet
+    command.arg("run").args(DELAYS).arg("--").arg(&exits).args(["0", "1.2"]); // not quiet
     let profiled = run(command).assert_code(0);
     assert_eq!(native.stdout, profiled.stdout);
     assert!(profiled.stderr.contains("recorded in whatif-exits-"), "{profiled:#?}");
@@ -138,7 +138,7 @@ fn threads_may_begin_before_main() {
     let Some(linked) = linked else { return };
     for program in [&alone, &linked] {
         let sandbox = Sandbox::new();
-        sandbox.compare(&[], program, &[]).assert_code(0);
+        sandbox.compare(DELAYS, program, &[]).assert_code(0);
         // And they are profiled: the work is theirs alone.
         let report = sandbox.report();
         assert!(support::point(&report, "work")["visits"].as_u64() > Some(0), "{report:#}");
