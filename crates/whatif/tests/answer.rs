@@ -183,15 +183,16 @@ fn slope_beside_handlers(mode: &str, name: &str) -> Option<f64> {
 
 #[test]
 fn handlers_that_run_while_a_thread_pauses_do_not_pay_twice() {
-    // Paid twice, the same debt promised 0.35.
+    // Paid twice, the same debt promised +0.35. (Less than nothing is right here: the timer is the world's and
+    // is not slowed down, so a paused program meets more of its signals in the time that counts.)
     let Some(slope) = slope_beside_handlers("write", "b") else { return };
-    assert!(slope.abs() <= 0.2, "{slope}");
+    assert!((-0.7..=0.2).contains(&slope), "{slope}");
 }
 
 #[test]
 fn a_thread_that_jumps_out_of_a_handler_goes_on_paying() {
     let Some(slope) = slope_beside_handlers("jump", "b") else { return };
-    assert!(slope.abs() <= 0.3, "{slope}");
+    assert!((-0.7..=0.3).contains(&slope), "{slope}"); // never paying promises about +0.5
 }
 
 #[test]
