@@ -96,7 +96,7 @@ impl History {
         let alive = |quiet: Option<u32>| quiet.is_some_and(|windows| windows < IDLE_AFTER);
         let short =
             visits.iter().zip(&self.quiet).any(|(visits, quiet)| *visits < LEAST_VISITS && alive(*quiet));
-        let nothing = visits.iter().all(|visits| *visits == 0);
+        let nothing = !visits.is_empty() && visits.iter().all(|visits| *visits == 0);
         if short || nothing {
             self.length = Some(Nanos::new(self.length().get() * 2).min(LONGEST));
         }
