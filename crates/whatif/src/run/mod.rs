@@ -294,7 +294,7 @@ impl<'a> Run<'a> {
         let mut random = fastrand::Rng::with_seed(self.options.seed);
         let begin = Instant::now();
         let over = |begin: Instant| self.options.duration.is_some_and(|most| begin.elapsed() >= most);
-        if !self.options.experiments {
+        if !self.options.sampling {
             while !over(begin) && conductor.wait(Nanos::from_millis(100)) {}
             return Ok(outcome);
         }

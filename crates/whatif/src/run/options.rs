@@ -27,7 +27,6 @@ pub struct Options {
     pub binaries: Option<GlobSet>,
     pub period: profile::Nanos,
     pub sampling: bool,
-    pub experiments: bool,
     pub quiet: bool,
     /// The options as they were typed, for the recording.
     pub typed: String,
@@ -75,7 +74,6 @@ impl Options {
             binaries: binaries(&args.binaries)?,
             period: profile::Nanos::new(args.period * 1000),
             sampling: !args.start_only,
-            experiments: !args.start_only,
             quiet: args.quiet,
             typed: typed(args),
         })
