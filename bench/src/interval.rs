@@ -1,9 +1,9 @@
 //! A median and how far to trust it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An estimate with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub estimate: f64,
     pub low: f64,
@@ -22,24 +22,68 @@ impl Interval {
     ///
     /// When there are no values.
     pub fn of_median(values: &[f64]) -> Self {
-        let mut medians: Vec<f64> = (0..RESAMPLES)
-            .map(|_| {
-                let resample: Vec<f64> =
-                    (0..values.len()).map(|_| values[fastrand::usize(..values.len())]).collect();
-                median(&resample)
-            })
-            .collect();
-        medians.sort_by(f64::total_cmp);
-        Self {
-            estimate: median(values),
-            low: medians[RESAMPLES / 40],
-            high: medians[RESAMPLES - 1 - RESAMPLES / 40],
+        Self::bootstrapped(median(values), || median(&resampled(values)))
+    }
+
+    /// `estimate`, with the 95 % percentile interval of what `resample` returns.
+    pub fn bootstrapped(estimate: f64, resample: impl FnMut() -> f64) -> Self {
+        let mut values: Vec<f64> = std::iter::repeat_with(resample).take(RESAMPLES).collect();
+        values.sort_by(f64::total_cmp);
+        Self { estimate, low: values[RESAMPLES / 40], high: values[RESAMPLES - 1 - RESAMPLES / 40] }
+    }
+
+    /// The mean of `values` with Student's 95 % interval; unbounded for a single value.
+    ///
+    /// # Panics
+    ///
+    /// When there are no values.
+    pub fn of_mean(values: &[f64]) -> Self {
+        let mean = mean(values).expect("the caller has values");
+        let freedom = values.len() - 1;
+        if freedom == 0 {
+            return Self { estimate: mean, low: f64::NEG_INFINITY, high: f64::INFINITY };
         }
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let error = (squares / count(freedom) / count(values.len())).sqrt();
+        Self::around(mean, student(freedom) * error)
+    }
+
+    pub fn around(estimate: f64, half_width: f64) -> Self {
+        Self { estimate, low: estimate - half_width, high: estimate + half_width }
+    }
+
+    pub fn half_width(self) -> f64 {
+        (self.high - self.low) / 2.0
     }
 
     pub fn scaled(self, factor: f64) -> Self {
         Self { estimate: self.estimate * factor, low: self.low * factor, high: self.high * factor }
     }
+}
+
+/// As many of `values`, drawn with replacement.
+pub fn resampled<T: Copy>(values: &[T]) -> Vec<T> {
+    (0..values.len()).map(|_| values[fastrand::usize(..values.len())]).collect()
+}
+
+/// The 97.5 % quantile of Student's distribution with `freedom` degrees of freedom (Abramowitz and
+/// Stegun, "Handbook of Mathematical Functions", 26.7.5; table 26.10 for the first few).
+pub fn student(freedom: usize) -> f64 {
+    const FEW: [f64; 8] = [f64::INFINITY, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365];
+    if let Some(quantile) = FEW.get(freedom) {
+        return *quantile;
+    }
+    let (x, n) = (1.959_964_f64, count(freedom));
+    let (x3, x5, x7) = (x.powi(3), x.powi(5), x.powi(7));
+    x + (x3 + x) / (4.0 * n)
+        + (5.0 * x5 + 16.0 * x3 + 3.0 * x) / (96.0 * n.powi(2))
+        + (3.0 * x7 + 19.0 * x5 + 17.0 * x3 - 15.0 * x) / (384.0 * n.powi(3))
+}
+
+/// A count as a number to calculate with.
+#[expect(clippy::cast_precision_loss)]
+pub fn count(things: usize) -> f64 {
+    things as f64
 }
 
 /// The middle value, or the mean of the two middle ones.
@@ -56,9 +100,7 @@ pub fn median(values: &[f64]) -> f64 {
 
 /// The mean, or nothing of nothing.
 pub fn mean(values: &[f64]) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss)]
-    let count = values.len() as f64;
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values.len()))
 }
 
 #[cfg(test)]
@@ -86,5 +128,23 @@ mod tests {
         for value in [interval.estimate, interval.low, interval.high] {
             assert!((value - 2.5).abs() < 1e-12);
         }
+    }
+
+    #[test]
+    fn student_is_as_in_tables() {
+        for (freedom, expected) in
+            [(1, 12.706), (4, 2.776), (5, 2.571), (8, 2.306), (30, 2.042), (120, 1.980)]
+        {
+            assert!((student(freedom) - expected).abs() < 0.002, "{freedom}: {}", student(freedom));
+        }
+        assert!(student(0).is_infinite());
+    }
+
+    #[test]
+    fn the_mean_has_students_interval() {
+        let interval = Interval::of_mean(&[1.0, 2.0, 3.0]);
+        assert!((interval.estimate - 2.0).abs() < 1e-12);
+        assert!((interval.half_width() - 4.303 / 3_f64.sqrt()).abs() < 1e-9, "{interval:?}");
+        assert!(Interval::of_mean(&[7.0]).half_width().is_infinite());
     }
 }

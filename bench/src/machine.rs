@@ -1,15 +1,48 @@
 //! The machine, and whether others are using it.
 
+use std::cell::Cell;
 use std::fs;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 
 /// Runs things when nobody else uses the machine.
 #[derive(Debug)]
 pub struct Machine {
     busy: f64,
+    watch: Cell<Watch>,
+}
+
+/// What others did to the measurements so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Watch {
+    /// CPU time of all CPUs during measurements, busy or not, in clock ticks.
+    ticks: u64,
+    /// The part of it that others used.
+    others: u64,
+    /// Measurements that others disturbed, and that were done again.
+    pub discarded: u32,
+    /// Measurements that others disturbed and that are used all the same.
+    pub kept: u32,
+}
+
+/// How often what was disturbed may be measured again.
+#[derive(Debug)]
+pub struct Patience {
+    /// How often the same thing.
+    repeats: u32,
+    /// How much time may still go into repeating anything.
+    left: Cell<Duration>,
+}
+
+/// A measurement that [`Machine::patiently`] took.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<T> {
+    pub value: T,
+    /// Others used more of the machine than they may.
+    pub disturbed: bool,
 }
 
 /// How often a run is repeated before giving up, and the pause between: five minutes in all.
@@ -19,7 +52,53 @@ const PAUSE: Duration = Duration::from_secs(3);
 impl Machine {
     /// `busy`: the share of all CPUs that others may use during a measurement.
     pub fn new(busy: f64) -> Self {
-        Self { busy }
+        Self { busy, watch: Cell::default() }
+    }
+
+    /// What others did so far.
+    pub fn watch(&self) -> Watch {
+        self.watch.get()
+    }
+
+    /// Measures again, as long as `patience` lasts, while others use the machine; then makes do with
+    /// the attempt that they disturbed least.
+    pub fn patiently<T>(
+        &self,
+        patience: &Patience,
+        mut measure: impl FnMut() -> Result<T>,
+    ) -> Result<Measured<T>> {
+        let mut best: Option<(f64, T)> = None;
+        let mut attempt = 0;
+        loop {
+            let (before, began) = (Ticks::now()?, Instant::now());
+            let value = measure()?;
+            let others = self.note(&before, &Ticks::now()?);
+            if best.as_ref().is_none_or(|(least, _)| others < *least) {
+                best = Some((others, value));
+            }
+            let mut watch = self.watch.get();
+            if others <= self.busy || !patience.allows(attempt, began.elapsed()) {
+                // Always there: it was just put there.
+                let (others, value) = best.context("nothing was measured")?;
+                let disturbed = others > self.busy;
+                watch.kept += u32::from(disturbed);
+                self.watch.set(watch);
+                return Ok(Measured { value, disturbed });
+            }
+            watch.discarded += 1;
+            self.watch.set(watch);
+            attempt += 1;
+            sleep(Patience::PAUSE);
+        }
+    }
+
+    /// Adds to what is known of others, and returns their share.
+    fn note(&self, before: &Ticks, after: &Ticks) -> f64 {
+        let mut watch = self.watch.get();
+        watch.ticks += after.all - before.all;
+        watch.others += after.ticks_of_others(before);
+        self.watch.set(watch);
+        after.others_since(before)
     }
 
     /// Measures until others left the machine alone meanwhile.
@@ -31,16 +110,69 @@ impl Machine {
             }
             let before = Ticks::now()?;
             let measured = measure()?;
-            others = Ticks::now()?.others_since(&before);
+            others = self.note(&before, &Ticks::now()?);
             if others <= self.busy {
                 return Ok(measured);
             }
+            let mut watch = self.watch.get();
+            watch.discarded += 1;
+            self.watch.set(watch);
         }
         bail!(
             "other programs use {:.0} % of this machine; stop them, or allow it with --busy {:.2}",
             others * 100.0,
             others + 0.05
         )
+    }
+}
+
+impl Watch {
+    /// The share of the machine that others used while something was measured.
+    #[expect(clippy::cast_precision_loss)]
+    pub fn busy(&self) -> f64 {
+        self.others as f64 / self.ticks.max(1) as f64
+    }
+
+    /// What to think of the measurements, for people.
+    pub fn sentence(&self) -> String {
+        format!(
+            "others used {:.1} % of the machine; measurements discarded for it {}, kept all the same {}",
+            self.busy() * 100.0,
+            self.discarded,
+            self.kept
+        )
+    }
+
+    /// Together with another run's.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            ticks: self.ticks + other.ticks,
+            others: self.others + other.others,
+            discarded: self.discarded + other.discarded,
+            kept: self.kept + other.kept,
+        }
+    }
+}
+
+impl Patience {
+    /// Between two attempts.
+    const PAUSE: Duration = Duration::from_secs(1);
+
+    /// At most `repeats` of the same thing, and `all` the time for everything.
+    pub fn new(repeats: u32, all: Duration) -> Self {
+        Self { repeats, left: Cell::new(all) }
+    }
+
+    /// Whether what took `cost` may be done again after `attempt` repeats; that is then paid for.
+    fn allows(&self, attempt: u32, cost: Duration) -> bool {
+        let left = self.left.get().checked_sub(cost + Self::PAUSE);
+        match left {
+            Some(left) if attempt < self.repeats => {
+                self.left.set(left);
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -78,15 +210,17 @@ impl Ticks {
         Some(Self { all, busy: all - idle, own })
     }
 
-    /// The share of all CPUs that others used since `before`. The two files count a tick (10 ms) at
-    /// different moments: the first few are not held against anyone.
+    /// The share of all CPUs that others used since `before`.
     #[expect(clippy::cast_precision_loss)]
     fn others_since(&self, before: &Self) -> f64 {
+        self.ticks_of_others(before) as f64 / (self.all - before.all).max(1) as f64
+    }
+
+    /// What others used since `before`. The two files count a tick (10 ms) at different moments: the
+    /// first few are not held against anyone.
+    fn ticks_of_others(&self, before: &Self) -> u64 {
         const SLACK: u64 = 4;
-        let all = (self.all - before.all).max(1);
-        let busy = self.busy - before.busy;
-        let own = self.own - before.own;
-        busy.saturating_sub(own + SLACK) as f64 / all as f64
+        (self.busy - before.busy).saturating_sub(self.own - before.own + SLACK)
     }
 }
 
@@ -110,5 +244,31 @@ mod tests {
             let after = Ticks { all: 1200, busy: 500 + busy, own: 100 + own };
             assert!((after.others_since(&before) - others).abs() < 1e-12);
         }
+    }
+
+    #[test]
+    fn patience_ends() {
+        let patience = Patience::new(2, Duration::from_secs(5));
+        let second = Duration::from_secs(1);
+        assert!(patience.allows(0, second));
+        assert!(!patience.allows(2, second), "too often");
+        assert!(patience.allows(1, second));
+        assert!(!patience.allows(0, second), "two repeats and their pauses took four of five seconds");
+    }
+
+    #[test]
+    fn what_was_measured_is_kept_when_patience_ends() {
+        // Nobody can use less than nothing.
+        let machine = Machine::new(-1.0);
+        let mut attempts = 0;
+        let measured = machine
+            .patiently(&Patience::new(3, Duration::ZERO), || {
+                attempts += 1;
+                Ok(attempts)
+            })
+            .unwrap();
+        assert!(measured.disturbed);
+        assert_eq!(measured.value, 1);
+        assert_eq!((machine.watch().discarded, machine.watch().kept), (0, 1));
     }
 }

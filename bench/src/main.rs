@@ -4,13 +4,17 @@
 //! $ cargo run --release -p bench -- truth --quick
 //! ```
 //!
-//! * `truth` compares predictions with what really happens when a function's work is shrunk.
+//! * `truth` compares predictions, ours and those of a peer, with what really happens when a function's
+//!   work is shrunk.
+//! * `rules` does so with one rule of the delay account switched off at a time.
 //! * `overhead` runs the same programs with and without the profiler.
+//! * `calls` times single calls that the profiler interposes.
+//! * `baseline` compares windows without a speedup among experiments with a run that has no others.
 //! * `start` times how long the profiler takes to begin.
 //! * `points` times one visit to a progress point in a program that is not profiled.
 //!
 //! Runs that are compared are interleaved in random order, runs during which others used the machine
-//! are repeated, and every number comes with a 95 % bootstrap interval.
+//! are repeated, and every number comes with a 95 % interval.
 //!
 //! In `sample → delay → experiment → record → profile → report` this stands outside, and looks at
 //! the whole from where a user does: it starts the `whatif` command and reads its report.
@@ -21,13 +25,21 @@
 
 #![forbid(unsafe_code)]
 
+mod baseline;
 mod big;
+mod calls;
+mod coz;
 mod interval;
 mod machine;
+mod native;
 mod overhead;
+mod peer;
 mod points;
 mod profiler;
 mod program;
+mod recording;
+mod rounds;
+mod rules;
 mod start;
 mod truth;
 
@@ -70,12 +82,21 @@ struct Shared {
 enum What {
     /// Predictions against what really happens when a function's work is shrunk
     Truth(truth::Options),
+    /// What each rule of the delay account is worth
+    Rules(rules::Options),
     /// What the profiler costs: attached, sampling, and with experiments
     Overhead(overhead::Options),
+    /// What the profiler adds to single calls that it interposes
+    Calls(calls::Options),
+    /// Whether experiments disturb the windows without a speedup
+    Baseline(baseline::Options),
     /// How long the profiler takes to begin
     Start(start::Options),
     /// One visit to a progress point in a program that is not profiled
     Points,
+    /// Build the targets (how `--peer` builds them elsewhere)
+    #[command(hide = true)]
+    BuildTargets,
 }
 
 fn main() -> Result<()> {
@@ -85,11 +106,15 @@ fn main() -> Result<()> {
     let whatif = || Whatif::find(shared.whatif.as_deref());
     match what {
         What::Truth(options) => truth::run(&options, &machine, whatif),
+        What::Rules(options) => rules::run(&options, &machine, &whatif()?),
         What::Overhead(options) => overhead::run(&options, &machine, &whatif()?),
+        What::Calls(options) => calls::run(&options, &machine, &whatif()?),
+        What::Baseline(options) => baseline::run(&options, &machine, &whatif()?),
         What::Start(options) => start::run(&options, &machine, &whatif()?),
         What::Points => {
             points::run();
             Ok(())
         }
+        What::BuildTargets => coz::build_targets(),
     }
 }

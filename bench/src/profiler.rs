@@ -1,33 +1,44 @@
 //! The profilers measured, as a user would start them.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+use targets::Target;
 
+use crate::native::limit;
 use crate::program;
 
-/// What to predict: the gain of `point` if `region` of a program were faster by each speedup.
-#[derive(Debug)]
+/// What to predict: the gain of a target if one of its regions were faster by each speedup.
+#[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    pub command_line: &'a [OsString],
-    pub point: &'a str,
+    pub target: &'a Target,
     pub region: &'a str,
     /// In per cent.
     pub speedups: &'a [u32],
+    /// How long the program runs.
+    pub seconds: f64,
 }
 
 /// One answer: the gain predicted at one speedup, as a share of the period.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// In per cent.
     pub speedup: u32,
     pub gain: f64,
-    pub low: f64,
-    pub high: f64,
+    /// The 95 % interval, where there is one.
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// Measurements at this speedup, and at none.
+    pub windows: u64,
+    pub baseline_windows: u64,
+    /// Measurements at any speedup that were left out because delays did not add up, and for any
+    /// other reason; none where the profiler does not say.
+    pub unbalanced: Option<u64>,
+    pub left_out: Option<u64>,
 }
 
 /// Anything that predicts gains.
@@ -90,7 +101,8 @@ impl Whatif {
         command
     }
 
-    fn file(&self) -> PathBuf {
+    /// The last recording.
+    pub fn file(&self) -> PathBuf {
         self.folder.path().join("bench.db")
     }
 
@@ -106,24 +118,47 @@ impl Whatif {
     }
 }
 
+impl Whatif {
+    /// Predicts with `options` of `whatif run` in addition.
+    pub fn predict_with(&self, options: &[String], question: &Question) -> Result<Vec<Prediction>> {
+        self.forget()?;
+        let speedups: Vec<_> = question.speedups.iter().map(u32::to_string).collect();
+        let line = program::command_line(question.target, &[format!("seconds={}", question.seconds)])?;
+        program::output_within(
+            self.recording()
+                .args(["--quiet", "--region", question.region, "--speedup", &speedups.join(",")])
+                .args(options)
+                .arg("--")
+                .args(line),
+            limit(question.seconds),
+        )?;
+        let output = program::output(Command::new(&self.path).arg("report").arg(self.file()).arg("--json"))?;
+        let report: Report = serde_json::from_slice(&output.stdout)
+            .context("`whatif report --json` is not what bench expects (see bench/src/profiler.rs)")?;
+        Ok(report.answers(question))
+    }
+
+    /// Whether `whatif run` knows `option` (which may be hidden).
+    pub fn knows(&self, option: &[&str]) -> Result<bool> {
+        self.forget()?;
+        let output = self
+            .recording()
+            .args(option)
+            .args(["--", "true"])
+            .output()
+            .with_context(|| format!("starting {}", self.path.display()))?;
+        // What clap says, and exits with.
+        Ok(output.status.code() != Some(2))
+    }
+}
+
 impl Profiler for Whatif {
     fn name(&self) -> &'static str {
         "whatif"
     }
 
     fn predict(&self, question: &Question) -> Result<Vec<Prediction>> {
-        self.forget()?;
-        let speedups: Vec<_> = question.speedups.iter().map(u32::to_string).collect();
-        program::output(
-            self.recording()
-                .args(["--region", question.region, "--speedup", &speedups.join(",")])
-                .arg("--")
-                .args(question.command_line),
-        )?;
-        let output = program::output(Command::new(&self.path).arg("report").arg(self.file()).arg("--json"))?;
-        let report: Report = serde_json::from_slice(&output.stdout)
-            .context("`whatif report --json` is not what bench expects (see bench/src/profiler.rs)")?;
-        Ok(report.answers(question))
+        self.predict_with(&[], question)
     }
 }
 
@@ -131,6 +166,7 @@ impl Profiler for Whatif {
 #[derive(Debug, Deserialize)]
 struct Report {
     regions: Vec<Region>,
+    left_out: Option<LeftOut>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -151,31 +187,55 @@ struct Measured {
     gain: Option<f64>,
     lo: Option<f64>,
     hi: Option<f64>,
+    windows: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct LeftOut {
+    windows_unbalanced: u64,
+    windows_cut: u64,
+    windows_overdrawn: u64,
+    windows_unpaired: u64,
 }
 
 impl Report {
     fn answers(&self, question: &Question) -> Vec<Prediction> {
-        let measured = self
+        let measured: Vec<&Measured> = self
             .regions
             .iter()
             .filter(|region| is_called(&region.name, question.region))
             .flat_map(|region| &region.points)
-            .filter(|point| point.point == question.point)
-            .flat_map(|point| &point.speedups);
+            .filter(|point| point.point == question.point())
+            .flat_map(|point| &point.speedups)
+            .collect();
+        let baseline_windows =
+            measured.iter().filter(|one| one.speedup.abs() < 0.005).map(|one| one.windows).sum();
         let mut answers = Vec::new();
-        for Measured { speedup, gain, lo, hi } in measured {
+        for Measured { speedup, gain, lo, hi, windows } in measured {
             let speedup =
                 question.speedups.iter().find(|asked| (f64::from(**asked) / 100.0 - speedup).abs() < 0.005);
             if let (Some(&speedup), Some(gain)) = (speedup, *gain) {
                 answers.push(Prediction {
                     speedup,
                     gain,
-                    low: lo.unwrap_or(f64::NEG_INFINITY),
-                    high: hi.unwrap_or(f64::INFINITY),
+                    low: *lo,
+                    high: *hi,
+                    windows: *windows,
+                    baseline_windows,
+                    unbalanced: self.left_out.map(|left_out| left_out.windows_unbalanced),
+                    left_out: self.left_out.map(|left_out| {
+                        left_out.windows_cut + left_out.windows_overdrawn + left_out.windows_unpaired
+                    }),
                 });
             }
         }
         answers
+    }
+}
+
+impl Question<'_> {
+    pub fn point(&self) -> &str {
+        self.target.point
     }
 }
 
@@ -207,18 +267,31 @@ mod tests {
          "points": [
             {"point": "round", "kind": "throughput", "slope": 1, "slope_lo": 0, "slope_hi": 2,
              "speedups": [
-                {"speedup": 0.25, "gain": 0.2, "lo": 0.1, "hi": 0.3, "windows": 8},
+                {"speedup": 0, "gain": 0, "lo": -0.1, "hi": 0.1, "windows": 24},
+                {"speedup": 0.25, "gain": 0.2, "lo": 0.1, "hi": null, "windows": 8},
                 {"speedup": 0.5, "gain": null, "lo": null, "hi": null, "windows": 0},
                 {"speedup": 0.35, "gain": 0.3, "lo": 0.1, "hi": 0.3, "windows": 8}]},
-            {"point": "other", "speedups": [{"speedup": 0.25, "gain": 1, "lo": 1, "hi": 1}]}]},
-        {"name": "BA", "points": []}]}"#;
+            {"point": "other", "speedups": [{"speedup": 0.25, "gain": 1, "lo": 1, "hi": 1, "windows": 1}]}]},
+        {"name": "BA", "points": []}],
+        "left_out": {"regions_without_baseline": 9, "windows_unbalanced": 3, "windows_cut": 1,
+                     "windows_overdrawn": 0, "windows_unpaired": 2}}"#;
 
     #[test]
     fn answers_are_read_from_the_report() {
         let report: Report = serde_json::from_str(REPORT).unwrap();
-        let answers =
-            report.answers(&Question { command_line: &[], point: "round", region: "A", speedups: &[25, 50] });
-        assert_eq!(answers, [Prediction { speedup: 25, gain: 0.2, low: 0.1, high: 0.3 }]);
+        let target = targets::TARGETS.iter().find(|target| target.point == "round").unwrap();
+        let answers = report.answers(&Question { target, region: "A", speedups: &[25, 50], seconds: 1.0 });
+        let expected = Prediction {
+            speedup: 25,
+            gain: 0.2,
+            low: Some(0.1),
+            high: None,
+            windows: 8,
+            baseline_windows: 24,
+            unbalanced: Some(3),
+            left_out: Some(3),
+        };
+        assert_eq!(answers, [expected]);
     }
 
     #[test]

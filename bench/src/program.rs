@@ -20,6 +20,18 @@ pub fn chosen(only: &[String]) -> Result<Vec<&'static Target>> {
     Ok(TARGETS.iter().filter(is_chosen).collect())
 }
 
+/// Those of `names` that there are; says which are missing.
+pub fn existing(names: &[&str]) -> Vec<&'static Target> {
+    let find = |name: &&str| {
+        let found = TARGETS.iter().find(|target| target.name == *name);
+        if found.is_none() {
+            eprintln!("there is no target '{name}' here; going on without it");
+        }
+        found
+    };
+    names.iter().filter_map(find).collect()
+}
+
 /// The command line of `target` with `extra` arguments.
 pub fn command_line(target: &Target, extra: &[String]) -> Result<Vec<OsString>> {
     let path = targets::path(target.name)?;
@@ -29,7 +41,12 @@ pub fn command_line(target: &Target, extra: &[String]) -> Result<Vec<OsString>> 
 
 /// Runs `command` and returns the last rate that it printed for `point`, in visits per second.
 pub fn rate(command: &mut Command, point: &str) -> Result<f64> {
-    let output = output(command)?;
+    rate_within(command, point, LIMIT)
+}
+
+/// The same; a command that takes more than `limit` seconds hangs.
+pub fn rate_within(command: &mut Command, point: &str, limit: u32) -> Result<f64> {
+    let output = output_within(command, limit)?;
     let text = String::from_utf8_lossy(&output.stdout);
     let rate = parse_rate(&text, point)
         .with_context(|| format!("{command:?} printed no rate of '{point}', but:\n{text}"))?;
@@ -46,27 +63,42 @@ pub fn duration(command: &mut Command) -> Result<Duration> {
 
 /// Runs `command` to its end, or kills it with all its children when it hangs.
 pub fn output(command: &mut Command) -> Result<Output> {
+    output_within(command, LIMIT)
+}
+
+/// The same; a command that takes more than `limit` seconds hangs.
+pub fn output_within(command: &mut Command, limit: u32) -> Result<Output> {
     let mut limited = Command::new("timeout");
-    limited.args(["--kill-after=5", LIMIT]).arg(command.get_program()).args(command.get_args());
+    limited.args(["--kill-after=5", &limit.to_string()]).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
         limited.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
     }
     checked(&mut limited)
 }
 
-/// Nothing that is measured here takes as long.
-const LIMIT: &str = "10m";
+/// Seconds; nothing that is measured here takes as long.
+const LIMIT: u32 = 600;
+
+/// What `whatif run` exits with when a program went well, but too few windows were any good: its rate and
+/// its recording are as good as any.
+const NO_ANSWER: [i32; 2] = [100, 101];
 
 fn checked(command: &mut Command) -> Result<Output> {
     let output = command
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("{command:?} does not start (is it installed?)"))?;
-    if output.status.success() {
+    if output.status.success() || output.status.code().is_some_and(|code| NO_ANSWER.contains(&code)) {
         return Ok(output);
     }
     let status = match output.status.code() {
-        Some(124) => format!("it took more than {LIMIT}"),
+        Some(124 | 137) => "it hangs, and was killed".to_owned(),
         _ => output.status.to_string(),
     };
     bail!(

@@ -1,14 +1,15 @@
 //! How long the profiler takes to begin: what it adds to programs that return at once.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::big;
 use crate::interval::Interval;
 use crate::machine::Machine;
+use crate::peer::{Peer, on_path};
 use crate::profiler::{Mode, Whatif};
 use crate::program;
 
@@ -23,16 +24,12 @@ pub struct Options {
     peer: Option<Peer>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Peer {
-    Coz,
-}
-
 pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> {
     ensure!(options.rounds > 0, "there must be a round");
     targets::build().context("building the targets")?;
     let peer = options.peer.filter(|peer| {
-        let installed = peer.is_installed();
+        let Peer::Coz = peer;
+        let installed = on_path("coz").is_some();
         if !installed {
             println!("coz is not on PATH; install it to compare");
         }
@@ -81,7 +78,7 @@ fn measure(
         let mut command = match way {
             Way::Plain => Command::new(program),
             Way::Whatif => whatif.run(Mode::StartOnly, &[program]),
-            Way::Peer(peer) => peer.run(program, folder.path()),
+            Way::Peer(peer) => run_under(peer, program, folder.path()),
         };
         Ok(program::duration(&mut command)?.as_secs_f64() * 1e3)
     };
@@ -127,18 +124,10 @@ fn shown(milliseconds: &[f64]) -> String {
     format!("{estimate:.2} ms [{low:.2}, {high:.2}]")
 }
 
-impl Peer {
-    fn is_installed(self) -> bool {
-        let Peer::Coz = self;
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder: PathBuf| folder.join("coz").is_file())
-    }
-
-    /// `program` under the peer, writing its profile to `folder`.
-    fn run(self, program: &Path, folder: &Path) -> Command {
-        let Peer::Coz = self;
-        let mut command = Command::new("coz");
-        command.arg("run").arg("--output").arg(folder.join("profile.coz")).arg("---").arg(program);
-        command
-    }
+/// `program` under the peer, which writes its profile to `folder`.
+fn run_under(peer: Peer, program: &Path, folder: &Path) -> Command {
+    let Peer::Coz = peer;
+    let mut command = Command::new("coz");
+    command.arg("run").arg("--output").arg(folder.join("profile.coz")).arg("---").arg(program);
+    command
 }

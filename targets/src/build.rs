@@ -14,11 +14,18 @@ use crate::table::{Language, TARGETS, Target};
 /// What the C and C++ targets are compiled with.
 pub const FLAGS: &[&str] = &["-O2", "-g", "-fno-omit-frame-pointer", "-pthread"];
 
+/// What some programs need besides; the last `-std` counts.
+const MORE_FLAGS: &[(&str, &[&str])] =
+    &[("atomic_wait", &["-std=c++20"]), ("counting_semaphore", &["-std=c++20"]), ("openmp", &["-fopenmp"])];
+
 /// Programs that are no causal target, but of use to a benchmark.
 const OTHERS: &[(&str, Language)] = &[("start_true", Language::C)];
 
 /// Builds every target that is older than its sources, and returns the folder of the C and C++
 /// ones. The Rust ones are built by cargo in the profile that the calling program was built in.
+///
+/// A target that needs what the compiler does not have (OpenMP, C++20) is left out, which is said on
+/// standard error; [`path`] then has no program for it.
 ///
 /// # Errors
 ///
@@ -32,9 +39,11 @@ pub fn build() -> io::Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     let targets = TARGETS.iter().map(|target| (target.program, target.language));
     for (program, language) in targets.chain(OTHERS.iter().copied()) {
-        if language != Language::Rust {
-            compile(&source(program, language), &folder.join(program))?;
+        if language == Language::Rust {
+            continue;
         }
+        let source = source(program, language);
+        compile(&source, &folder.join(program)).or_else(|error| without(&source, &folder, error))?;
     }
     build_rust()?;
     Ok(folder)
@@ -44,7 +53,7 @@ pub fn build() -> io::Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// When nothing is called that.
+/// When nothing is called that, or the target was left out.
 pub fn path(name: &str) -> io::Result<PathBuf> {
     let target = TARGETS.iter().find(|target| target.name == name);
     let (program, language) = target
@@ -56,10 +65,17 @@ pub fn path(name: &str) -> io::Result<PathBuf> {
                 format!("there is no target '{name}'; targets/src/table.rs lists them"),
             )
         })?;
-    match language {
-        Language::Rust => Ok(profile_folder()?.join(program)),
-        Language::C | Language::Cpp => Ok(folder()?.join(program)),
+    let path = match language {
+        Language::Rust => profile_folder()?.join(program),
+        Language::C | Language::Cpp => folder()?.join(program),
+    };
+    if !more_flags(program).is_empty() && !path.exists() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("'{name}' was not built: {}", missing(program)),
+        ));
     }
+    Ok(path)
 }
 
 /// Where the C and C++ targets go: `targets/` in cargo's target folder.
@@ -80,21 +96,56 @@ pub fn compile(source: &Path, program: &Path) -> io::Result<()> {
     if is_fresh(source, program)? {
         return Ok(());
     }
-    let is_cpp = source.extension().is_some_and(|extension| extension == "cpp");
-    let (variable, default, standard) =
-        if is_cpp { ("CXX", "c++", "-std=c++11") } else { ("CC", "cc", "-std=gnu99") };
-    let compiler = env::var_os(variable).unwrap_or_else(|| OsString::from(default));
     // Compiled beside and renamed, so that a failure or an interruption leaves no half program.
     let unfinished = program.with_extension(process::id().to_string());
-    run(Command::new(compiler)
-        .arg(standard)
-        .args(FLAGS)
+    run(compiler(source)
+        .args(more_flags(&stem(source)))
         .arg("-I")
         .arg(workspace().join("include"))
         .arg(source)
         .arg("-o")
         .arg(&unfinished))?;
     fs::rename(unfinished, program)
+}
+
+fn compiler(source: &Path) -> Command {
+    let is_cpp = source.extension().is_some_and(|extension| extension == "cpp");
+    let (variable, default, standard) =
+        if is_cpp { ("CXX", "c++", "-std=c++11") } else { ("CC", "cc", "-std=gnu99") };
+    let mut compiler = Command::new(env::var_os(variable).unwrap_or_else(|| OsString::from(default)));
+    compiler.arg(standard).args(FLAGS);
+    compiler
+}
+
+/// Forgives the `failure` to compile `source` if an empty program with the same flags fails as well.
+fn without(source: &Path, folder: &Path, failure: io::Error) -> io::Result<()> {
+    let program = stem(source);
+    let flags = more_flags(&program);
+    if flags.is_empty() {
+        return Err(failure);
+    }
+    let empty = folder.join("empty").with_extension(source.extension().unwrap_or_default());
+    fs::write(&empty, "int main(void) { return 0; }\n")?;
+    if run(compiler(&empty).args(flags).arg(&empty).arg("-o").arg(folder.join("empty"))).is_ok() {
+        return Err(failure);
+    }
+    eprintln!("target '{program}' is left out: {}", missing(&program));
+    Ok(())
+}
+
+fn missing(program: &str) -> String {
+    format!(
+        "the compiler fails with {} (install what that needs, or name another compiler in $CC or $CXX)",
+        more_flags(program).join(" ")
+    )
+}
+
+fn more_flags(program: &str) -> &'static [&'static str] {
+    MORE_FLAGS.iter().find(|(name, _)| *name == program).map_or(&[], |(_, flags)| flags)
+}
+
+fn stem(source: &Path) -> String {
+    source.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn is_fresh(source: &Path, program: &Path) -> io::Result<bool> {

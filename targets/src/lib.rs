@@ -20,8 +20,11 @@
 //! * Work is a number of iterations of a dependent loop, not a time: a function that is paused or
 //!   preempted has as much left to do as before.
 //! * The loop of a region stands in the region's own function, which is never inlined: the innermost
-//!   function of a sample is the region.
-//! * One progress point, visited once per round, which also prints the native rate at the end.
+//!   function of a sample is the region. (Except where inlining, instances or callers are the point.)
+//! * `REGION=0` leaves a program that still makes progress.
+//! * One progress point, visited once per round, which also prints the native rate at the end. The
+//!   main thread makes rounds, and asks for the time between them.
+//! * The answers hold for two CPUs, and on more where the head does not say otherwise.
 //!
 //! # What this does not do
 //!

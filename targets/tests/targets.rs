@@ -1,32 +1,36 @@
 //! Every target builds, runs, prints its rate, and refuses what it does not know.
 
+use std::path::PathBuf;
 use std::process::Command;
 
-use targets::{TARGETS, build, path};
+use targets::{TARGETS, Target, build, path};
+
+/// The target's program; nothing if it was left out, for the reason that is printed.
+fn built(target: &Target) -> Option<PathBuf> {
+    path(target.name).inspect_err(|reason| eprintln!("{reason}")).ok()
+}
 
 fn rate(output: &str, point: &str) -> Option<f64> {
     let rate = output.trim_end().strip_prefix("rate ")?.strip_prefix(point)?;
     rate.trim().parse().ok()
 }
 
+/// Programs ask for the time between rounds, and so finish one, however busy the machine.
 #[test]
 fn every_target_prints_a_rate() {
     build().unwrap();
     for target in TARGETS {
-        let shrunk = target.regions.iter().map(|region| format!("{region}=0.5"));
-        for variant in shrunk.chain(["scale=0.5".to_owned()]) {
-            let output = Command::new(path(target.name).unwrap())
-                .args(target.arguments)
-                .arg(variant)
-                .arg("seconds=0.3")
-                .output()
-                .unwrap();
+        let Some(program) = built(target) else { continue };
+        let without = target.regions.iter().map(|region| (format!("{region}=0"), "seconds=0.1"));
+        for (variant, seconds) in without.chain([("scale=0.5".to_owned(), "seconds=0.3")]) {
+            let output =
+                Command::new(&program).args(target.arguments).args([&variant, seconds]).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{}: {output:?}", target.name);
+            assert!(output.status.success(), "{} {variant}: {output:?}", target.name);
             let rate = rate(&text, target.point);
-            assert!(rate.is_some_and(|rate| rate > 0.0), "{}: {text}", target.name);
+            assert!(rate.is_some_and(|rate| rate > 0.0), "{} {variant}: {text}", target.name);
         }
-        let unknown = Command::new(path(target.name).unwrap()).arg("Q=1").output().unwrap();
+        let unknown = Command::new(&program).arg("Q=1").output().unwrap();
         assert_eq!(unknown.status.code(), Some(2), "{}", target.name);
     }
     assert!(Command::new(path("start_true").unwrap()).status().unwrap().success());
@@ -37,7 +41,8 @@ fn every_target_prints_a_rate() {
 fn every_region_is_a_function_of_its_own() {
     build().unwrap();
     for target in TARGETS {
-        let output = Command::new("nm").arg("-C").arg(path(target.name).unwrap()).output().unwrap();
+        let Some(program) = built(target) else { continue };
+        let output = Command::new("nm").arg("-C").arg(program).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         for region in target.regions {
             let is_region = |line: &&str| {
@@ -46,7 +51,12 @@ fn every_region_is_a_function_of_its_own() {
                 name == *region || name == format!("{}::{region}", target.program)
             };
             let found = text.lines().filter(is_region).count();
-            assert_eq!(found, 1, "{} {region}", target.name);
+            let expected = match (target.program, *region) {
+                ("inlined" | "inlined_rs", "A") => 0,
+                ("generic_rs", "A") => 3,
+                _ => 1,
+            };
+            assert_eq!(found, expected, "{} {region}", target.name);
         }
     }
 }

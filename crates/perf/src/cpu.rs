@@ -33,6 +33,23 @@ impl ProcessStat {
     }
 }
 
+/// CPUs that the machine has switched on; at least one.
+#[must_use]
+pub fn online() -> u32 {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    count(text.trim())
+        .or_else(|| Some(u32::try_from(std::thread::available_parallelism().ok()?.get()).unwrap_or(u32::MAX)))
+        .unwrap_or(1)
+}
+
+/// How many numbers a list such as `0-3,8` has.
+fn count(list: &str) -> Option<u32> {
+    list.split(',').try_fold(0_u32, |sum, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        sum.checked_add(last.parse::<u32>().ok()?.checked_sub(first.parse().ok()?)? + 1)
+    })
+}
+
 /// CPU time used since the start, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuUse {
@@ -127,6 +144,14 @@ fn parse_machine(text: &str, per_tick: u64) -> Option<(Nanos, Nanos)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_counted() {
+        assert_eq!(count("0"), Some(1));
+        assert_eq!(count("0-3,8,10-11"), Some(7));
+        assert_eq!(count(""), None);
+        assert_eq!(count("3-1"), None);
+    }
 
     #[test]
     fn a_process_whose_name_looks_like_fields() {

@@ -4,7 +4,7 @@
 //! open descriptor in [`wire::REGION_VARIABLE`]. Both are taken out of the environment here, in place, so
 //! that what the program starts runs as it would have.
 
-use crate::{fork, real, sampling, signals, sys, thread};
+use crate::{cpus, fork, real, sampling, signals, sys, thread};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use wire::SharedMemory;
@@ -79,6 +79,7 @@ unsafe fn attach(environment: *mut *mut c_char) {
         return;
     }
     SHARED.store(core::ptr::from_ref(memory).cast_mut(), Ordering::Release);
+    cpus::prepare();
     thread::prepare();
     fork::prepare();
     let masked = signals::install(sampling::handler as *const () as usize);

@@ -7,8 +7,10 @@
 //! may interrupt them. The former raise [`Slot::busy`]; a handler that finds it raised only notes its
 //! credit down, and whoever lowers `busy` to zero adds it and pays.
 
-use crate::{attach::shared, sys};
+use crate::switches::{self, During};
+use crate::{attach::shared, cpus, sys};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
+use wire::channel::Key;
 use wire::slot::{Activity, Slot};
 use wire::{Account, Epoch, Nanos, Waiting};
 
@@ -42,7 +44,7 @@ fn exclusively<T>(slot: &Slot, change: impl FnOnce() -> T) -> T {
 }
 
 /// Adds the credit that the handler noted down while the thread was busy. Call when not busy.
-fn catch_up(slot: &Slot) {
+pub fn catch_up(slot: &Slot) {
     if slot.interrupted.load(Relaxed) != 0 {
         slot.interrupted.store(0, Relaxed);
         let noted = slot.deferred.load();
@@ -67,21 +69,45 @@ pub fn pay(slot: &Slot) {
 #[cold]
 fn pay_now(slot: &Slot) {
     // A handler of the program's may have interrupted a change of the account: whom it interrupted pays.
-    if slot.busy.load(Relaxed) == 0 {
-        settle(slot);
+    if slot.busy.load(Relaxed) == 0 && shared().header.has_rule(4) {
+        settle(slot, Debt::OfTheCpu);
     }
+}
+
+/// Rule 7: credits what the records of context switches tell, if there are any.
+#[inline]
+fn read_switches(slot: &Slot, during: During) {
+    if switches::pending(slot) {
+        exclusively(slot, || switches::drain(slot, during));
+    }
+}
+
+/// Who owes (rule 8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Debt {
+    /// The thread has run ahead of the others, on a CPU that nobody else should have now.
+    OfTheCpu,
+    /// The world was faster than it should have been; it has no CPU.
+    OfTheWorld,
 }
 
 /// The same, from the signal handler, which has made sure that the thread is not busy.
 pub fn pay_in_handler(slot: &Slot) {
     if owes(slot) {
-        settle(slot);
+        settle(slot, Debt::OfTheCpu);
     }
 }
 
 /// Rule 1, from the signal handler: the thread ran the selected code.
 pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
-    if slot.local.credit(&shared().required, epoch, delay) {
+    let memory = shared();
+    if !memory.header.has_rule(1) {
+        // As if delays added up whoever was ahead: what rule 1 forbids.
+        let (required, _) = slot.local.meet(&memory.required);
+        memory.required.raise(Account::new(epoch, required.delay() + delay));
+    }
+    if slot.local.credit(&memory.required, epoch, delay) {
+        memory.history.note(sys::now(), memory.required.load());
         slot.books.credited.fetch_add(delay.0, Relaxed);
     } else {
         slot.books.stale.fetch_add(1, Relaxed);
@@ -101,10 +127,10 @@ pub fn defer_credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
 /// All signals wait during a pause, which is at most [`SLICE`] long: a handler of the program's that ran in
 /// the middle of one could call an interposed function and pay the same debt again, or leave with
 /// `siglongjmp` and never let the pause end. Between two slices handlers run, and find the account in order.
-fn settle(slot: &Slot) {
+fn settle(slot: &Slot, whose: Debt) {
     loop {
         let mask = sys::mask_signals(0, u64::MAX);
-        let more = pause(slot);
+        let more = pause(slot, whose);
         sys::mask_signals(2, mask);
         if !more {
             return;
@@ -113,9 +139,11 @@ fn settle(slot: &Slot) {
 }
 
 /// Pays what is owed, but not for longer than a slice; whether there may be more. Signals are blocked.
-fn pause(slot: &Slot) -> bool {
+fn pause(slot: &Slot, whose: Debt) -> bool {
     let memory = shared();
     let number = memory.header.epoch.load(core::sync::atomic::Ordering::Acquire);
+    // The thread may have lost its CPU since it last looked, in the last slice too.
+    switches::drain(slot, During::Work);
     let (required, local) = slot.local.meet(&memory.required);
     let mut debt = required.delay().saturating_sub(local.delay());
     if debt == Nanos::ZERO || !required.is_of(Epoch(number)) {
@@ -136,16 +164,9 @@ fn pause(slot: &Slot) -> bool {
     }
     let slice = debt.min(SLICE);
     let was = slot.activity.swap(Activity::Pausing as u32, Relaxed);
-    sys::set_timer_slack(1);
-    let until = begin + slice;
-    let mut end = begin;
-    while end < until && memory.header.epoch.load(Relaxed) == number {
-        sys::futex_wait_until(&memory.header.epoch, number, until);
-        end = sys::now();
-    }
-    sys::set_timer_slack(slot.slack.load(Relaxed));
+    let keeps_cpu = whose == Debt::OfTheCpu && memory.header.has_rule(8) && cpus::are_wanted();
+    let paused = if keeps_cpu { keep_cpu(slot, slice, number) } else { sleep(slot, slice, number) };
     slot.activity.store(was, Relaxed);
-    let paused = end.saturating_sub(begin);
     slot.books.paid.fetch_add(paused.min(slice).0, Relaxed);
     slot.local.pay(required, paused.min(slice));
     let over = paused.saturating_sub(slice);
@@ -156,9 +177,43 @@ fn pause(slot: &Slot) -> bool {
     true
 }
 
+/// Sleeps for `time`, or until the experiment is over; how long it was.
+fn sleep(slot: &Slot, time: Nanos, number: u32) -> Nanos {
+    let epoch = &shared().header.epoch;
+    sys::set_timer_slack(1);
+    let begin = sys::now();
+    let (mut end, until) = (begin, begin + time);
+    while end < until && epoch.load(Relaxed) == number {
+        sys::futex_wait_until(epoch, number, until);
+        end = sys::now();
+    }
+    sys::set_timer_slack(slot.slack.load(Relaxed));
+    switches::drain(slot, During::Credited);
+    end.saturating_sub(begin)
+}
+
+/// The same without giving the CPU away. Only time on the CPU counts: what is owed is the CPU's, and while
+/// another thread has it, it pays nothing.
+fn keep_cpu(slot: &Slot, time: Nanos, number: u32) -> Nanos {
+    let epoch = &shared().header.epoch;
+    let begin = sys::cpu_time();
+    let mut used = Nanos::ZERO;
+    while used < time && epoch.load(Relaxed) == number {
+        for _ in 0..50 {
+            core::hint::spin_loop();
+        }
+        used = sys::cpu_time().saturating_sub(begin);
+    }
+    slot.books.spun.fetch_add(used.0, Relaxed);
+    // Nobody's code ran: no sample stands for that time.
+    slot.sampled_until.fetch_add(used.0, Relaxed);
+    used
+}
+
 /// Rule 4 and the first half of rule 5: before a call that may wait for another thread.
 pub fn before_wait(slot: &Slot) -> Waiting {
     pay(slot);
+    read_switches(slot, During::Work);
     begin_waiting(slot, Activity::WaitingForThread);
     exclusively(slot, || slot.local.wait(&shared().required))
 }
@@ -173,7 +228,9 @@ fn begin_waiting(slot: &Slot, activity: Activity) -> u32 {
 /// The second half of rule 5. `woken`: another thread ended the wait; otherwise (a timeout, a signal, a
 /// failure) nothing is credited and the debt stays. Never pauses: the caller may hold a lock now.
 pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
-    if woken {
+    let credited = woken && shared().header.has_rule(5);
+    read_switches(slot, if credited { During::Credited } else { During::Wait });
+    if credited {
         let credit = exclusively(slot, || slot.local.woken(&shared().required, waiting));
         if credit > Nanos::ZERO {
             slot.books.inherited.fetch_add(credit.0, Relaxed);
@@ -198,12 +255,50 @@ pub fn around_wait<T>(slot: &Slot, call: impl FnOnce() -> T, woken: impl FnOnce(
 /// Rule 6: around a call that may wait for a device or a clock. What accrued meanwhile is paid at once.
 #[inline]
 pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
+    read_switches(slot, During::Work);
     let was = begin_waiting(slot, Activity::WaitingForWorld);
     let result = call();
     slot.activity.store(was, Relaxed);
+    after_world(slot, was);
+    result
+}
+
+/// The second half of rule 6.
+fn after_world(slot: &Slot, was: u32) {
+    read_switches(slot, During::Wait);
     catch_up(slot);
-    if was == Activity::Running as u32 {
-        pay(slot);
+    if was == Activity::Running as u32
+        && owes(slot)
+        && slot.busy.load(Relaxed) == 0
+        && shared().header.has_rule(6)
+    {
+        settle(slot, Debt::OfTheWorld);
+    }
+}
+
+/// Around a call on something with two ends, or that waits for any of several. It may wake another thread
+/// (rule 4); whether it waited for one is known afterwards. `used`: when another thread last used any of them.
+pub fn around_channel<T>(
+    slot: &Slot,
+    key: Option<Key>,
+    call: impl FnOnce() -> T,
+    used: impl FnOnce(&T) -> Nanos,
+) -> T {
+    let was = slot.activity.load(Relaxed);
+    let waiting = before_wait(slot);
+    let since = sys::now();
+    if let Some(key) = key {
+        shared().channels.touch(key, since);
+    }
+    let result = call();
+    let woken = used(&result) > since;
+    if !woken {
+        slot.doing(Activity::WaitingForWorld);
+    }
+    after_wait(slot, waiting, woken);
+    slot.activity.store(was, Relaxed);
+    if !woken {
+        after_world(slot, was);
     }
     result
 }

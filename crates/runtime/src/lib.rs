@@ -38,6 +38,8 @@ compile_error!("the runtime supports x86-64 Linux with glibc only");
 
 mod attach;
 mod callchain;
+mod channel;
+mod cpus;
 mod delay;
 mod fork;
 mod interpose;
@@ -45,6 +47,8 @@ mod progress;
 mod real;
 mod sampling;
 mod signals;
+mod spin;
+mod switches;
 mod sys;
 mod thread;
 mod tls;

@@ -21,6 +21,8 @@
 
 use crate::attach::{attached, shared};
 use crate::callchain::{self, Registers};
+use crate::spin::{self, Spin};
+use crate::switches::{self, During};
 use crate::{delay, signals, sys, tls};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
@@ -61,6 +63,7 @@ pub fn start(slot: &'static Slot, trap: bool) {
     let header = &shared().header;
     slot.event.store(-1, Relaxed);
     slot.timer.store(-1, Relaxed);
+    switches::reset(slot);
     if header.sampling.load(Relaxed) == 0 {
         return;
     }
@@ -81,13 +84,20 @@ fn start_event(slot: &Slot, period: Nanos, trap: bool) -> Option<Sampler> {
     const DISABLED: u64 = 1;
     const EXCLUDE_KERNEL: u64 = 1 << 5;
     const EXCLUDE_HV: u64 = 1 << 6;
+    const SAMPLE_ID_ALL: u64 = 1 << 18;
+    const USE_CLOCKID: u64 = 1 << 25;
+    const CONTEXT_SWITCH: u64 = 1 << 26;
+    const SAMPLE_TIME: u64 = 1 << 2;
     const REMOVE_ON_EXEC: u64 = 1 << 36;
     const TRAP: u64 = 1 << 37;
     let mut attributes = [0_u64; 16];
     attributes[0] = SOFTWARE | (SIZE << 32);
     attributes[1] = TASK_CLOCK;
     attributes[2] = period.0;
-    attributes[5] = DISABLED | EXCLUDE_HV;
+    // For the records of context switches: their time, on the monotonic clock.
+    attributes[3] = SAMPLE_TIME;
+    attributes[5] = DISABLED | EXCLUDE_HV | SAMPLE_ID_ALL | USE_CLOCKID | CONTEXT_SWITCH;
+    attributes[11] = (sys::CLOCK_MONOTONIC as u64) << 32;
     if trap {
         attributes[5] |= REMOVE_ON_EXEC | TRAP;
         attributes[15] = core::ptr::from_ref(slot).addr() as u64; // comes back with the signal
@@ -147,6 +157,7 @@ fn start_timer(slot: &Slot, period: Nanos) -> Sampler {
 
 /// Ends sampling for the thread of `slot`, which must be the calling one (or gone).
 pub fn stop(slot: &Slot) {
+    switches::close(slot);
     let (event, timer) = (slot.event.swap(-1, Relaxed), slot.timer.swap(-1, Relaxed));
     if event >= 0 {
         sys::ioctl(event, IOC_DISABLE, 0);
@@ -210,13 +221,7 @@ pub unsafe extern "C" fn handler(signal: i32, info: *mut [u64; 16], context: *mu
     unsafe {
         match tls::slot() {
             Some(slot) if is_sample(slot, signal, &*info) => {
-                let registers = &(*context).registers;
-                let at = Registers {
-                    instruction: registers[Context::RIP],
-                    stack: registers[Context::RSP],
-                    frame: registers[Context::RBP],
-                };
-                take(slot, at);
+                take(slot, &*context);
             }
             // A sample of a thread that has just been given up.
             _ if is_stray(signal, &*info) => {}
@@ -230,16 +235,49 @@ pub unsafe extern "C" fn handler(signal: i32, info: *mut [u64; 16], context: *mu
 pub struct Context {
     head: [usize; 5],
     registers: [usize; 23],
+    vectors: *const [[u64; 2]; 26],
 }
 
 impl Context {
     const RBP: usize = 10;
+    const RCX: usize = 14;
     const RSP: usize = 15;
     const RIP: usize = 16;
+    /// Where `xmm0` lies behind `vectors` (the layout of FXSAVE), in units of 16 bytes.
+    const XMM: usize = 10;
+
+    /// The interrupted instruction.
+    pub fn instruction(&self) -> usize {
+        self.registers[Self::RIP]
+    }
+
+    /// Whether the sample hit the kernel in a system call, which leaves its return address in `rcx`.
+    pub fn in_system_call(&self) -> bool {
+        self.registers[Self::RCX] == self.instruction()
+    }
+
+    fn start(&self) -> Registers {
+        Registers {
+            instruction: self.instruction(),
+            stack: self.registers[Self::RSP],
+            frame: self.registers[Self::RBP],
+        }
+    }
+
+    /// A hash of all registers that code computes with (the general ones and `xmm0` to `xmm15`).
+    pub fn fingerprint(&self) -> u64 {
+        let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        let general = self.registers[..Self::RIP].iter().fold(1, |hash, word| mix(hash, *word as u64));
+        // SAFETY: null, or the 512 bytes that the kernel saved on the signal stack.
+        let vectors = unsafe { self.vectors.as_ref() };
+        vectors.map_or(general, |vectors| {
+            vectors[Self::XMM..].iter().flatten().fold(general, |hash, word| mix(hash, *word))
+        })
+    }
 }
 
 /// One sample of the calling thread.
-fn take(slot: &Slot, at: Registers) {
+fn take(slot: &Slot, context: &Context) {
     let memory = shared();
     let (time, cpu) = (sys::now(), sys::cpu_time());
     if time >= memory.header.alive_until() {
@@ -253,13 +291,16 @@ fn take(slot: &Slot, at: Registers) {
     if !slot.is_doing(Activity::Running) && slot.waited.fetch_add(1, Relaxed) > LONGEST_SPIN {
         slot.doing(Activity::Running);
     }
+    switches::open(slot);
+    let before = Nanos(slot.last_sample.swap(time.0, Relaxed));
+    let spin = spin::look(slot, context);
     if !slot.is_doing(Activity::Pausing) {
         let mut sample = Sample::new(time, weight);
-        callchain::walk(slot, at, &mut sample);
+        callchain::walk(slot, context.start(), &mut sample);
         slot.books.sampled.fetch_add(weight.0, Relaxed);
         slot.books.samples.fetch_add(1, Relaxed);
         slot.ring.push(&sample);
-        apply(slot, &sample);
+        apply(slot, &sample, before, spin);
     }
     rearm(slot, returned);
     // Time in this handler is nobody's: the next sample starts here.
@@ -279,26 +320,40 @@ fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
     used.min(Nanos(most))
 }
 
-/// Rules 1, 2 and 3: credits the thread if it ran the selected code, then lets it pay.
-fn apply(slot: &Slot, sample: &Sample) {
+/// Rules 1, 2 and 3: credits the thread if it ran the selected code, then lets it pay. `before`: the time of
+/// the thread's last sample.
+fn apply(slot: &Slot, sample: &Sample, before: Nanos, spin: Spin) {
     let memory = shared();
-    let epoch = memory.header.epoch();
+    let header = &memory.header;
+    let epoch = header.epoch();
     let experiment = memory.experiments.of(epoch);
     let speedup = experiment.speedup();
+    let busy = slot.busy.load(Relaxed) != 0;
+    let runs = !busy && slot.is_doing(Activity::Running);
+    if runs {
+        switches::drain(slot, During::Work);
+    }
     if speedup.0 == 0 {
         return;
     }
-    let busy = slot.busy.load(Relaxed) != 0;
-    if sample.time < experiment.deadline() && is_hit(sample.callchain(), epoch) {
+    if runs && header.has_rule(5) {
+        spin::credit(slot, spin, before, sample.time);
+    }
+    // In batches of ten, as Coz does, unless rule 3 is in force.
+    let late = !header.has_rule(3) && !slot.books.samples.load(Relaxed).is_multiple_of(10);
+    if spin != Spin::Yes && sample.time < experiment.deadline() && is_hit(sample.callchain(), epoch) {
         let delay = speedup.of(sample.weight);
-        if busy {
+        if busy || late {
             delay::defer_credit(slot, epoch, delay);
         } else {
             delay::credit(slot, epoch, delay);
         }
     }
     // A waiting thread settles when its wait is over: it may owe nothing then (rule 5).
-    if !busy && slot.is_doing(Activity::Running) {
+    if runs && !late {
+        if !header.has_rule(3) {
+            delay::catch_up(slot);
+        }
         delay::pay_in_handler(slot);
     }
 }

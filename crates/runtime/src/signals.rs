@@ -177,6 +177,34 @@ fn die_by(signal: i32) {
     sys::raise(signal);
 }
 
+/// Runs `send`, which sends one of our signals to the calling thread, while no sample of that number is
+/// pending: a second signal of the same number would be dropped, and it would be the program's.
+fn alone(signal: i32, send: impl FnOnce()) {
+    let mut before = sys::mask_signals(BLOCK, bit(signal));
+    // A sample that is pending is taken when the signal is let through.
+    while sys::pending_signals() & bit(signal) != 0 && before & bit(signal) == 0 {
+        sys::mask_signals(SETMASK, before);
+        before = sys::mask_signals(BLOCK, bit(signal));
+    }
+    send();
+    sys::mask_signals(SETMASK, before);
+}
+
+/// `raise(3)`.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn raise(number: c_int) -> c_int {
+    let function = real!(raise: fn(c_int) -> c_int);
+    let mut result = -1;
+    // SAFETY: passes the argument on.
+    let mut call = || result = function.map_or(-1, |real| unsafe { real(number) });
+    if ours(number).is_some() && tls::slot().is_some() {
+        alone(number, call);
+    } else {
+        call();
+    }
+    result
+}
+
 /// Runs `call` with `SIGURG` blocked if that is what carries this thread's samples: for system calls that
 /// fail with `EINTR` after any handler has run, `SA_RESTART` or not. A sample that falls due is taken
 /// right after.
@@ -311,7 +339,7 @@ unsafe fn mask(
             let due = slot.held.fetch_and(is, Relaxed) & !is;
             for (index, signal) in OURS.iter().enumerate().filter(|(index, _)| due & (1 << index) != 0) {
                 let info = core::array::from_fn(|i| slot.held_info[index][i].load(Relaxed));
-                sys::raise_with(*signal, &info);
+                alone(*signal, || sys::raise_with(*signal, &info));
             }
         }
         result

@@ -9,7 +9,13 @@ pub const CLOCK_MONOTONIC: i64 = 1;
 pub const CLOCK_THREAD_CPUTIME_ID: i64 = 3;
 
 mod number {
+    pub const READ: i64 = 0;
+    pub const OPEN: i64 = 2;
     pub const MMAP: i64 = 9;
+    pub const MUNMAP: i64 = 11;
+    pub const GETSOCKNAME: i64 = 51;
+    pub const GETPEERNAME: i64 = 52;
+    pub const SCHED_GETAFFINITY: i64 = 204;
     pub const RT_SIGACTION: i64 = 13;
     pub const RT_SIGPROCMASK: i64 = 14;
     pub const IOCTL: i64 = 16;
@@ -26,6 +32,7 @@ mod number {
     pub const TIMER_DELETE: i64 = 226;
     pub const CLOCK_GETTIME: i64 = 228;
     pub const TGKILL: i64 = 234;
+    pub const RT_SIGPENDING: i64 = 127;
     pub const RT_TGSIGQUEUEINFO: i64 = 297;
     pub const PERF_EVENT_OPEN: i64 = 298;
     pub const PRLIMIT64: i64 = 302;
@@ -122,12 +129,65 @@ pub fn map_shared(fd: i32, length: usize) -> Option<*mut u8> {
     (start > 0).then_some(start as *mut u8)
 }
 
+/// Undoes a mapping.
+pub fn unmap(start: usize, length: usize) {
+    // SAFETY: only called with mappings of our own that nobody uses any more.
+    unsafe { call(number::MUNMAP, [start as i64, length as i64, 0, 0, 0, 0]) };
+}
+
+/// `struct stat` of an open file (144 bytes on x86-64), or a negative error.
+fn stat(fd: i32) -> Result<[i64; 18], i64> {
+    let mut stat = [0_i64; 18];
+    // SAFETY: the kernel writes 144 bytes.
+    let result = unsafe { call(number::FSTAT, [i64::from(fd), stat.as_mut_ptr() as i64, 0, 0, 0, 0]) };
+    if result < 0 { Err(result) } else { Ok(stat) }
+}
+
 /// Size of an open file, or a negative error.
 pub fn file_size(fd: i32) -> i64 {
-    let mut stat = [0_i64; 18];
-    // SAFETY: `struct stat` has 144 bytes on x86-64; `st_size` is its seventh word.
-    let result = unsafe { call(number::FSTAT, [i64::from(fd), stat.as_mut_ptr() as i64, 0, 0, 0, 0]) };
-    if result < 0 { result } else { stat[6] }
+    stat(fd).map_or_else(|error| error, |stat| stat[6])
+}
+
+/// Mode, device and inode of an open file.
+pub fn file_kind(fd: i32) -> Option<(u64, u64, u64)> {
+    let stat = stat(fd).ok()?;
+    Some((stat[3] as u64 & 0xffff_ffff, stat[0] as u64, stat[1] as u64))
+}
+
+/// The address of a socket or of its peer: the first 32 bytes of it.
+pub fn socket_name(fd: i32, peer: bool) -> Option<[u64; 4]> {
+    let mut name = [0_u64; 4];
+    let mut length = size_of_val(&name) as u32;
+    let number = if peer { number::GETPEERNAME } else { number::GETSOCKNAME };
+    let arguments = [i64::from(fd), name.as_mut_ptr() as i64, (&raw mut length) as i64, 0, 0, 0];
+    // SAFETY: the kernel writes at most `length` bytes to `name`, and the length.
+    let result = unsafe { call(number, arguments) };
+    (result == 0).then_some(name)
+}
+
+/// Reads the beginning of a file; what could not be read is not there.
+pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> &'a [u8] {
+    const O_CLOEXEC: i64 = 0o2_000_000;
+    // SAFETY: a path that ends with NUL, a buffer of the given length, a descriptor of our own.
+    let length = unsafe {
+        let fd = call(number::OPEN, [path.as_ptr() as i64, O_CLOEXEC, 0, 0, 0, 0]);
+        if fd < 0 {
+            return &[];
+        }
+        let length = call(number::READ, [fd, buffer.as_mut_ptr() as i64, buffer.len() as i64, 0, 0, 0]);
+        close(fd as i32);
+        length
+    };
+    &buffer[..(length.max(0) as usize).min(buffer.len())]
+}
+
+/// How many CPUs the calling thread may use.
+pub fn usable_cpus() -> u32 {
+    let mut mask = [0_u64; 128];
+    let arguments = [0, size_of_val(&mask) as i64, mask.as_mut_ptr() as i64, 0, 0, 0];
+    // SAFETY: the kernel writes at most the size of `mask`.
+    let written = unsafe { call(number::SCHED_GETAFFINITY, arguments) };
+    if written <= 0 { 1 } else { mask.iter().map(|word| word.count_ones()).sum() }
 }
 
 /// The soft limit of a resource.
@@ -150,21 +210,8 @@ pub fn ioctl(fd: i32, request: i64, argument: i64) -> i64 {
 
 /// Whether a debugger or tracer is attached: `TracerPid` in `/proc/self/status` is not zero.
 pub fn is_traced() -> bool {
-    const READ: i64 = 0;
-    const OPEN: i64 = 2;
-    const O_CLOEXEC: i64 = 0o2000000;
     let mut buffer = [0_u8; 512];
-    // SAFETY: a constant path, a buffer of the given length, and a descriptor of our own.
-    let length = unsafe {
-        let fd = call(OPEN, [c"/proc/self/status".as_ptr() as i64, O_CLOEXEC, 0, 0, 0, 0]);
-        if fd < 0 {
-            return false;
-        }
-        let length = call(READ, [fd, buffer.as_mut_ptr() as i64, buffer.len() as i64, 0, 0, 0]);
-        close(fd as i32);
-        length
-    };
-    let text = &buffer[..(length.max(0) as usize).min(buffer.len())];
+    let text = read_file(c"/proc/self/status", &mut buffer);
     let key = b"TracerPid:\t";
     text.windows(key.len() + 1).any(|at| at.starts_with(key) && at[key.len()] != b'0')
 }
@@ -184,6 +231,14 @@ pub fn mask_signals(how: i64, set: u64) -> u64 {
     // SAFETY: both pointers are to live 8-byte signal sets.
     unsafe { call(number::RT_SIGPROCMASK, arguments) };
     old
+}
+
+/// The signals that wait for the calling thread to let them through.
+pub fn pending_signals() -> u64 {
+    let mut set = 0_u64;
+    // SAFETY: the kernel writes a signal set of 8 bytes.
+    unsafe { call(number::RT_SIGPENDING, [(&raw mut set) as i64, 8, 0, 0, 0, 0]) };
+    set
 }
 
 /// The kernel's `struct sigaction` on x86-64.

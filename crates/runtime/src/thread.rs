@@ -56,6 +56,8 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.carry.inherit(wire::Account::default());
     slot.slack.store(sys::timer_slack(), Relaxed);
     slot.held.store(0, Relaxed);
+    slot.spinning.store(0, Relaxed);
+    slot.last_sample.store(sys::now().0, Relaxed);
     tls::set_slot(Some(slot));
     let set = real!(pthread_setspecific: fn(u32, *const c_void) -> c_int);
     let key = KEY.load(Relaxed);
@@ -92,7 +94,7 @@ fn reserve(start: usize, argument: *mut c_void, stack_size: usize) -> Option<&'s
     slot.stack_low.store(stack_size, Relaxed); // the size, until the thread knows its stack
     let (local, masked) = tls::slot()
         .map_or_else(Default::default, |creator| (creator.local.load(), creator.masked.load(Relaxed)));
-    slot.local.inherit(local);
+    slot.local.inherit(if shared().header.has_rule(10) { local } else { local.emptied() });
     slot.masked.store(masked, Relaxed);
     Some(slot)
 }

@@ -76,6 +76,11 @@ pub struct Run {
     #[arg(long, conflicts_with = "speedups")]
     pub no_delays: bool,
 
+    /// Switch rules of virtual time off, to see what they are good for (docs/theory.md)
+    #[arg(long = "without-rule", value_name = "N", value_delimiter = ',', hide = true,
+          value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub without_rules: Vec<u32>,
+
     /// No progress bar and no report at the end; warnings and errors only
     #[arg(short, long)]
     pub quiet: bool,

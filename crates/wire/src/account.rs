@@ -9,8 +9,8 @@
 //! thread could read the old epoch, be preempted, and add its credit to the next experiment. So both
 //! live in one 64-bit word, and every change is a compare-exchange that fails when the epoch has gone.
 
+use crate::atomic::{AtomicU64, Ordering};
 use crate::{Epoch, Nanos};
-use core::sync::atomic::{AtomicU64, Ordering};
 
 const EPOCH_BITS: u32 = 20;
 const NANOS_BITS: u32 = 64 - EPOCH_BITS;
@@ -48,6 +48,24 @@ impl Account {
     #[must_use]
     pub const fn same_epoch(self, other: Self) -> bool {
         self.0 >> NANOS_BITS == other.0 >> NANOS_BITS
+    }
+
+    /// No delay, in the same epoch.
+    #[must_use]
+    pub const fn emptied(self) -> Self {
+        self.with_delay(Nanos::ZERO)
+    }
+
+    /// The word that holds both.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The account in a word that [`to_bits`](Self::to_bits) gave.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
     }
 
     const fn with_delay(self, delay: Nanos) -> Self {
@@ -170,6 +188,15 @@ impl LocalAccount {
     /// The thread is about to wait for another one. Call after paying.
     pub fn wait(&self, shared: &SharedAccount) -> Waiting {
         Waiting(self.meet(shared).0)
+    }
+
+    /// Rule 7: the thread waited for a CPU while `required` grew by `growth`. Returns the credit: a thread
+    /// never gets ahead by waiting.
+    pub fn waited_for_cpu(&self, shared: &SharedAccount, growth: Nanos) -> Nanos {
+        let (required, local) = self.meet(shared);
+        let credit = growth.min(required.delay().saturating_sub(local.delay()));
+        self.0.store(local.with_delay(local.delay() + credit).0, Ordering::Relaxed);
+        credit
     }
 
     /// Rule 5: the thread was woken by another one, which had paid: it is credited with what `required`

@@ -1,11 +1,11 @@
 //! Progress points as counters in shared memory, so that they survive whatever happens to the program.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, length, spin_loop};
 
 /// Progress points of one program.
-pub const MAX_COUNTERS: usize = 4096;
+pub const MAX_COUNTERS: usize = length(4096, 2);
 /// Bytes of a progress point's name; longer ones are cut.
-pub const NAME_BYTES: usize = 224;
+pub const NAME_BYTES: usize = length(224, 1);
 
 /// What a visit means. The numbers are those of the established `_coz_get_counter` interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +38,7 @@ const READY: u32 = 2;
 
 /// One progress point. The first two words are what `_coz_get_counter` hands out.
 #[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
 #[repr(C, align(256))]
 pub struct Counter {
     /// Visits; the program increments it.
@@ -47,11 +48,12 @@ pub struct Counter {
     state: AtomicU32,
     kind: AtomicU32,
     length: AtomicU32,
-    name: [core::sync::atomic::AtomicU8; NAME_BYTES],
+    name: [AtomicU8; NAME_BYTES],
 }
 
 /// All progress points.
 #[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
 #[repr(C)]
 pub struct Counters([Counter; MAX_COUNTERS]);
 
@@ -92,7 +94,7 @@ impl Counter {
             if self.state.load(Ordering::Acquire) == READY {
                 return true;
             }
-            core::hint::spin_loop();
+            spin_loop();
         }
         false
     }

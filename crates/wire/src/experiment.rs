@@ -5,11 +5,11 @@
 //! epoch and then calls [`SharedAccount::begin`](crate::SharedAccount::begin), which publishes it. A
 //! reader that was preempted for two whole epochs may read a mixture; its credit then fails on the epoch.
 
+use crate::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, length};
 use crate::{Address, Epoch, Nanos, Speedup};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Address ranges that a region may consist of. A longer list is cut by the controller, which says so.
-pub const MAX_RANGES: usize = 8192;
+pub const MAX_RANGES: usize = length(8192, 1);
 
 /// One half-open address range.
 #[derive(Debug, Default)]
@@ -35,6 +35,7 @@ pub(crate) fn contains(ranges: &[Range], count: usize, address: Address) -> bool
 
 /// A published experiment. All fields relaxed: they are published by the epoch (see the module).
 #[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
 #[repr(C)]
 pub struct Experiment {
     speedup: AtomicU32,
@@ -92,6 +93,7 @@ impl Experiment {
 
 /// The two descriptions that take turns.
 #[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
 #[repr(C)]
 pub struct Experiments([Experiment; 2]);
 

@@ -1,8 +1,10 @@
 //! The shared memory as a whole.
 
+use crate::channel::Channels;
 use crate::code::CodeMap;
 use crate::counter::Counters;
 use crate::experiment::Experiments;
+use crate::history::History;
 use crate::slot::Slots;
 use crate::{BUILD_ID, Epoch, MAGIC, Nanos, PROTOCOL, SharedAccount};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -78,6 +80,44 @@ pub struct Header {
     /// The running number of the window; threads pause on it with a futex, so that no pause outlives its
     /// experiment.
     pub epoch: AtomicU32,
+    /// Rules of virtual time that are switched off, as bits: rule 7 is bit 7. For the experiments that show
+    /// what each rule is good for.
+    pub without: AtomicU32,
+    /// Whether threads have context-switch records: [`Switches`].
+    pub switches: AtomicU32,
+    /// CPUs that the program may use.
+    pub cpus: AtomicU32,
+    /// Threads that could run when the controller last looked.
+    pub running: AtomicU32,
+    /// CPUs that the machine has.
+    pub machine_cpus: AtomicU32,
+    /// Not zero when an image of the program calls the futex by an instruction of its own: a wait that no
+    /// function of ours has seen is then taken for one on another thread.
+    pub inline_futex: AtomicU32,
+}
+
+/// Whether threads know when they were without a CPU (rule 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Switches {
+    /// No thread has tried yet.
+    Unknown = 0,
+    /// From context-switch records.
+    Recorded = 1,
+    /// At least one thread could not have them (no perf, or no more locked memory).
+    Refused = 2,
+}
+
+impl Switches {
+    /// The value with this number.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Recorded,
+            2 => Self::Refused,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 impl Header {
@@ -122,6 +162,12 @@ impl Header {
         (self.build_id.load(Ordering::Relaxed), self.runtime_build_id.load(Ordering::Relaxed))
     }
 
+    /// Whether a rule is in force (they all are, unless a benchmark has switched one off).
+    #[inline]
+    pub fn has_rule(&self, number: u32) -> bool {
+        self.without.load(Ordering::Relaxed) & (1 << number) == 0
+    }
+
     /// The number of the current window.
     pub fn epoch(&self) -> Epoch {
         Epoch(self.epoch.load(Ordering::Acquire))
@@ -141,6 +187,10 @@ pub struct SharedMemory {
     pub header: Header,
     /// The delay that every thread should have by now.
     pub required: SharedAccount,
+    /// When that grew.
+    pub history: History,
+    /// Pipes and the like.
+    pub channels: Channels,
     /// What the windows are about.
     pub experiments: Experiments,
     /// What is in scope.

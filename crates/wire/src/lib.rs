@@ -6,9 +6,9 @@
 //! # What is here
 //!
 //! The layout ([`SharedMemory`]), its version and build ID, and the few lock-free protocols that both
-//! sides must agree on: the delay account ([`account`]), the published experiment ([`experiment`]), the
-//! code map ([`code`]), progress counters ([`counter`]), thread slots ([`slot`]) and the sample ring
-//! ([`ring`]).
+//! sides must agree on: the delay account ([`account`]) and its past ([`history`]), the published experiment
+//! ([`experiment`]), the code map ([`code`]), progress counters ([`counter`]), thread slots ([`slot`]), the
+//! sample ring ([`ring`]) and the channels between threads ([`channel`]).
 //!
 //! # What is not here
 //!
@@ -27,9 +27,12 @@
 extern crate std;
 
 pub mod account;
+mod atomic;
+pub mod channel;
 pub mod code;
 pub mod counter;
 pub mod experiment;
+pub mod history;
 pub mod layout;
 pub mod ring;
 pub mod slot;
@@ -40,7 +43,7 @@ pub use layout::{Handshake, Header, SharedMemory};
 pub use units::{Address, Epoch, Nanos, Speedup};
 
 /// Version of the layout. Bumped by hand with every change to it.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");

@@ -4,11 +4,11 @@
 //! nanoseconds in the high 32), the time, the callchain innermost first. A record that finds no room is
 //! counted and lost.
 
+use crate::atomic::{AtomicU64, Ordering, length};
 use crate::{Address, MAX_FRAMES, Nanos};
-use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a ring.
-pub const RING_WORDS: usize = 920;
+pub const RING_WORDS: usize = length(912, 8);
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ impl Sample {
 
 /// A ring with one producer and one consumer.
 #[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
 #[repr(C)]
 pub struct Ring {
     /// Words ever written. Release by the producer, Acquire by the consumer: publishes the words.

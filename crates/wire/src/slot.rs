@@ -1,11 +1,11 @@
 //! One thread of the profiled program: its account, its books, its ring.
 
+use crate::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, length};
 use crate::ring::Ring;
 use crate::{LocalAccount, Nanos};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Threads that can be profiled at once. Further ones run unprofiled and are counted.
-pub const MAX_SLOTS: usize = 16_384;
+pub const MAX_SLOTS: usize = length(16_384, 2);
 
 /// Nobody uses the slot.
 const FREE: u32 = 0;
@@ -36,6 +36,10 @@ pub struct Books {
     pub credited: AtomicU64,
     /// Credited for waits on other threads (rule 5).
     pub inherited: AtomicU64,
+    /// Credited for waits for a CPU (rule 7).
+    pub queued: AtomicU64,
+    /// The part of `paid` during which the thread kept its CPU (rule 8).
+    pub spun: AtomicU64,
     /// Paused (rule 2).
     pub paid: AtomicU64,
     /// Paused longer than asked; taken off later debts.
@@ -50,7 +54,8 @@ pub struct Books {
 
 /// A thread.
 #[derive(Debug)]
-#[repr(C, align(4096))]
+#[cfg_attr(loom, derive(Default))]
+#[cfg_attr(not(loom), repr(C, align(4096)))]
 pub struct Slot {
     state: AtomicU32,
     /// Thread ID, zero until the thread runs.
@@ -105,6 +110,23 @@ pub struct Slot {
     /// Runtime only: the `siginfo_t` of each.
     pub held_info: [[AtomicU64; 16]; 2],
 
+    /// Runtime only: the mapped records of context switches, or zero.
+    pub switches: AtomicUsize,
+    /// Runtime only: when the thread was last switched out, and whether in the middle of its work (1) or to wait (2).
+    pub out_time: AtomicU64,
+    /// Runtime only: see `out_time`.
+    pub out_kind: AtomicU32,
+    /// Runtime only: whether the last sample found the thread spinning.
+    pub spinning: AtomicU32,
+    /// Runtime only: calls of `sched_yield` since the last sample.
+    pub yielded: AtomicU32,
+    /// Runtime only: fingerprint of the registers at the last sample, and its instruction.
+    pub registers: AtomicU64,
+    /// Runtime only: see `registers`.
+    pub instruction: AtomicUsize,
+    /// When the last sample was handled, or the thread began (monotonic clock).
+    pub last_sample: AtomicU64,
+
     /// Samples for the controller.
     pub ring: Ring,
 }
@@ -126,6 +148,12 @@ impl Slot {
         self.activity.store(activity as u32, Ordering::Relaxed);
     }
 
+    /// Whether the thread runs or wants to, or pauses, and has had a sample since `oldest`.
+    pub fn can_run(&self, oldest: Nanos) -> bool {
+        let active = self.is_doing(Activity::Running) || self.is_doing(Activity::Pausing);
+        active && self.is_taken() && self.last_sample.load(Ordering::Relaxed) >= oldest.0
+    }
+
     /// Whether the thread is doing that.
     pub fn is_doing(&self, activity: Activity) -> bool {
         self.activity.load(Ordering::Relaxed) == activity as u32
@@ -134,7 +162,8 @@ impl Slot {
 
 /// All threads.
 #[derive(Debug)]
-#[repr(C, align(4096))]
+#[cfg_attr(loom, derive(Default))]
+#[cfg_attr(not(loom), repr(C, align(4096)))]
 pub struct Slots {
     /// One more than the highest slot ever used, so that the controller need not look further.
     used: AtomicU32,
@@ -184,6 +213,8 @@ impl Slots {
             let read = |field: &AtomicU64| field.load(Ordering::Relaxed);
             totals.credited += Nanos(read(&books.credited));
             totals.inherited += Nanos(read(&books.inherited));
+            totals.queued += Nanos(read(&books.queued));
+            totals.spun += Nanos(read(&books.spun));
             totals.paid += Nanos(read(&books.paid));
             totals.overslept += Nanos(read(&books.overslept));
             totals.sampled += Nanos(read(&books.sampled));
@@ -202,6 +233,10 @@ pub struct Totals {
     pub credited: Nanos,
     /// Credited for waits on other threads.
     pub inherited: Nanos,
+    /// Credited for waits for a CPU.
+    pub queued: Nanos,
+    /// The part of `paid` during which CPUs were kept.
+    pub spun: Nanos,
     /// Paused.
     pub paid: Nanos,
     /// Paused longer than asked.
@@ -216,4 +251,5 @@ pub struct Totals {
     pub lost: u64,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 8192);

@@ -11,7 +11,10 @@ mod exec;
 mod futex;
 mod table;
 
+use crate::attach::shared;
+use crate::{channel, delay};
 use core::ffi::c_int;
+use wire::{Nanos, slot::Slot};
 
 /// What functions return when their original does not exist. Nobody should be able to call them then.
 pub(crate) trait Missing {
@@ -40,6 +43,18 @@ impl Missing for () {
 
 impl Missing for *mut core::ffi::c_void {
     const MISSING: Self = core::ptr::null_mut();
+}
+
+/// Around a call on a descriptor: a wait for the world, unless the descriptor has two ends.
+#[inline]
+pub(crate) fn on_descriptor<T: Copy + PartialOrd + Default>(
+    slot: &Slot,
+    fd: c_int,
+    call: impl FnOnce() -> T,
+) -> T {
+    let Some(key) = channel::of(fd) else { return delay::around_world(slot, call) };
+    let used = |result: &T| if *result < T::default() { Nanos::ZERO } else { shared().channels.touched(key) };
+    delay::around_channel(slot, Some(key), call, used)
 }
 
 /// Generates one wrapper; the first word is its class, see [`table`].
@@ -114,6 +129,45 @@ macro_rules! interpose {
             $crate::delay::around_world(slot, || $crate::signals::undisturbed(slot, || original($($arg),*)))
         });
     };
+    // Calls, and remembers that it did: a thread that does so all the time waits.
+    (yields $name:ident () -> $result:ty) => {
+        interpose!(@define $name () -> $result, slot, original => {
+            slot.yielded.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+            original()
+        });
+    };
+    // A call on a descriptor, $fd: as `world`, unless it has two ends.
+    (channel $fd:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            $crate::interpose::on_descriptor(slot, $fd, || original($($arg),*))
+        });
+    };
+    (channel_undisturbed $fd:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            let call = || $crate::signals::undisturbed(slot, || original($($arg),*));
+            $crate::interpose::on_descriptor(slot, $fd, call)
+        });
+    };
+    // A call that waits for any of several descriptors; `$used` says when another thread last used one that
+    // is ready.
+    (ready $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, used $used:expr) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            interpose!(@ready slot, original($($arg),*), $used)
+        });
+    };
+    // The same for calls whose argument $set replaces the signal mask meanwhile.
+    (ready_masking $set:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, used $used:expr) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            let mut copy = [0_u64; 16];
+            let $set = $crate::signals::with_ours(slot, $set.cast(), &mut copy).cast();
+            interpose!(@ready slot, original($($arg),*), $used)
+        });
+    };
+    (@ready $slot:ident, $call:expr, $used:expr) => {{
+        let call = || $crate::signals::undisturbed($slot, || $call);
+        let used = |result: &c_int| if *result > 0 { $used } else { wire::Nanos::ZERO };
+        $crate::delay::around_channel($slot, None, call, used)
+    }};
     (@define $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $slot:ident, $original:ident => $body:block) => {
         #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> $result {

@@ -6,6 +6,9 @@
 //! | `waits` | pay | inherit if woken, never pause: the caller may hold a lock now |
 //! | `locks` | try without waiting first; otherwise as `waits` | as `waits` |
 //! | `world` | – | pay at once what accrued meanwhile |
+//! | `yields` | – | – ; a thread that does nothing else spins |
+//! | `channel` | pay, if the descriptor has two ends | as `waits` if another thread has used it, otherwise as `world` |
+//! | `ready` | pay | the same, for any of several descriptors |
 //!
 //! `…_undisturbed`: our signal stays out while the call is in the kernel, because it fails with `EINTR`
 //! after any signal handler, with or without `SA_RESTART` (signal(7)). `world_masking`: the call brings
@@ -15,6 +18,7 @@
 //! the timed and clock variants, semaphores and C11 threads that they leave out.
 
 use super::interpose;
+use crate::channel::{self, polled, selected};
 use core::ffi::{c_int, c_long, c_uint, c_void};
 
 type Ptr = *mut c_void;
@@ -70,6 +74,8 @@ interpose!(wakes pthread_rwlock_unlock(lock: Ptr) -> c_int);
 interpose!(waits pthread_spin_lock(lock: Ptr) -> c_int, woken done);
 interpose!(wakes pthread_spin_unlock(lock: Ptr) -> c_int);
 
+interpose!(yields sched_yield() -> c_int);
+
 // Condition variables.
 interpose!(waits pthread_cond_wait(condition: Ptr, mutex: Ptr) -> c_int, woken done);
 interpose!(waits pthread_cond_timedwait(condition: Ptr, mutex: Ptr, until: Ptr) -> c_int, woken done);
@@ -122,18 +128,20 @@ interpose!(world_undisturbed clock_nanosleep(clock: c_int, flags: c_int, time: P
 interpose!(world_undisturbed usleep(micros: c_uint) -> c_int);
 interpose!(world_undisturbed sleep(seconds: c_uint) -> c_uint);
 
-// Files.
-interpose!(world read(fd: c_int, buffer: Ptr, size: Size) -> isize);
-interpose!(world __read_chk(fd: c_int, buffer: Ptr, size: Size, room: Size) -> isize);
-interpose!(world readv(fd: c_int, parts: Ptr, count: c_int) -> isize);
+// Files, pipes and the like.
+interpose!(channel fd read(fd: c_int, buffer: Ptr, size: Size) -> isize);
+interpose!(channel fd __read_chk(fd: c_int, buffer: Ptr, size: Size, room: Size) -> isize);
+interpose!(channel fd readv(fd: c_int, parts: Ptr, count: c_int) -> isize);
+interpose!(channel fd eventfd_read(fd: c_int, value: Ptr) -> c_int);
+interpose!(channel fd eventfd_write(fd: c_int, value: u64) -> c_int);
 interpose!(world pread(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
 interpose!(world __pread_chk(fd: c_int, buffer: Ptr, size: Size, at: Offset, room: Size) -> isize);
 interpose!(world pread64(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
 interpose!(world __pread64_chk(fd: c_int, buffer: Ptr, size: Size, at: Offset, room: Size) -> isize);
 interpose!(world preadv(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
 interpose!(world preadv64(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
-interpose!(world write(fd: c_int, buffer: Ptr, size: Size) -> isize);
-interpose!(world writev(fd: c_int, parts: Ptr, count: c_int) -> isize);
+interpose!(channel fd write(fd: c_int, buffer: Ptr, size: Size) -> isize);
+interpose!(channel fd writev(fd: c_int, parts: Ptr, count: c_int) -> isize);
 interpose!(world pwrite(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
 interpose!(world pwrite64(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
 interpose!(world pwritev(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
@@ -146,7 +154,7 @@ interpose!(world flock(fd: c_int, operation: c_int) -> c_int);
 interpose!(world lockf(fd: c_int, command: c_int, size: Offset) -> c_int);
 interpose!(world sendfile(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
 interpose!(world sendfile64(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
-interpose!(world splice(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
+interpose!(channel from splice(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
 interpose!(world copy_file_range(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
 
 // Standard I/O, which calls the kernel from inside the C library. (The functions with a variable number of
@@ -172,29 +180,29 @@ interpose!(world fclose(file: Ptr) -> c_int);
 interpose!(world getaddrinfo(node: Ptr, service: Ptr, hints: Ptr, result: Ptr) -> c_int);
 
 // Sockets.
-interpose!(world accept(fd: c_int, address: Ptr, length: Ptr) -> c_int);
-interpose!(world accept4(fd: c_int, address: Ptr, length: Ptr, flags: c_int) -> c_int);
+interpose!(channel fd accept(fd: c_int, address: Ptr, length: Ptr) -> c_int);
+interpose!(channel fd accept4(fd: c_int, address: Ptr, length: Ptr, flags: c_int) -> c_int);
 interpose!(world connect(fd: c_int, address: Ptr, length: c_uint) -> c_int);
-interpose!(world recv(fd: c_int, buffer: Ptr, size: Size, flags: c_int) -> isize);
-interpose!(world __recv_chk(fd: c_int, buffer: Ptr, size: Size, room: Size, flags: c_int) -> isize);
-interpose!(world recvfrom(fd: c_int, buffer: Ptr, size: Size, flags: c_int, address: Ptr, length: Ptr) -> isize);
-interpose!(world __recvfrom_chk(fd: c_int, buffer: Ptr, size: Size, room: Size, flags: c_int, address: Ptr, length: Ptr) -> isize);
-interpose!(world recvmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
-interpose!(world_undisturbed recvmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int, time: Ptr) -> c_int);
-interpose!(world send(fd: c_int, buffer: Ptr, size: Size, flags: c_int) -> isize);
-interpose!(world sendto(fd: c_int, buffer: Ptr, size: Size, flags: c_int, address: Ptr, length: c_uint) -> isize);
-interpose!(world sendmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
-interpose!(world sendmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int) -> c_int);
+interpose!(channel fd recv(fd: c_int, buffer: Ptr, size: Size, flags: c_int) -> isize);
+interpose!(channel fd __recv_chk(fd: c_int, buffer: Ptr, size: Size, room: Size, flags: c_int) -> isize);
+interpose!(channel fd recvfrom(fd: c_int, buffer: Ptr, size: Size, flags: c_int, address: Ptr, length: Ptr) -> isize);
+interpose!(channel fd __recvfrom_chk(fd: c_int, buffer: Ptr, size: Size, room: Size, flags: c_int, address: Ptr, length: Ptr) -> isize);
+interpose!(channel fd recvmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
+interpose!(channel_undisturbed fd recvmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int, time: Ptr) -> c_int);
+interpose!(channel fd send(fd: c_int, buffer: Ptr, size: Size, flags: c_int) -> isize);
+interpose!(channel fd sendto(fd: c_int, buffer: Ptr, size: Size, flags: c_int, address: Ptr, length: c_uint) -> isize);
+interpose!(channel fd sendmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
+interpose!(channel fd sendmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int) -> c_int);
 
 // Readiness.
-interpose!(world_undisturbed poll(fds: Ptr, count: Size, time: c_int) -> c_int);
-interpose!(world_undisturbed __poll_chk(fds: Ptr, count: Size, time: c_int, room: Size) -> c_int);
-interpose!(world_masking set ppoll(fds: Ptr, count: Size, time: Ptr, set: Set) -> c_int);
-interpose!(world_undisturbed select(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr) -> c_int);
-interpose!(world_masking set pselect(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr, set: Set) -> c_int);
-interpose!(world_undisturbed epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int);
-interpose!(world_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int);
-interpose!(world_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int);
+interpose!(ready poll(fds: Ptr, count: Size, time: c_int) -> c_int, used polled(fds, count));
+interpose!(ready __poll_chk(fds: Ptr, count: Size, time: c_int, room: Size) -> c_int, used polled(fds, count));
+interpose!(ready_masking set ppoll(fds: Ptr, count: Size, time: Ptr, set: Set) -> c_int, used polled(fds, count));
+interpose!(ready select(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr) -> c_int, used selected([read, write], count));
+interpose!(ready_masking set pselect(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr, set: Set) -> c_int, used selected([read, write], count));
+interpose!(ready epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int, used channel::used(channel::of(fd)));
+interpose!(ready_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int, used channel::used(channel::of(fd)));
+interpose!(ready_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int, used channel::used(channel::of(fd)));
 
 // Processes.
 interpose!(world wait(status: Ptr) -> c_int);

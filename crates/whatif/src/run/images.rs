@@ -1,5 +1,6 @@
 //! The files mapped into the program: which of them are candidates, and where their code is.
 
+use crate::run::futex_code;
 use globset::GlobSet;
 use profile::Image as Named;
 use std::collections::HashMap;
@@ -38,6 +39,8 @@ pub struct Images {
     /// Executable mappings that are not candidates, for messages.
     others: Vec<(u64, u64, String)>,
     known: HashMap<PathBuf, Option<usize>>,
+    /// Whether any image calls the futex by an instruction of its own.
+    inline_futex: bool,
     read: Option<Instant>,
     problems: Vec<String>,
 }
@@ -53,6 +56,7 @@ impl Images {
             candidates: Vec::new(),
             others: Vec::new(),
             known: HashMap::new(),
+            inline_futex: false,
             read: None,
             problems: Vec::new(),
         };
@@ -71,6 +75,9 @@ impl Images {
         for mapping in mappings.iter().filter(|mapping| mapping.executable) {
             let Some(path) = mapping.path.as_deref() else { continue };
             let (start, end) = (mapping.start.0, mapping.end.0);
+            if !self.inline_futex && !self.known.contains_key(path) {
+                self.inline_futex = futex_code::is_in(path, mapping.offset.0, end - start);
+            }
             match self.candidate(path, start, mapping.offset.0) {
                 Some(index) => self.candidates[index].code.push((start, end)),
                 None => {
@@ -186,6 +193,11 @@ impl Images {
                 Some(path.rsplit('/').next().unwrap_or(path).to_owned())
             })
             .unwrap_or_else(|| "unknown code".to_owned())
+    }
+
+    /// Whether any image calls the futex by an instruction of its own.
+    pub fn inline_futex(&self) -> bool {
+        self.inline_futex
     }
 
     /// Images that could not be read.

@@ -8,6 +8,7 @@
 
 mod experiment;
 mod failure;
+mod futex_code;
 mod images;
 mod observe;
 mod options;
@@ -178,6 +179,8 @@ fn offer(region: &SharedRegion, options: &Options) {
     header.sampling.store(u32::from(options.sampling), Ordering::Relaxed);
     header.period.store(options.period.get(), Ordering::Relaxed);
     header.alive_until.store(perf::clock::monotonic().0 + 30_000_000_000, Ordering::Relaxed);
+    header.without.store(options.without_rules, Ordering::Relaxed);
+    header.machine_cpus.store(perf::cpu::online(), Ordering::Relaxed);
     header.offer();
 }
 
@@ -563,6 +566,26 @@ fn warnings(region: &SharedRegion, observer: &Observer) -> Vec<profile::Warning>
             "allow perf with: sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
         ),
         _ => {}
+    }
+    // Without perf it has been said already.
+    let perf = matches!(sampler(region), Sampler::Perf | Sampler::PerfUser);
+    let refused = memory.header.switches.load(Ordering::Relaxed) == wire::layout::Switches::Refused as u32;
+    if perf && refused {
+        warn(
+            "no-switch-records",
+            "threads could not see when they waited for a CPU, which matters if there are more of them than CPUs"
+                .to_owned(),
+            "allow more locked memory: ulimit -l 65536, or sudo sysctl kernel.perf_event_mlock_kb=65536",
+        );
+    }
+    if memory.header.inline_futex.load(Ordering::Relaxed) != 0 {
+        warn(
+            "unannounced-waits",
+            "the program has code that calls the futex itself: waits that no function announced were taken for \
+             waits on other threads"
+                .to_owned(),
+            "nothing to do, unless the program also reads files or the network by system calls of its own",
+        );
     }
     let totals = memory.slots.totals();
     if totals.lost > 0 {

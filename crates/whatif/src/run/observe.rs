@@ -16,6 +16,8 @@ use wire::{Address, SharedMemory, ring::Sample};
 const OFFERS: usize = 64;
 /// if they are not older than this.
 const OFFER_AGE: Nanos = Nanos::from_millis(250);
+/// A thread without a sample for so long is not running.
+const RAN_LATELY: wire::Nanos = wire::Nanos(50_000_000);
 
 /// Code with the same frames from its first to its last byte.
 #[derive(Debug)]
@@ -116,11 +118,15 @@ impl Observer {
     /// Takes all samples that have come in, and publishes what they taught about the scope.
     pub fn drain(&mut self) {
         let memory = self.memory;
+        let mut running = 0;
+        let oldest = perf::clock::monotonic().saturating_sub(RAN_LATELY);
         for slot in memory.slots.used() {
+            running += u32::from(slot.can_run(oldest));
             while let Some(sample) = slot.ring.pop() {
                 self.observe(&sample);
             }
         }
+        memory.header.running.store(running, std::sync::atomic::Ordering::Relaxed);
         if std::mem::take(&mut self.unpublished) {
             self.publish();
         }
@@ -278,6 +284,8 @@ impl Observer {
         let outside = self.pieces.iter().filter(|(_, piece)| !piece.in_scope);
         let outside = merged(outside.map(|(start, piece)| (*start, piece.end)));
         let images = self.images.code_ranges();
+        let inline_futex = u32::from(self.images.inline_futex());
+        self.memory.header.inline_futex.store(inline_futex, std::sync::atomic::Ordering::Relaxed);
         self.memory.code.publish(
             images.into_iter().map(|(start, end)| (Address(start), Address(end))),
             outside.into_iter().map(|(start, end)| (Address(start), Address(end))),

@@ -27,6 +27,8 @@ pub struct Options {
     pub binaries: Option<GlobSet>,
     pub period: profile::Nanos,
     pub sampling: bool,
+    /// Rules of virtual time that are switched off, as bits.
+    pub without_rules: u32,
     pub quiet: bool,
     /// The options as they were typed, for the recording.
     pub typed: String,
@@ -74,6 +76,7 @@ impl Options {
             binaries: binaries(&args.binaries)?,
             period: profile::Nanos::new(args.period * 1000),
             sampling: !args.start_only,
+            without_rules: args.without_rules.iter().fold(0, |bits, rule| bits | 1 << rule),
             quiet: args.quiet,
             typed: typed(args),
         })
@@ -117,6 +120,7 @@ fn typed(args: &cli::Run) -> String {
         "period_us": args.period,
         "start_only": args.start_only,
         "no_delays": args.no_delays,
+        "without_rules": args.without_rules,
     })
     .to_string()
 }

@@ -107,7 +107,7 @@ impl Session {
         let books = Books {
             owed: Nanos::new(measured.required.get() * u64::from(measured.threads)),
             paid: change(|t| t.paid),
-            credited: change(|t| t.credited) + change(|t| t.inherited),
+            credited: change(|t| t.credited) + change(|t| t.inherited) + change(|t| t.queued),
             overslept: change(|t| t.overslept),
             unpaid: measured.unpaid,
         };

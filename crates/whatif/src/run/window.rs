@@ -155,6 +155,7 @@ impl<'a> Conductor<'a> {
         super::collect_slots(self.memory, self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed));
         let grown = last.required.delay().0 - first.required.delay().0;
         let (mut unpaid, mut ahead, mut running, mut threads) = (0, 0, 0, 0);
+        let now = wire::Nanos(last.time.get());
         for (index, slot) in self.memory.slots.used().iter().enumerate().filter(|(_, slot)| slot.is_taken()) {
             threads += 1;
             let local = slot.local.load();
@@ -164,7 +165,11 @@ impl<'a> Conductor<'a> {
             // a call that is not interposed.
             let ran = sampled_by(slot) > sampled.get(index).copied().unwrap_or(0);
             if ran && (slot.is_doing(Activity::Running) || slot.is_doing(Activity::Pausing)) {
-                unpaid += last.required.delay().0.saturating_sub(paid);
+                // What accrued since its last sample it cannot know of: it may be waiting for a CPU, and may
+                // owe nothing of that (rule 7).
+                let looked = wire::Nanos(slot.last_sample.load(std::sync::atomic::Ordering::Relaxed));
+                let since = self.memory.history.growth(looked, now, last.required);
+                unpaid += last.required.delay().0.saturating_sub(paid + since.0);
                 running += 1;
             }
         }
