@@ -40,7 +40,7 @@ pub use estimate::{
 };
 pub use model::{
     Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,
-    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Visits, Warning, Window,
+    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window,
     WindowFlags,
 };
 pub use printable::printable;

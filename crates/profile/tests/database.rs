@@ -30,7 +30,7 @@ fn write(to: &mut Recorder, blocks: i64) -> SessionId {
     for block in 0..blocks {
         let pair =
             [(0, Speedup::ZERO), (1, Speedup::from_percent(25).unwrap())].map(|(index, speedup)| Window {
-                visits: vec![Visits { point: requests, count: 7 }],
+                visits: vec![Visits { point: requests, count: 7, span: None }],
                 in_flight: vec![InFlight { begin, integral: VisitNanos::new(-3) }],
                 flags: WindowFlags::UNBALANCED.with(WindowFlags::CUT),
                 ..window(id.get(), block, index, if block % 2 == 0 { region } else { hostile }.get(), speedup)

@@ -62,7 +62,7 @@ fn terminal_with_latency() {
     rows.points.insert(end, Point { name: "lookup".into(), kind: PointKind::End });
     rows.points.insert(PointId::new(4), Point { name: "idle".into(), kind: PointKind::Throughput });
     for window in &mut rows.windows {
-        window.visits.push(Visits { point: end, count: window.visits[0].count });
+        window.visits.push(Visits { point: end, count: window.visits[0].count, span: None });
         let integral = VisitNanos::new(window.elapsed.get() as i64 * 4);
         window.in_flight.push(InFlight { begin, integral });
     }
@@ -141,8 +141,8 @@ fn coz_formats() {
     let (begin, end) = (PointId::new(2), PointId::new(3));
     rows.points.insert(begin, Point { name: "lookup".into(), kind: PointKind::Begin });
     rows.points.insert(end, Point { name: "lookup".into(), kind: PointKind::End });
-    rows.windows[0].visits.push(Visits { point: begin, count: 9 });
-    rows.windows[0].visits.push(Visits { point: end, count: 8 });
+    rows.windows[0].visits.push(Visits { point: begin, count: 9, span: None });
+    rows.windows[0].visits.push(Visits { point: end, count: 8, span: None });
     rows.windows[0].in_flight.push(InFlight { begin, integral: VisitNanos::new(260_000_000) });
     let profile = Profile::new(rows, &EstimateOptions::default());
     golden("coz.txt", &coz::render_legacy(&profile));

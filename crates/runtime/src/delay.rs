@@ -8,14 +8,14 @@
 //! credit down, and whoever lowers `busy` to zero adds it and pays.
 
 use crate::switches::{self, During};
-use crate::{attach::shared, cpus, sys};
+use crate::{attach::shared, cpus, stretch, sys};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
 use wire::channel::Key;
 use wire::slot::{Activity, Slot};
 use wire::{Account, Epoch, Nanos, Waiting};
 
 /// Debts below this wait until they have grown: a sleep costs about as much.
-const LEAST: Nanos = Nanos(5_000);
+const LEAST: Nanos = Nanos(20_000);
 
 /// Signals of the program's wait no longer than this for the end of a pause.
 const SLICE: Nanos = Nanos(10_000_000);
@@ -34,7 +34,7 @@ pub fn owes(slot: &Slot) -> bool {
 }
 
 /// Keeps the signal handler of this thread from touching the account while `change` does.
-fn exclusively<T>(slot: &Slot, change: impl FnOnce() -> T) -> T {
+pub fn exclusively<T>(slot: &Slot, change: impl FnOnce() -> T) -> T {
     slot.busy.store(slot.busy.load(Relaxed) + 1, Relaxed);
     compiler_fence(core::sync::atomic::Ordering::SeqCst);
     let result = change();
@@ -133,6 +133,7 @@ fn settle(slot: &Slot, whose: Debt) {
         let more = pause(slot, whose);
         sys::mask_signals(2, mask);
         if !more {
+            stretch::resume(slot);
             return;
         }
     }
@@ -165,7 +166,7 @@ fn pause(slot: &Slot, whose: Debt) -> bool {
     let slice = debt.min(SLICE);
     let was = slot.activity.swap(Activity::Pausing as u32, Relaxed);
     let keeps_cpu = whose == Debt::OfTheCpu && memory.header.has_rule(8) && cpus::are_wanted();
-    let paused = if keeps_cpu { keep_cpu(slot, slice, number) } else { sleep(slot, slice, number) };
+    let paused = if keeps_cpu { keep_cpu(slot, slice, number) } else { sleep(slot, begin, slice, number) };
     slot.activity.store(was, Relaxed);
     slot.books.paid.fetch_add(paused.min(slice).0, Relaxed);
     slot.local.pay(required, paused.min(slice));
@@ -177,11 +178,10 @@ fn pause(slot: &Slot, whose: Debt) -> bool {
     true
 }
 
-/// Sleeps for `time`, or until the experiment is over; how long it was.
-fn sleep(slot: &Slot, time: Nanos, number: u32) -> Nanos {
+/// Sleeps for `time` since `begin`, or until the experiment is over; how long it was.
+fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Nanos {
     let epoch = &shared().header.epoch;
     sys::set_timer_slack(1);
-    let begin = sys::now();
     let (mut end, until) = (begin, begin + time);
     while end < until && epoch.load(Relaxed) == number {
         sys::futex_wait_until(epoch, number, until);
@@ -215,6 +215,7 @@ pub fn before_wait(slot: &Slot) -> Waiting {
     pay(slot);
     read_switches(slot, During::Work);
     begin_waiting(slot, Activity::WaitingForThread);
+    slot.wait_ticks.store(stretch::ticks(), Relaxed);
     exclusively(slot, || slot.local.wait(&shared().required))
 }
 
@@ -231,12 +232,15 @@ pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
     let credited = woken && shared().header.has_rule(5);
     read_switches(slot, if credited { During::Credited } else { During::Wait });
     if credited {
-        let credit = exclusively(slot, || slot.local.woken(&shared().required, waiting));
+        let waited = stretch::between(slot.wait_ticks.load(Relaxed), stretch::ticks());
+        let waited = waited.unwrap_or(Nanos(u64::MAX));
+        let credit = exclusively(slot, || slot.local.woken_after(&shared().required, waiting, waited));
         if credit > Nanos::ZERO {
             slot.books.inherited.fetch_add(credit.0, Relaxed);
         }
     }
     slot.doing(Activity::Running);
+    stretch::resume(slot);
     catch_up(slot);
 }
 
@@ -266,6 +270,7 @@ pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
 /// The second half of rule 6.
 fn after_world(slot: &Slot, was: u32) {
     read_switches(slot, During::Wait);
+    stretch::resume(slot);
     catch_up(slot);
     if was == Activity::Running as u32
         && owes(slot)

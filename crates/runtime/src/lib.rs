@@ -48,6 +48,7 @@ mod real;
 mod sampling;
 mod signals;
 mod spin;
+mod stretch;
 mod switches;
 mod sys;
 mod thread;

@@ -23,7 +23,7 @@ use crate::attach::{attached, shared};
 use crate::callchain::{self, Registers};
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
-use crate::{delay, signals, sys, tls};
+use crate::{delay, signals, stretch, sys, tls};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
 use wire::ring::Sample;
@@ -46,6 +46,8 @@ const TRAP_PERF: i32 = 6;
 const SAMPLES_PER_PERIOD: u64 = 4;
 /// How often a thread looks whether the controller is there again. Longer than any period.
 const SELDOM: Nanos = Nanos(200_000_000);
+/// The shortest time to a thread's first sample.
+const SOON: Nanos = Nanos(1_000);
 
 const F_SETFL: i64 = 4;
 const F_SETSIG: i64 = 10;
@@ -67,9 +69,19 @@ pub fn start(slot: &'static Slot, trap: bool) {
     if header.sampling.load(Relaxed) == 0 {
         return;
     }
-    slot.random.store(sys::now().0 ^ (u64::from(slot.tid.load(Relaxed)) << 32) | 1, Relaxed);
-    slot.sampled_until.store(sys::cpu_time().0, Relaxed);
-    let first = next_period(slot);
+    // Goes on where the last thread of the slot has left off. If every thread began a period of its own, one
+    // that is shorter than a period would never have a sample.
+    let left = slot.due_after.load(Relaxed);
+    let first = if left == 0 {
+        slot.random.store(sys::now().0 ^ (u64::from(slot.tid.load(Relaxed)) << 32) | 1, Relaxed);
+        next_period(slot)
+    } else {
+        Nanos(left)
+    };
+    slot.due_after.store(first.0, Relaxed);
+    let unsampled = slot.unsampled.swap(0, Relaxed);
+    // May wrap around below zero, for it is only ever subtracted from the same clock.
+    slot.sampled_until.store(sys::cpu_time().0.wrapping_sub(unsampled), Relaxed);
     let sampler = (trap.then(|| start_event(slot, first, true)).flatten())
         .or_else(|| start_event(slot, first, false))
         .unwrap_or_else(|| start_timer(slot, first));
@@ -155,9 +167,13 @@ fn start_timer(slot: &Slot, period: Nanos) -> Sampler {
     }
 }
 
-/// Ends sampling for the thread of `slot`, which must be the calling one (or gone).
+/// Ends sampling for the thread of `slot`, which must be the calling one.
 pub fn stop(slot: &Slot) {
     switches::close(slot);
+    let used = since_last_sample(slot, sys::cpu_time());
+    let left = slot.due_after.load(Relaxed).saturating_sub(used.0).max(SOON.0);
+    slot.due_after.store(left, Relaxed);
+    slot.unsampled.store(used.0, Relaxed);
     let (event, timer) = (slot.event.swap(-1, Relaxed), slot.timer.swap(-1, Relaxed));
     if event >= 0 {
         sys::ioctl(event, IOC_DISABLE, 0);
@@ -286,8 +302,11 @@ fn take(slot: &Slot, context: &Context) {
         slot.sampled_until.store(cpu.0, Relaxed);
         return;
     }
-    let returned = cpu.saturating_sub(Nanos(slot.sampled_until.load(Relaxed))) >= SELDOM;
+    let returned = since_last_sample(slot, cpu) >= SELDOM;
     let weight = weight(slot, cpu);
+    // What taking this sample costs counts for the code that was sampled: every nanosecond of that code has its
+    // share of it, and would be rid of it if it did not run. (What a pause spins is left out later.)
+    slot.sampled_until.store(cpu.0, Relaxed);
     if !slot.is_doing(Activity::Running) && slot.waited.fetch_add(1, Relaxed) > LONGEST_SPIN {
         slot.doing(Activity::Running);
     }
@@ -303,15 +322,20 @@ fn take(slot: &Slot, context: &Context) {
         apply(slot, &sample, before, spin);
     }
     rearm(slot, returned);
-    // Time in this handler is nobody's: the next sample starts here.
-    slot.sampled_until.store(sys::cpu_time().0, Relaxed);
 }
 
-/// The CPU time since the last sample had been handled. Where kernel time gives no samples, it is left
+/// The CPU time since the last sample had been handled. Not counted below zero: what a pause has spun was
+/// taken off.
+fn since_last_sample(slot: &Slot, cpu: Nanos) -> Nanos {
+    let since = cpu.0.wrapping_sub(slot.sampled_until.load(Relaxed)) as i64;
+    Nanos(since.max(0) as u64)
+}
+
+/// What a sample stands for: the CPU time since the last one had been handled. Where kernel time gives no samples, it is left
 /// out of the weight too: otherwise the next user-mode code would be charged for it.
 fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
     let period = shared().header.period.load(Relaxed);
-    let used = cpu.saturating_sub(Nanos(slot.sampled_until.load(Relaxed)));
+    let used = since_last_sample(slot, cpu);
     let most = match Sampler::from_number(shared().header.sampler.load(Relaxed)) {
         Sampler::PerfUser => period + period / 2,
         // A timer or a host that is late must not make one sample worth an age.
@@ -333,27 +357,21 @@ fn apply(slot: &Slot, sample: &Sample, before: Nanos, spin: Spin) {
     if runs {
         switches::drain(slot, During::Work);
     }
-    if speedup.0 == 0 {
-        return;
-    }
     if runs && header.has_rule(5) {
         spin::credit(slot, spin, before, sample.time);
     }
+    let hit = spin != Spin::Yes && sample.time < experiment.deadline() && is_hit(sample.callchain(), epoch);
     // In batches of ten, as Coz does, unless rule 3 is in force.
     let late = !header.has_rule(3) && !slot.books.samples.load(Relaxed).is_multiple_of(10);
-    if spin != Spin::Yes && sample.time < experiment.deadline() && is_hit(sample.callchain(), epoch) {
-        let delay = speedup.of(sample.weight);
-        if busy || late {
-            delay::defer_credit(slot, epoch, delay);
-        } else {
-            delay::credit(slot, epoch, delay);
-        }
+    let delays = speedup.0 != 0;
+    let at_once = (delays && runs && !late).then_some(epoch);
+    stretch::sampled(slot, sample.time, sample.weight, hit, experiment.region(), at_once);
+    if delays && hit && at_once.is_none() {
+        delay::defer_credit(slot, epoch, speedup.of(sample.weight));
     }
     // A waiting thread settles when its wait is over: it may owe nothing then (rule 5).
-    if runs && !late {
-        if !header.has_rule(3) {
-            delay::catch_up(slot);
-        }
+    if at_once.is_some() {
+        delay::catch_up(slot);
         delay::pay_in_handler(slot);
     }
 }
@@ -383,6 +401,7 @@ fn rearm(slot: &Slot, now: bool) {
 
 /// The next sample comes after so much CPU time.
 fn set_period(slot: &Slot, period: Nanos) {
+    slot.due_after.store(period.0, Relaxed);
     let (event, timer) = (slot.event.load(Relaxed), slot.timer.load(Relaxed));
     if timer >= 0 {
         sys::arm_timer(timer, period);

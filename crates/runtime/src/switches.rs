@@ -11,7 +11,7 @@
 //! otherwise for one on the world (rule 6), which owes.
 
 use crate::attach::shared;
-use crate::{cpus, sys};
+use crate::{cpus, stretch, sys};
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -56,9 +56,11 @@ pub fn reset(slot: &Slot) {
     slot.out_kind.store(NOT_OPENED, Relaxed);
 }
 
-/// Maps the ring of the thread's event. Called with its first sample: threads that end before do not need it.
+/// Maps the ring of the thread's event. Called with every sample, for it
+/// is only needed where CPUs are short or waits go unannounced.
 pub fn open(slot: &Slot) {
-    if slot.out_kind.load(Relaxed) != NOT_OPENED {
+    let wanted = || cpus::are_short() || shared().header.inline_futex.load(Relaxed) != 0;
+    if slot.out_kind.load(Relaxed) != NOT_OPENED || !wanted() {
         return;
     }
     slot.out_kind.store(RUNNING, Relaxed);
@@ -133,12 +135,16 @@ fn back(slot: &Slot, time: Nanos, during: During) {
     let kind = slot.out_kind.swap(RUNNING, Relaxed);
     let memory = shared();
     let required = memory.required.load();
+    let out = Nanos(slot.out_time.load(Relaxed));
+    if kind == PREEMPTED {
+        stretch::leave_out(slot, time.saturating_sub(out));
+    }
     let hidden = kind == WAITING && during == During::Work && memory.header.inline_futex.load(Relaxed) != 0;
     let queued = kind == PREEMPTED && during != During::Credited && memory.header.has_rule(7);
     if required.delay() == Nanos::ZERO || !(hidden || queued && cpus::are_short()) {
         return;
     }
-    let growth = memory.history.growth(Nanos(slot.out_time.load(Relaxed)), time, required);
+    let growth = memory.history.growth(out, time, required);
     let credit = slot.local.waited_for_cpu(&memory.required, growth);
     let book = if hidden { &slot.books.inherited } else { &slot.books.queued };
     book.fetch_add(credit.0, Relaxed);

@@ -57,6 +57,10 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.slack.store(sys::timer_slack(), Relaxed);
     slot.held.store(0, Relaxed);
     slot.spinning.store(0, Relaxed);
+    slot.pending.inherit(wire::Account::default());
+    slot.balance_epoch.store(0, Relaxed);
+    slot.site.store(slot.start.load(Relaxed) as u64, Relaxed);
+    slot.stretch_ticks.store(crate::stretch::ticks(), Relaxed);
     slot.last_sample.store(sys::now().0, Relaxed);
     tls::set_slot(Some(slot));
     let set = real!(pthread_setspecific: fn(u32, *const c_void) -> c_int);

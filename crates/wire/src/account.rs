@@ -202,12 +202,18 @@ impl LocalAccount {
     /// Rule 5: the thread was woken by another one, which had paid: it is credited with what `required`
     /// has grown meanwhile, or since the epoch began if that was during the wait. Returns the credit.
     pub fn woken(&self, shared: &SharedAccount, since: Waiting) -> Nanos {
+        self.woken_after(shared, since, Nanos(u64::MAX))
+    }
+
+    /// The same for a thread that has waited so long: waiting pays for no more than the time it took.
+    pub fn woken_after(&self, shared: &SharedAccount, since: Waiting, waited: Nanos) -> Nanos {
         let (required, local) = self.meet(shared);
         let growth = if required.same_epoch(since.0) {
             required.delay().saturating_sub(since.0.delay())
         } else {
             required.delay()
         };
+        let growth = growth.min(waited);
         self.0.store(local.with_delay(local.delay() + growth).0, Ordering::Relaxed);
         growth
     }

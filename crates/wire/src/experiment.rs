@@ -42,7 +42,7 @@ pub struct Experiment {
     inclusive: AtomicU32,
     deadline: AtomicU64,
     count: AtomicU32,
-    reserved: AtomicU32,
+    region: AtomicU32,
     ranges: [Range; MAX_RANGES],
 }
 
@@ -51,13 +51,17 @@ impl Experiment {
     /// of them found room. `inclusive`: a sample counts when *any* frame of its callchain lies in the
     /// ranges, not only the first one in scope. After `deadline` (monotonic clock) the runtime treats the
     /// experiment as over, so that a controller that was killed does not slow its program down for ever.
+    ///
+    /// `region` tells regions apart, for what threads have learnt about one; zero is none.
     pub fn describe(
         &self,
+        region: u32,
         speedup: Speedup,
         inclusive: bool,
         deadline: Nanos,
         ranges: impl IntoIterator<Item = (Address, Address)>,
     ) -> usize {
+        self.region.store(region, Relaxed);
         self.speedup.store(speedup.0, Relaxed);
         self.inclusive.store(u32::from(inclusive), Relaxed);
         self.deadline.store(deadline.0, Relaxed);
@@ -73,6 +77,11 @@ impl Experiment {
     /// By how much the region is virtually sped up.
     pub fn speedup(&self) -> Speedup {
         Speedup(self.speedup.load(Relaxed))
+    }
+
+    /// The region's number, or zero.
+    pub fn region(&self) -> u32 {
+        self.region.load(Relaxed)
     }
 
     /// Whether any frame counts, or only the first in scope.

@@ -80,6 +80,8 @@ pub struct Header {
     /// The running number of the window; threads pause on it with a futex, so that no pause outlives its
     /// experiment.
     pub epoch: AtomicU32,
+    /// Whether the current window has a speedup.
+    pub delaying: AtomicU32,
     /// Rules of virtual time that are switched off, as bits: rule 7 is bit 7. For the experiments that show
     /// what each rule is good for.
     pub without: AtomicU32,

@@ -52,6 +52,16 @@ pub struct Books {
     pub stale: AtomicU64,
 }
 
+/// What samples found in the stretches of code that begin with one call.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Share {
+    /// The call.
+    pub site: AtomicU64,
+    /// Time in the region (high half) and altogether (low half), in microseconds.
+    pub seen: AtomicU64,
+}
+
 /// A thread.
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
@@ -84,6 +94,11 @@ pub struct Slot {
     pub timer: AtomicI32,
     /// Runtime only: CPU time of the thread when the last sample had been handled, in nanoseconds.
     pub sampled_until: AtomicU64,
+    /// Runtime only: CPU time until the next sample is due, as it was set after the last one; when a thread
+    /// ends, what is left of it. The next thread that uses the slot goes on with it.
+    pub due_after: AtomicU64,
+    /// Runtime only: CPU time of ended threads that no sample has stood for yet, in nanoseconds.
+    pub unsampled: AtomicU64,
     /// Runtime only: state of the generator for the jitter.
     pub random: AtomicU64,
     /// Runtime only: bounds of the stack, for the walk along frame pointers.
@@ -120,6 +135,24 @@ pub struct Slot {
     pub spinning: AtomicU32,
     /// Runtime only: calls of `sched_yield` since the last sample.
     pub yielded: AtomicU32,
+    /// Runtime only: the call that the current stretch of code began with.
+    pub site: AtomicU64,
+    /// Runtime only: since when, by the processor's clock, nothing of it has been credited.
+    pub stretch_ticks: AtomicU64,
+    /// Runtime only: whether a stretch has ended since the last sample.
+    pub crossed: AtomicU32,
+    /// Runtime only: the region that `shares` are about.
+    pub learnt: AtomicU32,
+    /// Runtime only: shares of that region in stretches.
+    pub shares: [Share; 16],
+    /// Runtime only: time that samples found in the region less the time that was credited, as an `i64`.
+    pub balance: AtomicU64,
+    /// Runtime only: the epoch of `balance`.
+    pub balance_epoch: AtomicU32,
+    /// Runtime only: credit that was too little to tell the others.
+    pub pending: LocalAccount,
+    /// Runtime only: when the thread began to wait, by the processor's clock.
+    pub wait_ticks: AtomicU64,
     /// Runtime only: fingerprint of the registers at the last sample, and its instruction.
     pub registers: AtomicU64,
     /// Runtime only: see `registers`.

@@ -347,9 +347,11 @@ fn insert_window(to: &Transaction<'_>, window: &Window) -> rusqlite::Result<()> 
         window.flags.names(),
     ])?;
     let row = to.last_insert_rowid();
-    let mut insert = to.prepare_cached("INSERT INTO visits VALUES (?, ?, ?)")?;
+    let mut insert = to.prepare_cached("INSERT INTO visits VALUES (?, ?, ?, ?, ?)")?;
     for visits in &window.visits {
-        insert.execute(params![row, visits.point.get(), integer(visits.count)])?;
+        let elapsed = visits.span.map(|span| ns(span.elapsed));
+        let required = visits.span.map(|span| ns(span.required));
+        insert.execute(params![row, visits.point.get(), integer(visits.count), elapsed, required])?;
     }
     let mut insert = to.prepare_cached("INSERT INTO in_flight VALUES (?, ?, ?)")?;
     for pair in &window.in_flight {

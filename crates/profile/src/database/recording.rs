@@ -11,7 +11,7 @@ use super::schema::{self, Found};
 use super::{Error, Recorder};
 use crate::model::{
     Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,
-    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Visits, Warning, Window,
+    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window,
     WindowFlags,
 };
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
@@ -250,10 +250,20 @@ fn region(row: &Row<'_>) -> rusqlite::Result<(RegionId, Region)> {
 
 fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
     let mut visits: HashMap<i64, Vec<Visits>> = HashMap::new();
-    let listed: Vec<(i64, Visits)> =
-        table(from, "SELECT \"window\", point, count FROM visits ORDER BY 1, 2", |row| {
-            Ok((row.get(0)?, Visits { point: PointId::new(row.get(1)?), count: count(row, "count")? }))
-        })?;
+    let listed: Vec<(i64, Visits)> = table(from, "SELECT * FROM visits ORDER BY \"window\", point", |row| {
+        let timed = row.as_ref().column_index("elapsed_ns").is_ok()
+            && row.get::<_, Option<i64>>("elapsed_ns")?.is_some();
+        let visits = Visits {
+            point: PointId::new(row.get("point")?),
+            count: count(row, "count")?,
+            span: if timed {
+                Some(Span { elapsed: span(row, "elapsed_ns")?, required: span(row, "required_ns")? })
+            } else {
+                None
+            },
+        };
+        Ok((row.get("window")?, visits))
+    })?;
     for (window, of_point) in listed {
         visits.entry(window).or_default().push(of_point);
     }

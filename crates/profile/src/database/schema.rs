@@ -12,7 +12,7 @@
 //! | `regions` | piece of code | see `Region` for what makes two of them the same |
 //! | `points` | progress point | kind `throughput`, `begin` or `end` |
 //! | `windows` | measurement | a *block* is one experiment of a session: baseline and treated windows on one region; `flags` is a list like `unbalanced,cut` |
-//! | `visits` | window and visited point | |
+//! | `visits` | window and visited point | `elapsed_ns` and `required_ns` where the time of the visits is known more exactly than the window's (since layout 2) |
 //! | `in_flight` | window and latency pair | `point` is the begin point |
 //! | `samples` | session and region | over the whole run, not only in windows |
 //! | `snippets` | region | the source when it was measured |
@@ -31,7 +31,7 @@ use super::Error;
 pub(super) const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `Recording` the old one.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
 
 /// All tables, and the marks that make the file ours, in one transaction.
 pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
@@ -157,6 +157,8 @@ CREATE TABLE visits (
     \"window\" INTEGER NOT NULL REFERENCES windows,
     point    INTEGER NOT NULL REFERENCES points,
     count    INTEGER NOT NULL,
+    elapsed_ns  INTEGER,
+    required_ns INTEGER,
     PRIMARY KEY (\"window\", point)
 ) WITHOUT ROWID;
 CREATE TABLE in_flight (
@@ -188,9 +190,11 @@ CREATE TABLE warnings (
 CREATE VIEW window_points AS
     SELECT w.session, w.block, w.index_in_block, r.name AS region, r.kind AS region_kind,
            w.speedup_permille / 10.0 AS speedup_percent,
-           w.elapsed_ns, w.elapsed_ns - w.required_ns AS effective_ns,
+           COALESCE(v.elapsed_ns, w.elapsed_ns) AS elapsed_ns,
+           COALESCE(v.elapsed_ns - v.required_ns, w.elapsed_ns - w.required_ns) AS effective_ns,
            p.name AS point, p.kind AS point_kind, v.count AS visits,
-           (w.elapsed_ns - w.required_ns) / NULLIF(v.count, 0) AS period_ns,
+           COALESCE(v.elapsed_ns - v.required_ns, w.elapsed_ns - w.required_ns)
+               / NULLIF(v.count, 0) AS period_ns,
            w.region_samples, w.flags
     FROM windows w
     JOIN regions r ON r.id = w.region

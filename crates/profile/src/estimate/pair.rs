@@ -193,7 +193,7 @@ impl Side {
 
 fn amount(target: Target, window: &Window) -> f64 {
     match target {
-        Target::Throughput(_) => window.effective_ns(),
+        Target::Throughput(point) => window.effective_ns_of(point),
         Target::Latency { begin, .. } => {
             let of_pair = window.in_flight.iter().filter(|pair| pair.begin == begin);
             let integral: f64 = of_pair.map(|pair| pair.integral.get() as f64).sum();

@@ -54,7 +54,11 @@ impl World {
                 windows.push(Window {
                     required: Nanos::new(required as u64),
                     // Rounded at random, so that rounding adds no bias of its own.
-                    visits: vec![Visits { point: POINT, count: (seen + rng.f64()).max(0.0) as u64 }],
+                    visits: vec![Visits {
+                        point: POINT,
+                        count: (seen + rng.f64()).max(0.0) as u64,
+                        span: None,
+                    }],
                     ..window(block, index, speedup)
                 });
             }
@@ -184,7 +188,7 @@ fn latency_follows_littles_law() {
             let in_flight = 4.0 * (1.0 - 0.5 * s) + 0.1 * normal(&mut rng);
             windows.push(Window {
                 required: Nanos::new((1e8 - effective) as u64),
-                visits: vec![Visits { point: end, count: departures as u64 }],
+                visits: vec![Visits { point: end, count: departures as u64, span: None }],
                 in_flight: vec![crate::model::InFlight {
                     begin,
                     integral: crate::units::VisitNanos::new((in_flight * 1e8) as i64),
@@ -207,7 +211,7 @@ fn the_same_seed_gives_the_same_bits() {
 fn an_idle_point_is_idle_and_disturbs_nobody() {
     let mut windows = LINEAR.run(3);
     let before = estimated(&windows, TARGET);
-    let idle = Visits { point: PointId::new(9), count: 1 };
+    let idle = Visits { point: PointId::new(9), count: 1, span: None };
     windows[5].visits.push(idle);
     assert_eq!(estimated(&windows, TARGET), before);
     let estimate = estimated(&windows, Target::Throughput(PointId::new(9)));
@@ -221,7 +225,7 @@ fn a_region_that_is_everything_may_leave_no_effective_time() {
     for block in 0..12 {
         let s = f64::from((block % 4 + 1) as u8) / 4.0;
         let speedup = Speedup::from_per_mille((s * 1000.0) as u16).unwrap();
-        let visits = |count| vec![Visits { point: POINT, count }];
+        let visits = |count| vec![Visits { point: POINT, count, span: None }];
         windows.push(Window { visits: visits(100), ..window(block, 0, Speedup::ZERO) });
         let required = Nanos::new((s * 1e8 + 1e5) as u64); // the books are 0.1 % off
         windows.push(Window { visits: visits(100), required, ..window(block, 1, speedup) });

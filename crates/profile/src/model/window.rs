@@ -55,6 +55,14 @@ impl Window {
         self.elapsed.get() as f64 - self.required.get() as f64
     }
 
+    /// The effective time that the visits of `point` took; see [`effective_ns`](Self::effective_ns).
+    pub fn effective_ns_of(&self, point: PointId) -> f64 {
+        let of_point = self.visits.iter().find(|visits| visits.point == point);
+        of_point
+            .and_then(|visits| visits.span)
+            .map_or(self.effective_ns(), |span| span.elapsed.get() as f64 - span.required.get() as f64)
+    }
+
     /// How often `point` was visited.
     pub fn visits(&self, point: PointId) -> u64 {
         self.visits.iter().filter(|v| v.point == point).map(|v| v.count).sum()
@@ -68,6 +76,18 @@ pub struct Visits {
     pub point: PointId,
     /// How often.
     pub count: u64,
+    /// The time that the visits took, where it is known more exactly than the window's: from the visit after
+    /// the window's beginning to the one after its end. `count` is then the visits in between.
+    pub span: Option<Span>,
+}
+
+/// A stretch of time between two visits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// How long it took, inserted delay included.
+    pub elapsed: Nanos,
+    /// How much `required` grew meanwhile.
+    pub required: Nanos,
 }
 
 /// How much was in flight between a begin and an end, over a whole window.

@@ -103,7 +103,7 @@ pub fn rows(truths: &[Truth]) -> Rows {
                 let noise = 1.0 + truth.noise * (rng.f64() + rng.f64() + rng.f64() - 1.5);
                 let count = 1000.0 / (1.0 - truth.slope * speedup.fraction()) * noise;
                 rows.windows.push(Window {
-                    visits: vec![Visits { point: requests, count: count as u64 }],
+                    visits: vec![Visits { point: requests, count: count as u64, span: None }],
                     ..window(1, block, index, id, speedup)
                 });
             }

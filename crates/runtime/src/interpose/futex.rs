@@ -5,7 +5,7 @@
 
 use crate::interpose::exec;
 use crate::real::real;
-use crate::{delay, signals, tls};
+use crate::{delay, signals, stretch, tls};
 use core::ffi::c_long;
 
 const SYS_FUTEX: c_long = 202;
@@ -63,9 +63,14 @@ pub unsafe extern "C" fn syscall(
     e: c_long,
     f: c_long,
 ) -> c_long {
+    let site = crate::interpose::call_site!();
     let original = real!(syscall: fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long);
     let Some(original) = original else { return -1 };
     let operation = classify(number, b);
+    if let (Operation::Waits | Operation::Wakes, Some(slot)) = (operation, tls::slot()) {
+        // The library's few places serve every lock of the program: told apart by the word as well.
+        stretch::cross(slot, site ^ (a as usize).rotate_left(17));
+    }
     // SAFETY: the program's own system call. Its result and `errno` are passed on untouched.
     unsafe {
         match tls::slot() {

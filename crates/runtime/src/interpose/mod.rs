@@ -57,6 +57,24 @@ pub(crate) fn on_descriptor<T: Copy + PartialOrd + Default>(
     delay::around_channel(slot, Some(key), call, used)
 }
 
+/// Where the function that this stands in was called from.
+macro_rules! call_site {
+    () => {{
+        #[cfg(whatif_cdylib)]
+        {
+            let site: usize;
+            // SAFETY: the runtime is compiled with frame pointers, so the return address lies behind the saved one.
+            unsafe {
+                core::arch::asm!("mov {}, [rbp + 8]", out(reg) site, options(nostack, readonly, preserves_flags));
+            }
+            site
+        }
+        #[cfg(not(whatif_cdylib))]
+        0
+    }};
+}
+pub(crate) use call_site;
+
 /// Generates one wrapper; the first word is its class, see [`table`].
 macro_rules! interpose {
     // Pays, then calls: the call may wake another thread (rule 4).
@@ -171,13 +189,17 @@ macro_rules! interpose {
     (@define $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $slot:ident, $original:ident => $body:block) => {
         #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> $result {
+            let site = $crate::interpose::call_site!();
             let Some($original) = $crate::real::real!($name : fn($($type),*) -> $result) else {
                 return <$result as $crate::interpose::Missing>::MISSING;
             };
             // SAFETY: the program's own arguments go to the function it meant to call.
             unsafe {
                 match $crate::tls::slot() {
-                    Some($slot) => $body,
+                    Some($slot) => {
+                        $crate::stretch::cross($slot, site);
+                        $body
+                    }
                     None => $original($($arg),*),
                 }
             }

@@ -354,6 +354,7 @@ impl<'a> Run<'a> {
             observer.drain();
             observer.watch(place.region);
             Order {
+                region: u32::try_from(place.region + 1).unwrap_or(u32::MAX),
                 ranges: observer.ranges(place.region),
                 inclusive: observer.regions()[place.region].requested,
                 speedup: place.speedup,

@@ -90,10 +90,12 @@ impl Session {
         let points = window::points(memory);
         let mut visits = Vec::new();
         let mut ids = Vec::new();
-        for (point, count) in points.iter().zip(measured.visits.iter().copied()) {
+        for ((point, count), span) in points.iter().zip(measured.visits.iter().copied()).zip(&measured.spans)
+        {
             let id = self.recorder.intern_point(point)?;
             ids.push(id);
-            visits.push(Visits { point: id, count });
+            let (count, span) = span.as_ref().map_or((count, None), |(count, span)| (*count, Some(*span)));
+            visits.push(Visits { point: id, count, span });
         }
         let in_flight = measured
             .in_flight

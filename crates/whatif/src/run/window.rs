@@ -6,7 +6,7 @@
 //! differences between the two readings.
 
 use perf::SharedRegion;
-use profile::{Nanos, VisitNanos};
+use profile::{Nanos, Span, VisitNanos};
 use std::time::Duration;
 use wire::slot::{Activity, Totals};
 use wire::{Account, Address, Epoch, SharedMemory, Speedup};
@@ -17,6 +17,10 @@ const LEAD_IN: Nanos = Nanos::from_millis(10);
 const COOL_OFF: Nanos = Nanos::from_millis(10);
 /// How often in-flight numbers are read while a window runs.
 const TICK: Nanos = Nanos::from_millis(1);
+/// How often counters are read while the next visit is waited for,
+const POLL: Nanos = Nanos::from_micros(100);
+/// and the share of a window for which it is waited for at most.
+const PATIENCE: u64 = 4;
 /// The runtime takes an experiment for over so long after its planned end.
 const GRACE: u64 = 1_000_000_000;
 /// The runtime takes the controller for dead when it has not been heard of for so long.
@@ -25,6 +29,8 @@ const ALIVE: u64 = 3_000_000_000;
 /// What a window is about.
 #[derive(Debug)]
 pub struct Order {
+    /// Tells regions apart; not zero.
+    pub region: u32,
     pub ranges: Vec<(Address, Address)>,
     pub inclusive: bool,
     pub speedup: profile::Speedup,
@@ -41,6 +47,8 @@ pub struct Measured {
     pub required: Nanos,
     /// Visits, in the order in which the points were registered.
     pub visits: Vec<u64>,
+    /// For each of them, where it is known: the visits between two visits, and the time they took.
+    pub spans: Vec<Option<(u64, Span)>>,
     /// ∫ (begun − ended) dt for each pair of indices of a begin and its end.
     pub in_flight: Vec<((usize, usize), VisitNanos)>,
     /// Changes of the sums over all threads.
@@ -60,6 +68,14 @@ struct Reading {
     time: Nanos,
     required: Account,
     counts: Vec<u64>,
+}
+
+/// A progress point just after a visit.
+#[derive(Clone, Copy, Debug)]
+struct Visit {
+    time: Nanos,
+    required: Account,
+    count: u64,
 }
 
 /// Whoever conducts windows.
@@ -89,14 +105,28 @@ impl<'a> Conductor<'a> {
 
     /// Begins an epoch without an experiment: whoever pauses goes on.
     fn idle(&mut self) {
-        self.begin(Speedup::NONE, false, Nanos::ZERO, &[]);
+        self.begin(0, Speedup::NONE, false, Nanos::ZERO, &[]);
     }
 
-    fn begin(&mut self, speedup: Speedup, inclusive: bool, length: Nanos, ranges: &[(Address, Address)]) {
+    fn begin(
+        &mut self,
+        region: u32,
+        speedup: Speedup,
+        inclusive: bool,
+        length: Nanos,
+        ranges: &[(Address, Address)],
+    ) {
         self.epoch = self.epoch.next();
         let now = perf::clock::monotonic();
         let deadline = wire::Nanos(now.0 + length.get() + GRACE);
-        self.memory.experiments.of(self.epoch).describe(speedup, inclusive, deadline, ranges.iter().copied());
+        self.memory.experiments.of(self.epoch).describe(
+            region,
+            speedup,
+            inclusive,
+            deadline,
+            ranges.iter().copied(),
+        );
+        self.memory.header.delaying.store(u32::from(speedup.0 > 0), std::sync::atomic::Ordering::Relaxed);
         self.delayed += Nanos::new(self.region.begin_epoch(self.epoch).0);
     }
 
@@ -124,7 +154,7 @@ impl<'a> Conductor<'a> {
     /// Conducts a window. `None` if the program ended before the window did.
     pub fn conduct(&mut self, order: &Order) -> Option<Measured> {
         let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
-        self.begin(speedup, order.inclusive, LEAD_IN + order.length, &order.ranges);
+        self.begin(order.region, speedup, order.inclusive, LEAD_IN + order.length, &order.ranges);
         let epoch = self.epoch;
         let measured = if self.wait(LEAD_IN) { self.measure(epoch, order.length) } else { None };
         self.idle();
@@ -137,15 +167,18 @@ impl<'a> Conductor<'a> {
         let before = self.memory.slots.totals();
         let sampled: Vec<u64> = self.memory.slots.used().iter().map(sampled_by).collect();
         let first = self.read();
+        let begun = self.visits_after(&first, None, length)?;
         let mut in_flight: Vec<((usize, usize), i64)> = pairs.iter().map(|pair| (*pair, 0)).collect();
         if pairs.is_empty() {
-            if !self.wait(length) {
+            let passed = perf::clock::monotonic().0.saturating_sub(first.time.get());
+            if !self.wait(length.saturating_sub(Nanos::new(passed))) {
                 return None;
             }
         } else {
             self.integrate(&first, length, &mut in_flight)?;
         }
         let last = self.read();
+        let spans = Self::spans(&begun, &self.visits_after(&last, Some(&begun), length)?);
         let after = self.memory.slots.totals();
         let mut visits = last.counts;
         for (last, first) in visits.iter_mut().zip(first.counts.iter().chain(std::iter::repeat(&0))) {
@@ -179,6 +212,7 @@ impl<'a> Conductor<'a> {
             elapsed: last.time.saturating_sub(first.time),
             required: Nanos::new(grown),
             visits,
+            spans,
             in_flight: in_flight.into_iter().map(|(pair, sum)| (pair, VisitNanos::new(sum))).collect(),
             before,
             after,
@@ -187,6 +221,47 @@ impl<'a> Conductor<'a> {
             running,
             threads,
         })
+    }
+
+    /// The first reading after `from` in which each point has been visited again: a window that began and ended
+    /// with a visit would hold a whole number of periods. `None` in the list for a point that is not visited
+    /// soon, or that `wanted` has none for; `None` altogether if the program ended.
+    fn visits_after(
+        &mut self,
+        from: &Reading,
+        wanted: Option<&[Option<Visit>]>,
+        length: Nanos,
+    ) -> Option<Vec<Option<Visit>>> {
+        let mut found: Vec<Option<Visit>> = vec![None; from.counts.len()];
+        let until = from.time.get() + length.get() / PATIENCE;
+        let expected =
+            |index: usize| wanted.is_none_or(|wanted| wanted.get(index).is_some_and(Option::is_some));
+        loop {
+            let now = self.read();
+            for (index, visit) in found.iter_mut().enumerate().filter(|(_, visit)| visit.is_none()) {
+                if now.counts[index] != from.counts[index] {
+                    *visit = Some(Visit { time: now.time, required: now.required, count: now.counts[index] });
+                }
+            }
+            let done = found.iter().enumerate().all(|(index, visit)| visit.is_some() || !expected(index));
+            if done || now.time.get() >= until {
+                return Some(found);
+            }
+            if !self.wait(POLL) {
+                return None;
+            }
+        }
+    }
+
+    /// What lies between the visits at both ends of a window.
+    fn spans(begun: &[Option<Visit>], ended: &[Option<Visit>]) -> Vec<Option<(u64, Span)>> {
+        let span = |(begin, end): (&Option<Visit>, &Option<Visit>)| {
+            let (begin, end) = (begin.as_ref()?, end.as_ref()?);
+            let elapsed = end.time.saturating_sub(begin.time);
+            let required = Nanos::new(end.required.delay().0.saturating_sub(begin.required.delay().0));
+            Some((end.count.wrapping_sub(begin.count), Span { elapsed, required }))
+        };
+        ended.iter().enumerate().map(|(i, end)| span((begun.get(i).unwrap_or(&None), end))).collect()
     }
 
     /// Waits for `length` and adds up what was in flight, by the trapezoidal rule over ticks.

@@ -1,0 +1,199 @@
+//! Credit between samples.
+//!
+//! A sample credits a lump: what it stands for, a millisecond, at the end of it. Threads whose critical sections
+//! are shorter than that would hand locks on before they, or the others, know what they have been credited with;
+//! two threads that run the same region would pay for each other's lumps.
+//!
+//! So samples also teach. The code between two calls of interposed functions is a *stretch*, known by the call
+//! that it began with; every thread learns which share of each kind of stretch its samples found in the region.
+//! Where a stretch ends, its time (by the processor's clock, which costs a few nanoseconds) times that share is
+//! credited. Samples keep the balance: what they found minus what was credited. It is evened out slowly, so
+//! that in the long run exactly what was sampled is credited, whatever was learnt. A stretch that is longer than
+//! the time between two samples, and one of which nothing is known yet, is credited by its samples.
+
+use crate::attach::shared;
+use crate::delay;
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{self, Relaxed},
+};
+use wire::slot::{Activity, Share, Slot};
+use wire::{Epoch, Nanos};
+
+/// Credit that is worth telling the others.
+const WORTH: Nanos = Nanos(10_000);
+/// The longest time that a stretch is credited for: longer than the period of samples it cannot be, unless
+/// the thread was off its CPU.
+const LONGEST: Nanos = Nanos(1_500_000);
+/// Samples, in microseconds, after which a share is believed,
+const KNOWN: u64 = 3_000;
+/// and after which half of them are forgotten.
+const OLD: u64 = 60_000;
+/// The part of the balance that every sample evens out.
+const EVENING: i64 = 32;
+
+/// Nanoseconds per tick of the processor's clock, in 2⁻²⁴; zero until it is known.
+static RATE: AtomicU64 = AtomicU64::new(0);
+static FIRST_TICKS: AtomicU64 = AtomicU64::new(0);
+static FIRST_TIME: AtomicU64 = AtomicU64::new(0);
+/// How long the clock is measured.
+const MEASURED_FOR: u64 = 1_000_000_000;
+
+/// The processor's clock. Some processors stop or slow theirs down; the balance makes up for it.
+#[inline]
+pub fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// The time between two readings; `None` until the clock is known.
+#[inline]
+pub fn between(from: u64, to: u64) -> Option<Nanos> {
+    let rate = RATE.load(Relaxed);
+    let ticks = to.wrapping_sub(from).min(1 << 38);
+    (rate != 0).then(|| Nanos((u128::from(ticks) * u128::from(rate) >> 24) as u64))
+}
+
+/// Compares the processor's clock with the monotonic one, which shows `time`. Called with every sample.
+fn measure(time: Nanos) {
+    let first = FIRST_TIME.load(Ordering::Acquire);
+    if first == 0 {
+        FIRST_TICKS.store(ticks(), Relaxed);
+        FIRST_TIME.store(time.0, Ordering::Release);
+        return;
+    }
+    let passed = time.0.saturating_sub(first);
+    if passed > 1_000_000 && (passed < MEASURED_FOR || RATE.load(Relaxed) == 0) {
+        let ticks = ticks().wrapping_sub(FIRST_TICKS.load(Relaxed)).max(1);
+        RATE.store(((u128::from(passed) << 24) / u128::from(ticks)) as u64, Relaxed);
+    }
+}
+
+/// The stretch that a thread was in is over, and the one behind the call at `site` begins.
+#[inline]
+pub fn cross(slot: &Slot, site: usize) {
+    let ended = slot.site.load(Relaxed);
+    slot.site.store(site as u64, Relaxed);
+    slot.crossed.store(1, Relaxed);
+    if shared().header.delaying.load(Relaxed) != 0 {
+        end(slot, ended);
+    }
+}
+
+/// Time that passes from here on belongs to the thread's stretch again: it has waited or paused.
+#[inline]
+pub fn resume(slot: &Slot) {
+    if shared().header.delaying.load(Relaxed) != 0 {
+        slot.stretch_ticks.store(ticks(), Relaxed);
+    }
+}
+
+/// Time that does not belong to the stretch: the thread was without a CPU for so long.
+pub fn leave_out(slot: &Slot, time: Nanos) {
+    let rate = RATE.load(Relaxed).max(1);
+    let ticks = ((u128::from(time.0) << 24) / u128::from(rate)) as u64;
+    slot.stretch_ticks.fetch_add(ticks, Relaxed);
+}
+
+#[inline(never)]
+fn end(slot: &Slot, site: u64) {
+    let now = ticks();
+    let since = slot.stretch_ticks.swap(now, Relaxed);
+    if slot.busy.load(Relaxed) != 0 || !slot.is_doing(Activity::Running) || !shared().header.has_rule(3) {
+        return;
+    }
+    if let (Some(share), Some(time)) = (share(slot, site), between(since, now)) {
+        delay::exclusively(slot, || give(slot, share.of(time.min(LONGEST))));
+        delay::catch_up(slot);
+    }
+}
+
+/// A part of 1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part(u64);
+
+impl Part {
+    fn of(self, time: Nanos) -> Nanos {
+        Nanos(time.0 * self.0 / 1024)
+    }
+}
+
+fn entry(slot: &Slot, site: u64) -> &Share {
+    let hash = site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    &slot.shares[hash as usize % slot.shares.len()]
+}
+
+/// The share of the region in the stretches that begin with the call at `site`, if it is known.
+fn share(slot: &Slot, site: u64) -> Option<Part> {
+    let entry = entry(slot, site);
+    let seen = entry.seen.load(Relaxed);
+    let (hit, all) = (seen >> 32, seen & 0xffff_ffff);
+    (entry.site.load(Relaxed) == site && all >= KNOWN).then(|| Part(hit * 1024 / all))
+}
+
+/// Learns from a sample of the stretch that the thread is in.
+fn learn(slot: &Slot, hit: bool, weight: Nanos) {
+    let site = slot.site.load(Relaxed);
+    let entry = entry(slot, site);
+    let micros = weight.0 / 1000;
+    let seen = if entry.site.swap(site, Relaxed) == site { entry.seen.load(Relaxed) } else { 0 };
+    let (mut in_region, mut all) = (seen >> 32, seen & 0xffff_ffff);
+    in_region += if hit { micros } else { 0 };
+    all += micros;
+    if all > OLD {
+        (in_region, all) = (in_region / 2, all / 2);
+    }
+    entry.seen.store((in_region << 32) | all, Relaxed);
+}
+
+/// Credits `time` in the region: noted down, and told to the others when it is worth it.
+fn give(slot: &Slot, time: Nanos) {
+    slot.balance.store(slot.balance.load(Relaxed).wrapping_sub(time.0), Relaxed);
+    let memory = shared();
+    let epoch = memory.header.epoch();
+    let kept = slot.pending.load();
+    let kept = if kept.is_of(epoch) { kept.delay() } else { Nanos::ZERO };
+    let pending = kept + memory.experiments.of(epoch).speedup().of(time);
+    if pending >= WORTH {
+        slot.pending.inherit(wire::Account::default());
+        delay::credit(slot, epoch, pending);
+    } else {
+        slot.pending.inherit(wire::Account::new(epoch, pending));
+    }
+}
+
+/// A sample of `weight`, taken at `time`, which `hit` the region numbered `region` or did not. `credited`: the
+/// thread's account may be changed now, and delays are on.
+pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, credited: Option<Epoch>) {
+    measure(time);
+    if region == 0 {
+        return;
+    }
+    if slot.learnt.swap(region, Relaxed) != region {
+        for share in &slot.shares {
+            share.site.store(0, Relaxed);
+            share.seen.store(0, Relaxed);
+        }
+    }
+    learn(slot, hit, weight);
+    let Some(epoch) = credited else { return };
+    if slot.balance_epoch.swap(epoch.0, Relaxed) != epoch.0 {
+        slot.balance.store(0, Relaxed);
+        slot.stretch_ticks.store(ticks(), Relaxed);
+        slot.crossed.store(0, Relaxed);
+    }
+    let found = if hit { weight } else { Nanos::ZERO };
+    let balance = slot.balance.load(Relaxed).wrapping_add(found.0) as i64;
+    slot.balance.store(balance as u64, Relaxed);
+    let crossed = slot.crossed.swap(0, Relaxed) != 0;
+    let now = ticks();
+    let since = slot.stretch_ticks.swap(now, Relaxed);
+    let known = share(slot, slot.site.load(Relaxed)).zip(between(since, now));
+    match known.filter(|_| crossed && shared().header.has_rule(3)) {
+        Some((share, time)) => {
+            let expected = share.of(time.min(weight)).0 as i64;
+            give(slot, Nanos((expected + balance / EVENING).max(0) as u64));
+        }
+        None => give(slot, Nanos(balance.max(0) as u64)),
+    }
+}
