@@ -71,15 +71,11 @@ pub fn start(slot: &'static Slot, trap: bool) {
     }
     // Goes on where the last thread of the slot has left off. If every thread began a period of its own, one
     // that is shorter than a period would never have a sample.
-    let left = slot.due_after.load(Relaxed);
-    let first = if left == 0 {
+    if slot.random.load(Relaxed) == 0 {
         slot.random.store(sys::now().0 ^ (u64::from(slot.tid.load(Relaxed)) << 32) | 1, Relaxed);
-        next_period(slot)
-    } else {
-        Nanos(left)
-    };
-    slot.due_after.store(first.0, Relaxed);
+    }
     let unsampled = slot.unsampled.swap(0, Relaxed);
+    let first = rest_of_period(slot, Nanos(unsampled));
     // May wrap around below zero, for it is only ever subtracted from the same clock.
     slot.sampled_until.store(sys::cpu_time().0.wrapping_sub(unsampled), Relaxed);
     let sampler = (trap.then(|| start_event(slot, first, true)).flatten())
@@ -170,10 +166,7 @@ fn start_timer(slot: &Slot, period: Nanos) -> Sampler {
 /// Ends sampling for the thread of `slot`, which must be the calling one.
 pub fn stop(slot: &Slot) {
     switches::close(slot);
-    let used = since_last_sample(slot, sys::cpu_time());
-    let left = slot.due_after.load(Relaxed).saturating_sub(used.0).max(SOON.0);
-    slot.due_after.store(left, Relaxed);
-    slot.unsampled.store(used.0, Relaxed);
+    slot.unsampled.store(since_last_sample(slot, sys::cpu_time()).0, Relaxed);
     let (event, timer) = (slot.event.swap(-1, Relaxed), slot.timer.swap(-1, Relaxed));
     if event >= 0 {
         sys::ioctl(event, IOC_DISABLE, 0);
@@ -360,7 +353,7 @@ fn apply(slot: &Slot, sample: &Sample, before: Nanos, spin: Spin) {
     if runs && header.has_rule(5) {
         spin::credit(slot, spin, before, sample.time);
     }
-    let hit = spin != Spin::Yes && sample.time < experiment.deadline() && is_hit(sample.callchain(), epoch);
+    let hit = !spin.is_spinning() && sample.time < experiment.deadline() && is_hit(sample.callchain(), epoch);
     // In batches of ten, as Coz does, unless rule 3 is in force.
     let late = !header.has_rule(3) && !slot.books.samples.load(Relaxed).is_multiple_of(10);
     let delays = speedup.0 != 0;
@@ -372,7 +365,9 @@ fn apply(slot: &Slot, sample: &Sample, before: Nanos, spin: Spin) {
     // A waiting thread settles when its wait is over: it may owe nothing then (rule 5).
     if at_once.is_some() {
         delay::catch_up(slot);
-        delay::pay_in_handler(slot);
+        if !spin.is_spinning() || !header.has_rule(5) {
+            delay::pay_in_handler(slot);
+        }
     }
 }
 
@@ -401,7 +396,6 @@ fn rearm(slot: &Slot, now: bool) {
 
 /// The next sample comes after so much CPU time.
 fn set_period(slot: &Slot, period: Nanos) {
-    slot.due_after.store(period.0, Relaxed);
     let (event, timer) = (slot.event.load(Relaxed), slot.timer.load(Relaxed));
     if timer >= 0 {
         sys::arm_timer(timer, period);
@@ -410,13 +404,26 @@ fn set_period(slot: &Slot, period: Nanos) {
     }
 }
 
-/// Uniform in [1/2, 3/2] of the mean; xorshift, whose state only this thread touches.
+/// Uniform in [1/2, 3/2] of the mean.
 fn next_period(slot: &Slot) -> Nanos {
+    rest_of_period(slot, Nanos::ZERO)
+}
+
+/// What is left of a period, uniform in [1/2, 3/2] of the mean, of which `gone` has passed.
+fn rest_of_period(slot: &Slot, gone: Nanos) -> Nanos {
+    let mean = shared().header.period.load(Relaxed).max(1000);
+    let least = gone.0.max(mean / 2);
+    let most = mean + mean / 2;
+    let period = least + random(slot) % most.saturating_sub(least).max(1);
+    Nanos(period - gone.0).max(SOON)
+}
+
+/// Xorshift, whose state only this thread touches.
+fn random(slot: &Slot) -> u64 {
     let mut state = slot.random.load(Relaxed);
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
     slot.random.store(state, Relaxed);
-    let mean = shared().header.period.load(Relaxed).max(1000);
-    Nanos(mean / 2 + (state >> 11) % mean)
+    state >> 11
 }

@@ -5,9 +5,9 @@
 //! same place with the same contents of all its registers, which code that computes anything cannot do.
 //! (Or it runs through the `pause` instruction, which exists for such circles, or keeps yielding its CPU.)
 //!
-//! What `required` grows while it spins it is credited with: it is blocked on another thread (rule 5). The
-//! spinning began and ended somewhere between two samples, in the middle on average, so half of what
-//! accrued between the last sample of the circle and the first one outside it is credited too.
+//! It is blocked on another thread (rule 5): the time goes by as if it paused, so it need not pause as well. The
+//! spinning began and ended somewhere between two samples, so of the first interval half counts, and of what
+//! accrued in the last one the mean over all moments when the thread may have been let go.
 
 use crate::attach::shared;
 use crate::sampling::Context;
@@ -25,10 +25,19 @@ const NEAR: usize = 16;
 pub enum Spin {
     /// The thread works.
     No,
-    /// It spins.
+    /// It spins, and worked at the last sample.
+    Begun,
+    /// It spins, as it did at the last sample.
     Yes,
     /// It works, and spun at the last sample.
     Ended,
+}
+
+impl Spin {
+    /// Whether the thread spins now.
+    pub fn is_spinning(self) -> bool {
+        matches!(self, Self::Begun | Self::Yes)
+    }
 }
 
 /// Looks at the interrupted thread. Call once for every sample.
@@ -40,13 +49,32 @@ pub fn look(slot: &Slot, context: &Context) -> Spin {
     let same_registers = slot.registers.swap(print, Relaxed) == print;
     let yielded = slot.yielded.swap(0, Relaxed) > 1;
     // Within one long system call registers do not change either.
-    let spins = same_place
+    let circles = same_place
         && if context.in_system_call() { yielded } else { same_registers || pauses_near(instruction) };
+    if circles {
+        widen(slot, before.min(instruction), before.max(instruction));
+    }
+    // A circle that has been seen before is known at its first sample.
+    let known = (slot.circle_low.load(Relaxed)..=slot.circle_high.load(Relaxed)).contains(&instruction);
+    let spins = circles || known && (!context.in_system_call() || yielded);
     match (slot.spinning.swap(u32::from(spins), Relaxed) != 0, spins) {
-        (_, true) => Spin::Yes,
+        (false, true) => Spin::Begun,
+        (true, true) => Spin::Yes,
         (true, false) => Spin::Ended,
         (false, false) => Spin::No,
     }
+}
+
+/// Remembers the places of a circle; only the latest one is.
+fn widen(slot: &Slot, first: usize, last: usize) {
+    let (low, high) = (slot.circle_low.load(Relaxed), slot.circle_high.load(Relaxed));
+    let (first, last) = if low.abs_diff(first) <= CIRCLE && high.abs_diff(last) <= CIRCLE {
+        (low.min(first), high.max(last))
+    } else {
+        (first, last)
+    };
+    slot.circle_low.store(first, Relaxed);
+    slot.circle_high.store(last, Relaxed);
 }
 
 /// Credits the thread for what it waited. `since` and `now` are the times of the last sample and of this one.
@@ -55,8 +83,16 @@ pub fn credit(slot: &Slot, spin: Spin, since: Nanos, now: Nanos) {
     let required = memory.required.load();
     let growth = match spin {
         Spin::No => return,
-        Spin::Yes => required.delay(), // all that it owes
-        Spin::Ended => Nanos(memory.history.growth(since, now, required).0 / 2),
+        // Its time goes by as if it paused.
+        Spin::Begun => Nanos(now.saturating_sub(since).0 / 2),
+        Spin::Yes => now.saturating_sub(since),
+        // What grew until it was let go: the mean over the moments when that may have been.
+        Spin::Ended => {
+            let quarter = now.saturating_sub(since).0 / 4;
+            let until =
+                |quarters| memory.history.growth(since, since + Nanos(quarters * quarter), required).0;
+            Nanos((until(1) + until(2) + until(3)) / 3)
+        }
     };
     let credit = slot.local.waited_for_cpu(&memory.required, growth);
     slot.books.inherited.fetch_add(credit.0, Relaxed);

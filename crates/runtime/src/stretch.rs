@@ -179,8 +179,6 @@ pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, 
     let Some(epoch) = credited else { return };
     if slot.balance_epoch.swap(epoch.0, Relaxed) != epoch.0 {
         slot.balance.store(0, Relaxed);
-        slot.stretch_ticks.store(ticks(), Relaxed);
-        slot.crossed.store(0, Relaxed);
     }
     let found = if hit { weight } else { Nanos::ZERO };
     let balance = slot.balance.load(Relaxed).wrapping_add(found.0) as i64;

@@ -2,7 +2,7 @@
 
 use crate::attach::{self, attached, shared};
 use crate::real::real;
-use crate::{delay, sampling, signals, sys, tls};
+use crate::{delay, sampling, signals, stretch, sys, tls};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
     AtomicU32,
@@ -57,10 +57,13 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.slack.store(sys::timer_slack(), Relaxed);
     slot.held.store(0, Relaxed);
     slot.spinning.store(0, Relaxed);
+    slot.circle_low.store(usize::MAX, Relaxed);
+    slot.circle_high.store(0, Relaxed);
     slot.pending.inherit(wire::Account::default());
-    slot.balance_epoch.store(0, Relaxed);
+    // A thread's first stretch is known by what it was started to run.
     slot.site.store(slot.start.load(Relaxed) as u64, Relaxed);
-    slot.stretch_ticks.store(crate::stretch::ticks(), Relaxed);
+    slot.crossed.store(1, Relaxed);
+    slot.stretch_ticks.store(stretch::ticks(), Relaxed);
     slot.last_sample.store(sys::now().0, Relaxed);
     tls::set_slot(Some(slot));
     let set = real!(pthread_setspecific: fn(u32, *const c_void) -> c_int);
@@ -125,6 +128,7 @@ unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
         core::mem::transmute::<usize, Start>(start)(core::ptr::with_exposed_provenance_mut(argument))
     };
     if let Some(slot) = tls::slot() {
+        stretch::cross(slot, 0);
         delay::pay(slot);
     }
     result
@@ -142,6 +146,7 @@ unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
         core::mem::transmute::<usize, CStart>(start)(core::ptr::with_exposed_provenance_mut(argument))
     };
     if let Some(slot) = tls::slot() {
+        stretch::cross(slot, 0);
         delay::pay(slot);
     }
     result

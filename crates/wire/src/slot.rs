@@ -94,9 +94,6 @@ pub struct Slot {
     pub timer: AtomicI32,
     /// Runtime only: CPU time of the thread when the last sample had been handled, in nanoseconds.
     pub sampled_until: AtomicU64,
-    /// Runtime only: CPU time until the next sample is due, as it was set after the last one; when a thread
-    /// ends, what is left of it. The next thread that uses the slot goes on with it.
-    pub due_after: AtomicU64,
     /// Runtime only: CPU time of ended threads that no sample has stood for yet, in nanoseconds.
     pub unsampled: AtomicU64,
     /// Runtime only: state of the generator for the jitter.
@@ -133,6 +130,10 @@ pub struct Slot {
     pub out_kind: AtomicU32,
     /// Runtime only: whether the last sample found the thread spinning.
     pub spinning: AtomicU32,
+    /// Runtime only: the first place in the code where it was last seen spinning, or zero.
+    pub circle_low: AtomicUsize,
+    /// Runtime only: the last one.
+    pub circle_high: AtomicUsize,
     /// Runtime only: calls of `sched_yield` since the last sample.
     pub yielded: AtomicU32,
     /// Runtime only: the call that the current stretch of code began with.

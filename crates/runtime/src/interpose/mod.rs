@@ -90,10 +90,12 @@ macro_rules! interpose {
             $crate::delay::around_wait(slot, || original($($arg),*), $woken)
         });
     };
-    // The same for a lock, which is mostly free: taken without a wait there is nothing to inherit, and what
-    // is owed can be paid at the unlock as well. $try says with $busy that the lock is taken.
+    // The same for a lock, which is mostly free: taken without a wait there is nothing to inherit. $try says
+    // with $busy that the lock is taken.
     (locks $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $try:ident, busy $busy:expr, woken $woken:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            // Now, and not at the unlock: whoever wants the lock then would wait for the pause.
+            $crate::delay::pay(slot);
             let tried = $crate::real::real!($try : fn($($type),*) -> $result);
             let result = tried.map_or($busy, |try_lock| try_lock($($arg),*));
             if result != $busy {
@@ -147,12 +149,12 @@ macro_rules! interpose {
             $crate::delay::around_world(slot, || $crate::signals::undisturbed(slot, || original($($arg),*)))
         });
     };
-    // Calls, and remembers that it did: a thread that does so all the time waits.
+    // Calls, and remembers that it did: a thread that does so all the time waits. It ends no stretch of code.
     (yields $name:ident () -> $result:ty) => {
         interpose!(@define $name () -> $result, slot, original => {
             slot.yielded.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
             original()
-        });
+        }, crossing |_, _| {});
     };
     // A call on a descriptor, $fd: as `world`, unless it has two ends.
     (channel $fd:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
@@ -187,6 +189,9 @@ macro_rules! interpose {
         $crate::delay::around_channel($slot, None, call, used)
     }};
     (@define $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $slot:ident, $original:ident => $body:block) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, $slot, $original => $body, crossing $crate::stretch::cross);
+    };
+    (@define $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $slot:ident, $original:ident => $body:block, crossing $cross:expr) => {
         #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> $result {
             let site = $crate::interpose::call_site!();
@@ -197,7 +202,7 @@ macro_rules! interpose {
             unsafe {
                 match $crate::tls::slot() {
                     Some($slot) => {
-                        $crate::stretch::cross($slot, site);
+                        ($cross)($slot, site);
                         $body
                     }
                     None => $original($($arg),*),
