@@ -31,6 +31,13 @@ pub fn are_short() -> bool {
     slots.iter().filter(|slot| slot.can_run(oldest)).nth(cpus as usize).is_some()
 }
 
+/// Whether there are more threads than CPUs at all.
+pub fn may_become_short() -> bool {
+    let cpus = shared().header.cpus.load(Relaxed);
+    let slots = shared().slots.used();
+    slots.len() > cpus as usize && slots.iter().filter(|slot| slot.is_taken()).nth(cpus as usize).is_some()
+}
+
 /// Whether a thread of the program waits for the CPU that a pausing one would give up: by our count and by
 /// that of the kernel, which knows how many threads of the whole machine can run (`/proc/loadavg`, 3 µs).
 pub fn are_wanted() -> bool {

@@ -17,6 +17,12 @@ use wire::{Account, Epoch, Nanos, Waiting};
 /// Debts below this wait until they have grown: a sleep costs about as much.
 const LEAST: Nanos = Nanos(20_000);
 
+/// How often a pause looks whether its CPU has come to be wanted, where there are more threads than CPUs.
+const LOOK: Nanos = Nanos(200_000);
+
+/// The steps in which the history of `required` is kept.
+const STEP: Nanos = Nanos(30_000);
+
 /// Signals of the program's wait no longer than this for the end of a pause.
 const SLICE: Nanos = Nanos(10_000_000);
 
@@ -107,10 +113,20 @@ pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
         memory.required.raise(Account::new(epoch, required.delay() + delay));
     }
     if slot.local.credit(&memory.required, epoch, delay) {
-        memory.history.note(sys::now(), memory.required.load());
+        note_growth();
         slot.books.credited.fetch_add(delay.0, Relaxed);
     } else {
         slot.books.stale.fetch_add(1, Relaxed);
+    }
+}
+
+/// Keeps the history of `required`, in steps that are worth it.
+fn note_growth() {
+    let memory = shared();
+    let (required, noted) = (memory.required.load(), Account::from_bits(memory.noted.load(Relaxed)));
+    if !required.same_epoch(noted) || required.delay() >= noted.delay() + STEP {
+        memory.noted.store(required.to_bits(), Relaxed);
+        memory.history.note(sys::now(), required);
     }
 }
 
@@ -128,15 +144,19 @@ pub fn defer_credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
 /// the middle of one could call an interposed function and pay the same debt again, or leave with
 /// `siglongjmp` and never let the pause end. Between two slices handlers run, and find the account in order.
 fn settle(slot: &Slot, whose: Debt) {
+    let begin = sys::cpu_time();
     loop {
         let mask = sys::mask_signals(0, u64::MAX);
         let more = pause(slot, whose);
         sys::mask_signals(2, mask);
         if !more {
-            stretch::resume(slot);
-            return;
+            break;
         }
     }
+    // Nobody's code ran: no sample stands for that time.
+    slot.sampled_until.fetch_add(sys::cpu_time().saturating_sub(begin).0, Relaxed);
+    slot.paused.store(1, Relaxed);
+    stretch::resume(slot);
 }
 
 /// Pays what is owed, but not for longer than a slice; whether there may be more. Signals are blocked.
@@ -163,7 +183,8 @@ fn pause(slot: &Slot, whose: Debt) -> bool {
     if debt < LEAST || begin >= memory.experiments.of(Epoch(number)).deadline() {
         return false;
     }
-    let slice = debt.min(SLICE);
+    // Somebody may want the CPU later than now.
+    let slice = debt.min(if cpus::may_become_short() { LOOK } else { SLICE });
     let was = slot.activity.swap(Activity::Pausing as u32, Relaxed);
     let keeps_cpu = whose == Debt::OfTheCpu && memory.header.has_rule(8) && cpus::are_wanted();
     let paused = if keeps_cpu { keep_cpu(slot, slice, number) } else { sleep(slot, begin, slice, number) };
@@ -205,8 +226,6 @@ fn keep_cpu(slot: &Slot, time: Nanos, number: u32) -> Nanos {
         used = sys::cpu_time().saturating_sub(begin);
     }
     slot.books.spun.fetch_add(used.0, Relaxed);
-    // Nobody's code ran: no sample stands for that time.
-    slot.sampled_until.fetch_add(used.0, Relaxed);
     used
 }
 

@@ -305,7 +305,7 @@ fn take(slot: &Slot, context: &Context) {
     }
     switches::open(slot);
     let before = Nanos(slot.last_sample.swap(time.0, Relaxed));
-    let spin = spin::look(slot, context);
+    let spin = spin::look(slot, context, weight);
     if !slot.is_doing(Activity::Pausing) {
         let mut sample = Sample::new(time, weight);
         callchain::walk(slot, context.start(), &mut sample);

@@ -20,6 +20,9 @@ const CIRCLE: usize = 48;
 /// How far from the sampled instruction a `pause` is looked for.
 const NEAR: usize = 16;
 
+/// CPU time in which code that works must get somewhere.
+const ENOUGH: Nanos = Nanos(100_000);
+
 /// What a sample says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spin {
@@ -40,8 +43,14 @@ impl Spin {
     }
 }
 
-/// Looks at the interrupted thread. Call once for every sample.
-pub fn look(slot: &Slot, context: &Context) -> Spin {
+/// Looks at the interrupted thread. Call once for every sample, with the CPU time that it stands for.
+pub fn look(slot: &Slot, context: &Context, weight: Nanos) -> Spin {
+    if weight < ENOUGH {
+        // It has not had the time to get anywhere.
+        return if slot.spinning.load(Relaxed) != 0 { Spin::Yes } else { Spin::No };
+    }
+    // A sample that falls due in a pause comes right after it, and where the last one was.
+    let paused = slot.paused.swap(0, Relaxed) != 0;
     let instruction = context.instruction();
     let print = context.fingerprint();
     let before = slot.instruction.swap(instruction, Relaxed);
@@ -50,6 +59,7 @@ pub fn look(slot: &Slot, context: &Context) -> Spin {
     let yielded = slot.yielded.swap(0, Relaxed) > 1;
     // Within one long system call registers do not change either.
     let circles = same_place
+        && !paused
         && if context.in_system_call() { yielded } else { same_registers || pauses_near(instruction) };
     if circles {
         widen(slot, before.min(instruction), before.max(instruction));

@@ -5,7 +5,7 @@
 //! two threads that run the same region would pay for each other's lumps.
 //!
 //! So samples also teach. The code between two calls of interposed functions is a *stretch*, known by the call
-//! that it began with; every thread learns which share of each kind of stretch its samples found in the region.
+//! that it began with (which function, about which object); every thread learns which share of each kind of stretch its samples found in the region.
 //! Where a stretch ends, its time (by the processor's clock, which costs a few nanoseconds) times that share is
 //! credited. Samples keep the balance: what they found minus what was credited. It is evened out slowly, so
 //! that in the long run exactly what was sampled is credited, whatever was learnt. A stretch that is longer than
@@ -19,6 +19,27 @@ use core::sync::atomic::{
 };
 use wire::slot::{Activity, Share, Slot};
 use wire::{Epoch, Nanos};
+
+/// A call of an interposed function, as far as it tells what the code behind it will do.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Which function.
+    pub function: usize,
+    /// What it is about: a lock, a descriptor; zero for nothing in particular.
+    pub subject: usize,
+}
+
+impl Call {
+    /// Names the call among those of the same function,
+    fn site(self) -> u64 {
+        (self.function ^ self.subject.rotate_left(20)) as u64
+    }
+
+    /// and the function alone, for what is known when the subject is new.
+    fn kind(self) -> u64 {
+        self.function as u64
+    }
+}
 
 /// Credit that is worth telling the others.
 const WORTH: Nanos = Nanos(10_000);
@@ -69,15 +90,24 @@ fn measure(time: Nanos) {
     }
 }
 
-/// The stretch that a thread was in is over, and the one behind the call at `site` begins.
+/// The stretch that a thread was in is over, and the one behind `call` begins.
 #[inline]
-pub fn cross(slot: &Slot, site: usize) {
-    let ended = slot.site.load(Relaxed);
-    slot.site.store(site as u64, Relaxed);
-    slot.crossed.store(1, Relaxed);
+pub fn cross(slot: &Slot, call: Call) {
     if shared().header.delaying.load(Relaxed) != 0 {
-        end(slot, ended);
+        end(slot);
     }
+    slot.site.store(call.site(), Relaxed);
+    slot.kind.store(call.kind(), Relaxed);
+    slot.crossed.store(1, Relaxed);
+}
+
+/// A thread begins with what it was started to run.
+pub fn begin(slot: &Slot) {
+    let start = slot.start.load(Relaxed) as u64;
+    slot.site.store(start, Relaxed);
+    slot.kind.store(start, Relaxed);
+    slot.crossed.store(1, Relaxed);
+    slot.stretch_ticks.store(ticks(), Relaxed);
 }
 
 /// Time that passes from here on belongs to the thread's stretch again: it has waited or paused.
@@ -96,13 +126,13 @@ pub fn leave_out(slot: &Slot, time: Nanos) {
 }
 
 #[inline(never)]
-fn end(slot: &Slot, site: u64) {
+fn end(slot: &Slot) {
     let now = ticks();
     let since = slot.stretch_ticks.swap(now, Relaxed);
     if slot.busy.load(Relaxed) != 0 || !slot.is_doing(Activity::Running) || !shared().header.has_rule(3) {
         return;
     }
-    if let (Some(share), Some(time)) = (share(slot, site), between(since, now)) {
+    if let (Some(share), Some(time)) = (share(slot), between(since, now)) {
         delay::exclusively(slot, || give(slot, share.of(time.min(LONGEST))));
         delay::catch_up(slot);
     }
@@ -118,32 +148,40 @@ impl Part {
     }
 }
 
-fn entry(slot: &Slot, site: u64) -> &Share {
-    let hash = site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    &slot.shares[hash as usize % slot.shares.len()]
+/// The entry of a table for the calls with that name.
+fn entry(table: &[Share], name: u64) -> &Share {
+    let hash = name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    &table[hash as usize % table.len()]
 }
 
-/// The share of the region in the stretches that begin with the call at `site`, if it is known.
-fn share(slot: &Slot, site: u64) -> Option<Part> {
-    let entry = entry(slot, site);
-    let seen = entry.seen.load(Relaxed);
-    let (hit, all) = (seen >> 32, seen & 0xffff_ffff);
-    (entry.site.load(Relaxed) == site && all >= KNOWN).then(|| Part(hit * 1024 / all))
+/// What the two tables may know of the stretch that the thread is in, the more special first.
+fn entries(slot: &Slot) -> [(&Share, u64); 2] {
+    let (site, kind) = (slot.site.load(Relaxed), slot.kind.load(Relaxed));
+    [(entry(&slot.shares, site), site), (entry(&slot.kinds, kind), kind)]
+}
+
+/// The share of the region in stretches such as the one that the thread is in, if it is known.
+fn share(slot: &Slot) -> Option<Part> {
+    entries(slot).into_iter().find_map(|(entry, name)| {
+        let seen = entry.seen.load(Relaxed);
+        let (hit, all) = (seen >> 32, seen & 0xffff_ffff);
+        (entry.name.load(Relaxed) == name && all >= KNOWN).then(|| Part(hit * 1024 / all))
+    })
 }
 
 /// Learns from a sample of the stretch that the thread is in.
 fn learn(slot: &Slot, hit: bool, weight: Nanos) {
-    let site = slot.site.load(Relaxed);
-    let entry = entry(slot, site);
     let micros = weight.0 / 1000;
-    let seen = if entry.site.swap(site, Relaxed) == site { entry.seen.load(Relaxed) } else { 0 };
-    let (mut in_region, mut all) = (seen >> 32, seen & 0xffff_ffff);
-    in_region += if hit { micros } else { 0 };
-    all += micros;
-    if all > OLD {
-        (in_region, all) = (in_region / 2, all / 2);
+    for (entry, name) in entries(slot) {
+        let seen = if entry.name.swap(name, Relaxed) == name { entry.seen.load(Relaxed) } else { 0 };
+        let (mut in_region, mut all) = (seen >> 32, seen & 0xffff_ffff);
+        in_region += if hit { micros } else { 0 };
+        all += micros;
+        if all > OLD {
+            (in_region, all) = (in_region / 2, all / 2);
+        }
+        entry.seen.store((in_region << 32) | all, Relaxed);
     }
-    entry.seen.store((in_region << 32) | all, Relaxed);
 }
 
 /// Credits `time` in the region: noted down, and told to the others when it is worth it.
@@ -170,8 +208,8 @@ pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, 
         return;
     }
     if slot.learnt.swap(region, Relaxed) != region {
-        for share in &slot.shares {
-            share.site.store(0, Relaxed);
+        for share in slot.shares.iter().chain(&slot.kinds) {
+            share.name.store(0, Relaxed);
             share.seen.store(0, Relaxed);
         }
     }
@@ -186,7 +224,7 @@ pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, 
     let crossed = slot.crossed.swap(0, Relaxed) != 0;
     let now = ticks();
     let since = slot.stretch_ticks.swap(now, Relaxed);
-    let known = share(slot, slot.site.load(Relaxed)).zip(between(since, now));
+    let known = share(slot).zip(between(since, now));
     match known.filter(|_| crossed && shared().header.has_rule(3)) {
         Some((share, time)) => {
             let expected = share.of(time.min(weight)).0 as i64;

@@ -60,10 +60,7 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.circle_low.store(usize::MAX, Relaxed);
     slot.circle_high.store(0, Relaxed);
     slot.pending.inherit(wire::Account::default());
-    // A thread's first stretch is known by what it was started to run.
-    slot.site.store(slot.start.load(Relaxed) as u64, Relaxed);
-    slot.crossed.store(1, Relaxed);
-    slot.stretch_ticks.store(stretch::ticks(), Relaxed);
+    stretch::begin(slot);
     slot.last_sample.store(sys::now().0, Relaxed);
     tls::set_slot(Some(slot));
     let set = real!(pthread_setspecific: fn(u32, *const c_void) -> c_int);
@@ -128,7 +125,7 @@ unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
         core::mem::transmute::<usize, Start>(start)(core::ptr::with_exposed_provenance_mut(argument))
     };
     if let Some(slot) = tls::slot() {
-        stretch::cross(slot, 0);
+        stretch::cross(slot, stretch::Call { function: 0, subject: 0 });
         delay::pay(slot);
     }
     result
@@ -146,7 +143,7 @@ unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
         core::mem::transmute::<usize, CStart>(start)(core::ptr::with_exposed_provenance_mut(argument))
     };
     if let Some(slot) = tls::slot() {
-        stretch::cross(slot, 0);
+        stretch::cross(slot, stretch::Call { function: 0, subject: 0 });
         delay::pay(slot);
     }
     result

@@ -50,17 +50,20 @@ impl History {
     /// counts. What is no longer remembered counts as not grown.
     pub fn growth(&self, from: Nanos, until: Nanos, now: Account) -> Nanos {
         let (mut at_end, mut at_start) = (None, None);
+        let mut skipped = false;
         let next = self.next.load(Acquire);
         let mut earliest = now.delay();
         for number in (next.saturating_sub(ENTRIES as u64)..next).rev() {
             let entry = &self.entries[number as usize % ENTRIES];
             if entry.number.load(Acquire) != number + 1 {
+                skipped = true;
                 continue;
             }
             let (time, account) =
                 (Nanos(entry.time.load(Relaxed)), Account::from_bits(entry.account.load(Relaxed)));
             fence(Acquire);
             if entry.number.load(Relaxed) != number + 1 {
+                skipped = true;
                 continue;
             }
             if !account.same_epoch(now) {
@@ -77,7 +80,8 @@ impl History {
                 break;
             }
         }
-        if next <= ENTRIES as u64 && at_start.is_none() {
+        if next <= ENTRIES as u64 && at_start.is_none() && !skipped {
+            // All growths there ever were are later.
             earliest = Nanos::ZERO;
         }
         let start = at_start.unwrap_or(earliest);

@@ -191,6 +191,8 @@ pub struct SharedMemory {
     pub required: SharedAccount,
     /// When that grew.
     pub history: History,
+    /// The latest [`Account`](crate::Account) in it.
+    pub noted: AtomicU64,
     /// Pipes and the like.
     pub channels: Channels,
     /// What the windows are about.

@@ -8,7 +8,7 @@ use crate::atomic::{AtomicU64, Ordering, length};
 use crate::{Address, MAX_FRAMES, Nanos};
 
 /// Words of a ring.
-pub const RING_WORDS: usize = length(864, 8);
+pub const RING_WORDS: usize = length(840, 8);
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -56,8 +56,8 @@ pub struct Books {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Share {
-    /// The call.
-    pub site: AtomicU64,
+    /// Names the call.
+    pub name: AtomicU64,
     /// Time in the region (high half) and altogether (low half), in microseconds.
     pub seen: AtomicU64,
 }
@@ -128,6 +128,8 @@ pub struct Slot {
     pub out_time: AtomicU64,
     /// Runtime only: see `out_time`.
     pub out_kind: AtomicU32,
+    /// Runtime only: whether the thread has paused since the last sample that was looked at.
+    pub paused: AtomicU32,
     /// Runtime only: whether the last sample found the thread spinning.
     pub spinning: AtomicU32,
     /// Runtime only: the first place in the code where it was last seen spinning, or zero.
@@ -136,16 +138,20 @@ pub struct Slot {
     pub circle_high: AtomicUsize,
     /// Runtime only: calls of `sched_yield` since the last sample.
     pub yielded: AtomicU32,
-    /// Runtime only: the call that the current stretch of code began with.
+    /// Runtime only: names the call that the current stretch of code began with.
     pub site: AtomicU64,
+    /// Runtime only: names the function that was called.
+    pub kind: AtomicU64,
     /// Runtime only: since when, by the processor's clock, nothing of it has been credited.
     pub stretch_ticks: AtomicU64,
     /// Runtime only: whether a stretch has ended since the last sample.
     pub crossed: AtomicU32,
     /// Runtime only: the region that `shares` are about.
     pub learnt: AtomicU32,
-    /// Runtime only: shares of that region in stretches.
+    /// Runtime only: shares of that region in stretches, by `site`,
     pub shares: [Share; 16],
+    /// and by `kind`.
+    pub kinds: [Share; 8],
     /// Runtime only: time that samples found in the region less the time that was credited, as an `i64`.
     pub balance: AtomicU64,
     /// Runtime only: the epoch of `balance`.

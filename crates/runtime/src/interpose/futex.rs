@@ -63,13 +63,12 @@ pub unsafe extern "C" fn syscall(
     e: c_long,
     f: c_long,
 ) -> c_long {
-    let site = crate::interpose::call_site!();
     let original = real!(syscall: fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long);
     let Some(original) = original else { return -1 };
     let operation = classify(number, b);
     if let (Operation::Waits | Operation::Wakes, Some(slot)) = (operation, tls::slot()) {
-        // The library's few places serve every lock of the program: told apart by the word as well.
-        stretch::cross(slot, site ^ (a as usize).rotate_left(17));
+        // All locks are futexes to the kernel: waits and wakes are told apart, and the words.
+        stretch::cross(slot, stretch::Call { function: operation as usize + 1, subject: a as usize });
     }
     // SAFETY: the program's own system call. Its result and `errno` are passed on untouched.
     unsafe {

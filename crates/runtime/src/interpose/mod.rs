@@ -57,23 +57,16 @@ pub(crate) fn on_descriptor<T: Copy + PartialOrd + Default>(
     delay::around_channel(slot, Some(key), call, used)
 }
 
-/// Where the function that this stands in was called from.
-macro_rules! call_site {
-    () => {{
-        #[cfg(whatif_cdylib)]
-        {
-            let site: usize;
-            // SAFETY: the runtime is compiled with frame pointers, so the return address lies behind the saved one.
-            unsafe {
-                core::arch::asm!("mov {}, [rbp + 8]", out(reg) site, options(nostack, readonly, preserves_flags));
-            }
-            site
-        }
-        #[cfg(not(whatif_cdylib))]
-        0
-    }};
+/// Names a call for [`crate::stretch`]: the function, and what its first argument says it is about.
+macro_rules! call {
+    ($name:ident) => {
+        $crate::stretch::Call { function: $name as *const () as usize, subject: 0 }
+    };
+    ($name:ident $first:ident $($rest:ident)*) => {
+        $crate::stretch::Call { function: $name as *const () as usize, subject: $first as usize }
+    };
 }
-pub(crate) use call_site;
+pub(crate) use call;
 
 /// Generates one wrapper; the first word is its class, see [`table`].
 macro_rules! interpose {
@@ -194,7 +187,6 @@ macro_rules! interpose {
     (@define $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $slot:ident, $original:ident => $body:block, crossing $cross:expr) => {
         #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> $result {
-            let site = $crate::interpose::call_site!();
             let Some($original) = $crate::real::real!($name : fn($($type),*) -> $result) else {
                 return <$result as $crate::interpose::Missing>::MISSING;
             };
@@ -202,7 +194,7 @@ macro_rules! interpose {
             unsafe {
                 match $crate::tls::slot() {
                     Some($slot) => {
-                        ($cross)($slot, site);
+                        ($cross)($slot, $crate::interpose::call!($name $($arg)*));
                         $body
                     }
                     None => $original($($arg),*),

@@ -178,9 +178,8 @@ impl<'a> Conductor<'a> {
             self.integrate(&first, length, &mut in_flight)?;
         }
         let last = self.read();
-        let spans = Self::spans(&begun, &self.visits_after(&last, Some(&begun), length)?);
         let after = self.memory.slots.totals();
-        let mut visits = last.counts;
+        let mut visits = last.counts.clone();
         for (last, first) in visits.iter_mut().zip(first.counts.iter().chain(std::iter::repeat(&0))) {
             *last = last.wrapping_sub(*first);
         }
@@ -206,6 +205,8 @@ impl<'a> Conductor<'a> {
                 running += 1;
             }
         }
+        // The books are closed by now: those visits come later.
+        let spans = Self::spans(&begun, &self.visits_after(&last, Some(&begun), length)?);
         Some(Measured {
             epoch,
             start: first.time,
