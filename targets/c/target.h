@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "whatif.h"
 
@@ -139,7 +140,8 @@ __attribute__((noreturn)) static inline void finish(void)
     const double elapsed = last - target.began;
     const long visits = __atomic_load_n(&target.visits, __ATOMIC_RELAXED);
     printf("rate %s %.3f\n", target.point, elapsed > 0 ? (double)visits / elapsed : 0.0);
-    exit(0);
+    fflush(stdout);
+    _exit(0); /* other threads may be waiting for objects that exit() would destroy */
 }
 
 #endif

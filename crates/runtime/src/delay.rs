@@ -18,7 +18,7 @@ use wire::{Account, Epoch, Nanos, Waiting};
 const LEAST: Nanos = Nanos(20_000);
 
 /// How often a pause looks whether its CPU has come to be wanted, where there are more threads than CPUs.
-const LOOK: Nanos = Nanos(200_000);
+const LOOK: Nanos = Nanos(500_000);
 
 /// The steps in which the history of `required` is kept.
 const STEP: Nanos = Nanos(30_000);
