@@ -203,10 +203,30 @@ fn other_files_are_left_alone() {
 }
 
 #[test]
+fn an_older_layout_is_read_and_added_to() {
+    let (_folder, path) = folder();
+    Recorder::create(&path).unwrap().close().unwrap();
+    // What the first layout did not have.
+    let older = "DROP VIEW window_points;
+         ALTER TABLE visits DROP COLUMN elapsed_ns;
+         ALTER TABLE visits DROP COLUMN required_ns;
+         PRAGMA user_version = 1;";
+    Connection::open(&path).unwrap().execute_batch(older).unwrap();
+    Recording::open(&path).unwrap().rows().unwrap();
+    Recorder::create(&path).unwrap().close().unwrap();
+    let columns: i64 = Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT count(elapsed_ns) + count(required_ns) FROM visits", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(columns, 0);
+    Recording::open(&path).unwrap().rows().unwrap();
+}
+
+#[test]
 fn other_versions_are_refused_in_words() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    for (version, newer) in [(2, true), (0, false), (-1, false)] {
+    for (version, newer) in [(3, true), (0, false), (-1, false)] {
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
             match error {

@@ -7,7 +7,7 @@
 //! program's handler, or waits here while the program has it masked.
 
 use crate::real::real;
-use crate::sampling::{SIGTRAP, SIGURG};
+use crate::sampling::{self, SIGTRAP, SIGURG};
 use crate::{sys, tls};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -177,17 +177,15 @@ fn die_by(signal: i32) {
     sys::raise(signal);
 }
 
-/// Runs `send`, which sends one of our signals to the calling thread, while no sample of that number is
-/// pending: a second signal of the same number would be dropped, and it would be the program's.
-fn alone(signal: i32, send: impl FnOnce()) {
-    let mut before = sys::mask_signals(BLOCK, bit(signal));
-    // A sample that is pending is taken when the signal is let through.
-    while sys::pending_signals() & bit(signal) != 0 && before & bit(signal) == 0 {
-        sys::mask_signals(SETMASK, before);
-        before = sys::mask_signals(BLOCK, bit(signal));
-    }
+/// Runs `send`, which sends one of our signals to the calling thread, while no sample can come: a second
+/// signal of the same number would be merged with it, and the program's would be lost. (Samples by `SIGTRAP`
+/// are delivered at once and never wait.)
+fn alone(slot: &Slot, signal: i32, send: impl FnOnce()) {
+    let paused = signal == SIGURG && slot.asynchronous.load(Relaxed) != 0 && sampling::pause(slot);
     send();
-    sys::mask_signals(SETMASK, before);
+    if paused {
+        sampling::resume(slot);
+    }
 }
 
 /// `raise(3)`.
@@ -197,10 +195,9 @@ pub unsafe extern "C" fn raise(number: c_int) -> c_int {
     let mut result = -1;
     // SAFETY: passes the argument on.
     let mut call = || result = function.map_or(-1, |real| unsafe { real(number) });
-    if ours(number).is_some() && tls::slot().is_some() {
-        alone(number, call);
-    } else {
-        call();
+    match tls::slot() {
+        Some(slot) => alone(slot, number, call),
+        None => call(),
     }
     result
 }
@@ -339,7 +336,7 @@ unsafe fn mask(
             let due = slot.held.fetch_and(is, Relaxed) & !is;
             for (index, signal) in OURS.iter().enumerate().filter(|(index, _)| due & (1 << index) != 0) {
                 let info = core::array::from_fn(|i| slot.held_info[index][i].load(Relaxed));
-                alone(*signal, || sys::raise_with(*signal, &info));
+                alone(slot, *signal, || sys::raise_with(*signal, &info));
             }
         }
         result

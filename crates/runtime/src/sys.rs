@@ -32,7 +32,6 @@ mod number {
     pub const TIMER_DELETE: i64 = 226;
     pub const CLOCK_GETTIME: i64 = 228;
     pub const TGKILL: i64 = 234;
-    pub const RT_SIGPENDING: i64 = 127;
     pub const RT_TGSIGQUEUEINFO: i64 = 297;
     pub const PERF_EVENT_OPEN: i64 = 298;
     pub const PRLIMIT64: i64 = 302;
@@ -231,14 +230,6 @@ pub fn mask_signals(how: i64, set: u64) -> u64 {
     // SAFETY: both pointers are to live 8-byte signal sets.
     unsafe { call(number::RT_SIGPROCMASK, arguments) };
     old
-}
-
-/// The signals that wait for the calling thread to let them through.
-pub fn pending_signals() -> u64 {
-    let mut set = 0_u64;
-    // SAFETY: the kernel writes a signal set of 8 bytes.
-    unsafe { call(number::RT_SIGPENDING, [(&raw mut set) as i64, 8, 0, 0, 0, 0]) };
-    set
 }
 
 /// The kernel's `struct sigaction` on x86-64.

@@ -47,8 +47,9 @@ impl Recorder {
         connection.pragma_update(None, "journal_mode", "wal").map_err(sql)?;
         connection.pragma_update(None, "synchronous", "normal").map_err(sql)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(sql)?;
-        if found == Found::Empty {
-            schema::create(&connection).map_err(sql)?;
+        match found {
+            Found::Empty => schema::create(&connection).map_err(sql)?,
+            Found::Recording { version } => schema::upgrade(&connection, version).map_err(sql)?,
         }
         Ok(Recorder { connection, path: path.to_owned(), regions: HashMap::new(), points: HashMap::new() })
     }

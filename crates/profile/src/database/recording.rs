@@ -65,7 +65,7 @@ impl Recording {
             Err(e) => return Err(Error::of(path, e)),
         };
         match schema::inspect(&connection, path)? {
-            Found::Recording => Ok(Recording { connection, path: path.to_owned(), _copy: copy }),
+            Found::Recording { .. } => Ok(Recording { connection, path: path.to_owned(), _copy: copy }),
             Found::Empty => Err(Error::Empty { path: path.to_owned() }),
         }
     }

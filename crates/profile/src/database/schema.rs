@@ -44,11 +44,28 @@ pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
     ))
 }
 
+/// Brings a file of an older layout up to this one, in one transaction, before anything is added to it.
+pub(super) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result<()> {
+    if version >= VERSION {
+        return Ok(());
+    }
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE;
+         ALTER TABLE visits ADD COLUMN elapsed_ns INTEGER;
+         ALTER TABLE visits ADD COLUMN required_ns INTEGER;
+         PRAGMA user_version = {VERSION};
+         COMMIT;"
+    ))
+}
+
 /// What a file turned out to be.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// A recording in a layout that this version reads.
-    Recording,
+    Recording {
+        /// Which one.
+        version: i64,
+    },
     /// A database without any table: new, or its writer was killed before it began.
     Empty,
 }
@@ -58,7 +75,7 @@ pub(super) fn inspect(connection: &Connection, path: &Path) -> Result<Found, Err
     let ask = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|e| Error::of(path, e));
     let version = ask("PRAGMA user_version")?;
     match (ask("PRAGMA application_id")?, version) {
-        (APPLICATION_ID, 1..=VERSION) => Ok(Found::Recording),
+        (APPLICATION_ID, 1..=VERSION) => Ok(Found::Recording { version }),
         (APPLICATION_ID, found) if found > VERSION => {
             Err(Error::Newer { path: path.to_owned(), found, known: VERSION })
         }
