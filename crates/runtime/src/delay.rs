@@ -8,7 +8,7 @@
 //! credit down, and whoever lowers `busy` to zero adds it and pays.
 
 use crate::switches::{self, During};
-use crate::{attach::shared, cpus, stretch, sys};
+use crate::{attach::shared, cpus, sampling, stretch, sys};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
 use wire::channel::Key;
 use wire::slot::{Activity, Slot};
@@ -280,10 +280,52 @@ pub fn around_wait<T>(slot: &Slot, call: impl FnOnce() -> T, woken: impl FnOnce(
 pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     read_switches(slot, During::Work);
     let was = begin_waiting(slot, Activity::WaitingForWorld);
+    let asleep = Asleep::begin();
     let result = call();
     slot.activity.store(was, Relaxed);
+    asleep.end(slot);
     after_world(slot, was);
     result
+}
+
+/// A wait for the world in which the selected code may be: it takes time without using a CPU, so no sample tells.
+/// In virtual time it is shorter by the speedup, like everything else that the code does.
+struct Asleep {
+    epoch: Epoch,
+    ticks: u64,
+    cpu: Nanos,
+}
+
+impl Asleep {
+    /// `ticks` is zero where nothing is to be credited.
+    #[inline]
+    fn begin() -> Self {
+        let header = &shared().header;
+        if header.delaying.load(Relaxed) == 0 {
+            return Self { epoch: Epoch(0), ticks: 0, cpu: Nanos::ZERO };
+        }
+        Self { epoch: header.epoch(), ticks: stretch::ticks(), cpu: sys::cpu_time() }
+    }
+
+    /// Rule 1 for the time that the thread was off its CPU. A wait that began in another experiment is nobody's.
+    #[inline]
+    fn end(self, slot: &Slot) {
+        if self.ticks != 0 && slot.busy.load(Relaxed) == 0 {
+            self.credit(slot);
+        }
+    }
+
+    #[inline(never)]
+    fn credit(self, slot: &Slot) {
+        let memory = shared();
+        let took = stretch::between(self.ticks, stretch::ticks()).unwrap_or(Nanos::ZERO);
+        let off = took.saturating_sub(sys::cpu_time().saturating_sub(self.cpu));
+        let experiment = memory.experiments.of(self.epoch);
+        let over = memory.header.epoch() != self.epoch || sys::now() >= experiment.deadline();
+        if off >= LEAST && !over && sampling::is_in_region(slot, self.epoch) {
+            exclusively(slot, || credit(slot, self.epoch, experiment.speedup().of(off)));
+        }
+    }
 }
 
 /// The second half of rule 6.
@@ -310,6 +352,7 @@ pub fn around_channel<T>(
 ) -> T {
     let was = slot.activity.load(Relaxed);
     let waiting = before_wait(slot);
+    let asleep = Asleep::begin();
     let since = sys::now();
     if let Some(key) = key {
         shared().channels.touch(key, since);
@@ -318,6 +361,7 @@ pub fn around_channel<T>(
     let woken = used(&result) > since;
     if !woken {
         slot.doing(Activity::WaitingForWorld);
+        asleep.end(slot);
     }
     after_wait(slot, waiting, woken);
     slot.activity.store(was, Relaxed);

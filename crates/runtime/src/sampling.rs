@@ -371,6 +371,22 @@ fn apply(slot: &Slot, sample: &Sample, before: Nanos, spin: Spin) {
     }
 }
 
+/// Whether the selected region has called the function of ours that asks.
+pub fn is_in_region(slot: &Slot, epoch: Epoch) -> bool {
+    let (instruction, stack, frame): (usize, usize, usize);
+    // SAFETY: reads registers. What they point to is only read within the thread's stack.
+    unsafe {
+        core::arch::asm!(
+            "lea {}, [rip]", "mov {}, rsp", "mov {}, rbp",
+            out(reg) instruction, out(reg) stack, out(reg) frame,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    let mut sample = Sample::new(Nanos::ZERO, Nanos::ZERO);
+    callchain::walk(slot, Registers { instruction, stack, frame }, &mut sample);
+    is_hit(sample.callchain(), epoch)
+}
+
 /// Whether a sample belongs to the selected region: by the first frame in scope, or by any frame.
 fn is_hit(callchain: &[Address], epoch: Epoch) -> bool {
     let memory = shared();

@@ -72,7 +72,7 @@ pub fn ticks() -> u64 {
 pub fn between(from: u64, to: u64) -> Option<Nanos> {
     let rate = RATE.load(Relaxed);
     let ticks = to.wrapping_sub(from).min(1 << 38);
-    (rate != 0).then(|| Nanos((u128::from(ticks) * u128::from(rate) >> 24) as u64))
+    (rate != 0).then(|| Nanos(((u128::from(ticks) * u128::from(rate)) >> 24) as u64))
 }
 
 /// Compares the processor's clock with the monotonic one, which shows `time`. Called with every sample.
