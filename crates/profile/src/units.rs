@@ -17,12 +17,12 @@ impl Nanos {
         Nanos(ns)
     }
 
-    /// A span of `ms` milliseconds.
+    /// A span of `us` microseconds.
     pub const fn from_micros(us: u64) -> Nanos {
         Nanos(us * 1_000)
     }
 
-    /// From milliseconds.
+    /// A span of `ms` milliseconds.
     pub const fn from_millis(ms: u64) -> Nanos {
         Nanos(ms * 1_000_000)
     }

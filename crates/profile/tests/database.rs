@@ -13,6 +13,8 @@ use synthetic::{line, session, window};
 
 const HOSTILE: &str = "a\tb\nc\"d'e\\f\u{1b}[2J\u{202e}g\0h";
 
+const SPAN: Span = Span { visits: 6, elapsed: Nanos::new(90_000_001), required: Nanos::new(17) };
+
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.whatif");
@@ -30,7 +32,7 @@ fn write(to: &mut Recorder, blocks: i64) -> SessionId {
     for block in 0..blocks {
         let pair =
             [(0, Speedup::ZERO), (1, Speedup::from_percent(25).unwrap())].map(|(index, speedup)| Window {
-                visits: vec![Visits { point: requests, count: 7, span: None }],
+                visits: vec![Visits { point: requests, count: 7, span: (index == 1).then_some(SPAN) }],
                 in_flight: vec![InFlight { begin, integral: VisitNanos::new(-3) }],
                 flags: WindowFlags::UNBALANCED.with(WindowFlags::CUT),
                 ..window(id.get(), block, index, if block % 2 == 0 { region } else { hostile }.get(), speedup)
@@ -85,7 +87,8 @@ fn everything_comes_back() {
         ..window(id.get(), 0, 0, first.region.get(), Speedup::ZERO)
     };
     assert_eq!(*first, same);
-    assert_eq!(first.visits[0].count, 7);
+    assert_eq!((first.visits[0].count, first.visits[0].span), (7, None));
+    assert_eq!(rows.windows[1].visits[0].span, Some(SPAN));
     assert_eq!(first.in_flight[0].integral, VisitNanos::new(-3));
     assert_eq!((rows.samples.len(), rows.samples[0].count), (1, 9));
     assert_eq!(rows.snippets.values().next().unwrap().text, HOSTILE);
@@ -207,16 +210,20 @@ fn an_older_layout_is_read_and_added_to() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
     // What the first layout did not have.
-    let older = "DROP VIEW window_points;
-         ALTER TABLE visits DROP COLUMN elapsed_ns;
-         ALTER TABLE visits DROP COLUMN required_ns;
+    let older = "ALTER TABLE visits DROP COLUMN span_visits;
+         ALTER TABLE visits DROP COLUMN span_elapsed_ns;
+         ALTER TABLE visits DROP COLUMN span_required_ns;
          PRAGMA user_version = 1;";
     Connection::open(&path).unwrap().execute_batch(older).unwrap();
     Recording::open(&path).unwrap().rows().unwrap();
     Recorder::create(&path).unwrap().close().unwrap();
     let columns: i64 = Connection::open(&path)
         .unwrap()
-        .query_row("SELECT count(elapsed_ns) + count(required_ns) FROM visits", [], |row| row.get(0))
+        .query_row(
+            "SELECT count(span_visits) + count(span_elapsed_ns) + count(span_required_ns) FROM visits",
+            [],
+            |row| row.get(0),
+        )
         .unwrap();
     assert_eq!(columns, 0);
     Recording::open(&path).unwrap().rows().unwrap();

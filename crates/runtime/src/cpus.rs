@@ -6,7 +6,6 @@
 use crate::attach::shared;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
-use wire::Nanos;
 
 /// Slots that are looked at; where there are more, the controller counts.
 const LOOKED_AT: usize = 64;
@@ -16,9 +15,6 @@ pub fn prepare() {
     shared().header.cpus.store(sys::usable_cpus(), Relaxed);
 }
 
-/// A thread that has had no sample for so long is not running: it waits in a call that is not interposed.
-const STALE: Nanos = Nanos(50_000_000);
-
 /// Whether more threads of the program can run than there are CPUs for them.
 pub fn are_short() -> bool {
     let header = &shared().header;
@@ -27,8 +23,8 @@ pub fn are_short() -> bool {
     if slots.len() > LOOKED_AT {
         return header.running.load(Relaxed) > cpus;
     }
-    let oldest = sys::now().saturating_sub(STALE);
-    slots.iter().filter(|slot| slot.can_run(oldest)).nth(cpus as usize).is_some()
+    let now = sys::now();
+    slots.iter().filter(|slot| slot.can_run(now)).nth(cpus as usize).is_some()
 }
 
 /// Whether there are more threads than CPUs at all.

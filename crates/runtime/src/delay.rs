@@ -187,7 +187,7 @@ fn pause(slot: &Slot, whose: Debt) -> bool {
     let slice = debt.min(if cpus::may_become_short() { LOOK } else { SLICE });
     let was = slot.activity.swap(Activity::Pausing as u32, Relaxed);
     let keeps_cpu = whose == Debt::OfTheCpu && memory.header.has_rule(8) && cpus::are_wanted();
-    let paused = if keeps_cpu { keep_cpu(slot, slice, number) } else { sleep(slot, begin, slice, number) };
+    let paused = if keeps_cpu { keep_cpu(slice, number) } else { sleep(slot, begin, slice, number) };
     slot.activity.store(was, Relaxed);
     slot.books.paid.fetch_add(paused.min(slice).0, Relaxed);
     slot.local.pay(required, paused.min(slice));
@@ -215,7 +215,7 @@ fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Nanos {
 
 /// The same without giving the CPU away. Only time on the CPU counts: what is owed is the CPU's, and while
 /// another thread has it, it pays nothing.
-fn keep_cpu(slot: &Slot, time: Nanos, number: u32) -> Nanos {
+fn keep_cpu(time: Nanos, number: u32) -> Nanos {
     let epoch = &shared().header.epoch;
     let begin = sys::cpu_time();
     let mut used = Nanos::ZERO;
@@ -225,7 +225,6 @@ fn keep_cpu(slot: &Slot, time: Nanos, number: u32) -> Nanos {
         }
         used = sys::cpu_time().saturating_sub(begin);
     }
-    slot.books.spun.fetch_add(used.0, Relaxed);
     used
 }
 

@@ -317,15 +317,14 @@ fn take(slot: &Slot, context: &Context) {
     rearm(slot, returned);
 }
 
-/// The CPU time since the last sample had been handled. Not counted below zero: what a pause has spun was
-/// taken off.
+/// The CPU time since the last sample. Not counted below zero: what pauses used was taken off.
 fn since_last_sample(slot: &Slot, cpu: Nanos) -> Nanos {
     let since = cpu.0.wrapping_sub(slot.sampled_until.load(Relaxed)) as i64;
     Nanos(since.max(0) as u64)
 }
 
-/// What a sample stands for: the CPU time since the last one had been handled. Where kernel time gives no samples, it is left
-/// out of the weight too: otherwise the next user-mode code would be charged for it.
+/// What a sample stands for: the CPU time since the last one. Where kernel time gives no samples, it is left out
+/// of the weight too: otherwise the next user-mode code would be charged for it.
 fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
     let period = shared().header.period.load(Relaxed);
     let used = since_last_sample(slot, cpu);

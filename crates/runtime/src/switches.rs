@@ -56,8 +56,8 @@ pub fn reset(slot: &Slot) {
     slot.out_kind.store(NOT_OPENED, Relaxed);
 }
 
-/// Maps the ring of the thread's event. Called with every sample, for it
-/// is only needed where CPUs are short or waits go unannounced.
+/// Maps the ring of the thread's event. Called with every sample, for it is only needed where CPUs are short
+/// or waits go unannounced.
 pub fn open(slot: &Slot) {
     let wanted = || cpus::are_short() || shared().header.inline_futex.load(Relaxed) != 0;
     if slot.out_kind.load(Relaxed) != NOT_OPENED || !wanted() {

@@ -113,6 +113,14 @@ fn find_stack(slot: &Slot) {
     slot.stack_low.store(here.saturating_sub(size), Relaxed);
 }
 
+/// The program's part of a thread is over: its last stretch of code ends, and what it owes is paid.
+fn returned() {
+    if let Some(slot) = tls::slot() {
+        stretch::cross(slot, stretch::Call { function: 0, subject: 0 });
+        delay::pay(slot);
+    }
+}
+
 /// Runs a POSIX thread. The frame is visible to unwinders and has nothing to clean up.
 unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
     // SAFETY: `create` passed a slot that nobody else has.
@@ -124,10 +132,7 @@ unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
     let result = unsafe {
         core::mem::transmute::<usize, Start>(start)(core::ptr::with_exposed_provenance_mut(argument))
     };
-    if let Some(slot) = tls::slot() {
-        stretch::cross(slot, stretch::Call { function: 0, subject: 0 });
-        delay::pay(slot);
-    }
+    returned();
     result
 }
 
@@ -142,10 +147,7 @@ unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
     let result = unsafe {
         core::mem::transmute::<usize, CStart>(start)(core::ptr::with_exposed_provenance_mut(argument))
     };
-    if let Some(slot) = tls::slot() {
-        stretch::cross(slot, stretch::Call { function: 0, subject: 0 });
-        delay::pay(slot);
-    }
+    returned();
     result
 }
 

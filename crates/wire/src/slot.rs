@@ -12,6 +12,9 @@ const FREE: u32 = 0;
 /// A thread that is being created, or runs.
 const TAKEN: u32 = 1;
 
+/// A thread without a sample for so long is not running.
+const LONG: Nanos = Nanos(50_000_000);
+
 /// What a thread is doing, as far as the runtime knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -38,8 +41,6 @@ pub struct Books {
     pub inherited: AtomicU64,
     /// Credited for waits for a CPU (rule 7).
     pub queued: AtomicU64,
-    /// The part of `paid` during which the thread kept its CPU (rule 8).
-    pub spun: AtomicU64,
     /// Paused (rule 2).
     pub paid: AtomicU64,
     /// Paused longer than asked; taken off later debts.
@@ -188,8 +189,10 @@ impl Slot {
         self.activity.store(activity as u32, Ordering::Relaxed);
     }
 
-    /// Whether the thread runs or wants to, or pauses, and has had a sample since `oldest`.
-    pub fn can_run(&self, oldest: Nanos) -> bool {
+    /// Whether the thread runs or wants to, or pauses, at the time `now` (monotonic clock). One that has had no
+    /// sample for long does not: it waits in a call that is not interposed.
+    pub fn can_run(&self, now: Nanos) -> bool {
+        let oldest = now.saturating_sub(LONG);
         let active = self.is_doing(Activity::Running) || self.is_doing(Activity::Pausing);
         active && self.is_taken() && self.last_sample.load(Ordering::Relaxed) >= oldest.0
     }
@@ -254,7 +257,6 @@ impl Slots {
             totals.credited += Nanos(read(&books.credited));
             totals.inherited += Nanos(read(&books.inherited));
             totals.queued += Nanos(read(&books.queued));
-            totals.spun += Nanos(read(&books.spun));
             totals.paid += Nanos(read(&books.paid));
             totals.overslept += Nanos(read(&books.overslept));
             totals.sampled += Nanos(read(&books.sampled));
@@ -275,8 +277,6 @@ pub struct Totals {
     pub inherited: Nanos,
     /// Credited for waits for a CPU.
     pub queued: Nanos,
-    /// The part of `paid` during which CPUs were kept.
-    pub spun: Nanos,
     /// Paused.
     pub paid: Nanos,
     /// Paused longer than asked.

@@ -10,7 +10,7 @@ use super::schema::{self, Found};
 use super::{Error, integer, ns};
 use crate::model::{
     Exit, Image, Point, PointId, Region, RegionId, RegionSamples, SampleTotals, SessionEnd, SessionId,
-    SessionStart, Snippet, Warning, Window,
+    SessionStart, Snippet, Span, Warning, Window,
 };
 
 /// How long to wait for another writer.
@@ -348,11 +348,17 @@ fn insert_window(to: &Transaction<'_>, window: &Window) -> rusqlite::Result<()> 
         window.flags.names(),
     ])?;
     let row = to.last_insert_rowid();
-    let mut insert = to.prepare_cached("INSERT INTO visits VALUES (?, ?, ?, ?, ?)")?;
+    let mut insert = to.prepare_cached("INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?)")?;
     for visits in &window.visits {
-        let elapsed = visits.span.map(|span| ns(span.elapsed));
-        let required = visits.span.map(|span| ns(span.required));
-        insert.execute(params![row, visits.point.get(), integer(visits.count), elapsed, required])?;
+        let span = |field: fn(Span) -> i64| visits.span.map(field);
+        insert.execute(params![
+            row,
+            visits.point.get(),
+            integer(visits.count),
+            span(|span| integer(span.visits)),
+            span(|span| ns(span.elapsed)),
+            span(|span| ns(span.required)),
+        ])?;
     }
     let mut insert = to.prepare_cached("INSERT INTO in_flight VALUES (?, ?, ?)")?;
     for pair in &window.in_flight {

@@ -251,16 +251,20 @@ fn region(row: &Row<'_>) -> rusqlite::Result<(RegionId, Region)> {
 fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
     let mut visits: HashMap<i64, Vec<Visits>> = HashMap::new();
     let listed: Vec<(i64, Visits)> = table(from, "SELECT * FROM visits ORDER BY \"window\", point", |row| {
-        let timed = row.as_ref().column_index("elapsed_ns").is_ok()
-            && row.get::<_, Option<i64>>("elapsed_ns")?.is_some();
+        // The first layout has no such columns.
+        let known = row.as_ref().column_index("span_visits").is_ok()
+            && row.get::<_, Option<i64>>("span_visits")?.is_some();
+        let of_point = || -> rusqlite::Result<Span> {
+            Ok(Span {
+                visits: count(row, "span_visits")?,
+                elapsed: span(row, "span_elapsed_ns")?,
+                required: span(row, "span_required_ns")?,
+            })
+        };
         let visits = Visits {
             point: PointId::new(row.get("point")?),
             count: count(row, "count")?,
-            span: if timed {
-                Some(Span { elapsed: span(row, "elapsed_ns")?, required: span(row, "required_ns")? })
-            } else {
-                None
-            },
+            span: known.then(of_point).transpose()?,
         };
         Ok((row.get("window")?, visits))
     })?;

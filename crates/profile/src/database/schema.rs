@@ -12,7 +12,7 @@
 //! | `regions` | piece of code | see `Region` for what makes two of them the same |
 //! | `points` | progress point | kind `throughput`, `begin` or `end` |
 //! | `windows` | measurement | a *block* is one experiment of a session: baseline and treated windows on one region; `flags` is a list like `unbalanced,cut` |
-//! | `visits` | window and visited point | `elapsed_ns` and `required_ns` where the time of the visits is known more exactly than the window's (since layout 2) |
+//! | `visits` | window and visited point | `span_…`: from visit to visit, NULL where that is not known (since layout 2) |
 //! | `in_flight` | window and latency pair | `point` is the begin point |
 //! | `samples` | session and region | over the whole run, not only in windows |
 //! | `snippets` | region | the source when it was measured |
@@ -51,8 +51,9 @@ pub(super) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result
     }
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
-         ALTER TABLE visits ADD COLUMN elapsed_ns INTEGER;
-         ALTER TABLE visits ADD COLUMN required_ns INTEGER;
+         ALTER TABLE visits ADD COLUMN span_visits INTEGER;
+         ALTER TABLE visits ADD COLUMN span_elapsed_ns INTEGER;
+         ALTER TABLE visits ADD COLUMN span_required_ns INTEGER;
          PRAGMA user_version = {VERSION};
          COMMIT;"
     ))
@@ -174,8 +175,9 @@ CREATE TABLE visits (
     \"window\" INTEGER NOT NULL REFERENCES windows,
     point    INTEGER NOT NULL REFERENCES points,
     count    INTEGER NOT NULL,
-    elapsed_ns  INTEGER,
-    required_ns INTEGER,
+    span_visits      INTEGER,
+    span_elapsed_ns  INTEGER,
+    span_required_ns INTEGER,
     PRIMARY KEY (\"window\", point)
 ) WITHOUT ROWID;
 CREATE TABLE in_flight (
@@ -207,11 +209,9 @@ CREATE TABLE warnings (
 CREATE VIEW window_points AS
     SELECT w.session, w.block, w.index_in_block, r.name AS region, r.kind AS region_kind,
            w.speedup_permille / 10.0 AS speedup_percent,
-           COALESCE(v.elapsed_ns, w.elapsed_ns) AS elapsed_ns,
-           COALESCE(v.elapsed_ns - v.required_ns, w.elapsed_ns - w.required_ns) AS effective_ns,
+           w.elapsed_ns, w.elapsed_ns - w.required_ns AS effective_ns,
            p.name AS point, p.kind AS point_kind, v.count AS visits,
-           COALESCE(v.elapsed_ns - v.required_ns, w.elapsed_ns - w.required_ns)
-               / NULLIF(v.count, 0) AS period_ns,
+           (w.elapsed_ns - w.required_ns) / NULLIF(v.count, 0) AS period_ns,
            w.region_samples, w.flags
     FROM windows w
     JOIN regions r ON r.id = w.region

@@ -184,20 +184,21 @@ pub(super) struct Side {
 
 impl Side {
     fn new(target: Target, windows: &[&Window]) -> Side {
-        windows.iter().fold(Side::default(), |sum, window| Side {
-            amount: sum.amount + amount(target, window),
-            visits: sum.visits + window.visits(target.counted()) as f64,
+        windows.iter().fold(Side::default(), |sum, window| {
+            let (amount, visits) = spent(target, window);
+            Side { amount: sum.amount + amount, visits: sum.visits + visits as f64 }
         })
     }
 }
 
-fn amount(target: Target, window: &Window) -> f64 {
+/// The amount of one window, and the visits it was spent on.
+fn spent(target: Target, window: &Window) -> (f64, u64) {
     match target {
-        Target::Throughput(point) => window.effective_ns_of(point),
-        Target::Latency { begin, .. } => {
+        Target::Throughput(point) => window.progress(point),
+        Target::Latency { begin, end } => {
             let of_pair = window.in_flight.iter().filter(|pair| pair.begin == begin);
             let integral: f64 = of_pair.map(|pair| pair.integral.get() as f64).sum();
-            integral * window.effective_ns() / window.elapsed.get() as f64
+            (integral * window.effective_ns() / window.elapsed.get() as f64, window.visits(end))
         }
     }
 }

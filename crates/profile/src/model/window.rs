@@ -55,12 +55,14 @@ impl Window {
         self.elapsed.get() as f64 - self.required.get() as f64
     }
 
-    /// The effective time that the visits of `point` took; see [`effective_ns`](Self::effective_ns).
-    pub fn effective_ns_of(&self, point: PointId) -> f64 {
+    /// The effective time, in nanoseconds, of so many visits of `point`: of those in its span where that is known,
+    /// otherwise of the window's; see [`effective_ns`](Self::effective_ns).
+    pub fn progress(&self, point: PointId) -> (f64, u64) {
         let of_point = self.visits.iter().find(|visits| visits.point == point);
-        of_point
-            .and_then(|visits| visits.span)
-            .map_or(self.effective_ns(), |span| span.elapsed.get() as f64 - span.required.get() as f64)
+        match of_point.and_then(|visits| visits.span) {
+            Some(span) => (span.elapsed.get() as f64 - span.required.get() as f64, span.visits),
+            None => (self.effective_ns(), self.visits(point)),
+        }
     }
 
     /// How often `point` was visited.
@@ -76,14 +78,16 @@ pub struct Visits {
     pub point: PointId,
     /// How often.
     pub count: u64,
-    /// The time that the visits took, where it is known more exactly than the window's: from the visit after
-    /// the window's beginning to the one after its end. `count` is then the visits in between.
+    /// From the visit after the window's beginning to the one after its end, where both were seen: nearly the
+    /// window, but a whole number of periods.
     pub span: Option<Span>,
 }
 
 /// A stretch of time between two visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
+    /// Visits in it: one of the two at its ends counts.
+    pub visits: u64,
     /// How long it took, inserted delay included.
     pub elapsed: Nanos,
     /// How much `required` grew meanwhile.

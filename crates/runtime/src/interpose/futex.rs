@@ -65,14 +65,14 @@ pub unsafe extern "C" fn syscall(
 ) -> c_long {
     let original = real!(syscall: fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long);
     let Some(original) = original else { return -1 };
-    let operation = classify(number, b);
-    if let (Operation::Waits | Operation::Wakes, Some(slot)) = (operation, tls::slot()) {
+    let (operation, slot) = (classify(number, b), tls::slot());
+    if let (Operation::Waits | Operation::Wakes, Some(slot)) = (operation, slot) {
         // All locks are futexes to the kernel: waits and wakes are told apart, and the words.
         stretch::cross(slot, stretch::Call { function: operation as usize + 1, subject: a as usize });
     }
     // SAFETY: the program's own system call. Its result and `errno` are passed on untouched.
     unsafe {
-        match tls::slot() {
+        match slot {
             Some(slot) if operation == Operation::Waits => {
                 let waiting = delay::before_wait(slot);
                 // Without a timeout (the fourth argument) SA_RESTART holds; with one, no handler may run.

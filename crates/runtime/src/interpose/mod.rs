@@ -11,7 +11,6 @@ mod exec;
 mod futex;
 mod table;
 
-use crate::attach::shared;
 use crate::{channel, delay};
 use core::ffi::c_int;
 use wire::{Nanos, slot::Slot};
@@ -53,7 +52,7 @@ pub(crate) fn on_descriptor<T: Copy + PartialOrd + Default>(
     call: impl FnOnce() -> T,
 ) -> T {
     let Some(key) = channel::of(fd) else { return delay::around_world(slot, call) };
-    let used = |result: &T| if *result < T::default() { Nanos::ZERO } else { shared().channels.touched(key) };
+    let used = |result: &T| if *result < T::default() { Nanos::ZERO } else { channel::used(Some(key)) };
     delay::around_channel(slot, Some(key), call, used)
 }
 

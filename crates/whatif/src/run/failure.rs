@@ -70,8 +70,8 @@ pub enum Failure {
     TooFewExperiments { experiments: u64 },
 
     #[error(
-        "{windows} windows are left out because the program's threads did not pay their delays in time; it may \
-         wait in a way that is not interposed (an inline futex, a spin loop): try --region on other code"
+        "{windows} windows are left out because the program's threads did not pay their delays in time; they may \
+         wait in a way that nobody sees: try --region on other code"
     )]
     Unbalanced { windows: usize },
 }

@@ -16,9 +16,6 @@ use wire::{Address, SharedMemory, ring::Sample};
 const OFFERS: usize = 64;
 /// if they are not older than this.
 const OFFER_AGE: Nanos = Nanos::from_millis(250);
-/// A thread without a sample for so long is not running.
-const RAN_LATELY: wire::Nanos = wire::Nanos(50_000_000);
-
 /// Code with the same frames from its first to its last byte.
 #[derive(Debug)]
 struct Piece {
@@ -119,9 +116,9 @@ impl Observer {
     pub fn drain(&mut self) {
         let memory = self.memory;
         let mut running = 0;
-        let oldest = perf::clock::monotonic().saturating_sub(RAN_LATELY);
+        let now = perf::clock::monotonic();
         for slot in memory.slots.used() {
-            running += u32::from(slot.can_run(oldest));
+            running += u32::from(slot.can_run(now));
             while let Some(sample) = slot.ring.pop() {
                 self.observe(&sample);
             }

@@ -94,8 +94,7 @@ impl Session {
         {
             let id = self.recorder.intern_point(point)?;
             ids.push(id);
-            let (count, span) = span.as_ref().map_or((count, None), |(count, span)| (*count, Some(*span)));
-            visits.push(Visits { point: id, count, span });
+            visits.push(Visits { point: id, count, span: *span });
         }
         let in_flight = measured
             .in_flight

@@ -47,8 +47,8 @@ pub struct Measured {
     pub required: Nanos,
     /// Visits, in the order in which the points were registered.
     pub visits: Vec<u64>,
-    /// For each of them, where it is known: the visits between two visits, and the time they took.
-    pub spans: Vec<Option<(u64, Span)>>,
+    /// The same from visit to visit, where that is known.
+    pub spans: Vec<Option<Span>>,
     /// ∫ (begun − ended) dt for each pair of indices of a begin and its end.
     pub in_flight: Vec<((usize, usize), VisitNanos)>,
     /// Changes of the sums over all threads.
@@ -255,12 +255,14 @@ impl<'a> Conductor<'a> {
     }
 
     /// What lies between the visits at both ends of a window.
-    fn spans(begun: &[Option<Visit>], ended: &[Option<Visit>]) -> Vec<Option<(u64, Span)>> {
+    fn spans(begun: &[Option<Visit>], ended: &[Option<Visit>]) -> Vec<Option<Span>> {
         let span = |(begin, end): (&Option<Visit>, &Option<Visit>)| {
             let (begin, end) = (begin.as_ref()?, end.as_ref()?);
-            let elapsed = end.time.saturating_sub(begin.time);
-            let required = Nanos::new(end.required.delay().0.saturating_sub(begin.required.delay().0));
-            Some((end.count.wrapping_sub(begin.count), Span { elapsed, required }))
+            Some(Span {
+                visits: end.count.wrapping_sub(begin.count),
+                elapsed: end.time.saturating_sub(begin.time),
+                required: Nanos::new(end.required.delay().0.saturating_sub(begin.required.delay().0)),
+            })
         };
         ended.iter().enumerate().map(|(i, end)| span((begun.get(i).unwrap_or(&None), end))).collect()
     }
