@@ -50,6 +50,18 @@ fn count(list: &str) -> Option<u32> {
     })
 }
 
+/// Threads of the whole machine that run or wait for a CPU, the caller among them. `None` where the kernel does
+/// not tell.
+#[must_use]
+pub fn runnable() -> Option<u32> {
+    parse_runnable(&std::fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+/// A line such as `0.20 0.18 0.12 1/80 11206`.
+fn parse_runnable(line: &str) -> Option<u32> {
+    line.split(' ').nth(3)?.split('/').next()?.parse().ok()
+}
+
 /// CPU time used since the start, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuUse {
@@ -144,6 +156,13 @@ fn parse_machine(text: &str, per_tick: u64) -> Option<(Nanos, Nanos)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_fourth_field_has_the_runnable() {
+        assert_eq!(parse_runnable("0.20 0.18 0.12 13/80 11206\n"), Some(13));
+        assert_eq!(parse_runnable(""), None);
+        assert!(runnable().is_none_or(|all| all >= 1));
+    }
 
     #[test]
     fn lists_of_cpus_are_counted() {

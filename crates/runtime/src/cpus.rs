@@ -1,11 +1,15 @@
 //! Are the CPUs short? Rules 7 and 8 depend on it.
 //!
-//! What counts is whether threads of the *program* wait for one another's CPUs. A CPU that another program
-//! has taken is the world's (rule 6): waiting for it excuses nothing, and giving it a CPU delays nobody.
+//! Threads of the *program* that wait for one another's CPUs would wait less if what runs there were faster: such
+//! waits are credited. Others' programs make CPUs slower: a thread that waits for one of theirs takes longer for
+//! what it does, so its samples stand for the wait as well, and it would take proportionally less if it had less
+//! to do. In both cases a pausing thread keeps its CPU: otherwise the rest of the program would have more of the
+//! machine than it would have had.
 
 use crate::attach::shared;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
+use wire::Nanos;
 
 /// Slots that are looked at; where there are more, the controller counts.
 const LOOKED_AT: usize = 64;
@@ -17,29 +21,81 @@ pub fn prepare() {
 
 /// Whether more threads of the program can run than there are CPUs for them.
 pub fn are_short() -> bool {
-    let header = &shared().header;
-    let cpus = header.cpus.load(Relaxed);
+    able_to_run() > shared().header.cpus.load(Relaxed)
+}
+
+/// Threads of the program that can run.
+fn able_to_run() -> u32 {
     let slots = shared().slots.used();
     if slots.len() > LOOKED_AT {
-        return header.running.load(Relaxed) > cpus;
+        return shared().header.running.load(Relaxed);
     }
     let now = sys::now();
-    slots.iter().filter(|slot| slot.can_run(now)).nth(cpus as usize).is_some()
+    slots.iter().filter(|slot| slot.can_run(now)).count() as u32
 }
 
 /// Whether there are more threads than CPUs at all.
 pub fn may_become_short() -> bool {
+    if are_shared() {
+        return true;
+    }
     let cpus = shared().header.cpus.load(Relaxed);
     let slots = shared().slots.used();
     slots.len() > cpus as usize && slots.iter().filter(|slot| slot.is_taken()).nth(cpus as usize).is_some()
 }
 
-/// Whether a thread of the program waits for the CPU that a pausing one would give up: by our count and by
-/// that of the kernel, which knows how many threads of the whole machine can run (`/proc/loadavg`, 3 µs).
+/// Strangers that matter, in 1/1024 of a thread.
+const SOME: u32 = 256;
+
+/// Threads of others that want a CPU, in 1/1024 of a thread. Nobody knows for which CPUs they wait when the
+/// program may not use all of them.
+fn strangers() -> u32 {
+    let header = &shared().header;
+    let all = header.cpus.load(Relaxed) == header.machine_cpus.load(Relaxed);
+    if all { header.strangers.load(Relaxed) } else { 0 }
+}
+
+/// Whether others want the CPUs that the program would use.
+pub fn are_shared() -> bool {
+    strangers() >= SOME
+}
+
+/// Whether somebody waits for the CPU that a pausing thread would give up: by our count and by that of the
+/// kernel, which knows how many threads of the whole machine can run (`/proc/loadavg`, 3 µs).
 pub fn are_wanted() -> bool {
     let machine = shared().header.machine_cpus.load(Relaxed);
-    are_short()
+    (are_short() || are_shared())
         && (shared().header.cpus.load(Relaxed) < machine || runnable().is_none_or(|all| all > machine))
+}
+
+/// Who had the CPUs that a thread waited for, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Other threads of the program.
+    pub for_program: Nanos,
+    /// Other programs.
+    pub for_strangers: Nanos,
+}
+
+/// Divides a wait for a CPU.
+pub fn whose(wait: Nanos) -> Queued {
+    let cpus = u64::from(shared().header.cpus.load(Relaxed));
+    divide(wait, u64::from(able_to_run()), cpus, u64::from(strangers()))
+}
+
+/// `strangers` in 1/1024 of a thread.
+fn divide(wait: Nanos, threads: u64, cpus: u64, strangers: u64) -> Queued {
+    let wanting = threads * 1024 + strangers;
+    let part = if threads > cpus {
+        // On CPUs that are slower by (n + h) / n, n threads would take turns as they do.
+        (1024 * strangers * cpus).checked_div(threads * wanting.saturating_sub(cpus * 1024))
+    } else {
+        (wanting > cpus * 1024 && strangers >= u64::from(SOME)).then_some(1024)
+    };
+    let part = part.unwrap_or(0).min(1024);
+    let for_strangers = wait.part(Nanos(part), Nanos(1024));
+    let for_program = if threads > cpus { wait.saturating_sub(for_strangers) } else { Nanos::ZERO };
+    Queued { for_program, for_strangers }
 }
 
 /// Threads that run or wait for a CPU, from a line such as `0.20 0.18 0.12 1/80 11206`.
@@ -57,6 +113,20 @@ fn parse(line: &[u8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_is_divided_as_on_slower_cpus() {
+        let wait = Nanos(1 << 20);
+        let strangers = |threads, cpus, count: u64| {
+            let Queued { for_program, for_strangers } = divide(wait, threads, cpus, count * 1024);
+            (for_program.0 * 4 / wait.0, for_strangers.0 * 4 / wait.0)
+        };
+        assert_eq!(strangers(4, 2, 0), (4, 0));
+        // Six on two CPUs wait twice as long as they run; one and a half times slower CPUs are a quarter of that.
+        assert_eq!(strangers(4, 2, 2), (3, 1));
+        assert_eq!(strangers(2, 2, 2), (0, 4));
+        assert_eq!(strangers(1, 2, 1), (0, 0), "there is a CPU for each of them");
+    }
 
     #[test]
     fn the_fourth_field_is_read() {

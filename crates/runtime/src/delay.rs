@@ -140,23 +140,27 @@ pub fn defer_credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
 
 /// Pauses until nothing is owed, or the experiment is over.
 ///
-/// All signals wait during a pause, which is at most [`SLICE`] long: a handler of the program's that ran in
-/// the middle of one could call an interposed function and pay the same debt again, or leave with
-/// `siglongjmp` and never let the pause end. Between two slices handlers run, and find the account in order.
+/// All signals wait during a pause, for about [`SLICE`] at most: a handler of the program's that ran in the middle
+/// of one could call an interposed function and pay the same debt again, or leave with `siglongjmp` and never
+/// let the pause end. Between two slices handlers run, and find the account in order.
 fn settle(slot: &Slot, whose: Debt) {
-    let begin = sys::cpu_time();
     loop {
+        let begin = sampling::cpu_time(slot);
         let mask = sys::mask_signals(0, u64::MAX);
-        let more = pause(slot, whose);
+        let until = sys::now() + SLICE;
+        let mut more = true;
+        while more && sys::now() < until {
+            more = pause(slot, whose);
+        }
+        // Nobody's code ran: no sample stands for that time.
+        slot.sampled_until.fetch_add(sampling::cpu_time(slot).saturating_sub(begin).0, Relaxed);
+        slot.paused.store(1, Relaxed);
+        stretch::resume(slot);
         sys::mask_signals(2, mask);
         if !more {
             break;
         }
     }
-    // Nobody's code ran: no sample stands for that time.
-    slot.sampled_until.fetch_add(sys::cpu_time().saturating_sub(begin).0, Relaxed);
-    slot.paused.store(1, Relaxed);
-    stretch::resume(slot);
 }
 
 /// Pays what is owed, but not for longer than a slice; whether there may be more. Signals are blocked.
@@ -185,13 +189,17 @@ fn pause(slot: &Slot, whose: Debt) -> bool {
     }
     // Somebody may want the CPU later than now.
     let slice = debt.min(if cpus::may_become_short() { LOOK } else { SLICE });
-    let was = slot.activity.swap(Activity::Pausing as u32, Relaxed);
     let keeps_cpu = whose == Debt::OfTheCpu && memory.header.has_rule(8) && cpus::are_wanted();
-    let paused = if keeps_cpu { keep_cpu(slice, number) } else { sleep(slot, begin, slice, number) };
+    let pausing = if keeps_cpu { Activity::KeepingCpu } else { Activity::Pausing };
+    let was = slot.activity.swap(pausing as u32, Relaxed);
+    let paused = if keeps_cpu { keep_cpu(slot, slice, number) } else { sleep(slot, begin, slice, number) };
     slot.activity.store(was, Relaxed);
-    slot.books.paid.fetch_add(paused.min(slice).0, Relaxed);
-    slot.local.pay(required, paused.min(slice));
-    let over = paused.saturating_sub(slice);
+    // Waits for CPUs may have been credited meanwhile.
+    let (now, local) = slot.local.meet(&memory.required);
+    let paid = paused.min(slice).min(now.delay().saturating_sub(local.delay()));
+    slot.books.paid.fetch_add(paid.0, Relaxed);
+    slot.local.pay(required, paid);
+    let over = paused.saturating_sub(paid);
     if over > Nanos::ZERO && memory.header.epoch.load(Relaxed) == number {
         slot.books.overslept.fetch_add(over.0, Relaxed);
         slot.carry.inherit(Account::new(Epoch(number), over));
@@ -213,19 +221,29 @@ fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Nanos {
     end.saturating_sub(begin)
 }
 
-/// The same without giving the CPU away. Only time on the CPU counts: what is owed is the CPU's, and while
-/// another thread has it, it pays nothing.
-fn keep_cpu(time: Nanos, number: u32) -> Nanos {
+/// The same without giving the CPU away. What is owed is the CPU's: while another thread of the program has it,
+/// it pays nothing. One that a stranger has is only slower.
+fn keep_cpu(slot: &Slot, time: Nanos, number: u32) -> Nanos {
     let epoch = &shared().header.epoch;
-    let begin = sys::cpu_time();
-    let mut used = Nanos::ZERO;
-    while used < time && epoch.load(Relaxed) == number {
-        for _ in 0..50 {
-            core::hint::spin_loop();
+    let (begin, cpu) = (sys::now(), sys::cpu_time());
+    let mut queued = Nanos::ZERO;
+    loop {
+        let mut passed = Nanos::ZERO;
+        while passed < time + queued && epoch.load(Relaxed) == number {
+            for _ in 0..50 {
+                core::hint::spin_loop();
+            }
+            passed = sys::now().saturating_sub(begin);
         }
-        used = sys::cpu_time().saturating_sub(begin);
+        queued = if switches::are_known(slot) {
+            queued + switches::drain(slot, During::Wait)
+        } else {
+            passed.saturating_sub(sys::cpu_time().saturating_sub(cpu))
+        };
+        if passed >= time + queued || epoch.load(Relaxed) != number {
+            return passed.saturating_sub(queued);
+        }
     }
-    used
 }
 
 /// Rule 4 and the first half of rule 5: before a call that may wait for another thread.
@@ -274,9 +292,11 @@ pub fn around_wait<T>(slot: &Slot, call: impl FnOnce() -> T, woken: impl FnOnce(
     result
 }
 
-/// Rule 6: around a call that may wait for a device or a clock. What accrued meanwhile is paid at once.
+/// Rule 6: around a call that may wait for a device or a clock. What accrued meanwhile is paid at once; what the
+/// thread owed before, it owes for what its CPU did.
 #[inline]
 pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
+    pay(slot);
     read_switches(slot, During::Work);
     let was = begin_waiting(slot, Activity::WaitingForWorld);
     let asleep = Asleep::begin();

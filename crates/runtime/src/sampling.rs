@@ -77,10 +77,10 @@ pub fn start(slot: &'static Slot, trap: bool) {
     let unsampled = slot.unsampled.swap(0, Relaxed);
     let first = rest_of_period(slot, Nanos(unsampled));
     // May wrap around below zero, for it is only ever subtracted from the same clock.
-    slot.sampled_until.store(sys::cpu_time().0.wrapping_sub(unsampled), Relaxed);
     let sampler = (trap.then(|| start_event(slot, first, true)).flatten())
         .or_else(|| start_event(slot, first, false))
         .unwrap_or_else(|| start_timer(slot, first));
+    slot.sampled_until.store(cpu_time(slot).0.wrapping_sub(unsampled), Relaxed);
     header.sampler.fetch_max(sampler as u32, Relaxed);
 }
 
@@ -166,7 +166,7 @@ fn start_timer(slot: &Slot, period: Nanos) -> Sampler {
 /// Ends sampling for the thread of `slot`, which must be the calling one.
 pub fn stop(slot: &Slot) {
     switches::close(slot);
-    slot.unsampled.store(since_last_sample(slot, sys::cpu_time()).0, Relaxed);
+    slot.unsampled.store(since_last_sample(slot, cpu_time(slot)).0, Relaxed);
     let (event, timer) = (slot.event.swap(-1, Relaxed), slot.timer.swap(-1, Relaxed));
     if event >= 0 {
         sys::ioctl(event, IOC_DISABLE, 0);
@@ -288,7 +288,7 @@ impl Context {
 /// One sample of the calling thread.
 fn take(slot: &Slot, context: &Context) {
     let memory = shared();
-    let (time, cpu) = (sys::now(), sys::cpu_time());
+    let (time, cpu) = (sys::now(), cpu_time(slot));
     if time >= memory.header.alive_until() {
         // The controller is gone, or stopped (Ctrl-Z) and may go on.
         set_period(slot, SELDOM);
@@ -296,6 +296,9 @@ fn take(slot: &Slot, context: &Context) {
         return;
     }
     let returned = since_last_sample(slot, cpu) >= SELDOM;
+    if slot.busy.load(Relaxed) == 0 && slot.is_doing(Activity::Running) {
+        switches::drain(slot, During::Work);
+    }
     let weight = weight(slot, cpu);
     // What taking this sample costs counts for the code that was sampled: every nanosecond of that code has its
     // share of it, and would be rid of it if it did not run. (What a pause spins is left out later.)
@@ -306,7 +309,7 @@ fn take(slot: &Slot, context: &Context) {
     switches::open(slot);
     let before = Nanos(slot.last_sample.swap(time.0, Relaxed));
     let spin = spin::look(slot, context, weight);
-    if !slot.is_doing(Activity::Pausing) {
+    if !slot.is_pausing() {
         let mut sample = Sample::new(time, weight);
         callchain::walk(slot, context.start(), &mut sample);
         slot.books.sampled.fetch_add(weight.0, Relaxed);
@@ -315,6 +318,14 @@ fn take(slot: &Slot, context: &Context) {
         apply(slot, &sample, before, spin);
     }
     rearm(slot, returned);
+}
+
+/// The time that the thread has been on a CPU. What a hypervisor took from it counts, as far as an event tells:
+/// the code was slower for it. (The thread's own clock leaves it out.)
+pub fn cpu_time(slot: &Slot) -> Nanos {
+    let event = slot.event.load(Relaxed);
+    let counted = if event < 0 { None } else { sys::read_word(event) };
+    counted.map_or_else(sys::cpu_time, Nanos)
 }
 
 /// The CPU time since the last sample. Not counted below zero: what pauses used was taken off.
@@ -333,7 +344,8 @@ fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
         // A timer or a host that is late must not make one sample worth an age.
         _ => 20 * period,
     };
-    used.min(Nanos(most))
+    // What others had the CPU for made the code slower.
+    used.min(Nanos(most)) + Nanos(slot.stolen.swap(0, Relaxed)).min(Nanos(20 * period))
 }
 
 /// Rules 1, 2 and 3: credits the thread if it ran the selected code, then lets it pay. `before`: the time of
@@ -346,9 +358,6 @@ fn apply(slot: &Slot, sample: &Sample, before: Nanos, spin: Spin) {
     let speedup = experiment.speedup();
     let busy = slot.busy.load(Relaxed) != 0;
     let runs = !busy && slot.is_doing(Activity::Running);
-    if runs {
-        switches::drain(slot, During::Work);
-    }
     if runs && header.has_rule(5) {
         spin::credit(slot, spin, before, sample.time);
     }

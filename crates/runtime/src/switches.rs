@@ -11,7 +11,8 @@
 //! otherwise for one on the world (rule 6), which owes.
 
 use crate::attach::shared;
-use crate::{cpus, stretch, sys};
+use crate::cpus::{self, Queued};
+use crate::{stretch, sys};
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -59,7 +60,8 @@ pub fn reset(slot: &Slot) {
 /// Maps the ring of the thread's event. Called with every sample, for it is only needed where CPUs are short
 /// or waits go unannounced.
 pub fn open(slot: &Slot) {
-    let wanted = || cpus::are_short() || shared().header.inline_futex.load(Relaxed) != 0;
+    let wanted =
+        || cpus::are_short() || cpus::are_shared() || shared().header.inline_futex.load(Relaxed) != 0;
     if slot.out_kind.load(Relaxed) != NOT_OPENED || !wanted() {
         return;
     }
@@ -99,13 +101,20 @@ pub fn pending(slot: &Slot) -> bool {
     ring != 0 && word(ring, HEAD).load(Relaxed) != word(ring, TAIL).load(Relaxed)
 }
 
+/// Whether the thread has records.
+pub fn are_known(slot: &Slot) -> bool {
+    slot.switches.load(Relaxed) != 0
+}
+
 /// Reads the records, all of which belong to `during`, and credits what they tell. The caller has made sure
-/// that the handler of this thread does not do the same just now.
-pub fn drain(slot: &Slot, during: During) {
+/// that the handler of this thread does not do the same just now. Returns for how long the thread waited for
+/// CPUs that the program had.
+pub fn drain(slot: &Slot, during: During) -> Nanos {
     let ring = slot.switches.load(Relaxed);
     if ring == 0 {
-        return;
+        return Nanos::ZERO;
     }
+    let mut queued = Nanos::ZERO;
     let head = word(ring, HEAD).load(Acquire);
     let mut at = word(ring, TAIL).load(Relaxed);
     let data = |position: u64| word(ring, PAGE + (position % DATA) as usize).load(Relaxed);
@@ -119,7 +128,7 @@ pub fn drain(slot: &Slot, during: During) {
         if kind == RECORD_SWITCH && size >= 16 {
             let time = Nanos(data(at + 8));
             if misc & MISC_OUT == 0 {
-                back(slot, time, during);
+                queued += back(slot, time, during);
             } else {
                 slot.out_time.store(time.0, Relaxed);
                 slot.out_kind.store(if misc & MISC_PREEMPTED != 0 { PREEMPTED } else { WAITING }, Relaxed);
@@ -128,24 +137,33 @@ pub fn drain(slot: &Slot, during: During) {
         at += size;
     }
     word(ring, TAIL).store(at, Release);
+    queued
 }
 
-/// The thread got a CPU at `time`.
-fn back(slot: &Slot, time: Nanos, during: During) {
+/// The thread got a CPU at `time`; how long it had waited for one that the program had.
+fn back(slot: &Slot, time: Nanos, during: During) -> Nanos {
     let kind = slot.out_kind.swap(RUNNING, Relaxed);
     let memory = shared();
     let required = memory.required.load();
     let out = Nanos(slot.out_time.load(Relaxed));
-    if kind == PREEMPTED {
-        stretch::leave_out(slot, time.saturating_sub(out));
-    }
+    let away = time.saturating_sub(out);
     let hidden = kind == WAITING && during == During::Work && memory.header.inline_futex.load(Relaxed) != 0;
-    let queued = kind == PREEMPTED && during != During::Credited && memory.header.has_rule(7);
-    if required.delay() == Nanos::ZERO || !(hidden || queued && cpus::are_short()) {
-        return;
+    let wait = if kind == PREEMPTED { cpus::whose(away) } else { Queued::default() };
+    if during == During::Work {
+        stretch::leave_out(slot, away.saturating_sub(wait.for_strangers));
+        slot.stolen.fetch_add(wait.for_strangers.0, Relaxed);
+    }
+    let queued = during != During::Credited && memory.header.has_rule(7);
+    if required.delay() == Nanos::ZERO || !(hidden || queued && wait.for_program > Nanos::ZERO) {
+        return wait.for_program;
     }
     let growth = memory.history.growth(out, time, required);
+    let (book, growth) = if hidden {
+        (&slot.books.inherited, growth)
+    } else {
+        (&slot.books.queued, growth.part(wait.for_program, away))
+    };
     let credit = slot.local.waited_for_cpu(&memory.required, growth);
-    let book = if hidden { &slot.books.inherited } else { &slot.books.queued };
     book.fetch_add(credit.0, Relaxed);
+    wait.for_program
 }

@@ -180,6 +180,14 @@ pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     &buffer[..(length.max(0) as usize).min(buffer.len())]
 }
 
+/// Reads one word from a descriptor.
+pub fn read_word(fd: i32) -> Option<u64> {
+    let mut word = 0_u64;
+    // SAFETY: the kernel writes at most eight bytes to `word`.
+    let length = unsafe { call(number::READ, [i64::from(fd), (&raw mut word) as i64, 8, 0, 0, 0]) };
+    (length == 8).then_some(word)
+}
+
 /// How many CPUs the calling thread may use.
 pub fn usable_cpus() -> u32 {
     let mut mask = [0_u64; 128];

@@ -25,8 +25,10 @@ pub enum Activity {
     WaitingForThread = 1,
     /// In a call that waits for a device or a clock.
     WaitingForWorld = 2,
-    /// Making good a debt.
+    /// Making good a debt, asleep.
     Pausing = 3,
+    /// Making good a debt without giving its CPU away (rule 8).
+    KeepingCpu = 4,
 }
 
 /// Cumulative sums in nanoseconds over all threads that ever used the slot: the controller takes
@@ -95,6 +97,8 @@ pub struct Slot {
     pub timer: AtomicI32,
     /// Runtime only: CPU time of the thread when the last sample had been handled, in nanoseconds.
     pub sampled_until: AtomicU64,
+    /// Runtime only: what it waited since for CPUs that others had, in nanoseconds.
+    pub stolen: AtomicU64,
     /// Runtime only: CPU time of ended threads that no sample has stood for yet, in nanoseconds.
     pub unsampled: AtomicU64,
     /// Runtime only: state of the generator for the jitter.
@@ -189,11 +193,16 @@ impl Slot {
         self.activity.store(activity as u32, Ordering::Relaxed);
     }
 
+    /// Whether the thread pauses.
+    pub fn is_pausing(&self) -> bool {
+        self.is_doing(Activity::Pausing) || self.is_doing(Activity::KeepingCpu)
+    }
+
     /// Whether the thread runs or wants to, or pauses, at the time `now` (monotonic clock). One that has had no
     /// sample for long does not: it waits in a call that is not interposed.
     pub fn can_run(&self, now: Nanos) -> bool {
         let oldest = now.saturating_sub(LONG);
-        let active = self.is_doing(Activity::Running) || self.is_doing(Activity::Pausing);
+        let active = self.is_doing(Activity::Running) || self.is_pausing();
         active && self.is_taken() && self.last_sample.load(Ordering::Relaxed) >= oldest.0
     }
 

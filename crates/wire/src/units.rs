@@ -13,6 +13,15 @@ impl Nanos {
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
+
+    /// Of these, as many as `part` is of `whole`, which is at least as large; all where it is nothing.
+    #[must_use]
+    pub const fn part(self, part: Self, whole: Self) -> Self {
+        match (self.0 as u128 * part.0 as u128).checked_div(whole.0 as u128) {
+            Some(share) => Self(share as u64),
+            None => self,
+        }
+    }
 }
 
 impl core::ops::Add for Nanos {

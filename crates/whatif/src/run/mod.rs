@@ -15,6 +15,7 @@ mod options;
 mod progress;
 mod record;
 mod region;
+mod strangers;
 mod window;
 
 use crate::{cli, embedded, launch, show};
@@ -29,6 +30,7 @@ use record::{Place, Session, Tallies};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
+use strangers::Strangers;
 use window::{Conductor, Order};
 use wire::layout::Sampler;
 
@@ -233,8 +235,10 @@ fn profile(
     let stop = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
+            let mut strangers = Strangers::default();
             while !stop.load(Ordering::Relaxed) {
                 lock(observer).drain();
+                strangers.count(region.memory());
                 std::thread::sleep(DRAIN);
             }
         });

@@ -196,7 +196,7 @@ impl<'a> Conductor<'a> {
             // A thread that used no CPU ran no code that owes anything: it waits where nobody sees it, in
             // a call that is not interposed.
             let ran = sampled_by(slot) > sampled.get(index).copied().unwrap_or(0);
-            if ran && (slot.is_doing(Activity::Running) || slot.is_doing(Activity::Pausing)) {
+            if ran && (slot.is_doing(Activity::Running) || slot.is_pausing()) {
                 // What accrued since its last sample it cannot know of: it may be waiting for a CPU, and may
                 // owe nothing of that (rule 7).
                 let looked = wire::Nanos(slot.last_sample.load(std::sync::atomic::Ordering::Relaxed));
