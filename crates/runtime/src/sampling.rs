@@ -46,8 +46,9 @@ const TRAP_PERF: i32 = 6;
 const SAMPLES_PER_PERIOD: u64 = 4;
 /// How often a thread looks whether the controller is there again. Longer than any period.
 const SELDOM: Nanos = Nanos(200_000_000);
-/// The shortest time to a thread's first sample.
-const SOON: Nanos = Nanos(1_000);
+/// The shortest time to a thread's first sample. An event repeats its period until it is told another: with one as
+/// short as an interrupt takes (20 µs on a virtual machine), the handler would never get so far.
+const SOON: Nanos = Nanos(100_000);
 
 const F_SETFL: i64 = 4;
 const F_SETSIG: i64 = 10;
@@ -76,11 +77,15 @@ pub fn start(slot: &'static Slot, trap: bool) {
     }
     let unsampled = slot.unsampled.swap(0, Relaxed);
     let first = rest_of_period(slot, Nanos(unsampled));
-    // May wrap around below zero, for it is only ever subtracted from the same clock.
+    slot.remainder.store(1, Relaxed);
+    // An event counts from zero. May wrap around below it, for it is only ever subtracted from the same clock.
+    slot.sampled_until.store(0_u64.wrapping_sub(unsampled), Relaxed);
     let sampler = (trap.then(|| start_event(slot, first, true)).flatten())
         .or_else(|| start_event(slot, first, false))
-        .unwrap_or_else(|| start_timer(slot, first));
-    slot.sampled_until.store(cpu_time(slot).0.wrapping_sub(unsampled), Relaxed);
+        .unwrap_or_else(|| {
+            slot.sampled_until.store(sys::cpu_time().0.wrapping_sub(unsampled), Relaxed);
+            start_timer(slot, first)
+        });
     header.sampler.fetch_max(sampler as u32, Relaxed);
 }
 
@@ -294,6 +299,9 @@ fn take(slot: &Slot, context: &Context) {
         set_period(slot, SELDOM);
         slot.sampled_until.store(cpu.0, Relaxed);
         return;
+    }
+    if slot.remainder.swap(0, Relaxed) != 0 {
+        set_period(slot, next_period(slot));
     }
     let returned = since_last_sample(slot, cpu) >= SELDOM;
     if slot.busy.load(Relaxed) == 0 && slot.is_doing(Activity::Running) {

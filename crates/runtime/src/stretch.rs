@@ -218,18 +218,17 @@ pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, 
     if slot.balance_epoch.swap(epoch.0, Relaxed) != epoch.0 {
         slot.balance.store(0, Relaxed);
     }
-    let found = if hit { weight } else { Nanos::ZERO };
-    let balance = slot.balance.load(Relaxed).wrapping_add(found.0) as i64;
-    slot.balance.store(balance as u64, Relaxed);
+    let found = if hit { weight.0 as i64 } else { 0 };
+    let owed = slot.balance.load(Relaxed) as i64;
+    slot.balance.store((owed + found) as u64, Relaxed);
     let crossed = slot.crossed.swap(0, Relaxed) != 0;
     let now = ticks();
     let since = slot.stretch_ticks.swap(now, Relaxed);
     let known = share(slot).zip(between(since, now));
-    match known.filter(|_| crossed && shared().header.has_rule(3)) {
-        Some((share, time)) => {
-            let expected = share.of(time.min(weight)).0 as i64;
-            give(slot, Nanos((expected + balance / EVENING).max(0) as u64));
-        }
-        None => give(slot, Nanos(balance.max(0) as u64)),
-    }
+    // A sample of a stretch that has lasted since the last one stands for nothing else.
+    let expected = match known.filter(|_| crossed && shared().header.has_rule(3)) {
+        Some((share, time)) => share.of(time.min(weight)).0 as i64,
+        None => found,
+    };
+    give(slot, Nanos((expected + (owed + found - expected) / EVENING).max(0) as u64));
 }

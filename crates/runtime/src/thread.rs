@@ -96,6 +96,10 @@ fn reserve(start: usize, argument: *mut c_void, stack_size: usize) -> Option<&'s
     slot.start.store(start, Relaxed);
     slot.argument.store(argument.addr(), Relaxed);
     slot.stack_low.store(stack_size, Relaxed); // the size, until the thread knows its stack
+    if let Some(creator) = tls::slot() {
+        // What the creator has just done is credited before, not when the new thread runs.
+        stretch::cross(creator, stretch::Call { function: start, subject: 0 });
+    }
     let (local, masked) = tls::slot()
         .map_or_else(Default::default, |creator| (creator.local.load(), creator.masked.load(Relaxed)));
     slot.local.inherit(if shared().header.has_rule(10) { local } else { local.emptied() });

@@ -97,6 +97,8 @@ pub struct Slot {
     pub timer: AtomicI32,
     /// Runtime only: CPU time of the thread when the last sample had been handled, in nanoseconds.
     pub sampled_until: AtomicU64,
+    /// Runtime only: whether the current period is only what was left of an ended thread's.
+    pub remainder: AtomicU32,
     /// Runtime only: what it waited since for CPUs that others had, in nanoseconds.
     pub stolen: AtomicU64,
     /// Runtime only: CPU time of ended threads that no sample has stood for yet, in nanoseconds.
