@@ -15,7 +15,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a program and find out which of its code is worth making faster
-    Run(Run),
+    Run(Box<Run>),
     /// Show the answer again, from a recording
     Report(Report),
     /// Write a recording in another format
@@ -44,7 +44,19 @@ pub struct Run {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<f64>,
 
-    /// What happens to a program that still runs after --duration
+    /// Stop as soon as the answer is as sure as --precision asks; run the program again while it is not
+    #[arg(long)]
+    pub until_sure: bool,
+
+    /// How exactly the best region must be known: half the interval of what 20 % of it is worth
+    #[arg(long, value_name = "PERCENT", default_value = "2%", allow_hyphen_values = true)]
+    pub precision: String,
+
+    /// Run the program so many times, into one recording
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+
+    /// What happens to a program that still runs after --duration or when the answer is sure
     #[arg(long, value_enum, default_value_t = Then::Terminate)]
     pub then: Then,
 

@@ -289,12 +289,10 @@ impl Observer {
         );
     }
 
-    /// The regions that threads have been running just before `now`, one entry per sample, each with its
-    /// samples over the whole run.
-    pub fn offers(&self, now: Nanos) -> Vec<(usize, u64)> {
+    /// The regions that threads have been running just before `now`, one entry per sample.
+    pub fn offers(&self, now: Nanos) -> impl Iterator<Item = usize> {
         let oldest = now.saturating_sub(OFFER_AGE).get();
-        let recent = self.offers.iter().filter(|(time, _)| *time >= oldest);
-        recent.map(|(_, region)| (*region, self.regions[*region].samples)).collect()
+        self.offers.iter().filter(move |(time, _)| *time >= oldest).map(|(_, region)| *region)
     }
 
     /// The address ranges of a region, sorted and disjoint.
@@ -305,6 +303,20 @@ impl Observer {
             .into_iter()
             .map(|(start, end)| (Address(start), Address(end)))
             .collect()
+    }
+
+    /// The regions that experiments may be about and that ran most, with the CPU time that they took.
+    pub fn most_run(&self, count: usize) -> Vec<(usize, Region, Nanos)> {
+        let chosen = |known: &Known| match self.requests.is_empty() {
+            true => known.region.kind == self.granularity,
+            false => known.requested,
+        };
+        let mut ran: Vec<usize> = (0..self.regions.len())
+            .filter(|index| self.regions[*index].samples > 0 && chosen(&self.regions[*index]))
+            .collect();
+        ran.sort_by_key(|index| std::cmp::Reverse(self.regions[*index].weight));
+        let most = ran.into_iter().take(count);
+        most.map(|index| (index, self.regions[index].region.clone(), self.regions[index].weight)).collect()
     }
 
     /// A window on `region` is about to begin.

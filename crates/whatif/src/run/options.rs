@@ -19,6 +19,12 @@ pub struct Options {
     pub choices: Choices,
     pub fixed_speedups: bool,
     pub duration: Option<Duration>,
+    /// Whether to stop as soon as the answer is sure, and to run the program again until it is.
+    pub until_sure: bool,
+    /// Half the width of the interval that counts as sure, as a fraction of the period.
+    pub precision: f64,
+    /// How often to run the program at most.
+    pub repeat: Option<u32>,
     pub then: cli::Then,
     pub seed: u64,
     pub scope: Scope,
@@ -69,6 +75,9 @@ impl Options {
             choices,
             fixed_speedups,
             duration,
+            until_sure: args.until_sure,
+            precision: precision(&args.precision)?,
+            repeat: args.repeat,
             then: args.then,
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..) >> 16),
             scope,
@@ -95,6 +104,14 @@ fn speedup(text: &str) -> Result<Speedup> {
         .with_context(|| format!("--speedup {text}: {advice}"))
 }
 
+fn precision(text: &str) -> Result<f64> {
+    let per_cent: Option<f64> = text.trim().trim_end_matches('%').trim().parse().ok();
+    per_cent
+        .filter(|per_cent| *per_cent > 0.0 && *per_cent <= 100.0)
+        .map(|per_cent| per_cent / 100.0)
+        .with_context(|| format!("--precision {text}: give a per cent above 0, as in --precision 2%"))
+}
+
 fn binaries(globs: &[String]) -> Result<Option<GlobSet>> {
     if globs.is_empty() {
         return Ok(None);
@@ -114,6 +131,9 @@ fn typed(args: &cli::Run) -> String {
         "speedups": args.speedups,
         "granularity": format!("{:?}", args.granularity).to_lowercase(),
         "duration": args.duration,
+        "until_sure": args.until_sure,
+        "precision": args.precision,
+        "repeat": args.repeat,
         "scopes": args.scopes,
         "excludes": args.excludes,
         "binaries": args.binaries,
@@ -165,6 +185,15 @@ mod tests {
         assert_eq!(at(0), "19700101-000000");
         assert_eq!(at(951_782_400), "20000229-000000");
         assert_eq!(at(1_795_266_124), "20261121-130204");
+    }
+
+    #[test]
+    fn precisions_are_checked() {
+        assert_eq!((precision("2%").unwrap(), precision("0.5").unwrap()), (0.02, 0.005));
+        for bad in ["", "0", "-1", "101", "x%"] {
+            let error = precision(bad).unwrap_err().to_string();
+            assert!(error.contains("--precision 2%"), "{error}");
+        }
     }
 
     #[test]

@@ -4,10 +4,10 @@ use crate::run::observe::{Observer, Seen};
 use crate::run::window::{self, Measured};
 use anyhow::Result;
 use profile::{
-    Books, Epoch, InFlight, Nanos, PointKind, Recorder, Region, RegionId, RegionSamples, SampleTotals,
-    SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
+    Books, Epoch, InFlight, Nanos, Point, PointId, PointKind, Recorder, Region, RegionId, RegionSamples,
+    SampleTotals, SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use wire::SharedMemory;
 
 /// Lines of source kept on either side of a region's first line.
@@ -61,6 +61,7 @@ pub struct Session {
     start: Nanos,
     period: Nanos,
     regions: HashMap<usize, RegionId>,
+    points: BTreeMap<PointId, Point>,
     snippets: HashSet<RegionId>,
 }
 
@@ -73,6 +74,7 @@ impl Session {
             start,
             period: facts.sample_period,
             regions: HashMap::new(),
+            points: BTreeMap::new(),
             snippets: HashSet::new(),
         })
     }
@@ -93,6 +95,7 @@ impl Session {
         for ((point, count), span) in points.iter().zip(measured.visits.iter().copied()).zip(&measured.spans)
         {
             let id = self.recorder.intern_point(point)?;
+            self.points.entry(id).or_insert_with(|| point.clone());
             ids.push(id);
             visits.push(Visits { point: id, count, span: *span });
         }
@@ -159,7 +162,13 @@ impl Session {
         Ok(self.recorder.add_block(windows)?)
     }
 
-    fn region(&mut self, index: usize, region: &Region) -> Result<RegionId> {
+    /// The progress points that windows have seen.
+    pub fn points(&self) -> &BTreeMap<PointId, Point> {
+        &self.points
+    }
+
+    /// The key of a region, which is written if it has not been.
+    pub fn region(&mut self, index: usize, region: &Region) -> Result<RegionId> {
         if let Some(id) = self.regions.get(&index) {
             return Ok(*id);
         }
