@@ -51,9 +51,10 @@ impl Profile {
             (Some(other), Some(best)) => other.overlaps(best),
             _ => false,
         };
-        let rival = ranked[1..].iter().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
-        let open =
-            ranked[1..].iter().filter(|(_, e)| e.verdict == Verdict::NotEnoughData && beats(e)).count();
+        // A line of the best function, or the function of the best line, is no rival.
+        let others = || ranked[1..].iter().filter(|(r, _)| !nested(self.region(region), self.region(r)));
+        let rival = others().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
+        let open = others().filter(|(_, e)| e.verdict == Verdict::NotEnoughData && beats(e)).count();
         let rest = match (rival, open) {
             (Some((other, _)), _) => format!("{} may be worth as much.", name(self.region(other))),
             (None, 0) => "nothing else you could change is worth more.".into(),
@@ -130,6 +131,11 @@ impl Profile {
             subject(point)
         )
     }
+}
+
+/// Whether one is a line of the other, a function.
+fn nested(a: &Region, b: &Region) -> bool {
+    a.kind != b.kind && a.function.is_some() && a.function == b.function && a.file == b.file
 }
 
 fn subject(point: &PointSummary) -> String {

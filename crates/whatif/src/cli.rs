@@ -37,7 +37,7 @@ pub struct Run {
     pub speedups: Vec<String>,
 
     /// What to try when no region is given
-    #[arg(long, value_enum, default_value_t = Granularity::Function)]
+    #[arg(long, value_enum, default_value_t = Granularity::Auto)]
     pub granularity: Granularity,
 
     /// Stop after so many seconds, and end the program as --then says [default: when the program ends]
@@ -104,6 +104,8 @@ pub struct Run {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Granularity {
+    /// Functions first, then the lines of those that matter
+    Auto,
     /// Whole functions: fewer experiments until the answer
     Function,
     /// Single source lines

@@ -459,22 +459,37 @@ impl<'a> Run<'a> {
         observer.drain();
         let mut offers = Vec::new();
         for index in observer.offers(monotonic()) {
-            let known = &observer.regions()[index];
-            let region = self.session.region(index, &known.region)?;
-            let need = self.runs.outlook.need(region, known.weight.get() as f64 / elapsed);
-            offers.push(experiment::Offer { region, index, samples: known.samples, need });
+            if self.is_of_interest(&observer, index) {
+                let known = &observer.regions()[index];
+                let region = self.session.region(index, &known.region)?;
+                let need = self.runs.outlook.need(region, known.weight.get() as f64 / elapsed);
+                offers.push(experiment::Offer { region, index, samples: known.samples, need });
+            }
         }
         Ok(offers)
+    }
+
+    /// Lines are of interest when their function matters.
+    fn is_of_interest(&self, observer: &Observer, index: usize) -> bool {
+        let function = observer.regions()[index].inside;
+        function.is_none_or(|function| {
+            self.session.region_id(function).is_some_and(|function| self.runs.outlook.matters(function))
+        })
     }
 
     /// Estimates what is known so far about the regions that ran most.
     fn look(&mut self) -> Result<()> {
         let elapsed = self.elapsed();
-        let ran = lock(self.observer).most_run(LOOKED_AT);
-        let mut regions = Vec::with_capacity(ran.len());
-        for (index, region, weight) in ran {
-            regions.push((self.session.region(index, &region)?, weight.get() as f64 / elapsed));
+        let observer = lock(self.observer);
+        let mut most = observer.most_run();
+        most.retain(|index| self.is_of_interest(&observer, *index));
+        let mut regions = Vec::new();
+        for index in most.into_iter().take(LOOKED_AT) {
+            let known = &observer.regions()[index];
+            let region = self.session.region(index, &known.region)?;
+            regions.push((region, known.weight.get() as f64 / elapsed));
         }
+        drop(observer);
         self.runs.outlook.look(self.session.points(), &regions);
         Ok(())
     }

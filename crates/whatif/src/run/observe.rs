@@ -5,6 +5,7 @@
 //! cut into pieces with the same frames; a region is a set of pieces. What was never sampled is never
 //! looked at, so a large program costs no more than its hot functions.
 
+use crate::cli::Granularity;
 use crate::run::images::{Images, Located};
 use crate::run::region::{Request, request_region};
 use profile::{Nanos, Region, RegionKind};
@@ -37,6 +38,8 @@ pub struct Known {
     /// Samples of the whole run, and the CPU time they stand for.
     pub samples: u64,
     pub weight: Nanos,
+    /// Of a line that is only of interest if its function is: that function.
+    pub inside: Option<usize>,
     pieces: Vec<u64>,
 }
 
@@ -45,7 +48,7 @@ pub struct Observer {
     memory: &'static SharedMemory,
     images: Images,
     requests: Vec<Request>,
-    granularity: RegionKind,
+    granularity: Granularity,
     pieces: BTreeMap<u64, Piece>,
     regions: Vec<Known>,
     index: HashMap<(RegionKind, String, Option<String>, usize), usize>,
@@ -81,7 +84,7 @@ impl Observer {
         memory: &'static SharedMemory,
         images: Images,
         requests: Vec<Request>,
-        granularity: RegionKind,
+        granularity: Granularity,
     ) -> Self {
         let mut observer = Self {
             memory,
@@ -106,6 +109,7 @@ impl Observer {
                 requested: true,
                 samples: 0,
                 weight: Nanos::ZERO,
+                inside: None,
                 pieces: Vec::new(),
             });
         }
@@ -174,8 +178,12 @@ impl Observer {
             }
         };
         if self.requests.is_empty() {
-            let chosen = if self.granularity == RegionKind::Line { line.or(function) } else { function };
-            chosen.into_iter().for_each(&mut offer);
+            let (function, line) = match self.granularity {
+                Granularity::Auto => (function, line),
+                Granularity::Function => (function, None),
+                Granularity::Line => (if line.is_some() { None } else { function }, line),
+            };
+            function.into_iter().chain(line).for_each(&mut offer);
         } else {
             requested.into_iter().for_each(&mut offer);
         }
@@ -207,6 +215,9 @@ impl Observer {
         let line = owner
             .filter(|frame| frame.line.is_some())
             .map(|frame| self.region_of(RegionKind::Line, frame, located));
+        if let (Some(line), Granularity::Auto) = (line, self.granularity) {
+            self.regions[line].inside = function;
+        }
         let requested: Vec<usize> = self
             .requests
             .iter()
@@ -270,6 +281,7 @@ impl Observer {
             requested: false,
             samples: 0,
             weight: Nanos::ZERO,
+            inside: None,
             pieces: Vec::new(),
         });
         self.index.insert(key, self.regions.len() - 1);
@@ -305,18 +317,19 @@ impl Observer {
             .collect()
     }
 
-    /// The regions that experiments may be about and that ran most, with the CPU time that they took.
-    pub fn most_run(&self, count: usize) -> Vec<(usize, Region, Nanos)> {
-        let chosen = |known: &Known| match self.requests.is_empty() {
-            true => known.region.kind == self.granularity,
-            false => known.requested,
+    /// The regions that experiments may be about, those that ran most first.
+    pub fn most_run(&self) -> Vec<usize> {
+        let chosen = |known: &Known| match (self.requests.is_empty(), self.granularity) {
+            (false, _) => known.requested,
+            (true, Granularity::Auto) => true,
+            (true, Granularity::Function) => known.region.kind == RegionKind::Function,
+            (true, Granularity::Line) => known.region.kind == RegionKind::Line,
         };
         let mut ran: Vec<usize> = (0..self.regions.len())
             .filter(|index| self.regions[*index].samples > 0 && chosen(&self.regions[*index]))
             .collect();
         ran.sort_by_key(|index| std::cmp::Reverse(self.regions[*index].weight));
-        let most = ran.into_iter().take(count);
-        most.map(|index| (index, self.regions[index].region.clone(), self.regions[index].weight)).collect()
+        ran
     }
 
     /// A window on `region` is about to begin.

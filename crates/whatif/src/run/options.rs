@@ -5,7 +5,7 @@ use crate::run::experiment::Choices;
 use crate::run::region::Request;
 use anyhow::{Context as _, Result, bail, ensure};
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use profile::{RegionKind, Speedup};
+use profile::Speedup;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use symbols::{Scope, ScopeOptions};
@@ -15,7 +15,7 @@ use symbols::{Scope, ScopeOptions};
 pub struct Options {
     pub output: PathBuf,
     pub requests: Vec<Request>,
-    pub granularity: RegionKind,
+    pub granularity: cli::Granularity,
     pub choices: Choices,
     pub fixed_speedups: bool,
     pub duration: Option<Duration>,
@@ -68,10 +68,7 @@ impl Options {
         Ok(Self {
             output: args.output.clone().unwrap_or_else(|| default_output(program)),
             requests: args.regions.iter().map(|region| Request::parse(region)).collect(),
-            granularity: match args.granularity {
-                cli::Granularity::Function => RegionKind::Function,
-                cli::Granularity::Line => RegionKind::Line,
-            },
+            granularity: args.granularity,
             choices,
             fixed_speedups,
             duration,

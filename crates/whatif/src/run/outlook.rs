@@ -12,7 +12,7 @@
 use profile::{
     Estimate, EstimateOptions, Point, PointEstimate, PointId, Profile, RegionId, Rows, Verdict, Window,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// Time between two looks,
@@ -46,6 +46,8 @@ pub struct Outlook {
     options: EstimateOptions,
     /// How much each region lacks: nothing, or up to 1.
     needs: HashMap<RegionId, f64>,
+    /// Regions that help, and may be the best.
+    matter: HashSet<RegionId>,
     standing: Standing,
     next_look: Instant,
     /// Blocks at the last look that found nothing open.
@@ -67,6 +69,7 @@ impl Outlook {
             precision,
             options,
             needs: HashMap::new(),
+            matter: HashSet::new(),
             standing: Standing::default(),
             next_look: Instant::now() + LOOK,
             sure_at: None,
@@ -95,6 +98,11 @@ impl Outlook {
         self.needs.get(&region).copied().unwrap_or_else(|| potential(share))
     }
 
+    /// Whether the region helps and may be the best.
+    pub fn matters(&self, region: RegionId) -> bool {
+        self.matter.contains(&region)
+    }
+
     pub fn standing(&self) -> Standing {
         self.standing
     }
@@ -106,6 +114,12 @@ impl Outlook {
 
     fn judge(&mut self, regions: &[(RegionId, f64)]) {
         let profile = Profile::new(self.rows.clone(), &self.options);
+        self.matter = profile
+            .regions
+            .iter()
+            .filter(|region| region.points.iter().any(|point| may_be_best(&profile, point)))
+            .map(|region| region.region)
+            .collect();
         let verdicts = judge(&profile, regions, self.precision);
         let open = || verdicts.iter().filter(|(_, judged)| judged.need > 0.0);
         self.standing = Standing {
@@ -155,6 +169,11 @@ fn judge(profile: &Profile, regions: &[(RegionId, f64)], precision: f64) -> Vec<
         judged.push((*region, of_region));
     }
     judged
+}
+
+fn may_be_best(profile: &Profile, point: &PointEstimate) -> bool {
+    let effect = point.effect.filter(|_| point.verdict == Verdict::Helps);
+    effect.is_some_and(|effect| effect.hi >= best(profile, point))
 }
 
 /// The effect of the best region on the point that `point` is about: that with the highest lower end.

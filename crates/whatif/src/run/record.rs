@@ -167,6 +167,11 @@ impl Session {
         &self.points
     }
 
+    /// The key of a region that has been written.
+    pub fn region_id(&self, index: usize) -> Option<RegionId> {
+        self.regions.get(&index).copied()
+    }
+
     /// The key of a region, which is written if it has not been.
     pub fn region(&mut self, index: usize, region: &Region) -> Result<RegionId> {
         if let Some(id) = self.regions.get(&index) {
