@@ -52,6 +52,10 @@ pub struct Run {
     #[arg(long, value_name = "PERCENT", default_value = "2%", allow_hyphen_values = true)]
     pub precision: String,
 
+    /// Judge by how long the whole program takes: one region and one speedup per run, again and again until sure
+    #[arg(long, conflicts_with_all = ["no_delays", "start_only"])]
+    pub end_to_end: bool,
+
     /// Run the program so many times, into one recording
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,

@@ -142,6 +142,26 @@ fn a_program_is_repeated_as_often_as_asked_and_not_after_a_failure() {
 }
 
 #[test]
+fn whole_runs_are_compared_without_a_progress_point() {
+    let Some(short) = program("short.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let options = "--end-to-end --repeat 41 --precision 0.001% --region slow --speedup 100 --seed 1";
+    let options: Vec<&str> = options.split(' ').collect();
+    sandbox.profile(&options, &short, &[]).assert_code(0);
+    let report = sandbox.report();
+    assert_eq!(report["sessions"].as_array().unwrap().len(), 41);
+    let slow = region(&report, "slow");
+    // The first run only looks.
+    assert_eq!(slow["windows"], 40, "{report:#}");
+    let points = slow["points"].as_array().unwrap();
+    assert_eq!(points[0]["point"], "end-to-end");
+    let gain = points[0]["speedups"].as_array().unwrap().iter().find(|dot| dot["speedup"] == 1.0).unwrap();
+    // Two thirds of the program's time.
+    assert!((0.35..=0.9).contains(&gain["gain"].as_f64().unwrap()), "{report:#}");
+}
+
+#[test]
 fn a_program_that_was_asked_to_end_is_not_run_again() {
     let Some(exits) = program("exits.c") else { return };
     let _alone = alone();

@@ -1,7 +1,7 @@
 //! Phases: a region that runs only part of the time can only help in that part.
 
 use super::Experiments;
-use crate::model::Rows;
+use crate::model::{Rows, WindowFlags};
 
 /// A phase of more than this share of the run is not told from noise, start-up and shutdown.
 const MARGIN: f64 = 0.95;
@@ -13,10 +13,12 @@ const MARGIN: f64 = 0.95;
 /// samples there (s_obs / t_obs, from baseline windows: delays would dilute it) against its density
 /// over the whole run (s / T, inserted delay taken off) tells how much of the run the phase is.
 ///
-/// 1 where the two do not differ by more than their noise, or where there are no samples to tell.
+/// 1 where the two do not differ by more than their noise, or where there are no samples to tell. Windows that
+/// are whole runs have seen all phases.
 pub(crate) fn factor(experiments: &Experiments<'_>, rows: &Rows) -> f64 {
     let windows: Vec<(f64, f64)> = experiments
         .baselines()
+        .filter(|window| !window.flags.has(WindowFlags::WHOLE))
         .map(|window| (window.region_weight.get() as f64, window.elapsed.get() as f64))
         .collect();
     let (weight, time) = windows.iter().fold((0.0, 0.0), |(w, t), (dw, dt)| (w + dw, t + dt));

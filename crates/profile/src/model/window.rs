@@ -133,12 +133,15 @@ impl WindowFlags {
     pub const LOST_SAMPLES: WindowFlags = WindowFlags(4);
     /// Other programs kept the machine busy.
     pub const BUSY: WindowFlags = WindowFlags(8);
+    /// No doubt: the window is a whole run of the program.
+    pub const WHOLE: WindowFlags = WindowFlags(16);
 
-    const NAMES: [(WindowFlags, &'static str); 4] = [
+    const NAMES: [(WindowFlags, &'static str); 5] = [
         (Self::UNBALANCED, "unbalanced"),
         (Self::CUT, "cut"),
         (Self::LOST_SAMPLES, "lost-samples"),
         (Self::BUSY, "busy"),
+        (Self::WHOLE, "whole"),
     ];
 
     /// Whether all of `flags` are set.

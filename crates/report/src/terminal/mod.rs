@@ -12,9 +12,12 @@ mod table;
 
 use std::fmt::Write as _;
 
-use profile::{Exit, LeftOut, PointSummary, Profile, REFERENCE, Session, Target, Warning, printable};
+use profile::{Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, Session, Target, Warning, printable};
 
 use paint::{Colour, paint};
+
+/// Runs of one command that are shown one by one.
+const SHOWN_RUNS: usize = 5;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +64,13 @@ pub fn render(profile: &Profile, style: Style) -> String {
         }
     }
     line_of(&mut out, "\nRuns");
-    for session in &profile.rows.sessions {
-        note(&mut out, &run(session), style);
+    for sessions in profile.rows.sessions.chunk_by(is_same_command) {
+        match sessions {
+            [first, .., last] if sessions.len() > SHOWN_RUNS => {
+                note(&mut out, &runs(first, last, sessions), style)
+            }
+            _ => sessions.iter().for_each(|session| note(&mut out, &run(session), style)),
+        }
     }
     let left_out = left_out(&profile.left_out);
     if !left_out.is_empty() {
@@ -126,8 +134,6 @@ fn describe(point: &PointSummary) -> String {
 
 fn run(session: &Session) -> String {
     let start = &session.start;
-    let command = std::iter::once(&start.program).chain(&start.arguments);
-    let command: Vec<_> = command.map(|word| quoted(&printable(word))).collect();
     let end = match session.end {
         None => "unfinished: it still runs, or whatif was killed".to_owned(),
         Some(end) => match end.exit {
@@ -142,14 +148,35 @@ fn run(session: &Session) -> String {
     };
     format!(
         "{}: {end}; {} samples{lost} every {} ({})",
-        command.join(" "),
+        command(session),
         session.samples.count,
         start.sample_period,
         printable(&start.sampler)
     )
 }
 
+fn is_same_command(one: &Session, other: &Session) -> bool {
+    (&one.start.program, &one.start.arguments) == (&other.start.program, &other.start.arguments)
+}
+
+/// Many runs of one command.
+fn runs(first: &Session, last: &Session, all: &[Session]) -> String {
+    let mut durations: Vec<Nanos> = all.iter().filter_map(|run| Some(run.end?.duration)).collect();
+    durations.sort_unstable();
+    let took = match (durations.first(), durations.last()) {
+        (Some(shortest), Some(longest)) => format!(", {shortest} to {longest} each"),
+        _ => String::new(),
+    };
+    let samples: u64 = all.iter().map(|run| run.samples.count).sum();
+    format!("{} runs of {}{took}, {samples} samples; the last one: {}", all.len(), command(first), run(last))
+}
+
 /// As it would be typed, near enough.
+fn command(session: &Session) -> String {
+    let words = std::iter::once(&session.start.program).chain(&session.start.arguments);
+    words.map(|word| quoted(&printable(word))).collect::<Vec<_>>().join(" ")
+}
+
 fn quoted(word: &str) -> String {
     if word.is_empty() || word.contains(char::is_whitespace) { format!("'{word}'") } else { word.to_owned() }
 }

@@ -52,7 +52,7 @@ pub fn diagnose(
             });
         }
     }
-    if points.is_empty() {
+    if points.is_empty() && !options.end_to_end {
         return Some(Failure::NoProgressPoint);
     }
     if outcome.blocks == 0 {

@@ -18,6 +18,7 @@ mod progress;
 mod record;
 mod region;
 mod strangers;
+mod whole;
 mod window;
 
 use crate::{cli, embedded, launch, show};
@@ -41,6 +42,8 @@ use wire::layout::Sampler;
 const DRAIN: Duration = Duration::from_millis(10);
 /// How often the totals are written, so that a killed controller leaves a useful file.
 const SAVE: Duration = Duration::from_secs(1);
+/// How often a run without experiments is looked at.
+const IDLE: Nanos = Nanos::from_millis(100);
 /// How long the first samples are collected before the first experiment.
 const FIRST_LOOK: Nanos = Nanos::from_millis(30);
 /// Regions that are estimated while the program runs: those that run most.
@@ -72,6 +75,7 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
         history: experiment::History::default(),
         random: fastrand::Rng::with_seed(options.seed),
         outlook: Outlook::new(options.precision, fixed),
+        whole: whole::Whole::default(),
     };
     let (exit, ended) = loop {
         let (exit, ended) = once(args, &options, &executable, &runtime, &mut runs)?;
@@ -103,16 +107,17 @@ struct Runs {
     history: experiment::History,
     random: fastrand::Rng,
     outlook: Outlook,
+    whole: whole::Whole,
 }
 
 impl Runs {
     /// Whether the program is to run once more.
     fn again(&self, options: &Options) -> bool {
-        let times = options.repeat.unwrap_or(if options.until_sure { u32::MAX } else { 1 });
+        let times = options.repeat.unwrap_or(if options.again() { u32::MAX } else { 1 });
         self.done < times
             && !launch::asked_to_end()
             && self.fruitless < MOST_FRUITLESS
-            && !(options.until_sure && self.outlook.is_sure())
+            && !(options.stops_when_sure() && self.outlook.is_sure())
             && options.duration.is_none_or(|most| self.begin.elapsed() < most)
     }
 }
@@ -154,7 +159,7 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
     let answer = show::load(&options.output)?;
     if !options.quiet {
         show::after_run(&answer, &options.output);
-        if options.until_sure && !runs.outlook.is_sure() {
+        if options.stops_when_sure() && !runs.outlook.is_sure() {
             eprintln!(
                 "whatif: this is not as sure as --precision asks; profile more into the same file with -o"
             );
@@ -200,7 +205,11 @@ fn supervise(
     let tallies = Tallies::of(&observer, &session, now);
     session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
     let failure = diagnosis::diagnose(options, region, &observer, &outcome, now.saturating_sub(start));
-    for warning in failure.iter().map(Failure::warning).chain(diagnosis::warnings(region, &observer)) {
+    // Where a run is one of many, it may be short.
+    let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
+    for warning in
+        failure.iter().filter(|_| !short).map(Failure::warning).chain(diagnosis::warnings(region, &observer))
+    {
         session.warn(&warning)?;
     }
     session.finish(&observer, now, ended(exit))?;
@@ -382,14 +391,17 @@ impl<'a> Run<'a> {
         let begin = self.runs.begin;
         let over = || options.duration.is_some_and(|most| begin.elapsed() >= most);
         if !self.options.sampling {
-            while !over() && conductor.wait(Nanos::from_millis(100)) {}
+            while !over() && conductor.wait(IDLE) {}
             return Ok(outcome);
+        }
+        if options.end_to_end {
+            return self.conduct_whole(conductor);
         }
         if !conductor.wait(FIRST_LOOK) {
             return Ok(outcome);
         }
         while !over() {
-            if options.until_sure && self.runs.outlook.is_sure() {
+            if options.stops_when_sure() && self.runs.outlook.is_sure() {
                 break;
             }
             let offers = self.offers()?;
@@ -430,19 +442,22 @@ impl<'a> Run<'a> {
         Ok(outcome)
     }
 
+    /// What a window is to do. From here on samples are watched.
+    fn order(&self, place: Place) -> Order {
+        let mut observer = lock(self.observer);
+        observer.drain();
+        observer.watch(place.region);
+        Order {
+            region: u32::try_from(place.region + 1).unwrap_or(u32::MAX),
+            ranges: observer.ranges(place.region),
+            inclusive: observer.regions()[place.region].requested,
+            speedup: place.speedup,
+            length: self.runs.history.length(),
+        }
+    }
+
     fn window(&mut self, conductor: &mut Conductor<'_>, place: Place) -> Result<Option<profile::Window>> {
-        let order = {
-            let mut observer = lock(self.observer);
-            observer.drain();
-            observer.watch(place.region);
-            Order {
-                region: u32::try_from(place.region + 1).unwrap_or(u32::MAX),
-                ranges: observer.ranges(place.region),
-                inclusive: observer.regions()[place.region].requested,
-                speedup: place.speedup,
-                length: self.runs.history.length(),
-            }
-        };
+        let order = self.order(place);
         let Some(measured) = conductor.conduct(&order) else { return Ok(None) };
         self.runs.history.learn(&measured.visits);
         self.look_at_machine();

@@ -8,6 +8,7 @@
 use crate::cli::Granularity;
 use crate::run::images::{Images, Located};
 use crate::run::region::{Request, request_region};
+use crate::run::whole::Spot;
 use profile::{Nanos, Region, RegionKind};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use symbols::Frame;
@@ -315,6 +316,23 @@ impl Observer {
             .into_iter()
             .map(|(start, end)| (Address(start), Address(end)))
             .collect()
+    }
+
+    /// The code that is known, for [`know`](Self::know).
+    pub fn spots(&mut self) -> Vec<Spot> {
+        self.pieces.keys().filter_map(|start| self.images.spot(*start)).collect()
+    }
+
+    /// Knows code that an earlier run of the program has run.
+    pub fn know(&mut self, spots: &[Spot]) {
+        for spot in spots {
+            if let Some(address) = self.images.address(spot) {
+                self.piece_at(address);
+            }
+        }
+        if std::mem::take(&mut self.unpublished) {
+            self.publish();
+        }
     }
 
     /// The regions that experiments may be about, those that ran most first.

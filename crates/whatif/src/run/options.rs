@@ -23,6 +23,8 @@ pub struct Options {
     pub until_sure: bool,
     /// Half the width of the interval that counts as sure, as a fraction of the period.
     pub precision: f64,
+    /// Whether each run is one window.
+    pub end_to_end: bool,
     /// How often to run the program at most.
     pub repeat: Option<u32>,
     pub then: cli::Then,
@@ -74,6 +76,7 @@ impl Options {
             duration,
             until_sure: args.until_sure,
             precision: precision(&args.precision)?,
+            end_to_end: args.end_to_end,
             repeat: args.repeat,
             then: args.then,
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..) >> 16),
@@ -86,6 +89,18 @@ impl Options {
             quiet: args.quiet,
             typed: typed(args),
         })
+    }
+}
+
+impl Options {
+    /// Whether the program may be run several times.
+    pub fn again(&self) -> bool {
+        self.repeat.is_some() || self.stops_when_sure()
+    }
+
+    /// Whether a sure answer ends everything.
+    pub fn stops_when_sure(&self) -> bool {
+        self.until_sure || self.end_to_end
     }
 }
 
@@ -130,6 +145,7 @@ fn typed(args: &cli::Run) -> String {
         "duration": args.duration,
         "until_sure": args.until_sure,
         "precision": args.precision,
+        "end_to_end": args.end_to_end,
         "repeat": args.repeat,
         "scopes": args.scopes,
         "excludes": args.excludes,

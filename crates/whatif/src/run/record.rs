@@ -94,8 +94,7 @@ impl Session {
         let mut ids = Vec::new();
         for ((point, count), span) in points.iter().zip(measured.visits.iter().copied()).zip(&measured.spans)
         {
-            let id = self.recorder.intern_point(point)?;
-            self.points.entry(id).or_insert_with(|| point.clone());
+            let id = self.point(point)?;
             ids.push(id);
             visits.push(Visits { point: id, count, span: *span });
         }
@@ -165,6 +164,13 @@ impl Session {
     /// The progress points that windows have seen.
     pub fn points(&self) -> &BTreeMap<PointId, Point> {
         &self.points
+    }
+
+    /// The key of a progress point, which is written if it has not been.
+    pub fn point(&mut self, point: &Point) -> Result<PointId> {
+        let id = self.recorder.intern_point(point)?;
+        self.points.entry(id).or_insert_with(|| point.clone());
+        Ok(id)
     }
 
     /// The key of a region that has been written.

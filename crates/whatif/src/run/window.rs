@@ -26,6 +26,11 @@ const GRACE: u64 = 1_000_000_000;
 /// The runtime takes the controller for dead when it has not been heard of for so long.
 const ALIVE: u64 = 3_000_000_000;
 
+/// Longer than any run that is one window,
+const A_DAY: Nanos = Nanos::from_millis(86_400_000);
+/// and how often it is looked whether it is over.
+const IDLE: Nanos = Nanos::from_millis(100);
+
 /// What a window is about.
 #[derive(Debug)]
 pub struct Order {
@@ -162,6 +167,35 @@ impl<'a> Conductor<'a> {
         self.wait(COOL_OFF).then_some(measured)
     }
 
+    /// Conducts one window from now to the program's end.
+    pub fn conduct_whole(&mut self, order: &Order) -> Measured {
+        let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
+        self.begin(order.region, speedup, order.inclusive, A_DAY, &order.ranges);
+        let epoch = self.epoch;
+        let before = self.memory.slots.totals();
+        let first = self.read();
+        while self.wait(IDLE) {}
+        let last = self.read();
+        let threads = self.memory.slots.used().iter().count() as u32;
+        self.idle();
+        Measured {
+            epoch,
+            start: first.time,
+            elapsed: last.time.saturating_sub(first.time),
+            required: Nanos::new(last.required.delay().0.saturating_sub(first.required.delay().0)),
+            visits: differences(&last.counts, &first.counts),
+            spans: vec![None; last.counts.len()],
+            in_flight: Vec::new(),
+            before,
+            after: self.memory.slots.totals(),
+            // What ended threads owe nobody can say; it is little beside a whole run.
+            unpaid: Nanos::ZERO,
+            ahead: Nanos::ZERO,
+            running: 0,
+            threads,
+        }
+    }
+
     fn measure(&mut self, epoch: Epoch, length: Nanos) -> Option<Measured> {
         let pairs = self.pairs();
         let before = self.memory.slots.totals();
@@ -179,10 +213,7 @@ impl<'a> Conductor<'a> {
         }
         let last = self.read();
         let after = self.memory.slots.totals();
-        let mut visits = last.counts.clone();
-        for (last, first) in visits.iter_mut().zip(first.counts.iter().chain(std::iter::repeat(&0))) {
-            *last = last.wrapping_sub(*first);
-        }
+        let visits = differences(&last.counts, &first.counts);
         // A forked child that has ended since would look as if it owed everything.
         super::collect_slots(self.memory, self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed));
         let grown = last.required.delay().0 - first.required.delay().0;
@@ -327,6 +358,12 @@ impl<'a> Conductor<'a> {
         }
         last.expect("read at least once")
     }
+}
+
+/// How often each point was visited between two readings; points come in while the program runs.
+fn differences(last: &[u64], first: &[u64]) -> Vec<u64> {
+    let first = first.iter().copied().chain(std::iter::repeat(0));
+    last.iter().zip(first).map(|(last, first)| last.wrapping_sub(first)).collect()
 }
 
 /// Samples that a slot's threads have had.
