@@ -86,7 +86,7 @@ pub struct PointSummary {
     /// The mean time from begin to end without speedups, for a latency pair.
     pub latency: Option<Nanos>,
     /// Windows in which it was not in a steady state, for a latency pair.
-    pub unsteady: Unsteady,
+    pub unsteady: Option<Unsteady>,
     /// Whether most windows saw no visit at all.
     pub idle: bool,
 }

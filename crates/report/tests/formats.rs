@@ -62,7 +62,8 @@ fn terminal_with_latency() {
     rows.points.insert(end, Point { name: "lookup".into(), kind: PointKind::End });
     rows.points.insert(PointId::new(4), Point { name: "idle".into(), kind: PointKind::Throughput });
     for window in &mut rows.windows {
-        window.visits.push(Visits { point: end, count: window.visits[0].count, span: None });
+        let count = window.visits[0].count;
+        window.visits.extend([begin, end].map(|point| Visits { point, count, span: None }));
         let integral = VisitNanos::new(window.elapsed.get() as i64 * 4);
         window.in_flight.push(InFlight { begin, integral });
     }

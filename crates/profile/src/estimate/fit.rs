@@ -88,18 +88,16 @@ impl Sums {
         ((t1 * s4 - t2 * s3) / determinant, (t2 * s2 - t1 * s3) / determinant)
     }
 
-    /// The share of the parabola in the curve: 1 − (se/curvature)², or nothing where that is negative or not a
-    /// number.
+    /// The share of the parabola in the curve.
     pub(super) fn trust(&self, curvature_error: f64) -> f64 {
-        let trust = 1.0 - (curvature_error / self.parabola().1).powi(2);
-        if trust > 0.0 { trust } else { 0.0 }
+        trust(self.parabola().1, curvature_error)
     }
 
     /// The gain at `s`: the line, and as much of the parabola as its curvature is larger than the
     /// curvature's standard error.
     pub(super) fn curve(&self, s: f64, curvature_error: f64) -> f64 {
         let (a, b) = self.parabola();
-        let trust = self.trust(curvature_error);
+        let trust = trust(b, curvature_error);
         let line = self.slope() * s;
         // A parabola that is not a number counts for nothing.
         if trust > 0.0 { line + trust * (a * s + b * s * s - line) } else { line }
@@ -252,6 +250,12 @@ impl Fit {
         noise.iter_mut().for_each(|z| *z -= mean);
         Residuals { noise, scale, freedom }
     }
+}
+
+/// How far to believe a curvature: 1 − (se/curvature)², or not at all where that is negative or not a number.
+fn trust(curvature: f64, error: f64) -> f64 {
+    let trust = 1.0 - (error / curvature).powi(2);
+    if trust > 0.0 { trust } else { 0.0 }
 }
 
 /// See [`Fit::residuals`].

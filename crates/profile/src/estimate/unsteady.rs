@@ -21,8 +21,11 @@ pub struct Unsteady {
 }
 
 impl Unsteady {
-    /// Counts them.
-    pub(crate) fn of(target: Target, windows: &[Window]) -> Unsteady {
+    /// Counts them; `None` for throughput.
+    pub(crate) fn of(target: Target, windows: &[Window]) -> Option<Unsteady> {
+        if matches!(target, Target::Throughput(_)) {
+            return None;
+        }
         let mut counted = Unsteady::default();
         for window in windows.iter().filter(|window| LeftOutReason::of(window).is_none()) {
             if let Some(trend) = Trend::of(target, window) {
@@ -31,7 +34,7 @@ impl Unsteady {
                 counted.shrinking += usize::from(trend == Trend::Shrinking);
             }
         }
-        counted
+        Some(counted)
     }
 
     /// How many there are.
@@ -107,8 +110,9 @@ mod tests {
     fn windows_that_do_not_count_are_not_unsteady() {
         let cut = Window { flags: WindowFlags::CUT, ..queue(100, 0) };
         let windows = [queue(100, 0), queue(0, 100), queue(100, 100), queue(0, 0), cut];
-        let unsteady = Unsteady::of(TARGET, &windows);
+        let unsteady = Unsteady::of(TARGET, &windows).unwrap();
         assert_eq!(unsteady, Unsteady { growing: 1, shrinking: 1, windows: 3 });
         assert_eq!(unsteady.count(), 2);
+        assert_eq!(Unsteady::of(Target::Throughput(END), &windows), None);
     }
 }

@@ -10,6 +10,7 @@ mod experiment;
 mod failure;
 mod futex_code;
 mod images;
+mod in_flight;
 mod observe;
 mod options;
 mod progress;
