@@ -210,7 +210,7 @@ fn notes(block: &BlockRow) -> String {
 }
 
 fn sums(working: &Working, explanation: &Explanation<'_>) -> Vec<[String; 9]> {
-    let head = ["speedup", "blocks", "Σv", "Σe ms", "own", "all", "u", "1 − u/Σv", "× phase"];
+    let head = ["speedup", "blocks", "Σ v", "Σ e ms", "own", "all", "u", "1 − u/Σ v", "× phase"];
     let mut rows = vec![head.map(str::to_owned)];
     let factor = factor(explanation);
     rows.extend(working.speedups.iter().map(|at: &SpeedupSum| {
@@ -266,7 +266,7 @@ fn formulas(working: &Working, explanation: &Explanation<'_>, summary: &PointSum
     };
     vec![
         format!("β = {:.4}{apart}; ρ = {:.6} visits per ms over all baselines", working.pairing, working.level * 1e6),
-        "u = own + all: visits expected if nothing were faster; own = β·Σ e·v₀/e₀ over the blocks, all = (1 − β)·ρ·Σe; e: \
+        "u = own + all: visits expected if nothing were faster; own = β·Σ e·v₀/e₀ over the blocks, all = (1 − β)·ρ·Σ e; e: \
          effective, or open · effective; v: visits"
             .to_owned(),
         format!(
