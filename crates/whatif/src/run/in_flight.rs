@@ -46,7 +46,7 @@ impl InFlight {
 
 /// The area below a line from `before` to `after`.
 fn area(before: i64, after: i64, nanos: u64) -> i64 {
-    let twice = (i128::from(before) + i128::from(after)) * i128::from(nanos);
+    let twice = (i128::from(before) + i128::from(after)).saturating_mul(i128::from(nanos));
     i64::try_from(twice / 2).unwrap_or(if twice < 0 { i64::MIN } else { i64::MAX })
 }
 
