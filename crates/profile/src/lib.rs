@@ -27,7 +27,9 @@
 #![forbid(unsafe_code)]
 
 pub mod database;
+pub mod drift;
 pub mod estimate;
+pub mod explain;
 pub mod model;
 mod printable;
 mod ranking;
@@ -35,14 +37,17 @@ mod sentence;
 mod units;
 
 pub use database::{Error, Recorder, Recording};
+pub use drift::{Drift, Segment};
 pub use estimate::{
-    Dot, Estimate, EstimateOptions, LeftOutWindows, PointEstimate, REFERENCE, Target, Verdict,
+    Dot, Estimate, EstimateOptions, LeftOutReason, LeftOutWindows, Phase, PointEstimate, REFERENCE, Reading,
+    SpeedupSum, Target, Trend, Unsteady, Verdict, Working,
 };
+pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
 pub use model::{
     Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,
     Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window,
     WindowFlags,
 };
 pub use printable::printable;
-pub use ranking::{LeftOut, PointSummary, Profile, RegionEstimate};
+pub use ranking::{Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
 pub use units::{Epoch, Nanos, Speedup, VisitNanos};

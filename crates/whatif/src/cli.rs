@@ -133,6 +133,10 @@ pub struct Report {
     #[arg(long)]
     pub json: bool,
 
+    /// Show the windows and the sums behind the numbers of one region; a part of its name is enough
+    #[arg(long, value_name = "REGION")]
+    pub explain: Option<String>,
+
     /// Show that many regions
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,

@@ -28,10 +28,12 @@ fn style(terminal: bool, top: usize) -> report::terminal::Style {
 /// `whatif report`.
 pub fn report(args: &cli::Report) -> Result<()> {
     let profile = load(&recording(args.file.as_deref())?)?;
-    let text = if args.json {
-        report::json::render(&profile)
-    } else {
-        report::terminal::render(&profile, style(std::io::stdout().is_terminal(), args.top))
+    let style = style(std::io::stdout().is_terminal(), args.top);
+    let text = match (&args.explain, args.json) {
+        (None, true) => report::json::render(&profile),
+        (None, false) => report::terminal::render(&profile, style),
+        (Some(region), true) => report::json::render_explanation(&profile.explain(region)?),
+        (Some(region), false) => report::terminal::render_explanation(&profile.explain(region)?, style),
     };
     print(&text)
 }

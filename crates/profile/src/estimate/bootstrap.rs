@@ -1,20 +1,23 @@
 //! The bootstrap: whole blocks, drawn with replacement.
 
 use super::fit::{Fit, Residuals, Sums};
-use super::{Estimate, EstimateOptions, interval};
+use super::{Estimate, EstimateOptions, Target, interval};
 use crate::units::Speedup;
 
 /// Every estimate of a fit, with its interval.
 pub(super) struct Drawn {
     pub(super) slope: Estimate,
     pub(super) effect: Estimate,
+    /// The standard error of the curvature; infinite where there are too few speedups for a curve.
+    pub(super) curvature_error: f64,
     /// Ascending, with the baseline first.
     pub(super) dots: Vec<(Speedup, Option<Estimate>)>,
 }
 
-/// Draws `options.resamples` times. `stream` separates the targets of a region; the region need not be
+/// Draws `options.resamples` times. Each target of a region has draws of its own; the region need not be
 /// told apart, because its rows do that.
-pub(super) fn draw(fit: &Fit, options: &EstimateOptions, stream: u64) -> Drawn {
+pub(super) fn draw(fit: &Fit, options: &EstimateOptions, target: Target) -> Drawn {
+    let stream = target.counted().get() as u64;
     let mut rng = fastrand::Rng::with_seed(options.seed ^ stream.rotate_left(32));
     let resamples: Vec<Sums> = (0..options.resamples).map(|_| resample(fit, &mut rng)).collect();
     let sums = fit.sums();
@@ -61,7 +64,7 @@ pub(super) fn draw(fit: &Fit, options: &EstimateOptions, stream: u64) -> Drawn {
         // The noise already makes up for the degrees of freedom; only the t of the percentiles is left.
         dots.push((at.speedup, Some(interval::of(gain, &mut values, freedom + 1, freedom))));
     }
-    Drawn { slope, effect, dots }
+    Drawn { slope, effect, curvature_error, dots }
 }
 
 fn resample(fit: &Fit, rng: &mut fastrand::Rng) -> Sums {

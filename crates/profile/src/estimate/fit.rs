@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::REFERENCE;
-use super::pair::Pair;
+use super::pair::{Pair, Pairs};
 use crate::units::Speedup;
 
 /// How many blocks' worth of belief in pairing (β = 1) the estimate of β starts with.
@@ -34,7 +34,7 @@ pub(super) struct AtSpeedup {
     /// Σ e: amounts,
     pub(super) amount: f64,
     /// and Σ β·e·v₀/e₀: the visits that their own baselines led to expect, as far as they count.
-    own: f64,
+    pub(super) own: f64,
 }
 
 /// One complete pair: what the treated window had, and what its own baseline led to expect.
@@ -73,7 +73,8 @@ impl Sums {
 
     /// θ: the line through zero.
     pub(super) fn slope(&self) -> f64 {
-        self.right_hand_sides().0 / self.0[2]
+        let (over, under) = self.slope_sums();
+        over / under
     }
 
     /// The parabola a·s + b·s² through zero; not a number with fewer than two speedups.
@@ -87,14 +88,24 @@ impl Sums {
         ((t1 * s4 - t2 * s3) / determinant, (t2 * s2 - t1 * s3) / determinant)
     }
 
+    /// The share of the parabola in the curve.
+    pub(super) fn trust(&self, curvature_error: f64) -> f64 {
+        trust(self.parabola().1, curvature_error)
+    }
+
     /// The gain at `s`: the line, and as much of the parabola as its curvature is larger than the
     /// curvature's standard error.
     pub(super) fn curve(&self, s: f64, curvature_error: f64) -> f64 {
         let (a, b) = self.parabola();
-        let trust = 1.0 - (curvature_error / b).powi(2);
+        let trust = trust(b, curvature_error);
         let line = self.slope() * s;
-        // Written so that a parabola that is not a number counts for nothing.
+        // A parabola that is not a number counts for nothing.
         if trust > 0.0 { line + trust * (a * s + b * s * s - line) } else { line }
+    }
+
+    /// Σ s·(v − u) and Σ s²·v, whose ratio is the slope.
+    pub(super) fn slope_sums(&self) -> (f64, f64) {
+        (self.right_hand_sides().0, self.0[2])
     }
 
     /// The effect of the speedup that sentences speak about.
@@ -104,8 +115,13 @@ impl Sums {
 }
 
 impl Fit {
-    /// `None` where no treated window saw a visit, or no baseline did: there is nothing to compare.
-    pub(super) fn new(pairs: &[Pair]) -> Option<Fit> {
+    /// `None` where no treated window saw a visit, or no baseline did, or most windows did not: there is nothing
+    /// to compare.
+    pub(super) fn new(of_target: &Pairs) -> Option<Fit> {
+        if of_target.idle() {
+            return None;
+        }
+        let pairs = &of_target.pairs;
         let level = {
             let firsts = pairs.iter().filter(|p| p.first).map(|p| p.baseline);
             let (v, e) = firsts.fold((0.0, 0.0), |(v, e), side| (v + side.visits, e + side.amount));
@@ -132,7 +148,9 @@ impl Fit {
             .collect();
         complete.sort_by_key(|(speedup, ..)| *speedup);
         let treated: Vec<Treated> = complete.iter().map(|(.., treated)| *treated).collect();
-        let pairing = pairing(&complete, level)?;
+        let follows = pairing(&complete, level)?;
+        // One level for all would compare windows across a change of speed.
+        let pairing = if of_target.apart { 1.0 } else { follows };
 
         let baseline = |pair: &Pair| match pair.first {
             true => (pair.baseline.visits, pair.baseline.amount),
@@ -232,6 +250,12 @@ impl Fit {
         noise.iter_mut().for_each(|z| *z -= mean);
         Residuals { noise, scale, freedom }
     }
+}
+
+/// How far to believe a curvature: 1 − (se/curvature)², or not at all where that is negative or not a number.
+fn trust(curvature: f64, error: f64) -> f64 {
+    let trust = 1.0 - (error / curvature).powi(2);
+    if trust > 0.0 { trust } else { 0.0 }
 }
 
 /// See [`Fit::residuals`].

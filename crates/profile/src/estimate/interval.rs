@@ -23,6 +23,21 @@ pub(super) fn of(value: f64, drawn: &mut Vec<f64>, blocks: usize, freedom: usize
     }
 }
 
+/// The 95 % interval of a ratio of sums, Σ v / Σ e, from independent terms (v, e): by the deviation of
+/// v − ratio·e.
+pub(crate) fn of_ratio(terms: &[(f64, f64)]) -> Estimate {
+    let (v, e) = terms.iter().fold((0.0, 0.0), |(v, e), (dv, de)| (v + dv, e + de));
+    let value = v / e;
+    if terms.len() < 2 {
+        return Estimate { value, se: f64::INFINITY, lo: f64::NEG_INFINITY, hi: f64::INFINITY };
+    }
+    let n = terms.len() as f64;
+    let squares: f64 = terms.iter().map(|(v, e)| (v - value * e).powi(2)).sum();
+    let se = (squares * n / (n - 1.0)).sqrt() / e;
+    let half = student(terms.len() - 1) * se;
+    Estimate { value, se, lo: value - half, hi: value + half }
+}
+
 /// The standard deviation.
 pub(super) fn deviation(values: &[f64]) -> f64 {
     let n = values.len() as f64;
@@ -79,6 +94,15 @@ mod tests {
         for (z, below) in [(-3.0, 0.001_350), (-1.959_964, 0.025), (0.0, 0.5), (1.0, 0.841_345)] {
             assert!((normal_below(z) - below).abs() < 1e-6, "{z}");
         }
+    }
+
+    #[test]
+    fn ratios_of_equal_terms_are_means() {
+        // 1, 2, 3: a mean of 2 with a standard error of √(1/3).
+        let ratio = of_ratio(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)]);
+        assert!((ratio.value - 2.0).abs() < 1e-12 && (ratio.se - (1.0_f64 / 3.0).sqrt()).abs() < 1e-12);
+        assert!((ratio.half_width() / ratio.se - 4.303).abs() < 1e-9);
+        assert!(of_ratio(&[(1.0, 1.0)]).half_width().is_infinite());
     }
 
     #[test]

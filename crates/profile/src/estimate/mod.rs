@@ -28,7 +28,10 @@
 //! assigned at random, so this is unbiased for every β (an analysis of covariance); the best β is the
 //! share of the baselines' variance that the treated windows of the same blocks follow, which is their
 //! regression on each other. It is estimated as if four more blocks had said β = 1: with little data we
-//! pair. Recordings of runs with different levels come out near β = 1 by themselves.
+//! pair. Recordings of runs with different levels come out near β = 1 by themselves. Where the program's
+//! speed is known to have changed between the region's blocks (`drift`), β is 1: what was measured before and
+//! after the change is kept apart. A treated window that may lie on the other side of the change than its
+//! baseline is left out.
 //!
 //! **How sure?** Whole blocks are drawn with replacement (baseline and treated window stay together,
 //! drift and all), 1000 times. Intervals are *expanded percentiles*: plain bootstrap percentiles are
@@ -48,16 +51,26 @@ mod fit;
 mod interval;
 mod pair;
 mod phase;
+mod reading;
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;
+mod unsteady;
 mod verdict;
+mod working;
 
+pub use pair::{LeftOutReason, LeftOutWindows};
+pub use phase::Phase;
+pub use reading::Reading;
+pub use unsteady::{Trend, Unsteady};
 pub use verdict::Verdict;
+pub use working::{SpeedupSum, Working};
 
-pub use pair::LeftOutWindows;
+pub(crate) use interval::of_ratio as ratio_interval;
 pub(crate) use pair::{Experiments, experiments};
-pub(crate) use phase::factor as phase_factor;
+pub(crate) use phase::of as phase_of;
+pub(crate) use working::of as working_of;
 
+use crate::drift::Drift;
 use crate::model::PointId;
 use crate::units::Speedup;
 
@@ -112,7 +125,7 @@ impl Estimate {
         self.lo <= other.hi && other.lo <= self.hi
     }
 
-    fn scaled(self, factor: f64) -> Estimate {
+    pub(crate) fn scaled(self, factor: f64) -> Estimate {
         let Estimate { value, se, lo, hi } = self;
         Estimate { value: value * factor, se: se * factor, lo: lo * factor, hi: hi * factor }
     }
@@ -168,6 +181,8 @@ pub struct PointEstimate {
     pub curve: Vec<Dot>,
     /// β: how far each window was compared with its own baseline (1) rather than with all (0).
     pub pairing: f64,
+    /// Whether the program's speed changed between the blocks, so that β had to be 1.
+    pub kept_apart: bool,
     /// About how many more blocks would settle a verdict of [`Verdict::NotEnoughData`].
     pub more_blocks: Option<u32>,
 }
@@ -183,18 +198,19 @@ pub struct Dot {
     pub windows: usize,
 }
 
-/// Estimates what the experiments on one region say about `target`. All gains are scaled by `phase`.
+/// Estimates what the experiments on one region say about `target`, whose speed changed as `drifts` say. All
+/// gains are scaled by `phase`.
 pub(crate) fn estimate(
     experiments: &Experiments<'_>,
     target: Target,
+    drifts: &[Drift],
     phase: f64,
     options: &EstimateOptions,
 ) -> PointEstimate {
-    let pairs = experiments.pairs(target);
+    let pairs = experiments.pairs(target, drifts);
     let curve_windows = |speedup| experiments.windows_at(speedup);
     let idle = pairs.idle();
-    let fit = if idle { None } else { fit::Fit::new(&pairs.pairs) };
-    let Some(fit) = fit else {
+    let Some(fit) = fit::Fit::new(&pairs) else {
         let dot = |speedup| Dot { speedup, gain: None, windows: curve_windows(speedup) };
         return PointEstimate {
             target,
@@ -204,10 +220,11 @@ pub(crate) fn estimate(
             effect: None,
             curve: experiments.speedups().into_iter().map(dot).collect(),
             pairing: 1.0,
+            kept_apart: pairs.apart,
             more_blocks: None,
         };
     };
-    let drawn = bootstrap::draw(&fit, options, target.counted().get() as u64);
+    let drawn = bootstrap::draw(&fit, options, target);
     let slope = drawn.slope.scaled(phase);
     let verdict = verdict::of(&slope, fit.blocks());
     let dots = drawn.dots.iter().map(|&(speedup, gain)| Dot {
@@ -223,6 +240,7 @@ pub(crate) fn estimate(
         effect: Some(drawn.effect.scaled(phase)),
         curve: dots.collect(),
         pairing: fit.pairing,
+        kept_apart: pairs.apart,
         more_blocks: verdict::more_blocks(verdict, &slope, fit.blocks()),
     }
 }

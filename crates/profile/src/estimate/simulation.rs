@@ -34,7 +34,7 @@ fn harmful(s: f64) -> f64 {
     -0.5 * s
 }
 
-fn normal(rng: &mut fastrand::Rng) -> f64 {
+pub(crate) fn normal(rng: &mut fastrand::Rng) -> f64 {
     (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn window(block: i64, index: u32, speedup: Speedup) -> Window {
 
 fn estimated(windows: &[Window], target: Target) -> PointEstimate {
     let options = EstimateOptions { resamples: 300, ..EstimateOptions::default() };
-    estimate(&experiments(windows).0[0], target, 1.0, &options)
+    estimate(&experiments(windows).0[0], target, &[], 1.0, &options)
 }
 
 /// Over many simulations: the mean error, and how often the interval holds the truth.
@@ -264,7 +264,7 @@ fn the_bootstrap_is_quick() {
     let regions = if cfg!(debug_assertions) { 1 } else { 50 };
     for seed in 0..regions {
         let options = EstimateOptions { seed, ..EstimateOptions::default() };
-        assert!(estimate(&experiments[0], TARGET, 1.0, &options).slope.is_some());
+        assert!(estimate(&experiments[0], TARGET, &[], 1.0, &options).slope.is_some());
     }
     println!("{regions} regions: {:?}", begun.elapsed());
     assert!(

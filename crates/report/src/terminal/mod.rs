@@ -7,14 +7,22 @@
 
 mod columns;
 mod curve;
+mod drift;
+mod explain;
+mod grid;
 mod paint;
 mod table;
 
 use std::fmt::Write as _;
 
-use profile::{Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, Session, Target, Warning, printable};
+use profile::{
+    Doubts, Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, Session, Target, Unsteady, Warning,
+    printable,
+};
 
 use paint::{Colour, paint};
+
+pub use explain::render as render_explanation;
 
 /// Runs of one command that are shown one by one.
 const SHOWN_RUNS: usize = 5;
@@ -62,6 +70,9 @@ pub fn render(profile: &Profile, style: Style) -> String {
         for point in &profile.points {
             note(&mut out, &describe(point), style);
         }
+        for change in drift::changes(profile) {
+            note(&mut out, &change, style);
+        }
     }
     line_of(&mut out, "\nRuns");
     for sessions in profile.rows.sessions.chunk_by(is_same_command) {
@@ -72,6 +83,9 @@ pub fn render(profile: &Profile, style: Style) -> String {
             _ => sessions.iter().for_each(|session| note(&mut out, &run(session), style)),
         }
     }
+    for doubt in doubts(&profile.doubts) {
+        note(&mut out, &doubt, style);
+    }
     let left_out = left_out(&profile.left_out);
     if !left_out.is_empty() {
         line_of(&mut out, "\nLeft out");
@@ -79,22 +93,26 @@ pub fn render(profile: &Profile, style: Style) -> String {
             note(&mut out, &what, style);
         }
     }
+    warnings_of(&mut out, profile, style);
+    out
+}
+
+fn warnings_of(out: &mut String, profile: &Profile, style: Style) {
     let warnings = warnings(profile);
     if !warnings.is_empty() {
-        line_of(&mut out, "\nWarnings");
-        for (warning, times) in warnings {
-            let again = if times > 1 { format!(" ({times} runs)") } else { String::new() };
-            let text = format!("{}{again}", printable(&warning.message));
-            for (nth, line) in columns::wrap(&text, style.width - 4).iter().enumerate() {
-                let bullet = if nth == 0 { "  ! " } else { "    " };
-                line_of(&mut out, &paint(style, Colour::Yellow, &format!("{bullet}{line}")));
-            }
-            for line in columns::wrap(&printable(&warning.advice), style.width - 4) {
-                line_of(&mut out, &format!("    {line}"));
-            }
+        line_of(out, "\nWarnings");
+    }
+    for (warning, times) in warnings {
+        let again = if times > 1 { format!(" ({times} runs)") } else { String::new() };
+        let text = format!("{}{again}", printable(&warning.message));
+        for (nth, line) in columns::wrap(&text, style.width - 4).iter().enumerate() {
+            let bullet = if nth == 0 { "  ! " } else { "    " };
+            line_of(out, &paint(style, Colour::Yellow, &format!("{bullet}{line}")));
+        }
+        for line in columns::wrap(&printable(&warning.advice), style.width - 4) {
+            line_of(out, &format!("    {line}"));
         }
     }
-    out
 }
 
 fn line_of(out: &mut String, line: &str) {
@@ -129,7 +147,39 @@ fn describe(point: &PointSummary) -> String {
     if point.idle && point.visits > 0 {
         text.push_str("; idle: most windows saw none, so nothing is said about it");
     }
+    if let Some(of_point) = point.unsteady.filter(|unsteady| unsteady.count() > 0) {
+        text.push_str(&unsteady(&of_point));
+    }
     text
+}
+
+/// That a latency was not in a steady state, after a semicolon.
+fn unsteady(unsteady: &Unsteady) -> String {
+    let queue = match (unsteady.growing, unsteady.shrinking) {
+        (_, 0) => "growing",
+        (0, _) => "shrinking",
+        _ => "growing or shrinking",
+    };
+    format!(
+        "; {} of {} windows were unstable: the queue was {queue}; latency is not in a steady state",
+        unsteady.count(),
+        unsteady.windows
+    )
+}
+
+/// Doubts about windows that count nevertheless.
+fn doubts(doubts: &Doubts) -> Vec<String> {
+    [
+        (doubts.busy, "measured while others used more than 10 % of the machine"),
+        (doubts.unmatched, "left with more ends than begins: their latencies are not known"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| {
+        let share = 100.0 * count as f64 / doubts.windows as f64;
+        format!("{count} of {} windows ({share:.0} %) were {what}", doubts.windows)
+    })
+    .collect()
 }
 
 fn run(session: &Session) -> String {

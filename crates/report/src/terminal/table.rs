@@ -1,8 +1,6 @@
 //! The table of one progress point: what each region is worth to it.
 
-use profile::{
-    PointEstimate, PointSummary, Profile, Region, RegionEstimate, RegionKind, Target, Verdict, printable,
-};
+use profile::{PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, printable};
 
 use super::columns::exactly;
 use super::paint::{Colour, paint};
@@ -71,12 +69,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
 
 /// A region and its place, without line breaks or tricks.
 fn name(region: &Region) -> String {
-    let place = match (region.kind, region.location()) {
-        (RegionKind::Function, Some(location)) => format!(" {}", printable(&location)),
-        _ => String::new(),
-    };
-    let callees = if region.inclusive { "+" } else { "" };
-    format!("{}{callees}{place}", printable(&region.name))
+    printable(&region.label()).into_owned()
 }
 
 fn slope(estimate: &PointEstimate) -> String {

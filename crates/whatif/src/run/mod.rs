@@ -11,6 +11,7 @@ mod experiment;
 mod failure;
 mod futex_code;
 mod images;
+mod in_flight;
 mod observe;
 mod options;
 mod outlook;

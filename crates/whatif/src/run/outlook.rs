@@ -160,7 +160,7 @@ fn judge(profile: &Profile, regions: &[(RegionId, f64)], precision: f64) -> Vec<
                 .points
                 .iter()
                 .filter(|point| point.verdict != Verdict::Idle)
-                .map(|point| of_point(point, best(profile, point), *share, precision))
+                .map(|point| of_point(Known::of(point), best(profile, point), *share, precision))
                 .max_by(|a, b| a.need.total_cmp(&b.need))
                 .unwrap_or(DECIDED),
             None if potential(*share) == 0.0 => DECIDED,
@@ -184,8 +184,22 @@ fn best(profile: &Profile, point: &PointEstimate) -> f64 {
     of_target.filter_map(|other| other.effect).map(|effect| effect.lo).fold(0.0, f64::max)
 }
 
+/// What an estimate says, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    effect: Option<Estimate>,
+    verdict: Verdict,
+    blocks: usize,
+}
+
+impl Known {
+    fn of(point: &PointEstimate) -> Self {
+        Self { effect: point.effect, verdict: point.verdict, blocks: point.blocks }
+    }
+}
+
 /// `best`: the lower end of the best effect of any region on the same point.
-fn of_point(point: &PointEstimate, best: f64, share: f64, precision: f64) -> Judged {
+fn of_point(point: Known, best: f64, share: f64, precision: f64) -> Judged {
     let reference = profile::REFERENCE.fraction();
     let Some(effect) = point.effect.filter(|effect| effect.half_width().is_finite()) else {
         return Judged { need: potential(share), blocks_left: Some(ENOUGH as f64) };
@@ -214,41 +228,31 @@ fn wanted(effect: &Estimate, best: f64, precision: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::Target;
 
-    fn point(value: f64, half: f64, blocks: usize, verdict: Verdict) -> PointEstimate {
+    fn point(value: f64, half: f64, blocks: usize, verdict: Verdict) -> Known {
         let effect = Estimate { value, se: half / 2.0, lo: value - half, hi: value + half };
-        PointEstimate {
-            target: Target::Throughput(PointId::new(1)),
-            verdict,
-            blocks,
-            slope: Some(effect),
-            effect: Some(effect),
-            curve: Vec::new(),
-            pairing: 1.0,
-            more_blocks: None,
-        }
+        Known { effect: Some(effect), verdict, blocks }
     }
 
     #[test]
     fn the_best_is_decided_when_it_is_known_exactly_enough() {
-        let wide = of_point(&point(0.10, 0.04, 16, Verdict::Helps), 0.06, 0.5, 0.02);
+        let wide = of_point(point(0.10, 0.04, 16, Verdict::Helps), 0.06, 0.5, 0.02);
         assert!(wide.need > 0.0);
         // Twice as wide as asked takes four times the blocks.
         assert!((wide.blocks_left.unwrap() - 48.0).abs() < 1e-6, "{wide:?}");
-        assert_eq!(of_point(&point(0.10, 0.0199, 64, Verdict::Helps), 0.08, 0.5, 0.02), DECIDED);
+        assert_eq!(of_point(point(0.10, 0.0199, 64, Verdict::Helps), 0.08, 0.5, 0.02), DECIDED);
     }
 
     #[test]
     fn what_cannot_be_the_best_is_decided_however_wide() {
-        assert_eq!(of_point(&point(0.01, 0.03, 9, Verdict::NotEnoughData), 0.06, 0.5, 0.02), DECIDED);
-        let may_be = of_point(&point(0.04, 0.03, 9, Verdict::NotEnoughData), 0.06, 0.5, 0.02);
+        assert_eq!(of_point(point(0.01, 0.03, 9, Verdict::NotEnoughData), 0.06, 0.5, 0.02), DECIDED);
+        let may_be = of_point(point(0.04, 0.03, 9, Verdict::NotEnoughData), 0.06, 0.5, 0.02);
         assert!(may_be.need > 0.0 && may_be.blocks_left.unwrap() > 0.0, "{may_be:?}");
     }
 
     #[test]
     fn without_data_the_share_of_the_time_counts() {
-        let few = of_point(&point(0.5, 0.001, 3, Verdict::NotEnoughData), 0.0, 0.4, 0.02);
+        let few = of_point(point(0.5, 0.001, 3, Verdict::NotEnoughData), 0.0, 0.4, 0.02);
         assert_eq!(few, Judged { need: 0.4, blocks_left: Some(2.0) });
         let outlook = Outlook::new(0.02, false);
         assert_eq!(outlook.need(RegionId::new(1), 0.3), 0.3);

@@ -101,8 +101,8 @@ impl Session {
         let in_flight = measured
             .in_flight
             .iter()
-            .filter(|((begin, _), _)| points.get(*begin).is_some_and(|point| point.kind == PointKind::Begin))
-            .map(|((begin, _), integral)| InFlight { begin: ids[*begin], integral: *integral })
+            .filter(|of| points.get(of.pair.0).is_some_and(|point| point.kind == PointKind::Begin))
+            .map(|of| InFlight { begin: ids[of.pair.0], integral: of.integral() })
             .collect();
         let change = |field: fn(&wire::slot::Totals) -> wire::Nanos| {
             Nanos::new(field(&measured.after).0 - field(&measured.before).0)
@@ -150,8 +150,11 @@ impl Session {
         if measured.after.lost > measured.before.lost {
             flags = flags.with(WindowFlags::LOST_SAMPLES);
         }
-        if busy.is_some_and(|share| share > 0.1) {
+        if busy.is_some_and(|share| share > WindowFlags::BUSY_ABOVE) {
             flags = flags.with(WindowFlags::BUSY);
+        }
+        if measured.in_flight.iter().any(|of| of.is_unmatched()) {
+            flags = flags.with(WindowFlags::UNMATCHED);
         }
         flags
     }

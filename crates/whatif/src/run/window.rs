@@ -5,8 +5,9 @@
 //! moment of the last reading was outstanding at the moment of the first as well. All numbers are
 //! differences between the two readings.
 
+use super::in_flight::InFlight;
 use perf::SharedRegion;
-use profile::{Nanos, Span, VisitNanos};
+use profile::{Nanos, Span};
 use std::time::Duration;
 use wire::slot::{Activity, Totals};
 use wire::{Account, Address, Epoch, SharedMemory, Speedup};
@@ -54,8 +55,8 @@ pub struct Measured {
     pub visits: Vec<u64>,
     /// The same from visit to visit, where that is known.
     pub spans: Vec<Option<Span>>,
-    /// ∫ (begun − ended) dt for each pair of indices of a begin and its end.
-    pub in_flight: Vec<((usize, usize), VisitNanos)>,
+    /// What was in flight between each begin and its end.
+    pub in_flight: Vec<InFlight>,
     /// Changes of the sums over all threads.
     pub before: Totals,
     pub after: Totals,
@@ -202,7 +203,7 @@ impl<'a> Conductor<'a> {
         let sampled: Vec<u64> = self.memory.slots.used().iter().map(sampled_by).collect();
         let first = self.read();
         let begun = self.visits_after(&first, None, length)?;
-        let mut in_flight: Vec<((usize, usize), i64)> = pairs.iter().map(|pair| (*pair, 0)).collect();
+        let mut in_flight: Vec<InFlight> = pairs.iter().copied().map(InFlight::between).collect();
         if pairs.is_empty() {
             let passed = perf::clock::monotonic().0.saturating_sub(first.time.get());
             if !self.wait(length.saturating_sub(Nanos::new(passed))) {
@@ -245,7 +246,7 @@ impl<'a> Conductor<'a> {
             required: Nanos::new(grown),
             visits,
             spans,
-            in_flight: in_flight.into_iter().map(|(pair, sum)| (pair, VisitNanos::new(sum))).collect(),
+            in_flight,
             before,
             after,
             unpaid: Nanos::new(unpaid),
@@ -298,17 +299,8 @@ impl<'a> Conductor<'a> {
         ended.iter().enumerate().map(|(i, end)| span((begun.get(i).unwrap_or(&None), end))).collect()
     }
 
-    /// Waits for `length` and adds up what was in flight, by the trapezoidal rule over ticks.
-    fn integrate(
-        &mut self,
-        first: &Reading,
-        length: Nanos,
-        in_flight: &mut [((usize, usize), i64)],
-    ) -> Option<()> {
-        let open = |reading: &Reading, (begin, end): (usize, usize)| {
-            let count = |index: usize| reading.counts.get(index).copied().unwrap_or(0);
-            count(begin).wrapping_sub(count(end)) as i64
-        };
+    /// Waits for `length` and adds up what was in flight, tick by tick.
+    fn integrate(&mut self, first: &Reading, length: Nanos, in_flight: &mut [InFlight]) -> Option<()> {
         let mut last = Reading { time: first.time, required: first.required, counts: first.counts.clone() };
         let until = first.time.get() + length.get();
         while last.time.get() < until {
@@ -316,10 +308,8 @@ impl<'a> Conductor<'a> {
                 return None;
             }
             let now = self.read();
-            let step = now.time.saturating_sub(last.time).get() as i64;
-            for (pair, sum) in in_flight.iter_mut() {
-                *sum += (open(&last, *pair) + open(&now, *pair)) * step / 2;
-            }
+            let step = now.time.saturating_sub(last.time).get();
+            in_flight.iter_mut().for_each(|pair| pair.add(&last.counts, &now.counts, step));
             last = now;
         }
         Some(())
