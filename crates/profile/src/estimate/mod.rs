@@ -42,10 +42,14 @@
 //! (to nothing where it is smaller than its error): mostly the line, but a region that another one
 //! caps (barriers, pipelines) is not talked down near zero because it is flat at 100 %. We read the
 //! effect of 20 % off the curve, not off the windows at 20 %, which are a twentieth of the data.
+//!
+//! **From one recording to another** (`comparison`): levels without speedups are compared by `level.rs`,
+//! slopes by the standard errors of both (`interval::Difference`).
 
 mod bootstrap;
 mod fit;
 mod interval;
+mod level;
 mod pair;
 mod phase;
 #[cfg(test)]
@@ -54,9 +58,12 @@ mod verdict;
 
 pub use verdict::Verdict;
 
+pub(crate) use interval::Difference;
+pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub use pair::LeftOutWindows;
 pub(crate) use pair::{Experiments, experiments};
 pub(crate) use phase::factor as phase_factor;
+pub(crate) use verdict::WORTH;
 
 use crate::model::PointId;
 use crate::units::Speedup;

@@ -116,6 +116,17 @@ impl Experiments<'_> {
         self.blocks.iter().filter(|b| b.first).flat_map(|b| b.baseline.iter().copied())
     }
 
+    /// Each baseline, with the run and block that it belongs to.
+    pub(super) fn baseline_sides(
+        &self,
+        target: Target,
+    ) -> impl Iterator<Item = (SessionId, i64, Side)> + use<'_> {
+        self.blocks.iter().filter(|block| block.first).filter_map(move |block| {
+            let window = block.baseline.first()?;
+            Some((window.session, window.block, Side::new(target, &block.baseline)))
+        })
+    }
+
     fn all(&self) -> impl Iterator<Item = &Window> {
         let treated = self.blocks.iter().filter_map(|b| Some(&b.treated.as_ref()?.1));
         self.baselines().chain(treated.flatten().copied())
@@ -186,8 +197,12 @@ impl Side {
     fn new(target: Target, windows: &[&Window]) -> Side {
         windows.iter().fold(Side::default(), |sum, window| {
             let (amount, visits) = spent(target, window);
-            Side { amount: sum.amount + amount, visits: sum.visits + visits as f64 }
+            sum.plus(&Side { amount, visits: visits as f64 })
         })
+    }
+
+    pub(super) fn plus(self, other: &Side) -> Side {
+        Side { amount: self.amount + other.amount, visits: self.visits + other.visits }
     }
 }
 
