@@ -26,6 +26,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod builds;
+mod comparison;
 pub mod database;
 pub mod estimate;
 pub mod model;
@@ -34,6 +36,7 @@ mod ranking;
 mod sentence;
 mod units;
 
+pub use comparison::{Change, Comparison, PointChange, PointLevel, RegionChange, RegionSide, SlopeChange};
 pub use database::{Error, Recorder, Recording};
 pub use estimate::{
     Dot, Estimate, EstimateOptions, LeftOutWindows, PointEstimate, REFERENCE, Target, Verdict,

@@ -63,7 +63,7 @@ pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub use pair::LeftOutWindows;
 pub(crate) use pair::{Experiments, experiments};
 pub(crate) use phase::factor as phase_factor;
-pub(crate) use verdict::WORTH;
+pub(crate) use verdict::{ENOUGH_BLOCKS, WORTH};
 
 use crate::model::PointId;
 use crate::units::Speedup;
