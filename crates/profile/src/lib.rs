@@ -39,7 +39,7 @@ mod units;
 pub use comparison::{Change, Comparison, PointChange, PointLevel, RegionChange, RegionSide, SlopeChange};
 pub use database::{Error, Recorder, Recording};
 pub use estimate::{
-    Dot, Estimate, EstimateOptions, LeftOutWindows, PointEstimate, REFERENCE, Target, Verdict,
+    Dot, ENOUGH_BLOCKS, Estimate, EstimateOptions, LeftOutWindows, PointEstimate, REFERENCE, Target, Verdict,
 };
 pub use model::{
     Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,

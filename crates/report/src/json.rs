@@ -5,6 +5,10 @@
 //! never NaN, never infinity. Names are exactly what the program called things, so escape them before
 //! showing them. `version` changes when a field changes its meaning or goes away, not when one is added.
 
+mod comparison;
+
+pub use comparison::render as render_comparison;
+
 use profile::{
     Dot, Estimate, Exit, LeftOut, PointEstimate, PointSummary, Profile, RegionEstimate, Session, Warning,
 };
@@ -18,6 +22,7 @@ pub const VERSION: u32 = 1;
 /// Characters that could deceive whoever looks at the text in a terminal (bidirectional and other
 /// invisible controls) are written as `\u` escapes.
 pub fn render(profile: &Profile) -> String {
+    let warnings = profile.warnings();
     let report = Report {
         version: VERSION,
         sentence: profile.sentence(),
@@ -25,9 +30,14 @@ pub fn render(profile: &Profile) -> String {
         points: profile.points.iter().map(OfPoint::new).collect(),
         regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
         left_out: OfLeftOut::new(&profile.left_out),
-        warnings: profile.rows.warnings.iter().map(|(id, w)| OfWarning::new(id.get(), w)).collect(),
+        warnings: warnings.iter().map(|(id, warning)| OfWarning::new(id.get(), warning)).collect(),
     };
-    let mut text = serde_json::to_string_pretty(&report).expect("strings and numbers always serialize");
+    text(&report)
+}
+
+/// Indented, with a newline at its end.
+fn text(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("strings and numbers always serialize");
     text.push('\n');
     escaped(&text)
 }

@@ -132,6 +132,18 @@ impl<'a> PointChange<'a> {
         self.after.or(self.before).expect("a point is in one of the recordings").summary
     }
 
+    /// What a gain of this point is called: `faster` or `slower`, `shorter` or `longer`. What would be shown
+    /// as 0.0 % has no sign.
+    pub fn word(&self, gain: f64) -> &'static str {
+        let latency = matches!(self.summary().target, Target::Latency { .. });
+        match (gain > -0.0005, latency) {
+            (true, false) => "faster",
+            (false, false) => "slower",
+            (true, true) => "shorter",
+            (false, true) => "longer",
+        }
+    }
+
     /// Whether the point certainly became faster (positive) or slower (negative): the sign of its gain, if
     /// all of the interval has it.
     pub fn sign(&self) -> Option<f64> {

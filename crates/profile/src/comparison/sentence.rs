@@ -1,7 +1,6 @@
 //! The comparison in one sentence.
 
 use super::{Change, Comparison, PointChange, RegionChange};
-use crate::estimate::Target;
 use crate::sentence::{name, plus_minus, subject};
 
 /// How many regions a sentence can carry.
@@ -65,21 +64,14 @@ fn claim(regions: &[&RegionChange<'_>], one: &str, many: &str) -> Option<String>
 /// "`requests` is 12 % ± 2 % faster than before", without a full stop.
 fn point_claim(point: &PointChange<'_>) -> String {
     let subject = subject(point.summary());
-    let latency = matches!(point.summary().target, Target::Latency { .. });
-    let how = |gain: f64| match (gain >= 0.0, latency) {
-        (true, false) => "faster",
-        (false, false) => "slower",
-        (true, true) => "shorter",
-        (false, true) => "longer",
-    };
     let Some(gain) = point.gain else {
         return format!("{subject} was not visited in both recordings, so that it cannot be compared");
     };
-    let change = format!("{} {}", plus_minus(&gain, gain.value.abs()), how(gain.value));
+    let change = format!("{} {}", plus_minus(&gain, gain.value.abs()), point.word(gain.value));
     match point.sign() {
         Some(_) => format!("{subject} is {change} than before"),
         None if gain.half_width().is_finite() => {
-            let (better, worse) = (how(1.0), how(-1.0));
+            let (better, worse) = (point.word(1.0), point.word(-1.0));
             format!("Nobody can say whether {subject} is {better} or {worse} than before ({change})")
         }
         None => format!("Too little was measured to say whether {subject} changed"),

@@ -56,14 +56,14 @@ mod phase;
 mod simulation;
 mod verdict;
 
-pub use verdict::Verdict;
+pub use verdict::{ENOUGH_BLOCKS, Verdict};
 
 pub(crate) use interval::Difference;
 pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub use pair::LeftOutWindows;
 pub(crate) use pair::{Experiments, experiments};
 pub(crate) use phase::factor as phase_factor;
-pub(crate) use verdict::{ENOUGH_BLOCKS, WORTH};
+pub(crate) use verdict::WORTH;
 
 use crate::model::PointId;
 use crate::units::Speedup;

@@ -9,7 +9,7 @@ pub(crate) const WORTH: f64 = 0.02;
 const NOTHING: f64 = 0.05;
 /// Fewer blocks than this say nothing, whatever their interval: an interval of few blocks is itself a
 /// guess.
-pub(crate) const ENOUGH_BLOCKS: usize = 5;
+pub const ENOUGH_BLOCKS: usize = 5;
 
 /// What to think of a region and a progress point.
 ///

@@ -6,6 +6,7 @@
 //! **Place:** the last word of the sentence, for people.
 
 mod columns;
+mod comparison;
 mod curve;
 mod paint;
 mod table;
@@ -13,6 +14,8 @@ mod table;
 use std::fmt::Write as _;
 
 use profile::{Exit, LeftOut, PointSummary, Profile, REFERENCE, Session, Target, Warning, printable};
+
+pub use comparison::render as render_comparison;
 
 use paint::{Colour, paint};
 
@@ -71,22 +74,28 @@ pub fn render(profile: &Profile, style: Style) -> String {
             note(&mut out, &what, style);
         }
     }
-    let warnings = warnings(profile);
-    if !warnings.is_empty() {
-        line_of(&mut out, "\nWarnings");
-        for (warning, times) in warnings {
-            let again = if times > 1 { format!(" ({times} runs)") } else { String::new() };
-            let text = format!("{}{again}", printable(&warning.message));
-            for (nth, line) in columns::wrap(&text, style.width - 4).iter().enumerate() {
-                let bullet = if nth == 0 { "  ! " } else { "    " };
-                line_of(&mut out, &paint(style, Colour::Yellow, &format!("{bullet}{line}")));
-            }
-            for line in columns::wrap(&printable(&warning.advice), style.width - 4) {
-                line_of(&mut out, &format!("    {line}"));
-            }
+    draw_warnings(&mut out, &profile.warnings().into_iter().map(|(_, w)| w).collect::<Vec<_>>(), style);
+    out
+}
+
+/// The warnings, each once, and how many runs raised it.
+fn draw_warnings(out: &mut String, warnings: &[Warning], style: Style) {
+    let warnings = counted(warnings);
+    if warnings.is_empty() {
+        return;
+    }
+    line_of(out, "\nWarnings");
+    for (warning, times) in warnings {
+        let again = if times > 1 { format!(" ({times} runs)") } else { String::new() };
+        let text = format!("{}{again}", printable(&warning.message));
+        for (nth, line) in columns::wrap(&text, style.width - 4).iter().enumerate() {
+            let bullet = if nth == 0 { "  ! " } else { "    " };
+            line_of(out, &paint(style, Colour::Yellow, &format!("{bullet}{line}")));
+        }
+        for line in columns::wrap(&printable(&warning.advice), style.width - 4) {
+            line_of(out, &format!("    {line}"));
         }
     }
-    out
 }
 
 fn line_of(out: &mut String, line: &str) {
@@ -170,10 +179,9 @@ fn left_out(left_out: &LeftOut) -> Vec<String> {
     .collect()
 }
 
-/// The warnings of all runs, each once, and how many runs raised it.
-fn warnings(profile: &Profile) -> Vec<(&Warning, usize)> {
+fn counted(warnings: &[Warning]) -> Vec<(&Warning, usize)> {
     let mut listed: Vec<(&Warning, usize)> = Vec::new();
-    for (_, warning) in &profile.rows.warnings {
+    for warning in warnings {
         match listed.iter_mut().find(|(known, _)| *known == warning) {
             Some((_, times)) => *times += 1,
             None => listed.push((warning, 1)),
