@@ -5,9 +5,10 @@
 //! A line that was edited itself is still the same if the lines above and below it are. Without
 //! recorded source, the number has to do.
 //!
-//! Files are the same when their paths are. Where no path occurs in both recordings, the programs were
-//! built in different checkouts, and paths are compared below the two folders that most files share a
-//! tail under.
+//! Files are the same when their paths are. Where no file that experiments were about has the same path in
+//! both recordings, the programs were built in different checkouts; then files are the same, too, when
+//! they have the same path below the two folders that most files share a tail under. (Headers and libraries
+//! have the same path in any checkout, but seldom is anything in them tried.)
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,16 +97,13 @@ struct Files {
 
 impl Files {
     fn new(before: &Rows, after: &Rows) -> Files {
-        let all = |rows: &Rows| -> BTreeSet<String> {
-            rows.regions.values().filter_map(|region| region.file.clone()).collect()
-        };
-        let (before, after) = (all(before), all(after));
-        if !before.is_disjoint(&after) {
+        if !tried(before).is_disjoint(&tried(after)) {
             return Files { checkouts: None };
         }
+        let (before, after) = (files(before.regions.values()), files(after.regions.values()));
         let mut votes: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for (a, b) in before.iter().flat_map(|a| after.iter().map(move |b| (a, b))) {
-            if let Some(folders) = folders(a, b) {
+        for a in before.difference(&after) {
+            for folders in after.difference(&before).filter_map(|b| folders(a, b)) {
                 *votes.entry(folders).or_default() += 1;
             }
         }
@@ -115,13 +113,23 @@ impl Files {
 
     fn same(&self, before: &Region, after: &Region) -> bool {
         match (&before.file, &after.file, &self.checkouts) {
-            (Some(a), Some(b), Some((in_a, in_b))) => {
-                let below = |path: &str, folder: &str| path.strip_prefix(folder).map(str::to_owned);
-                below(a, in_a).is_some_and(|rest| below(b, in_b) == Some(rest))
-            }
-            (a, b, _) => a == b,
+            (a, b, _) if a == b => true,
+            (Some(a), Some(b), Some((in_a, in_b))) => a
+                .strip_prefix(in_a.as_str())
+                .is_some_and(|below| b.strip_prefix(in_b.as_str()) == Some(below)),
+            _ => false,
         }
     }
+}
+
+fn files<'r>(regions: impl Iterator<Item = &'r Region>) -> BTreeSet<&'r str> {
+    regions.filter_map(|region| region.file.as_deref()).collect()
+}
+
+/// The files of the regions that experiments were about.
+fn tried(rows: &Rows) -> BTreeSet<&str> {
+    let tried: BTreeSet<RegionId> = rows.windows.iter().map(|window| window.region).collect();
+    files(tried.iter().filter_map(|id| rows.regions.get(id)))
 }
 
 /// What two paths begin with before the tail that they share; `None` without a file name in common.
@@ -134,7 +142,9 @@ fn folders<'p>(a: &'p str, b: &'p str) -> Option<(&'p str, &'p str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Image;
+    use crate::estimate::simulation::window;
+    use crate::model::{Image, Window};
+    use crate::units::Speedup;
 
     fn region(kind: RegionKind, name: &str, file: &str, line: u32) -> Region {
         Region {
@@ -215,6 +225,10 @@ mod tests {
         assert_eq!(matched(&recording(&before), &recording(&after)), [(1, 2), (2, 1), (3, 0), (0, 3)]);
         let inclusive = Region { inclusive: true, ..before[0].clone() };
         assert_eq!(matched(&recording(&before[..1]), &recording(&[inclusive])), [(1, 0), (0, 1)]);
+    }
+
+    fn tried(region: i64) -> Window {
+        Window { region: RegionId::new(region), ..window(0, 0, Speedup::ZERO) }
     }
 
     #[test]

@@ -53,7 +53,7 @@ mod level;
 mod pair;
 mod phase;
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;
 mod verdict;
 
 pub use verdict::{ENOUGH_BLOCKS, Verdict};
