@@ -17,7 +17,7 @@ impl Profile {
 /// the first build.
 ///
 /// An image without build ID has no builds to tell apart.
-pub(crate) fn warning(rows: &Rows) -> Option<(SessionId, Warning)> {
+fn warning(rows: &Rows) -> Option<(SessionId, Warning)> {
     let mut builds: BTreeMap<&str, BTreeMap<&str, SessionId>> = BTreeMap::new();
     for (session, Image { path, build_id }) in images(rows) {
         if let Some(build_id) = build_id {

@@ -202,6 +202,23 @@ fn what_should_not_be_compared_is_named() {
 }
 
 #[test]
+fn what_other_programs_took_is_named() {
+    let a = profile(recording(1, 1.0, &USUAL));
+    let mut rows = recording(2, 0.8, &USUAL);
+    rows.windows.iter_mut().for_each(|window| window.busy = Some(0.5));
+    let busy = Warning { code: "busy".into(), message: "m".into(), advice: "a".into() };
+    rows.warnings = vec![(SessionId::new(1), busy.clone()), (SessionId::new(1), busy)];
+    let b = profile(rows);
+    let comparison = compare(&a, &b);
+    assert_eq!(codes(&comparison), ["different-load", "few-runs", "busy"]);
+    assert_eq!(
+        comparison.warnings[0].message,
+        "other programs used 25 % of the machine in the first recording and 50 % in the second"
+    );
+    assert_eq!(comparison.warnings[2].message, "the second recording: m");
+}
+
+#[test]
 fn runs_of_different_builds_in_one_recording_are_named() {
     let mut rows = recording(1, 1.0, &USUAL);
     assert_eq!(profile(rows.clone()).warnings(), []);
@@ -219,8 +236,8 @@ fn runs_of_different_builds_in_one_recording_are_named() {
 
     let (a, b) = (profile(recording(3, 1.0, &USUAL)), profile(rows.clone()));
     let comparison = compare(&a, &b);
-    assert_eq!(codes(&comparison), ["several-builds", "few-runs"]);
-    assert!(comparison.warnings[0].message.starts_with("the second recording: the runs are"));
+    assert_eq!(codes(&comparison), ["few-runs", "several-builds"]);
+    assert!(comparison.warnings[1].message.starts_with("the second recording: the runs are"));
 
     // A run that was killed has listed no images, but its regions have them.
     rows.sessions[1].images.clear();

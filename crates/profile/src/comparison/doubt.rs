@@ -3,25 +3,35 @@
 use std::collections::BTreeSet;
 
 use super::PointChange;
-use crate::builds;
 use crate::estimate::ENOUGH_RUNS;
 use crate::model::{Rows, Session, Warning};
 use crate::ranking::Profile;
 
+/// What other programs may take more or less of the machine without a warning.
+const SAME_LOAD: f64 = 0.1;
+
 /// Everything to doubt about the comparison of these profiles.
 pub(super) fn warnings(before: &Profile, after: &Profile, points: &[PointChange<'_>]) -> Vec<Warning> {
+    let own = [("first", before), ("second", after)].map(|(which, profile)| own(which, profile));
     let (before, after) = (&before.rows, &after.rows);
     let doubts = [
         shared_runs(before, after),
         different_programs(before, after),
         different_commands(before, after),
         different_machines(before, after),
+        different_load(before, after),
+        few_runs(points),
     ];
-    let builds = [("first", before), ("second", after)].map(|(which, rows)| {
-        let (_, warning) = builds::warning(rows)?;
-        Some(Warning { message: format!("the {which} recording: {}", warning.message), ..warning })
-    });
-    doubts.into_iter().chain(builds).chain([few_runs(points)]).flatten().collect()
+    doubts.into_iter().flatten().chain(own.into_iter().flatten()).collect()
+}
+
+/// What there is to doubt about a recording by itself, each once.
+fn own(which: &str, profile: &Profile) -> BTreeSet<Warning> {
+    let said = |warning: Warning| Warning {
+        message: format!("the {which} recording: {}", warning.message),
+        ..warning
+    };
+    profile.warnings().into_iter().map(|(_, warning)| said(warning)).collect()
 }
 
 fn each<T: Ord>(rows: &Rows, what: impl Fn(&Session) -> T) -> BTreeSet<T> {
@@ -75,6 +85,25 @@ fn different_machines(before: &Rows, after: &Rows) -> Option<Warning> {
     };
     let advice = "rates of different machines say nothing about the program: record both on the same one";
     different(before, after, machine, "different-machines", "machines", advice)
+}
+
+/// What other programs took is not the program's doing.
+fn different_load(before: &Rows, after: &Rows) -> Option<Warning> {
+    let load = |rows: &Rows| {
+        let baselines = rows.windows.iter().filter(|window| window.speedup.is_zero());
+        let busy: Vec<f64> = baselines.filter_map(|window| window.busy).collect();
+        (!busy.is_empty()).then(|| busy.iter().sum::<f64>() / busy.len() as f64)
+    };
+    let (before, after) = (load(before)?, load(after)?);
+    ((before - after).abs() > SAME_LOAD).then(|| Warning {
+        code: "different-load".into(),
+        message: format!(
+            "other programs used {:.0} % of the machine in the first recording and {:.0} % in the second",
+            before * 100.0,
+            after * 100.0
+        ),
+        advice: "what changed may be the machine and not the program: record both again, by turns".into(),
+    })
 }
 
 fn shared_runs(before: &Rows, after: &Rows) -> Option<Warning> {
