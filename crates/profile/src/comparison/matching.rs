@@ -234,9 +234,21 @@ mod tests {
     #[test]
     fn checkouts_may_be_elsewhere() {
         let function = |name, file| region(RegionKind::Function, name, file, 1);
-        let before = [function("f", "/home/a/src/x.c"), function("g", "/home/a/y.c")];
-        let after =
-            [function("g", "/tmp/wt/y.c"), function("f", "/tmp/wt/src/x.c"), function("f", "/tmp/lib/x.c")];
-        assert_eq!(matched(&recording(&before), &recording(&after)), [(1, 2), (2, 1), (0, 3)]);
+        let shared = function("inlined", "/usr/include/z.h");
+        let mut before =
+            recording(&[function("f", "/home/a/src/x.c"), function("g", "/home/a/y.c"), shared.clone()]);
+        let mut after = recording(&[
+            function("g", "/tmp/wt/y.c"),
+            function("f", "/tmp/wt/src/x.c"),
+            function("f", "/tmp/lib/x.c"),
+            shared,
+        ]);
+        before.windows.push(tried(1));
+        after.windows.push(tried(1));
+        assert_eq!(matched(&before, &after), [(1, 2), (2, 1), (3, 4), (0, 3)]);
+        // If what was tried is in both, it is the same checkout, and other files are other files.
+        before.windows.push(tried(3));
+        after.windows.push(tried(4));
+        assert_eq!(matched(&before, &after), [(1, 0), (2, 0), (3, 4), (0, 1), (0, 2), (0, 3)]);
     }
 }
