@@ -26,6 +26,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod builds;
+mod comparison;
 pub mod database;
 pub mod drift;
 pub mod estimate;
@@ -36,11 +38,12 @@ mod ranking;
 mod sentence;
 mod units;
 
+pub use comparison::{Change, Comparison, PointChange, PointLevel, RegionChange, RegionSide, SlopeChange};
 pub use database::{Error, Recorder, Recording};
 pub use drift::{Drift, Segment};
 pub use estimate::{
-    Dot, Estimate, EstimateOptions, LeftOutReason, LeftOutWindows, Phase, PointEstimate, REFERENCE, Reading,
-    SpeedupSum, Target, Trend, Unsteady, Verdict, Working,
+    Dot, ENOUGH_BLOCKS, Estimate, EstimateOptions, LeftOutReason, LeftOutWindows, Phase, PointEstimate,
+    REFERENCE, Reading, SpeedupSum, Target, Trend, Unsteady, Verdict, Working,
 };
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
 pub use model::{

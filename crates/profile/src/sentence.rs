@@ -138,7 +138,7 @@ fn nested(a: &Region, b: &Region) -> bool {
     a.kind != b.kind && a.function.is_some() && a.function == b.function && a.file == b.file
 }
 
-fn subject(point: &PointSummary) -> String {
+pub(crate) fn subject(point: &PointSummary) -> String {
     let name = printable(&point.name);
     match point.target {
         Target::Throughput(_) => format!("`{name}`"),
@@ -147,7 +147,7 @@ fn subject(point: &PointSummary) -> String {
 }
 
 /// A region in a sentence: `hash.c:88`, `work` (hash.c:80), `work` with all it calls (hash.c:80).
-fn name(region: &Region) -> String {
+pub(crate) fn name(region: &Region) -> String {
     let name = printable(&region.name);
     let callees = if region.inclusive { " with all it calls" } else { "" };
     match (region.kind, region.location()) {
@@ -157,7 +157,7 @@ fn name(region: &Region) -> String {
 }
 
 /// `11 % ± 2 %`; with a decimal where whole per cents would hide everything.
-fn plus_minus(estimate: &Estimate, value: f64) -> String {
+pub(crate) fn plus_minus(estimate: &Estimate, value: f64) -> String {
     let (value, half) = (value * 100.0, estimate.half_width() * 100.0);
     let decimals = usize::from(half < 0.95 || value.abs() < 0.95);
     let value = if value.abs() < 0.05 { 0.0 } else { value }; // never "−0"

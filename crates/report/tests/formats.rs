@@ -111,6 +111,7 @@ fn json_has_the_documented_fields() {
 }
 
 /// Every field is documented.
+#[track_caller]
 fn assert_documented(report: &serde_json::Value) {
     let documented = include_str!("../../../docs/json.md");
     let mut open = vec![report];
@@ -237,4 +238,48 @@ fn json_explains_with_the_documented_fields() {
     let report: serde_json::Value =
         serde_json::from_str(&json::render_explanation(&profile.explain("hash").unwrap())).unwrap();
     assert_eq!(report["without_estimate"], "few-speedups");
+}
+
+/// The usual recording, and one in which a line has moved, another became critical, and everything is faster.
+fn compared(check: impl FnOnce(&Comparison<'_>)) {
+    let truth = |name, slope| Truth { name, slope, noise: 0.1, blocks: 40 };
+    let snippet = |first_line, line: &str| Snippet { first_line, text: format!("{{\n  {line}\n}}") };
+    let mut before =
+        synthetic::rows_of(1, &[truth("hash.c:90", 0.1), truth("hash.c:88", 0.55), truth("hash.c:12", 0.0)]);
+    before.snippets.insert(RegionId::new(2), snippet(87, "hash(key);"));
+    let mut after =
+        synthetic::rows_of(2, &[truth("hash.c:95", 0.1), truth("hash.c:12", 0.6), truth("hash.c:7", 0.3)]);
+    after.snippets.insert(RegionId::new(1), snippet(94, "hash(key);"));
+    after.sessions[0].start.started = Nanos::new(7);
+    after.windows.iter_mut().for_each(|window| window.visits[0].count += 200);
+    let profile = |rows| Profile::new(rows, &EstimateOptions::default());
+    let (before, after) = (profile(before), profile(after));
+    check(&Comparison::new(&before, &after, &EstimateOptions::default()));
+}
+
+#[test]
+fn comparison_with_80_columns() {
+    compared(|comparison| {
+        let text = terminal::render_comparison(comparison, terminal::Style::default());
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        golden("comparison-80.txt", &text);
+    });
+}
+
+#[test]
+fn comparison_as_json_has_the_documented_fields() {
+    compared(|comparison| {
+        let text = json::render_comparison(comparison);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["version"], 1);
+        assert_eq!(report["points"][0]["change"], "better");
+        assert!((report["points"][0]["gain"].as_f64().unwrap() - 0.16).abs() < 0.05);
+        let moved = &report["regions"][1];
+        assert_eq!(
+            (&moved["before"]["name"], &moved["after"]["name"]),
+            (&"hash.c:88".into(), &"hash.c:95".into())
+        );
+        assert_eq!(moved["points"][0]["change"], "less");
+        assert_documented(&report);
+    });
 }

@@ -69,6 +69,23 @@ fn json_keeps_the_names_and_parses() {
 }
 
 #[test]
+fn comparisons_are_as_harmless() {
+    let (before, after) = (profile(), profile());
+    let comparison = Comparison::new(&before, &after, &EstimateOptions::default());
+    for width in [1, 60, 80, 200] {
+        let style = terminal::Style { width, ..Default::default() };
+        assert_harmless(&terminal::render_comparison(&comparison, style));
+    }
+    let text = json::render_comparison(&comparison);
+    assert_harmless(&text);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&report["points"][0]["name"], &report["regions"][0]["after"]["name"]),
+        (&HOSTILE.into(), &HOSTILE.into())
+    );
+}
+
+#[test]
 fn coz_lines_stay_lines() {
     let legacy = coz::render_legacy(&profile());
     assert_harmless(&legacy);

@@ -1,5 +1,6 @@
 //! What can be typed. What it means is decided in `run::Options`.
 
+use crate::compare::Condition;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ pub enum Command {
     Run(Box<Run>),
     /// Show the answer again, from a recording
     Report(Report),
+    /// Say what is different in another recording, and fail if it is worse (for CI)
+    Compare(Compare),
     /// Write a recording in another format
     Export(Export),
 }
@@ -140,6 +143,28 @@ pub struct Report {
     /// Show that many regions
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The recording of what it was
+    pub before: PathBuf,
+
+    /// The recording of what it became
+    pub after: PathBuf,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Show that many regions
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// Exit with status 1 if this is certain: 'gain(POINT) < -3%' or 'slope(REGION, POINT) > 0.5'; may be
+    /// given several times
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<Condition>,
 }
 
 #[derive(Debug, Args)]

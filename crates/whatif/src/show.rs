@@ -18,7 +18,8 @@ pub fn after_run(profile: &Profile, path: &Path) {
     eprintln!("whatif: recorded in {} (again: whatif report {})", path.display(), path.display());
 }
 
-fn style(terminal: bool, top: usize) -> report::terminal::Style {
+/// How to draw: as wide as the terminal, in colour if it is one and nobody minds.
+pub fn style(terminal: bool, top: usize) -> report::terminal::Style {
     let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let width =
         terminal_size::terminal_size().filter(|_| terminal).map_or(100, |(width, _)| usize::from(width.0));
@@ -54,7 +55,7 @@ pub fn export(args: &cli::Export) -> Result<()> {
 }
 
 /// Writes to standard output; a reader that has seen enough (`| head`) is no error.
-fn print(text: &str) -> Result<()> {
+pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let written = out
         .write_all(text.as_bytes())

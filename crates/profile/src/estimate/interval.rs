@@ -8,8 +8,7 @@ use super::Estimate;
 pub(super) fn of(value: f64, drawn: &mut Vec<f64>, blocks: usize, freedom: usize) -> Estimate {
     drawn.retain(|v| v.is_finite());
     if drawn.is_empty() || blocks < 2 || freedom < 1 {
-        // One block says nothing about how much blocks differ.
-        return Estimate { value, se: f64::INFINITY, lo: f64::NEG_INFINITY, hi: f64::INFINITY };
+        return unknown(value); // one block says nothing about how much blocks differ
     }
     let n = blocks as f64;
     let expansion = (n / (n - 1.0)).sqrt();
@@ -36,6 +35,47 @@ pub(crate) fn of_ratio(terms: &[(f64, f64)]) -> Estimate {
     let se = (squares * n / (n - 1.0)).sqrt() / e;
     let half = student(terms.len() - 1) * se;
     Estimate { value, se, lo: value - half, hi: value + half }
+}
+
+/// `value`, about which nobody knows how sure it is.
+pub(super) fn unknown(value: f64) -> Estimate {
+    Estimate { value, se: f64::INFINITY, lo: f64::NEG_INFINITY, hi: f64::INFINITY }
+}
+
+/// How far two independent estimates are apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Difference {
+    /// after − before.
+    pub(crate) estimate: Estimate,
+    freedom: usize,
+}
+
+impl Difference {
+    /// From two estimates and the number of blocks that each rests on; `None` where either has no standard
+    /// error. The degrees of freedom are Welch's.
+    pub(crate) fn new(before: (&Estimate, usize), after: (&Estimate, usize)) -> Option<Difference> {
+        let ((before, of_before), (after, of_after)) = (before, after);
+        let (a, b) = (before.se.powi(2), after.se.powi(2));
+        if !(a + b).is_finite() || of_before < 2 || of_after < 2 {
+            return None;
+        }
+        let welch = (a + b).powi(2) / (a * a / (of_before - 1) as f64 + b * b / (of_after - 1) as f64);
+        // Without any error, both terms are zero, and so is the interval.
+        let freedom = if welch.is_finite() { (welch as usize).max(1) } else { 1 };
+        let (value, se) = (after.value - before.value, (a + b).sqrt());
+        let half = if se > 0.0 { student(freedom) * se } else { 0.0 };
+        Some(Difference { estimate: Estimate { value, se, lo: value - half, hi: value + half }, freedom })
+    }
+
+    /// The probability of a difference at least as far from zero if the truth were `least` away from zero,
+    /// on the same side: two-sided, by Student's t.
+    pub(crate) fn p_beyond(&self, least: f64) -> f64 {
+        let beyond = self.estimate.value.abs() - least;
+        if beyond <= 0.0 {
+            return 1.0;
+        }
+        2.0 * student_below(-beyond / self.estimate.se, self.freedom)
+    }
 }
 
 /// The standard deviation.
@@ -71,6 +111,14 @@ fn student(freedom: usize) -> f64 {
     }
 }
 
+/// The share of Student's t distribution below `t`, by the transformation of Wallace (*Bounds on Normal
+/// Approximations to Student's and the Chi-Square Distributions*, 1959).
+fn student_below(t: f64, freedom: usize) -> f64 {
+    let n = freedom as f64;
+    let z = (n * (t * t / n).ln_1p()).sqrt() * (8.0 * n + 1.0) / (8.0 * n + 3.0);
+    normal_below(z.copysign(t))
+}
+
 /// The share of a standard normal distribution below `z` (Abramowitz and Stegun 7.1.26; good to 1e-7).
 fn normal_below(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
@@ -103,6 +151,35 @@ mod tests {
         assert!((ratio.value - 2.0).abs() < 1e-12 && (ratio.se - (1.0_f64 / 3.0).sqrt()).abs() < 1e-12);
         assert!((ratio.half_width() / ratio.se - 4.303).abs() < 1e-9);
         assert!(of_ratio(&[(1.0, 1.0)]).half_width().is_infinite());
+    }
+
+    #[test]
+    fn known_tails_of_student() {
+        for (t, freedom, below) in [
+            (-2.776, 4, 0.025),
+            (-4.604, 4, 0.005),
+            (-2.228, 10, 0.025),
+            (-4.587, 10, 0.0005),
+            (2.042, 30, 0.975),
+        ] {
+            let got = student_below(t, freedom);
+            assert!((got / below - 1.0).abs() < 0.06, "{t} of {freedom}: {got}");
+        }
+        assert_eq!(student_below(f64::NEG_INFINITY, 3), 0.0);
+    }
+
+    #[test]
+    fn differences_add_their_errors() {
+        let slope = |value: f64, se: f64| Estimate { value, se, lo: value - 2.0 * se, hi: value + 2.0 * se };
+        let apart = Difference::new((&slope(0.1, 0.03), 21), (&slope(0.6, 0.04), 21)).unwrap();
+        let Estimate { value, se, lo, hi } = apart.estimate;
+        assert!((value - 0.5).abs() < 1e-9 && (se - 0.05).abs() < 1e-9);
+        // Welch: 37 degrees of freedom, of which the 97.5 % quantile of t is 2.026.
+        assert!((lo - 0.3987).abs() < 1e-3 && (hi - 0.6013).abs() < 1e-3, "{lo} {hi}");
+        assert!(apart.p_beyond(0.0) < 1e-6 && apart.p_beyond(0.4) > 0.05 && apart.p_beyond(0.5) > 0.9);
+        let exact = Difference::new((&slope(0.1, 0.0), 9), (&slope(0.1, 0.0), 9)).unwrap();
+        assert_eq!((exact.estimate.hi, exact.p_beyond(0.0)), (0.0, 1.0));
+        assert!(Difference::new((&unknown(0.1), 9), (&slope(0.1, 0.1), 9)).is_none());
     }
 
     #[test]

@@ -45,10 +45,14 @@
 //! (to nothing where it is smaller than its error): mostly the line, but a region that another one
 //! caps (barriers, pipelines) is not talked down near zero because it is flat at 100 %. We read the
 //! effect of 20 % off the curve, not off the windows at 20 %, which are a twentieth of the data.
+//!
+//! **From one recording to another** (`comparison`): levels without speedups are compared by `level.rs`,
+//! slopes by the standard errors of both (`interval::Difference`).
 
 mod bootstrap;
 mod fit;
 mod interval;
+mod level;
 mod pair;
 mod phase;
 mod reading;
@@ -62,12 +66,14 @@ pub use pair::{LeftOutReason, LeftOutWindows};
 pub use phase::Phase;
 pub use reading::Reading;
 pub use unsteady::{Trend, Unsteady};
-pub use verdict::Verdict;
+pub use verdict::{ENOUGH_BLOCKS, Verdict};
 pub use working::{SpeedupSum, Working};
 
-pub(crate) use interval::of_ratio as ratio_interval;
+pub(crate) use interval::{Difference, of_ratio as ratio_interval};
+pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub(crate) use pair::{Experiments, experiments};
 pub(crate) use phase::of as phase_of;
+pub(crate) use verdict::WORTH;
 pub(crate) use working::of as working_of;
 
 use crate::drift::Drift;

@@ -168,6 +168,17 @@ impl Experiments<'_> {
         self.blocks.iter().filter(|b| b.first).flat_map(|b| b.baseline.iter().copied())
     }
 
+    /// Each baseline, with the run and block that it belongs to.
+    pub(super) fn baseline_sides(
+        &self,
+        target: Target,
+    ) -> impl Iterator<Item = (SessionId, i64, Side)> + use<'_> {
+        self.blocks.iter().filter(|block| block.first).filter_map(move |block| {
+            let window = block.baseline.first()?;
+            Some((window.session, window.block, Side::new(target, &block.baseline)))
+        })
+    }
+
     fn all(&self) -> impl Iterator<Item = &Window> {
         let treated = self.blocks.iter().filter_map(|b| Some(&b.treated.as_ref()?.1));
         self.baselines().chain(treated.flatten().copied())
@@ -246,5 +257,9 @@ impl Side {
     fn new(target: Target, windows: &[&Window]) -> Side {
         let sum: Reading = windows.iter().map(|window| Reading::new(target, window)).sum();
         Side { amount: sum.amount, visits: sum.visits as f64 }
+    }
+
+    pub(super) fn plus(self, other: &Side) -> Side {
+        Side { amount: self.amount + other.amount, visits: self.visits + other.visits }
     }
 }

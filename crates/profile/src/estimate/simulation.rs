@@ -253,21 +253,3 @@ fn windows_that_cannot_count_are_counted() {
     assert_eq!(left_out, LeftOutWindows { unbalanced: 1, cut: 1, overdrawn: 1, unpaired: 1 });
     assert_eq!((experiments.len(), experiments[0].windows()), (1, 1));
 }
-
-/// 50 regions × 20 speedups × 10 blocks in 200 ms, as a release build; `cargo test --release` checks it.
-#[test]
-fn the_bootstrap_is_quick() {
-    let world = World { blocks: 200, ..LINEAR };
-    let windows = world.run(1);
-    let (experiments, _) = experiments(&windows);
-    let begun = std::time::Instant::now();
-    let regions = if cfg!(debug_assertions) { 1 } else { 50 };
-    for seed in 0..regions {
-        let options = EstimateOptions { seed, ..EstimateOptions::default() };
-        assert!(estimate(&experiments[0], TARGET, &[], 1.0, &options).slope.is_some());
-    }
-    println!("{regions} regions: {:?}", begun.elapsed());
-    assert!(
-        begun.elapsed() < std::time::Duration::from_millis(if cfg!(debug_assertions) { 2000 } else { 400 })
-    );
-}

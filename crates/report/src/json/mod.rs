@@ -5,7 +5,10 @@
 //! never NaN, never infinity. Names are exactly what the program called things, so escape them before
 //! showing them. `version` changes when a field changes its meaning or goes away, not when one is added.
 
+mod comparison;
 mod explain;
+
+pub use comparison::render as render_comparison;
 
 use profile::{
     Dot, Doubts, Drift, Estimate, Exit, Image, LeftOut, PointEstimate, PointSummary, Profile, RegionEstimate,
@@ -23,6 +26,7 @@ pub const VERSION: u32 = 1;
 /// Characters that could deceive whoever looks at the text in a terminal (bidirectional and other
 /// invisible controls) are written as `\u` escapes.
 pub fn render(profile: &Profile) -> String {
+    let warnings = profile.warnings();
     let report = Report {
         version: VERSION,
         sentence: profile.sentence(),
@@ -32,13 +36,14 @@ pub fn render(profile: &Profile) -> String {
         drift: profile.drift.iter().map(|drift| OfDrift::new(profile, drift)).collect(),
         left_out: OfLeftOut::new(&profile.left_out),
         doubts: OfDoubts::new(&profile.doubts),
-        warnings: profile.rows.warnings.iter().map(|(id, w)| OfWarning::new(id.get(), w)).collect(),
+        warnings: warnings.iter().map(|(id, warning)| OfWarning::new(id.get(), warning)).collect(),
     };
     text_of(&report)
 }
 
-fn text_of(report: &impl Serialize) -> String {
-    let mut text = serde_json::to_string_pretty(report).expect("strings and numbers always serialize");
+/// Indented, with a newline at its end.
+fn text_of(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("strings and numbers always serialize");
     text.push('\n');
     escaped(&text)
 }

@@ -6,6 +6,7 @@
 //! **Place:** the last word of the sentence, for people.
 
 mod columns;
+mod comparison;
 mod curve;
 mod drift;
 mod explain;
@@ -19,6 +20,8 @@ use profile::{
     Doubts, Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, Session, Target, Unsteady, Warning,
     printable,
 };
+
+pub use comparison::render as render_comparison;
 
 use paint::{Colour, paint};
 
@@ -98,10 +101,16 @@ pub fn render(profile: &Profile, style: Style) -> String {
 }
 
 fn warnings_of(out: &mut String, profile: &Profile, style: Style) {
-    let warnings = warnings(profile);
-    if !warnings.is_empty() {
-        line_of(out, "\nWarnings");
+    draw_warnings(out, &profile.warnings().into_iter().map(|(_, w)| w).collect::<Vec<_>>(), style);
+}
+
+/// The warnings, each once, and how many runs raised it.
+fn draw_warnings(out: &mut String, warnings: &[Warning], style: Style) {
+    let warnings = counted(warnings);
+    if warnings.is_empty() {
+        return;
     }
+    line_of(out, "\nWarnings");
     for (warning, times) in warnings {
         let again = if times > 1 { format!(" ({times} runs)") } else { String::new() };
         let text = format!("{}{again}", printable(&warning.message));
@@ -247,10 +256,9 @@ fn left_out(left_out: &LeftOut) -> Vec<String> {
     .collect()
 }
 
-/// The warnings of all runs, each once, and how many runs raised it.
-fn warnings(profile: &Profile) -> Vec<(&Warning, usize)> {
+fn counted(warnings: &[Warning]) -> Vec<(&Warning, usize)> {
     let mut listed: Vec<(&Warning, usize)> = Vec::new();
-    for (_, warning) in &profile.rows.warnings {
+    for warning in warnings {
         match listed.iter_mut().find(|(known, _)| *known == warning) {
             Some((_, times)) => *times += 1,
             None => listed.push((warning, 1)),

@@ -68,7 +68,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
 }
 
 /// A region and its place, without line breaks or tricks.
-fn name(region: &Region) -> String {
+pub(super) fn name(region: &Region) -> String {
     printable(&region.label()).into_owned()
 }
 
@@ -88,7 +88,7 @@ fn interval(estimate: &PointEstimate) -> String {
 }
 
 /// With a real minus, and none before a zero.
-fn number(digits: String) -> String {
+pub(super) fn number(digits: String) -> String {
     digits.replace("-0.00", "0.00").replace('-', "−")
 }
 
