@@ -5,7 +5,8 @@
 //! looked at as it was at earlier times ([`times`]): from when on was the best region ranked first, with a gain at 50 %
 //! within three points of the truth?
 //!
-//! The truth's own doubt is not added to those three points: measure it long enough (`--rounds`).
+//! The truth's own doubt is not added to those three points; where it is larger than they are, that is said:
+//! measure longer (`--rounds`, `--seconds`).
 
 mod outcome;
 mod search;
@@ -193,8 +194,13 @@ fn rows(
         return Ok(Vec::new());
     };
     let gain = winner.gain.scaled(100.0);
+    let doubt = if winner.gain.half_width() > outcome::NEAR {
+        "   too uncertain to judge by (more --rounds or --seconds)"
+    } else {
+        ""
+    };
     println!(
-        "{:<20} truth: {} gains {:.1} [{:.1}, {:.1}], {:.1} more than any other{}",
+        "{:<20} truth: {} gains {:.1} [{:.1}, {:.1}], {:.1} more than any other{doubt}{}",
         target.name,
         winner.region,
         gain.estimate,
