@@ -6,6 +6,7 @@
 
 #![allow(dead_code)] // every test file uses a part of it
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -61,10 +62,13 @@ pub fn target(name: &str) -> Option<PathBuf> {
 }
 
 fn compile(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
-    // Tests of one process compile one after another: two may want the same program.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    // Tests of one process compile one after another, and each program once: another test may be running it.
+    static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if compiled.contains(&output) {
+        return Some(output);
+    }
     let unfinished = output.with_extension(std::process::id().to_string());
     let mut command = match source.extension().and_then(OsStr::to_str) {
         Some("c") => {
@@ -98,6 +102,7 @@ fn compile(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
         }
     }
     std::fs::rename(unfinished, &output).unwrap();
+    compiled.insert(output.clone());
     Some(output)
 }
 
@@ -232,6 +237,13 @@ impl Sandbox {
         command.arg("report").arg(self.recording()).arg("--json");
         let ended = run(command).assert_code(0);
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
+    }
+
+    /// The windows of the recording, one per line, to be shown when a test fails.
+    #[track_caller]
+    pub fn windows(&self) -> String {
+        let rows = profile::Recording::open(&self.recording()).unwrap().rows().unwrap();
+        rows.windows.iter().map(|window| format!("{window:?}\n")).collect()
     }
 
     /// Samples of a region in all sessions of the recording, whether experiments were about it or not.
