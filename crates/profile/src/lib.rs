@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 pub mod database;
+mod discovery;
 pub mod estimate;
 pub mod model;
 mod printable;

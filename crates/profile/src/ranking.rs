@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::discovery;
 use crate::estimate::{self, EstimateOptions, LeftOutWindows, PointEstimate, Target, Verdict};
 use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Window};
 use crate::units::Nanos;
@@ -101,6 +102,7 @@ impl Profile {
                     .collect(),
             });
         }
+        discovery::check(&mut regions);
         regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
         Profile { rows, regions, points, left_out }
     }

@@ -23,6 +23,35 @@ pub(super) fn of(value: f64, drawn: &mut Vec<f64>, blocks: usize, freedom: usize
     }
 }
 
+/// The 95 % interval of a `value` whose standard error `se` was estimated with `freedom` degrees of freedom.
+pub(super) fn around(value: f64, se: f64, freedom: usize) -> Estimate {
+    let half = student(freedom) * se;
+    Estimate { value, se, lo: value - half, hi: value + half }
+}
+
+/// The value that has weights instead of draws: points `step` apart, ascending, each with its weight.
+pub(super) fn weighted(points: &[(f64, f64)], step: f64) -> Estimate {
+    let total: f64 = points.iter().map(|(_, weight)| weight).sum();
+    let mean = points.iter().map(|(at, weight)| at * weight).sum::<f64>() / total;
+    let variance = points.iter().map(|(at, weight)| (at - mean).powi(2) * weight).sum::<f64>() / total;
+    let below = |share: f64| {
+        let mut left = share * total;
+        for (at, weight) in points {
+            if left <= *weight {
+                return at + step * (left / weight - 0.5);
+            }
+            left -= weight;
+        }
+        f64::NAN
+    };
+    Estimate {
+        value: below(0.5),
+        se: (variance + step * step / 12.0).sqrt(),
+        lo: below(0.025),
+        hi: below(0.975),
+    }
+}
+
 /// The standard deviation.
 pub(super) fn deviation(values: &[f64]) -> f64 {
     let n = values.len() as f64;
@@ -56,6 +85,16 @@ fn student(freedom: usize) -> f64 {
     }
 }
 
+/// How often Student's t is at least `t` away from zero, by the transformation to a normal deviate of
+/// Wallace, *Ann. Math. Statist.* 30, 1959; good to some per cent of itself, far into the tails.
+pub(super) fn beyond(t: f64, freedom: f64) -> f64 {
+    if freedom <= 0.0 || t.is_nan() {
+        return 1.0;
+    }
+    let n = freedom;
+    2.0 * normal_below(-(8.0 * n + 1.0) / (8.0 * n + 3.0) * (n * (t * t / n).ln_1p()).sqrt())
+}
+
 /// The share of a standard normal distribution below `z` (Abramowitz and Stegun 7.1.26; good to 1e-7).
 fn normal_below(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
@@ -79,6 +118,21 @@ mod tests {
         for (z, below) in [(-3.0, 0.001_350), (-1.959_964, 0.025), (0.0, 0.5), (1.0, 0.841_345)] {
             assert!((normal_below(z) - below).abs() < 1e-6, "{z}");
         }
+    }
+
+    #[test]
+    fn known_tails() {
+        for (t, freedom, share) in [
+            (2.228, 10.0, 0.05),
+            (3.182, 3.0, 0.05),
+            (10.0, 4.0, 0.000_562),
+            (4.144, 10.0, 0.002),
+            (6.0, 60.0, 1.2e-7),
+        ] {
+            let got = beyond(t, freedom);
+            assert!((got / share - 1.0).abs() < 0.25, "{t} {freedom}: {got}");
+        }
+        assert_eq!((beyond(0.0, 9.0), beyond(f64::INFINITY, 9.0), beyond(9.0, 0.0)), (1.0, 0.0, 1.0));
     }
 
     #[test]

@@ -44,14 +44,19 @@
 //! effect of 20 % off the curve, not off the windows at 20 %, which are a twentieth of the data.
 
 mod bootstrap;
+#[cfg(test)]
+mod calibration;
+mod curve;
 mod fit;
 mod interval;
+mod outlier;
 mod pair;
 mod phase;
 #[cfg(test)]
 mod simulation;
 mod verdict;
 
+pub(crate) use verdict::ENOUGH_BLOCKS;
 pub use verdict::Verdict;
 
 pub use pair::LeftOutWindows;
@@ -159,10 +164,21 @@ pub struct PointEstimate {
     pub verdict: Verdict,
     /// How many blocks the estimate rests on.
     pub blocks: usize,
+    /// How many more were not used, because something disturbed one of their windows.
+    pub disturbed: usize,
     /// Gain per speedup: a slope of 0.5 makes the point 10 % faster at 20 %. `None` without visits.
     pub slope: Option<Estimate>,
-    /// The gain at [`REFERENCE`], read off the fitted curve.
+    /// How often chance alone would show so large a slope where there is none worth having (below 0.02):
+    /// what [`Verdict::Helps`] and [`Verdict::Hurts`] rest on when many regions were tried. `None` without
+    /// visits.
+    pub chance: Option<f64>,
+    /// The gain at [`REFERENCE`], read off the curve.
     pub effect: Option<Estimate>,
+    /// The largest gain on the curve at any speedup that was tried, or 0 if there is none.
+    pub most: Option<Estimate>,
+    /// The speedup (0 to 1) at which the curve bends down because another bottleneck takes over; `None`
+    /// where the data do not show a bend.
+    pub bend: Option<Estimate>,
     /// The gain at each speedup that was tried, ascending; the first is the baseline, whose gain is 0
     /// and whose interval is that of the baseline's own level.
     pub curve: Vec<Dot>,
@@ -172,12 +188,25 @@ pub struct PointEstimate {
     pub more_blocks: Option<u32>,
 }
 
+impl PointEstimate {
+    /// Takes back a call that would need a chance below `bar`.
+    pub(crate) fn doubt(&mut self, bar: f64) {
+        let Some(slope) = &self.slope else { return };
+        self.verdict = verdict::without_effect(slope);
+        if self.verdict == Verdict::NotEnoughData {
+            self.more_blocks = Some(verdict::more_blocks_below(bar, slope, self.blocks));
+        }
+    }
+}
+
 /// The gain at one speedup.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dot {
     /// The speedup.
     pub speedup: Speedup,
-    /// The gain; `None` where the point was never visited.
+    /// The gain by the windows at this speedup alone; `None` where the point was never visited.
+    pub raw: Option<f64>,
+    /// The gain by the curve through the windows at all speedups, the better guess; `None` as above.
     pub gain: Option<Estimate>,
     /// How many windows it rests on.
     pub windows: usize,
@@ -190,38 +219,50 @@ pub(crate) fn estimate(
     phase: f64,
     options: &EstimateOptions,
 ) -> PointEstimate {
-    let pairs = experiments.pairs(target);
+    let mut pairs = experiments.pairs(target);
     let curve_windows = |speedup| experiments.windows_at(speedup);
     let idle = pairs.idle();
+    let disturbed = outlier::remove(&mut pairs.pairs);
     let fit = if idle { None } else { fit::Fit::new(&pairs.pairs) };
     let Some(fit) = fit else {
-        let dot = |speedup| Dot { speedup, gain: None, windows: curve_windows(speedup) };
+        let dot = |speedup| Dot { speedup, raw: None, gain: None, windows: curve_windows(speedup) };
         return PointEstimate {
             target,
             verdict: if idle { Verdict::Idle } else { Verdict::NotEnoughData },
             blocks: pairs.blocks(),
+            disturbed,
             slope: None,
+            chance: None,
             effect: None,
+            most: None,
+            bend: None,
             curve: experiments.speedups().into_iter().map(dot).collect(),
             pairing: 1.0,
             more_blocks: None,
         };
     };
     let drawn = bootstrap::draw(&fit, options, target.counted().get() as u64);
+    let curve = fit.curve(drawn.level.se);
     let slope = drawn.slope.scaled(phase);
     let verdict = verdict::of(&slope, fit.blocks());
-    let dots = drawn.dots.iter().map(|&(speedup, gain)| Dot {
-        speedup,
-        gain: gain.map(|gain| gain.scaled(phase)),
-        windows: curve_windows(speedup),
-    });
+    let dot = |speedup: Speedup| {
+        let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
+        let gain = if speedup.is_zero() { drawn.level } else { curve.at(speedup.fraction()) };
+        let gain = raw.map(|_| gain.scaled(phase));
+        Dot { speedup, raw: raw.map(|raw| raw * phase), gain, windows: curve_windows(speedup) }
+    };
+    let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
     PointEstimate {
         target,
         verdict,
         blocks: fit.blocks(),
+        disturbed,
         slope: Some(slope),
-        effect: Some(drawn.effect.scaled(phase)),
-        curve: dots.collect(),
+        chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
+        effect: Some(curve.at(REFERENCE.fraction()).scaled(phase)),
+        most: Some(curve.most(tried).scaled(phase)),
+        bend: curve.bend(),
+        curve: experiments.speedups().into_iter().map(dot).collect(),
         pairing: fit.pairing,
         more_blocks: verdict::more_blocks(verdict, &slope, fit.blocks()),
     }

@@ -83,7 +83,12 @@ pub fn window(session: i64, block: i64, index: u32, region: i64, speedup: Speedu
 
 /// A recording of one run with these regions and the throughput point `requests`.
 pub fn rows(truths: &[Truth]) -> Rows {
-    let mut rng = fastrand::Rng::with_seed(11);
+    rows_of(11, truths)
+}
+
+/// The same with other noise.
+pub fn rows_of(seed: u64, truths: &[Truth]) -> Rows {
+    let mut rng = fastrand::Rng::with_seed(seed);
     let requests = PointId::new(1);
     let mut rows = Rows { sessions: vec![session(1)], ..Rows::default() };
     rows.points =
