@@ -46,4 +46,5 @@ pub use model::{
 };
 pub use printable::printable;
 pub use ranking::{LeftOut, PointSummary, Profile, RegionEstimate};
+pub use sentence::plus_minus;
 pub use units::{Epoch, Nanos, Speedup, VisitNanos};

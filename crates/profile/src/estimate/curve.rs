@@ -226,3 +226,53 @@ impl Curve {
             .then(|| interval::weighted(&down, 1.0 / BENDS as f64))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(dots: &[(f64, f64)], error: f64) -> Vec<Seen> {
+        let dot = |&(speedup, gain): &(f64, f64)| Seen { speedup, gain, variance: error * error, lift: 0.0 };
+        dots.iter().map(dot).collect()
+    }
+
+    #[test]
+    fn strong_dots_speak_for_themselves() {
+        // No shape that anybody expects.
+        let dots = [(0.1, 0.2), (0.3, 0.1), (0.5, 0.4), (0.7, -0.3), (1.0, 0.2)];
+        let curve = Curve::new(&seen(&dots, 1e-4), 100);
+        for (s, gain) in dots {
+            assert!((curve.at(s).value - gain).abs() < 0.002, "{s}: {:?}", curve.at(s));
+        }
+        assert!((curve.most(dots.iter().map(|dot| dot.0)).value - 0.4).abs() < 0.002);
+        assert_eq!(curve.bend(), None);
+    }
+
+    #[test]
+    fn weak_dots_give_a_line_between_them() {
+        let dots = [(0.2, 0.15), (0.4, 0.1), (0.6, 0.35), (0.8, 0.3), (1.0, 0.45)];
+        let curve = Curve::new(&seen(&dots, 0.3), 100);
+        let slope = curve.at(1.0).value;
+        assert!((0.3..0.5).contains(&slope));
+        assert!((curve.at(0.4).value - 0.4 * slope).abs() < 0.03);
+        assert_eq!((curve.at(0.0).value, curve.bend()), (0.0, None));
+    }
+
+    #[test]
+    fn one_speedup_shows_a_line() {
+        let curve = Curve::new(&seen(&[(0.5, 0.2)], 0.01), 10);
+        assert!((curve.at(0.2).value - 0.08).abs() < 1e-4);
+        assert!((curve.at(0.2).se - 0.004).abs() < 1e-4);
+    }
+
+    #[test]
+    fn an_error_of_the_level_moves_all_dots_together() {
+        // The same for all dots: no gain at zero gives it away.
+        let dots: Vec<(f64, f64)> = (1..=20).map(|nth| 0.05 * f64::from(nth)).map(|s| (s, 0.1)).collect();
+        let mut dots = seen(&dots, 0.02);
+        let moved = Curve::new(&dots, 100).at(1.0);
+        dots.iter_mut().for_each(|dot| dot.lift = 0.1);
+        let lifted = Curve::new(&dots, 100).at(1.0);
+        assert!(lifted.value < 0.6 * moved.value && lifted.lo < 0.0, "{moved:?} {lifted:?}");
+    }
+}

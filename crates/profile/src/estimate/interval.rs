@@ -132,7 +132,20 @@ mod tests {
             let got = beyond(t, freedom);
             assert!((got / share - 1.0).abs() < 0.25, "{t} {freedom}: {got}");
         }
-        assert_eq!((beyond(0.0, 9.0), beyond(f64::INFINITY, 9.0), beyond(9.0, 0.0)), (1.0, 0.0, 1.0));
+        assert!((beyond(0.0, 9.0) - 1.0).abs() < 1e-6);
+        assert_eq!((beyond(f64::INFINITY, 9.0), beyond(9.0, 0.0)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn weights_make_quantiles() {
+        let even: Vec<(f64, f64)> = (0..100).map(|nth| (0.005 + 0.01 * f64::from(nth), 3.0)).collect();
+        let Estimate { value, se, lo, hi } = weighted(&even, 0.01);
+        for (got, expected) in [(value, 0.5), (se, 0.2887), (lo, 0.025), (hi, 0.975)] {
+            assert!((got - expected).abs() < 1e-3, "{got} {expected}");
+        }
+        // Nobody knows a place better than the distance between two of them.
+        let one = weighted(&[(0.3, 1.0)], 0.01);
+        assert!((one.value - 0.3).abs() < 1e-9 && (one.half_width() - 0.00475).abs() < 1e-9);
     }
 
     #[test]
