@@ -15,9 +15,10 @@
 //! themselves. The noise is that of blocks at the same speedup, and the error of the baselines' level,
 //! which moves all dots together, is part of it.
 //!
-//! **What it costs:** a bend that the data hardly show is rounded off, and the interval right at the bend
-//! then holds the truth less often than 95 times in 100 (80 to 90 in the worst of the simulations);
-//! averaged over the curve it holds it 92 to 99 times.
+//! **What it costs:** a bend that the data hardly show is rounded off. Right at such a bend the interval
+//! holds the truth less often than 95 times in 100 (70 to 90, in the worst of the simulations); over a whole
+//! curve it is 88 to 100, and over curves of all shapes 93 to 99. On a straight line it is wider than it need
+//! be, because nobody knows that the line is straight.
 
 use super::{Estimate, interval};
 

@@ -40,9 +40,10 @@
 //!
 //! **The curve.** Windows at one speedup are few, so the gain at each is read off a curve through all of
 //! them (`curve.rs`): an average over lines, lines that bend once, and anything smooth, each as far as the
-//! data speak for it. In `calibration.rs` its root mean square error is a quarter to a half of that of single
-//! dots with twenty speedups, and no larger with four. (A single speedup with few visits is also too low,
-//! by about one over the visits of all its windows: a ratio is a ratio. Slope and curve hardly suffer.)
+//! data speak for it. In `calibration.rs` its root mean square error is a tenth to two fifths of that of
+//! single dots with twenty speedups; with four it is two fifths to all of it. (A single speedup with few
+//! visits is also too low, by about one over the visits of all its windows: a ratio is a ratio. Slope and
+//! curve hardly suffer.)
 //! The effect of 20 %, the largest gain and the speedup at which the curve bends come from the same curve,
 //! with its intervals: drawing blocks would only count noise, and what is unknown is mostly the shape.
 //!
