@@ -6,6 +6,9 @@
 //!
 //! * `truth` compares predictions, ours and those of a peer, with what really happens when a function's
 //!   work is shrunk.
+//! * `answer` times how long the profiler takes to find the best region and to know what it is worth.
+//! * `calibration` counts how often its 95 % intervals hold the truth, and how often it sees an effect where
+//!   there is none.
 //! * `rules` does so with one rule of the delay account switched off at a time.
 //! * `overhead` runs the same programs with and without the profiler.
 //! * `calls` times single calls that the profiler interposes.
@@ -25,19 +28,23 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod baseline;
 mod big;
+mod calibration;
 mod calls;
 mod coz;
 mod interval;
 mod machine;
 mod native;
+mod output;
 mod overhead;
 mod peer;
 mod points;
 mod profiler;
 mod program;
 mod recording;
+mod report;
 mod rounds;
 mod rules;
 mod start;
@@ -82,6 +89,10 @@ struct Shared {
 enum What {
     /// Predictions against what really happens when a function's work is shrunk
     Truth(truth::Options),
+    /// How long it takes to find the best region and what it is worth
+    Answer(answer::Options),
+    /// How often the 95 % intervals hold the truth
+    Calibration(calibration::Options),
     /// What each rule of the delay account is worth
     Rules(rules::Options),
     /// What the profiler costs: attached, sampling, and with experiments
@@ -106,6 +117,8 @@ fn main() -> Result<()> {
     let whatif = || Whatif::find(shared.whatif.as_deref());
     match what {
         What::Truth(options) => truth::run(&options, &machine, whatif),
+        What::Answer(options) => answer::run(&options, &machine, &whatif()?),
+        What::Calibration(options) => calibration::run(&options, &machine, whatif),
         What::Rules(options) => rules::run(&options, &machine, &whatif()?),
         What::Overhead(options) => overhead::run(&options, &machine, &whatif()?),
         What::Calls(options) => calls::run(&options, &machine, &whatif()?),

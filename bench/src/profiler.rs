@@ -11,6 +11,7 @@ use targets::Target;
 
 use crate::native::limit;
 use crate::program;
+use crate::report::{Report, Verdict};
 
 /// What to predict: the gain of a target if one of its regions were faster by each speedup.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,9 @@ pub struct Prediction {
     /// other reason; none where the profiler does not say.
     pub unbalanced: Option<u64>,
     pub left_out: Option<u64>,
+    /// What it makes of the region, over all speedups.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
 }
 
 /// Anything that predicts gains.
@@ -132,10 +136,30 @@ impl Whatif {
                 .args(line),
             limit(question.seconds),
         )?;
-        let output = program::output(Command::new(&self.path).arg("report").arg(self.file()).arg("--json"))?;
-        let report: Report = serde_json::from_slice(&output.stdout)
-            .context("`whatif report --json` is not what bench expects (see bench/src/profiler.rs)")?;
-        Ok(report.answers(question))
+        Ok(self.report(&self.file())?.answers(question))
+    }
+
+    /// Searches without being told where: `whatif run --until-sure`, for at most `most` seconds.
+    pub fn search(&self, target: &Target, precision: &str, most: f64, seed: usize) -> Result<()> {
+        self.forget()?;
+        // The program shall not be what ends it.
+        let line = program::command_line(target, &[format!("seconds={}", most + 10.0)])?;
+        program::output_within(
+            self.recording()
+                .args(["--quiet", "--until-sure", "--precision", precision])
+                .args(["--duration", &most.to_string(), "--seed", &seed.to_string()])
+                .arg("--")
+                .args(line),
+            limit(most),
+        )?;
+        Ok(())
+    }
+
+    /// What it makes of a recording.
+    pub fn report(&self, recording: &Path) -> Result<Report> {
+        let output = program::output(Command::new(&self.path).arg("report").arg(recording).arg("--json"))?;
+        serde_json::from_slice(&output.stdout)
+            .context("`whatif report --json` is not what bench expects (see bench/src/report.rs)")
     }
 
     /// Whether `whatif run` knows `option` (which may be hidden).
@@ -162,87 +186,10 @@ impl Profiler for Whatif {
     }
 }
 
-/// The part of `whatif report --json` that is needed here. Speedups and gains are fractions.
-#[derive(Debug, Deserialize)]
-struct Report {
-    regions: Vec<Region>,
-    left_out: Option<LeftOut>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Region {
-    name: String,
-    points: Vec<PointReport>,
-}
-
-#[derive(Debug, Deserialize)]
-struct PointReport {
-    point: String,
-    speedups: Vec<Measured>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Measured {
-    speedup: f64,
-    gain: Option<f64>,
-    lo: Option<f64>,
-    hi: Option<f64>,
-    windows: u64,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct LeftOut {
-    windows_unbalanced: u64,
-    windows_cut: u64,
-    windows_overdrawn: u64,
-    windows_unpaired: u64,
-}
-
-impl Report {
-    fn answers(&self, question: &Question) -> Vec<Prediction> {
-        let measured: Vec<&Measured> = self
-            .regions
-            .iter()
-            .filter(|region| is_called(&region.name, question.region))
-            .flat_map(|region| &region.points)
-            .filter(|point| point.point == question.point())
-            .flat_map(|point| &point.speedups)
-            .collect();
-        let baseline_windows =
-            measured.iter().filter(|one| one.speedup.abs() < 0.005).map(|one| one.windows).sum();
-        let mut answers = Vec::new();
-        for Measured { speedup, gain, lo, hi, windows } in measured {
-            let speedup =
-                question.speedups.iter().find(|asked| (f64::from(**asked) / 100.0 - speedup).abs() < 0.005);
-            if let (Some(&speedup), Some(gain)) = (speedup, *gain) {
-                answers.push(Prediction {
-                    speedup,
-                    gain,
-                    low: *lo,
-                    high: *hi,
-                    windows: *windows,
-                    baseline_windows,
-                    unbalanced: self.left_out.map(|left_out| left_out.windows_unbalanced),
-                    left_out: self.left_out.map(|left_out| {
-                        left_out.windows_cut + left_out.windows_overdrawn + left_out.windows_unpaired
-                    }),
-                });
-            }
-        }
-        answers
-    }
-}
-
 impl Question<'_> {
     pub fn point(&self) -> &str {
         self.target.point
     }
-}
-
-/// Whether a reported name means `region`: the name may have a path before it and parameters after.
-fn is_called(name: &str, region: &str) -> bool {
-    let name = name.split_once('(').map_or(name, |(name, _)| name);
-    name.rsplit("::").next() == Some(region)
 }
 
 fn build() -> Result<PathBuf> {
@@ -256,55 +203,4 @@ fn build() -> Result<PathBuf> {
             .arg(target),
     )?;
     Ok(target.join("release/whatif"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const REPORT: &str = r#"{"regions": [
-        {"kind": "function", "name": "mutex_rs::A", "file": "a.rs", "line": 7, "samples": 9,
-         "points": [
-            {"point": "round", "kind": "throughput", "slope": 1, "slope_lo": 0, "slope_hi": 2,
-             "speedups": [
-                {"speedup": 0, "gain": 0, "lo": -0.1, "hi": 0.1, "windows": 24},
-                {"speedup": 0.25, "gain": 0.2, "lo": 0.1, "hi": null, "windows": 8},
-                {"speedup": 0.5, "gain": null, "lo": null, "hi": null, "windows": 0},
-                {"speedup": 0.35, "gain": 0.3, "lo": 0.1, "hi": 0.3, "windows": 8}]},
-            {"point": "other", "speedups": [{"speedup": 0.25, "gain": 1, "lo": 1, "hi": 1, "windows": 1}]}]},
-        {"name": "BA", "points": []}],
-        "left_out": {"regions_without_baseline": 9, "windows_unbalanced": 3, "windows_cut": 1,
-                     "windows_overdrawn": 0, "windows_unpaired": 2}}"#;
-
-    #[test]
-    fn answers_are_read_from_the_report() {
-        let report: Report = serde_json::from_str(REPORT).unwrap();
-        let target = targets::TARGETS.iter().find(|target| target.point == "round").unwrap();
-        let answers = report.answers(&Question { target, region: "A", speedups: &[25, 50], seconds: 1.0 });
-        let expected = Prediction {
-            speedup: 25,
-            gain: 0.2,
-            low: Some(0.1),
-            high: None,
-            windows: 8,
-            baseline_windows: 24,
-            unbalanced: Some(3),
-            left_out: Some(3),
-        };
-        assert_eq!(answers, [expected]);
-    }
-
-    #[test]
-    fn regions_are_known_by_their_last_name() {
-        for (name, expected) in [
-            ("A", true),
-            ("mutex_rs::A", true),
-            ("A()", true),
-            ("ns::A(int, std::string)", true),
-            ("BA", false),
-            ("A::B", false),
-        ] {
-            assert_eq!(is_called(name, "A"), expected, "{name}");
-        }
-    }
 }

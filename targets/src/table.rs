@@ -24,7 +24,8 @@ pub struct Target {
     pub language: Language,
     /// Arguments that make the program this target.
     pub arguments: &'static [&'static str],
-    /// The progress point, which is also the word after `rate` in the program's output.
+    /// The progress point, which is also the word after `rate` in the program's output. Where it is a begin and
+    /// an end, the rate is the inverse of the time between them.
     pub point: &'static str,
     /// Functions whose work `REGION=FACTOR` shrinks, to a measurable effect. Empty where there is
     /// none that could be relied on: such a target shows what profiling costs, and no more.
@@ -93,6 +94,8 @@ pub const TARGETS: &[Target] = &[
     target("pool_mixed", C, "round", &["X", "Y"]),
     target("pool_mixed", C, "round", &["X", "Y"]).with("pool_mixed_8", &["threads=8"]),
     target("rayon_rs", Rust, "round", &["A", "B"]),
+    target("latency", C, "request", &["A", "B"]).with("latency_open", &[]),
+    target("latency", C, "request", &["A", "B"]).with("latency_closed", &["clients=4"]),
     target("server", C, "answer", &["parse", "lookup", "format"]),
     target("sqlite", Rust, "insert", &["row"]),
     target("alloc", C, "round", &["A", "B"]),

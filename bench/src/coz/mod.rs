@@ -14,6 +14,9 @@
 //! * The prediction is the one its viewer draws: 1 − p_s/p_0 with p = Σ duration / Σ visits over the
 //!   experiments, where Coz has taken the delays out of the duration. The interval, which its viewer
 //!   does not have, is a bootstrap over experiments.
+//!
+//! A search for the best region ([`Coz::search`]) is free to choose, and judged as its viewer does
+//! ([`Profile::best`]).
 
 mod build;
 mod profile;
@@ -26,15 +29,16 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use targets::Target;
 use tempfile::TempDir;
 
-use self::profile::Profile;
 use crate::native::limit;
 use crate::peer::on_path;
 use crate::profiler::{Prediction, Profiler, Question};
 use crate::program;
 
 pub use self::build::build_targets;
+pub use self::profile::Profile;
 
 #[derive(Debug)]
 pub struct Coz {
@@ -66,7 +70,24 @@ impl Coz {
         build::build().context("building the targets for Coz")
     }
 
-    fn run(&self, question: &Question, seconds: f64, options: &[String]) -> Result<Profile> {
+    /// One run that is free to choose lines and speedups.
+    pub fn search(&self, target: &Target, seconds: f64) -> Result<Profile> {
+        self.run(target, seconds, &[])
+    }
+
+    /// The target's region that `line` (`PATH:LINE`) is part of.
+    pub fn region_at(&self, target: &Target, line: &str) -> Result<Option<String>> {
+        let number = line.rsplit_once(':').and_then(|(_, number)| number.parse::<u32>().ok());
+        let Some(number) = number else { return Ok(None) };
+        for region in target.regions {
+            if source::lines_of(target, region)?.contains(&number) {
+                return Ok(Some((*region).to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn run(&self, target: &Target, seconds: f64, options: &[String]) -> Result<Profile> {
         let output = self.folder.path().join("profile.coz");
         // Coz adds to what is there.
         match fs::remove_file(&output) {
@@ -75,7 +96,6 @@ impl Coz {
             }
             _ => {}
         }
-        let target = question.target;
         let mut line = program::command_line(target, &[format!("seconds={seconds}")])?;
         line[0] = build::path(target)?.into_os_string();
         program::output_within(
@@ -103,7 +123,7 @@ impl Coz {
             return Ok(format!("{file}:{}", lines.start()));
         }
         if !self.surveys.borrow().contains_key(target.name) {
-            let survey = self.run(question, SURVEY, &[])?;
+            let survey = self.run(target, SURVEY, &[])?;
             self.surveys.borrow_mut().insert(target.name, survey);
         }
         let surveys = self.surveys.borrow();
@@ -128,7 +148,7 @@ impl Profiler for Coz {
         for speedup in speedups {
             let options =
                 ["--fixed-line".to_owned(), line.clone(), "--fixed-speedup".to_owned(), speedup.to_string()];
-            profile.add(self.run(question, question.seconds, &options)?);
+            profile.add(self.run(question.target, question.seconds, &options)?);
         }
         Ok(question
             .speedups

@@ -5,8 +5,9 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-use crate::interval::{Interval, resampled};
+use crate::interval::{Interval, count, resampled};
 use crate::profiler::Prediction;
+use crate::report::interpolated;
 
 /// What of one or several profiles is needed here.
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub struct Profile {
 
 #[derive(Debug, Default, PartialEq)]
 struct Experiment {
+    /// The line that was sped up, as `FILE:LINE`.
+    line: String,
     /// In per cent.
     speedup: u32,
     /// In nanoseconds, without the delays that Coz added.
@@ -28,6 +31,9 @@ struct Experiment {
 
 /// A line of a profile: its type, and its fields by name.
 type Record = (String, BTreeMap<String, String>);
+
+/// Durations and visits of one line's experiments, by speedup in per cent.
+type Dots = BTreeMap<u32, Vec<(f64, f64)>>;
 
 impl Profile {
     /// Lines that mean nothing here are skipped. A last line that was cut off is none.
@@ -41,7 +47,13 @@ impl Profile {
                     if let (Some(speedup), Some(duration)) = (number("speedup"), number("duration")) {
                         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
                         let speedup = (speedup * 100.0).round() as u32;
-                        profile.experiments.push(Experiment { speedup, duration, visits: BTreeMap::new() });
+                        let line = fields.get("selected").cloned().unwrap_or_default();
+                        profile.experiments.push(Experiment {
+                            line,
+                            speedup,
+                            duration,
+                            visits: BTreeMap::new(),
+                        });
                     }
                 }
                 ("throughput-point", Some(name)) => {
@@ -83,6 +95,28 @@ impl Profile {
             .map(|(_, line)| line)
     }
 
+    /// The line that its viewer ranks first after the first `share` of the experiments, and the gain there at
+    /// `speedup` (between those that were tried).
+    ///
+    /// The viewer shows lines with at least five speedups, counting zero, and ranks them by the area under the
+    /// curve per speedup, where that is largest (`max_normalized_area` in its `profile.ts`).
+    pub fn best(&self, share: f64, point: &str, speedup: f64) -> Option<(String, Option<f64>)> {
+        const ENOUGH: usize = 5;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let first = (share * count(self.experiments.len()) + 1e-9).floor() as usize;
+        let mut lines: BTreeMap<&str, Dots> = BTreeMap::new();
+        for experiment in self.experiments.iter().take(first) {
+            let Some(visits) = experiment.visits.get(point) else { continue };
+            let of_line = lines.entry(&experiment.line).or_default();
+            of_line.entry(experiment.speedup).or_default().push((experiment.duration, *visits));
+        }
+        let curves = lines.into_iter().map(|(line, of_line)| (line, curve(&of_line)));
+        let (line, curve) = curves
+            .filter(|(_, curve)| curve.len() >= ENOUGH)
+            .max_by(|(_, a), (_, b)| impact(a).total_cmp(&impact(b)))?;
+        Some((line.to_owned(), interpolated(&curve, speedup)))
+    }
+
     /// What it predicts for `point`; nothing without experiments at this speedup and at zero.
     pub fn prediction(&self, speedup: u32, point: &str) -> Option<Prediction> {
         let of = |speedup| -> Vec<(f64, f64)> {
@@ -110,8 +144,32 @@ impl Profile {
             baseline_windows: baseline.len() as u64,
             unbalanced: None,
             left_out: None,
+            verdict: None,
         })
     }
+}
+
+/// Speedups and gains of one line, ascending; nothing without experiments at zero.
+fn curve(of_line: &Dots) -> Vec<(f64, f64)> {
+    let Some(baseline) = of_line.get(&0) else { return Vec::new() };
+    let gain = |sped_up: &[(f64, f64)]| 1.0 - period(sped_up) / period(baseline);
+    of_line
+        .iter()
+        .map(|(speedup, sped_up)| (f64::from(*speedup) / 100.0, gain(sped_up)))
+        // What is not a number, or beyond these, the viewer leaves out.
+        .filter(|(_, gain)| (-1.0..=2.0).contains(gain))
+        .collect()
+}
+
+/// The largest area under `curve` up to some speedup, divided by that speedup.
+fn impact(curve: &[(f64, f64)]) -> f64 {
+    let (mut area, mut most) = (0.0, 0.0_f64);
+    for pair in curve.windows(2) {
+        let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
+        area += (y0 + y1) / 2.0 * (x1 - x0);
+        most = most.max(area / x1);
+    }
+    most
 }
 
 /// Time per visit, of experiments (duration, visits); not a number without any.
@@ -199,5 +257,32 @@ samples\tlocation=/w/targets/c/single.c:14\tcount=799
         ] {
             assert_eq!(profile.busiest_line(file, &lines), expected, "{file} {lines:?}");
         }
+    }
+
+    #[test]
+    fn the_best_line_is_the_one_with_the_largest_area() {
+        use std::fmt::Write as _;
+        let mut text = String::new();
+        // B gains as much as it is sped up, A nothing, and C was tried at three speedups only.
+        for speedup in [0_u32, 20, 40, 60, 80] {
+            for (line, visits) in
+                [("a.c:1", 100.0), ("a.c:2", 100.0 / (1.0 - f64::from(speedup) / 100.0)), ("a.c:3", 900.0)]
+            {
+                if line != "a.c:3" || speedup < 50 {
+                    let speedup = f64::from(speedup) / 100.0;
+                    let _ = write!(
+                        text,
+                        "experiment\tselected={line}\tspeedup={speedup}\tduration=1000\n\
+                         throughput-point\tname=round\tdelta={visits}\n"
+                    );
+                }
+            }
+        }
+        let profile = Profile::parse(&text);
+        let (line, gain) = profile.best(1.0, "round", 0.5).unwrap();
+        assert_eq!(line, "a.c:2");
+        assert!((gain.unwrap() - 0.5).abs() < 1e-9);
+        assert_eq!(profile.best(0.5, "round", 0.5), None, "too few speedups yet");
+        assert_eq!(profile.best(1.0, "other", 0.5), None, "never visited");
     }
 }

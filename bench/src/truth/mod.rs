@@ -17,8 +17,9 @@ use targets::{TARGETS, Target};
 use self::plan::{Enough, Plan, Shard, Wishes, Work};
 use self::row::{Results, Row};
 use crate::coz::Coz;
-use crate::machine::{Machine, Patience};
-use crate::native;
+use crate::machine::{Machine, Measured, Patience};
+use crate::native::{self, Truth};
+use crate::output;
 use crate::peer::Peer;
 use crate::profiler::{Profiler, Question, Whatif};
 use crate::program;
@@ -108,7 +109,7 @@ pub fn run(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
         for path in &options.from {
             results.add(read(path)?);
         }
-        write(&results, options.json.as_deref())?;
+        output::write(&results, options.json.as_deref())?;
         results
     };
     println!();
@@ -145,7 +146,7 @@ fn measure(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
         targets: chosen.len(),
         regions: chosen.iter().map(|target| target.regions.len()).sum(),
         speedups: speedups.len(),
-        profiled: !options.native,
+        profiles: usize::from(!options.native),
         peer: options.peer.is_some(),
     };
     let minutes = options.minutes.unwrap_or(if options.quick { 3.0 } else { 25.0 });
@@ -196,7 +197,7 @@ fn measure(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
         done += plan.duration(&Work { targets: 1, regions: target.regions.len(), ..work });
         results.summarise(machine.watch());
         // Written after every target: an interrupted night is not lost.
-        write(&results, options.json.as_deref())?;
+        output::write(&results, options.json.as_deref())?;
     }
     ensure!(!results.rows.is_empty(), "no target could be measured (the errors above say why)");
     Ok(results)
@@ -226,14 +227,14 @@ fn plan(options: &Options, work: &Work, seconds: f64) -> Plan {
 }
 
 fn announce(plan: &Plan, work: &Work, planned: f64, allowed: f64, options: &Options) {
-    let Work { targets, regions, speedups, profiled, peer } = *work;
+    let Work { targets, regions, speedups, profiles, peer } = *work;
     let mut text = format!(
         "{targets} of {} targets, {regions} regions at {speedups} speedups: {} native rounds of {:.2} s",
         TARGETS.len(),
         plan.effort.rounds,
         plan.effort.seconds
     );
-    if profiled {
+    if profiles > 0 {
         text += &format!(", {:.1} s of profiling per region", plan.profile_seconds);
     }
     if peer {
@@ -250,7 +251,7 @@ fn announce(plan: &Plan, work: &Work, planned: f64, allowed: f64, options: &Opti
 }
 
 /// Minutes and seconds.
-fn clock(seconds: f64) -> String {
+pub fn clock(seconds: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let whole = seconds.max(0.0).round() as u64;
     format!("{}:{:02} min", whole / 60, whole % 60)
@@ -266,6 +267,19 @@ fn rows(
     patience: &Patience,
 ) -> Result<Vec<Row>> {
     let truths = native::truths(target, speedups, plan.effort, machine, patience)?;
+    Ok(ask(target, &truths, speedups, plan, profilers, machine, patience))
+}
+
+/// Asks everything about one target whose truth is known.
+pub fn ask(
+    target: &'static Target,
+    truths: &Measured<Vec<Truth>>,
+    speedups: &[u32],
+    plan: &Plan,
+    profilers: &[Box<dyn Profiler + '_>],
+    machine: &Machine,
+    patience: &Patience,
+) -> Vec<Row> {
     let mut rows: Vec<Row> = truths
         .value
         .iter()
@@ -302,20 +316,11 @@ fn rows(
             }
         }
     }
-    Ok(rows)
+    rows
 }
 
 fn read(path: &Path) -> Result<Results> {
     let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
     serde_json::from_slice(&text)
         .with_context(|| format!("{} is not what `bench truth --json` writes", path.display()))
-}
-
-fn write(results: &Results, path: Option<&Path>) -> Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    // Beside and renamed: an interruption leaves the last one whole.
-    let unfinished = path.with_extension("json.new");
-    fs::write(&unfinished, serde_json::to_vec_pretty(results)?)
-        .and_then(|()| fs::rename(&unfinished, path))
-        .with_context(|| format!("writing {} (is its folder there?)", path.display()))
 }

@@ -11,8 +11,8 @@ pub struct Work {
     pub targets: usize,
     pub regions: usize,
     pub speedups: usize,
-    /// Our profiler takes part.
-    pub profiled: bool,
+    /// Runs of our profiler for every region.
+    pub profiles: usize,
     /// Another profiler takes part.
     pub peer: bool,
 }
@@ -64,7 +64,7 @@ impl Plan {
     /// for us.
     pub fn new(work: &Work, wishes: &Wishes, enough: &Enough, seconds: f64) -> Self {
         let usable = seconds * PLANNED;
-        let profiles = if work.profiled { work.regions } else { 0 };
+        let profiles = work.regions * work.profiles;
         let half = if profiles == 0 { usable } else { usable / 2.0 };
         let effort = Self::effort(work, wishes, enough, half);
         let left = usable - Self::native(work, effort);
@@ -105,7 +105,7 @@ impl Plan {
 
     /// How many seconds it takes if nothing has to be repeated.
     pub fn duration(&self, work: &Work) -> f64 {
-        let profile = if work.profiled { self.profile_seconds + AROUND_PROFILE } else { 0.0 };
+        let profile = whole(work.profiles) * (self.profile_seconds + AROUND_PROFILE);
         let peer = if work.peer { whole(work.speedups + 1) * (self.peer_seconds + AROUND_PEER) } else { 0.0 };
         Self::native(work, self.effort) + whole(work.regions) * (profile + peer)
     }
@@ -157,7 +157,7 @@ mod tests {
     const ENOUGH: Enough = Enough { rounds: 9, seconds: 1.0, profile_seconds: 20.0 };
 
     fn work(targets: usize, regions: usize, speedups: usize) -> Work {
-        Work { targets, regions, speedups, profiled: true, peer: false }
+        Work { targets, regions, speedups, profiles: 1, peer: false }
     }
 
     #[test]

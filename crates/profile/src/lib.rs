@@ -26,25 +26,33 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod builds;
+mod comparison;
 pub mod database;
 mod discovery;
+pub mod drift;
 pub mod estimate;
+pub mod explain;
 pub mod model;
 mod printable;
 mod ranking;
 mod sentence;
 mod units;
 
+pub use comparison::{Change, Comparison, PointChange, PointLevel, RegionChange, RegionSide, SlopeChange};
 pub use database::{Error, Recorder, Recording};
+pub use drift::{Drift, Segment};
 pub use estimate::{
-    Dot, Estimate, EstimateOptions, LeftOutWindows, PointEstimate, REFERENCE, Target, Verdict,
+    Dot, ENOUGH_BLOCKS, Estimate, EstimateOptions, LeftOutReason, LeftOutWindows, Phase, PointEstimate,
+    REFERENCE, Reading, Shares, SpeedupSum, Target, Trend, Unsteady, Verdict, Working,
 };
+pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
 pub use model::{
     Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,
     Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window,
     WindowFlags,
 };
 pub use printable::printable;
-pub use ranking::{LeftOut, PointSummary, Profile, RegionEstimate};
+pub use ranking::{Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
 pub use sentence::plus_minus;
 pub use units::{Epoch, Nanos, Speedup, VisitNanos};

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::discovery;
-use crate::estimate::{self, EstimateOptions, LeftOutWindows, PointEstimate, Target, Verdict};
-use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Window};
+use crate::drift::{self, Drift};
+use crate::estimate::{
+    self, EstimateOptions, LeftOutReason, LeftOutWindows, PointEstimate, Reading, Target, Unsteady, Verdict,
+};
+use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Window, WindowFlags};
 use crate::units::Nanos;
 
 /// Fewer different speedups than this do not show a curve, unless the user asked for exactly those.
@@ -20,8 +23,37 @@ pub struct Profile {
     pub regions: Vec<RegionEstimate>,
     /// What can become faster, throughput first, by name.
     pub points: Vec<PointSummary>,
+    /// How fast each session made progress over time, one for each of `points` that is not idle and each
+    /// session with a baseline.
+    pub drift: Vec<Drift>,
     /// What no estimate uses.
     pub left_out: LeftOut,
+    /// Doubts about windows, counted.
+    pub doubts: Doubts,
+    /// How everything was estimated.
+    pub options: EstimateOptions,
+}
+
+/// Windows that were recorded with doubts, which do not keep them from being used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// All windows that were recorded.
+    pub windows: usize,
+    /// Others used more than 10 % of the machine ([`WindowFlags::BUSY`]).
+    pub busy: usize,
+    /// More of something had ended than begun ([`WindowFlags::UNMATCHED`]).
+    pub unmatched: usize,
+}
+
+impl Doubts {
+    fn of(windows: &[Window]) -> Doubts {
+        let count = |flag| windows.iter().filter(|window| window.flags.has(flag)).count();
+        Doubts {
+            windows: windows.len(),
+            busy: count(WindowFlags::BUSY),
+            unmatched: count(WindowFlags::UNMATCHED),
+        }
+    }
 }
 
 /// What is known about one region.
@@ -54,6 +86,8 @@ pub struct PointSummary {
     pub rate: Option<f64>,
     /// The mean time from begin to end without speedups, for a latency pair.
     pub latency: Option<Nanos>,
+    /// Windows in which it was not in a steady state, for a latency pair.
+    pub unsteady: Option<Unsteady>,
     /// Whether most windows saw no visit at all.
     pub idle: bool,
 }
@@ -73,6 +107,9 @@ impl Profile {
     /// Estimates everything that `rows` can tell.
     pub fn new(rows: Rows, options: &EstimateOptions) -> Profile {
         let points = summaries(&rows);
+        let live = points.iter().filter(|point| !point.idle);
+        let drift: Vec<Drift> =
+            live.flat_map(|point| drift::of(point.target, &rows.windows, options)).collect();
         let (experiments, windows) = estimate::experiments(&rows.windows);
         let mut left_out = LeftOut { windows, ..LeftOut::default() };
         let fixed =
@@ -88,7 +125,8 @@ impl Profile {
                 left_out.few_speedups += 1;
                 continue;
             }
-            let phase = if options.phase_correction { estimate::phase_factor(of_region, &rows) } else { 1.0 };
+            let phase =
+                if options.phase_correction { estimate::phase_of(of_region, &rows).factor } else { 1.0 };
             let (samples, share) = share(&rows, of_region.region);
             regions.push(RegionEstimate {
                 region: of_region.region,
@@ -98,13 +136,14 @@ impl Profile {
                 phase,
                 points: points
                     .iter()
-                    .map(|point| estimate::estimate(of_region, point.target, phase, options))
+                    .map(|point| estimate::estimate(of_region, point.target, &drift, phase, options))
                     .collect(),
             });
         }
         discovery::check(&mut regions);
         regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
-        Profile { rows, regions, points, left_out }
+        let doubts = Doubts::of(&rows.windows);
+        Profile { rows, regions, points, drift, left_out, doubts, options: options.clone() }
     }
 
     /// The region behind an estimate.
@@ -188,13 +227,11 @@ fn summary(rows: &Rows, name: &str, target: Target) -> PointSummary {
     let baselines = || rows.windows.iter().filter(|w| w.speedup.is_zero());
     let time: f64 = baselines().map(Window::effective_ns).sum();
     let visits_at_rest: u64 = baselines().map(visits).sum();
+    let usable = baselines().filter(|window| LeftOutReason::of(window).is_none());
+    let at_rest: Reading = usable.map(|window| Reading::new(target, window)).sum();
     let latency = match target {
-        Target::Latency { begin, .. } if visits_at_rest > 0 => {
-            let of_pair = baselines().flat_map(|w| &w.in_flight).filter(|pair| pair.begin == begin);
-            let in_flight: f64 = of_pair.map(|pair| pair.integral.get() as f64).sum();
-            Some(Nanos::new((in_flight / visits_at_rest as f64).max(0.0) as u64))
-        }
-        _ => None,
+        Target::Latency { .. } => at_rest.period_ns().map(|period| Nanos::new(period as u64)),
+        Target::Throughput(_) => None,
     };
     PointSummary {
         target,
@@ -202,6 +239,7 @@ fn summary(rows: &Rows, name: &str, target: Target) -> PointSummary {
         visits: rows.windows.iter().map(visits).sum(),
         rate: (time > 0.0).then(|| visits_at_rest as f64 / time * 1e9),
         latency,
+        unsteady: Unsteady::of(target, &rows.windows),
         idle: rows.windows.iter().filter(|w| visits(w) > 0).count() * 2 < rows.windows.len(),
     }
 }

@@ -51,9 +51,10 @@ impl Profile {
             (Some(other), Some(best)) => other.overlaps(best),
             _ => false,
         };
-        let rival = ranked[1..].iter().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
-        let open =
-            ranked[1..].iter().filter(|(_, e)| e.verdict == Verdict::NotEnoughData && beats(e)).count();
+        // A line of the best function, or the function of the best line, is no rival.
+        let others = || ranked[1..].iter().filter(|(r, _)| !nested(self.region(region), self.region(r)));
+        let rival = others().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
+        let open = others().filter(|(_, e)| e.verdict == Verdict::NotEnoughData && beats(e)).count();
         let rest = match (rival, open) {
             (Some((other, _)), _) => format!("{} may be worth as much.", name(self.region(other))),
             (None, 0) => "nothing else you could change is worth more.".into(),
@@ -132,7 +133,12 @@ impl Profile {
     }
 }
 
-fn subject(point: &PointSummary) -> String {
+/// Whether one is a line of the other, a function.
+fn nested(a: &Region, b: &Region) -> bool {
+    a.kind != b.kind && a.function.is_some() && a.function == b.function && a.file == b.file
+}
+
+pub(crate) fn subject(point: &PointSummary) -> String {
     let name = printable(&point.name);
     match point.target {
         Target::Throughput(_) => format!("`{name}`"),
@@ -141,7 +147,7 @@ fn subject(point: &PointSummary) -> String {
 }
 
 /// A region in a sentence: `hash.c:88`, `work` (hash.c:80), `work` with all it calls (hash.c:80).
-fn name(region: &Region) -> String {
+pub(crate) fn name(region: &Region) -> String {
     let name = printable(&region.name);
     let callees = if region.inclusive { " with all it calls" } else { "" };
     match (region.kind, region.location()) {

@@ -153,7 +153,7 @@ impl Epoch {
 
 /// The integral over time of a number of visits in flight (begun − ended): visits × nanoseconds.
 ///
-/// Signed, because a controller that attaches late sees ends whose beginning it missed.
+/// Signed, because older recordings have less than nothing in flight where a beginning was missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VisitNanos(i64);
 

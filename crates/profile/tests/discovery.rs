@@ -70,14 +70,3 @@ fn what_is_taken_back_needs_more_blocks() {
     assert_eq!(lucky.verdict, Verdict::NotEnoughData);
     assert!(lucky.more_blocks.is_some_and(|more| more > 1), "{lucky:?}");
 }
-
-#[test]
-fn two_hundred_regions_are_estimated_quickly() {
-    let regions = if cfg!(debug_assertions) { 5 } else { 200 };
-    let truth = || Truth { name: NAMES[1], slope: 0.3, noise: 0.1, blocks: 50 };
-    let rows = rows_of(1, &(0..regions).map(|_| truth()).collect::<Vec<_>>());
-    let begun = std::time::Instant::now();
-    assert_eq!(Profile::new(rows, &EstimateOptions::default()).regions.len(), regions);
-    println!("{regions} regions: {:?}", begun.elapsed());
-    assert!(begun.elapsed() < std::time::Duration::from_secs(2));
-}

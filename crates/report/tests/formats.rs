@@ -54,18 +54,24 @@ fn terminal_with_120_columns_and_colours() {
     golden("terminal-120.txt", &text);
 }
 
-#[test]
-fn terminal_with_latency() {
-    let mut rows = some_rows();
+/// With a pair `lookup`: 4 in flight.
+fn with_latency(mut rows: Rows) -> Rows {
     let (begin, end) = (PointId::new(2), PointId::new(3));
     rows.points.insert(begin, Point { name: "lookup".into(), kind: PointKind::Begin });
     rows.points.insert(end, Point { name: "lookup".into(), kind: PointKind::End });
-    rows.points.insert(PointId::new(4), Point { name: "idle".into(), kind: PointKind::Throughput });
     for window in &mut rows.windows {
-        window.visits.push(Visits { point: end, count: window.visits[0].count, span: None });
+        let count = window.visits[0].count;
+        window.visits.extend([begin, end].map(|point| Visits { point, count, span: None }));
         let integral = VisitNanos::new(window.elapsed.get() as i64 * 4);
         window.in_flight.push(InFlight { begin, integral });
     }
+    rows
+}
+
+#[test]
+fn terminal_with_latency() {
+    let mut rows = with_latency(some_rows());
+    rows.points.insert(PointId::new(4), Point { name: "idle".into(), kind: PointKind::Throughput });
     rows.sessions[0].end = None;
     let text = terminal::render(&Profile::new(rows, &EstimateOptions::default()), terminal::Style::default());
     golden("terminal-latency.txt", &text);
@@ -131,9 +137,16 @@ fn json_has_the_documented_fields() {
     assert_eq!(speedups[0]["windows"], 20);
     assert!(speedups[0]["lo"].as_f64().unwrap() < 0.0);
 
-    // Every field is documented.
+    assert_eq!(report["doubts"]["windows"], 120);
+    assert_eq!(report["drift"][0]["segments"][0]["windows"], 60);
+    assert_documented(&report);
+}
+
+/// Every field is documented.
+#[track_caller]
+fn assert_documented(report: &serde_json::Value) {
     let documented = include_str!("../../../docs/json.md");
-    let mut open = vec![&report];
+    let mut open = vec![report];
     while let Some(value) = open.pop() {
         match value {
             serde_json::Value::Object(fields) => {
@@ -187,4 +200,118 @@ fn a_phase_is_mentioned() {
     rows.samples[1].weight = Nanos::from_millis(500);
     let text = terminal::render(&Profile::new(rows, &EstimateOptions::default()), Default::default());
     assert!(text.contains("  hash.c:88 runs in 50 % of the run; its gains are scaled by that.\n"), "{text}");
+}
+
+/// Some rows with a queue, a change of speed, other programs and doubts about some windows.
+fn troubled_rows() -> Rows {
+    let mut rows = with_latency(some_rows());
+    rows.windows[0].visits[1].count *= 2;
+    rows.windows[9].flags = WindowFlags::BUSY.with(WindowFlags::UNMATCHED);
+    for window in rows.windows.iter_mut().filter(|window| window.block >= 30) {
+        window.visits.iter_mut().for_each(|visits| visits.count /= 2);
+    }
+    rows
+}
+
+#[test]
+fn what_happened_during_the_run_is_said() {
+    let text = terminal::render(
+        &Profile::new(troubled_rows(), &EstimateOptions::default()),
+        terminal::Style { width: 200, ..Default::default() },
+    );
+    for said in [
+        "; 1 of 119 windows were unstable: the queue was growing; latency is not in a steady state\n",
+        "  throughput of `requests` fell by 50 % after 5.90 s (from 10",
+        "/s ± ",
+        ": results before and after are kept apart\n",
+        "  the rate at which `lookup` ends fell by 50 % after 5.90 s",
+        "  1 of 120 windows (1 %) were measured while others used more than 10 % of the machine\n",
+        "  1 of 120 windows (1 %) were left with more ends than begins: their latencies are not known\n",
+    ] {
+        assert!(text.contains(said), "{said}\n{text}");
+    }
+}
+
+#[test]
+fn terminal_with_an_explanation() {
+    let mut rows = troubled_rows();
+    rows.windows.retain(|window| window.block < 2 || window.block >= 20);
+    rows.windows[0].visits[1].count /= 2;
+    let profile = Profile::new(rows, &EstimateOptions { fixed: true, ..EstimateOptions::default() });
+    let explanation = profile.explain("hash.c:90").unwrap();
+    golden("explain.txt", &terminal::render_explanation(&explanation, terminal::Style::default()));
+    let split = profile.explain("hash.c:88").unwrap();
+    let text = terminal::render_explanation(&split, terminal::Style::default());
+    assert!(text.contains("because the program's speed changed"), "{text}");
+    assert!(text.contains("left out: straddling"), "{text}");
+}
+
+#[test]
+fn json_explains_with_the_documented_fields() {
+    let profile = Profile::new(troubled_rows(), &EstimateOptions::default());
+    let text = json::render_explanation(&profile.explain("hash.c:88").unwrap());
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_documented(&report);
+    let explained = &report["explained"][0];
+    assert_eq!((&explained["point"], &explained["kind"]), (&"requests".into(), &"throughput".into()));
+    let first = &explained["working"]["sums"][0];
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let expected = number(&first["expected_by_own"]) + number(&first["expected_by_all"]);
+    assert!((number(&first["gain"]) - (1.0 - expected / number(&first["visits"]))).abs() < 1e-12);
+    assert_eq!(report["estimate"]["points"][0]["kept_apart"], true);
+    assert_eq!(explained["blocks"].as_array().unwrap().len(), 20);
+    assert_eq!(explained["blocks"][9]["left_out"], "straddling");
+    assert_eq!(report["sessions"][0]["whatif_version"], "0.1.0");
+    assert_eq!(report["books"].as_array().unwrap().len(), 11);
+
+    let mut rows = some_rows();
+    rows.windows.truncate(3);
+    let profile = Profile::new(rows, &EstimateOptions::default());
+    let report: serde_json::Value =
+        serde_json::from_str(&json::render_explanation(&profile.explain("hash").unwrap())).unwrap();
+    assert_eq!(report["without_estimate"], "few-speedups");
+}
+
+/// The usual recording, and one in which a line has moved, another became critical, and everything is faster.
+fn compared(check: impl FnOnce(&Comparison<'_>)) {
+    let truth = |name, slope| Truth { name, slope, noise: 0.1, blocks: 40 };
+    let snippet = |first_line, line: &str| Snippet { first_line, text: format!("{{\n  {line}\n}}") };
+    let mut before =
+        synthetic::rows_of(1, &[truth("hash.c:90", 0.1), truth("hash.c:88", 0.55), truth("hash.c:12", 0.0)]);
+    before.snippets.insert(RegionId::new(2), snippet(87, "hash(key);"));
+    let mut after =
+        synthetic::rows_of(2, &[truth("hash.c:95", 0.1), truth("hash.c:12", 0.6), truth("hash.c:7", 0.3)]);
+    after.snippets.insert(RegionId::new(1), snippet(94, "hash(key);"));
+    after.sessions[0].start.started = Nanos::new(7);
+    after.windows.iter_mut().for_each(|window| window.visits[0].count += 200);
+    let profile = |rows| Profile::new(rows, &EstimateOptions::default());
+    let (before, after) = (profile(before), profile(after));
+    check(&Comparison::new(&before, &after, &EstimateOptions::default()));
+}
+
+#[test]
+fn comparison_with_80_columns() {
+    compared(|comparison| {
+        let text = terminal::render_comparison(comparison, terminal::Style::default());
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        golden("comparison-80.txt", &text);
+    });
+}
+
+#[test]
+fn comparison_as_json_has_the_documented_fields() {
+    compared(|comparison| {
+        let text = json::render_comparison(comparison);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["version"], 1);
+        assert_eq!(report["points"][0]["change"], "better");
+        assert!((report["points"][0]["gain"].as_f64().unwrap() - 0.16).abs() < 0.05);
+        let moved = &report["regions"][1];
+        assert_eq!(
+            (&moved["before"]["name"], &moved["after"]["name"]),
+            (&"hash.c:88".into(), &"hash.c:95".into())
+        );
+        assert_eq!(moved["points"][0]["change"], "less");
+        assert_documented(&report);
+    });
 }

@@ -39,6 +39,12 @@ fn the_terminal_is_not_moved() {
         let text = terminal::render(&profile(), terminal::Style { width, ..Default::default() });
         assert_harmless(&text);
         assert!(!text.contains('\t'));
+        let profile = profile();
+        let explanation = profile.explain("大き").unwrap();
+        let text =
+            terminal::render_explanation(&explanation, terminal::Style { width, ..Default::default() });
+        assert_harmless(&text);
+        assert!(!text.contains('\t'));
     }
 }
 
@@ -46,6 +52,10 @@ fn the_terminal_is_not_moved() {
 fn json_keeps_the_names_and_parses() {
     let text = json::render(&profile());
     assert_harmless(&text);
+    let explained = json::render_explanation(&profile().explain(HOSTILE).unwrap());
+    assert_harmless(&explained);
+    let explained: serde_json::Value = serde_json::from_str(&explained).unwrap();
+    assert_eq!((&explained["name"], &explained["explained"][0]["point"]), (&HOSTILE.into(), &HOSTILE.into()));
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     for name in [
         &report["regions"][0]["name"],
@@ -56,6 +66,23 @@ fn json_keeps_the_names_and_parses() {
     ] {
         assert_eq!(name, HOSTILE);
     }
+}
+
+#[test]
+fn comparisons_are_as_harmless() {
+    let (before, after) = (profile(), profile());
+    let comparison = Comparison::new(&before, &after, &EstimateOptions::default());
+    for width in [1, 60, 80, 200] {
+        let style = terminal::Style { width, ..Default::default() };
+        assert_harmless(&terminal::render_comparison(&comparison, style));
+    }
+    let text = json::render_comparison(&comparison);
+    assert_harmless(&text);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&report["points"][0]["name"], &report["regions"][0]["after"]["name"]),
+        (&HOSTILE.into(), &HOSTILE.into())
+    );
 }
 
 #[test]

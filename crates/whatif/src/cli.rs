@@ -1,5 +1,6 @@
 //! What can be typed. What it means is decided in `run::Options`.
 
+use crate::compare::Condition;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,9 +16,11 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a program and find out which of its code is worth making faster
-    Run(Run),
+    Run(Box<Run>),
     /// Show the answer again, from a recording
     Report(Report),
+    /// Say what is different in another recording, and fail if it is worse (for CI)
+    Compare(Compare),
     /// Write a recording in another format
     Export(Export),
 }
@@ -37,14 +40,30 @@ pub struct Run {
     pub speedups: Vec<String>,
 
     /// What to try when no region is given
-    #[arg(long, value_enum, default_value_t = Granularity::Function)]
+    #[arg(long, value_enum, default_value_t = Granularity::Auto)]
     pub granularity: Granularity,
 
     /// Stop after so many seconds, and end the program as --then says [default: when the program ends]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<f64>,
 
-    /// What happens to a program that still runs after --duration
+    /// Stop as soon as the answer is as sure as --precision asks; run the program again while it is not
+    #[arg(long)]
+    pub until_sure: bool,
+
+    /// How exactly the best region must be known: half the interval of what 20 % of it is worth
+    #[arg(long, value_name = "PERCENT", default_value = "2%", allow_hyphen_values = true)]
+    pub precision: String,
+
+    /// Judge by how long the whole program takes: one region and one speedup per run, again and again until sure
+    #[arg(long, conflicts_with_all = ["no_delays", "start_only"])]
+    pub end_to_end: bool,
+
+    /// Run the program so many times, into one recording
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+
+    /// What happens to a program that still runs after --duration or when the answer is sure
     #[arg(long, value_enum, default_value_t = Then::Terminate)]
     pub then: Then,
 
@@ -92,6 +111,8 @@ pub struct Run {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Granularity {
+    /// Functions first, then the lines of those that matter
+    Auto,
     /// Whole functions: fewer experiments until the answer
     Function,
     /// Single source lines
@@ -115,9 +136,35 @@ pub struct Report {
     #[arg(long)]
     pub json: bool,
 
+    /// Show the windows and the sums behind the numbers of one region; a part of its name is enough
+    #[arg(long, value_name = "REGION")]
+    pub explain: Option<String>,
+
     /// Show that many regions
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The recording of what it was
+    pub before: PathBuf,
+
+    /// The recording of what it became
+    pub after: PathBuf,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Show that many regions
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// Exit with status 1 if this is certain: 'gain(POINT) < -3%' or 'slope(REGION, POINT) > 0.5'; may be
+    /// given several times
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<Condition>,
 }
 
 #[derive(Debug, Args)]

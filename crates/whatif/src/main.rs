@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod compare;
 mod embedded;
 mod launch;
 mod run;
@@ -21,6 +22,7 @@ fn main() {
             exit => launch::finish(exit),
         }),
         Command::Report(args) => show::report(&args),
+        Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
     };
     if let Err(error) = result {

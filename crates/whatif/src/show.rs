@@ -18,7 +18,8 @@ pub fn after_run(profile: &Profile, path: &Path) {
     eprintln!("whatif: recorded in {} (again: whatif report {})", path.display(), path.display());
 }
 
-fn style(terminal: bool, top: usize) -> report::terminal::Style {
+/// How to draw: as wide as the terminal, in colour if it is one and nobody minds.
+pub fn style(terminal: bool, top: usize) -> report::terminal::Style {
     let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let width =
         terminal_size::terminal_size().filter(|_| terminal).map_or(100, |(width, _)| usize::from(width.0));
@@ -28,10 +29,12 @@ fn style(terminal: bool, top: usize) -> report::terminal::Style {
 /// `whatif report`.
 pub fn report(args: &cli::Report) -> Result<()> {
     let profile = load(&recording(args.file.as_deref())?)?;
-    let text = if args.json {
-        report::json::render(&profile)
-    } else {
-        report::terminal::render(&profile, style(std::io::stdout().is_terminal(), args.top))
+    let style = style(std::io::stdout().is_terminal(), args.top);
+    let text = match (&args.explain, args.json) {
+        (None, true) => report::json::render(&profile),
+        (None, false) => report::terminal::render(&profile, style),
+        (Some(region), true) => report::json::render_explanation(&profile.explain(region)?),
+        (Some(region), false) => report::terminal::render_explanation(&profile.explain(region)?, style),
     };
     print(&text)
 }
@@ -52,7 +55,7 @@ pub fn export(args: &cli::Export) -> Result<()> {
 }
 
 /// Writes to standard output; a reader that has seen enough (`| head`) is no error.
-fn print(text: &str) -> Result<()> {
+pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let written = out
         .write_all(text.as_bytes())

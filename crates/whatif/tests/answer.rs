@@ -101,6 +101,85 @@ fn a_duration_ends_the_program_or_lets_it_go_on() {
 }
 
 #[test]
+fn a_sure_answer_ends_the_program() {
+    let Some(exits) = program("exits.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    // One thread that runs one function: nothing is easier to be sure of. It would run for much longer than a
+    // run may hang.
+    let options = ["--until-sure", "--precision", "10%", "--region", "hot"];
+    let ended = sandbox.profile(&options, &exits, &["3", "1000"]).assert_code(0);
+    assert_eq!(ended.stdout, "begin 3\n");
+    let report = sandbox.report();
+    assert_eq!(report["sessions"].as_array().unwrap().len(), 1);
+    assert!(report["sentence"].as_str().unwrap().contains("hot"), "{report:#}");
+}
+
+#[test]
+fn a_short_program_is_run_again_until_it_is_sure() {
+    let Some(exits) = program("exits.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let options = ["--until-sure", "--precision", "5%", "--duration", "60"];
+    let ended = sandbox.profile(&options, &exits, &["0", "0.8"]);
+    let report = sandbox.report();
+    let sessions = report["sessions"].as_array().unwrap();
+    assert!(sessions.len() >= 2 && ended.stdout.matches("begin 0\n").count() == sessions.len(), "{ended:?}");
+    let repeats: Vec<u64> = sessions.iter().map(|session| session["repeat"].as_u64().unwrap()).collect();
+    assert_eq!(repeats, (0..sessions.len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_program_is_repeated_as_often_as_asked_and_not_after_a_failure() {
+    let Some(exits) = program("exits.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let ended = sandbox.profile(&["--repeat", "3"], &exits, &["0", "0.5"]);
+    assert_eq!(ended.stdout, "begin 0\nend\n".repeat(3));
+    let sandbox = Sandbox::new();
+    let ended = sandbox.profile(&["--repeat", "3"], &exits, &["3", "0.5"]).assert_code(3);
+    assert_eq!(ended.stdout, "begin 3\nend\n");
+}
+
+#[test]
+fn whole_runs_are_compared_without_a_progress_point() {
+    let Some(short) = program("short.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let options = "--end-to-end --repeat 41 --precision 0.001% --region slow --speedup 100 --seed 1";
+    let options: Vec<&str> = options.split(' ').collect();
+    sandbox.profile(&options, &short, &[]).assert_code(0);
+    let report = sandbox.report();
+    assert_eq!(report["sessions"].as_array().unwrap().len(), 41);
+    let slow = region(&report, "slow");
+    // The first run only looks.
+    assert_eq!(slow["windows"], 40, "{report:#}");
+    let points = slow["points"].as_array().unwrap();
+    assert_eq!(points[0]["point"], "end-to-end");
+    let gain = points[0]["speedups"].as_array().unwrap().iter().find(|dot| dot["speedup"] == 1.0).unwrap();
+    // Two thirds of the program's time.
+    assert!((0.35..=0.9).contains(&gain["gain"].as_f64().unwrap()), "{report:#}");
+}
+
+#[test]
+fn a_program_that_was_asked_to_end_is_not_run_again() {
+    let Some(exits) = program("exits.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    // In its second run at the latest.
+    let mut command = sandbox.profiling(&["--repeat", "1000"], &exits, &["0", "0.6"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    // Otherwise it would hang here for ten minutes.
+    let begin = std::time::Instant::now();
+    child.wait_with_output().unwrap();
+    assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{:?}", begin.elapsed());
+    assert!(sandbox.report()["sessions"].as_array().unwrap().len() < 50);
+}
+
+#[test]
 fn neither_delays_nor_samples_when_told_so() {
     let Some(exits) = program("exits.c") else { return };
     let _alone = alone();

@@ -1,7 +1,7 @@
 //! The bootstrap: whole blocks, drawn with replacement.
 
 use super::fit::{Fit, Sums};
-use super::{Estimate, EstimateOptions, interval};
+use super::{Estimate, EstimateOptions, Target, interval};
 
 /// What is drawn, with its interval.
 pub(super) struct Drawn {
@@ -10,9 +10,10 @@ pub(super) struct Drawn {
     pub(super) level: Estimate,
 }
 
-/// Draws `options.resamples` times. `stream` separates the targets of a region; the region need not be
-/// told apart, because its rows do that.
-pub(super) fn draw(fit: &Fit, options: &EstimateOptions, stream: u64) -> Drawn {
+/// Draws `options.resamples` times. Each target of a region has draws of its own; the region need not be told
+/// apart, because its rows do that.
+pub(super) fn draw(fit: &Fit, options: &EstimateOptions, target: Target) -> Drawn {
+    let stream = target.counted().get() as u64;
     let mut rng = fastrand::Rng::with_seed(options.seed ^ stream.rotate_left(32));
     let resamples: Vec<Sums> = (0..options.resamples).map(|_| resample(fit, &mut rng)).collect();
     let sums = fit.sums();

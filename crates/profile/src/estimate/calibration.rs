@@ -221,8 +221,9 @@ fn bends() {
 #[test]
 fn disturbed_blocks() {
     let plainly = |windows: &[Window]| {
-        let pairs = experiments(windows).0[0].pairs(TARGET);
-        fit::Fit::new(&pairs.pairs).unwrap().sums().slope()
+        let mut pairs = experiments(windows).0[0].pairs(TARGET, &[]);
+        pairs.pairs.append(&mut pairs.disturbed);
+        fit::Fit::new(&pairs).unwrap().sums().slope()
     };
     for (what, world) in [
         ("steady", World { blocks: 60, ..LINEAR }),

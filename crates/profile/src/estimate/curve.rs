@@ -54,8 +54,22 @@ pub(super) struct Seen {
 /// The gain at every speedup.
 #[derive(Debug)]
 pub(super) struct Curve {
+    /// What it goes through, ascending,
+    pub(super) seen: Vec<Seen>,
+    /// and the degrees of freedom of the noise.
+    pub(super) freedom: usize,
     kinds: Vec<Kind>,
-    freedom: usize,
+}
+
+/// The shares of the kinds of curve in the average; they add up to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Shares {
+    /// Of the line through zero,
+    pub line: f64,
+    /// of all curves that bend once,
+    pub bent: f64,
+    /// and of the smooth ones.
+    pub smooth: f64,
 }
 
 /// One kind of curve, after seeing the data: a slope that changes at each knot, the first of which is at 0.
@@ -158,17 +172,17 @@ fn backward(factor: &[f64], mut y: Vec<f64>) -> Vec<f64> {
 
 impl Curve {
     /// `freedom`: the degrees of freedom of the noise.
-    pub(super) fn new(seen: &[Seen], freedom: usize) -> Curve {
+    pub(super) fn new(seen: Vec<Seen>, freedom: usize) -> Curve {
         let [line, bent, smooth] = BELIEF;
-        let mut kinds = vec![Kind::new(seen, vec![0.0], SLOPE, line)];
+        let mut kinds = vec![Kind::new(&seen, vec![0.0], SLOPE, line)];
         // One speedup shows no bend.
         if seen.len() > 1 {
             let share = bent / (BENDS - 1) as f64;
-            let bend = |nth| Kind::new(seen, vec![0.0, nth as f64 / BENDS as f64], BEND, share);
+            let bend = |nth| Kind::new(&seen, vec![0.0, nth as f64 / BENDS as f64], BEND, share);
             kinds.extend((1..BENDS).map(bend));
             let knots: Vec<f64> = (0..KNOTS).map(|nth| nth as f64 / KNOTS as f64).collect();
             let share = smooth / WANDERS.len() as f64;
-            kinds.extend(WANDERS.map(|wander| Kind::new(seen, knots.clone(), wander, share)));
+            kinds.extend(WANDERS.map(|wander| Kind::new(&seen, knots.clone(), wander, share)));
         }
         let most = kinds.iter().map(|kind| kind.weight).fold(f64::NEG_INFINITY, f64::max);
         for kind in &mut kinds {
@@ -182,7 +196,21 @@ impl Curve {
             kind.weight /= weights;
             kind.spread /= spreads;
         }
-        Curve { kinds, freedom }
+        Curve { seen, freedom, kinds }
+    }
+
+    /// How far each kind is believed.
+    pub(super) fn shares(&self) -> Shares {
+        let mut shares = Shares::default();
+        for kind in &self.kinds {
+            let share = match kind.knots.len() {
+                1 => &mut shares.line,
+                2 => &mut shares.bent,
+                _ => &mut shares.smooth,
+            };
+            *share += kind.weight;
+        }
+        shares
     }
 
     /// The gain at speedup `s`.
@@ -241,18 +269,19 @@ mod tests {
     fn strong_dots_speak_for_themselves() {
         // No shape that anybody expects.
         let dots = [(0.1, 0.2), (0.3, 0.1), (0.5, 0.4), (0.7, -0.3), (1.0, 0.2)];
-        let curve = Curve::new(&seen(&dots, 1e-4), 100);
+        let curve = Curve::new(seen(&dots, 1e-4), 100);
         for (s, gain) in dots {
             assert!((curve.at(s).value - gain).abs() < 0.002, "{s}: {:?}", curve.at(s));
         }
         assert!((curve.most(dots.iter().map(|dot| dot.0)).value - 0.4).abs() < 0.002);
         assert_eq!(curve.bend(), None);
+        assert!(curve.shares().smooth > 0.99, "{:?}", curve.shares());
     }
 
     #[test]
     fn weak_dots_give_a_line_between_them() {
         let dots = [(0.2, 0.15), (0.4, 0.1), (0.6, 0.35), (0.8, 0.3), (1.0, 0.45)];
-        let curve = Curve::new(&seen(&dots, 0.3), 100);
+        let curve = Curve::new(seen(&dots, 0.3), 100);
         let slope = curve.at(1.0).value;
         assert!((0.3..0.5).contains(&slope));
         assert!((curve.at(0.4).value - 0.4 * slope).abs() < 0.03);
@@ -261,9 +290,10 @@ mod tests {
 
     #[test]
     fn one_speedup_shows_a_line() {
-        let curve = Curve::new(&seen(&[(0.5, 0.2)], 0.01), 10);
+        let curve = Curve::new(seen(&[(0.5, 0.2)], 0.01), 10);
         assert!((curve.at(0.2).value - 0.08).abs() < 1e-4);
         assert!((curve.at(0.2).se - 0.004).abs() < 1e-4);
+        assert_eq!(curve.shares(), Shares { line: 1.0, ..Shares::default() });
     }
 
     #[test]
@@ -271,9 +301,9 @@ mod tests {
         // The same for all dots: no gain at zero gives it away.
         let dots: Vec<(f64, f64)> = (1..=20).map(|nth| 0.05 * f64::from(nth)).map(|s| (s, 0.1)).collect();
         let mut dots = seen(&dots, 0.02);
-        let moved = Curve::new(&dots, 100).at(1.0);
+        let moved = Curve::new(dots.clone(), 100).at(1.0);
         dots.iter_mut().for_each(|dot| dot.lift = 0.1);
-        let lifted = Curve::new(&dots, 100).at(1.0);
+        let lifted = Curve::new(dots, 100).at(1.0);
         assert!(lifted.value < 0.6 * moved.value && lifted.lo < 0.0, "{moved:?} {lifted:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::curve::{Curve, Seen};
-use super::pair::Pair;
+use super::pair::{Pair, Pairs};
 use crate::units::Speedup;
 
 /// How many blocks' worth of belief in pairing (β = 1) the estimate of β starts with.
@@ -38,11 +38,11 @@ pub(super) struct AtSpeedup {
     /// Where they stand in `terms`.
     pub(super) blocks: Range<usize>,
     /// Σ v: visits,
-    visits: f64,
+    pub(super) visits: f64,
     /// Σ e: amounts,
-    amount: f64,
+    pub(super) amount: f64,
     /// and Σ β·e·v₀/e₀: the visits that their own baselines led to expect, as far as they count.
-    own: f64,
+    pub(super) own: f64,
 }
 
 /// One complete pair: what the treated window had, and what its own baseline led to expect.
@@ -73,15 +73,26 @@ impl Sums {
         self.0[0] / self.0[1]
     }
 
-    /// θ: the line through zero, Σ s·(v − u) / Σ s²·v.
+    /// θ: the line through zero.
     pub(super) fn slope(&self) -> f64 {
-        (self.0[3] - self.level() * self.0[4]) / self.0[2]
+        let (over, under) = self.slope_sums();
+        over / under
+    }
+
+    /// Σ s·(v − u) and Σ s²·v, whose ratio is the slope.
+    pub(super) fn slope_sums(&self) -> (f64, f64) {
+        (self.0[3] - self.level() * self.0[4], self.0[2])
     }
 }
 
 impl Fit {
-    /// `None` where no treated window saw a visit, or no baseline did: there is nothing to compare.
-    pub(super) fn new(pairs: &[Pair]) -> Option<Fit> {
+    /// `None` where no treated window saw a visit, or no baseline did, or most windows did not: there is nothing
+    /// to compare.
+    pub(super) fn new(of_target: &Pairs) -> Option<Fit> {
+        if of_target.idle() {
+            return None;
+        }
+        let pairs = &of_target.pairs;
         let level = {
             let firsts = pairs.iter().filter(|p| p.first).map(|p| p.baseline);
             let (v, e) = firsts.fold((0.0, 0.0), |(v, e), side| (v + side.visits, e + side.amount));
@@ -108,7 +119,9 @@ impl Fit {
             .collect();
         complete.sort_by_key(|(speedup, ..)| *speedup);
         let treated: Vec<Treated> = complete.iter().map(|(.., treated)| *treated).collect();
-        let pairing = pairing(&complete, level)?;
+        let follows = pairing(&complete, level)?;
+        // One level for all would compare windows across a change of speed.
+        let pairing = if of_target.apart { 1.0 } else { follows };
 
         let baseline = |pair: &Pair| match pair.first {
             true => (pair.baseline.visits, pair.baseline.amount),
@@ -160,7 +173,7 @@ impl Fit {
     }
 
     /// The gain at one speedup when all baselines run at `level`: 1 − Σu / Σv.
-    fn gain(&self, at: &AtSpeedup, level: f64) -> f64 {
+    pub(super) fn gain(&self, at: &AtSpeedup, level: f64) -> f64 {
         1.0 - (at.own + (1.0 - self.pairing) * level * at.amount) / at.visits
     }
 
@@ -172,6 +185,8 @@ impl Fit {
 
     /// The gain at every speedup. `level_error` is the standard error of the level, as a share of it.
     pub(super) fn curve(&self, level_error: f64) -> Curve {
+        // One block has no such error, but no degree of freedom either: all intervals are infinite.
+        let level_error = if level_error.is_finite() { level_error } else { 0.0 };
         let sums = self.sums();
         let (level, slope) = (sums.level(), sums.slope());
         let around = |curve: &dyn Fn(f64) -> f64| {
@@ -183,7 +198,7 @@ impl Fit {
                 variance: variance.max(BEST_VARIANCE),
                 lift: level_error * (1.0 - self.pairing) * level * at.amount / at.visits,
             });
-            Curve::new(&seen.collect::<Vec<_>>(), noise.freedom)
+            Curve::new(seen.collect(), noise.freedom)
         };
         // How noisy a dot is depends on the gain, and the gain on that: the second round has settled.
         let first = around(&|s| slope * s);

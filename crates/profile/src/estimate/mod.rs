@@ -28,7 +28,10 @@
 //! assigned at random, so this is unbiased for every β (an analysis of covariance); the best β is the
 //! share of the baselines' variance that the treated windows of the same blocks follow, which is their
 //! regression on each other. It is estimated as if four more blocks had said β = 1: with little data we
-//! pair. Recordings of runs with different levels come out near β = 1 by themselves.
+//! pair. Recordings of runs with different levels come out near β = 1 by themselves. Where the program's
+//! speed is known to have changed between the region's blocks (`drift`), β is 1: what was measured before and
+//! after the change is kept apart. A treated window that may lie on the other side of the change than its
+//! baseline is left out.
 //!
 //! **Disturbed blocks.** A block whose two windows differ more than any noise explains is not used
 //! (`outlier.rs`): one window that took ten times as long would move everything.
@@ -49,6 +52,9 @@
 //!
 //! **Many regions.** Verdicts given here are about one region and one point; `discovery` takes back those
 //! that could be chance among so many.
+//!
+//! **From one recording to another** (`comparison`): levels without speedups are compared by `level.rs`,
+//! slopes by the standard errors of both (`interval::Difference`).
 
 mod bootstrap;
 #[cfg(test)]
@@ -56,20 +62,33 @@ mod calibration;
 mod curve;
 mod fit;
 mod interval;
+mod level;
 mod outlier;
 mod pair;
 mod phase;
+mod reading;
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;
+mod unsteady;
 mod verdict;
+mod working;
 
-pub(crate) use verdict::ENOUGH_BLOCKS;
-pub use verdict::Verdict;
+pub use curve::Shares;
+pub use pair::{LeftOutReason, LeftOutWindows};
+pub use phase::Phase;
+pub use reading::Reading;
+pub use unsteady::{Trend, Unsteady};
+pub use verdict::{ENOUGH_BLOCKS, Verdict};
+pub use working::{SpeedupSum, Working};
 
-pub use pair::LeftOutWindows;
-pub(crate) use pair::{Experiments, experiments};
-pub(crate) use phase::factor as phase_factor;
+pub(crate) use interval::{Difference, of_ratio as ratio_interval};
+pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
+pub(crate) use pair::{Experiments, Pairs, experiments};
+pub(crate) use phase::of as phase_of;
+pub(crate) use verdict::WORTH;
+pub(crate) use working::of as working_of;
 
+use crate::drift::Drift;
 use crate::model::PointId;
 use crate::units::Speedup;
 
@@ -124,7 +143,7 @@ impl Estimate {
         self.lo <= other.hi && other.lo <= self.hi
     }
 
-    fn scaled(self, factor: f64) -> Estimate {
+    pub(crate) fn scaled(self, factor: f64) -> Estimate {
         let Estimate { value, se, lo, hi } = self;
         Estimate { value: value * factor, se: se * factor, lo: lo * factor, hi: hi * factor }
     }
@@ -191,6 +210,8 @@ pub struct PointEstimate {
     pub curve: Vec<Dot>,
     /// β: how far each window was compared with its own baseline (1) rather than with all (0).
     pub pairing: f64,
+    /// Whether the program's speed changed between the blocks, so that β had to be 1.
+    pub kept_apart: bool,
     /// About how many more blocks would settle a verdict of [`Verdict::NotEnoughData`].
     pub more_blocks: Option<u32>,
 }
@@ -219,25 +240,25 @@ pub struct Dot {
     pub windows: usize,
 }
 
-/// Estimates what the experiments on one region say about `target`. All gains are scaled by `phase`.
+/// Estimates what the experiments on one region say about `target`, whose speed changed as `drifts` say. All
+/// gains are scaled by `phase`.
 pub(crate) fn estimate(
     experiments: &Experiments<'_>,
     target: Target,
+    drifts: &[Drift],
     phase: f64,
     options: &EstimateOptions,
 ) -> PointEstimate {
-    let mut pairs = experiments.pairs(target);
+    let pairs = experiments.pairs(target, drifts);
     let curve_windows = |speedup| experiments.windows_at(speedup);
     let idle = pairs.idle();
-    let disturbed = outlier::remove(&mut pairs.pairs);
-    let fit = if idle { None } else { fit::Fit::new(&pairs.pairs) };
-    let Some(fit) = fit else {
+    let Some(fit) = fit::Fit::new(&pairs) else {
         let dot = |speedup| Dot { speedup, raw: None, gain: None, windows: curve_windows(speedup) };
         return PointEstimate {
             target,
             verdict: if idle { Verdict::Idle } else { Verdict::NotEnoughData },
             blocks: pairs.blocks(),
-            disturbed,
+            disturbed: pairs.disturbed.len(),
             slope: None,
             chance: None,
             effect: None,
@@ -245,10 +266,11 @@ pub(crate) fn estimate(
             bend: None,
             curve: experiments.speedups().into_iter().map(dot).collect(),
             pairing: 1.0,
+            kept_apart: pairs.apart,
             more_blocks: None,
         };
     };
-    let drawn = bootstrap::draw(&fit, options, target.counted().get() as u64);
+    let drawn = bootstrap::draw(&fit, options, target);
     let curve = fit.curve(drawn.level.se);
     let slope = drawn.slope.scaled(phase);
     let verdict = verdict::of(&slope, fit.blocks());
@@ -263,7 +285,7 @@ pub(crate) fn estimate(
         target,
         verdict,
         blocks: fit.blocks(),
-        disturbed,
+        disturbed: pairs.disturbed.len(),
         slope: Some(slope),
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
         effect: Some(curve.at(REFERENCE.fraction()).scaled(phase)),
@@ -271,6 +293,7 @@ pub(crate) fn estimate(
         bend: curve.bend(),
         curve: experiments.speedups().into_iter().map(dot).collect(),
         pairing: fit.pairing,
+        kept_apart: pairs.apart,
         more_blocks: verdict::more_blocks(verdict, &slope, fit.blocks()),
     }
 }

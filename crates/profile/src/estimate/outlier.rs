@@ -20,21 +20,29 @@ const ENOUGH_BLOCKS: usize = 5;
 /// The standard deviation of a normal distribution, over the median of its absolute values.
 const DEVIATION_OF_MEDIAN: f64 = 1.482_6;
 
-/// Takes the disturbed pairs out of `pairs` and says how many there were.
-pub(super) fn remove(pairs: &mut Vec<Pair>) -> usize {
+/// Takes the disturbed pairs out of `pairs`.
+pub(super) fn remove(pairs: &mut Vec<Pair>) -> Vec<Pair> {
     let misfits = misfits(pairs);
     let sizes: Vec<(f64, f64)> = misfits.iter().flatten().map(|z| (z.abs(), 1.0)).collect();
     let n = sizes.len();
     if n < ENOUGH_BLOCKS {
-        return 0;
+        return Vec::new();
     }
     // Never less than the noise of counting: a few blocks may agree by chance. The median of a few is
     // itself a guess, and gets some room.
     let normal = (DEVIATION_OF_MEDIAN * median(sizes) * (1.0 + ENOUGH_BLOCKS as f64 / n as f64)).max(1.0);
-    let before = pairs.len();
     let mut misfits = misfits.iter();
-    pairs.retain(|_| misfits.next().is_none_or(|z| z.is_none_or(|z| z.abs() < TOO_FAR * normal)));
-    before - pairs.len()
+    let is_disturbed = |_: &mut Pair| {
+        misfits.next().is_some_and(|misfit| misfit.is_some_and(|z| z.abs() >= TOO_FAR * normal))
+    };
+    let disturbed: Vec<Pair> = pairs.extract_if(.., is_disturbed).collect();
+    // Another pair of the same block may be good, and with it their baseline.
+    let mut before = None;
+    for pair in pairs {
+        pair.first = before != Some(pair.block);
+        before = Some(pair.block);
+    }
+    disturbed
 }
 
 /// How far each complete pair is from the pairs at its own and the nearest speedups, in units of what

@@ -3,12 +3,61 @@
 use std::collections::BTreeMap;
 
 use super::Target;
+use super::outlier;
+use super::reading::Reading;
+use crate::drift::{self, Drift};
 use crate::model::{RegionId, SessionId, Window, WindowFlags};
 use crate::units::Speedup;
 
 /// A window whose inserted delay exceeds its elapsed time by more than this share of it was booked
 /// wrongly. (A region that is all of a program leaves no effective time at 100 %, give or take.)
 const OVERDRAWN: f64 = 0.05;
+
+/// Why a window is left out of an estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOutReason {
+    /// Its books did not balance.
+    Unbalanced,
+    /// The program ended first.
+    Cut,
+    /// More delay was inserted than time passed.
+    Overdrawn,
+    /// Its block has no baseline that counts.
+    Unpaired,
+    /// The program's speed changed between it and its baseline, or may have.
+    Straddling,
+    /// It or its baseline took so much longer than the other that no noise explains it.
+    Disturbed,
+}
+
+impl LeftOutReason {
+    /// The name used in exports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LeftOutReason::Unbalanced => "unbalanced",
+            LeftOutReason::Cut => "cut",
+            LeftOutReason::Overdrawn => "overdrawn",
+            LeftOutReason::Unpaired => "unpaired",
+            LeftOutReason::Straddling => "straddling",
+            LeftOutReason::Disturbed => "disturbed",
+        }
+    }
+
+    /// Why `window` cannot be used, whatever is beside it.
+    pub(crate) fn of(window: &Window) -> Option<LeftOutReason> {
+        let elapsed = window.elapsed.get() as f64;
+        let least = if window.speedup.is_zero() { f64::MIN_POSITIVE } else { -OVERDRAWN * elapsed };
+        if window.flags.has(WindowFlags::CUT) {
+            Some(LeftOutReason::Cut)
+        } else if window.flags.has(WindowFlags::UNBALANCED) {
+            Some(LeftOutReason::Unbalanced)
+        } else if elapsed == 0.0 || window.effective_ns() < least {
+            Some(LeftOutReason::Overdrawn)
+        } else {
+            None
+        }
+    }
+}
 
 /// Windows that no estimate uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,12 +72,28 @@ pub struct LeftOutWindows {
     pub unpaired: usize,
 }
 
+impl LeftOutWindows {
+    fn count(&mut self, reason: LeftOutReason) {
+        match reason {
+            LeftOutReason::Unbalanced => self.unbalanced += 1,
+            LeftOutReason::Cut => self.cut += 1,
+            LeftOutReason::Overdrawn => self.overdrawn += 1,
+            LeftOutReason::Unpaired => self.unpaired += 1,
+            // Left out for one point, but not for others.
+            LeftOutReason::Straddling | LeftOutReason::Disturbed => {}
+        }
+    }
+}
+
 /// All experiments on one region.
 #[derive(Debug)]
 pub(crate) struct Experiments<'a> {
     pub(crate) region: RegionId,
     blocks: Vec<Block<'a>>,
 }
+
+/// The session of a block, and its number there.
+pub(crate) type BlockKey = (SessionId, i64);
 
 /// One experiment: a baseline, and what was tried beside it.
 ///
@@ -41,6 +106,13 @@ struct Block<'a> {
     first: bool,
 }
 
+impl Block<'_> {
+    fn key(&self) -> BlockKey {
+        // There is no block without a baseline window.
+        (self.baseline[0].session, self.baseline[0].block)
+    }
+}
+
 /// Sorts windows into experiments, by region; and counts those that cannot be used.
 pub(crate) fn experiments(windows: &[Window]) -> (Vec<Experiments<'_>>, LeftOutWindows) {
     type Key = (RegionId, SessionId, i64);
@@ -50,14 +122,8 @@ pub(crate) fn experiments(windows: &[Window]) -> (Vec<Experiments<'_>>, LeftOutW
     let mut by_region: BTreeMap<RegionId, Vec<Block<'_>>> = BTreeMap::new();
     for window in windows {
         by_region.entry(window.region).or_default();
-        let elapsed = window.elapsed.get() as f64;
-        let least = if window.speedup.is_zero() { f64::MIN_POSITIVE } else { -OVERDRAWN * elapsed };
-        if window.flags.has(WindowFlags::CUT) {
-            left_out.cut += 1;
-        } else if window.flags.has(WindowFlags::UNBALANCED) {
-            left_out.unbalanced += 1;
-        } else if elapsed == 0.0 || window.effective_ns() < least {
-            left_out.overdrawn += 1;
+        if let Some(reason) = LeftOutReason::of(window) {
+            left_out.count(reason);
         } else {
             let key = (window.region, window.session, window.block);
             by_block.entry(key).or_default().entry(window.speedup).or_default().push(window);
@@ -66,7 +132,7 @@ pub(crate) fn experiments(windows: &[Window]) -> (Vec<Experiments<'_>>, LeftOutW
     for ((region, ..), mut block) in by_block {
         let blocks = by_region.entry(region).or_default();
         let Some(baseline) = block.remove(&Speedup::ZERO) else {
-            left_out.unpaired += block.values().map(Vec::len).sum::<usize>();
+            block.values().flatten().for_each(|_| left_out.count(LeftOutReason::Unpaired));
             continue;
         };
         if block.is_empty() {
@@ -116,33 +182,64 @@ impl Experiments<'_> {
         self.blocks.iter().filter(|b| b.first).flat_map(|b| b.baseline.iter().copied())
     }
 
+    /// Each baseline, with the run and block that it belongs to.
+    pub(super) fn baseline_sides(
+        &self,
+        target: Target,
+    ) -> impl Iterator<Item = (SessionId, i64, Side)> + use<'_> {
+        self.blocks.iter().filter(|block| block.first).map(move |block| {
+            let (session, block_id) = block.key();
+            (session, block_id, Side::new(target, &block.baseline))
+        })
+    }
+
     fn all(&self) -> impl Iterator<Item = &Window> {
         let treated = self.blocks.iter().filter_map(|b| Some(&b.treated.as_ref()?.1));
         self.baselines().chain(treated.flatten().copied())
     }
 
-    /// What the windows say about `target`.
-    pub(super) fn pairs(&self, target: Target) -> Pairs {
+    /// What the windows say about `target`, whose speed changed as `drifts` say.
+    pub(crate) fn pairs(&self, target: Target, drifts: &[Drift]) -> Pairs {
         let visited = |window: &&Window| window.visits(target.counted()) > 0;
+        let pair = |block: &Block<'_>| Pair {
+            block: block.key(),
+            baseline: Side::new(target, &block.baseline),
+            treated: block.treated.as_ref().and_then(|(speedup, windows)| {
+                let straddles = |window: &&Window| drift::straddles(drifts, target, window);
+                (!windows.iter().any(straddles)).then(|| (*speedup, Side::new(target, windows)))
+            }),
+            first: block.first,
+        };
+        let mut pairs: Vec<Pair> = self.blocks.iter().map(pair).collect();
         Pairs {
             idle: self.all().filter(visited).count() * 2 < self.windows(),
-            pairs: self
-                .blocks
-                .iter()
-                .map(|block| Pair {
-                    baseline: Side::new(target, &block.baseline),
-                    treated: block.treated.as_ref().map(|(s, windows)| (*s, Side::new(target, windows))),
-                    first: block.first,
-                })
-                .collect(),
+            disturbed: outlier::remove(&mut pairs),
+            pairs,
+            apart: self.spans_a_change(target, drifts),
         }
+    }
+
+    /// Whether some session's blocks lie before and after a change of speed.
+    fn spans_a_change(&self, target: Target, drifts: &[Drift]) -> bool {
+        drifts.iter().filter(|drift| drift.target == target).any(|drift| {
+            let of_session = self.baselines().filter(|window| window.session == drift.session);
+            let mut segments = of_session.map(|window| drift.segment_at(window.start));
+            let first = segments.next();
+            segments.any(|segment| Some(segment) != first)
+        })
     }
 }
 
 /// What the experiments on one region say about one target.
 #[derive(Debug)]
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
+    /// Those that count.
     pub(super) pairs: Vec<Pair>,
+    /// Those that something disturbed.
+    pub(super) disturbed: Vec<Pair>,
+    /// Whether the baselines had different levels because the program's speed changed, so that no window may
+    /// be compared with all of them.
+    pub(super) apart: bool,
     idle: bool,
 }
 
@@ -156,26 +253,31 @@ impl Pairs {
     pub(super) fn blocks(&self) -> usize {
         self.pairs.iter().filter(|pair| pair.treated.is_some()).count()
     }
+
+    /// Whether the window at `speedup` in a block, or its baseline, was disturbed.
+    pub(crate) fn is_disturbed(&self, block: BlockKey, speedup: Speedup) -> bool {
+        let same = |pair: &Pair| pair.block == block && pair.treated.is_some_and(|(at, _)| at == speedup);
+        self.disturbed.iter().any(same)
+    }
+
+    /// Whether the baseline of a block counts for nothing, because all that was tried beside it was disturbed.
+    pub(crate) fn is_all_disturbed(&self, block: BlockKey) -> bool {
+        let of_block = |pair: &Pair| pair.block == block;
+        self.disturbed.iter().any(of_block) && !self.pairs.iter().any(of_block)
+    }
 }
 
 /// One baseline and what was tried beside it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
+    pub(super) block: BlockKey,
     pub(super) baseline: Side,
     pub(super) treated: Option<(Speedup, Side)>,
+    /// Whether its baseline counts into the region's level, and not for another pair of the block.
     pub(super) first: bool,
 }
 
-/// One side of a pair: an amount and the visits that it was spent on. Their ratio is to become smaller.
-///
-/// For throughput the amount is effective time, and the ratio is the period.
-///
-/// For latency, Little's law says W = L / λ, with L the mean number in flight, ∫n dt / elapsed, and λ the
-/// rate of departures. Both must be taken in the time of the virtual program, in which pauses do not
-/// exist. The rate is visits / effective time. In L, a pause stops the clock for everybody and so lengthens
-/// ∫n dt and the elapsed time alike; as long as pauses come as often when much is in flight as when
-/// little is, L is the same in both times. So W = (∫n dt / elapsed) · effective / visits, and the amount
-/// is ∫n dt scaled from elapsed to effective time.
+/// One side of a pair: an amount and the visits that it was spent on; see [`Reading`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Side {
     pub(super) amount: f64,
@@ -184,21 +286,11 @@ pub(super) struct Side {
 
 impl Side {
     fn new(target: Target, windows: &[&Window]) -> Side {
-        windows.iter().fold(Side::default(), |sum, window| {
-            let (amount, visits) = spent(target, window);
-            Side { amount: sum.amount + amount, visits: sum.visits + visits as f64 }
-        })
+        let sum: Reading = windows.iter().map(|window| Reading::new(target, window)).sum();
+        Side { amount: sum.amount, visits: sum.visits as f64 }
     }
-}
 
-/// The amount of one window, and the visits it was spent on.
-fn spent(target: Target, window: &Window) -> (f64, u64) {
-    match target {
-        Target::Throughput(point) => window.progress(point),
-        Target::Latency { begin, end } => {
-            let of_pair = window.in_flight.iter().filter(|pair| pair.begin == begin);
-            let integral: f64 = of_pair.map(|pair| pair.integral.get() as f64).sum();
-            (integral * window.effective_ns() / window.elapsed.get() as f64, window.visits(end))
-        }
+    pub(super) fn plus(self, other: &Side) -> Side {
+        Side { amount: self.amount + other.amount, visits: self.visits + other.visits }
     }
 }

@@ -3,13 +3,13 @@
 use super::{Estimate, interval};
 
 /// A slope below this is not worth having: making the region free would win 2 %.
-const WORTH: f64 = 0.02;
+pub(crate) const WORTH: f64 = 0.02;
 /// A slope that is certainly within this of zero has no effect that anybody would notice: making the
 /// region free would change less than 5 %.
 const NOTHING: f64 = 0.05;
 /// Fewer blocks than this say nothing, whatever their interval: an interval of few blocks is itself a
 /// guess.
-pub(crate) const ENOUGH_BLOCKS: usize = 5;
+pub const ENOUGH_BLOCKS: usize = 5;
 
 /// What to think of a region and a progress point.
 ///

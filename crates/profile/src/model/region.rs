@@ -33,6 +33,15 @@ impl Region {
         self.image.build_id.as_deref().unwrap_or(&self.image.path)
     }
 
+    /// As reports show it: `work hash.c:80`, `work+ hash.c:80` with its callees, or `hash.c:88`.
+    pub fn label(&self) -> String {
+        let callees = if self.inclusive { "+" } else { "" };
+        match (self.kind, self.location()) {
+            (RegionKind::Function, Some(location)) => format!("{}{callees} {location}", self.name),
+            _ => format!("{}{callees}", self.name),
+        }
+    }
+
     /// Where it is, short enough to read: `hash.c:80`; `None` without debug information.
     pub fn location(&self) -> Option<String> {
         let file = self.file.as_deref()?;

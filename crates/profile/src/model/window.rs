@@ -52,17 +52,29 @@ impl Window {
     /// Elapsed time less inserted delay, in nanoseconds: the time that would have passed if the
     /// region had really been faster. Negative when more delay was inserted than time passed.
     pub fn effective_ns(&self) -> f64 {
-        self.elapsed.get() as f64 - self.required.get() as f64
+        less(self.elapsed, self.required)
     }
 
-    /// The effective time, in nanoseconds, of so many visits of `point`: of those in its span where that is known,
-    /// otherwise of the window's; see [`effective_ns`](Self::effective_ns).
-    pub fn progress(&self, point: PointId) -> (f64, u64) {
+    /// The stretch of time that is measured for `point`: its span where that is known, otherwise the window.
+    pub fn stretch(&self, point: PointId) -> Span {
         let of_point = self.visits.iter().find(|visits| visits.point == point);
-        match of_point.and_then(|visits| visits.span) {
-            Some(span) => (span.elapsed.get() as f64 - span.required.get() as f64, span.visits),
-            None => (self.effective_ns(), self.visits(point)),
-        }
+        of_point.and_then(|visits| visits.span).unwrap_or_else(|| self.whole(point))
+    }
+
+    /// The whole window, with its visits of `point`.
+    pub fn whole(&self, point: PointId) -> Span {
+        Span { visits: self.visits(point), elapsed: self.elapsed, required: self.required }
+    }
+
+    /// The effective time of [`stretch`](Self::stretch) in nanoseconds, and its visits.
+    pub fn progress(&self, point: PointId) -> (f64, u64) {
+        let stretch = self.stretch(point);
+        (stretch.effective_ns(), stretch.visits)
+    }
+
+    /// When it ended, since the start of the session.
+    pub fn end(&self) -> Nanos {
+        self.start + self.elapsed
     }
 
     /// How often `point` was visited.
@@ -94,12 +106,25 @@ pub struct Span {
     pub required: Nanos,
 }
 
+impl Span {
+    /// Elapsed time less inserted delay, in nanoseconds; see [`Window::effective_ns`].
+    pub fn effective_ns(&self) -> f64 {
+        less(self.elapsed, self.required)
+    }
+}
+
+/// `elapsed − inserted`, which may be negative.
+fn less(elapsed: Nanos, inserted: Nanos) -> f64 {
+    elapsed.get() as f64 - inserted.get() as f64
+}
+
 /// How much was in flight between a begin and an end, over a whole window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlight {
     /// The *begin* point of the pair.
     pub begin: PointId,
-    /// ∫ (begun − ended) dt over the elapsed time of the window.
+    /// ∫ (begun − ended) dt over the elapsed time of the window, with nothing in flight where more had ended
+    /// than begun.
     pub integral: VisitNanos,
 }
 
@@ -131,14 +156,23 @@ impl WindowFlags {
     pub const CUT: WindowFlags = WindowFlags(2);
     /// The kernel lost samples.
     pub const LOST_SAMPLES: WindowFlags = WindowFlags(4);
-    /// Other programs kept the machine busy.
+    /// Other programs kept the machine busy: they used more of it than [`BUSY_ABOVE`](Self::BUSY_ABOVE).
     pub const BUSY: WindowFlags = WindowFlags(8);
+    /// No doubt: the window is a whole run of the program.
+    pub const WHOLE: WindowFlags = WindowFlags(16);
+    /// More of something had ended than begun: what is in flight, and so the latency, is not known.
+    pub const UNMATCHED: WindowFlags = WindowFlags(32);
 
-    const NAMES: [(WindowFlags, &'static str); 4] = [
+    /// The share of the machine that other programs may use before a window is doubted.
+    pub const BUSY_ABOVE: f64 = 0.1;
+
+    const NAMES: [(WindowFlags, &'static str); 6] = [
         (Self::UNBALANCED, "unbalanced"),
         (Self::CUT, "cut"),
         (Self::LOST_SAMPLES, "lost-samples"),
         (Self::BUSY, "busy"),
+        (Self::WHOLE, "whole"),
+        (Self::UNMATCHED, "unmatched-ends"),
     ];
 
     /// Whether all of `flags` are set.

@@ -86,7 +86,7 @@ pub fn rows(truths: &[Truth]) -> Rows {
     rows_of(11, truths)
 }
 
-/// The same with other noise.
+/// The same, with noise of its own for each seed.
 pub fn rows_of(seed: u64, truths: &[Truth]) -> Rows {
     let mut rng = fastrand::Rng::with_seed(seed);
     let requests = PointId::new(1);

@@ -6,15 +6,29 @@
 //! **Place:** the last word of the sentence, for people.
 
 mod columns;
+mod comparison;
 mod curve;
+mod drift;
+mod explain;
+mod grid;
 mod paint;
 mod table;
 
 use std::fmt::Write as _;
 
-use profile::{Exit, LeftOut, PointSummary, Profile, REFERENCE, Session, Target, Warning, printable};
+use profile::{
+    Doubts, Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, Session, Target, Unsteady, Warning,
+    printable,
+};
+
+pub use comparison::render as render_comparison;
 
 use paint::{Colour, paint};
+
+pub use explain::render as render_explanation;
+
+/// Runs of one command that are shown one by one.
+const SHOWN_RUNS: usize = 5;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,10 +73,21 @@ pub fn render(profile: &Profile, style: Style) -> String {
         for point in &profile.points {
             note(&mut out, &describe(point), style);
         }
+        for change in drift::changes(profile) {
+            note(&mut out, &change, style);
+        }
     }
     line_of(&mut out, "\nRuns");
-    for session in &profile.rows.sessions {
-        note(&mut out, &run(session), style);
+    for sessions in profile.rows.sessions.chunk_by(is_same_command) {
+        match sessions {
+            [first, .., last] if sessions.len() > SHOWN_RUNS => {
+                note(&mut out, &runs(first, last, sessions), style)
+            }
+            _ => sessions.iter().for_each(|session| note(&mut out, &run(session), style)),
+        }
+    }
+    for doubt in doubts(&profile.doubts) {
+        note(&mut out, &doubt, style);
     }
     let left_out = left_out(&profile.left_out);
     if !left_out.is_empty() {
@@ -71,22 +96,32 @@ pub fn render(profile: &Profile, style: Style) -> String {
             note(&mut out, &what, style);
         }
     }
-    let warnings = warnings(profile);
-    if !warnings.is_empty() {
-        line_of(&mut out, "\nWarnings");
-        for (warning, times) in warnings {
-            let again = if times > 1 { format!(" ({times} runs)") } else { String::new() };
-            let text = format!("{}{again}", printable(&warning.message));
-            for (nth, line) in columns::wrap(&text, style.width - 4).iter().enumerate() {
-                let bullet = if nth == 0 { "  ! " } else { "    " };
-                line_of(&mut out, &paint(style, Colour::Yellow, &format!("{bullet}{line}")));
-            }
-            for line in columns::wrap(&printable(&warning.advice), style.width - 4) {
-                line_of(&mut out, &format!("    {line}"));
-            }
+    warnings_of(&mut out, profile, style);
+    out
+}
+
+fn warnings_of(out: &mut String, profile: &Profile, style: Style) {
+    draw_warnings(out, &profile.warnings().into_iter().map(|(_, w)| w).collect::<Vec<_>>(), style);
+}
+
+/// The warnings, each once, and how many runs raised it.
+fn draw_warnings(out: &mut String, warnings: &[Warning], style: Style) {
+    let warnings = counted(warnings);
+    if warnings.is_empty() {
+        return;
+    }
+    line_of(out, "\nWarnings");
+    for (warning, times) in warnings {
+        let again = if times > 1 { format!(" ({times} runs)") } else { String::new() };
+        let text = format!("{}{again}", printable(&warning.message));
+        for (nth, line) in columns::wrap(&text, style.width - 4).iter().enumerate() {
+            let bullet = if nth == 0 { "  ! " } else { "    " };
+            line_of(out, &paint(style, Colour::Yellow, &format!("{bullet}{line}")));
+        }
+        for line in columns::wrap(&printable(&warning.advice), style.width - 4) {
+            line_of(out, &format!("    {line}"));
         }
     }
-    out
 }
 
 fn line_of(out: &mut String, line: &str) {
@@ -121,13 +156,43 @@ fn describe(point: &PointSummary) -> String {
     if point.idle && point.visits > 0 {
         text.push_str("; idle: most windows saw none, so nothing is said about it");
     }
+    if let Some(of_point) = point.unsteady.filter(|unsteady| unsteady.count() > 0) {
+        text.push_str(&unsteady(&of_point));
+    }
     text
+}
+
+/// That a latency was not in a steady state, after a semicolon.
+fn unsteady(unsteady: &Unsteady) -> String {
+    let queue = match (unsteady.growing, unsteady.shrinking) {
+        (_, 0) => "growing",
+        (0, _) => "shrinking",
+        _ => "growing or shrinking",
+    };
+    format!(
+        "; {} of {} windows were unstable: the queue was {queue}; latency is not in a steady state",
+        unsteady.count(),
+        unsteady.windows
+    )
+}
+
+/// Doubts about windows that count nevertheless.
+fn doubts(doubts: &Doubts) -> Vec<String> {
+    [
+        (doubts.busy, "measured while others used more than 10 % of the machine"),
+        (doubts.unmatched, "left with more ends than begins: their latencies are not known"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| {
+        let share = 100.0 * count as f64 / doubts.windows as f64;
+        format!("{count} of {} windows ({share:.0} %) were {what}", doubts.windows)
+    })
+    .collect()
 }
 
 fn run(session: &Session) -> String {
     let start = &session.start;
-    let command = std::iter::once(&start.program).chain(&start.arguments);
-    let command: Vec<_> = command.map(|word| quoted(&printable(word))).collect();
     let end = match session.end {
         None => "unfinished: it still runs, or whatif was killed".to_owned(),
         Some(end) => match end.exit {
@@ -142,14 +207,35 @@ fn run(session: &Session) -> String {
     };
     format!(
         "{}: {end}; {} samples{lost} every {} ({})",
-        command.join(" "),
+        command(session),
         session.samples.count,
         start.sample_period,
         printable(&start.sampler)
     )
 }
 
+fn is_same_command(one: &Session, other: &Session) -> bool {
+    (&one.start.program, &one.start.arguments) == (&other.start.program, &other.start.arguments)
+}
+
+/// Many runs of one command.
+fn runs(first: &Session, last: &Session, all: &[Session]) -> String {
+    let mut durations: Vec<Nanos> = all.iter().filter_map(|run| Some(run.end?.duration)).collect();
+    durations.sort_unstable();
+    let took = match (durations.first(), durations.last()) {
+        (Some(shortest), Some(longest)) => format!(", {shortest} to {longest} each"),
+        _ => String::new(),
+    };
+    let samples: u64 = all.iter().map(|run| run.samples.count).sum();
+    format!("{} runs of {}{took}, {samples} samples; the last one: {}", all.len(), command(first), run(last))
+}
+
 /// As it would be typed, near enough.
+fn command(session: &Session) -> String {
+    let words = std::iter::once(&session.start.program).chain(&session.start.arguments);
+    words.map(|word| quoted(&printable(word))).collect::<Vec<_>>().join(" ")
+}
+
 fn quoted(word: &str) -> String {
     if word.is_empty() || word.contains(char::is_whitespace) { format!("'{word}'") } else { word.to_owned() }
 }
@@ -170,10 +256,9 @@ fn left_out(left_out: &LeftOut) -> Vec<String> {
     .collect()
 }
 
-/// The warnings of all runs, each once, and how many runs raised it.
-fn warnings(profile: &Profile) -> Vec<(&Warning, usize)> {
+fn counted(warnings: &[Warning]) -> Vec<(&Warning, usize)> {
     let mut listed: Vec<(&Warning, usize)> = Vec::new();
-    for (_, warning) in &profile.rows.warnings {
+    for warning in warnings {
         match listed.iter_mut().find(|(known, _)| *known == warning) {
             Some((_, times)) => *times += 1,
             None => listed.push((warning, 1)),

@@ -1,8 +1,7 @@
 //! The table of one progress point: what each region is worth to it.
 
 use profile::{
-    PointEstimate, PointSummary, Profile, Region, RegionEstimate, RegionKind, Target, Verdict, plus_minus,
-    printable,
+    PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, plus_minus, printable,
 };
 
 use super::columns::exactly;
@@ -87,13 +86,8 @@ fn limit(estimate: &PointEstimate) -> Option<String> {
 }
 
 /// A region and its place, without line breaks or tricks.
-fn name(region: &Region) -> String {
-    let place = match (region.kind, region.location()) {
-        (RegionKind::Function, Some(location)) => format!(" {}", printable(&location)),
-        _ => String::new(),
-    };
-    let callees = if region.inclusive { "+" } else { "" };
-    format!("{}{callees}{place}", printable(&region.name))
+pub(super) fn name(region: &Region) -> String {
+    printable(&region.label()).into_owned()
 }
 
 fn slope(estimate: &PointEstimate) -> String {
@@ -112,7 +106,7 @@ fn interval(estimate: &PointEstimate) -> String {
 }
 
 /// With a real minus, and none before a zero.
-fn number(digits: String) -> String {
+pub(super) fn number(digits: String) -> String {
     digits.replace("-0.00", "0.00").replace('-', "−")
 }
 

@@ -22,7 +22,7 @@ use signal_hook::low_level::emulate_default_handler;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wire::Nanos;
 
 const HANDLED: [i32; 10] =
@@ -31,6 +31,16 @@ const HANDLED: [i32; 10] =
 /// One Ctrl-C reaches the program and us. The program may have ended of it before we look at ours, which
 /// then must not end us as well, with the profile unwritten.
 const MEANT_FOR_THE_PROGRAM: Nanos = Nanos(300_000_000);
+
+/// Which of the programs that we have started, one after the other, signals are for now.
+static PROGRAMS: AtomicU32 = AtomicU32::new(0);
+/// Whether somebody wanted us, or the program, to end.
+static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal that ends programs has come since we were started.
+pub fn asked_to_end() -> bool {
+    ASKED_TO_END.load(Ordering::Relaxed)
+}
 
 /// Handles signals from here on, until this process ends. They wait for [`begin`].
 pub(super) fn handle() -> io::Result<SignalsInfo<WithOrigin>> {
@@ -45,8 +55,15 @@ pub(super) fn handle() -> io::Result<SignalsInfo<WithOrigin>> {
 /// Passes signals on as long as the program runs, and does what they do by default afterwards.
 pub(super) fn begin(mut signals: SignalsInfo<WithOrigin>, child: &Child) -> io::Result<()> {
     let program = Arc::clone(child.progress());
+    let number = PROGRAMS.fetch_add(1, Ordering::Relaxed) + 1;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for origin in signals.forever() {
+            if matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT) {
+                ASKED_TO_END.store(true, Ordering::Relaxed);
+            }
+            if PROGRAMS.load(Ordering::Relaxed) != number {
+                break; // the next program's thread looks after signals
+            }
             match program.ended() {
                 None => pass_on(&origin, &program),
                 Some(when) => {

@@ -2,11 +2,12 @@
 //!
 //! An experiment is a block of two windows on one region, a baseline and a virtual speedup, in random
 //! order: half of all windows are baselines, and each sits next to the window it is compared with, so that
-//! drift and phases cancel. Region and speedup are chosen at random, never by what earlier experiments
-//! gave: a line may only matter later (papers, section 2, "Experiment initialization"). Most choices prefer
-//! the code that costs more, because what hardly runs can hardly matter; a fixed share does not.
+//! drift and phases cancel. A fixed share of the choices is purely random, whatever earlier experiments gave: a
+//! line may only matter later (papers, section 2, "Experiment initialization"). The others go where an answer
+//! is wanted and missing ([`outlook`](super::outlook)); while nothing is known yet, to the code that costs most.
+//! Speedups are drawn without regard to the past, so that each stays a random sample of the run.
 
-use profile::{Nanos, Speedup};
+use profile::{Nanos, RegionId, Speedup};
 use std::collections::HashMap;
 
 /// Windows begin with this length,
@@ -20,8 +21,11 @@ const IDLE_AFTER: u32 = 4;
 
 /// The share of choices in which every region's chance is its share of the time just now;
 const PURELY_RANDOM: f64 = 0.3;
-/// in the others the costliest of so many is taken.
+/// in the others, where nobody lacks anything, the costliest of so many is taken.
 const CANDIDATES: usize = 3;
+/// Speedups are drawn so that one of each of so many groups, from small to large, comes before a second of any:
+/// as many as a verdict needs.
+const GROUPS: usize = 5;
 
 /// What a run may choose from.
 #[derive(Clone, Debug)]
@@ -41,10 +45,23 @@ impl Choices {
 #[derive(Debug, Default)]
 pub struct History {
     /// Speedups of each region that are still to come before any is repeated.
-    decks: HashMap<usize, Vec<Speedup>>,
+    decks: HashMap<RegionId, Vec<Speedup>>,
     length: Option<Nanos>,
     /// Windows in a row without a visit, per progress point; `None` before the first visit in a window.
     quiet: Vec<Option<u32>>,
+}
+
+/// A region that a thread has just been running; one for each sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Offer {
+    /// The region: the same in several runs of a program.
+    pub region: RegionId,
+    /// Its index among those observed in this one.
+    pub index: usize,
+    /// Its samples over the whole run.
+    pub samples: u64,
+    /// How much an experiment on it would help, from 0 to 1.
+    pub need: f64,
 }
 
 /// An experiment to conduct.
@@ -57,26 +74,17 @@ pub struct Plan {
 }
 
 impl History {
-    /// The next experiment. `offers`: regions that threads have just been running, one entry per sample, each
-    /// with its samples over the whole run. `None` if there is no offer.
-    pub fn next(
-        &mut self,
-        offers: &[(usize, u64)],
-        choices: &Choices,
-        random: &mut fastrand::Rng,
-    ) -> Option<Plan> {
-        let draws = if random.f64() < PURELY_RANDOM { 1 } else { CANDIDATES };
-        let drawn = (0..draws).filter_map(|_| random.choice(offers));
-        let (region, _) = *drawn.max_by_key(|(_, samples)| *samples)?;
+    /// The next experiment. `None` if there is no offer.
+    pub fn next(&mut self, offers: &[Offer], choices: &Choices, random: &mut fastrand::Rng) -> Option<Plan> {
+        let Offer { region, index, .. } = choose(offers, random)?;
         let deck = self.decks.entry(region).or_default();
         if deck.is_empty() {
-            deck.clone_from(&choices.speedups);
-            random.shuffle(deck);
+            *deck = shuffled(&choices.speedups, random);
         }
         let speedup = deck.pop()?;
         let mut windows = [Speedup::ZERO, speedup];
         random.shuffle(&mut windows);
-        Some(Plan { region, windows })
+        Some(Plan { region: index, windows })
     }
 
     /// How long the next window is to be.
@@ -103,9 +111,50 @@ impl History {
     }
 }
 
+fn choose(offers: &[Offer], random: &mut fastrand::Rng) -> Option<Offer> {
+    if random.f64() < PURELY_RANDOM {
+        return random.choice(offers).copied();
+    }
+    // Each region once: what lacks most, not what runs most.
+    let mut wanted: Vec<Offer> = offers.iter().copied().filter(|offer| offer.need > 0.0).collect();
+    wanted.sort_by_key(|offer| offer.region);
+    wanted.dedup_by_key(|offer| offer.region);
+    let mut left = random.f64() * wanted.iter().map(|offer| offer.need).sum::<f64>();
+    let drawn = wanted.iter().find(|offer| {
+        left -= offer.need;
+        left <= 0.0
+    });
+    if let Some(offer) = drawn.or(wanted.last()) {
+        return Some(*offer);
+    }
+    let drawn = (0..CANDIDATES).filter_map(|_| random.choice(offers));
+    drawn.max_by_key(|offer| offer.samples).copied()
+}
+
+/// All speedups in an order, drawn from the end, in which every [`GROUPS`] of them are spread over the whole range.
+fn shuffled(speedups: &[Speedup], random: &mut fastrand::Rng) -> Vec<Speedup> {
+    let mut sorted = speedups.to_vec();
+    sorted.sort_unstable();
+    let mut groups: Vec<Vec<Speedup>> =
+        sorted.chunks(sorted.len().div_ceil(GROUPS).max(1)).map(<[Speedup]>::to_vec).collect();
+    groups.iter_mut().for_each(|group| random.shuffle(group));
+    let mut deck = Vec::with_capacity(sorted.len());
+    while groups.iter().any(|group| !group.is_empty()) {
+        let mut round: Vec<Speedup> = groups.iter_mut().filter_map(Vec::pop).collect();
+        random.shuffle(&mut round);
+        deck.append(&mut round);
+    }
+    deck.reverse();
+    deck
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn offer(region: usize, samples: u64, need: f64) -> Offer {
+        Offer { region: RegionId::new(region as i64), index: region, samples, need }
+    }
 
     fn percent(n: u16) -> Speedup {
         Speedup::from_percent(n).unwrap()
@@ -116,7 +165,7 @@ mod tests {
         let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(1));
         let choices = Choices::every_five_per_cent();
         let plans: Vec<Plan> =
-            (0..400).map(|_| history.next(&[(3, 1)], &choices, &mut random).unwrap()).collect();
+            (0..400).map(|_| history.next(&[offer(3, 1, 0.0)], &choices, &mut random).unwrap()).collect();
         assert!(plans.iter().all(|plan| plan.windows.iter().filter(|s| s.is_zero()).count() == 1));
         let first = plans.iter().filter(|plan| plan.windows[0].is_zero()).count();
         assert!((150..250).contains(&first), "{first}");
@@ -128,7 +177,7 @@ mod tests {
         let choices = Choices::every_five_per_cent();
         for _ in 0..3 {
             let mut seen: Vec<u16> = (0..20)
-                .map(|_| history.next(&[(0, 1)], &choices, &mut random).unwrap())
+                .map(|_| history.next(&[offer(0, 1, 0.0)], &choices, &mut random).unwrap())
                 .map(|plan| plan.windows.iter().map(|s| s.per_mille()).max().unwrap())
                 .collect();
             seen.sort_unstable();
@@ -141,7 +190,7 @@ mod tests {
         let run = |seed| {
             let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(seed));
             let choices = Choices { speedups: vec![percent(25), percent(50)] };
-            let offers = [(0, 9), (1, 5), (1, 5), (2, 1)];
+            let offers = [offer(0, 9, 0.0), offer(1, 5, 0.5), offer(1, 5, 0.5), offer(2, 1, 0.1)];
             (0..50).map(|_| history.next(&offers, &choices, &mut random).unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(run(7), run(7));
@@ -151,12 +200,43 @@ mod tests {
     #[test]
     fn what_costs_more_comes_more_often_and_nothing_is_left_out() {
         let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(3));
-        let offers = [(0, 100), (1, 10), (2, 1), (2, 1)];
+        let offers = [offer(0, 100, 0.0), offer(1, 10, 0.0), offer(2, 1, 0.0), offer(2, 1, 0.0)];
         let mut times = [0; 3];
         for _ in 0..1000 {
             times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().region] += 1;
         }
         assert!(times[0] > 400 && times[2] > 150 && times[1] > 50, "{times:?}");
+    }
+
+    #[test]
+    fn what_lacks_most_comes_most_often_and_the_rest_now_and_then() {
+        let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(4));
+        let offers = [offer(0, 1000, 0.0), offer(0, 1000, 0.0), offer(1, 10, 0.8), offer(2, 10, 0.2)];
+        let mut times = [0; 3];
+        for _ in 0..2000 {
+            times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().region] += 1;
+        }
+        // 30 % at random: half of it is region 0. Of the others 80 and 20 %.
+        let expected = [300.0, 150.0 + 1120.0, 150.0 + 280.0];
+        for (times, expected) in times.iter().zip(expected) {
+            assert!((f64::from(*times) - expected).abs() < 100.0, "{times} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn five_experiments_have_five_speedups_from_small_to_large() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let speedups = Choices::every_five_per_cent().speedups;
+        for _ in 0..50 {
+            let mut deck = shuffled(&speedups, &mut random);
+            while !deck.is_empty() {
+                let mut groups: Vec<u16> =
+                    deck.split_off(deck.len() - 5).iter().map(|s| (s.per_mille() - 50) / 200).collect();
+                groups.sort_unstable();
+                assert_eq!(groups, [0, 1, 2, 3, 4]);
+            }
+        }
+        assert_eq!(shuffled(&[percent(50)], &mut random), [percent(50)]);
     }
 
     #[test]

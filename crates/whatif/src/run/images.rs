@@ -1,6 +1,7 @@
 //! The files mapped into the program: which of them are candidates, and where their code is.
 
 use crate::run::futex_code;
+use crate::run::whole::Spot;
 use globset::GlobSet;
 use profile::Image as Named;
 use std::collections::HashMap;
@@ -134,6 +135,18 @@ impl Images {
         let image = self.candidates.iter().position(here)?;
         let bias = self.candidates[image].bias;
         Some(Located { image, address: Svma(address.wrapping_sub(bias)), bias })
+    }
+
+    /// An address as another run of the program will find it.
+    pub fn spot(&self, address: u64) -> Option<Spot> {
+        let located = self.find(address)?;
+        Some((self.candidates[located.image].named.path.clone(), located.address.0))
+    }
+
+    /// Where it is in this one, if the image is mapped yet.
+    pub fn address(&self, (path, address): &Spot) -> Option<u64> {
+        let image = self.candidates.iter().find(|candidate| candidate.named.path == *path)?;
+        Some(address.wrapping_add(image.bias))
     }
 
     /// The function around an address, cut into pieces with the same frames: process addresses.

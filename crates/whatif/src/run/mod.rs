@@ -6,16 +6,20 @@
 //! ([`observe`], [`images`]) and writes down ([`record`]); sampling and delaying happen in the runtime,
 //! inside the program. Nothing here is printed to standard output, which is the program's.
 
+mod diagnosis;
 mod experiment;
 mod failure;
 mod futex_code;
 mod images;
+mod in_flight;
 mod observe;
 mod options;
+mod outlook;
 mod progress;
 mod record;
 mod region;
 mod strangers;
+mod whole;
 mod window;
 
 use crate::{cli, embedded, launch, show};
@@ -24,6 +28,7 @@ use failure::Failure;
 use images::Images;
 use observe::Observer;
 use options::Options;
+use outlook::Outlook;
 use perf::SharedRegion;
 use profile::{Nanos, Recording};
 use record::{Place, Session, Tallies};
@@ -38,8 +43,14 @@ use wire::layout::Sampler;
 const DRAIN: Duration = Duration::from_millis(10);
 /// How often the totals are written, so that a killed controller leaves a useful file.
 const SAVE: Duration = Duration::from_secs(1);
+/// How often a run without experiments is looked at.
+const IDLE: Nanos = Nanos::from_millis(100);
 /// How long the first samples are collected before the first experiment.
 const FIRST_LOOK: Nanos = Nanos::from_millis(30);
+/// Regions that are estimated while the program runs: those that run most.
+const LOOKED_AT: usize = 50;
+/// After so many runs in a row without an experiment the program is not run again.
+const MOST_FRUITLESS: u32 = 3;
 /// How long a program may take until the runtime is there.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
@@ -56,19 +67,24 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
         eprintln!("whatif: {note}");
     }
     let runtime = embedded::unpack()?;
-    let recorder = Recording::create(&options.output)?;
-    let region = SharedRegion::create().context(
-        "cannot create memory to share with the program; check the limits of this container (memfd, RLIMIT_AS)",
-    )?;
-    offer(&region, &options);
-    let started = SystemTime::now();
-    let start = monotonic();
-    let child = launch::spawn(&executable, &args.program[1..], &runtime, &region)?;
-    let facts = || facts(&options, &executable, args, &region, started);
-    let supervised = supervise(&options, &executable, &region, &child, recorder, (start, &facts));
-    // Whatever became of the recording, the program goes on to its end and ends as it would have.
-    let exit = child.verdict(child.wait());
-    let failure = match supervised {
+    let fixed = options.fixed_speedups || !options.requests.is_empty();
+    let mut runs = Runs {
+        begin: Instant::now(),
+        done: 0,
+        fruitless: 0,
+        blocks: 0,
+        history: experiment::History::default(),
+        random: fastrand::Rng::with_seed(options.seed),
+        outlook: Outlook::new(options.precision, fixed),
+        whole: whole::Whole::default(),
+    };
+    let (exit, ended) = loop {
+        let (exit, ended) = once(args, &options, &executable, &runtime, &mut runs)?;
+        if !matches!(exit, launch::Exit::Code(0)) || ended.is_err() || !runs.again(&options) {
+            break (exit, ended);
+        }
+    };
+    let failure = match ended.and_then(|failure| answer(&options, &runs, failure)) {
         Ok(failure) => failure,
         Err(error) => {
             eprintln!("whatif: {error:#}");
@@ -81,6 +97,82 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
     Ok((exit, failure.map_or(0, |failure| failure.status())))
 }
 
+/// The runs of a program into one recording.
+struct Runs {
+    begin: Instant,
+    done: u32,
+    /// Runs in a row without an experiment.
+    fruitless: u32,
+    /// Experiments in all of them.
+    blocks: u64,
+    history: experiment::History,
+    random: fastrand::Rng,
+    outlook: Outlook,
+    whole: whole::Whole,
+}
+
+impl Runs {
+    /// Whether the program is to run once more.
+    fn again(&self, options: &Options) -> bool {
+        let times = options.repeat.unwrap_or(if options.again() { u32::MAX } else { 1 });
+        self.done < times
+            && !launch::asked_to_end()
+            && self.fruitless < MOST_FRUITLESS
+            && !(options.stops_when_sure() && self.outlook.is_sure())
+            && options.duration.is_none_or(|most| self.begin.elapsed() < most)
+    }
+}
+
+/// Runs the program once. The error is our own: whatever became of the recording, the program goes on to its end
+/// and ends as it would have.
+fn once(
+    args: &cli::Run,
+    options: &Options,
+    executable: &launch::Executable,
+    runtime: &std::path::Path,
+    runs: &mut Runs,
+) -> Result<(launch::Exit, Result<Option<Failure>>)> {
+    let recorder = Recording::create(&options.output)?;
+    let region = SharedRegion::create().context(
+        "cannot create memory to share with the program; check the limits of this container (memfd, RLIMIT_AS)",
+    )?;
+    offer(&region, options);
+    let started = SystemTime::now();
+    let start = monotonic();
+    let child = launch::spawn(executable, &args.program[1..], runtime, &region)?;
+    let repeat = runs.done;
+    let facts = || facts(options, executable, args, &region, (started, repeat));
+    let before = runs.blocks;
+    let supervised = supervise(options, executable, &region, &child, recorder, (start, &facts), runs);
+    runs.done += 1;
+    runs.fruitless = if runs.blocks == before { runs.fruitless + 1 } else { 0 };
+    Ok((child.verdict(child.wait()), supervised))
+}
+
+/// Shows the answer, if there is one; why there is none otherwise. `failure`: of the last run.
+fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Option<Failure>> {
+    if runs.blocks == 0 {
+        if !options.quiet {
+            eprintln!("whatif: recorded in {}", options.output.display());
+        }
+        return Ok(failure);
+    }
+    let answer = show::load(&options.output)?;
+    if !options.quiet {
+        show::after_run(&answer, &options.output);
+        if options.stops_when_sure() && !runs.outlook.is_sure() {
+            eprintln!(
+                "whatif: this is not as sure as --precision asks; profile more into the same file with -o"
+            );
+        }
+    }
+    // One of several runs may have been without an experiment.
+    let failure = failure.filter(|failure| !matches!(failure, Failure::TooShort { .. }));
+    // With baselines only there is nothing to estimate, and nobody has asked for it.
+    let asked = !options.choices.speedups.iter().all(|speedup| speedup.is_zero());
+    Ok(failure.or_else(|| without_estimate(&answer, runs.blocks).filter(|_| asked)))
+}
+
 /// Profiles a program that has been started, until its end; says why there is no answer if there is none.
 fn supervise(
     options: &Options,
@@ -89,6 +181,7 @@ fn supervise(
     child: &launch::Child,
     recorder: profile::Recorder,
     (start, facts): (Nanos, &dyn Fn() -> profile::SessionStart),
+    runs: &mut Runs,
 ) -> Result<Option<Failure>> {
     let attached = wait_for_runtime(region, child, executable);
     let mut session = Session::begin(recorder, start, &facts())?;
@@ -104,31 +197,24 @@ fn supervise(
     );
     let observer =
         Mutex::new(Observer::new(region.memory(), images, options.requests.clone(), options.granularity));
-    let outcome = profile(options, region, child, &observer, &mut session)?;
+    let outcome = profile(options, region, child, &observer, &mut session, runs)?;
+    runs.blocks += outcome.blocks;
     let exit = child.wait();
     let mut observer = lock(&observer);
     observer.drain();
     let now = monotonic();
     let tallies = Tallies::of(&observer, &session, now);
     session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
-    let failure = diagnose(options, region, &observer, &outcome, now.saturating_sub(start));
-    for warning in failure.iter().map(Failure::warning).chain(warnings(region, &observer)) {
+    let failure = diagnosis::diagnose(options, region, &observer, &outcome, now.saturating_sub(start));
+    // Where a run is one of many, it may be short.
+    let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
+    for warning in
+        failure.iter().filter(|_| !short).map(Failure::warning).chain(diagnosis::warnings(region, &observer))
+    {
         session.warn(&warning)?;
     }
     session.finish(&observer, now, ended(exit))?;
-    if outcome.blocks == 0 {
-        if !options.quiet {
-            eprintln!("whatif: recorded in {}", options.output.display());
-        }
-        return Ok(failure);
-    }
-    let answer = show::load(&options.output)?;
-    if !options.quiet {
-        show::after_run(&answer, &options.output);
-    }
-    // With baselines only there is nothing to estimate, and nobody has asked for it.
-    let asked = !options.choices.speedups.iter().all(|speedup| speedup.is_zero());
-    Ok(failure.or_else(|| without_estimate(&answer, outcome.blocks).filter(|_| asked)))
+    Ok(failure)
 }
 
 /// Experiments were conducted, but not a region has enough of them for an answer.
@@ -230,6 +316,7 @@ fn profile(
     child: &launch::Child,
     observer: &Mutex<Observer>,
     session: &mut Session,
+    runs: &mut Runs,
 ) -> Result<Outcome> {
     perf::clock::sleep_precisely();
     let stop = AtomicBool::new(false);
@@ -244,7 +331,7 @@ fn profile(
         });
         let outcome = {
             let conductor = Conductor::new(region, |time| ended_within(child, time));
-            Run::new(options, region, observer, session, child).conduct(conductor)
+            Run::new(options, region, observer, session, child, runs).conduct(conductor)
         };
         stop.store(true, Ordering::Relaxed);
         outcome
@@ -252,9 +339,8 @@ fn profile(
     let outcome = outcome?;
     if child.try_wait().is_none() && options.then == cli::Then::Terminate {
         if !options.quiet {
-            eprintln!(
-                "whatif: the time is up; asking the program to end (SIGTERM; --then continue leaves it alone)"
-            );
+            let why = if runs.outlook.is_sure() { "the answer is sure" } else { "the time is up" };
+            eprintln!("whatif: {why}; asking the program to end (SIGTERM; --then continue leaves it alone)");
         }
         child.terminate();
     }
@@ -268,9 +354,11 @@ struct Run<'a> {
     observer: &'a Mutex<Observer>,
     session: &'a mut Session,
     child: &'a launch::Child,
+    runs: &'a mut Runs,
     progress: progress::Bar,
     cpu: Option<perf::cpu::CpuUse>,
     busy: Option<f64>,
+    begin: Instant,
     saved: Instant,
 }
 
@@ -281,6 +369,7 @@ impl<'a> Run<'a> {
         observer: &'a Mutex<Observer>,
         session: &'a mut Session,
         child: &'a launch::Child,
+        runs: &'a mut Runs,
     ) -> Self {
         Self {
             options,
@@ -288,33 +377,37 @@ impl<'a> Run<'a> {
             observer,
             session,
             child,
-            progress: progress::Bar::new(options.duration, options.quiet),
+            progress: progress::Bar::new(runs.begin, options.duration, options.quiet),
+            runs,
             cpu: perf::cpu::CpuUse::now(child.pid()).ok(),
             busy: None,
+            begin: Instant::now(),
             saved: Instant::now(),
         }
     }
 
     fn conduct(mut self, mut conductor: Conductor<'_>) -> Result<Outcome> {
         let mut outcome = Outcome::default();
-        let mut history = experiment::History::default();
-        let mut random = fastrand::Rng::with_seed(self.options.seed);
-        let begin = Instant::now();
-        let over = |begin: Instant| self.options.duration.is_some_and(|most| begin.elapsed() >= most);
+        let options = self.options;
+        let begin = self.runs.begin;
+        let over = || options.duration.is_some_and(|most| begin.elapsed() >= most);
         if !self.options.sampling {
-            while !over(begin) && conductor.wait(Nanos::from_millis(100)) {}
+            while !over() && conductor.wait(IDLE) {}
             return Ok(outcome);
+        }
+        if options.end_to_end {
+            return self.conduct_whole(conductor);
         }
         if !conductor.wait(FIRST_LOOK) {
             return Ok(outcome);
         }
-        while !over(begin) {
-            let offers = {
-                let mut observer = lock(self.observer);
-                observer.drain();
-                observer.offers(monotonic())
-            };
-            let Some(plan) = history.next(&offers, &self.options.choices, &mut random) else {
+        while !over() {
+            if options.stops_when_sure() && self.runs.outlook.is_sure() {
+                break;
+            }
+            let offers = self.offers()?;
+            let Runs { history, random, .. } = &mut *self.runs;
+            let Some(plan) = history.next(&offers, &options.choices, random) else {
                 self.progress.waiting();
                 self.save(conductor.delayed())?;
                 if !conductor.wait(Nanos::from_millis(5)) {
@@ -327,7 +420,7 @@ impl<'a> Run<'a> {
             for (index, speedup) in plan.windows.into_iter().enumerate() {
                 let place =
                     Place { block: outcome.blocks as i64, index: index as u32, region: plan.region, speedup };
-                let Some(window) = self.window(&mut conductor, &mut history, place)? else { break };
+                let Some(window) = self.window(&mut conductor, place)? else { break };
                 outcome.visited |= window.visits.iter().any(|visits| visits.count > 0);
                 windows.push(window);
             }
@@ -339,7 +432,10 @@ impl<'a> Run<'a> {
             }
             self.session.block(&windows)?;
             outcome.blocks += 1;
-            self.progress.block(outcome.blocks);
+            if self.runs.outlook.add(windows) {
+                self.look()?;
+            }
+            self.progress.block(self.runs.blocks + outcome.blocks, self.runs.outlook.standing());
             self.save(conductor.delayed())?;
         }
         outcome.delayed = conductor.delayed();
@@ -347,31 +443,76 @@ impl<'a> Run<'a> {
         Ok(outcome)
     }
 
-    fn window(
-        &mut self,
-        conductor: &mut Conductor<'_>,
-        history: &mut experiment::History,
-        place: Place,
-    ) -> Result<Option<profile::Window>> {
-        let order = {
-            let mut observer = lock(self.observer);
-            observer.drain();
-            observer.watch(place.region);
-            Order {
-                region: u32::try_from(place.region + 1).unwrap_or(u32::MAX),
-                ranges: observer.ranges(place.region),
-                inclusive: observer.regions()[place.region].requested,
-                speedup: place.speedup,
-                length: history.length(),
-            }
-        };
+    /// What a window is to do. From here on samples are watched.
+    fn order(&self, place: Place) -> Order {
+        let mut observer = lock(self.observer);
+        observer.drain();
+        observer.watch(place.region);
+        Order {
+            region: u32::try_from(place.region + 1).unwrap_or(u32::MAX),
+            ranges: observer.ranges(place.region),
+            inclusive: observer.regions()[place.region].requested,
+            speedup: place.speedup,
+            length: self.runs.history.length(),
+        }
+    }
+
+    fn window(&mut self, conductor: &mut Conductor<'_>, place: Place) -> Result<Option<profile::Window>> {
+        let order = self.order(place);
         let Some(measured) = conductor.conduct(&order) else { return Ok(None) };
-        history.learn(&measured.visits);
+        self.runs.history.learn(&measured.visits);
         self.look_at_machine();
         let mut observer = lock(self.observer);
         observer.drain();
         let seen = observer.seen(measured.start, measured.elapsed);
         self.session.window(self.region.memory(), &observer, place, &measured, seen, self.busy).map(Some)
+    }
+
+    /// What threads have just been running.
+    fn offers(&mut self) -> Result<Vec<experiment::Offer>> {
+        let elapsed = self.elapsed();
+        let mut observer = lock(self.observer);
+        observer.drain();
+        let mut offers = Vec::new();
+        for index in observer.offers(monotonic()) {
+            if self.is_of_interest(&observer, index) {
+                let known = &observer.regions()[index];
+                let region = self.session.region(index, &known.region)?;
+                let need = self.runs.outlook.need(region, known.weight.get() as f64 / elapsed);
+                offers.push(experiment::Offer { region, index, samples: known.samples, need });
+            }
+        }
+        Ok(offers)
+    }
+
+    /// Lines are of interest when their function matters.
+    fn is_of_interest(&self, observer: &Observer, index: usize) -> bool {
+        let function = observer.regions()[index].inside;
+        function.is_none_or(|function| {
+            self.session.region_id(function).is_some_and(|function| self.runs.outlook.matters(function))
+        })
+    }
+
+    /// Estimates what is known so far about the regions that ran most.
+    fn look(&mut self) -> Result<()> {
+        let elapsed = self.elapsed();
+        let observer = lock(self.observer);
+        let mut most = observer.most_run();
+        most.retain(|index| self.is_of_interest(&observer, *index));
+        let mut regions = Vec::new();
+        for index in most.into_iter().take(LOOKED_AT) {
+            let known = &observer.regions()[index];
+            let region = self.session.region(index, &known.region)?;
+            regions.push((region, known.weight.get() as f64 / elapsed));
+        }
+        drop(observer);
+        self.runs.outlook.look(self.session.points(), &regions);
+        Ok(())
+    }
+
+    /// How long the session has been sampling, in nanoseconds.
+    fn elapsed(&self) -> f64 {
+        self.begin.elapsed().as_nanos().max(1) as f64
     }
 
     /// The share of the machine that others used over the last half second or more.
@@ -427,7 +568,7 @@ fn facts(
     executable: &launch::Executable,
     args: &cli::Run,
     region: &SharedRegion,
-    started: SystemTime,
+    (started, repeat): (SystemTime, u32),
 ) -> profile::SessionStart {
     let system = rustix::system::uname();
     let sampler = sampler(region);
@@ -449,167 +590,8 @@ fn facts(
         },
         sample_period: options.period,
         kernel_time: matches!(sampler, Sampler::Perf | Sampler::Timer),
-        repeat: 0,
+        repeat,
         fixed_regions: !options.requests.is_empty(),
         fixed_speedups: options.fixed_speedups,
     }
-}
-
-/// Why there is no answer, if there is none.
-fn diagnose(
-    options: &Options,
-    region: &SharedRegion,
-    observer: &Observer,
-    outcome: &Outcome,
-    duration: Nanos,
-) -> Option<Failure> {
-    if !options.sampling {
-        return None;
-    }
-    let seconds = duration.as_secs_f64();
-    let memory = region.memory();
-    let points = window::points(memory);
-    let (samples, _) = observer.totals();
-    if sampler(region) == Sampler::None {
-        let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
-        return Some(Failure::NoSampler { perf: std::io::Error::from_raw_os_error(errno).to_string() });
-    }
-    if samples == 0 {
-        return Some(Failure::NoSamples { seconds });
-    }
-    if options.requests.is_empty() && observer.in_scope() == 0 {
-        // Every Rust program has line information for the standard library; what counts is the scope's.
-        let blind = |image: &symbols::Image| !image.has_line_info_in(&options.scope);
-        if options.default_scope && observer.images().opened().all(blind) {
-            let program = observer.images().opened().map(|image| image.path().display().to_string());
-            return Some(Failure::NoDebugInformation {
-                program: failure::list(&program.collect::<Vec<_>>(), 3),
-            });
-        }
-        let seen = failure::list(&observer.elsewhere(), 3);
-        let seen = if seen.is_empty() { seen } else { format!("the program ran {seen}: ") };
-        return Some(Failure::NothingInScope { samples, seen });
-    }
-    for (index, request) in options.requests.iter().enumerate() {
-        if observer.regions()[index].samples == 0 {
-            return Some(Failure::RegionNeverRan {
-                region: request.to_string(),
-                hint: hint(request, observer),
-            });
-        }
-    }
-    if points.is_empty() {
-        return Some(Failure::NoProgressPoint);
-    }
-    if outcome.blocks == 0 {
-        return Some(Failure::TooShort { seconds });
-    }
-    if !outcome.visited {
-        let names: Vec<String> = points.into_iter().map(|point| point.name).collect();
-        return Some(Failure::PointNeverReached { points: failure::list(&names, 5) });
-    }
-    None
-}
-
-/// What may have been meant by a region that never ran.
-fn hint(request: &region::Request, observer: &Observer) -> String {
-    for image in observer.images().opened() {
-        match request {
-            region::Request::Function(name) => {
-                if image.has_function(name) {
-                    return "the function is in the program, but no sample fell into it: profile a run that \
-                            spends time there"
-                        .to_owned();
-                }
-                let similar = image.suggest(name);
-                if !similar.is_empty() {
-                    return format!(
-                        "no function has that name; similar ones: {}",
-                        failure::list(&similar, 5)
-                    );
-                }
-            }
-            region::Request::Line(file, line) => match image.has_line(file, *line) {
-                symbols::LineLookup::Exact => {
-                    return "the line is in the program, but no sample fell into it: profile a run that \
-                            spends time there"
-                        .to_owned();
-                }
-                symbols::LineLookup::NearestWithCode(line) => {
-                    return format!("the line has no code; the nearest one that has is {file}:{line}");
-                }
-                symbols::LineLookup::NoSuchFile { similar } if !similar.is_empty() => {
-                    return format!("no source file has that name; there are {}", failure::list(&similar, 5));
-                }
-                symbols::LineLookup::NoSuchFile { .. } => {}
-            },
-        }
-    }
-    "check the name, and that the program was compiled with -g".to_owned()
-}
-
-/// Doubts that do not prevent an answer.
-fn warnings(region: &SharedRegion, observer: &Observer) -> Vec<profile::Warning> {
-    let memory = region.memory();
-    let mut warnings = Vec::new();
-    let mut warn = |code: &str, message: String, advice: &str| {
-        warnings.push(profile::Warning { code: code.to_owned(), message, advice: advice.to_owned() });
-    };
-    let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
-    let refusal = std::io::Error::from_raw_os_error(errno);
-    match sampler(region) {
-        Sampler::PerfUser => warn(
-            "user-time-only",
-            format!("kernel time was not sampled ({refusal})"),
-            "allow it with: sudo sysctl kernel.perf_event_paranoid=1",
-        ),
-        Sampler::Timer => warn(
-            "cpu-timer",
-            format!(
-                "perf was refused ({refusal}), so a CPU-time timer took the samples, as coarse as the kernel's tick"
-            ),
-            "allow perf with: sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
-        ),
-        _ => {}
-    }
-    // Without perf it has been said already.
-    let perf = matches!(sampler(region), Sampler::Perf | Sampler::PerfUser);
-    let refused = memory.header.switches.load(Ordering::Relaxed) == wire::layout::Switches::Refused as u32;
-    if perf && refused {
-        warn(
-            "no-switch-records",
-            "threads could not see when they waited for a CPU, which matters if there are more of them than CPUs"
-                .to_owned(),
-            "allow more locked memory: ulimit -l 65536, or sudo sysctl kernel.perf_event_mlock_kb=65536",
-        );
-    }
-    if memory.header.inline_futex.load(Ordering::Relaxed) != 0 {
-        warn(
-            "unannounced-waits",
-            "the program has code that calls the futex itself: waits that no function announced were taken for \
-             waits on other threads"
-                .to_owned(),
-            "nothing to do, unless the program also reads files or the network by system calls of its own",
-        );
-    }
-    let totals = memory.slots.totals();
-    if totals.lost > 0 {
-        warn(
-            "lost-samples",
-            format!("{} of {} samples were lost between program and profiler", totals.lost, totals.samples),
-            "leave the profiler some CPU time, or sample less often with --period 2000",
-        );
-    }
-    let refused = memory.slots.refused.load(Ordering::Relaxed);
-    if refused > 0 {
-        warn(
-            "too-many-threads",
-            format!("{refused} threads ran unprofiled: more than {} at once", wire::slot::MAX_SLOTS),
-            "profile with fewer threads at a time",
-        );
-    }
-    for problem in observer.images().problems() {
-        warn("image-unreadable", problem.clone(), "rebuild that file with debug information");
-    }
-    warnings
 }

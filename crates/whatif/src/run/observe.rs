@@ -5,8 +5,10 @@
 //! cut into pieces with the same frames; a region is a set of pieces. What was never sampled is never
 //! looked at, so a large program costs no more than its hot functions.
 
+use crate::cli::Granularity;
 use crate::run::images::{Images, Located};
 use crate::run::region::{Request, request_region};
+use crate::run::whole::Spot;
 use profile::{Nanos, Region, RegionKind};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use symbols::Frame;
@@ -37,6 +39,8 @@ pub struct Known {
     /// Samples of the whole run, and the CPU time they stand for.
     pub samples: u64,
     pub weight: Nanos,
+    /// Of a line that is only of interest if its function is: that function.
+    pub inside: Option<usize>,
     pieces: Vec<u64>,
 }
 
@@ -45,7 +49,7 @@ pub struct Observer {
     memory: &'static SharedMemory,
     images: Images,
     requests: Vec<Request>,
-    granularity: RegionKind,
+    granularity: Granularity,
     pieces: BTreeMap<u64, Piece>,
     regions: Vec<Known>,
     index: HashMap<(RegionKind, String, Option<String>, usize), usize>,
@@ -81,7 +85,7 @@ impl Observer {
         memory: &'static SharedMemory,
         images: Images,
         requests: Vec<Request>,
-        granularity: RegionKind,
+        granularity: Granularity,
     ) -> Self {
         let mut observer = Self {
             memory,
@@ -106,6 +110,7 @@ impl Observer {
                 requested: true,
                 samples: 0,
                 weight: Nanos::ZERO,
+                inside: None,
                 pieces: Vec::new(),
             });
         }
@@ -174,8 +179,12 @@ impl Observer {
             }
         };
         if self.requests.is_empty() {
-            let chosen = if self.granularity == RegionKind::Line { line.or(function) } else { function };
-            chosen.into_iter().for_each(&mut offer);
+            let (function, line) = match self.granularity {
+                Granularity::Auto => (function, line),
+                Granularity::Function => (function, None),
+                Granularity::Line => (if line.is_some() { None } else { function }, line),
+            };
+            function.into_iter().chain(line).for_each(&mut offer);
         } else {
             requested.into_iter().for_each(&mut offer);
         }
@@ -207,6 +216,9 @@ impl Observer {
         let line = owner
             .filter(|frame| frame.line.is_some())
             .map(|frame| self.region_of(RegionKind::Line, frame, located));
+        if let (Some(line), Granularity::Auto) = (line, self.granularity) {
+            self.regions[line].inside = function;
+        }
         let requested: Vec<usize> = self
             .requests
             .iter()
@@ -270,6 +282,7 @@ impl Observer {
             requested: false,
             samples: 0,
             weight: Nanos::ZERO,
+            inside: None,
             pieces: Vec::new(),
         });
         self.index.insert(key, self.regions.len() - 1);
@@ -289,12 +302,10 @@ impl Observer {
         );
     }
 
-    /// The regions that threads have been running just before `now`, one entry per sample, each with its
-    /// samples over the whole run.
-    pub fn offers(&self, now: Nanos) -> Vec<(usize, u64)> {
+    /// The regions that threads have been running just before `now`, one entry per sample.
+    pub fn offers(&self, now: Nanos) -> impl Iterator<Item = usize> {
         let oldest = now.saturating_sub(OFFER_AGE).get();
-        let recent = self.offers.iter().filter(|(time, _)| *time >= oldest);
-        recent.map(|(_, region)| (*region, self.regions[*region].samples)).collect()
+        self.offers.iter().filter(move |(time, _)| *time >= oldest).map(|(_, region)| *region)
     }
 
     /// The address ranges of a region, sorted and disjoint.
@@ -305,6 +316,38 @@ impl Observer {
             .into_iter()
             .map(|(start, end)| (Address(start), Address(end)))
             .collect()
+    }
+
+    /// The code that is known, for [`know`](Self::know).
+    pub fn spots(&mut self) -> Vec<Spot> {
+        self.pieces.keys().filter_map(|start| self.images.spot(*start)).collect()
+    }
+
+    /// Knows code that an earlier run of the program has run.
+    pub fn know(&mut self, spots: &[Spot]) {
+        for spot in spots {
+            if let Some(address) = self.images.address(spot) {
+                self.piece_at(address);
+            }
+        }
+        if std::mem::take(&mut self.unpublished) {
+            self.publish();
+        }
+    }
+
+    /// The regions that experiments may be about, those that ran most first.
+    pub fn most_run(&self) -> Vec<usize> {
+        let chosen = |known: &Known| match (self.requests.is_empty(), self.granularity) {
+            (false, _) => known.requested,
+            (true, Granularity::Auto) => true,
+            (true, Granularity::Function) => known.region.kind == RegionKind::Function,
+            (true, Granularity::Line) => known.region.kind == RegionKind::Line,
+        };
+        let mut ran: Vec<usize> = (0..self.regions.len())
+            .filter(|index| self.regions[*index].samples > 0 && chosen(&self.regions[*index]))
+            .collect();
+        ran.sort_by_key(|index| std::cmp::Reverse(self.regions[*index].weight));
+        ran
     }
 
     /// A window on `region` is about to begin.

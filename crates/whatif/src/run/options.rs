@@ -5,7 +5,7 @@ use crate::run::experiment::Choices;
 use crate::run::region::Request;
 use anyhow::{Context as _, Result, bail, ensure};
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use profile::{RegionKind, Speedup};
+use profile::Speedup;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use symbols::{Scope, ScopeOptions};
@@ -15,10 +15,18 @@ use symbols::{Scope, ScopeOptions};
 pub struct Options {
     pub output: PathBuf,
     pub requests: Vec<Request>,
-    pub granularity: RegionKind,
+    pub granularity: cli::Granularity,
     pub choices: Choices,
     pub fixed_speedups: bool,
     pub duration: Option<Duration>,
+    /// Whether to stop as soon as the answer is sure, and to run the program again until it is.
+    pub until_sure: bool,
+    /// Half the width of the interval that counts as sure, as a fraction of the period.
+    pub precision: f64,
+    /// Whether each run is one window.
+    pub end_to_end: bool,
+    /// How often to run the program at most.
+    pub repeat: Option<u32>,
     pub then: cli::Then,
     pub seed: u64,
     pub scope: Scope,
@@ -62,13 +70,14 @@ impl Options {
         Ok(Self {
             output: args.output.clone().unwrap_or_else(|| default_output(program)),
             requests: args.regions.iter().map(|region| Request::parse(region)).collect(),
-            granularity: match args.granularity {
-                cli::Granularity::Function => RegionKind::Function,
-                cli::Granularity::Line => RegionKind::Line,
-            },
+            granularity: args.granularity,
             choices,
             fixed_speedups,
             duration,
+            until_sure: args.until_sure,
+            precision: precision(&args.precision)?,
+            end_to_end: args.end_to_end,
+            repeat: args.repeat,
             then: args.then,
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..) >> 16),
             scope,
@@ -83,6 +92,18 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Whether the program may be run several times.
+    pub fn again(&self) -> bool {
+        self.repeat.is_some() || self.stops_when_sure()
+    }
+
+    /// Whether a sure answer ends everything.
+    pub fn stops_when_sure(&self) -> bool {
+        self.until_sure || self.end_to_end
+    }
+}
+
 fn speedup(text: &str) -> Result<Speedup> {
     let advice = "give per cents above 0 and up to 100, as in --speedup 25,50,100";
     let per_cent: f64 =
@@ -93,6 +114,14 @@ fn speedup(text: &str) -> Result<Speedup> {
     Speedup::from_per_mille((per_cent * 10.0).round() as u16)
         .filter(|speedup| !speedup.is_zero())
         .with_context(|| format!("--speedup {text}: {advice}"))
+}
+
+fn precision(text: &str) -> Result<f64> {
+    let per_cent: Option<f64> = text.trim().trim_end_matches('%').trim().parse().ok();
+    per_cent
+        .filter(|per_cent| *per_cent > 0.0 && *per_cent <= 100.0)
+        .map(|per_cent| per_cent / 100.0)
+        .with_context(|| format!("--precision {text}: give a per cent above 0, as in --precision 2%"))
 }
 
 fn binaries(globs: &[String]) -> Result<Option<GlobSet>> {
@@ -114,6 +143,10 @@ fn typed(args: &cli::Run) -> String {
         "speedups": args.speedups,
         "granularity": format!("{:?}", args.granularity).to_lowercase(),
         "duration": args.duration,
+        "until_sure": args.until_sure,
+        "precision": args.precision,
+        "end_to_end": args.end_to_end,
+        "repeat": args.repeat,
         "scopes": args.scopes,
         "excludes": args.excludes,
         "binaries": args.binaries,
@@ -165,6 +198,15 @@ mod tests {
         assert_eq!(at(0), "19700101-000000");
         assert_eq!(at(951_782_400), "20000229-000000");
         assert_eq!(at(1_795_266_124), "20261121-130204");
+    }
+
+    #[test]
+    fn precisions_are_checked() {
+        assert_eq!((precision("2%").unwrap(), precision("0.5").unwrap()), (0.02, 0.005));
+        for bad in ["", "0", "-1", "101", "x%"] {
+            let error = precision(bad).unwrap_err().to_string();
+            assert!(error.contains("--precision 2%"), "{error}");
+        }
     }
 
     #[test]

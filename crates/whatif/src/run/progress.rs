@@ -1,5 +1,6 @@
 //! The progress bar, on standard error and only on a terminal.
 
+use super::outlook::Standing;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
@@ -9,54 +10,112 @@ pub struct Bar {
     bar: ProgressBar,
     begin: Instant,
     duration: Option<Duration>,
+    message: String,
 }
 
+/// What the bar is drawn in units of.
+const FULL: u64 = 1000;
+
 impl Bar {
-    pub fn new(duration: Option<Duration>, quiet: bool) -> Self {
+    /// `begin`: of the first of several runs.
+    pub fn new(begin: Instant, duration: Option<Duration>, quiet: bool) -> Self {
         let shown = !quiet && std::io::stderr().is_terminal();
-        let bar = match duration {
-            Some(duration) => ProgressBar::new(duration.as_millis() as u64),
-            None => ProgressBar::no_length(),
-        };
+        let bar = ProgressBar::new(FULL);
         bar.set_draw_target(if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
-        let style = match duration {
-            Some(_) => ProgressStyle::with_template("whatif {bar:30} {msg}"),
-            None => ProgressStyle::with_template("whatif {spinner} {msg}"),
-        };
-        if let Ok(style) = style {
+        if let Ok(style) = ProgressStyle::with_template("whatif {bar:20} {msg}") {
             bar.set_style(style);
         }
-        Self { bar, begin: Instant::now(), duration }
+        Self { bar, begin, duration, message: String::new() }
     }
 
     /// An experiment is complete.
-    pub fn block(&self, experiments: u64) {
+    pub fn block(&mut self, experiments: u64, standing: Standing) {
         let elapsed = self.begin.elapsed();
-        let message = match self.duration {
-            Some(duration) => {
-                let left = duration.saturating_sub(elapsed).as_secs();
-                format!("{experiments} experiments, {left} s left")
-            }
-            None => format!("{experiments} experiments in {} s; ends with the program", elapsed.as_secs()),
-        };
-        self.show(elapsed, message);
+        let left = time_left(experiments, elapsed, standing);
+        self.message =
+            describe(experiments, standing, left, self.duration.map(|most| most.saturating_sub(elapsed)));
+        let until_sure = left.map_or(0.0, |left| part(elapsed, left));
+        let until_end = self.duration.map_or(0.0, |most| part(elapsed, most.saturating_sub(elapsed)));
+        self.bar.set_position((until_sure.max(until_end) * FULL as f64) as u64);
+        self.bar.set_message(self.message.clone());
     }
 
     /// No thread runs code in scope at the moment.
     pub fn waiting(&self) {
-        self.show(self.begin.elapsed(), "waiting for code in scope to run".to_owned());
-    }
-
-    fn show(&self, elapsed: Duration, message: String) {
-        if self.duration.is_some() {
-            self.bar.set_position(elapsed.as_millis() as u64);
-        } else {
-            self.bar.tick();
-        }
-        self.bar.set_message(message);
+        self.bar.set_message(format!("{}waiting for code in scope to run", self.message));
     }
 
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// The part that is done.
+fn part(done: Duration, left: Duration) -> f64 {
+    done.as_secs_f64() / (done + left).as_secs_f64().max(1e-9)
+}
+
+/// How long it takes until everything is decided, if everything goes on as it has.
+fn time_left(experiments: u64, elapsed: Duration, standing: Standing) -> Option<Duration> {
+    // Some experiments are spent on what is decided already.
+    const WELL_SPENT: f64 = 0.7;
+    if experiments == 0 || standing.open + standing.decided == 0 {
+        return None;
+    }
+    let each = elapsed.as_secs_f64() / experiments as f64;
+    Duration::try_from_secs_f64(standing.blocks_left? * each / WELL_SPENT).ok()
+}
+
+fn describe(experiments: u64, standing: Standing, left: Option<Duration>, end: Option<Duration>) -> String {
+    let mut text = format!("{experiments} experiments");
+    let regions = standing.decided + standing.open;
+    if regions > 0 {
+        text += &format!(", {} of {regions} regions decided", standing.decided);
+    }
+    match left {
+        Some(left) if standing.open > 0 => text += &format!(", about {} until sure", rounded(left)),
+        Some(_) => text += ", sure",
+        None => {}
+    }
+    if let Some(end) = end {
+        text += &format!(", ends in {} s", end.as_secs());
+    }
+    text
+}
+
+/// A time that nobody knows more exactly.
+fn rounded(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        0.0..10.0 => format!("{:.0} s", seconds.ceil()),
+        10.0..90.0 => format!("{:.0} s", (seconds / 5.0).ceil() * 5.0),
+        90.0..5400.0 => format!("{:.0} min", (seconds / 60.0).ceil()),
+        _ => format!("{:.0} h", (seconds / 3600.0).ceil()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_the_time_gone() {
+        let standing = Standing { decided: 3, open: 1, blocks_left: Some(7.0) };
+        let left = time_left(10, Duration::from_secs(2), standing).unwrap();
+        assert!((left.as_secs_f64() - 2.0).abs() < 1e-9, "{left:?}");
+        let text = describe(10, standing, Some(left), Some(Duration::from_secs(30)));
+        assert_eq!(text, "10 experiments, 3 of 4 regions decided, about 2 s until sure, ends in 30 s");
+        assert_eq!(time_left(10, Duration::from_secs(2), Standing { blocks_left: None, ..standing }), None);
+        let sure = Standing { decided: 4, open: 0, blocks_left: Some(0.0) };
+        assert_eq!(
+            describe(9, sure, Some(Duration::ZERO), None),
+            "9 experiments, 4 of 4 regions decided, sure"
+        );
+    }
+
+    #[test]
+    fn times_are_rounded() {
+        let of = |seconds| rounded(Duration::from_secs_f64(seconds));
+        assert_eq!([of(3.2), of(31.0), of(100.0), of(9000.0)], ["4 s", "35 s", "2 min", "3 h"]);
     }
 }

@@ -4,10 +4,10 @@ use crate::run::observe::{Observer, Seen};
 use crate::run::window::{self, Measured};
 use anyhow::Result;
 use profile::{
-    Books, Epoch, InFlight, Nanos, PointKind, Recorder, Region, RegionId, RegionSamples, SampleTotals,
-    SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
+    Books, Epoch, InFlight, Nanos, Point, PointId, PointKind, Recorder, Region, RegionId, RegionSamples,
+    SampleTotals, SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use wire::SharedMemory;
 
 /// Lines of source kept on either side of a region's first line.
@@ -61,6 +61,7 @@ pub struct Session {
     start: Nanos,
     period: Nanos,
     regions: HashMap<usize, RegionId>,
+    points: BTreeMap<PointId, Point>,
     snippets: HashSet<RegionId>,
 }
 
@@ -73,6 +74,7 @@ impl Session {
             start,
             period: facts.sample_period,
             regions: HashMap::new(),
+            points: BTreeMap::new(),
             snippets: HashSet::new(),
         })
     }
@@ -92,15 +94,15 @@ impl Session {
         let mut ids = Vec::new();
         for ((point, count), span) in points.iter().zip(measured.visits.iter().copied()).zip(&measured.spans)
         {
-            let id = self.recorder.intern_point(point)?;
+            let id = self.point(point)?;
             ids.push(id);
             visits.push(Visits { point: id, count, span: *span });
         }
         let in_flight = measured
             .in_flight
             .iter()
-            .filter(|((begin, _), _)| points.get(*begin).is_some_and(|point| point.kind == PointKind::Begin))
-            .map(|((begin, _), integral)| InFlight { begin: ids[*begin], integral: *integral })
+            .filter(|of| points.get(of.pair.0).is_some_and(|point| point.kind == PointKind::Begin))
+            .map(|of| InFlight { begin: ids[of.pair.0], integral: of.integral() })
             .collect();
         let change = |field: fn(&wire::slot::Totals) -> wire::Nanos| {
             Nanos::new(field(&measured.after).0 - field(&measured.before).0)
@@ -148,8 +150,11 @@ impl Session {
         if measured.after.lost > measured.before.lost {
             flags = flags.with(WindowFlags::LOST_SAMPLES);
         }
-        if busy.is_some_and(|share| share > 0.1) {
+        if busy.is_some_and(|share| share > WindowFlags::BUSY_ABOVE) {
             flags = flags.with(WindowFlags::BUSY);
+        }
+        if measured.in_flight.iter().any(|of| of.is_unmatched()) {
+            flags = flags.with(WindowFlags::UNMATCHED);
         }
         flags
     }
@@ -159,7 +164,25 @@ impl Session {
         Ok(self.recorder.add_block(windows)?)
     }
 
-    fn region(&mut self, index: usize, region: &Region) -> Result<RegionId> {
+    /// The progress points that windows have seen.
+    pub fn points(&self) -> &BTreeMap<PointId, Point> {
+        &self.points
+    }
+
+    /// The key of a progress point, which is written if it has not been.
+    pub fn point(&mut self, point: &Point) -> Result<PointId> {
+        let id = self.recorder.intern_point(point)?;
+        self.points.entry(id).or_insert_with(|| point.clone());
+        Ok(id)
+    }
+
+    /// The key of a region that has been written.
+    pub fn region_id(&self, index: usize) -> Option<RegionId> {
+        self.regions.get(&index).copied()
+    }
+
+    /// The key of a region, which is written if it has not been.
+    pub fn region(&mut self, index: usize, region: &Region) -> Result<RegionId> {
         if let Some(id) = self.regions.get(&index) {
             return Ok(*id);
         }

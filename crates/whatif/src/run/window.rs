@@ -5,8 +5,9 @@
 //! moment of the last reading was outstanding at the moment of the first as well. All numbers are
 //! differences between the two readings.
 
+use super::in_flight::InFlight;
 use perf::SharedRegion;
-use profile::{Nanos, Span, VisitNanos};
+use profile::{Nanos, Span};
 use std::time::Duration;
 use wire::slot::{Activity, Totals};
 use wire::{Account, Address, Epoch, SharedMemory, Speedup};
@@ -25,6 +26,11 @@ const PATIENCE: u64 = 4;
 const GRACE: u64 = 1_000_000_000;
 /// The runtime takes the controller for dead when it has not been heard of for so long.
 const ALIVE: u64 = 3_000_000_000;
+
+/// Longer than any run that is one window,
+const A_DAY: Nanos = Nanos::from_millis(86_400_000);
+/// and how often it is looked whether it is over.
+const IDLE: Nanos = Nanos::from_millis(100);
 
 /// What a window is about.
 #[derive(Debug)]
@@ -49,8 +55,8 @@ pub struct Measured {
     pub visits: Vec<u64>,
     /// The same from visit to visit, where that is known.
     pub spans: Vec<Option<Span>>,
-    /// ∫ (begun − ended) dt for each pair of indices of a begin and its end.
-    pub in_flight: Vec<((usize, usize), VisitNanos)>,
+    /// What was in flight between each begin and its end.
+    pub in_flight: Vec<InFlight>,
     /// Changes of the sums over all threads.
     pub before: Totals,
     pub after: Totals,
@@ -162,13 +168,42 @@ impl<'a> Conductor<'a> {
         self.wait(COOL_OFF).then_some(measured)
     }
 
+    /// Conducts one window from now to the program's end.
+    pub fn conduct_whole(&mut self, order: &Order) -> Measured {
+        let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
+        self.begin(order.region, speedup, order.inclusive, A_DAY, &order.ranges);
+        let epoch = self.epoch;
+        let before = self.memory.slots.totals();
+        let first = self.read();
+        while self.wait(IDLE) {}
+        let last = self.read();
+        let threads = self.memory.slots.used().iter().count() as u32;
+        self.idle();
+        Measured {
+            epoch,
+            start: first.time,
+            elapsed: last.time.saturating_sub(first.time),
+            required: Nanos::new(last.required.delay().0.saturating_sub(first.required.delay().0)),
+            visits: differences(&last.counts, &first.counts),
+            spans: vec![None; last.counts.len()],
+            in_flight: Vec::new(),
+            before,
+            after: self.memory.slots.totals(),
+            // What ended threads owe nobody can say; it is little beside a whole run.
+            unpaid: Nanos::ZERO,
+            ahead: Nanos::ZERO,
+            running: 0,
+            threads,
+        }
+    }
+
     fn measure(&mut self, epoch: Epoch, length: Nanos) -> Option<Measured> {
         let pairs = self.pairs();
         let before = self.memory.slots.totals();
         let sampled: Vec<u64> = self.memory.slots.used().iter().map(sampled_by).collect();
         let first = self.read();
         let begun = self.visits_after(&first, None, length)?;
-        let mut in_flight: Vec<((usize, usize), i64)> = pairs.iter().map(|pair| (*pair, 0)).collect();
+        let mut in_flight: Vec<InFlight> = pairs.iter().copied().map(InFlight::between).collect();
         if pairs.is_empty() {
             let passed = perf::clock::monotonic().0.saturating_sub(first.time.get());
             if !self.wait(length.saturating_sub(Nanos::new(passed))) {
@@ -179,10 +214,7 @@ impl<'a> Conductor<'a> {
         }
         let last = self.read();
         let after = self.memory.slots.totals();
-        let mut visits = last.counts.clone();
-        for (last, first) in visits.iter_mut().zip(first.counts.iter().chain(std::iter::repeat(&0))) {
-            *last = last.wrapping_sub(*first);
-        }
+        let visits = differences(&last.counts, &first.counts);
         // A forked child that has ended since would look as if it owed everything.
         super::collect_slots(self.memory, self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed));
         let grown = last.required.delay().0 - first.required.delay().0;
@@ -214,7 +246,7 @@ impl<'a> Conductor<'a> {
             required: Nanos::new(grown),
             visits,
             spans,
-            in_flight: in_flight.into_iter().map(|(pair, sum)| (pair, VisitNanos::new(sum))).collect(),
+            in_flight,
             before,
             after,
             unpaid: Nanos::new(unpaid),
@@ -267,17 +299,8 @@ impl<'a> Conductor<'a> {
         ended.iter().enumerate().map(|(i, end)| span((begun.get(i).unwrap_or(&None), end))).collect()
     }
 
-    /// Waits for `length` and adds up what was in flight, by the trapezoidal rule over ticks.
-    fn integrate(
-        &mut self,
-        first: &Reading,
-        length: Nanos,
-        in_flight: &mut [((usize, usize), i64)],
-    ) -> Option<()> {
-        let open = |reading: &Reading, (begin, end): (usize, usize)| {
-            let count = |index: usize| reading.counts.get(index).copied().unwrap_or(0);
-            count(begin).wrapping_sub(count(end)) as i64
-        };
+    /// Waits for `length` and adds up what was in flight, tick by tick.
+    fn integrate(&mut self, first: &Reading, length: Nanos, in_flight: &mut [InFlight]) -> Option<()> {
         let mut last = Reading { time: first.time, required: first.required, counts: first.counts.clone() };
         let until = first.time.get() + length.get();
         while last.time.get() < until {
@@ -285,10 +308,8 @@ impl<'a> Conductor<'a> {
                 return None;
             }
             let now = self.read();
-            let step = now.time.saturating_sub(last.time).get() as i64;
-            for (pair, sum) in in_flight.iter_mut() {
-                *sum += (open(&last, *pair) + open(&now, *pair)) * step / 2;
-            }
+            let step = now.time.saturating_sub(last.time).get();
+            in_flight.iter_mut().for_each(|pair| pair.add(&last.counts, &now.counts, step));
             last = now;
         }
         Some(())
@@ -327,6 +348,12 @@ impl<'a> Conductor<'a> {
         }
         last.expect("read at least once")
     }
+}
+
+/// How often each point was visited between two readings; points come in while the program runs.
+fn differences(last: &[u64], first: &[u64]) -> Vec<u64> {
+    let first = first.iter().copied().chain(std::iter::repeat(0));
+    last.iter().zip(first).map(|(last, first)| last.wrapping_sub(first)).collect()
 }
 
 /// Samples that a slot's threads have had.

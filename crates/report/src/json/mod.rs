@@ -5,10 +5,18 @@
 //! never NaN, never infinity. Names are exactly what the program called things, so escape them before
 //! showing them. `version` changes when a field changes its meaning or goes away, not when one is added.
 
+mod comparison;
+mod explain;
+
+pub use comparison::render as render_comparison;
+
 use profile::{
-    Dot, Estimate, Exit, LeftOut, PointEstimate, PointSummary, Profile, RegionEstimate, Session, Warning,
+    Dot, Doubts, Drift, Estimate, Exit, Image, LeftOut, PointEstimate, PointSummary, Profile, RegionEstimate,
+    Segment, Session, Warning,
 };
 use serde::Serialize;
+
+pub use explain::render as render_explanation;
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -18,16 +26,24 @@ pub const VERSION: u32 = 1;
 /// Characters that could deceive whoever looks at the text in a terminal (bidirectional and other
 /// invisible controls) are written as `\u` escapes.
 pub fn render(profile: &Profile) -> String {
+    let warnings = profile.warnings();
     let report = Report {
         version: VERSION,
         sentence: profile.sentence(),
         sessions: profile.rows.sessions.iter().map(OfSession::new).collect(),
         points: profile.points.iter().map(OfPoint::new).collect(),
         regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
+        drift: profile.drift.iter().map(|drift| OfDrift::new(profile, drift)).collect(),
         left_out: OfLeftOut::new(&profile.left_out),
-        warnings: profile.rows.warnings.iter().map(|(id, w)| OfWarning::new(id.get(), w)).collect(),
+        doubts: OfDoubts::new(&profile.doubts),
+        warnings: warnings.iter().map(|(id, warning)| OfWarning::new(id.get(), warning)).collect(),
     };
-    let mut text = serde_json::to_string_pretty(&report).expect("strings and numbers always serialize");
+    text_of(&report)
+}
+
+/// Indented, with a newline at its end.
+fn text_of(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("strings and numbers always serialize");
     text.push('\n');
     escaped(&text)
 }
@@ -56,7 +72,9 @@ struct Report<'a> {
     sessions: Vec<OfSession<'a>>,
     points: Vec<OfPoint<'a>>,
     regions: Vec<OfRegion<'a>>,
+    drift: Vec<OfDrift<'a>>,
     left_out: OfLeftOut,
+    doubts: OfDoubts,
     warnings: Vec<OfWarning<'a>>,
 }
 
@@ -96,6 +114,12 @@ struct OfImage<'a> {
     build_id: Option<&'a str>,
 }
 
+impl<'a> OfImage<'a> {
+    fn new(image: &'a Image) -> Self {
+        OfImage { path: &image.path, build_id: image.build_id.as_deref() }
+    }
+}
+
 impl<'a> OfSession<'a> {
     fn new(session: &'a Session) -> Self {
         let start = &session.start;
@@ -132,11 +156,7 @@ impl<'a> OfSession<'a> {
             samples: session.samples.count,
             sample_weight_ns: session.samples.weight.get(),
             lost_samples: session.samples.lost,
-            images: session
-                .images
-                .iter()
-                .map(|image| OfImage { path: &image.path, build_id: image.build_id.as_deref() })
-                .collect(),
+            images: session.images.iter().map(OfImage::new).collect(),
         }
     }
 }
@@ -148,7 +168,15 @@ struct OfPoint<'a> {
     visits: u64,
     rate_per_s: Option<f64>,
     latency_ns: Option<u64>,
+    unsteady: Option<OfUnsteady>,
     idle: bool,
+}
+
+#[derive(Serialize)]
+struct OfUnsteady {
+    windows: usize,
+    growing: usize,
+    shrinking: usize,
 }
 
 impl<'a> OfPoint<'a> {
@@ -159,6 +187,11 @@ impl<'a> OfPoint<'a> {
             visits: point.visits,
             rate_per_s: point.rate.and_then(finite),
             latency_ns: point.latency.map(|latency| latency.get()),
+            unsteady: point.unsteady.map(|unsteady| OfUnsteady {
+                windows: unsteady.windows,
+                growing: unsteady.growing,
+                shrinking: unsteady.shrinking,
+            }),
             idle: point.idle,
         }
     }
@@ -200,7 +233,7 @@ impl<'a> OfRegion<'a> {
             file: region.file.as_deref(),
             line: region.line,
             inclusive: region.inclusive,
-            image: OfImage { path: &region.image.path, build_id: region.image.build_id.as_deref() },
+            image: OfImage::new(&region.image),
             samples: estimate.samples,
             share: estimate.share.and_then(finite),
             windows: estimate.windows,
@@ -235,6 +268,7 @@ struct OfEstimate<'a> {
     bend_lo: Option<f64>,
     bend_hi: Option<f64>,
     pairing: f64,
+    kept_apart: bool,
     speedups: Vec<OfSpeedup>,
 }
 
@@ -266,6 +300,7 @@ impl<'a> OfEstimate<'a> {
             bend_lo: bend(|b| b.lo),
             bend_hi: bend(|b| b.hi),
             pairing: estimate.pairing,
+            kept_apart: estimate.kept_apart,
             speedups: estimate.curve.iter().map(OfSpeedup::new).collect(),
         }
     }
@@ -291,6 +326,62 @@ impl OfSpeedup {
             hi: number(&dot.gain, |gain| gain.hi),
             windows: dot.windows,
         }
+    }
+}
+
+#[derive(Serialize)]
+struct OfDrift<'a> {
+    session: i64,
+    point: &'a str,
+    kind: &'static str,
+    segments: Vec<OfSegment>,
+}
+
+impl<'a> OfDrift<'a> {
+    fn new(profile: &'a Profile, drift: &Drift) -> Self {
+        let point = profile.points.iter().find(|point| point.target == drift.target);
+        OfDrift {
+            session: drift.session.get(),
+            point: point.map_or("", |point| &point.name),
+            kind: drift.target.kind(),
+            segments: drift.segments.iter().map(OfSegment::new).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfSegment {
+    start_ns: u64,
+    end_ns: u64,
+    windows: usize,
+    rate_per_s: Option<f64>,
+    rate_lo: Option<f64>,
+    rate_hi: Option<f64>,
+}
+
+impl OfSegment {
+    fn new(segment: &Segment) -> Self {
+        OfSegment {
+            start_ns: segment.start.get(),
+            end_ns: segment.end.get(),
+            windows: segment.windows,
+            rate_per_s: finite(segment.rate.value),
+            rate_lo: finite(segment.rate.lo),
+            rate_hi: finite(segment.rate.hi),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfDoubts {
+    windows: usize,
+    windows_busy: usize,
+    windows_unmatched: usize,
+}
+
+impl OfDoubts {
+    fn new(doubts: &Doubts) -> Self {
+        OfDoubts { windows: doubts.windows, windows_busy: doubts.busy, windows_unmatched: doubts.unmatched }
     }
 }
 

@@ -1,0 +1,241 @@
+//! The part of `whatif report --json` that is needed here (`docs/json.md`). Speedups and gains are fractions.
+
+use serde::{Deserialize, Serialize};
+
+use crate::profiler::{Prediction, Question};
+
+#[derive(Debug, Deserialize)]
+pub struct Report {
+    /// What to take away, for people.
+    #[serde(default)]
+    pub sentence: String,
+    /// The most useful first.
+    regions: Vec<Region>,
+    left_out: Option<LeftOut>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Region {
+    /// The function's name, or `file:line`.
+    name: String,
+    /// The function, also of a line.
+    function: Option<String>,
+    points: Vec<PointReport>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PointReport {
+    point: String,
+    verdict: Option<Verdict>,
+    speedups: Vec<Measured>,
+}
+
+/// What the profiler makes of its estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Helps,
+    NoEffect,
+    Hurts,
+    NotEnoughData,
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Deserialize)]
+struct Measured {
+    speedup: f64,
+    gain: Option<f64>,
+    lo: Option<f64>,
+    hi: Option<f64>,
+    windows: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct LeftOut {
+    windows_unbalanced: u64,
+    windows_cut: u64,
+    windows_overdrawn: u64,
+    windows_unpaired: u64,
+}
+
+impl Report {
+    /// The region that is ranked first.
+    pub fn first(&self) -> Option<&Region> {
+        self.regions.first()
+    }
+
+    /// The region of which the sentence says that it is worth making faster.
+    pub fn named(&self) -> Option<&Region> {
+        let name = named(&self.sentence)?;
+        self.regions.iter().find(|region| region.name == name)
+    }
+
+    pub fn answers(&self, question: &Question) -> Vec<Prediction> {
+        let measured: Vec<(&Measured, Option<Verdict>)> = self
+            .regions
+            .iter()
+            .filter(|region| is_called(&region.name, question.region))
+            .flat_map(|region| &region.points)
+            .filter(|point| point.point == question.point())
+            .flat_map(|point| point.speedups.iter().map(|measured| (measured, point.verdict)))
+            .collect();
+        let baseline_windows =
+            measured.iter().filter(|(one, _)| one.speedup.abs() < 0.005).map(|(one, _)| one.windows).sum();
+        let mut answers = Vec::new();
+        for (Measured { speedup, gain, lo, hi, windows }, verdict) in measured {
+            let speedup =
+                question.speedups.iter().find(|asked| (f64::from(**asked) / 100.0 - speedup).abs() < 0.005);
+            if let (Some(&speedup), Some(gain)) = (speedup, *gain) {
+                answers.push(Prediction {
+                    speedup,
+                    gain,
+                    low: *lo,
+                    high: *hi,
+                    windows: *windows,
+                    baseline_windows,
+                    unbalanced: self.left_out.map(|left_out| left_out.windows_unbalanced),
+                    left_out: self.left_out.map(|left_out| {
+                        left_out.windows_cut + left_out.windows_overdrawn + left_out.windows_unpaired
+                    }),
+                    verdict,
+                });
+            }
+        }
+        answers
+    }
+}
+
+impl Region {
+    /// Whether it is the function `region` of a target, or a line of it.
+    pub fn belongs_to(&self, region: &str) -> bool {
+        let function = self.function.as_deref().unwrap_or(&self.name);
+        is_called(function, region) || is_called(&self.name, region)
+    }
+
+    /// What tables call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What `point` gains at `speedup`: as reported, or between what is reported at the speedups around it.
+    pub fn gain(&self, point: &str, speedup: f64) -> Option<f64> {
+        let point = self.points.iter().find(|one| one.point == point)?;
+        let curve = point.speedups.iter().filter_map(|one| Some((one.speedup, one.gain?)));
+        interpolated(&curve.collect::<Vec<_>>(), speedup)
+    }
+}
+
+/// The value at `x` of the line through `curve`, whose points ascend; nothing beyond its ends.
+pub fn interpolated(curve: &[(f64, f64)], x: f64) -> Option<f64> {
+    /// Speedups are whole per mille.
+    const SAME: f64 = 0.0005;
+    if let Some((_, y)) = curve.iter().find(|(at, _)| (at - x).abs() < SAME) {
+        return Some(*y);
+    }
+    let pair = curve.windows(2).find(|pair| pair[0].0 < x && x < pair[1].0)?;
+    let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
+    Some(y0 + (y1 - y0) * (x - x0) / (x1 - x0))
+}
+
+/// What a sentence such as "Making `A` (a.c:7) 20 % faster makes `round` 10 % ± 1 % faster; …" is about;
+/// nothing if it is about what hurts, or if it knows too little to say.
+fn named(sentence: &str) -> Option<&str> {
+    let (name, rest) = sentence.strip_prefix("Making `")?.split_once('`')?;
+    let claim = rest.split_once(';').map_or(rest, |(claim, _)| claim);
+    let helps = ["faster", "shorter"].iter().any(|word| claim.ends_with(word));
+    helps.then_some(name)
+}
+
+/// Whether a reported name means `region`: the name may have a path before it and parameters after.
+fn is_called(name: &str, region: &str) -> bool {
+    let name = name.split_once('(').map_or(name, |(name, _)| name);
+    name.rsplit("::").next() == Some(region)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"{"regions": [
+        {"kind": "function", "name": "mutex_rs::A", "file": "a.rs", "line": 7, "samples": 9,
+         "points": [
+            {"point": "round", "kind": "throughput", "verdict": "helps", "slope": 1, "slope_lo": 0, "slope_hi": 2,
+             "speedups": [
+                {"speedup": 0, "gain": 0, "lo": -0.1, "hi": 0.1, "windows": 24},
+                {"speedup": 0.25, "gain": 0.2, "lo": 0.1, "hi": null, "windows": 8},
+                {"speedup": 0.5, "gain": null, "lo": null, "hi": null, "windows": 0},
+                {"speedup": 0.35, "gain": 0.3, "lo": 0.1, "hi": 0.3, "windows": 8}]},
+            {"point": "other", "speedups": [{"speedup": 0.25, "gain": 1, "lo": 1, "hi": 1, "windows": 1}]}]},
+        {"name": "BA", "points": []}],
+        "left_out": {"regions_without_baseline": 9, "windows_unbalanced": 3, "windows_cut": 1,
+                     "windows_overdrawn": 0, "windows_unpaired": 2}}"#;
+
+    #[test]
+    fn answers_are_read_from_the_report() {
+        let report: Report = serde_json::from_str(REPORT).unwrap();
+        let target = targets::TARGETS.iter().find(|target| target.point == "round").unwrap();
+        let answers = report.answers(&Question { target, region: "A", speedups: &[25, 50], seconds: 1.0 });
+        let expected = Prediction {
+            speedup: 25,
+            gain: 0.2,
+            low: Some(0.1),
+            high: None,
+            windows: 8,
+            baseline_windows: 24,
+            unbalanced: Some(3),
+            left_out: Some(3),
+            verdict: Some(Verdict::Helps),
+        };
+        assert_eq!(answers, [expected]);
+    }
+
+    #[test]
+    fn the_gain_between_two_speedups_lies_between_theirs() {
+        let report: Report = serde_json::from_str(REPORT).unwrap();
+        let first = report.first().unwrap();
+        assert!(first.belongs_to("A") && !first.belongs_to("BA"));
+        for (speedup, expected) in [(0.25, Some(0.2)), (0.3, Some(0.25)), (0.125, Some(0.1)), (0.5, None)] {
+            let gain = first.gain("round", speedup);
+            match (gain, expected) {
+                (Some(gain), Some(expected)) => assert!((gain - expected).abs() < 1e-9, "{speedup}: {gain}"),
+                _ => assert_eq!(gain, expected, "{speedup}"),
+            }
+        }
+        assert_eq!(first.gain("nothing", 0.25), None);
+    }
+
+    #[test]
+    fn sentences_name_what_helps() {
+        for (sentence, expected) in [
+            (
+                "Making `A` (a.c:7) 20 % faster makes `round` 10 % ± 3 % faster; nothing else matters.",
+                Some("A"),
+            ),
+            ("Making `a.c:7` 20 % faster makes the latency of `x` 1 % ± 1 % shorter; more.", Some("a.c:7")),
+            ("Making `A` 20 % faster makes `round` 10 % ± 3 % slower: contention; nothing helps.", None),
+            ("Not enough data yet to say what makes `round` faster; the best candidate is `A`: wait.", None),
+            ("", None),
+        ] {
+            assert_eq!(named(sentence), expected, "{sentence}");
+        }
+        let mut report: Report = serde_json::from_str(REPORT).unwrap();
+        report.sentence =
+            "Making `BA` (b.c:7) 20 % faster makes `round` 1 % ± 0.1 % faster; more.".to_owned();
+        assert_eq!(report.named().map(Region::name), Some("BA"));
+    }
+
+    #[test]
+    fn regions_are_known_by_their_last_name() {
+        for (name, expected) in [
+            ("A", true),
+            ("mutex_rs::A", true),
+            ("A()", true),
+            ("ns::A(int, std::string)", true),
+            ("BA", false),
+            ("A::B", false),
+        ] {
+            assert_eq!(is_called(name, "A"), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The comparison in one sentence.
+
+use super::{Change, Comparison, PointChange, RegionChange};
+use crate::sentence::{name, plus_minus, subject};
+
+/// How many regions a sentence can carry.
+const NAMED: usize = 2;
+
+impl Comparison<'_> {
+    /// The comparison in one sentence, such as "`requests` is 12 % ± 2 % faster than before; `parse` (p.c:12)
+    /// became critical."
+    ///
+    /// The number after "±" is half the 95 % interval. Throughput comes before latency, what is certain
+    /// before what is not.
+    pub fn sentence(&self) -> String {
+        let both = || self.points.iter().enumerate().filter(|(_, p)| p.before.is_some() && p.after.is_some());
+        let certain = both().find(|(_, point)| point.sign().is_some());
+        let Some((nth, point)) = certain.or_else(|| both().find(|(_, p)| p.gain.is_some())).or(both().next())
+        else {
+            return "The recordings have no progress point in common, so that nothing can be compared."
+                .into();
+        };
+        format!("{}; {}.", point_claim(point), self.regions_claim(nth))
+    }
+
+    fn regions_claim(&self, point: usize) -> String {
+        let ranked = self.ranked(point);
+        let with = |change| -> Vec<&RegionChange<'_>> {
+            ranked.iter().filter(|(_, slope)| slope.change == change).map(|(region, _)| *region).collect()
+        };
+        let claims: Vec<String> = [
+            (Change::BecameCritical, "became critical", "became critical"),
+            (Change::NoLongerCritical, "is no longer critical", "are no longer critical"),
+            (Change::More, "is worth more than before", "are worth more than before"),
+            (Change::Less, "is worth less than before", "are worth less than before"),
+        ]
+        .into_iter()
+        .filter_map(|(change, one, many)| claim(&with(change), one, many))
+        .take(2)
+        .collect();
+        if !claims.is_empty() {
+            return claims.join(", and ");
+        }
+        match with(Change::CannotTell).len() {
+            0 if with(Change::Unchanged).is_empty() => "no region was tried in both".into(),
+            0 => "no region matters more or less than before".into(),
+            1 => "nothing is known to matter more or less, but one region cannot be told yet".into(),
+            n => format!("nothing is known to matter more or less, but {n} regions cannot be told yet"),
+        }
+    }
+}
+
+/// What is to be said about one or many regions, if there are any.
+fn claim(regions: &[&RegionChange<'_>], one: &str, many: &str) -> Option<String> {
+    let names: Vec<String> = regions.iter().take(NAMED).map(|region| name(region.region())).collect();
+    match regions.len() {
+        0 => None,
+        1 => Some(format!("{} {one}", names[0])),
+        2 => Some(format!("{} {many}", names.join(" and "))),
+        n => Some(format!("{} and {} more {many}", names.join(", "), n - NAMED)),
+    }
+}
+
+/// "`requests` is 12 % ± 2 % faster than before", without a full stop.
+fn point_claim(point: &PointChange<'_>) -> String {
+    let subject = subject(point.summary());
+    let Some(gain) = point.gain else {
+        return format!("{subject} was not visited in both recordings, so that it cannot be compared");
+    };
+    let change = format!("{} {}", plus_minus(&gain, gain.value.abs()), point.word(gain.value));
+    match point.sign() {
+        Some(_) => format!("{subject} is {change} than before"),
+        None if gain.half_width().is_finite() => {
+            let (better, worse) = (point.word(1.0), point.word(-1.0));
+            format!("Nobody can say whether {subject} is {better} or {worse} than before ({change})")
+        }
+        None => format!("Too little was measured to say whether {subject} changed"),
+    }
+}

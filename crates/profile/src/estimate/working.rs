@@ -1,0 +1,102 @@
+//! Working: the sums behind an estimate, so that it can be computed again by hand.
+
+use super::curve::{Seen, Shares};
+use super::{EstimateOptions, Experiments, REFERENCE, Target, bootstrap, fit::Fit};
+use crate::drift::Drift;
+use crate::units::Speedup;
+
+/// The sums behind the estimate of one region and one target; the letters are those of
+/// [`estimate`](crate::estimate). Nothing here is scaled by the phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Working {
+    /// ρ: visits per nanosecond over all baselines of the region.
+    pub level: f64,
+    /// The standard error of ρ as a share of it, by the bootstrap; infinite with one block.
+    pub level_error: f64,
+    /// β.
+    pub pairing: f64,
+    /// One for each speedup that was tried, ascending.
+    pub speedups: Vec<SpeedupSum>,
+    /// Σ s·(v − u),
+    pub slope_over: f64,
+    /// and Σ s²·v: the slope is their ratio.
+    pub slope_under: f64,
+    /// What the curve is an average of.
+    pub shares: Shares,
+    /// The degrees of freedom of the noise of the gains: those of the intervals on the curve.
+    pub freedom: usize,
+    /// The curve at 20 %.
+    pub effect: f64,
+}
+
+impl Working {
+    /// The slope, before it is scaled by the phase.
+    pub fn slope(&self) -> f64 {
+        self.slope_over / self.slope_under
+    }
+}
+
+/// The sums at one speedup.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpeedupSum {
+    /// The speedup.
+    pub speedup: Speedup,
+    /// How many blocks were summed.
+    pub blocks: usize,
+    /// Σ v: visits of the treated windows,
+    pub visits: f64,
+    /// and Σ e: the amounts they were spent on, in nanoseconds.
+    pub amount: f64,
+    /// β·Σ e·v₀/e₀: visits expected from the blocks' own baselines, as far as these count.
+    pub own: f64,
+    /// (1 − β)·ρ·Σ e: visits expected from the level of all, as far as that counts. Σ u is `own + all`.
+    pub all: f64,
+    /// 1 − Σ u / Σ v; not a number where there was no visit.
+    pub gain: f64,
+    /// The standard error of `gain` by the noise of its blocks, without that of ρ: what it counts for in the
+    /// curve. `None` where there was no visit.
+    pub gain_error: Option<f64>,
+    /// The curve there.
+    pub curve: f64,
+}
+
+/// The working of [`estimate`](super::estimate) with the same arguments; `None` where it estimates nothing.
+pub(crate) fn of(
+    experiments: &Experiments<'_>,
+    target: Target,
+    drifts: &[Drift],
+    options: &EstimateOptions,
+) -> Option<Working> {
+    let fit = Fit::new(&experiments.pairs(target, drifts))?;
+    let sums = fit.sums();
+    let level = sums.level();
+    let level_error = bootstrap::draw(&fit, options, target).level.se;
+    let curve = fit.curve(level_error);
+    let gain_error = |s: f64| {
+        let seen: Option<&Seen> = curve.seen.iter().find(|seen| seen.speedup == s);
+        seen.map(|seen| seen.variance.sqrt())
+    };
+    let (slope_over, slope_under) = sums.slope_sums();
+    let speedups = fit.speedups.iter().map(|at| SpeedupSum {
+        speedup: at.speedup,
+        blocks: at.blocks.len(),
+        visits: at.visits,
+        amount: at.amount,
+        own: at.own,
+        all: (1.0 - fit.pairing) * level * at.amount,
+        gain: fit.gain(at, level),
+        gain_error: gain_error(at.speedup.fraction()),
+        curve: curve.at(at.speedup.fraction()).value,
+    });
+    Some(Working {
+        level,
+        level_error,
+        pairing: fit.pairing,
+        speedups: speedups.collect(),
+        slope_over,
+        slope_under,
+        shares: curve.shares(),
+        freedom: curve.freedom,
+        effect: curve.at(REFERENCE.fraction()).value,
+    })
+}

@@ -1,0 +1,99 @@
+//! A program whose speed changes while it is measured, from its windows to what is said about it.
+
+mod synthetic;
+
+use profile::*;
+use synthetic::{Truth, rows};
+
+const CHANGE: i64 = 20;
+
+/// Two regions, tried one after the other for so many blocks each; from block [`CHANGE`] on, everything is
+/// slower by 40 %.
+fn changed(blocks: i64) -> Rows {
+    let truth = |name, slope| Truth { name, slope, noise: 0.03, blocks };
+    let mut rows = rows(&[truth("hash.c:88", 0.4), truth("hash.c:90", 0.0)]);
+    for window in rows.windows.iter_mut().filter(|window| window.block >= CHANGE) {
+        window.visits[0].count = window.visits[0].count * 6 / 10;
+    }
+    rows
+}
+
+fn profile(rows: Rows) -> Profile {
+    Profile::new(rows, &EstimateOptions::default())
+}
+
+fn estimate<'a>(profile: &'a Profile, name: &str) -> &'a PointEstimate {
+    let of_name = |region: &&RegionEstimate| profile.region(region).name == name;
+    &profile.regions.iter().find(of_name).unwrap().points[0]
+}
+
+#[test]
+fn a_change_is_seen_where_it_happens() {
+    let profile = profile(changed(40));
+    let [drift] = &profile.drift[..] else { panic!("{:?}", profile.drift) };
+    let [before, after] = drift.segments[..] else { panic!("{drift:?}") };
+    // The last baseline before, and the first one after.
+    assert_eq!((before.end, after.start), (Nanos::from_millis(19 * 200 + 100), Nanos::from_millis(20 * 200)));
+    assert!((before.change_to(&after) + 0.4).abs() < 0.02, "{drift:?}");
+    assert!((before.rate.value / 10_000.0 - 1.0).abs() < 0.02, "{drift:?}");
+}
+
+#[test]
+fn blocks_before_and_after_are_not_compared() {
+    let profile = profile(changed(40));
+    let across = estimate(&profile, "hash.c:88");
+    assert!(across.kept_apart);
+    assert_eq!(across.pairing, 1.0);
+    let slope = across.slope.unwrap();
+    assert!(slope.lo <= 0.4 && 0.4 <= slope.hi && slope.half_width() < 0.05, "{slope:?}");
+    // All blocks of this region come afterwards.
+    let after = estimate(&profile, "hash.c:90");
+    assert!(!after.kept_apart && after.pairing < 1.0, "{after:?}");
+}
+
+#[test]
+fn without_a_change_nothing_is_kept_apart() {
+    let truth = Truth { name: "hash.c:88", slope: 0.4, noise: 0.03, blocks: 40 };
+    let profile = profile(rows(&[truth]));
+    assert!(profile.drift.iter().all(|drift| !drift.changed()));
+    let steady = estimate(&profile, "hash.c:88");
+    assert!(!steady.kept_apart && steady.pairing < 1.0, "{steady:?}");
+}
+
+#[test]
+fn a_window_that_may_lie_on_either_side_is_left_out() {
+    let mut rows = changed(40);
+    let treated =
+        rows.windows.iter_mut().find(|window| window.block == CHANGE - 1 && window.index == 1).unwrap();
+    treated.visits[0].count = 100_000;
+    let profile = profile(rows);
+    let across = estimate(&profile, "hash.c:88");
+    assert_eq!(across.blocks, 39);
+    let slope = across.slope.unwrap();
+    assert!(slope.lo <= 0.4 && 0.4 <= slope.hi && slope.half_width() < 0.05, "{slope:?}");
+    let explanation = profile.explain("hash.c:88").unwrap();
+    let of_block = |block: i64| *explanation.points[0].blocks.iter().find(|row| row.block == block).unwrap();
+    assert_eq!(of_block(CHANGE - 1).left_out, Some(LeftOutReason::Straddling));
+    assert_eq!([CHANGE - 2, CHANGE].map(|block| of_block(block).left_out), [None, None]);
+    assert_eq!([CHANGE - 1, CHANGE].map(|block| of_block(block).segment), [0, 1]);
+}
+
+#[test]
+fn each_session_has_a_drift_of_its_own() {
+    let mut rows = changed(20);
+    rows.sessions.push(synthetic::session(2));
+    for window in rows.windows.iter_mut().filter(|window| window.block >= CHANGE) {
+        window.session = SessionId::new(2);
+    }
+    let profile = profile(rows);
+    assert_eq!(profile.drift.iter().map(|drift| drift.session.get()).collect::<Vec<_>>(), [1, 2]);
+    assert!(profile.drift.iter().all(|drift| !drift.changed()));
+}
+
+#[test]
+fn windows_on_a_busy_machine_are_counted() {
+    let mut rows = changed(20);
+    rows.windows[..5].iter_mut().for_each(|window| window.flags = WindowFlags::BUSY);
+    rows.windows[5].flags = WindowFlags::UNMATCHED;
+    assert_eq!(profile(rows).doubts, Doubts { windows: 80, busy: 5, unmatched: 1 });
+}

@@ -1,0 +1,373 @@
+//! The explanation of one region: every number with what it was computed from.
+
+use profile::{
+    BlockRow, Estimate, Explanation, Nanos, Phase, PointExplanation, PointSummary, Reading, Session, Shares,
+    SpeedupSum, Target, WithoutEstimate, Working, printable,
+};
+
+use super::paint::{Colour, paint};
+use super::{Style, grid, line_of, note, warnings_of};
+
+/// Everything behind the numbers of one region. Ends with a newline. Tables may be wider than the terminal.
+pub fn render(explanation: &Explanation<'_>, style: Style) -> String {
+    let style = Style { width: style.width.max(60), ..style };
+    let mut out = String::new();
+    let region = &explanation.profile.rows.regions[&explanation.region];
+    let title = format!("What is known about {}", printable(&region.label()));
+    line_of(&mut out, &paint(style, Colour::Bold, &title));
+    note(&mut out, &image(explanation), style);
+    note(&mut out, &samples(explanation), style);
+    for point in &explanation.points {
+        line_of(&mut out, "");
+        of_point(&mut out, explanation, point, style);
+    }
+    line_of(&mut out, "\nPhase");
+    note(&mut out, &phase(explanation), style);
+    line_of(&mut out, "\nBooks: delay in ms, summed over threads and windows that count");
+    table(&mut out, &books(explanation), style);
+    line_of(&mut out, "\nMeasured by");
+    for session in explanation.sessions() {
+        note(&mut out, &provenance(session), style);
+    }
+    let options = &explanation.profile.options;
+    let estimated = format!(
+        "estimated by whatif {} with {} resamples, seed {}",
+        env!("CARGO_PKG_VERSION"),
+        options.resamples,
+        options.seed
+    );
+    note(&mut out, &estimated, style);
+    warnings_of(&mut out, explanation.profile, style);
+    out
+}
+
+fn image(explanation: &Explanation<'_>) -> String {
+    let image = &explanation.profile.rows.regions[&explanation.region].image;
+    let build = image.build_id.as_deref().map_or("without build ID".into(), |id| format!("build ID {id}"));
+    printable(&format!("in {}, {build}", image.path)).into_owned()
+}
+
+fn samples(explanation: &Explanation<'_>) -> String {
+    match explanation.estimate {
+        Ok(estimate) => {
+            let share = estimate.share.map_or(String::new(), |share| {
+                format!(", {:.2} % of all CPU time in the sessions that saw it", share * 100.0)
+            });
+            format!("{} samples{share}; {} windows count", estimate.samples, estimate.windows)
+        }
+        Err(WithoutEstimate::WithoutBaseline) => {
+            "nothing is estimated: no baseline window of it counts".to_owned()
+        }
+        Err(WithoutEstimate::FewSpeedups) => {
+            "nothing is estimated in the report: it was tried at fewer than five speedups, and they were not \
+             asked for"
+                .to_owned()
+        }
+    }
+}
+
+fn of_point(out: &mut String, explanation: &Explanation<'_>, point: &PointExplanation, style: Style) {
+    let Some(summary) = explanation.profile.points.iter().find(|summary| summary.target == point.target)
+    else {
+        return;
+    };
+    let latency = matches!(point.target, Target::Latency { .. });
+    let kind = if latency { "latency" } else { "throughput" };
+    line_of(out, &paint(style, Colour::Bold, &format!("{} ({kind})", printable(&summary.name))));
+    if latency {
+        table(out, &latency_blocks(&point.blocks), style);
+    } else {
+        table(out, &throughput_blocks(&point.blocks), style);
+    }
+    note(out, if latency { LATENCY_LEGEND } else { THROUGHPUT_LEGEND }, style);
+    let Some(working) = &point.working else {
+        note(out, "Nothing is estimated: there is nothing to compare.", style);
+        return;
+    };
+    line_of(out, "");
+    table(out, &sums(working, explanation), style);
+    for line in formulas(working, explanation, summary) {
+        note(out, &line, style);
+    }
+}
+
+const THROUGHPUT_LEGEND: &str = "elapsed, delay (inserted) and effective = elapsed − delay in ms, from visit to visit \
+     where that is known; period = effective / visits, in µs. gain: of this block alone, 1 − period / period₀. \
+     part: of the run, between changes of its speed. Subscript ₀: the baseline, whose delay is nothing.";
+
+const LATENCY_LEGEND: &str = "elapsed, delay (inserted) and effective = elapsed − delay in ms; open: the mean number \
+     in flight; ends: visits of the end; latency = open · effective / ends (Little's law), in µs. gain: of this \
+     block alone, 1 − latency / latency₀. part: of the run, between changes of its speed. Subscript ₀: the \
+     baseline, whose delay is nothing.";
+
+fn throughput_blocks(blocks: &[BlockRow]) -> Vec<[String; 14]> {
+    let head = [
+        "run",
+        "block",
+        "part",
+        "elapsed₀",
+        "visits₀",
+        "period₀",
+        "speedup",
+        "elapsed",
+        "delay",
+        "effective",
+        "visits",
+        "period",
+        "gain",
+        "notes",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(blocks.iter().map(|block| {
+        let [run, number_of, part, speedup, gain, notes] = common(block);
+        let [elapsed0, _, _, visits0, period0, _] = cells(block.baseline);
+        let [elapsed, delay, effective, visits, period, _] = cells(block.treated.map(|(_, reading)| reading));
+        [
+            run, number_of, part, elapsed0, visits0, period0, speedup, elapsed, delay, effective, visits,
+            period, gain, notes,
+        ]
+    }));
+    rows
+}
+
+fn latency_blocks(blocks: &[BlockRow]) -> Vec<[String; 16]> {
+    let head = [
+        "run",
+        "block",
+        "part",
+        "elapsed₀",
+        "open₀",
+        "ends₀",
+        "latency₀",
+        "speedup",
+        "elapsed",
+        "delay",
+        "effective",
+        "open",
+        "ends",
+        "latency",
+        "gain",
+        "notes",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(blocks.iter().map(|block| {
+        let [run, number_of, part, speedup, gain, notes] = common(block);
+        let [elapsed0, _, _, ends0, latency0, open0] = cells(block.baseline);
+        let [elapsed, delay, effective, ends, latency, open] =
+            cells(block.treated.map(|(_, reading)| reading));
+        [
+            run, number_of, part, elapsed0, open0, ends0, latency0, speedup, elapsed, delay, effective, open,
+            ends, latency, gain, notes,
+        ]
+    }));
+    rows
+}
+
+/// Run, block, part, speedup, gain and notes.
+fn common(block: &BlockRow) -> [String; 6] {
+    [
+        block.session.get().to_string(),
+        block.block.to_string(),
+        (block.segment + 1).to_string(),
+        block.treated.map_or("–".into(), |(speedup, _)| speedup.to_string()),
+        block.gain().map_or("–".into(), fraction),
+        notes(block),
+    ]
+}
+
+/// Elapsed, delay, effective, visits, period and mean in flight.
+fn cells(reading: Option<Reading>) -> [String; 6] {
+    let Some(reading) = reading else { return std::array::from_fn(|_| "–".to_owned()) };
+    let elapsed = reading.elapsed.get() as f64;
+    [
+        millis(elapsed),
+        millis(reading.inserted.get() as f64),
+        millis(reading.effective_ns()),
+        reading.visits.to_string(),
+        reading.period_ns().map_or("–".into(), |period| number(format!("{:.3}", period / 1e3))),
+        format!("{:.4}", reading.in_flight / elapsed),
+    ]
+}
+
+fn notes(block: &BlockRow) -> String {
+    let mut notes: Vec<String> = Vec::new();
+    if let Some(reason) = block.left_out {
+        notes.push(format!("left out: {}", reason.name()));
+    }
+    match (block.baseline_left_out, block.treated) {
+        (Some(reason), _) => notes.push(format!("baseline left out: {}", reason.name())),
+        (None, None) => notes.push("baseline only".to_owned()),
+        (None, Some(_)) => {}
+    }
+    if block.unsteady {
+        notes.push("unsteady".to_owned());
+    }
+    let flags = block.flags.names();
+    if !flags.is_empty() {
+        notes.push(format!("[{flags}]"));
+    }
+    notes.join("; ")
+}
+
+fn sums(working: &Working, explanation: &Explanation<'_>) -> Vec<[String; 11]> {
+    let head =
+        ["speedup", "blocks", "Σ v", "Σ e ms", "own", "all", "u", "1 − u/Σ v", "error", "curve", "× phase"];
+    let mut rows = vec![head.map(str::to_owned)];
+    let factor = factor(explanation);
+    rows.extend(working.speedups.iter().map(|at: &SpeedupSum| {
+        let known = |value: f64| if value.is_finite() { fraction(value) } else { "–".into() };
+        [
+            at.speedup.to_string(),
+            at.blocks.to_string(),
+            format!("{:.0}", at.visits),
+            millis(at.amount),
+            number(format!("{:.3}", at.own)),
+            number(format!("{:.3}", at.all)),
+            number(format!("{:.3}", at.own + at.all)),
+            known(at.gain),
+            at.gain_error.map_or("–".into(), known),
+            known(at.curve),
+            known(at.curve * factor),
+        ]
+    }));
+    rows
+}
+
+fn formulas(working: &Working, explanation: &Explanation<'_>, summary: &PointSummary) -> Vec<String> {
+    let estimate = explanation.estimate.ok().and_then(|region| {
+        let index = region.points.iter().position(|point| point.target == summary.target)?;
+        region.points.get(index)
+    });
+    let apart = match estimate {
+        Some(estimate) if estimate.kept_apart => {
+            ": 1 because the program's speed changed, and the parts of the run are kept apart"
+        }
+        _ => "",
+    };
+    let interval = |estimate: Option<&Estimate>| match estimate {
+        Some(e) if e.half_width().is_finite() => {
+            format!(" (standard error {}, 95 % {} … {})", fraction(e.se), fraction(e.lo), fraction(e.hi))
+        }
+        _ => String::new(),
+    };
+    let factor = factor(explanation);
+    let level_error = match working.level_error {
+        error if error.is_finite() => format!("{} %", fraction(error * 100.0)),
+        _ => "unknown".into(),
+    };
+    let Shares { line, bent, smooth } = working.shares;
+    vec![
+        format!("β = {:.4}{apart}; ρ = {:.6} visits per ms over all baselines", working.pairing, working.level * 1e6),
+        "u = own + all: visits expected if nothing were faster; own = β·Σ e·v₀/e₀ over the blocks, all = (1 − β)·ρ·Σ e; e: \
+         effective, or open · effective; v: visits"
+            .to_owned(),
+        format!(
+            "slope = Σ s·(v − u) / Σ s²·v = {:.4} / {:.4} = {}; × phase {factor:.4} = {}{}",
+            working.slope_over,
+            working.slope_under,
+            fraction(working.slope()),
+            fraction(working.slope() * factor),
+            interval(estimate.and_then(|estimate| estimate.slope.as_ref()))
+        )
+        .replace('-', "−"),
+        format!(
+            "effect at {} = {} by the curve; × phase {factor:.4} = {}{}",
+            profile::REFERENCE,
+            fraction(working.effect),
+            fraction(working.effect * factor),
+            interval(estimate.and_then(|estimate| estimate.effect.as_ref()))
+        ),
+        format!(
+            "curve: through all gains 1 − u/Σ v, by their error (standard, without that of ρ, which is {level_error}; \
+             degrees of freedom: {}): {line:.4} of a line, {bent:.4} of lines that bend once, {smooth:.4} of smooth \
+             curves",
+            working.freedom
+        ),
+    ]
+}
+
+/// What the gains of the report are scaled by.
+fn factor(explanation: &Explanation<'_>) -> f64 {
+    explanation.estimate.map_or(1.0, |estimate| estimate.phase)
+}
+
+fn phase(explanation: &Explanation<'_>) -> String {
+    let Some(phase) = explanation.phase else {
+        return "no window of the region counts".to_owned();
+    };
+    let Phase { weight, time, run_weight, run_time, relative_error, factor } = phase;
+    let (inside, overall) = (weight / time, run_weight / run_time);
+    let (inside, overall) = (finite(inside), finite(overall));
+    let used = if !explanation.profile.options.phase_correction {
+        "the correction is switched off".to_owned()
+    } else if factor < 1.0 {
+        format!("gains are scaled by their ratio, {factor:.4}")
+    } else {
+        "not less beyond noise, so gains are not scaled".to_owned()
+    };
+    format!(
+        "CPU time of the region per time: {} ms / {} ms = {inside} in its baseline windows (± {} %), {} ms / {} ms \
+         = {overall} in the whole run; {used}",
+        millis(weight),
+        millis(time),
+        finite(relative_error * 100.0),
+        millis(run_weight),
+        millis(run_time)
+    )
+}
+
+fn books(explanation: &Explanation<'_>) -> Vec<[String; 6]> {
+    let head = ["speedup", "owed", "paid", "credited", "overslept", "unpaid"];
+    let mut rows = vec![head.map(str::to_owned)];
+    let ms = |span: Nanos| millis(span.get() as f64);
+    rows.extend(explanation.books.iter().map(|(speedup, books)| {
+        [
+            speedup.to_string(),
+            ms(books.owed),
+            ms(books.paid),
+            ms(books.credited),
+            ms(books.overslept),
+            ms(books.unpaid),
+        ]
+    }));
+    rows
+}
+
+fn provenance(session: &Session) -> String {
+    let start = &session.start;
+    format!(
+        "run {}: whatif {} on {} (Linux {}, {} CPUs), seed {}, options {}; {}",
+        session.id.get(),
+        printable(&start.version),
+        printable(&start.host),
+        printable(&start.kernel),
+        start.cpus,
+        start.seed,
+        printable(&start.options),
+        super::run(session)
+    )
+}
+
+/// A table whose first row is its head.
+fn table<const N: usize>(out: &mut String, rows: &[[String; N]], style: Style) {
+    for (nth, line) in grid::lines(rows).iter().enumerate() {
+        line_of(out, &paint(style, if nth == 0 { Colour::Dim } else { Colour::Plain }, line));
+    }
+}
+
+/// With a real minus.
+fn number(digits: String) -> String {
+    digits.replace('-', "−")
+}
+
+fn millis(nanos: f64) -> String {
+    number(format!("{:.3}", nanos / 1e6))
+}
+
+fn fraction(value: f64) -> String {
+    number(format!("{value:.4}"))
+}
+
+fn finite(value: f64) -> String {
+    if value.is_finite() { fraction(value) } else { "?".into() }
+}

@@ -1,0 +1,61 @@
+//! `whatif compare`: what is different in another recording; and a gate for CI.
+//!
+//! sample → delay → experiment → record → profile → **report**
+//!
+//! **Does:** print a [`Comparison`] and judge the conditions of `--fail-if`. **Does not:** compare: that is
+//! `profile`'s. **Constraints:** a gate fails only for what is certain, and is never passed because what it
+//! asks about was not measured.
+
+mod condition;
+mod gate;
+
+pub use condition::Condition;
+
+use crate::{cli, show};
+use anyhow::Result;
+use gate::Judgement;
+use profile::{Comparison, EstimateOptions};
+use std::io::IsTerminal as _;
+
+/// Exit status when a condition of `--fail-if` holds for certain.
+const HOLDS: i32 = 1;
+/// Exit status when nobody can say whether it does: it names what is not there, or was not measured. The
+/// same as for an option that cannot be understood.
+const CANNOT_BE_JUDGED: i32 = 2;
+
+/// `whatif compare`. Returns the exit status.
+pub fn compare(args: &cli::Compare) -> Result<i32> {
+    let (before, after) = (show::load(&args.before)?, show::load(&args.after)?);
+    let comparison = Comparison::new(&before, &after, &EstimateOptions::default());
+    let text = if args.json {
+        report::json::render_comparison(&comparison)
+    } else {
+        let style = show::style(std::io::stdout().is_terminal(), args.top);
+        report::terminal::render_comparison(&comparison, style)
+    };
+    show::print(&text)?;
+    Ok(args.fail_if.iter().map(|condition| judge(&comparison, condition)).max().unwrap_or(0))
+}
+
+/// Says on standard error what became of a condition, unless it plainly does not hold.
+fn judge(comparison: &Comparison<'_>, condition: &Condition) -> i32 {
+    let condition_as_typed = profile::printable(&condition.text);
+    match gate::judge(comparison, condition) {
+        Ok(Judgement::Holds(measured)) => {
+            eprintln!("whatif: --fail-if '{condition_as_typed}' holds: {measured}");
+            HOLDS
+        }
+        Ok(Judgement::MayHold(measured)) => {
+            eprintln!(
+                "whatif: note: --fail-if '{condition_as_typed}' holds for the estimate, but not for certain: \
+                 {measured}\n  longer recordings, or more runs in each, make the interval narrower"
+            );
+            0
+        }
+        Ok(Judgement::DoesNotHold) => 0,
+        Err(why) => {
+            eprintln!("whatif: --fail-if '{condition_as_typed}' cannot be judged: {why}");
+            CANNOT_BE_JUDGED
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Why there is no answer, and what makes one doubtful.
+
+use super::failure::{self, Failure};
+use super::observe::Observer;
+use super::options::Options;
+use super::{Outcome, region, sampler, window};
+use perf::SharedRegion;
+use profile::Nanos;
+use std::sync::atomic::Ordering;
+use wire::layout::Sampler;
+
+/// Why there is no answer, if there is none.
+pub fn diagnose(
+    options: &Options,
+    region: &SharedRegion,
+    observer: &Observer,
+    outcome: &Outcome,
+    duration: Nanos,
+) -> Option<Failure> {
+    if !options.sampling {
+        return None;
+    }
+    let seconds = duration.as_secs_f64();
+    let memory = region.memory();
+    let points = window::points(memory);
+    let (samples, _) = observer.totals();
+    if sampler(region) == Sampler::None {
+        let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
+        return Some(Failure::NoSampler { perf: std::io::Error::from_raw_os_error(errno).to_string() });
+    }
+    if samples == 0 {
+        return Some(Failure::NoSamples { seconds });
+    }
+    if options.requests.is_empty() && observer.in_scope() == 0 {
+        // Every Rust program has line information for the standard library; what counts is the scope's.
+        let blind = |image: &symbols::Image| !image.has_line_info_in(&options.scope);
+        if options.default_scope && observer.images().opened().all(blind) {
+            let program = observer.images().opened().map(|image| image.path().display().to_string());
+            return Some(Failure::NoDebugInformation {
+                program: failure::list(&program.collect::<Vec<_>>(), 3),
+            });
+        }
+        let seen = failure::list(&observer.elsewhere(), 3);
+        let seen = if seen.is_empty() { seen } else { format!("the program ran {seen}: ") };
+        return Some(Failure::NothingInScope { samples, seen });
+    }
+    for (index, request) in options.requests.iter().enumerate() {
+        if observer.regions()[index].samples == 0 {
+            return Some(Failure::RegionNeverRan {
+                region: request.to_string(),
+                hint: hint(request, observer),
+            });
+        }
+    }
+    if points.is_empty() && !options.end_to_end {
+        return Some(Failure::NoProgressPoint);
+    }
+    if outcome.blocks == 0 {
+        return Some(Failure::TooShort { seconds });
+    }
+    if !outcome.visited {
+        let names: Vec<String> = points.into_iter().map(|point| point.name).collect();
+        return Some(Failure::PointNeverReached { points: failure::list(&names, 5) });
+    }
+    None
+}
+
+/// What may have been meant by a region that never ran.
+fn hint(request: &region::Request, observer: &Observer) -> String {
+    for image in observer.images().opened() {
+        match request {
+            region::Request::Function(name) => {
+                if image.has_function(name) {
+                    return "the function is in the program, but no sample fell into it: profile a run that \
+                            spends time there"
+                        .to_owned();
+                }
+                let similar = image.suggest(name);
+                if !similar.is_empty() {
+                    return format!(
+                        "no function has that name; similar ones: {}",
+                        failure::list(&similar, 5)
+                    );
+                }
+            }
+            region::Request::Line(file, line) => match image.has_line(file, *line) {
+                symbols::LineLookup::Exact => {
+                    return "the line is in the program, but no sample fell into it: profile a run that \
+                            spends time there"
+                        .to_owned();
+                }
+                symbols::LineLookup::NearestWithCode(line) => {
+                    return format!("the line has no code; the nearest one that has is {file}:{line}");
+                }
+                symbols::LineLookup::NoSuchFile { similar } if !similar.is_empty() => {
+                    return format!("no source file has that name; there are {}", failure::list(&similar, 5));
+                }
+                symbols::LineLookup::NoSuchFile { .. } => {}
+            },
+        }
+    }
+    "check the name, and that the program was compiled with -g".to_owned()
+}
+
+/// Doubts that do not prevent an answer.
+pub fn warnings(region: &SharedRegion, observer: &Observer) -> Vec<profile::Warning> {
+    let memory = region.memory();
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, message: String, advice: &str| {
+        warnings.push(profile::Warning { code: code.to_owned(), message, advice: advice.to_owned() });
+    };
+    let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
+    let refusal = std::io::Error::from_raw_os_error(errno);
+    match sampler(region) {
+        Sampler::PerfUser => warn(
+            "user-time-only",
+            format!("kernel time was not sampled ({refusal})"),
+            "allow it with: sudo sysctl kernel.perf_event_paranoid=1",
+        ),
+        Sampler::Timer => warn(
+            "cpu-timer",
+            format!(
+                "perf was refused ({refusal}), so a CPU-time timer took the samples, as coarse as the kernel's tick"
+            ),
+            "allow perf with: sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
+        ),
+        _ => {}
+    }
+    // Without perf it has been said already.
+    let perf = matches!(sampler(region), Sampler::Perf | Sampler::PerfUser);
+    let refused = memory.header.switches.load(Ordering::Relaxed) == wire::layout::Switches::Refused as u32;
+    if perf && refused {
+        warn(
+            "no-switch-records",
+            "threads could not see when they waited for a CPU, which matters if there are more of them than CPUs"
+                .to_owned(),
+            "allow more locked memory: ulimit -l 65536, or sudo sysctl kernel.perf_event_mlock_kb=65536",
+        );
+    }
+    if memory.header.inline_futex.load(Ordering::Relaxed) != 0 {
+        warn(
+            "unannounced-waits",
+            "the program has code that calls the futex itself: waits that no function announced were taken for \
+             waits on other threads"
+                .to_owned(),
+            "nothing to do, unless the program also reads files or the network by system calls of its own",
+        );
+    }
+    let totals = memory.slots.totals();
+    if totals.lost > 0 {
+        warn(
+            "lost-samples",
+            format!("{} of {} samples were lost between program and profiler", totals.lost, totals.samples),
+            "leave the profiler some CPU time, or sample less often with --period 2000",
+        );
+    }
+    let refused = memory.slots.refused.load(Ordering::Relaxed);
+    if refused > 0 {
+        warn(
+            "too-many-threads",
+            format!("{refused} threads ran unprofiled: more than {} at once", wire::slot::MAX_SLOTS),
+            "profile with fewer threads at a time",
+        );
+    }
+    for problem in observer.images().problems() {
+        warn("image-unreadable", problem.clone(), "rebuild that file with debug information");
+    }
+    warnings
+}

@@ -1,0 +1,270 @@
+//! What is known so far, and what an answer still lacks.
+//!
+//! The outlook sees every block of a run (or of several runs of one program, into one recording), estimates now
+//! and then what they say, and tells the planner where another experiment would teach most. It also says when
+//! to stop: when the regions that may be the best are known as exactly as asked, and all others are known not
+//! to be the best.
+//!
+//! Whoever looks often enough sees what he wants to see: an interval that is looked at every second crosses a
+//! line sooner or later. So being sure takes two looks in a row, with blocks in between, and only the width of
+//! intervals and their order count, not the verdict that they lead to.
+
+use profile::{
+    Estimate, EstimateOptions, Point, PointEstimate, PointId, Profile, RegionId, Rows, Verdict, Window,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+/// Time between two looks,
+const LOOK: Duration = Duration::from_secs(1);
+/// unless a look takes more than so much of it.
+const SHARE: u32 = 30;
+/// Resamples of a look: intervals that only guide the search need not be as smooth as those that are printed.
+const RESAMPLES: usize = 200;
+/// Blocks without which a region has no verdict.
+const ENOUGH: usize = 5;
+/// A region that cannot make more than this difference is not waited for.
+const NEGLIGIBLE: f64 = 0.02;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// Regions about which everything is known that was asked for.
+    pub decided: usize,
+    /// Regions about which it is not.
+    pub open: usize,
+    /// About how many more blocks that takes; `None` while nobody can say.
+    pub blocks_left: Option<f64>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Outlook {
+    rows: Rows,
+    /// Half the width of the interval of the gain at [`profile::REFERENCE`] that is asked for.
+    precision: f64,
+    options: EstimateOptions,
+    /// How much each region lacks: nothing, or up to 1.
+    needs: HashMap<RegionId, f64>,
+    /// Regions that help, and may be the best.
+    matter: HashSet<RegionId>,
+    standing: Standing,
+    next_look: Instant,
+    /// Blocks at the last look that found nothing open.
+    sure_at: Option<usize>,
+    sure: bool,
+}
+
+impl Outlook {
+    /// `fixed`: the user has chosen regions or speedups.
+    pub fn new(precision: f64, fixed: bool) -> Self {
+        let options = EstimateOptions {
+            fixed,
+            resamples: RESAMPLES,
+            phase_correction: false,
+            ..EstimateOptions::default()
+        };
+        Self {
+            rows: Rows::default(),
+            precision,
+            options,
+            needs: HashMap::new(),
+            matter: HashSet::new(),
+            standing: Standing::default(),
+            next_look: Instant::now() + LOOK,
+            sure_at: None,
+            sure: false,
+        }
+    }
+
+    /// Takes the windows of one block; whether it is time to [`look`](Self::look).
+    pub fn add(&mut self, windows: Vec<Window>) -> bool {
+        self.rows.windows.extend(windows);
+        Instant::now() >= self.next_look
+    }
+
+    /// Estimates what is known. `points`: all progress points so far; `regions`: those that ran, with the share
+    /// of the time in which they did.
+    pub fn look(&mut self, points: &BTreeMap<PointId, Point>, regions: &[(RegionId, f64)]) {
+        let begin = Instant::now();
+        self.rows.points.clone_from(points);
+        self.judge(regions);
+        self.next_look = begin + LOOK.max(begin.elapsed() * SHARE);
+    }
+
+    /// How much an experiment on the region would help: from 0, not at all, to 1. `share`: of the time in which the
+    /// region runs, for one that has not been looked at yet.
+    pub fn need(&self, region: RegionId, share: f64) -> f64 {
+        self.needs.get(&region).copied().unwrap_or_else(|| potential(share))
+    }
+
+    /// Whether the region helps and may be the best.
+    pub fn matters(&self, region: RegionId) -> bool {
+        self.matter.contains(&region)
+    }
+
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Whether everything is known that was asked for.
+    pub fn is_sure(&self) -> bool {
+        self.sure
+    }
+
+    fn judge(&mut self, regions: &[(RegionId, f64)]) {
+        let profile = Profile::new(self.rows.clone(), &self.options);
+        self.matter = profile
+            .regions
+            .iter()
+            .filter(|region| region.points.iter().any(|point| may_be_best(&profile, point)))
+            .map(|region| region.region)
+            .collect();
+        let verdicts = judge(&profile, regions, self.precision);
+        let open = || verdicts.iter().filter(|(_, judged)| judged.need > 0.0);
+        self.standing = Standing {
+            decided: verdicts.len() - open().count(),
+            open: open().count(),
+            blocks_left: open().map(|(_, judged)| judged.blocks_left).sum(),
+        };
+        self.needs = verdicts.iter().map(|(region, judged)| (*region, judged.need)).collect();
+        let blocks = self.rows.windows.len();
+        let nothing_open = self.standing.open == 0 && !profile.regions.is_empty();
+        self.sure = nothing_open && self.sure_at.is_some_and(|before| before < blocks);
+        self.sure_at = if nothing_open { self.sure_at.or(Some(blocks)) } else { None };
+    }
+}
+
+/// What a region lacks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Judged {
+    need: f64,
+    blocks_left: Option<f64>,
+}
+
+const DECIDED: Judged = Judged { need: 0.0, blocks_left: Some(0.0) };
+
+/// The most that a region which runs for this share of the time can win.
+fn potential(share: f64) -> f64 {
+    if share < NEGLIGIBLE { 0.0 } else { share.min(1.0) }
+}
+
+/// Judges all regions: by the point for which they lack most.
+fn judge(profile: &Profile, regions: &[(RegionId, f64)], precision: f64) -> Vec<(RegionId, Judged)> {
+    let mut judged: Vec<(RegionId, Judged)> = Vec::new();
+    for (region, share) in regions {
+        let estimate = profile.regions.iter().find(|estimate| estimate.region == *region);
+        let of_region = match estimate {
+            // Idle points decide nothing.
+            Some(estimate) => estimate
+                .points
+                .iter()
+                .filter(|point| point.verdict != Verdict::Idle)
+                .map(|point| of_point(Known::of(point), best(profile, point), *share, precision))
+                .max_by(|a, b| a.need.total_cmp(&b.need))
+                .unwrap_or(DECIDED),
+            None if potential(*share) == 0.0 => DECIDED,
+            None => Judged { need: potential(*share), blocks_left: Some(ENOUGH as f64) },
+        };
+        judged.push((*region, of_region));
+    }
+    judged
+}
+
+fn may_be_best(profile: &Profile, point: &PointEstimate) -> bool {
+    let effect = point.effect.filter(|_| point.verdict == Verdict::Helps);
+    effect.is_some_and(|effect| effect.hi >= best(profile, point))
+}
+
+/// The effect of the best region on the point that `point` is about: that with the highest lower end.
+fn best(profile: &Profile, point: &PointEstimate) -> f64 {
+    let of_target = profile.regions.iter().flat_map(|region| &region.points).filter(|other| {
+        other.target == point.target && other.verdict == Verdict::Helps && other.blocks >= ENOUGH
+    });
+    of_target.filter_map(|other| other.effect).map(|effect| effect.lo).fold(0.0, f64::max)
+}
+
+/// What an estimate says, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    effect: Option<Estimate>,
+    verdict: Verdict,
+    blocks: usize,
+}
+
+impl Known {
+    fn of(point: &PointEstimate) -> Self {
+        Self { effect: point.effect, verdict: point.verdict, blocks: point.blocks }
+    }
+}
+
+/// `best`: the lower end of the best effect of any region on the same point.
+fn of_point(point: Known, best: f64, share: f64, precision: f64) -> Judged {
+    let reference = profile::REFERENCE.fraction();
+    let Some(effect) = point.effect.filter(|effect| effect.half_width().is_finite()) else {
+        return Judged { need: potential(share), blocks_left: Some(ENOUGH as f64) };
+    };
+    if point.blocks < ENOUGH {
+        let missing = (ENOUGH - point.blocks) as f64;
+        return Judged { need: potential(share).max(NEGLIGIBLE), blocks_left: Some(missing) };
+    }
+    let half = effect.half_width();
+    // Cannot be the best; or is known as exactly as asked.
+    let lost = effect.hi < best.max(NEGLIGIBLE * reference);
+    if lost || half <= precision && point.verdict != Verdict::NotEnoughData || half <= precision / 2.0 {
+        return DECIDED;
+    }
+    // As narrow as asked, or narrow enough to be out of the question.
+    let settled = wanted(&effect, best, precision);
+    let more = point.blocks as f64 * ((half / settled).powi(2) - 1.0);
+    Judged { need: (half / reference).clamp(0.01, 1.0), blocks_left: Some(more.max(1.0)) }
+}
+
+/// The widest half of an interval with which the region would be decided.
+fn wanted(effect: &Estimate, best: f64, precision: f64) -> f64 {
+    (best - effect.value).max(precision).max(1e-4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(value: f64, half: f64, blocks: usize, verdict: Verdict) -> Known {
+        let effect = Estimate { value, se: half / 2.0, lo: value - half, hi: value + half };
+        Known { effect: Some(effect), verdict, blocks }
+    }
+
+    #[test]
+    fn the_best_is_decided_when_it_is_known_exactly_enough() {
+        let wide = of_point(point(0.10, 0.04, 16, Verdict::Helps), 0.06, 0.5, 0.02);
+        assert!(wide.need > 0.0);
+        // Twice as wide as asked takes four times the blocks.
+        assert!((wide.blocks_left.unwrap() - 48.0).abs() < 1e-6, "{wide:?}");
+        assert_eq!(of_point(point(0.10, 0.0199, 64, Verdict::Helps), 0.08, 0.5, 0.02), DECIDED);
+    }
+
+    #[test]
+    fn what_cannot_be_the_best_is_decided_however_wide() {
+        assert_eq!(of_point(point(0.01, 0.03, 9, Verdict::NotEnoughData), 0.06, 0.5, 0.02), DECIDED);
+        let may_be = of_point(point(0.04, 0.03, 9, Verdict::NotEnoughData), 0.06, 0.5, 0.02);
+        assert!(may_be.need > 0.0 && may_be.blocks_left.unwrap() > 0.0, "{may_be:?}");
+    }
+
+    #[test]
+    fn without_data_the_share_of_the_time_counts() {
+        let few = of_point(point(0.5, 0.001, 3, Verdict::NotEnoughData), 0.0, 0.4, 0.02);
+        assert_eq!(few, Judged { need: 0.4, blocks_left: Some(2.0) });
+        let outlook = Outlook::new(0.02, false);
+        assert_eq!(outlook.need(RegionId::new(1), 0.3), 0.3);
+        assert_eq!(outlook.need(RegionId::new(1), 0.001), 0.0);
+        assert!(!outlook.is_sure());
+    }
+
+    #[test]
+    fn nobody_is_sure_at_first_sight() {
+        let mut outlook = Outlook::new(0.02, false);
+        outlook.look(&BTreeMap::new(), &[]);
+        outlook.look(&BTreeMap::new(), &[]);
+        assert!(!outlook.is_sure(), "nothing was tried");
+    }
+}

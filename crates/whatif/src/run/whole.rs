@@ -1,0 +1,141 @@
+//! Experiments as long as the program: `--end-to-end`.
+//!
+//! A program that is over before a window is has no progress point worth the name; what matters is how long it
+//! takes. So each run is one window, with one region at one speedup, and its end is the visit to a progress
+//! point ("effective runtime", papers/coz-first-paper.txt). Two runs are a block. The first run of all only
+//! looks where the time goes; what it learnt about code is known from the beginning of the next ones.
+
+use super::experiment::{Offer, Plan};
+use super::record::Place;
+use super::window::Conductor;
+use super::{Outcome, Run, Runs, lock};
+use anyhow::Result;
+use profile::{Point, PointKind, RegionId, Speedup, Visits, Window, WindowFlags};
+
+/// The name of the progress point that is the program's end.
+const POINT: &str = "end-to-end";
+/// Entries of the list that regions are chosen from.
+const OFFERS: f64 = 64.0;
+
+/// Where code is: an image, and an address as its file has it.
+pub type Spot = (String, u64);
+
+/// What is kept from one run to the next.
+#[derive(Debug, Default)]
+pub struct Whole {
+    /// Code that has been seen running.
+    spots: Vec<Spot>,
+    /// Regions that have been seen running.
+    offers: Vec<Offer>,
+    /// The experiment under way.
+    plan: Option<(RegionId, [Speedup; 2])>,
+    /// Its windows.
+    windows: Vec<Window>,
+}
+
+impl Run<'_> {
+    /// Conducts the one window of a run.
+    pub(super) fn conduct_whole(mut self, mut conductor: Conductor<'_>) -> Result<Outcome> {
+        let mut outcome = Outcome { visited: true, ..Outcome::default() };
+        lock(self.observer).know(&self.runs.whole.spots);
+        match self.next_whole()? {
+            Some(place) => {
+                let order = self.order(place);
+                let measured = conductor.conduct_whole(&order);
+                self.look_at_machine();
+                let mut window = {
+                    let mut observer = lock(self.observer);
+                    observer.drain();
+                    let seen = observer.seen(measured.start, measured.elapsed);
+                    let (memory, busy) = (self.region.memory(), self.busy);
+                    self.session.window(memory, &observer, place, &measured, seen, busy)?
+                };
+                let end = Point { name: POINT.to_owned(), kind: PointKind::Throughput };
+                let point = self.session.point(&end)?;
+                window.flags = window.flags.with(WindowFlags::WHOLE);
+                window.visits.push(Visits { point, count: 1, span: None });
+                self.runs.whole.windows.push(window);
+                outcome.blocks = self.finish_whole()?;
+            }
+            None => while conductor.wait(super::IDLE) {},
+        }
+        outcome.delayed = conductor.delayed();
+        self.learn_whole()?;
+        self.progress.block(self.runs.blocks + outcome.blocks, self.runs.outlook.standing());
+        self.progress.finish();
+        Ok(outcome)
+    }
+
+    /// Which window this run is to be; `None` while nothing is known.
+    fn next_whole(&mut self) -> Result<Option<Place>> {
+        let Runs { whole, history, random, .. } = &mut *self.runs;
+        if whole.plan.is_none() {
+            let Some(Plan { region, windows }) = history.next(&whole.offers, &self.options.choices, random)
+            else {
+                return Ok(None);
+            };
+            let chosen = whole.offers.iter().find(|offer| offer.index == region);
+            whole.plan = chosen.map(|offer| (offer.region, windows));
+        }
+        let Some((region, windows)) = whole.plan else { return Ok(None) };
+        let index = whole.windows.len();
+        let count = lock(self.observer).regions().len();
+        for candidate in 0..count {
+            if self.region_id(candidate)? == region {
+                let place =
+                    Place { block: 0, index: index as u32, region: candidate, speedup: windows[index] };
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes the experiment, if this was its second window; how many that makes.
+    fn finish_whole(&mut self) -> Result<u64> {
+        let whole = &mut self.runs.whole;
+        let Some(last) = whole.windows.last().map(|window| window.session) else { return Ok(0) };
+        if whole.windows.len() < 2 {
+            return Ok(0);
+        }
+        // A block belongs to one session: that in which it was completed.
+        let mut windows = std::mem::take(&mut whole.windows);
+        windows.iter_mut().for_each(|window| window.session = last);
+        whole.plan = None;
+        self.session.block(&windows)?;
+        self.runs.outlook.add(windows);
+        self.look()?;
+        Ok(1)
+    }
+
+    /// Keeps what the run has taught about code.
+    fn learn_whole(&mut self) -> Result<()> {
+        lock(self.observer).drain();
+        let elapsed = self.elapsed();
+        let most = {
+            let mut observer = lock(self.observer);
+            self.runs.whole.spots = observer.spots();
+            let mut most = observer.most_run();
+            most.retain(|index| self.is_of_interest(&observer, *index));
+            most
+        };
+        let mut offers = Vec::new();
+        for index in most {
+            let (samples, weight) = {
+                let observer = lock(self.observer);
+                (observer.regions()[index].samples, observer.regions()[index].weight)
+            };
+            let share = weight.get() as f64 / elapsed;
+            let region = self.region_id(index)?;
+            let need = self.runs.outlook.need(region, share);
+            let entries = (share * OFFERS).clamp(1.0, OFFERS) as usize;
+            offers.extend(std::iter::repeat_n(Offer { region, index, samples, need }, entries));
+        }
+        self.runs.whole.offers = offers;
+        Ok(())
+    }
+
+    fn region_id(&mut self, index: usize) -> Result<RegionId> {
+        let region = lock(self.observer).regions()[index].region.clone();
+        self.session.region(index, &region)
+    }
+}

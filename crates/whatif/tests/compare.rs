@@ -1,0 +1,226 @@
+//! `whatif compare`: what it says about recordings whose truth is known, and when it fails.
+
+#[path = "../../profile/tests/synthetic/mod.rs"]
+mod synthetic;
+
+mod support;
+
+use profile::*;
+use std::path::Path;
+use support::{Ended, Sandbox, run};
+use synthetic::{Truth, rows_of};
+
+/// Slopes of lines of `hash.c`, and how many visits there are for each that is usual.
+struct Recorded {
+    seed: u64,
+    level: f64,
+    slopes: &'static [(&'static str, f64)],
+}
+
+const BEFORE: Recorded = Recorded { seed: 1, level: 1.0, slopes: &[("hash.c:88", 0.5), ("hash.c:12", 0.0)] };
+/// 10 % fewer visits: the period is 11 % longer. And another line is critical.
+const SLOWER: Recorded = Recorded { seed: 2, level: 0.9, slopes: &[("hash.c:88", 0.0), ("hash.c:12", 0.4)] };
+
+impl Recorded {
+    fn rows(&self) -> Rows {
+        let truth = |&(name, slope)| Truth { name, slope, noise: 0.05, blocks: 40 };
+        let mut rows = rows_of(self.seed, &self.slopes.iter().map(truth).collect::<Vec<_>>());
+        rows.sessions[0].start.started = Nanos::new(self.seed);
+        for visits in rows.windows.iter_mut().flat_map(|window| &mut window.visits) {
+            visits.count = (visits.count as f64 * self.level) as u64;
+        }
+        rows
+    }
+}
+
+/// Adds one session with these rows to a recording.
+fn record(path: &Path, rows: &Rows) {
+    let mut to = Recorder::create(path).unwrap();
+    let whole = &rows.sessions[0];
+    let session = to.begin_session(&whole.start).unwrap();
+    let regions = rows.regions.iter().map(|(id, region)| (*id, to.intern_region(region).unwrap()));
+    let regions: std::collections::BTreeMap<_, _> = regions.collect();
+    let points = rows.points.iter().map(|(id, point)| (*id, to.intern_point(point).unwrap()));
+    let points: std::collections::BTreeMap<_, _> = points.collect();
+    let windows: Vec<Window> = rows
+        .windows
+        .iter()
+        .cloned()
+        .map(|mut window| {
+            (window.session, window.region) = (session, regions[&window.region]);
+            window.visits.iter_mut().for_each(|visits| visits.point = points[&visits.point]);
+            window
+        })
+        .collect();
+    to.add_block(&windows).unwrap();
+    for image in &whole.images {
+        to.add_image(session, image).unwrap();
+    }
+    to.finish_session(session, &whole.end.unwrap()).unwrap();
+    to.close().unwrap();
+}
+
+/// Two recordings, `a.db` and `b.db`.
+fn recordings(before: &Rows, after: &Rows) -> Sandbox {
+    let sandbox = Sandbox::new();
+    record(&sandbox.path("a.db"), before);
+    record(&sandbox.path("b.db"), after);
+    sandbox
+}
+
+#[track_caller]
+fn compare(sandbox: &Sandbox, options: &[&str]) -> Ended {
+    let mut command = sandbox.whatif();
+    command.args(["compare", "a.db", "b.db"]).args(options);
+    run(command)
+}
+
+#[test]
+fn what_changed_is_said_first() {
+    let sandbox = recordings(&BEFORE.rows(), &SLOWER.rows());
+    let ended = compare(&sandbox, &[]).assert_code(0);
+    let text = ended.stdout.replace('\n', " ");
+    assert!(text.starts_with("`requests` is 11."), "{text}");
+    assert!(
+        text.contains("slower than before; `hash.c:12` became critical, and `hash.c:88` is no longer"),
+        "{text}"
+    );
+    assert!(text.contains("What regions are worth to `requests`"), "{text}");
+    assert_eq!(ended.stderr, "");
+
+    let short = compare(&sandbox, &["--top", "1"]).assert_code(0).stdout;
+    assert!(short.contains("… and 1 more: --top 2"), "{short}");
+
+    let json = compare(&sandbox, &["--json"]).assert_code(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["points"][0]["change"], "worse");
+    let change = |name: &str| {
+        let of = json["regions"].as_array().unwrap().iter().find(|region| region["after"]["name"] == name);
+        of.unwrap()["points"][0]["change"].clone()
+    };
+    assert_eq!(
+        (change("hash.c:12"), change("hash.c:88")),
+        ("became-critical".into(), "no-longer-critical".into())
+    );
+}
+
+#[test]
+fn a_gate_fails_only_for_what_is_certain() {
+    let sandbox = recordings(&BEFORE.rows(), &SLOWER.rows());
+    for (condition, status, says) in [
+        ("gain(requests) < -3%", 1, Some("holds: −11.")),
+        ("gain(requests) <= -3%", 1, Some("95 % interval −")),
+        ("gain(requests) < -20%", 0, None),
+        ("gain(requests) > 0%", 0, None),
+        // Within the interval: nobody is certain about that.
+        ("gain(requests) < -10.5%", 0, Some("note")),
+        ("slope(hash.c:12, requests) > 0.2", 1, Some("holds: 0.")),
+        ("slope(hash.c:12, requests) >= 0.9", 0, None),
+        ("slope(hash.c:88, requests) < 0.2", 1, Some("holds: ")),
+    ] {
+        let ended = compare(&sandbox, &["--fail-if", condition]).assert_code(status);
+        match says {
+            None => assert_eq!(ended.stderr, "", "{condition}"),
+            Some(says) => assert!(
+                ended.stderr.contains(says) && ended.stderr.contains(&format!("'{condition}'")),
+                "{condition}: {ended:#?}"
+            ),
+        }
+        assert!(ended.stdout.contains("Progress points"), "the comparison is shown all the same");
+    }
+    // Each condition is judged, and one that holds is enough.
+    let ended = compare(
+        &sandbox,
+        &["--json", "--fail-if", "gain(requests) > 5%", "--fail-if", "gain(requests) < -5%"],
+    )
+    .assert_code(1);
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");
+    serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap();
+}
+
+#[test]
+fn a_gate_passes_when_nothing_changed() {
+    let again = Recorded { seed: 3, ..BEFORE };
+    let sandbox = recordings(&BEFORE.rows(), &again.rows());
+    let ended = compare(&sandbox, &["--fail-if", "gain(requests) < -3%"]).assert_code(0);
+    assert_eq!(ended.stderr, "");
+    let text = ended.stdout.replace('\n', " ");
+    assert!(text.contains("no region matters more or less than before."), "{text}");
+}
+
+#[test]
+fn a_gate_that_cannot_be_judged_is_an_error() {
+    let mut unvisited = SLOWER.rows();
+    unvisited.windows.iter_mut().for_each(|window| window.visits.clear());
+    let sandbox = recordings(&BEFORE.rows(), &SLOWER.rows());
+    let silent = recordings(&BEFORE.rows(), &unvisited);
+    for (sandbox, condition, says) in [
+        (&sandbox, "gain(request) < -3%", "there is no point `request`; there are `requests`"),
+        (&sandbox, "slope(hash.c:1, requests) > 0", "those that were are `hash.c:88`, `hash.c:12`"),
+        (&sandbox, "slope(hash.c:12, replies) > 0", "there is no point `replies`; there are `requests`"),
+        (&silent, "gain(requests) < -3%", "was not visited without speedups in both recordings"),
+        (&silent, "slope(hash.c:12, requests) > 0", "whatif run --region 'hash.c:12'"),
+    ] {
+        let ended = compare(sandbox, &["--fail-if", condition]).assert_code(2);
+        assert!(ended.stderr.contains(says), "{condition}: {ended:#?}");
+    }
+    for (condition, says) in [
+        ("gain(requests) < -3", "a gain is in per cent"),
+        ("gain(requests)", "nothing to compare with"),
+        ("faster", "write 'gain(POINT) < -3%' or 'slope(REGION, POINT) > 0.5'"),
+    ] {
+        let ended = compare(&sandbox, &["--fail-if", condition]).assert_code(2);
+        assert!(ended.stderr.contains(says) && ended.stdout.is_empty(), "{condition}: {ended:#?}");
+    }
+}
+
+#[test]
+fn few_blocks_are_never_certain() {
+    let mut few = SLOWER.rows();
+    few.sessions[0].start.fixed_speedups = true;
+    few.windows.retain(|window| window.block < 3);
+    let sandbox = recordings(&BEFORE.rows(), &few);
+    for condition in ["gain(requests) < -1%", "slope(hash.c:88, requests) < 0.9"] {
+        let ended = compare(&sandbox, &["--fail-if", condition]).assert_code(0);
+        assert!(ended.stderr.contains("too few windows to say how sure"), "{ended:#?}");
+    }
+}
+
+#[test]
+fn different_programs_and_files_that_are_none() {
+    let mut other = SLOWER.rows();
+    other.sessions[0].start.program = "/bin/other".into();
+    let sandbox = recordings(&BEFORE.rows(), &other);
+    let ended = compare(&sandbox, &[]).assert_code(0);
+    assert!(
+        ended.stdout.contains("! the recordings are of different programs: server and other"),
+        "{ended:#?}"
+    );
+
+    std::fs::write(sandbox.path("b.db"), "Dear aunt").unwrap();
+    assert!(compare(&sandbox, &[]).assert_code(90).stderr.contains("b.db is not a whatif recording"));
+    std::fs::remove_file(sandbox.path("b.db")).unwrap();
+    assert!(compare(&sandbox, &[]).assert_code(90).stderr.contains("whatif run -o b.db -- PROGRAM"));
+}
+
+#[test]
+fn a_report_names_builds_that_were_added_up() {
+    let sandbox = Sandbox::new();
+    let mut rebuilt = Recorded { seed: 5, ..BEFORE }.rows();
+    rebuilt.sessions[0].images[0].build_id = Some("cd34".into());
+    for rows in [BEFORE.rows(), rebuilt] {
+        record(&sandbox.recording(), &rows);
+    }
+    let warnings = sandbox.report()["warnings"].clone();
+    let warning = &warnings[0];
+    assert_eq!(
+        (&warning["code"], &warning["session"]),
+        (&"several-builds".into(), &2.into()),
+        "{warnings:#}"
+    );
+    assert!(warning["message"].as_str().unwrap().contains("/bin/server (ab12, cd34)"), "{warnings:#}");
+    let mut report = sandbox.whatif();
+    report.arg("report").arg(sandbox.recording());
+    let text = run(report).assert_code(0).stdout;
+    assert!(text.contains("! the runs are of different builds of /bin/server"), "{text}");
+}
