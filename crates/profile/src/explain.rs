@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::drift;
-use crate::estimate::{self, Experiments, LeftOutReason, Phase, Reading, Target, Trend, Working};
+use crate::estimate::{self, Experiments, LeftOutReason, Pairs, Phase, Reading, Target, Trend, Working};
 use crate::model::{Books, Region, RegionId, Session, SessionId, Window, WindowFlags};
 use crate::ranking::{Profile, RegionEstimate};
 use crate::units::Speedup;
@@ -151,9 +151,10 @@ impl Profile {
         target: Target,
     ) -> PointExplanation {
         let working = |experiments| estimate::working_of(experiments, target, &self.drift, &self.options);
+        let pairs = experiments.map(|experiments| experiments.pairs(target, &self.drift));
         PointExplanation {
             target,
-            blocks: self.blocks(region, target),
+            blocks: self.blocks(region, target, pairs.as_ref()),
             working: experiments.and_then(working),
         }
     }
@@ -178,31 +179,41 @@ impl Profile {
         books.into_iter().collect()
     }
 
-    fn blocks(&self, region: RegionId, target: Target) -> Vec<BlockRow> {
+    fn blocks(&self, region: RegionId, target: Target, pairs: Option<&Pairs>) -> Vec<BlockRow> {
         let mut blocks: BTreeMap<(SessionId, i64), Vec<&Window>> = BTreeMap::new();
         for window in self.windows_of(region) {
             blocks.entry((window.session, window.block)).or_default().push(window);
         }
-        blocks.values().flat_map(|windows| self.rows_of(windows, target)).collect()
+        blocks.values().flat_map(|windows| self.rows_of(windows, target, pairs)).collect()
     }
 
     /// The rows of one block.
-    fn rows_of(&self, windows: &[&Window], target: Target) -> Vec<BlockRow> {
+    fn rows_of(&self, windows: &[&Window], target: Target, pairs: Option<&Pairs>) -> Vec<BlockRow> {
         let (baselines, treated): (Vec<&Window>, Vec<&Window>) =
             windows.iter().copied().partition(|window| window.speedup.is_zero());
         let counting: Vec<&Window> =
             baselines.iter().copied().filter(|window| LeftOutReason::of(window).is_none()).collect();
         let shown = if counting.is_empty() { &baselines } else { &counting };
+        let block = (windows[0].session, windows[0].block);
+        let all_disturbed = pairs.is_some_and(|pairs| pairs.is_all_disturbed(block));
+        let left_out = |treated: &Window| {
+            let disturbed = pairs.is_some_and(|pairs| pairs.is_disturbed(block, treated.speedup));
+            self.left_out(treated, counting.is_empty(), target)
+                .or(disturbed.then_some(LeftOutReason::Disturbed))
+        };
         let row = |treated: Option<&Window>| {
             let beside = || shown.iter().copied().chain(treated);
             BlockRow {
-                session: windows[0].session,
-                block: windows[0].block,
+                session: block.0,
+                block: block.1,
                 baseline: (!shown.is_empty())
                     .then(|| shown.iter().map(|window| Reading::new(target, window)).sum()),
-                baseline_left_out: shown.first().and_then(|window| LeftOutReason::of(window)),
+                baseline_left_out: shown
+                    .first()
+                    .and_then(|window| LeftOutReason::of(window))
+                    .or(all_disturbed.then_some(LeftOutReason::Disturbed)),
                 treated: treated.map(|window| (window.speedup, Reading::new(target, window))),
-                left_out: treated.and_then(|window| self.left_out(window, counting.is_empty(), target)),
+                left_out: treated.and_then(left_out),
                 flags: beside().fold(WindowFlags::NONE, |flags, window| flags.with(window.flags)),
                 unsteady: beside()
                     .any(|window| Trend::of(target, window).is_some_and(|trend| trend != Trend::Steady)),

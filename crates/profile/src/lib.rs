@@ -29,6 +29,7 @@
 mod builds;
 mod comparison;
 pub mod database;
+mod discovery;
 pub mod drift;
 pub mod estimate;
 pub mod explain;
@@ -43,7 +44,7 @@ pub use database::{Error, Recorder, Recording};
 pub use drift::{Drift, Segment};
 pub use estimate::{
     Dot, ENOUGH_BLOCKS, Estimate, EstimateOptions, LeftOutReason, LeftOutWindows, Phase, PointEstimate,
-    REFERENCE, Reading, SpeedupSum, Target, Trend, Unsteady, Verdict, Working,
+    REFERENCE, Reading, Shares, SpeedupSum, Target, Trend, Unsteady, Verdict, Working,
 };
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
 pub use model::{
@@ -53,4 +54,5 @@ pub use model::{
 };
 pub use printable::printable;
 pub use ranking::{Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
+pub use sentence::plus_minus;
 pub use units::{Epoch, Nanos, Speedup, VisitNanos};

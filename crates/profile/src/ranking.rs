@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::discovery;
 use crate::drift::{self, Drift};
 use crate::estimate::{
     self, EstimateOptions, LeftOutReason, LeftOutWindows, PointEstimate, Reading, Target, Unsteady, Verdict,
@@ -139,6 +140,7 @@ impl Profile {
                     .collect(),
             });
         }
+        discovery::check(&mut regions);
         regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
         let doubts = Doubts::of(&rows.windows);
         Profile { rows, regions, points, drift, left_out, doubts, options: options.clone() }

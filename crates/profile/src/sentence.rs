@@ -156,8 +156,9 @@ pub(crate) fn name(region: &Region) -> String {
     }
 }
 
-/// `11 % ± 2 %`; with a decimal where whole per cents would hide everything.
-pub(crate) fn plus_minus(estimate: &Estimate, value: f64) -> String {
+/// A fraction and half the interval of `estimate`, as `11 % ± 2 %`; with a decimal where whole per cents
+/// would hide everything.
+pub fn plus_minus(estimate: &Estimate, value: f64) -> String {
     let (value, half) = (value * 100.0, estimate.half_width() * 100.0);
     let decimals = usize::from(half < 0.95 || value.abs() < 0.95);
     let value = if value.abs() < 0.05 { 0.0 } else { value }; // never "−0"

@@ -61,27 +61,31 @@ fn numbers_can_be_computed_again() {
     let mut rows = with_latency(some_rows());
     rows.samples[0].weight = Nanos::from_millis(500); // half of the run
     rows.windows[3].flags = WindowFlags::UNBALANCED;
+    rows.windows[11].visits.iter_mut().for_each(|visits| visits.count /= 10);
     let profile = profile(rows);
     let explanation = profile.explain("hash.c:88").unwrap();
     let region = explanation.estimate.unwrap();
     assert_eq!((region.phase, explanation.phase.unwrap().factor), (0.5, 0.5));
     assert_eq!(explanation.points.len(), 2);
     for (point, estimate) in explanation.points.iter().zip(&region.points) {
-        assert_eq!((point.target, estimate.blocks), (estimate.target, 19));
+        assert_eq!((point.target, estimate.blocks, estimate.disturbed), (estimate.target, 18, 1));
+        let disturbed = &point.blocks[5];
+        let why = Some(LeftOutReason::Disturbed);
+        assert_eq!((disturbed.left_out, disturbed.baseline_left_out), (why, why));
         let working = point.working.as_ref().unwrap();
         assert_eq!(working.pairing, estimate.pairing);
         let (slope, gains) = by_hand(&point.blocks, working.pairing);
         same(slope, working.slope());
         same(slope * region.phase, estimate.slope.unwrap().value);
         same(working.effect * region.phase, estimate.effect.unwrap().value);
-        let (a, b) = working.parabola;
-        let s = REFERENCE.fraction();
-        same(working.effect, (1.0 - working.trust) * slope * s + working.trust * (a * s + b * s * s));
+        same(working.shares.line + working.shares.bent + working.shares.smooth, 1.0);
         for (sum, dot) in working.speedups.iter().zip(&estimate.curve[1..]) {
             assert_eq!(sum.speedup, dot.speedup);
             same(gains[&sum.speedup], sum.gain);
             same(sum.gain, 1.0 - (sum.own + sum.all) / sum.visits);
-            same(sum.gain * region.phase, dot.gain.unwrap().value);
+            same(sum.gain * region.phase, dot.raw.unwrap());
+            same(sum.curve * region.phase, dot.gain.unwrap().value);
+            assert!(sum.gain_error.is_some_and(|error| error > 0.0));
         }
     }
 }

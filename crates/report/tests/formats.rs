@@ -78,6 +78,35 @@ fn terminal_with_latency() {
 }
 
 #[test]
+fn terminal_says_where_another_bottleneck_takes_over() {
+    let mut rows = some_rows();
+    let best = RegionId::new(2); // a slope of 0.55, from now on up to 40 % only
+    for window in rows.windows.iter_mut().filter(|window| window.region == best) {
+        let s = window.speedup.fraction();
+        let less = (1.0 - 0.55 * s) / (1.0 - 0.55 * s.min(0.4));
+        window.visits[0].count = (window.visits[0].count as f64 * less) as u64;
+    }
+    let profile = Profile::new(rows, &EstimateOptions::default());
+    let text = terminal::render(&profile, terminal::Style { width: 100, ..Default::default() });
+    let said = text.lines().find(|line| line.contains("another bottleneck")).expect(&text);
+    assert!(
+        said.starts_with("  hash.c:88: worth up to 2") && said.contains("beyond a speedup of "),
+        "{said}"
+    );
+
+    let report: serde_json::Value = serde_json::from_str(&json::render(&profile)).unwrap();
+    let estimates = || report["regions"].as_array().unwrap().iter().map(|region| &region["points"][0]);
+    let number = |name: &str| {
+        let bent: Vec<f64> = estimates().filter_map(|point| point[name].as_f64()).collect();
+        assert_eq!(bent.len(), 1, "{name} of the one region that bends");
+        bent[0]
+    };
+    assert!((number("bend") - 0.4).abs() < 0.1);
+    assert!(number("bend_lo") < 0.4 && 0.4 < number("bend_hi"));
+    assert!((estimates().next().unwrap()["max_gain"].as_f64().unwrap() - 0.22).abs() < 0.05);
+}
+
+#[test]
 fn terminal_without_anything() {
     let text =
         terminal::render(&Profile::new(Rows::default(), &EstimateOptions::default()), Default::default());
@@ -102,6 +131,9 @@ fn json_has_the_documented_fields() {
         (speedups.len(), &speedups[0]["speedup"], &speedups[0]["gain"]),
         (11, &0.0.into(), &0.0.into())
     );
+    assert!((speedups[10]["gain"].as_f64().unwrap() - 0.55).abs() < 0.1);
+    assert!((speedups[10]["raw_gain"].as_f64().unwrap() - 0.55).abs() < 0.2);
+    assert!(point["bend"].is_null() && (point["max_gain"].as_f64().unwrap() - 0.55).abs() < 0.1);
     assert_eq!(speedups[0]["windows"], 20);
     assert!(speedups[0]["lo"].as_f64().unwrap() < 0.0);
 

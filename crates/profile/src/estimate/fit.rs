@@ -2,16 +2,24 @@
 
 use std::ops::Range;
 
-use super::REFERENCE;
+use super::curve::{Curve, Seen};
 use super::pair::{Pair, Pairs};
 use crate::units::Speedup;
 
 /// How many blocks' worth of belief in pairing (β = 1) the estimate of β starts with.
 const PAIRING_PRIOR: f64 = 4.0;
+/// No gain at a single speedup is known better than this: where a point is visited like clockwork, blocks
+/// may agree to the last visit.
+const BEST_VARIANCE: f64 = 1e-8;
+/// With at least this many degrees of freedom among blocks at the same speedup, noise is how much they differ.
+const ENOUGH_SHARED: usize = 8;
+
+/// Less of the period than this never remains, as far as noise is concerned.
+pub(super) const LEAST_SHARE: f64 = 0.05;
 
 /// What one block adds to every sum. In the order of the fields of [`Sums`], so that adding up a
 /// resample is a loop that the compiler turns into vector instructions.
-pub(super) type Term = [f64; 10];
+pub(super) type Term = [f64; 5];
 
 /// Everything the bootstrap needs, computed once.
 pub(super) struct Fit {
@@ -49,10 +57,10 @@ struct Treated {
 
 /// Sums over blocks; see the folder's documentation for the letters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sums([f64; 10]);
+pub(super) struct Sums([f64; 5]);
 
 impl Sums {
-    pub(super) const ZERO: Sums = Sums([0.0; 10]);
+    pub(super) const ZERO: Sums = Sums([0.0; 5]);
 
     pub(super) fn add(&mut self, term: &Term) {
         for (sum, part) in self.0.iter_mut().zip(term) {
@@ -65,52 +73,15 @@ impl Sums {
         self.0[0] / self.0[1]
     }
 
-    /// Σ s·(v − u) and Σ s²·(v − u).
-    fn right_hand_sides(&self) -> (f64, f64) {
-        let level = self.level();
-        (self.0[5] - level * self.0[7], self.0[6] - level * self.0[8])
-    }
-
     /// θ: the line through zero.
     pub(super) fn slope(&self) -> f64 {
         let (over, under) = self.slope_sums();
         over / under
     }
 
-    /// The parabola a·s + b·s² through zero; not a number with fewer than two speedups.
-    pub(super) fn parabola(&self) -> (f64, f64) {
-        let [_, _, s2, s3, s4, ..] = self.0;
-        let (t1, t2) = self.right_hand_sides();
-        let determinant = s2 * s4 - s3 * s3;
-        if determinant <= 1e-9 * s2 * s4 {
-            return (f64::NAN, f64::NAN);
-        }
-        ((t1 * s4 - t2 * s3) / determinant, (t2 * s2 - t1 * s3) / determinant)
-    }
-
-    /// The share of the parabola in the curve.
-    pub(super) fn trust(&self, curvature_error: f64) -> f64 {
-        trust(self.parabola().1, curvature_error)
-    }
-
-    /// The gain at `s`: the line, and as much of the parabola as its curvature is larger than the
-    /// curvature's standard error.
-    pub(super) fn curve(&self, s: f64, curvature_error: f64) -> f64 {
-        let (a, b) = self.parabola();
-        let trust = trust(b, curvature_error);
-        let line = self.slope() * s;
-        // A parabola that is not a number counts for nothing.
-        if trust > 0.0 { line + trust * (a * s + b * s * s - line) } else { line }
-    }
-
     /// Σ s·(v − u) and Σ s²·v, whose ratio is the slope.
     pub(super) fn slope_sums(&self) -> (f64, f64) {
-        (self.right_hand_sides().0, self.0[2])
-    }
-
-    /// The effect of the speedup that sentences speak about.
-    pub(super) fn effect(&self, curvature_error: f64) -> f64 {
-        self.curve(REFERENCE.fraction(), curvature_error)
+        (self.0[3] - self.level() * self.0[4], self.0[2])
     }
 }
 
@@ -163,19 +134,7 @@ impl Fit {
             let (s, v) = (t.s, t.visits);
             let own = pairing * t.own;
             let all = (1.0 - pairing) * t.amount; // times the level, once that is known
-            let (s_v, s2_v) = (s * v, s * s * v);
-            terms.push([
-                v0,
-                e0,
-                s2_v,
-                s * s2_v,
-                s * s * s2_v,
-                s_v - s * own,
-                s2_v - s * s * own,
-                s * all,
-                s * s * all,
-                0.0,
-            ]);
+            terms.push([v0, e0, s * s * v, s * (v - own), s * all]);
             if speedups.last().is_none_or(|last| last.speedup != *speedup) {
                 let blocks = nth..nth;
                 speedups.push(AtSpeedup { speedup: *speedup, blocks, visits: 0.0, amount: 0.0, own: 0.0 });
@@ -189,7 +148,7 @@ impl Fit {
         }
         for pair in pairs.iter().filter(|pair| pair.treated.is_none()) {
             let (v0, e0) = baseline(pair);
-            terms.push([v0, e0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+            terms.push([v0, e0, 0.0, 0.0, 0.0]);
         }
         Some(Fit { terms, speedups, pairing, treated })
     }
@@ -197,6 +156,13 @@ impl Fit {
     /// How many pairs are complete.
     pub(super) fn blocks(&self) -> usize {
         self.treated.len()
+    }
+
+    /// How many blocks of equal weight would say as much about the slope: those at small speedups say
+    /// little.
+    pub(super) fn effective_blocks(&self) -> f64 {
+        let weights = || self.treated.iter().map(|t| t.s * t.s * t.visits);
+        weights().sum::<f64>().powi(2) / weights().map(|w| w * w).sum::<f64>()
     }
 
     /// The sums over all blocks.
@@ -211,58 +177,72 @@ impl Fit {
         1.0 - (at.own + (1.0 - self.pairing) * level * at.amount) / at.visits
     }
 
-    /// The noise of each complete block and the scale that makes blocks comparable: what its visits
-    /// were above what they should have been, in units of what counting alone would give. In the order
-    /// of `terms`; with the degrees of freedom that are left.
+    /// The gain by the windows at `speedup` alone; `None` where there are none, or no visit.
+    pub(super) fn raw_gain(&self, speedup: Speedup) -> Option<f64> {
+        let at = self.speedups.iter().find(|at| at.speedup == speedup)?;
+        (at.visits > 0.0).then(|| self.gain(at, self.sums().level()))
+    }
+
+    /// The gain at every speedup. `level_error` is the standard error of the level, as a share of it.
+    pub(super) fn curve(&self, level_error: f64) -> Curve {
+        // One block has no such error, but no degree of freedom either: all intervals are infinite.
+        let level_error = if level_error.is_finite() { level_error } else { 0.0 };
+        let sums = self.sums();
+        let (level, slope) = (sums.level(), sums.slope());
+        let around = |curve: &dyn Fn(f64) -> f64| {
+            let noise = self.noise(level, curve);
+            let dots = self.speedups.iter().zip(&noise.variances).filter(|(at, _)| at.visits > 0.0);
+            let seen = dots.map(|(at, variance)| Seen {
+                speedup: at.speedup.fraction(),
+                gain: self.gain(at, level),
+                variance: variance.max(BEST_VARIANCE),
+                lift: level_error * (1.0 - self.pairing) * level * at.amount / at.visits,
+            });
+            Curve::new(seen.collect(), noise.freedom)
+        };
+        // How noisy a dot is depends on the gain, and the gain on that: the second round has settled.
+        let first = around(&|s| slope * s);
+        around(&|s| first.at(s).value)
+    }
+
+    /// The noise of the gains: what the visits of each block were above what they should have been,
+    /// compared with what counting alone would give.
     ///
     /// Noise is taken around the gain of the block's own speedup if there are enough blocks that share
     /// one, else around the curve (whose misfit then counts as noise, to be safe).
-    pub(super) fn residuals(&self, level: f64, curve: impl Fn(f64) -> f64) -> Residuals {
-        let n = self.treated.len();
+    fn noise(&self, level: f64, curve: &dyn Fn(f64) -> f64) -> Noise {
         let shared: usize = self.speedups.iter().map(|at| at.blocks.len() - 1).sum();
-        let around_own = shared >= 8;
-        let mut noise = Vec::with_capacity(n);
-        let mut scale = Vec::with_capacity(n);
+        let around_own = shared >= ENOUGH_SHARED;
+        let freedom = if around_own { shared } else { self.blocks().saturating_sub(2) };
+        let mut squares = 0.0;
+        let mut counting: Vec<f64> = Vec::with_capacity(self.speedups.len());
         for at in &self.speedups {
-            let own_gain = self.gain(at, level);
+            let fitted = curve(at.speedup.fraction());
+            let gain = if around_own { self.gain(at, level) } else { fitted };
+            let mut of_dot = 0.0;
             for t in &self.treated[at.blocks.clone()] {
-                let gain = if around_own { own_gain } else { curve(t.s) };
+                let (visits, baseline) = (t.visits.max(1.0), t.baseline_visits.max(1.0));
+                let by_counting = (1.0 - fitted).max(LEAST_SHARE).powi(2)
+                    * (visits + (self.pairing * visits).powi(2) / baseline);
                 let expected = self.pairing * t.own + (1.0 - self.pairing) * level * t.amount;
-                let share = (1.0 - gain).max(0.05);
-                let visits = t.visits.max(1.0);
-                let baseline = t.baseline_visits.max(1.0);
-                let counting = share * (visits + (self.pairing * visits).powi(2) / baseline).sqrt();
-                scale.push(counting);
-                if !around_own || at.blocks.len() > 1 {
-                    let misfit = t.visits * (1.0 - gain) - expected;
-                    let m = at.blocks.len() as f64;
-                    let lost = if around_own { (m / (m - 1.0)).sqrt() } else { 1.0 };
-                    noise.push(lost * misfit / counting);
+                // A dot that was never visited has no gain to be around.
+                if at.visits > 0.0 {
+                    squares += (t.visits * (1.0 - gain) - expected).powi(2) / by_counting;
                 }
+                of_dot += by_counting;
             }
+            counting.push(of_dot / at.visits.powi(2));
         }
-        let freedom = if around_own { shared } else { n.saturating_sub(2) };
-        if !around_own && freedom > 0 {
-            let lost = (n as f64 / freedom as f64).sqrt();
-            noise.iter_mut().for_each(|z| *z *= lost);
-        }
-        let mean = noise.iter().sum::<f64>() / noise.len() as f64;
-        noise.iter_mut().for_each(|z| *z -= mean);
-        Residuals { noise, scale, freedom }
+        let factor = if freedom > 0 { squares / freedom as f64 } else { 1.0 };
+        Noise { variances: counting.iter().map(|variance| variance * factor).collect(), freedom }
     }
 }
 
-/// How far to believe a curvature: 1 − (se/curvature)², or not at all where that is negative or not a number.
-fn trust(curvature: f64, error: f64) -> f64 {
-    let trust = 1.0 - (error / curvature).powi(2);
-    if trust > 0.0 { trust } else { 0.0 }
-}
-
-/// See [`Fit::residuals`].
-pub(super) struct Residuals {
-    pub(super) noise: Vec<f64>,
-    pub(super) scale: Vec<f64>,
-    pub(super) freedom: usize,
+/// See [`Fit::noise`].
+struct Noise {
+    /// Of the gain at each speedup.
+    variances: Vec<f64>,
+    freedom: usize,
 }
 
 /// β: how far treated windows follow their own baselines away from the level of all. `None` where no

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Target;
+use super::outlier;
 use super::reading::Reading;
 use crate::drift::{self, Drift};
 use crate::model::{RegionId, SessionId, Window, WindowFlags};
@@ -25,6 +26,8 @@ pub enum LeftOutReason {
     Unpaired,
     /// The program's speed changed between it and its baseline, or may have.
     Straddling,
+    /// It or its baseline took so much longer than the other that no noise explains it.
+    Disturbed,
 }
 
 impl LeftOutReason {
@@ -36,6 +39,7 @@ impl LeftOutReason {
             LeftOutReason::Overdrawn => "overdrawn",
             LeftOutReason::Unpaired => "unpaired",
             LeftOutReason::Straddling => "straddling",
+            LeftOutReason::Disturbed => "disturbed",
         }
     }
 
@@ -76,7 +80,7 @@ impl LeftOutWindows {
             LeftOutReason::Overdrawn => self.overdrawn += 1,
             LeftOutReason::Unpaired => self.unpaired += 1,
             // Left out for one point, but not for others.
-            LeftOutReason::Straddling => {}
+            LeftOutReason::Straddling | LeftOutReason::Disturbed => {}
         }
     }
 }
@@ -88,6 +92,9 @@ pub(crate) struct Experiments<'a> {
     blocks: Vec<Block<'a>>,
 }
 
+/// The session of a block, and its number there.
+pub(crate) type BlockKey = (SessionId, i64);
+
 /// One experiment: a baseline, and what was tried beside it.
 ///
 /// A block in which several speedups were tried becomes several of these; only the first counts its
@@ -97,6 +104,13 @@ struct Block<'a> {
     baseline: Vec<&'a Window>,
     treated: Option<(Speedup, Vec<&'a Window>)>,
     first: bool,
+}
+
+impl Block<'_> {
+    fn key(&self) -> BlockKey {
+        // There is no block without a baseline window.
+        (self.baseline[0].session, self.baseline[0].block)
+    }
 }
 
 /// Sorts windows into experiments, by region; and counts those that cannot be used.
@@ -173,9 +187,9 @@ impl Experiments<'_> {
         &self,
         target: Target,
     ) -> impl Iterator<Item = (SessionId, i64, Side)> + use<'_> {
-        self.blocks.iter().filter(|block| block.first).filter_map(move |block| {
-            let window = block.baseline.first()?;
-            Some((window.session, window.block, Side::new(target, &block.baseline)))
+        self.blocks.iter().filter(|block| block.first).map(move |block| {
+            let (session, block_id) = block.key();
+            (session, block_id, Side::new(target, &block.baseline))
         })
     }
 
@@ -185,22 +199,22 @@ impl Experiments<'_> {
     }
 
     /// What the windows say about `target`, whose speed changed as `drifts` say.
-    pub(super) fn pairs(&self, target: Target, drifts: &[Drift]) -> Pairs {
+    pub(crate) fn pairs(&self, target: Target, drifts: &[Drift]) -> Pairs {
         let visited = |window: &&Window| window.visits(target.counted()) > 0;
+        let pair = |block: &Block<'_>| Pair {
+            block: block.key(),
+            baseline: Side::new(target, &block.baseline),
+            treated: block.treated.as_ref().and_then(|(speedup, windows)| {
+                let straddles = |window: &&Window| drift::straddles(drifts, target, window);
+                (!windows.iter().any(straddles)).then(|| (*speedup, Side::new(target, windows)))
+            }),
+            first: block.first,
+        };
+        let mut pairs: Vec<Pair> = self.blocks.iter().map(pair).collect();
         Pairs {
             idle: self.all().filter(visited).count() * 2 < self.windows(),
-            pairs: self
-                .blocks
-                .iter()
-                .map(|block| Pair {
-                    baseline: Side::new(target, &block.baseline),
-                    treated: block.treated.as_ref().and_then(|(speedup, windows)| {
-                        let straddles = |window: &&Window| drift::straddles(drifts, target, window);
-                        (!windows.iter().any(straddles)).then(|| (*speedup, Side::new(target, windows)))
-                    }),
-                    first: block.first,
-                })
-                .collect(),
+            disturbed: outlier::remove(&mut pairs),
+            pairs,
             apart: self.spans_a_change(target, drifts),
         }
     }
@@ -218,8 +232,11 @@ impl Experiments<'_> {
 
 /// What the experiments on one region say about one target.
 #[derive(Debug)]
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
+    /// Those that count.
     pub(super) pairs: Vec<Pair>,
+    /// Those that something disturbed.
+    pub(super) disturbed: Vec<Pair>,
     /// Whether the baselines had different levels because the program's speed changed, so that no window may
     /// be compared with all of them.
     pub(super) apart: bool,
@@ -236,13 +253,27 @@ impl Pairs {
     pub(super) fn blocks(&self) -> usize {
         self.pairs.iter().filter(|pair| pair.treated.is_some()).count()
     }
+
+    /// Whether the window at `speedup` in a block, or its baseline, was disturbed.
+    pub(crate) fn is_disturbed(&self, block: BlockKey, speedup: Speedup) -> bool {
+        let same = |pair: &Pair| pair.block == block && pair.treated.is_some_and(|(at, _)| at == speedup);
+        self.disturbed.iter().any(same)
+    }
+
+    /// Whether the baseline of a block counts for nothing, because all that was tried beside it was disturbed.
+    pub(crate) fn is_all_disturbed(&self, block: BlockKey) -> bool {
+        let of_block = |pair: &Pair| pair.block == block;
+        self.disturbed.iter().any(of_block) && !self.pairs.iter().any(of_block)
+    }
 }
 
 /// One baseline and what was tried beside it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
+    pub(super) block: BlockKey,
     pub(super) baseline: Side,
     pub(super) treated: Option<(Speedup, Side)>,
+    /// Whether its baseline counts into the region's level, and not for another pair of the block.
     pub(super) first: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Verdicts: what to think of a slope and its interval.
 
-use super::Estimate;
+use super::{Estimate, interval};
 
 /// A slope below this is not worth having: making the region free would win 2 %.
 pub(crate) const WORTH: f64 = 0.02;
@@ -15,8 +15,8 @@ pub const ENOUGH_BLOCKS: usize = 5;
 ///
 /// | verdict | 95 % interval of the slope |
 /// |---|---|
-/// | `Helps` | above 0.02 |
-/// | `Hurts` | below −0.02 |
+/// | `Helps` | above 0.02, and no chance find among all regions and points |
+/// | `Hurts` | below −0.02, likewise |
 /// | `NoEffect` | otherwise within ±0.05 |
 /// | `NotEnoughData` | otherwise, or fewer than five blocks |
 ///
@@ -56,11 +56,41 @@ pub(super) fn of(slope: &Estimate, blocks: usize) -> Verdict {
         Verdict::Helps
     } else if slope.hi < -WORTH {
         Verdict::Hurts
-    } else if slope.lo > -NOTHING && slope.hi < NOTHING {
-        Verdict::NoEffect
     } else {
-        Verdict::NotEnoughData
+        without_effect(slope)
     }
+}
+
+/// The verdict on a `slope` that may well be zero.
+pub(super) fn without_effect(slope: &Estimate) -> Verdict {
+    if slope.lo > -NOTHING && slope.hi < NOTHING { Verdict::NoEffect } else { Verdict::NotEnoughData }
+}
+
+/// How often a slope that is not worth having would look as large as `slope`, by chance.
+///
+/// Far out in the tails the percentiles of a bootstrap say nothing, and it matters that a few blocks at
+/// large speedups decide: `effective` blocks are as many as there are degrees of freedom in the error.
+pub(super) fn chance(slope: &Estimate, blocks: usize, effective: f64) -> f64 {
+    if blocks < ENOUGH_BLOCKS || effective <= 1.0 {
+        return 1.0;
+    }
+    let worth = (slope.value.abs() - WORTH).max(0.0);
+    // The bootstrap made up for the one degree of freedom that the fit takes out of all blocks.
+    let lost = (1.0 - 1.0 / blocks as f64) / (1.0 - 1.0 / effective);
+    // Without noise a slope is as large as it looks.
+    let errors = if worth > 0.0 { worth / (slope.se * lost.sqrt()) } else { 0.0 };
+    interval::beyond(errors, effective - 1.0)
+}
+
+/// About how many more blocks would make `slope`, which is worth having, happen by chance less often than
+/// `bar`.
+pub(super) fn more_blocks_below(bar: f64, slope: &Estimate, blocks: usize) -> u32 {
+    let worth = (slope.value.abs() - WORTH) / slope.se;
+    let likely = |more: u32| {
+        let total = blocks + more as usize;
+        interval::beyond(worth * (total as f64 / blocks as f64).sqrt(), (total - 1) as f64) > bar
+    };
+    (0..20).map(|power| 1 << power).find(|&more| !likely(more)).unwrap_or(1_000_000)
 }
 
 /// About how many more blocks would settle it, if the estimate stays where it is: intervals shrink with

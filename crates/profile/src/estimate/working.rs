@@ -1,6 +1,7 @@
 //! Working: the sums behind an estimate, so that it can be computed again by hand.
 
-use super::{EstimateOptions, Experiments, Target, bootstrap, fit::Fit};
+use super::curve::{Seen, Shares};
+use super::{EstimateOptions, Experiments, REFERENCE, Target, bootstrap, fit::Fit};
 use crate::drift::Drift;
 use crate::units::Speedup;
 
@@ -10,6 +11,8 @@ use crate::units::Speedup;
 pub struct Working {
     /// ρ: visits per nanosecond over all baselines of the region.
     pub level: f64,
+    /// The standard error of ρ as a share of it, by the bootstrap; infinite with one block.
+    pub level_error: f64,
     /// β.
     pub pairing: f64,
     /// One for each speedup that was tried, ascending.
@@ -18,13 +21,11 @@ pub struct Working {
     pub slope_over: f64,
     /// and Σ s²·v: the slope is their ratio.
     pub slope_under: f64,
-    /// a and b of the parabola a·s + b·s²; not numbers with fewer than two speedups.
-    pub parabola: (f64, f64),
-    /// The standard error of b, by the bootstrap; infinite with fewer than three speedups.
-    pub curvature_error: f64,
-    /// The share of the parabola in the curve; the rest is the line.
-    pub trust: f64,
-    /// The curve at 20 %: (1 − trust)·slope·s + trust·(a·s + b·s²).
+    /// What the curve is an average of.
+    pub shares: Shares,
+    /// The degrees of freedom of the noise of the gains: those of the intervals on the curve.
+    pub freedom: usize,
+    /// The curve at 20 %.
     pub effect: f64,
 }
 
@@ -52,6 +53,11 @@ pub struct SpeedupSum {
     pub all: f64,
     /// 1 − Σ u / Σ v; not a number where there was no visit.
     pub gain: f64,
+    /// The standard error of `gain` by the noise of its blocks, without that of ρ: what it counts for in the
+    /// curve. `None` where there was no visit.
+    pub gain_error: Option<f64>,
+    /// The curve there.
+    pub curve: f64,
 }
 
 /// The working of [`estimate`](super::estimate) with the same arguments; `None` where it estimates nothing.
@@ -64,7 +70,12 @@ pub(crate) fn of(
     let fit = Fit::new(&experiments.pairs(target, drifts))?;
     let sums = fit.sums();
     let level = sums.level();
-    let curvature_error = bootstrap::draw(&fit, options, target).curvature_error;
+    let level_error = bootstrap::draw(&fit, options, target).level.se;
+    let curve = fit.curve(level_error);
+    let gain_error = |s: f64| {
+        let seen: Option<&Seen> = curve.seen.iter().find(|seen| seen.speedup == s);
+        seen.map(|seen| seen.variance.sqrt())
+    };
     let (slope_over, slope_under) = sums.slope_sums();
     let speedups = fit.speedups.iter().map(|at| SpeedupSum {
         speedup: at.speedup,
@@ -74,16 +85,18 @@ pub(crate) fn of(
         own: at.own,
         all: (1.0 - fit.pairing) * level * at.amount,
         gain: fit.gain(at, level),
+        gain_error: gain_error(at.speedup.fraction()),
+        curve: curve.at(at.speedup.fraction()).value,
     });
     Some(Working {
         level,
+        level_error,
         pairing: fit.pairing,
         speedups: speedups.collect(),
         slope_over,
         slope_under,
-        parabola: sums.parabola(),
-        curvature_error,
-        trust: sums.trust(curvature_error),
-        effect: sums.effect(curvature_error),
+        shares: curve.shares(),
+        freedom: curve.freedom,
+        effect: curve.at(REFERENCE.fraction()).value,
     })
 }

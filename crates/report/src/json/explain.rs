@@ -154,13 +154,14 @@ impl OfReading {
 struct OfWorking {
     pairing: f64,
     level_per_s: Option<f64>,
+    level_error: Option<f64>,
     sums: Vec<OfSum>,
     slope_over: Option<f64>,
     slope_under: Option<f64>,
-    parabola_a: Option<f64>,
-    parabola_b: Option<f64>,
-    curvature_se: Option<f64>,
-    parabola_share: f64,
+    line_share: f64,
+    bend_share: f64,
+    smooth_share: f64,
+    noise_freedom: usize,
     effect: Option<f64>,
 }
 
@@ -169,13 +170,14 @@ impl OfWorking {
         OfWorking {
             pairing: working.pairing,
             level_per_s: finite(working.level * 1e9),
+            level_error: finite(working.level_error),
             sums: working.speedups.iter().map(OfSum::new).collect(),
             slope_over: finite(working.slope_over),
             slope_under: finite(working.slope_under),
-            parabola_a: finite(working.parabola.0),
-            parabola_b: finite(working.parabola.1),
-            curvature_se: finite(working.curvature_error),
-            parabola_share: working.trust,
+            line_share: working.shares.line,
+            bend_share: working.shares.bent,
+            smooth_share: working.shares.smooth,
+            noise_freedom: working.freedom,
             effect: finite(working.effect),
         }
     }
@@ -190,6 +192,8 @@ struct OfSum {
     expected_by_own: f64,
     expected_by_all: f64,
     gain: Option<f64>,
+    gain_se: Option<f64>,
+    curve: Option<f64>,
 }
 
 impl OfSum {
@@ -202,6 +206,8 @@ impl OfSum {
             expected_by_own: sum.own,
             expected_by_all: sum.all,
             gain: finite(sum.gain),
+            gain_se: sum.gain_error.and_then(finite),
+            curve: finite(sum.curve),
         }
     }
 }

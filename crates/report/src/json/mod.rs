@@ -251,14 +251,22 @@ struct OfEstimate<'a> {
     kind: &'static str,
     verdict: &'static str,
     blocks: usize,
+    disturbed_blocks: usize,
     more_blocks: Option<u32>,
     slope: Option<f64>,
     slope_se: Option<f64>,
     slope_lo: Option<f64>,
     slope_hi: Option<f64>,
+    chance: Option<f64>,
     effect: Option<f64>,
     effect_lo: Option<f64>,
     effect_hi: Option<f64>,
+    max_gain: Option<f64>,
+    max_gain_lo: Option<f64>,
+    max_gain_hi: Option<f64>,
+    bend: Option<f64>,
+    bend_lo: Option<f64>,
+    bend_hi: Option<f64>,
     pairing: f64,
     kept_apart: bool,
     speedups: Vec<OfSpeedup>,
@@ -266,21 +274,31 @@ struct OfEstimate<'a> {
 
 impl<'a> OfEstimate<'a> {
     fn new(point: &'a PointSummary, estimate: &PointEstimate) -> Self {
-        let slope = |part: fn(&Estimate) -> f64| estimate.slope.as_ref().and_then(|s| finite(part(s)));
-        let effect = |part: fn(&Estimate) -> f64| estimate.effect.as_ref().and_then(|e| finite(part(e)));
+        let slope = |part| number(&estimate.slope, part);
+        let effect = |part| number(&estimate.effect, part);
+        let most = |part| number(&estimate.most, part);
+        let bend = |part| number(&estimate.bend, part);
         OfEstimate {
             point: &point.name,
             kind: point.target.kind(),
             verdict: estimate.verdict.name(),
             blocks: estimate.blocks,
+            disturbed_blocks: estimate.disturbed,
             more_blocks: estimate.more_blocks,
             slope: slope(|s| s.value),
             slope_se: slope(|s| s.se),
             slope_lo: slope(|s| s.lo),
             slope_hi: slope(|s| s.hi),
+            chance: estimate.chance.and_then(finite),
             effect: effect(|e| e.value),
             effect_lo: effect(|e| e.lo),
             effect_hi: effect(|e| e.hi),
+            max_gain: most(|m| m.value),
+            max_gain_lo: most(|m| m.lo),
+            max_gain_hi: most(|m| m.hi),
+            bend: bend(|b| b.value),
+            bend_lo: bend(|b| b.lo),
+            bend_hi: bend(|b| b.hi),
             pairing: estimate.pairing,
             kept_apart: estimate.kept_apart,
             speedups: estimate.curve.iter().map(OfSpeedup::new).collect(),
@@ -292,6 +310,7 @@ impl<'a> OfEstimate<'a> {
 struct OfSpeedup {
     speedup: f64,
     gain: Option<f64>,
+    raw_gain: Option<f64>,
     lo: Option<f64>,
     hi: Option<f64>,
     windows: usize,
@@ -301,9 +320,10 @@ impl OfSpeedup {
     fn new(dot: &Dot) -> Self {
         OfSpeedup {
             speedup: dot.speedup.fraction(),
-            gain: dot.gain.and_then(|gain| finite(gain.value)),
-            lo: dot.gain.and_then(|gain| finite(gain.lo)),
-            hi: dot.gain.and_then(|gain| finite(gain.hi)),
+            gain: number(&dot.gain, |gain| gain.value),
+            raw_gain: dot.raw.and_then(finite),
+            lo: number(&dot.gain, |gain| gain.lo),
+            hi: number(&dot.gain, |gain| gain.hi),
             windows: dot.windows,
         }
     }
@@ -400,6 +420,10 @@ impl<'a> OfWarning<'a> {
     fn new(session: i64, warning: &'a Warning) -> Self {
         OfWarning { session, code: &warning.code, message: &warning.message, advice: &warning.advice }
     }
+}
+
+fn number(estimate: &Option<Estimate>, part: fn(&Estimate) -> f64) -> Option<f64> {
+    estimate.as_ref().and_then(|estimate| finite(part(estimate)))
 }
 
 fn finite(number: f64) -> Option<f64> {

@@ -34,7 +34,7 @@ mod tests {
 
     fn dot(percent: u16, value: f64) -> Dot {
         let gain = Some(Estimate { value, se: 0.0, lo: value, hi: value });
-        Dot { speedup: Speedup::from_percent(percent).unwrap(), gain, windows: 1 }
+        Dot { speedup: Speedup::from_percent(percent).unwrap(), raw: Some(value), gain, windows: 1 }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The explanation of one region: every number with what it was computed from.
 
 use profile::{
-    BlockRow, Estimate, Explanation, Nanos, Phase, PointExplanation, PointSummary, Reading, Session,
+    BlockRow, Estimate, Explanation, Nanos, Phase, PointExplanation, PointSummary, Reading, Session, Shares,
     SpeedupSum, Target, WithoutEstimate, Working, printable,
 };
 
@@ -209,12 +209,13 @@ fn notes(block: &BlockRow) -> String {
     notes.join("; ")
 }
 
-fn sums(working: &Working, explanation: &Explanation<'_>) -> Vec<[String; 9]> {
-    let head = ["speedup", "blocks", "Σ v", "Σ e ms", "own", "all", "u", "1 − u/Σ v", "× phase"];
+fn sums(working: &Working, explanation: &Explanation<'_>) -> Vec<[String; 11]> {
+    let head =
+        ["speedup", "blocks", "Σ v", "Σ e ms", "own", "all", "u", "1 − u/Σ v", "error", "curve", "× phase"];
     let mut rows = vec![head.map(str::to_owned)];
     let factor = factor(explanation);
     rows.extend(working.speedups.iter().map(|at: &SpeedupSum| {
-        let gain = |factor: f64| if at.gain.is_finite() { fraction(at.gain * factor) } else { "–".into() };
+        let known = |value: f64| if value.is_finite() { fraction(value) } else { "–".into() };
         [
             at.speedup.to_string(),
             at.blocks.to_string(),
@@ -223,15 +224,16 @@ fn sums(working: &Working, explanation: &Explanation<'_>) -> Vec<[String; 9]> {
             number(format!("{:.3}", at.own)),
             number(format!("{:.3}", at.all)),
             number(format!("{:.3}", at.own + at.all)),
-            gain(1.0),
-            gain(factor),
+            known(at.gain),
+            at.gain_error.map_or("–".into(), known),
+            known(at.curve),
+            known(at.curve * factor),
         ]
     }));
     rows
 }
 
 fn formulas(working: &Working, explanation: &Explanation<'_>, summary: &PointSummary) -> Vec<String> {
-    let (a, b) = working.parabola;
     let estimate = explanation.estimate.ok().and_then(|region| {
         let index = region.points.iter().position(|point| point.target == summary.target)?;
         region.points.get(index)
@@ -249,21 +251,11 @@ fn formulas(working: &Working, explanation: &Explanation<'_>, summary: &PointSum
         _ => String::new(),
     };
     let factor = factor(explanation);
-    let curve = if a.is_finite() && b.is_finite() {
-        format!(
-            "a = {}, b = {}, standard error of b = {}, so {:.4} of the parabola a·s + b·s² and the rest of the line",
-            fraction(a),
-            fraction(b),
-            if working.curvature_error.is_finite() {
-                fraction(working.curvature_error)
-            } else {
-                "∞".into()
-            },
-            working.trust
-        )
-    } else {
-        "a line: there are too few speedups for a curve".to_owned()
+    let level_error = match working.level_error {
+        error if error.is_finite() => format!("{} %", fraction(error * 100.0)),
+        _ => "unknown".into(),
     };
+    let Shares { line, bent, smooth } = working.shares;
     vec![
         format!("β = {:.4}{apart}; ρ = {:.6} visits per ms over all baselines", working.pairing, working.level * 1e6),
         "u = own + all: visits expected if nothing were faster; own = β·Σ e·v₀/e₀ over the blocks, all = (1 − β)·ρ·Σ e; e: \
@@ -279,11 +271,17 @@ fn formulas(working: &Working, explanation: &Explanation<'_>, summary: &PointSum
         )
         .replace('-', "−"),
         format!(
-            "effect at {} = {}; × phase {factor:.4} = {}{}; the curve: {curve}",
+            "effect at {} = {} by the curve; × phase {factor:.4} = {}{}",
             profile::REFERENCE,
             fraction(working.effect),
             fraction(working.effect * factor),
             interval(estimate.and_then(|estimate| estimate.effect.as_ref()))
+        ),
+        format!(
+            "curve: through all gains 1 − u/Σ v, by their error (standard, without that of ρ, which is {level_error}; \
+             degrees of freedom: {}): {line:.4} of a line, {bent:.4} of lines that bend once, {smooth:.4} of smooth \
+             curves",
+            working.freedom
         ),
     ]
 }

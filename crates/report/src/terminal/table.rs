@@ -1,6 +1,8 @@
 //! The table of one progress point: what each region is worth to it.
 
-use profile::{PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, printable};
+use profile::{
+    PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, plus_minus, printable,
+};
 
 use super::columns::exactly;
 use super::paint::{Colour, paint};
@@ -61,10 +63,26 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
         let (name, share) = (name(profile.region(of_region)), of_region.phase * 100.0);
         note(out, &format!("{name} runs in {share:.0} % of the run; its gains are scaled by that."), style);
     }
+    for (of_region, estimate) in shown {
+        if let Some(limit) = limit(estimate) {
+            note(out, &format!("{}: {limit}.", name(profile.region(of_region))), style);
+        }
+    }
     if shown.len() < ranked.len() {
         let more = format!("  … and {} more: --top {}", ranked.len() - shown.len(), ranked.len());
         line_of(out, &paint(style, Colour::Dim, &more));
     }
+}
+
+/// What a region that helps is worth at most, if another bottleneck takes over before 100 %.
+fn limit(estimate: &PointEstimate) -> Option<String> {
+    let bend = estimate.bend.filter(|_| estimate.verdict == Verdict::Helps)?;
+    let most = estimate.most.filter(|most| most.half_width().is_finite())?;
+    Some(format!(
+        "worth up to {}; beyond a speedup of {} another bottleneck takes over",
+        plus_minus(&most, most.value),
+        plus_minus(&bend, bend.value)
+    ))
 }
 
 /// A region and its place, without line breaks or tricks.

@@ -1,0 +1,65 @@
+//! Discoveries: verdicts that survive having looked at many regions.
+//!
+//! A 95 % interval misses the truth once in twenty times, so among 200 regions without any effect some would
+//! be said to help. What is called *helps* or *hurts* is therefore chosen from all regions and points of the
+//! profile together, so that on average at most 5 % of what is called so has no effect (the false discovery
+//! rate; Benjamini and Hochberg, *J. R. Stat. Soc. B* 57, 1995). If nothing at all has an effect, that is at
+//! most one wrong call in twenty recordings, whether 1 region was tried or 200. The points of one region go
+//! up and down together; the procedure allows that (Benjamini and Yekutieli, *Ann. Statist.* 29, 2001).
+//!
+//! Intervals are not widened: each is honest about its own number, and only the calls are about many.
+
+use crate::estimate::{ENOUGH_BLOCKS, PointEstimate, Verdict};
+use crate::ranking::RegionEstimate;
+
+/// The share of calls that may be wrong.
+const FALSE_SHARE: f64 = 0.05;
+
+/// Takes back the calls in `regions` that could well be chance, given how many were looked at.
+pub(crate) fn check(regions: &mut [RegionEstimate]) {
+    let estimates = || regions.iter().flat_map(|region| &region.points);
+    let mut chances: Vec<f64> = estimates().filter_map(counted).collect();
+    chances.sort_unstable_by(f64::total_cmp);
+    let called = called(&chances);
+    // What a chance has to be below to be called: that of the next one.
+    let bar = FALSE_SHARE * (called + 1) as f64 / chances.len() as f64;
+    let last = called.checked_sub(1).map_or(0.0, |last| chances[last]);
+    for estimate in regions.iter_mut().flat_map(|region| &mut region.points) {
+        let is_call = matches!(estimate.verdict, Verdict::Helps | Verdict::Hurts);
+        if is_call && (called == 0 || counted(estimate).is_none_or(|chance| chance > last)) {
+            estimate.doubt(bar);
+        }
+    }
+}
+
+/// The chance of an estimate that could become a call.
+fn counted(estimate: &PointEstimate) -> Option<f64> {
+    estimate.chance.filter(|_| estimate.blocks >= ENOUGH_BLOCKS)
+}
+
+/// How many of the `chances`, ascending, are discoveries.
+fn called(chances: &[f64]) -> usize {
+    let share = FALSE_SHARE / chances.len() as f64;
+    let within = |(nth, chance): (usize, &f64)| *chance <= share * (nth + 1) as f64;
+    chances.iter().enumerate().rposition(within).map_or(0, |last| last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_that_is_below_its_own_bar_and_all_before_it() {
+        for (chances, expected) in [
+            (&[][..], 0),
+            (&[0.05], 1),
+            (&[0.06], 0),
+            (&[0.03, 0.04], 2),
+            (&[0.03, 0.06], 0),
+            (&[0.001, 0.02, 0.03, 0.9], 3),
+            (&[0.001, 0.03, 0.04, 0.9], 1),
+        ] {
+            assert_eq!(called(chances), expected, "{chances:?}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Outliers: blocks in which something disturbed one of the two windows.
+//!
+//! A window during which the machine did something else altogether (a backup, a suspended virtual
+//! machine) counts a tenth of the visits, and a single one of them can move a slope by more than its
+//! interval. Such a block is not used for the estimate at all. Only what no noise explains is left out: by
+//! normal noise it happens to fewer than one block in ten thousand, so that intervals stay what they are.
+//!
+//! A block is judged by what its two windows say about each other, so drift, and sessions that run at
+//! different levels, look normal.
+
+use super::fit::LEAST_SHARE;
+use super::pair::Pair;
+
+/// How many standard deviations from the others are too many.
+const TOO_FAR: f64 = 4.0;
+/// How many blocks at the same and the nearest speedups say what is normal there.
+const NEARBY: usize = 9;
+/// With fewer blocks than this nobody can say what is normal.
+const ENOUGH_BLOCKS: usize = 5;
+/// The standard deviation of a normal distribution, over the median of its absolute values.
+const DEVIATION_OF_MEDIAN: f64 = 1.482_6;
+
+/// Takes the disturbed pairs out of `pairs`.
+pub(super) fn remove(pairs: &mut Vec<Pair>) -> Vec<Pair> {
+    let misfits = misfits(pairs);
+    let sizes: Vec<(f64, f64)> = misfits.iter().flatten().map(|z| (z.abs(), 1.0)).collect();
+    let n = sizes.len();
+    if n < ENOUGH_BLOCKS {
+        return Vec::new();
+    }
+    // Never less than the noise of counting: a few blocks may agree by chance. The median of a few is
+    // itself a guess, and gets some room.
+    let normal = (DEVIATION_OF_MEDIAN * median(sizes) * (1.0 + ENOUGH_BLOCKS as f64 / n as f64)).max(1.0);
+    let mut misfits = misfits.iter();
+    let is_disturbed = |_: &mut Pair| {
+        misfits.next().is_some_and(|misfit| misfit.is_some_and(|z| z.abs() >= TOO_FAR * normal))
+    };
+    let disturbed: Vec<Pair> = pairs.extract_if(.., is_disturbed).collect();
+    // Another pair of the same block may be good, and with it their baseline.
+    let mut before = None;
+    for pair in pairs {
+        pair.first = before != Some(pair.block);
+        before = Some(pair.block);
+    }
+    disturbed
+}
+
+/// How far each complete pair is from the pairs at its own and the nearest speedups, in units of what
+/// counting alone would give.
+fn misfits(pairs: &[Pair]) -> Vec<Option<f64>> {
+    let complete: Vec<Option<Complete>> = pairs.iter().map(Complete::new).collect();
+    let curve = Curve::new(complete.iter().flatten());
+    complete.iter().map(|c| c.as_ref().map(|c| c.misfit(curve.at(c.s)))).collect()
+}
+
+/// A curve that outliers do not move: the line through zero with the smallest sum of absolute misfits, and
+/// the median misfit of the blocks nearby.
+struct Curve {
+    slope: f64,
+    /// Speedups, and how far the gain was above the line.
+    above: Vec<(f64, f64)>,
+}
+
+impl Curve {
+    fn new<'a>(complete: impl Iterator<Item = &'a Complete>) -> Curve {
+        let seen: Vec<&Complete> = complete.filter(|c| c.visits > 0.0).collect();
+        let slope = median(seen.iter().map(|c| (c.gain() / c.s, c.s * c.visits)).collect());
+        Curve { slope, above: seen.iter().map(|c| (c.s, c.gain() - slope * c.s)).collect() }
+    }
+
+    fn at(&self, s: f64) -> f64 {
+        let mut distances: Vec<f64> = self.above.iter().map(|(at, _)| (at - s).abs()).collect();
+        distances.sort_unstable_by(f64::total_cmp);
+        let Some(near) = distances.get(NEARBY - 1).or(distances.last()) else { return 0.0 };
+        let nearby = self.above.iter().filter(|(at, _)| (at - s).abs() <= near + 1e-9);
+        self.slope * s + median(nearby.map(|(_, above)| (*above, 1.0)).collect())
+    }
+}
+
+/// A pair of windows that can be compared.
+struct Complete {
+    s: f64,
+    visits: f64,
+    /// The visits that the baseline leads to expect,
+    own: f64,
+    /// and how many amounts of the baseline went into the treated window.
+    ratio: f64,
+}
+
+impl Complete {
+    fn new(pair: &Pair) -> Option<Complete> {
+        let (speedup, side) = pair.treated?;
+        let ratio = side.amount / pair.baseline.amount;
+        let own = ratio * pair.baseline.visits;
+        ratio.is_finite().then_some(Complete { s: speedup.fraction(), visits: side.visits, own, ratio })
+    }
+
+    fn gain(&self) -> f64 {
+        1.0 - self.own / self.visits
+    }
+
+    fn misfit(&self, gain: f64) -> f64 {
+        let left = (1.0 - gain).max(LEAST_SHARE);
+        let (treated, baseline) = (self.visits * left, self.own);
+        // Both windows together say how many visits there should have been.
+        let counting = (treated + baseline) / 2.0 * (left + self.ratio);
+        if counting > 0.0 { (treated - baseline) / counting.sqrt() } else { 0.0 }
+    }
+}
+
+/// The value with half of the weight on either side; 0 without values.
+fn median(mut weighted: Vec<(f64, f64)>) -> f64 {
+    weighted.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
+    let half = weighted.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
+    let mut below = 0.0;
+    let middle = weighted.iter().find(|(_, weight)| {
+        below += weight;
+        below >= half
+    });
+    middle.map_or(0.0, |(value, _)| *value)
+}
