@@ -84,7 +84,7 @@ fn numbers_can_be_computed_again() {
             same(gains[&sum.speedup], sum.gain);
             same(sum.gain, 1.0 - (sum.own + sum.all) / sum.visits);
             same(sum.gain * region.phase, dot.raw.unwrap());
-            same(sum.curve * region.phase, dot.gain.unwrap().value);
+            same(sum.curve.unwrap() * region.phase, dot.gain.unwrap().value);
             assert!(sum.gain_error.is_some_and(|error| error > 0.0));
         }
     }

@@ -119,3 +119,30 @@ fn median(mut weighted: Vec<(f64, f64)>) -> f64 {
     });
     middle.map_or(0.0, |(value, _)| *value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::pair::Side;
+    use super::*;
+    use crate::model::SessionId;
+    use crate::units::Speedup;
+
+    /// Blocks in which two speedups were tried beside one baseline, one of them disturbed in the last block.
+    #[test]
+    fn a_baseline_counts_as_long_as_one_of_its_pairs_does() {
+        let side = |visits| Side { amount: 1.0, visits };
+        let pair = |block, percent, visits| Pair {
+            block: (SessionId::new(1), block),
+            baseline: side(100.0),
+            treated: Speedup::from_percent(percent).map(|speedup| (speedup, side(visits))),
+            first: percent == 20,
+        };
+        let mut pairs: Vec<Pair> =
+            (0..9).flat_map(|block| [pair(block, 20, 100.0), pair(block, 40, 101.0)]).collect();
+        assert!(remove(&mut pairs).is_empty());
+        pairs[16] = pair(8, 20, 10.0);
+        let disturbed = remove(&mut pairs);
+        assert_eq!((disturbed.len(), disturbed[0].block.1, pairs.len()), (1, 8, 17));
+        assert!(pairs[16].first && pairs.iter().filter(|pair| pair.first).count() == 9);
+    }
+}

@@ -56,8 +56,8 @@ pub struct SpeedupSum {
     /// The standard error of `gain` by the noise of its blocks, without that of ρ: what it counts for in the
     /// curve. `None` where there was no visit.
     pub gain_error: Option<f64>,
-    /// The curve there.
-    pub curve: f64,
+    /// The curve there; `None` as above.
+    pub curve: Option<f64>,
 }
 
 /// The working of [`estimate`](super::estimate) with the same arguments; `None` where it estimates nothing.
@@ -86,7 +86,7 @@ pub(crate) fn of(
         all: (1.0 - fit.pairing) * level * at.amount,
         gain: fit.gain(at, level),
         gain_error: gain_error(at.speedup.fraction()),
-        curve: curve.at(at.speedup.fraction()).value,
+        curve: (at.visits > 0.0).then(|| curve.at(at.speedup.fraction()).value),
     });
     Some(Working {
         level,

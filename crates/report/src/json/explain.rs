@@ -207,7 +207,7 @@ impl OfSum {
             expected_by_all: sum.all,
             gain: finite(sum.gain),
             gain_se: sum.gain_error.and_then(finite),
-            curve: finite(sum.curve),
+            curve: sum.curve.and_then(finite),
         }
     }
 }

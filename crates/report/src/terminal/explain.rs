@@ -215,7 +215,7 @@ fn sums(working: &Working, explanation: &Explanation<'_>) -> Vec<[String; 11]> {
     let mut rows = vec![head.map(str::to_owned)];
     let factor = factor(explanation);
     rows.extend(working.speedups.iter().map(|at: &SpeedupSum| {
-        let known = |value: f64| if value.is_finite() { fraction(value) } else { "–".into() };
+        let known = |value: Option<f64>| value.filter(|value| value.is_finite()).map_or("–".into(), fraction);
         [
             at.speedup.to_string(),
             at.blocks.to_string(),
@@ -224,10 +224,10 @@ fn sums(working: &Working, explanation: &Explanation<'_>) -> Vec<[String; 11]> {
             number(format!("{:.3}", at.own)),
             number(format!("{:.3}", at.all)),
             number(format!("{:.3}", at.own + at.all)),
-            known(at.gain),
-            at.gain_error.map_or("–".into(), known),
+            known(Some(at.gain)),
+            known(at.gain_error),
             known(at.curve),
-            known(at.curve * factor),
+            known(at.curve.map(|gain| gain * factor)),
         ]
     }));
     rows
