@@ -32,6 +32,22 @@ pub fn existing(names: &[&str]) -> Vec<&'static Target> {
     names.iter().filter_map(find).collect()
 }
 
+/// Those that have regions to predict; there must be some.
+pub fn with_regions(mut chosen: Vec<&'static Target>) -> Result<Vec<&'static Target>> {
+    chosen.retain(|target| !target.regions.is_empty());
+    ensure!(!chosen.is_empty(), "these targets have no regions to predict; choose others with --only");
+    Ok(chosen)
+}
+
+/// Refuses what is no speedup.
+pub fn check_speedups(speedups: &[u32]) -> Result<()> {
+    ensure!(
+        speedups.iter().all(|speedup| (1..=100).contains(speedup)),
+        "--speedups lie between 1 and 100 (per cent)"
+    );
+    Ok(())
+}
+
 /// The command line of `target` with `extra` arguments.
 pub fn command_line(target: &Target, extra: &[String]) -> Result<Vec<OsString>> {
     let path = targets::path(target.name)?;

@@ -77,10 +77,7 @@ type Errors = (f64, usize);
 
 pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> {
     ensure!(options.rounds >= 2, "--rounds must be at least 2, to see the noise");
-    ensure!(
-        options.speedups.iter().all(|speedup| (1..=100).contains(speedup)),
-        "--speedups lie between 1 and 100 (per cent)"
-    );
+    program::check_speedups(&options.speedups)?;
     for number in &options.rules {
         ensure!(
             RULES.iter().any(|rule| rule.number == *number),

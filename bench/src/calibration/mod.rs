@@ -44,17 +44,8 @@ pub struct Options {
     #[arg(long, value_name = "N")]
     seeds: Option<usize>,
 
-    /// Native runs of every variant, at least 2 [default: as there is time]
-    #[arg(long)]
-    rounds: Option<usize>,
-
-    /// Length of each native run [default: as there is time]
-    #[arg(long)]
-    seconds: Option<f64>,
-
-    /// Length of each profiled run [default: as there is time]
-    #[arg(long, value_name = "SECONDS")]
-    profile_seconds: Option<f64>,
+    #[command(flatten)]
+    wishes: Wishes,
 
     /// Speedups in per cent
     #[arg(long, value_delimiter = ',', default_values_t = [25, 50, 75, 100])]
@@ -137,20 +128,16 @@ impl Results {
 }
 
 pub fn run(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Whatif>) -> Result<()> {
-    ensure!(
-        options.speedups.iter().all(|speedup| (1..=100).contains(speedup)),
-        "--speedups lie between 1 and 100 (per cent)"
-    );
-    ensure!(options.rounds.is_none_or(|rounds| rounds >= 2), "--rounds must be at least 2, to see the noise");
+    program::check_speedups(&options.speedups)?;
+    options.wishes.check()?;
     let seeds = options.seeds.unwrap_or(if options.quick { 2 } else { 3 });
     ensure!(seeds >= 1, "--seeds must be at least 1");
-    let mut chosen = match (options.only.is_empty(), options.quick) {
+    let chosen = match (options.only.is_empty(), options.quick) {
         (false, _) => program::chosen(&options.only)?,
         (true, true) => program::existing(QUICK),
         (true, false) => program::existing(TARGETS),
     };
-    chosen.retain(|target| !target.regions.is_empty());
-    ensure!(!chosen.is_empty(), "these targets have no regions to predict; choose others with --only");
+    let chosen = program::with_regions(chosen)?;
     targets::build().context("building the targets")?;
     let whatif = whatif()?;
 
@@ -193,13 +180,7 @@ pub fn run(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
 }
 
 fn plan(options: &Options, work: &Work, seconds: f64) -> Plan {
-    let wishes = Wishes {
-        rounds: options.rounds,
-        seconds: options.seconds,
-        profile_seconds: options.profile_seconds,
-        peer_seconds: None,
-    };
-    Plan::new(work, &wishes, &Enough { rounds: 9, seconds: 1.0, profile_seconds: 12.0 }, seconds)
+    Plan::new(work, &options.wishes, &Enough { rounds: 9, seconds: 1.0, profile_seconds: 12.0 }, seconds)
 }
 
 fn announce(plan: &Plan, work: &Work, allowed: f64) {

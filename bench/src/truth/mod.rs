@@ -39,17 +39,8 @@ pub struct Options {
     #[arg(long)]
     quick: bool,
 
-    /// Native runs of every variant, at least 2 [default: as there is time]
-    #[arg(long)]
-    rounds: Option<usize>,
-
-    /// Length of each native run [default: as there is time]
-    #[arg(long)]
-    seconds: Option<f64>,
-
-    /// Length of each profiled run, of which there is one per region [default: as there is time]
-    #[arg(long, value_name = "SECONDS")]
-    profile_seconds: Option<f64>,
+    #[command(flatten)]
+    wishes: Wishes,
 
     /// Speedups in per cent [default: 25,50,75,100, with --quick 50,100]
     #[arg(long, value_delimiter = ',')]
@@ -134,14 +125,9 @@ fn measure(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
         (true, false) => vec![25, 50, 75, 100],
         (true, true) => vec![50, 100],
     };
-    ensure!(
-        speedups.iter().all(|speedup| (1..=100).contains(speedup)),
-        "--speedups lie between 1 and 100 (per cent)"
-    );
-    ensure!(options.rounds.is_none_or(|rounds| rounds >= 2), "--rounds must be at least 2, to see the noise");
-    let mut chosen = chosen(options)?;
-    chosen.retain(|target| !target.regions.is_empty());
-    ensure!(!chosen.is_empty(), "these targets have no regions to predict; choose others with --only");
+    program::check_speedups(&speedups)?;
+    options.wishes.check()?;
+    let chosen = program::with_regions(chosen(options)?)?;
     let work = Work {
         targets: chosen.len(),
         regions: chosen.iter().map(|target| target.regions.len()).sum(),
@@ -212,18 +198,12 @@ fn chosen(options: &Options) -> Result<Vec<&'static Target>> {
 }
 
 fn plan(options: &Options, work: &Work, seconds: f64) -> Plan {
-    let wishes = Wishes {
-        rounds: options.rounds,
-        seconds: options.seconds,
-        profile_seconds: options.profile_seconds,
-        peer_seconds: options.peer_seconds,
-    };
     let enough = if options.quick {
         Enough { rounds: 3, seconds: 0.5, profile_seconds: 5.0 }
     } else {
         Enough { rounds: 9, seconds: 1.0, profile_seconds: 20.0 }
     };
-    Plan::new(work, &wishes, &enough, seconds)
+    Plan::new(work, &options.wishes, &enough, seconds).with_peer_seconds(options.peer_seconds)
 }
 
 fn announce(plan: &Plan, work: &Work, planned: f64, allowed: f64, options: &Options) {

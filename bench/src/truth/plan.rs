@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use anyhow::{Result, ensure};
+use clap::Args;
+
 use crate::native::Effort;
 
 /// What is to be measured, counted over all shards.
@@ -17,13 +20,31 @@ pub struct Work {
     pub peer: bool,
 }
 
-/// What the user insists on, in seconds where it is a time.
-#[derive(Clone, Copy, Debug, Default)]
+/// What the user insists on.
+#[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Wishes {
+    /// Native runs of every variant, at least 2 [default: as there is time]
+    #[arg(long)]
     pub rounds: Option<usize>,
+
+    /// Length of each native run [default: as there is time]
+    #[arg(long)]
     pub seconds: Option<f64>,
+
+    /// Length of each profiled run [default: as there is time]
+    #[arg(long, value_name = "SECONDS")]
     pub profile_seconds: Option<f64>,
-    pub peer_seconds: Option<f64>,
+}
+
+impl Wishes {
+    /// Refuses what nobody can do.
+    pub fn check(&self) -> Result<()> {
+        ensure!(
+            self.rounds.is_none_or(|rounds| rounds >= 2),
+            "--rounds must be at least 2, to see the noise"
+        );
+        Ok(())
+    }
 }
 
 /// What more time would not be spent on: a few targets are done before the time is over.
@@ -75,7 +96,12 @@ impl Plan {
         // What profiling has no use for.
         let profiling = whole(profiles) * (profile_seconds + AROUND_PROFILE);
         let effort = Self::effort(work, wishes, enough, usable - profiling);
-        Self { effort, profile_seconds, peer_seconds: wishes.peer_seconds.unwrap_or(PEER) }
+        Self { effort, profile_seconds, peer_seconds: PEER }
+    }
+
+    /// With runs of a peer that take so long, if somebody insists on it.
+    pub fn with_peer_seconds(self, seconds: Option<f64>) -> Self {
+        Self { peer_seconds: seconds.unwrap_or(self.peer_seconds), ..self }
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -191,13 +217,8 @@ mod tests {
 
     #[test]
     fn wishes_are_followed() {
-        let wishes = Wishes {
-            rounds: Some(3),
-            seconds: Some(0.1),
-            profile_seconds: Some(2.0),
-            peer_seconds: Some(1.0),
-        };
-        let plan = Plan::new(&work(60, 130, 4), &wishes, &ENOUGH, 1500.0);
+        let wishes = Wishes { rounds: Some(3), seconds: Some(0.1), profile_seconds: Some(2.0) };
+        let plan = Plan::new(&work(60, 130, 4), &wishes, &ENOUGH, 1500.0).with_peer_seconds(Some(1.0));
         let expected =
             Plan { effort: Effort { rounds: 3, seconds: 0.1 }, profile_seconds: 2.0, peer_seconds: 1.0 };
         assert_eq!(plan, expected);

@@ -54,12 +54,7 @@ fn count(list: &str) -> Option<u32> {
 /// not tell.
 #[must_use]
 pub fn runnable() -> Option<u32> {
-    parse_runnable(&std::fs::read_to_string("/proc/loadavg").ok()?)
-}
-
-/// A line such as `0.20 0.18 0.12 1/80 11206`.
-fn parse_runnable(line: &str) -> Option<u32> {
-    line.split(' ').nth(3)?.split('/').next()?.parse().ok()
+    wire::loadavg::runnable(&std::fs::read("/proc/loadavg").ok()?)
 }
 
 /// CPU time used since the start, at one moment.
@@ -158,9 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fourth_field_has_the_runnable() {
-        assert_eq!(parse_runnable("0.20 0.18 0.12 13/80 11206\n"), Some(13));
-        assert_eq!(parse_runnable(""), None);
+    fn whoever_asks_runs() {
         assert!(runnable().is_none_or(|all| all >= 1));
     }
 

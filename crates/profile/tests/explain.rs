@@ -5,25 +5,11 @@ mod synthetic;
 use std::collections::BTreeMap;
 
 use profile::*;
-use synthetic::{Truth, line, rows};
+use synthetic::{Truth, line, rows, with_latency};
 
 fn some_rows() -> Rows {
     let truth = |name, slope| Truth { name, slope, noise: 0.05, blocks: 20 };
     rows(&[truth("hash.c:88", 0.5), truth("hash.c:12", 0.0)])
-}
-
-/// With a pair `lookup`: 4 in flight.
-fn with_latency(mut rows: Rows) -> Rows {
-    let (begin, end) = (PointId::new(2), PointId::new(3));
-    rows.points.insert(begin, Point { name: "lookup".into(), kind: PointKind::Begin });
-    rows.points.insert(end, Point { name: "lookup".into(), kind: PointKind::End });
-    for window in &mut rows.windows {
-        let count = window.visits[0].count;
-        window.visits.extend([begin, end].map(|point| Visits { point, count, span: None }));
-        let integral = VisitNanos::new(window.elapsed.get() as i64 * 4);
-        window.in_flight.push(InFlight { begin, integral });
-    }
-    rows
 }
 
 fn profile(rows: Rows) -> Profile {

@@ -5,7 +5,7 @@ mod synthetic;
 
 use profile::*;
 use report::{coz, json, terminal};
-use synthetic::{Truth, rows};
+use synthetic::{Truth, rows, with_latency};
 
 fn some_rows() -> Rows {
     let truth = |name, slope| Truth { name, slope, noise: 0.1, blocks: 20 };
@@ -52,20 +52,6 @@ fn terminal_with_120_columns_and_colours() {
     let text = terminal::render(&profile(), style);
     assert!(text.contains("\u{1b}[32mhelps") && text.contains("… and 1 more: --top 3"), "{text}");
     golden("terminal-120.txt", &text);
-}
-
-/// With a pair `lookup`: 4 in flight.
-fn with_latency(mut rows: Rows) -> Rows {
-    let (begin, end) = (PointId::new(2), PointId::new(3));
-    rows.points.insert(begin, Point { name: "lookup".into(), kind: PointKind::Begin });
-    rows.points.insert(end, Point { name: "lookup".into(), kind: PointKind::End });
-    for window in &mut rows.windows {
-        let count = window.visits[0].count;
-        window.visits.extend([begin, end].map(|point| Visits { point, count, span: None }));
-        let integral = VisitNanos::new(window.elapsed.get() as i64 * 4);
-        window.in_flight.push(InFlight { begin, integral });
-    }
-    rows
 }
 
 #[test]

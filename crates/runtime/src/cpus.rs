@@ -10,6 +10,7 @@ use crate::attach::shared;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;
+use wire::loadavg::{self, THREAD};
 
 /// Slots that are looked at; where there are more, the controller counts.
 const LOOKED_AT: usize = 64;
@@ -44,10 +45,10 @@ pub fn may_become_short() -> bool {
     slots.len() > cpus as usize && slots.iter().filter(|slot| slot.is_taken()).nth(cpus as usize).is_some()
 }
 
-/// Strangers that matter, in 1/1024 of a thread.
-const SOME: u32 = 256;
+/// Strangers that matter.
+const SOME: u32 = THREAD / 4;
 
-/// Threads of others that want a CPU, in 1/1024 of a thread. Nobody knows for which CPUs they wait when the
+/// Threads of others that want a CPU, in parts of [`THREAD`]. Nobody knows for which CPUs they wait when the
 /// program may not use all of them.
 fn strangers() -> u32 {
     let header = &shared().header;
@@ -83,31 +84,26 @@ pub fn whose(wait: Nanos) -> Queued {
     divide(wait, u64::from(able_to_run()), cpus, u64::from(strangers()))
 }
 
-/// `strangers` in 1/1024 of a thread.
+/// `strangers` in parts of [`THREAD`].
 fn divide(wait: Nanos, threads: u64, cpus: u64, strangers: u64) -> Queued {
-    let wanting = threads * 1024 + strangers;
+    const ONE: u64 = THREAD as u64;
+    let wanting = threads * ONE + strangers;
     let part = if threads > cpus {
         // On CPUs that are slower by (n + h) / n, n threads would take turns as they do.
-        (1024 * strangers * cpus).checked_div(threads * wanting.saturating_sub(cpus * 1024))
+        (ONE * strangers * cpus).checked_div(threads * wanting.saturating_sub(cpus * ONE))
     } else {
-        (wanting > cpus * 1024 && strangers >= u64::from(SOME)).then_some(1024)
+        (wanting > cpus * ONE && strangers >= u64::from(SOME)).then_some(ONE)
     };
-    let part = part.unwrap_or(0).min(1024);
-    let for_strangers = wait.part(Nanos(part), Nanos(1024));
+    let part = part.unwrap_or(0).min(ONE);
+    let for_strangers = wait.part(Nanos(part), Nanos(ONE));
     let for_program = if threads > cpus { wait.saturating_sub(for_strangers) } else { Nanos::ZERO };
     Queued { for_program, for_strangers }
 }
 
-/// Threads that run or wait for a CPU, from a line such as `0.20 0.18 0.12 1/80 11206`.
+/// Threads of the whole machine that run or wait for a CPU.
 fn runnable() -> Option<u32> {
     let mut buffer = [0_u8; 128];
-    parse(sys::read_file(c"/proc/loadavg", &mut buffer))
-}
-
-fn parse(line: &[u8]) -> Option<u32> {
-    let field = line.split(|byte| *byte == b' ').nth(3)?;
-    let digits = field.split(|byte| *byte == b'/').next()?;
-    core::str::from_utf8(digits).ok()?.parse().ok()
+    loadavg::runnable(sys::read_file(c"/proc/loadavg", &mut buffer))
 }
 
 #[cfg(test)]
@@ -118,7 +114,8 @@ mod tests {
     fn a_wait_is_divided_as_on_slower_cpus() {
         let wait = Nanos(1 << 20);
         let strangers = |threads, cpus, count: u64| {
-            let Queued { for_program, for_strangers } = divide(wait, threads, cpus, count * 1024);
+            let Queued { for_program, for_strangers } =
+                divide(wait, threads, cpus, count * u64::from(THREAD));
             (for_program.0 * 4 / wait.0, for_strangers.0 * 4 / wait.0)
         };
         assert_eq!(strangers(4, 2, 0), (4, 0));
@@ -126,12 +123,5 @@ mod tests {
         assert_eq!(strangers(4, 2, 2), (3, 1));
         assert_eq!(strangers(2, 2, 2), (0, 4));
         assert_eq!(strangers(1, 2, 1), (0, 0), "there is a CPU for each of them");
-    }
-
-    #[test]
-    fn the_fourth_field_is_read() {
-        assert_eq!(parse(b"0.20 0.18 0.12 13/80 11206\n"), Some(13));
-        assert_eq!(parse(b""), None);
-        assert_eq!(parse(b"0.20 0.18 0.12 x/80 1\n"), None);
     }
 }

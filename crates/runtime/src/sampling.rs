@@ -347,13 +347,14 @@ fn since_last_sample(slot: &Slot, cpu: Nanos) -> Nanos {
 fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
     let period = shared().header.period.load(Relaxed);
     let used = since_last_sample(slot, cpu);
+    // A timer or a host that is late must not make one sample worth an age.
+    let age = Nanos(20 * period);
     let most = match Sampler::from_number(shared().header.sampler.load(Relaxed)) {
-        Sampler::PerfUser => period + period / 2,
-        // A timer or a host that is late must not make one sample worth an age.
-        _ => 20 * period,
+        Sampler::PerfUser => Nanos(period + period / 2),
+        _ => age,
     };
     // What others had the CPU for made the code slower.
-    used.min(Nanos(most)) + Nanos(slot.stolen.swap(0, Relaxed)).min(Nanos(20 * period))
+    used.min(most) + Nanos(slot.stolen.swap(0, Relaxed)).min(age)
 }
 
 /// Rules 1, 2 and 3: credits the thread if it ran the selected code, then lets it pay. `before`: the time of

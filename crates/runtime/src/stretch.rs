@@ -6,8 +6,8 @@
 //!
 //! So samples also teach. The code between two calls of interposed functions is a *stretch*, known by the call
 //! that it began with (which function, about which object); every thread learns which share of each kind of
-//! stretch its samples found in the region. Where a stretch ends, its time (by the processor's clock, which costs a few nanoseconds) times that share is
-//! credited. Samples keep the balance: what they found minus what was credited. It is evened out slowly, so
+//! stretch its samples found in the region. Where a stretch ends, its time (by the processor's clock, which
+//! costs a few nanoseconds) times that share is credited. Samples keep the balance: what they found minus what was credited. It is evened out slowly, so
 //! that in the long run exactly what was sampled is credited, whatever was learnt. A stretch that is longer than
 //! the time between two samples, and one of which nothing is known yet, is credited by its samples.
 

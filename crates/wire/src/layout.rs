@@ -93,7 +93,8 @@ pub struct Header {
     pub running: AtomicU32,
     /// CPUs that the machine has.
     pub machine_cpus: AtomicU32,
-    /// Threads of others that want a CPU: the mean over a tenth of a second, in 1/1024 of a thread.
+    /// Threads of others that want a CPU: the mean over a tenth of a second;
+    /// one thread is [`THREAD`](crate::loadavg::THREAD).
     pub strangers: AtomicU32,
     /// Not zero when an image of the program calls the futex by an instruction of its own: a wait that no
     /// function of ours has seen is then taken for one on another thread.

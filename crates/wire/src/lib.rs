@@ -34,6 +34,7 @@ pub mod counter;
 pub mod experiment;
 pub mod history;
 pub mod layout;
+pub mod loadavg;
 pub mod ring;
 pub mod slot;
 mod units;

@@ -117,3 +117,17 @@ pub fn rows_of(seed: u64, truths: &[Truth]) -> Rows {
     }
     rows
 }
+
+/// With a pair `lookup`: 4 in flight.
+pub fn with_latency(mut rows: Rows) -> Rows {
+    let (begin, end) = (PointId::new(2), PointId::new(3));
+    rows.points.insert(begin, Point { name: "lookup".into(), kind: PointKind::Begin });
+    rows.points.insert(end, Point { name: "lookup".into(), kind: PointKind::End });
+    for window in &mut rows.windows {
+        let count = window.visits[0].count;
+        window.visits.extend([begin, end].map(|point| Visits { point, count, span: None }));
+        let integral = VisitNanos::new(window.elapsed.get() as i64 * 4);
+        window.in_flight.push(InFlight { begin, integral });
+    }
+    rows
+}

@@ -65,10 +65,12 @@ pub struct Offer {
 }
 
 /// An experiment to conduct.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Index of the region among those observed.
-    pub region: usize,
+    /// The region,
+    pub region: RegionId,
+    /// and its index among those observed.
+    pub index: usize,
     /// The speedups of its windows, in order.
     pub windows: [Speedup; 2],
 }
@@ -84,7 +86,7 @@ impl History {
         let speedup = deck.pop()?;
         let mut windows = [Speedup::ZERO, speedup];
         random.shuffle(&mut windows);
-        Some(Plan { region: index, windows })
+        Some(Plan { region, index, windows })
     }
 
     /// How long the next window is to be.
@@ -203,7 +205,7 @@ mod tests {
         let offers = [offer(0, 100, 0.0), offer(1, 10, 0.0), offer(2, 1, 0.0), offer(2, 1, 0.0)];
         let mut times = [0; 3];
         for _ in 0..1000 {
-            times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().region] += 1;
+            times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().index] += 1;
         }
         assert!(times[0] > 400 && times[2] > 150 && times[1] > 50, "{times:?}");
     }
@@ -214,7 +216,7 @@ mod tests {
         let offers = [offer(0, 1000, 0.0), offer(0, 1000, 0.0), offer(1, 10, 0.8), offer(2, 10, 0.2)];
         let mut times = [0; 3];
         for _ in 0..2000 {
-            times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().region] += 1;
+            times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().index] += 1;
         }
         // 30 % at random: half of it is region 0. Of the others 80 and 20 %.
         let expected = [300.0, 150.0 + 1120.0, 150.0 + 280.0];

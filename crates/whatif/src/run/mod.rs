@@ -24,9 +24,10 @@ mod window;
 
 use crate::{cli, embedded, launch, show};
 use anyhow::{Context as _, Result};
+use experiment::Offer;
 use failure::Failure;
 use images::Images;
-use observe::Observer;
+use observe::{Known, Observer};
 use options::Options;
 use outlook::Outlook;
 use perf::SharedRegion;
@@ -419,7 +420,7 @@ impl<'a> Run<'a> {
             let mut windows = Vec::with_capacity(plan.windows.len());
             for (index, speedup) in plan.windows.into_iter().enumerate() {
                 let place =
-                    Place { block: outcome.blocks as i64, index: index as u32, region: plan.region, speedup };
+                    Place { block: outcome.blocks as i64, index: index as u32, region: plan.index, speedup };
                 let Some(window) = self.window(&mut conductor, place)? else { break };
                 outcome.visited |= window.visits.iter().any(|visits| visits.count > 0);
                 windows.push(window);
@@ -469,20 +470,28 @@ impl<'a> Run<'a> {
     }
 
     /// What threads have just been running.
-    fn offers(&mut self) -> Result<Vec<experiment::Offer>> {
-        let elapsed = self.elapsed();
+    fn offers(&mut self) -> Result<Vec<Offer>> {
         let mut observer = lock(self.observer);
         observer.drain();
-        let mut offers = Vec::new();
-        for index in observer.offers(monotonic()) {
-            if self.is_of_interest(&observer, index) {
-                let known = &observer.regions()[index];
-                let region = self.session.region(index, &known.region)?;
-                let need = self.runs.outlook.need(region, known.weight.get() as f64 / elapsed);
-                offers.push(experiment::Offer { region, index, samples: known.samples, need });
-            }
-        }
-        Ok(offers)
+        let recent = observer.offers(monotonic()).filter(|index| self.is_of_interest(&observer, *index));
+        recent.collect::<Vec<_>>().into_iter().map(|index| self.offer(&observer, index)).collect()
+    }
+
+    /// An experiment on a region.
+    fn offer(&mut self, observer: &Observer, index: usize) -> Result<Offer> {
+        let known = &observer.regions()[index];
+        let region = self.session.region(index, &known.region)?;
+        Ok(Offer {
+            region,
+            index,
+            samples: known.samples,
+            need: self.runs.outlook.need(region, self.share(known)),
+        })
+    }
+
+    /// The share of the time in which a region has been running so far.
+    fn share(&self, known: &Known) -> f64 {
+        known.weight.get() as f64 / self.begin.elapsed().as_nanos().max(1) as f64
     }
 
     /// Lines are of interest when their function matters.
@@ -493,26 +502,24 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// What experiments may be about, those regions first that ran most.
+    fn most_run(&self, observer: &Observer) -> Vec<usize> {
+        let mut most = observer.most_run();
+        most.retain(|index| self.is_of_interest(observer, *index));
+        most
+    }
+
     /// Estimates what is known so far about the regions that ran most.
     fn look(&mut self) -> Result<()> {
-        let elapsed = self.elapsed();
         let observer = lock(self.observer);
-        let mut most = observer.most_run();
-        most.retain(|index| self.is_of_interest(&observer, *index));
         let mut regions = Vec::new();
-        for index in most.into_iter().take(LOOKED_AT) {
+        for index in self.most_run(&observer).into_iter().take(LOOKED_AT) {
             let known = &observer.regions()[index];
-            let region = self.session.region(index, &known.region)?;
-            regions.push((region, known.weight.get() as f64 / elapsed));
+            regions.push((self.session.region(index, &known.region)?, self.share(known)));
         }
         drop(observer);
         self.runs.outlook.look(self.session.points(), &regions);
         Ok(())
-    }
-
-    /// How long the session has been sampling, in nanoseconds.
-    fn elapsed(&self) -> f64 {
-        self.begin.elapsed().as_nanos().max(1) as f64
     }
 
     /// The share of the machine that others used over the last half second or more.

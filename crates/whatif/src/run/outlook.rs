@@ -10,7 +10,8 @@
 //! intervals and their order count, not the verdict that they lead to.
 
 use profile::{
-    Estimate, EstimateOptions, Point, PointEstimate, PointId, Profile, RegionId, Rows, Verdict, Window,
+    ENOUGH_BLOCKS, Estimate, EstimateOptions, Point, PointEstimate, PointId, Profile, RegionId, Rows,
+    Verdict, Window,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -21,8 +22,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const SHARE: u32 = 30;
 /// Resamples of a look: intervals that only guide the search need not be as smooth as those that are printed.
 const RESAMPLES: usize = 200;
-/// Blocks without which a region has no verdict.
-const ENOUGH: usize = 5;
 /// A region that cannot make more than this difference is not waited for.
 const NEGLIGIBLE: f64 = 0.02;
 
@@ -164,7 +163,7 @@ fn judge(profile: &Profile, regions: &[(RegionId, f64)], precision: f64) -> Vec<
                 .max_by(|a, b| a.need.total_cmp(&b.need))
                 .unwrap_or(DECIDED),
             None if potential(*share) == 0.0 => DECIDED,
-            None => Judged { need: potential(*share), blocks_left: Some(ENOUGH as f64) },
+            None => Judged { need: potential(*share), blocks_left: Some(ENOUGH_BLOCKS as f64) },
         };
         judged.push((*region, of_region));
     }
@@ -179,7 +178,7 @@ fn may_be_best(profile: &Profile, point: &PointEstimate) -> bool {
 /// The effect of the best region on the point that `point` is about: that with the highest lower end.
 fn best(profile: &Profile, point: &PointEstimate) -> f64 {
     let of_target = profile.regions.iter().flat_map(|region| &region.points).filter(|other| {
-        other.target == point.target && other.verdict == Verdict::Helps && other.blocks >= ENOUGH
+        other.target == point.target && other.verdict == Verdict::Helps && other.blocks >= ENOUGH_BLOCKS
     });
     of_target.filter_map(|other| other.effect).map(|effect| effect.lo).fold(0.0, f64::max)
 }
@@ -202,10 +201,10 @@ impl Known {
 fn of_point(point: Known, best: f64, share: f64, precision: f64) -> Judged {
     let reference = profile::REFERENCE.fraction();
     let Some(effect) = point.effect.filter(|effect| effect.half_width().is_finite()) else {
-        return Judged { need: potential(share), blocks_left: Some(ENOUGH as f64) };
+        return Judged { need: potential(share), blocks_left: Some(ENOUGH_BLOCKS as f64) };
     };
-    if point.blocks < ENOUGH {
-        let missing = (ENOUGH - point.blocks) as f64;
+    if point.blocks < ENOUGH_BLOCKS {
+        let missing = (ENOUGH_BLOCKS - point.blocks) as f64;
         return Judged { need: potential(share).max(NEGLIGIBLE), blocks_left: Some(missing) };
     }
     let half = effect.half_width();

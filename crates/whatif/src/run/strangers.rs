@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use wire::SharedMemory;
+use wire::loadavg::THREAD;
 use wire::slot::Activity;
 
 /// The part of the difference by which every count moves the mean: a tenth of a second, counted every ten
@@ -23,6 +24,6 @@ impl Strangers {
         let ours = memory.slots.used().iter().filter(runs).count() + 1; // this thread
         // Not cut off at zero: where ours are counted a little wrong, that evens out.
         self.mean += (f64::from(all) - ours as f64 - self.mean) * SMOOTHING;
-        memory.header.strangers.store((self.mean.max(0.0) * 1024.0) as u32, Relaxed);
+        memory.header.strangers.store((self.mean.max(0.0) * f64::from(THREAD)) as u32, Relaxed);
     }
 }

@@ -10,7 +10,7 @@ use super::record::Place;
 use super::window::Conductor;
 use super::{Outcome, Run, Runs, lock};
 use anyhow::Result;
-use profile::{Point, PointKind, RegionId, Speedup, Visits, Window, WindowFlags};
+use profile::{Point, PointKind, Visits, Window, WindowFlags};
 
 /// The name of the progress point that is the program's end.
 const POINT: &str = "end-to-end";
@@ -28,7 +28,7 @@ pub struct Whole {
     /// Regions that have been seen running.
     offers: Vec<Offer>,
     /// The experiment under way.
-    plan: Option<(RegionId, [Speedup; 2])>,
+    plan: Option<Plan>,
     /// Its windows.
     windows: Vec<Window>,
 }
@@ -70,20 +70,14 @@ impl Run<'_> {
     fn next_whole(&mut self) -> Result<Option<Place>> {
         let Runs { whole, history, random, .. } = &mut *self.runs;
         if whole.plan.is_none() {
-            let Some(Plan { region, windows }) = history.next(&whole.offers, &self.options.choices, random)
-            else {
-                return Ok(None);
-            };
-            let chosen = whole.offers.iter().find(|offer| offer.index == region);
-            whole.plan = chosen.map(|offer| (offer.region, windows));
+            whole.plan = history.next(&whole.offers, &self.options.choices, random);
         }
-        let Some((region, windows)) = whole.plan else { return Ok(None) };
-        let index = whole.windows.len();
-        let count = lock(self.observer).regions().len();
-        for candidate in 0..count {
-            if self.region_id(candidate)? == region {
-                let place =
-                    Place { block: 0, index: index as u32, region: candidate, speedup: windows[index] };
+        let Some(Plan { region, windows, .. }) = whole.plan else { return Ok(None) };
+        let nth = whole.windows.len();
+        // Regions have other indices in every run.
+        for (index, known) in lock(self.observer).regions().iter().enumerate() {
+            if self.session.region(index, &known.region)? == region {
+                let place = Place { block: 0, index: nth as u32, region: index, speedup: windows[nth] };
                 return Ok(Some(place));
             }
         }
@@ -109,33 +103,15 @@ impl Run<'_> {
 
     /// Keeps what the run has taught about code.
     fn learn_whole(&mut self) -> Result<()> {
-        lock(self.observer).drain();
-        let elapsed = self.elapsed();
-        let most = {
-            let mut observer = lock(self.observer);
-            self.runs.whole.spots = observer.spots();
-            let mut most = observer.most_run();
-            most.retain(|index| self.is_of_interest(&observer, *index));
-            most
-        };
+        let mut observer = lock(self.observer);
+        observer.drain();
         let mut offers = Vec::new();
-        for index in most {
-            let (samples, weight) = {
-                let observer = lock(self.observer);
-                (observer.regions()[index].samples, observer.regions()[index].weight)
-            };
-            let share = weight.get() as f64 / elapsed;
-            let region = self.region_id(index)?;
-            let need = self.runs.outlook.need(region, share);
-            let entries = (share * OFFERS).clamp(1.0, OFFERS) as usize;
-            offers.extend(std::iter::repeat_n(Offer { region, index, samples, need }, entries));
+        for index in self.most_run(&observer) {
+            let entries = (self.share(&observer.regions()[index]) * OFFERS).clamp(1.0, OFFERS) as usize;
+            offers.extend(std::iter::repeat_n(self.offer(&observer, index)?, entries));
         }
+        self.runs.whole.spots = observer.spots();
         self.runs.whole.offers = offers;
         Ok(())
-    }
-
-    fn region_id(&mut self, index: usize) -> Result<RegionId> {
-        let region = lock(self.observer).regions()[index].region.clone();
-        self.session.region(index, &region)
     }
 }
