@@ -145,15 +145,19 @@ pub fn defer_credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
 /// let the pause end. Between two slices handlers run, and find the account in order.
 fn settle(slot: &Slot, whose: Debt) {
     loop {
-        let begin = sampling::cpu_time(slot);
+        let mut begin = sys::now();
+        let (cpu, until) = (sampling::cpu_time(slot), begin + SLICE);
         let mask = sys::mask_signals(0, u64::MAX);
-        let until = sys::now() + SLICE;
-        let mut more = true;
-        while more && sys::now() < until {
-            more = pause(slot, whose);
-        }
+        // The thread may have lost its CPU since it last looked.
+        switches::drain(slot, During::Work);
+        let more = loop {
+            match pause(slot, whose, begin) {
+                Some(end) if end < until => begin = end,
+                ended => break ended.is_some(),
+            }
+        };
         // Nobody's code ran: no sample stands for that time.
-        slot.sampled_until.fetch_add(sampling::cpu_time(slot).saturating_sub(begin).0, Relaxed);
+        slot.sampled_until.fetch_add(sampling::cpu_time(slot).saturating_sub(cpu).0, Relaxed);
         slot.paused.store(1, Relaxed);
         stretch::resume(slot);
         sys::mask_signals(2, mask);
@@ -163,16 +167,16 @@ fn settle(slot: &Slot, whose: Debt) {
     }
 }
 
-/// Pays what is owed, but not for longer than a slice; whether there may be more. Signals are blocked.
-fn pause(slot: &Slot, whose: Debt) -> bool {
+/// Pays what is owed, but not for longer than a slice; returns when that was over, or `None` if there is nothing
+/// more to pay. Since `begin` the thread has done nothing but prepare its pause, which counts as a part of it:
+/// the program had nothing of that time. Signals are blocked.
+fn pause(slot: &Slot, whose: Debt, begin: Nanos) -> Option<Nanos> {
     let memory = shared();
     let number = memory.header.epoch.load(core::sync::atomic::Ordering::Acquire);
-    // The thread may have lost its CPU since it last looked, in the last slice too.
-    switches::drain(slot, During::Work);
     let (required, local) = slot.local.meet(&memory.required);
     let mut debt = required.delay().saturating_sub(local.delay());
     if debt == Nanos::ZERO || !required.is_of(Epoch(number)) {
-        return false;
+        return None;
     }
     // What an earlier pause overslept has been paid already.
     let carry = slot.carry.load();
@@ -183,16 +187,16 @@ fn pause(slot: &Slot, whose: Debt) -> bool {
         slot.local.pay(required, carried);
         debt = debt.saturating_sub(carried);
     }
-    let begin = sys::now();
     if debt < LEAST || begin >= memory.experiments.of(Epoch(number)).deadline() {
-        return false;
+        return None;
     }
     // Somebody may want the CPU later than now.
     let slice = debt.min(if cpus::may_become_short() { LOOK } else { SLICE });
     let keeps_cpu = whose == Debt::OfTheCpu && memory.header.has_rule(8) && cpus::are_wanted();
     let pausing = if keeps_cpu { Activity::KeepingCpu } else { Activity::Pausing };
     let was = slot.activity.swap(pausing as u32, Relaxed);
-    let paused = if keeps_cpu { keep_cpu(slot, slice, number) } else { sleep(slot, begin, slice, number) };
+    let hold = if keeps_cpu { keep_cpu } else { sleep };
+    let Paused { time: paused, end } = hold(slot, begin, slice, number);
     slot.activity.store(was, Relaxed);
     // Waits for CPUs may have been credited meanwhile.
     let (now, local) = slot.local.meet(&memory.required);
@@ -204,11 +208,18 @@ fn pause(slot: &Slot, whose: Debt) -> bool {
         slot.books.overslept.fetch_add(over.0, Relaxed);
         slot.carry.inherit(Account::new(Epoch(number), over));
     }
-    true
+    Some(end)
 }
 
-/// Sleeps for `time` since `begin`, or until the experiment is over; how long it was.
-fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Nanos {
+/// A slice of a pause.
+struct Paused {
+    /// What counts as paid.
+    time: Nanos,
+    end: Nanos,
+}
+
+/// Sleeps for `time` since `begin`, or until the experiment is over.
+fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let epoch = &shared().header.epoch;
     sys::set_timer_slack(1);
     let (mut end, until) = (begin, begin + time);
@@ -218,30 +229,30 @@ fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Nanos {
     }
     sys::set_timer_slack(slot.slack.load(Relaxed));
     switches::drain(slot, During::Credited);
-    end.saturating_sub(begin)
+    Paused { time: end.saturating_sub(begin), end }
 }
 
 /// The same without giving the CPU away. What is owed is the CPU's: while another thread of the program has it,
 /// it pays nothing. One that a stranger has is only slower.
-fn keep_cpu(slot: &Slot, time: Nanos, number: u32) -> Nanos {
+fn keep_cpu(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let epoch = &shared().header.epoch;
-    let (begin, cpu) = (sys::now(), sys::cpu_time());
+    let (spins, cpu) = (sys::now(), sys::cpu_time());
     let mut queued = Nanos::ZERO;
     loop {
-        let mut passed = Nanos::ZERO;
-        while passed < time + queued && epoch.load(Relaxed) == number {
+        let mut end = spins;
+        while end < begin + time + queued && epoch.load(Relaxed) == number {
             for _ in 0..50 {
                 core::hint::spin_loop();
             }
-            passed = sys::now().saturating_sub(begin);
+            end = sys::now();
         }
         queued = if switches::are_known(slot) {
             queued + switches::drain(slot, During::Wait)
         } else {
-            passed.saturating_sub(sys::cpu_time().saturating_sub(cpu))
+            end.saturating_sub(spins).saturating_sub(sys::cpu_time().saturating_sub(cpu))
         };
-        if passed >= time + queued || epoch.load(Relaxed) != number {
-            return passed.saturating_sub(queued);
+        if end >= begin + time + queued || epoch.load(Relaxed) != number {
+            return Paused { time: end.saturating_sub(begin + queued), end };
         }
     }
 }
