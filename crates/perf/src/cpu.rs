@@ -50,13 +50,6 @@ fn count(list: &str) -> Option<u32> {
     })
 }
 
-/// Threads of the whole machine that run or wait for a CPU, the caller among them. `None` where the kernel does
-/// not tell.
-#[must_use]
-pub fn runnable() -> Option<u32> {
-    wire::loadavg::runnable(&std::fs::read("/proc/loadavg").ok()?)
-}
-
 /// CPU time used since the start, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuUse {
@@ -64,6 +57,8 @@ pub struct CpuUse {
     pub passed: Nanos,
     /// Used by anybody on this machine; taken by a hypervisor counts.
     pub busy: Nanos,
+    /// Taken by a hypervisor.
+    pub taken: Nanos,
     /// Used by the program, its children, and ourselves.
     pub ours: Nanos,
 }
@@ -74,10 +69,9 @@ impl CpuUse {
     /// # Errors
     /// When `/proc/stat` cannot be read.
     pub fn now(pid: u32) -> io::Result<Self> {
-        let (passed, busy) = parse_machine(&std::fs::read_to_string("/proc/stat")?, nanos_per_tick())
+        let machine = parse_machine(&std::fs::read_to_string("/proc/stat")?, nanos_per_tick())
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/stat is unreadable"))?;
-        let ours = clock::process_cpu_time() + tree_cpu_time(pid);
-        Ok(Self { passed, busy, ours })
+        Ok(Self { ours: clock::process_cpu_time() + tree_cpu_time(pid), ..machine })
     }
 
     /// The share of the machine that other processes used between two moments, from 0 to 1. Nothing when no
@@ -136,7 +130,8 @@ fn parse_process(text: &[u8], per_tick: u64) -> Option<ProcessStat> {
 }
 
 /// The first line: user nice system idle iowait irq softirq steal guest guest_nice. Guests are part of user.
-fn parse_machine(text: &str, per_tick: u64) -> Option<(Nanos, Nanos)> {
+/// Nothing is ours yet.
+fn parse_machine(text: &str, per_tick: u64) -> Option<CpuUse> {
     let numbers = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> =
         numbers.split_ascii_whitespace().take(8).map_while(|number| number.parse().ok()).collect();
@@ -145,17 +140,14 @@ fn parse_machine(text: &str, per_tick: u64) -> Option<(Nanos, Nanos)> {
     }
     let passed: u64 = ticks.iter().sum();
     let idle = ticks[3] + ticks.get(4).unwrap_or(&0);
-    Some((Nanos(passed * per_tick), Nanos((passed - idle) * per_tick)))
+    let nanos = |ticks: u64| Nanos(ticks * per_tick);
+    let taken = ticks.get(7).copied().unwrap_or(0);
+    Some(CpuUse { passed: nanos(passed), busy: nanos(passed - idle), taken: nanos(taken), ours: Nanos::ZERO })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn whoever_asks_runs() {
-        assert!(runnable().is_none_or(|all| all >= 1));
-    }
 
     #[test]
     fn lists_of_cpus_are_counted() {
@@ -175,13 +167,19 @@ mod tests {
     #[test]
     fn the_machine_is_busy_when_not_idle() {
         let text = "cpu  10 20 30 400 50 6 7 8 9 1\ncpu0 1 1 1 1\n";
-        assert_eq!(parse_machine(text, 1), Some((Nanos(531), Nanos(81))));
+        let used = CpuUse { passed: Nanos(531), busy: Nanos(81), taken: Nanos(8), ours: Nanos::ZERO };
+        assert_eq!(parse_machine(text, 1), Some(used));
         assert_eq!(parse_machine("intr 1\n", 1), None);
     }
 
     #[test]
     fn the_share_of_others() {
-        let at = |passed, busy, ours| CpuUse { passed: Nanos(passed), busy: Nanos(busy), ours: Nanos(ours) };
+        let at = |passed, busy, ours| CpuUse {
+            passed: Nanos(passed),
+            busy: Nanos(busy),
+            ours: Nanos(ours),
+            taken: Nanos::ZERO,
+        };
         for (before, after, share) in [
             (at(0, 0, 0), at(100, 75, 25), 0.5),
             (at(100, 75, 25), at(200, 75, 30), 0.0),

@@ -61,12 +61,14 @@ pub fn are_shared() -> bool {
     strangers() >= SOME
 }
 
-/// Whether somebody waits for the CPU that a pausing thread would give up: by our count and by that of the
-/// kernel, which knows how many threads of the whole machine can run (`/proc/loadavg`, 3 µs).
+/// Whether somebody waits for the CPU that a pausing thread would give up. The kernel knows how many threads of the
+/// whole machine can run (`/proc/loadavg`, 3 µs). Our own count stands in where that cannot be read, or does not
+/// concern the CPUs that the program may use; it misses threads that have been woken and have no CPU yet.
 pub fn are_wanted() -> bool {
-    let machine = shared().header.machine_cpus.load(Relaxed);
-    (are_short() || are_shared())
-        && (shared().header.cpus.load(Relaxed) < machine || runnable().is_none_or(|all| all > machine))
+    let header = &shared().header;
+    let machine = header.machine_cpus.load(Relaxed);
+    let all = if header.cpus.load(Relaxed) == machine { runnable() } else { None };
+    may_become_short() && all.map_or_else(|| are_short() || are_shared(), |all| all > machine)
 }
 
 /// Who had the CPUs that a thread waited for, and for how long.
@@ -96,8 +98,8 @@ fn divide(wait: Nanos, threads: u64, cpus: u64, strangers: u64) -> Queued {
     };
     let part = part.unwrap_or(0).min(ONE);
     let for_strangers = wait.part(Nanos(part), Nanos(ONE));
-    let for_program = if threads > cpus { wait.saturating_sub(for_strangers) } else { Nanos::ZERO };
-    Queued { for_program, for_strangers }
+    // Whoever lost its CPU lost it to somebody, even if no more threads than CPUs could run when we counted.
+    Queued { for_program: wait.saturating_sub(for_strangers), for_strangers }
 }
 
 /// Threads of the whole machine that run or wait for a CPU.
@@ -122,6 +124,6 @@ mod tests {
         // Six on two CPUs wait twice as long as they run; one and a half times slower CPUs are a quarter of that.
         assert_eq!(strangers(4, 2, 2), (3, 1));
         assert_eq!(strangers(2, 2, 2), (0, 4));
-        assert_eq!(strangers(1, 2, 1), (0, 0), "there is a CPU for each of them");
+        assert_eq!(strangers(1, 2, 1), (4, 0), "there is a CPU for each of them now, so it was a thread that has ended");
     }
 }

@@ -156,8 +156,7 @@ fn settle(slot: &Slot, whose: Debt) {
                 ended => break ended.is_some(),
             }
         };
-        // Nobody's code ran: no sample stands for that time.
-        slot.sampled_until.fetch_add(sampling::cpu_time(slot).saturating_sub(cpu).0, Relaxed);
+        sampling::paused(slot, cpu);
         slot.paused.store(1, Relaxed);
         stretch::resume(slot);
         sys::mask_signals(2, mask);
@@ -331,7 +330,7 @@ impl Asleep {
     #[inline]
     fn begin() -> Self {
         let header = &shared().header;
-        if header.delaying.load(Relaxed) == 0 {
+        if header.experimenting.load(Relaxed) == 0 {
             return Self { epoch: Epoch(0), ticks: 0, cpu: Nanos::ZERO };
         }
         Self { epoch: header.epoch(), ticks: stretch::ticks(), cpu: sys::cpu_time() }

@@ -11,8 +11,10 @@
 //! kernels, traced programs (a debugger would stop at every sample) and forked children (which are likely
 //! to execute another program, where a pending `SIGTRAP` would be deadly) get.
 //!
-//! A sample is worth the CPU time that the thread has *measurably* used since the last one had been
-//! handled; what the handler itself used is not part of it. The period is drawn anew every few samples,
+//! A sample is worth the CPU time that the thread has *measurably* used since the last one, pauses left out. The
+//! event goes on counting in a pause that keeps its CPU, so it is set anew behind each, and a sample that fell into
+//! one is dropped. (Otherwise the code behind pauses would be sampled sooner, or be taken for what was sampled in
+//! them: measured, a tenth of a region's time went to other code.) The period is drawn anew every few samples,
 //! uniform in half to one and a half of its mean, because a program whose phases are a whole number of
 //! milliseconds would alias with a fixed one. (Setting it costs 10 µs on a virtual machine, so not for
 //! every sample.)
@@ -49,6 +51,8 @@ const SELDOM: Nanos = Nanos(200_000_000);
 /// The shortest time to a thread's first sample. An event repeats its period until it is told another: with one as
 /// short as an interrupt takes (20 µs on a virtual machine), the handler would never get so far.
 const SOON: Nanos = Nanos(100_000);
+/// CPU time that a pause uses if it sleeps.
+const SHORT: Nanos = Nanos(20_000);
 
 const F_SETFL: i64 = 4;
 const F_SETSIG: i64 = 10;
@@ -293,6 +297,9 @@ impl Context {
 /// One sample of the calling thread.
 fn take(slot: &Slot, context: &Context) {
     let memory = shared();
+    if slot.overdue.swap(0, Relaxed) != 0 {
+        return; // it fell into a pause
+    }
     let (time, cpu) = (sys::now(), cpu_time(slot));
     if time >= memory.header.alive_until() {
         // The controller is gone, or stopped (Ctrl-Z) and may go on.
@@ -309,7 +316,7 @@ fn take(slot: &Slot, context: &Context) {
     }
     let weight = weight(slot, cpu);
     // What taking this sample costs counts for the code that was sampled: every nanosecond of that code has its
-    // share of it, and would be rid of it if it did not run. (What a pause spins is left out later.)
+    // share of it, and would be rid of it if it did not run.
     slot.sampled_until.store(cpu.0, Relaxed);
     if !slot.is_doing(Activity::Running) && slot.waited.fetch_add(1, Relaxed) > LONGEST_SPIN {
         slot.doing(Activity::Running);
@@ -323,7 +330,9 @@ fn take(slot: &Slot, context: &Context) {
         slot.books.sampled.fetch_add(weight.0, Relaxed);
         slot.books.samples.fetch_add(1, Relaxed);
         slot.ring.push(&sample);
+        slot.sampling.store(1, Relaxed);
         apply(slot, &sample, before, spin);
+        slot.sampling.store(0, Relaxed);
     }
     rearm(slot, returned);
 }
@@ -334,6 +343,27 @@ pub fn cpu_time(slot: &Slot) -> Nanos {
     let event = slot.event.load(Relaxed);
     let counted = if event < 0 { None } else { sys::read_word(event) };
     counted.map_or_else(sys::cpu_time, Nanos)
+}
+
+/// A pause ends that began at `cpu` of the thread's CPU time. Samples have waited meanwhile. Nobody's code ran: no
+/// sample stands for that time, and the next one comes when it would have come without the pause.
+pub fn paused(slot: &Slot, cpu: Nanos) {
+    const SAMPLES: u64 = 1 << (SIGTRAP - 1) | 1 << (SIGURG - 1);
+    let now = cpu_time(slot);
+    let took = now.saturating_sub(cpu);
+    slot.sampled_until.fetch_add(took.0, Relaxed);
+    if sys::pending_signals() & SAMPLES != 0 {
+        slot.overdue.store(1, Relaxed);
+    }
+    if took < SHORT {
+        return; // it slept
+    }
+    if slot.sampling.load(Relaxed) != 0 {
+        set_period(slot, next_period(slot));
+    } else {
+        set_period(slot, rest_of_period(slot, since_last_sample(slot, now)));
+        slot.remainder.store(1, Relaxed);
+    }
 }
 
 /// The CPU time since the last sample. Not counted below zero: what pauses used was taken off.

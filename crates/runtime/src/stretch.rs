@@ -18,6 +18,7 @@ use core::sync::atomic::{
     Ordering::{self, Relaxed},
 };
 use wire::slot::{Activity, Share, Slot};
+use wire::mixing::ONE;
 use wire::{Epoch, Nanos};
 
 /// A call of an interposed function, as far as it tells what the code behind it will do.
@@ -93,7 +94,7 @@ fn measure(time: Nanos) {
 /// The stretch that a thread was in is over, and the one behind `call` begins.
 #[inline]
 pub fn cross(slot: &Slot, call: Call) {
-    if shared().header.delaying.load(Relaxed) != 0 {
+    if shared().header.experimenting.load(Relaxed) != 0 {
         end(slot);
     }
     slot.site.store(call.site(), Relaxed);
@@ -113,7 +114,7 @@ pub fn begin(slot: &Slot) {
 /// Time that passes from here on belongs to the thread's stretch again: it has waited or paused.
 #[inline]
 pub fn resume(slot: &Slot) {
-    if shared().header.delaying.load(Relaxed) != 0 {
+    if shared().header.experimenting.load(Relaxed) != 0 {
         slot.stretch_ticks.store(ticks(), Relaxed);
     }
 }
@@ -138,13 +139,13 @@ fn end(slot: &Slot) {
     }
 }
 
-/// A part of 1024.
+/// A part of [`ONE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part(u64);
+struct Part(i64);
 
 impl Part {
     fn of(self, time: Nanos) -> Nanos {
-        Nanos(time.0 * self.0 / 1024)
+        Nanos(time.0 * self.0 as u64 / ONE as u64)
     }
 }
 
@@ -165,7 +166,7 @@ fn share(slot: &Slot) -> Option<Part> {
     entries(slot).into_iter().find_map(|(entry, name)| {
         let seen = entry.seen.load(Relaxed);
         let (hit, all) = (seen >> 32, seen & 0xffff_ffff);
-        (entry.name.load(Relaxed) == name && all >= KNOWN).then(|| Part(hit * 1024 / all))
+        (entry.name.load(Relaxed) == name && all >= KNOWN).then(|| Part((hit * ONE as u64 / all) as i64))
     })
 }
 
@@ -207,28 +208,41 @@ pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, 
     if region == 0 {
         return;
     }
-    if slot.learnt.swap(region, Relaxed) != region {
+    let new = slot.learnt.swap(region, Relaxed) != region;
+    if new {
         for share in slot.shares.iter().chain(&slot.kinds) {
             share.name.store(0, Relaxed);
             share.seen.store(0, Relaxed);
         }
+    }
+    let crossed = slot.crossed.swap(0, Relaxed) != 0;
+    let found = (slot.hit.swap(u32::from(hit), Relaxed) != 0, hit);
+    let memory = shared();
+    let share = share(slot);
+    let mixing = &memory.header.mixing;
+    if let Some(Part(share)) = share
+        && !crossed
+        && !new
+    {
+        mixing.learn(region, share, found);
     }
     learn(slot, hit, weight);
     let Some(epoch) = credited else { return };
     if slot.balance_epoch.swap(epoch.0, Relaxed) != epoch.0 {
         slot.balance.store(0, Relaxed);
     }
-    let found = if hit { weight.0 as i64 } else { 0 };
+    let sampled = if hit { weight.0 as i64 } else { 0 };
     let owed = slot.balance.load(Relaxed) as i64;
-    slot.balance.store((owed + found) as u64, Relaxed);
-    let crossed = slot.crossed.swap(0, Relaxed) != 0;
+    slot.balance.store((owed + sampled) as u64, Relaxed);
     let now = ticks();
-    let since = slot.stretch_ticks.swap(now, Relaxed);
-    let known = share(slot).zip(between(since, now));
-    // A sample of a stretch that has lasted since the last one stands for nothing else.
-    let expected = match known.filter(|_| crossed && shared().header.has_rule(3)) {
-        Some((share, time)) => share.of(time.min(weight)).0 as i64,
-        None => found,
+    let since = between(slot.stretch_ticks.swap(now, Relaxed), now);
+    let expected = match (share.filter(|_| memory.header.has_rule(3)), since) {
+        // A sample of a stretch that began since the last one stands for no more than that.
+        (Some(share), Some(since)) if crossed => share.of(since.min(weight)).0 as i64,
+        (Some(Part(share)), _) if !crossed && !new => {
+            Part(mixing.between(region, share, found)).of(weight).0 as i64
+        }
+        _ => sampled,
     };
-    give(slot, Nanos((expected + (owed + found - expected) / EVENING).max(0) as u64));
+    give(slot, Nanos((expected + (owed + sampled - expected) / EVENING).max(0) as u64));
 }

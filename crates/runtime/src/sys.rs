@@ -18,6 +18,7 @@ mod number {
     pub const SCHED_GETAFFINITY: i64 = 204;
     pub const RT_SIGACTION: i64 = 13;
     pub const RT_SIGPROCMASK: i64 = 14;
+    pub const RT_SIGPENDING: i64 = 127;
     pub const IOCTL: i64 = 16;
     pub const GETPID: i64 = 39;
     pub const CLOSE: i64 = 3;
@@ -238,6 +239,14 @@ pub fn mask_signals(how: i64, set: u64) -> u64 {
     // SAFETY: both pointers are to live 8-byte signal sets.
     unsafe { call(number::RT_SIGPROCMASK, arguments) };
     old
+}
+
+/// Signals that wait for the calling thread to unblock them.
+pub fn pending_signals() -> u64 {
+    let mut pending = 0_u64;
+    // SAFETY: the pointer is to a live 8-byte signal set.
+    unsafe { call(number::RT_SIGPENDING, [(&raw mut pending) as i64, 8, 0, 0, 0, 0]) };
+    pending
 }
 
 /// The kernel's `struct sigaction` on x86-64.

@@ -5,6 +5,7 @@ use crate::code::CodeMap;
 use crate::counter::Counters;
 use crate::experiment::Experiments;
 use crate::history::History;
+use crate::mixing::Mixing;
 use crate::slot::Slots;
 use crate::{BUILD_ID, Epoch, MAGIC, Nanos, PROTOCOL, SharedAccount};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -80,8 +81,11 @@ pub struct Header {
     /// The running number of the window; threads pause on it with a futex, so that no pause outlives its
     /// experiment.
     pub epoch: AtomicU32,
-    /// Whether the current window has a speedup.
-    pub delaying: AtomicU32,
+    /// How finely the region and other code take turns.
+    pub mixing: Mixing,
+    /// Whether the current window is an experiment, with a speedup or without: threads then do all that it takes to
+    /// credit them, so that a baseline differs from what it is compared with in nothing but the pauses.
+    pub experimenting: AtomicU32,
     /// Rules of virtual time that are switched off, as bits: rule 7 is bit 7. For the experiments that show
     /// what each rule is good for.
     pub without: AtomicU32,

@@ -35,6 +35,7 @@ pub mod experiment;
 pub mod history;
 pub mod layout;
 pub mod loadavg;
+pub mod mixing;
 pub mod ring;
 pub mod slot;
 mod units;
@@ -44,7 +45,7 @@ pub use layout::{Handshake, Header, SharedMemory};
 pub use units::{Address, Epoch, Nanos, Speedup};
 
 /// Version of the layout. Bumped by hand with every change to it.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");

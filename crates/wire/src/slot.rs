@@ -97,6 +97,10 @@ pub struct Slot {
     pub timer: AtomicI32,
     /// Runtime only: CPU time of the thread when the last sample had been handled, in nanoseconds.
     pub sampled_until: AtomicU64,
+    /// Runtime only: whether a sample is being handled.
+    pub sampling: AtomicU32,
+    /// Runtime only: whether the next sample is one that fell into a pause.
+    pub overdue: AtomicU32,
     /// Runtime only: whether the current period is only what was left of an ended thread's.
     pub remainder: AtomicU32,
     /// Runtime only: what it waited since for CPUs that others had, in nanoseconds.
@@ -153,7 +157,9 @@ pub struct Slot {
     pub stretch_ticks: AtomicU64,
     /// Runtime only: whether a stretch has ended since the last sample.
     pub crossed: AtomicU32,
-    /// Runtime only: the region that `shares` are about.
+    /// Runtime only: whether the last sample hit the region.
+    pub hit: AtomicU32,
+    /// Runtime only: the region that `shares` and `hit` are about.
     pub learnt: AtomicU32,
     /// Runtime only: shares of that region in stretches, by `site`,
     pub shares: [Share; 16],

@@ -326,7 +326,7 @@ fn profile(
             let mut strangers = Strangers::default();
             while !stop.load(Ordering::Relaxed) {
                 lock(observer).drain();
-                strangers.count(region.memory());
+                strangers.count(region.memory(), child.pid());
                 std::thread::sleep(DRAIN);
             }
         });

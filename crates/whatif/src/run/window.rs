@@ -132,7 +132,7 @@ impl<'a> Conductor<'a> {
             deadline,
             ranges.iter().copied(),
         );
-        self.memory.header.delaying.store(u32::from(region > 0), std::sync::atomic::Ordering::Relaxed);
+        self.memory.header.experimenting.store(u32::from(region > 0), std::sync::atomic::Ordering::Relaxed);
         self.delayed += Nanos::new(self.region.begin_epoch(self.epoch).0);
     }
 
