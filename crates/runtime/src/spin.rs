@@ -64,7 +64,12 @@ pub fn look(slot: &Slot, context: &Context, weight: Nanos) -> Spin {
     if circles {
         widen(slot, before.min(instruction), before.max(instruction));
     }
-    // A circle that has been seen before is known at its first sample.
+    // A circle that has been seen before is known at its first sample. One where the thread has got somewhere after
+    // all was none: a hypervisor had taken the CPU between two samples.
+    if same_place && !circles && !paused && !context.in_system_call() {
+        slot.circle_low.store(usize::MAX, Relaxed);
+        slot.circle_high.store(0, Relaxed);
+    }
     let known = (slot.circle_low.load(Relaxed)..=slot.circle_high.load(Relaxed)).contains(&instruction);
     let spins = circles || known && (!context.in_system_call() || yielded);
     match (slot.spinning.swap(u32::from(spins), Relaxed) != 0, spins) {
