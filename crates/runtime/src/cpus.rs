@@ -124,6 +124,10 @@ mod tests {
         // Six on two CPUs wait twice as long as they run; one and a half times slower CPUs are a quarter of that.
         assert_eq!(strangers(4, 2, 2), (3, 1));
         assert_eq!(strangers(2, 2, 2), (0, 4));
-        assert_eq!(strangers(1, 2, 1), (4, 0), "there is a CPU for each of them now, so it was a thread that has ended");
+        assert_eq!(
+            strangers(1, 2, 1),
+            (4, 0),
+            "there is a CPU for each of them now, so it was a thread that has ended"
+        );
     }
 }

@@ -17,8 +17,8 @@ use core::sync::atomic::{
     AtomicU64,
     Ordering::{self, Relaxed},
 };
-use wire::slot::{Activity, Share, Slot};
 use wire::mixing::ONE;
+use wire::slot::{Activity, Share, Slot};
 use wire::{Epoch, Nanos};
 
 /// A call of an interposed function, as far as it tells what the code behind it will do.

@@ -13,10 +13,9 @@ use crate::units::Nanos;
 ///
 /// For latency, Little's law says W = L / λ, with L the mean number in flight, ∫n dt / elapsed, and λ the
 /// rate of departures. Both must be taken in the time of the virtual program, in which pauses do not
-/// exist. The rate is visits / effective time. In L, a pause stops the clock for everybody and so lengthens
-/// ∫n dt and the elapsed time alike; as long as pauses come as often when much is in flight as when
-/// little is, L is the same in both times. So W = (∫n dt / elapsed) · effective / visits, and the amount
-/// is ∫n dt scaled from elapsed to effective time. The ratio is the mean latency.
+/// exist. The rate is visits / effective time. L is measured in virtual time and noted down for the elapsed time, so
+/// W = (∫n dt / elapsed) · effective / visits, and the amount is ∫n dt scaled from elapsed to effective time. The
+/// ratio is the mean latency.
 ///
 /// Little's law needs a steady state: see [`Unsteady`](super::Unsteady).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

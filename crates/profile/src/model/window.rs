@@ -123,8 +123,8 @@ fn less(elapsed: Nanos, inserted: Nanos) -> f64 {
 pub struct InFlight {
     /// The *begin* point of the pair.
     pub begin: PointId,
-    /// ∫ (begun − ended) dt over the elapsed time of the window, with nothing in flight where more had ended
-    /// than begun.
+    /// ∫ (begun − ended) dt, with nothing in flight where more had ended than begun: the mean in the time of the
+    /// virtual program, times the elapsed time of the window.
     pub integral: VisitNanos,
 }
 

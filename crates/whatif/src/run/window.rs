@@ -308,8 +308,9 @@ impl<'a> Conductor<'a> {
                 return None;
             }
             let now = self.read();
-            let step = now.time.saturating_sub(last.time).get();
-            in_flight.iter_mut().for_each(|pair| pair.add(&last.counts, &now.counts, step));
+            let elapsed = now.time.saturating_sub(last.time).get() as i64;
+            let required = now.required.delay().saturating_sub(last.required.delay()).0 as i64;
+            in_flight.iter_mut().for_each(|pair| pair.add(&last.counts, &now.counts, elapsed, required));
             last = now;
         }
         Some(())
