@@ -26,8 +26,13 @@ pub struct Truth {
     pub gain: Interval,
 }
 
-/// Measures every region of `target` at every speedup. A round runs the unchanged program and every
-/// variant once, in random order.
+/// Runs of the unchanged program in a round: its noise is in the gain of each of so many variants.
+pub fn unchanged_runs(variants: usize) -> usize {
+    variants.isqrt().max(1)
+}
+
+/// Measures every region of `target` at every speedup. A round runs every variant once and the unchanged program a
+/// few times, in random order.
 pub fn truths(
     target: &'static Target,
     speedups: &[u32],
@@ -47,15 +52,17 @@ pub fn truths(
         disturbed |= round.disturbed;
         rounds.push(round.value);
     }
-    let truths = variants.iter().zip(rounds.gains());
+    let truths = variants.iter().zip(rounds.gains(unchanged_runs(variants.len())));
     let truths = truths.map(|(&(region, speedup), gain)| Truth { region, speedup, gain }).collect();
     Ok(Measured { value: truths, disturbed })
 }
 
 /// The rate of every variant, and last that of the program unchanged.
 fn round(target: &Target, variants: &[(&str, u32)], seconds: f64) -> Result<Vec<f64>> {
-    let mut rates = vec![0.0; variants.len() + 1];
-    let mut order: Vec<usize> = (0..rates.len()).collect();
+    let unchanged = unchanged_runs(variants.len());
+    let mut rates = vec![1.0; variants.len() + 1];
+    let mut order: Vec<usize> = (0..variants.len()).collect();
+    order.extend(std::iter::repeat_n(variants.len(), unchanged));
     fastrand::shuffle(&mut order);
     for index in order {
         let mut extra = vec![format!("seconds={seconds}")];
@@ -64,7 +71,10 @@ fn round(target: &Target, variants: &[(&str, u32)], seconds: f64) -> Result<Vec<
         }
         let line = program::command_line(target, &extra)?;
         let mut command = Command::new(&line[0]);
-        rates[index] = program::rate_within(command.args(&line[1..]), target.point, limit(seconds))?;
+        let rate = program::rate_within(command.args(&line[1..]), target.point, limit(seconds))?;
+        // Logarithms of rates are compared, so the mean is the geometric one.
+        let runs = if index < variants.len() { 1 } else { unchanged };
+        rates[index] *= rate.powf(1.0 / crate::interval::count(runs));
     }
     Ok(rates)
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::native::Effort;
+use crate::native::{self, Effort};
 
 /// What is to be measured, counted over all shards.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,8 @@ impl Plan {
 
     /// Native runs of a round.
     fn runs(work: &Work) -> usize {
-        work.regions * work.speedups + work.targets
+        let variants = work.regions * work.speedups;
+        variants + work.targets * native::unchanged_runs(variants / work.targets.max(1))
     }
 
     fn native(work: &Work, effort: Effort) -> f64 {
