@@ -264,6 +264,15 @@ impl Context {
     /// Where `xmm0` lies behind `vectors` (the layout of FXSAVE), in units of 16 bytes.
     const XMM: usize = 10;
 
+    /// A thread at `instruction`, with `value` in a register.
+    #[cfg(test)]
+    pub fn at(instruction: usize, value: usize) -> Self {
+        let mut registers = [0; 23];
+        registers[Self::RIP] = instruction;
+        registers[0] = value;
+        Self { head: [0; 5], registers, vectors: core::ptr::null() }
+    }
+
     /// The interrupted instruction.
     pub fn instruction(&self) -> usize {
         self.registers[Self::RIP]

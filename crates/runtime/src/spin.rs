@@ -20,6 +20,9 @@ const CIRCLE: usize = 48;
 /// How far from the sampled instruction a `pause` is looked for.
 const NEAR: usize = 16;
 
+/// Pairs of samples that must have contradicted a circle before it is forgotten, for each that showed it.
+const SEEN: u32 = 2;
+
 /// CPU time in which code that works must get somewhere.
 const ENOUGH: Nanos = Nanos(100_000);
 
@@ -63,20 +66,35 @@ pub fn look(slot: &Slot, context: &Context, weight: Nanos) -> Spin {
         && if context.in_system_call() { yielded } else { same_registers || pauses_near(instruction) };
     if circles {
         widen(slot, before.min(instruction), before.max(instruction));
+        slot.circle_seen.store((slot.circle_seen.load(Relaxed) + SEEN).min(8 * SEEN), Relaxed);
+    } else if same_place && !paused && !context.in_system_call() && is_known(slot, instruction) {
+        doubt(slot);
     }
-    // A circle that has been seen before is known at its first sample. One where the thread has got somewhere after
-    // all was none: a hypervisor had taken the CPU between two samples.
-    if same_place && !circles && !paused && !context.in_system_call() {
-        slot.circle_low.store(usize::MAX, Relaxed);
-        slot.circle_high.store(0, Relaxed);
-    }
-    let known = (slot.circle_low.load(Relaxed)..=slot.circle_high.load(Relaxed)).contains(&instruction);
+    // A circle that has been seen before is known at its first sample.
+    let known = is_known(slot, instruction);
     let spins = circles || known && (!context.in_system_call() || yielded);
     match (slot.spinning.swap(u32::from(spins), Relaxed) != 0, spins) {
         (false, true) => Spin::Begun,
         (true, true) => Spin::Yes,
         (true, false) => Spin::Ended,
         (false, false) => Spin::No,
+    }
+}
+
+/// Whether the instruction lies in the circle that is remembered.
+fn is_known(slot: &Slot, instruction: usize) -> bool {
+    (slot.circle_low.load(Relaxed)..=slot.circle_high.load(Relaxed)).contains(&instruction)
+}
+
+/// Two samples found a thread at one place of its circle and getting somewhere. If that goes on, the place is no circle: a hypervisor
+/// had taken the CPU for just the time between two samples. (Once or twice, it has come back to a circle.)
+fn doubt(slot: &Slot) {
+    match slot.circle_seen.load(Relaxed) {
+        0 => {
+            slot.circle_low.store(usize::MAX, Relaxed);
+            slot.circle_high.store(0, Relaxed);
+        }
+        seen => slot.circle_seen.store(seen - 1, Relaxed),
     }
 }
 
@@ -128,4 +146,59 @@ fn pauses_near(instruction: usize) -> bool {
         };
         bytes == [0xf3, 0x90]
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::boxed::Box;
+
+    const LONG: Nanos = Nanos(1_000_000);
+
+    /// Code without a `pause`, and a thread.
+    fn thread() -> (usize, &'static Slot) {
+        let code: &'static [u8; 8192] = Box::leak(Box::new([0x90; 8192]));
+        let layout = std::alloc::Layout::new::<Slot>();
+        // SAFETY: all-zero words are a valid slot, as in fresh shared memory.
+        let slot = unsafe { &*std::alloc::alloc_zeroed(layout).cast::<Slot>() };
+        slot.circle_low.store(usize::MAX, Relaxed);
+        (code.as_ptr().addr() + 4096, slot)
+    }
+
+    #[test]
+    fn a_thread_that_gets_nowhere_spins_and_is_known_at_once_the_next_time() {
+        let (code, slot) = thread();
+        let look = |at: usize, value| look(slot, &Context::at(code + at, value), LONG);
+        assert_eq!(look(0, 1), Spin::No);
+        assert_eq!(look(0, 1), Spin::Begun);
+        assert_eq!(look(0, 1), Spin::Yes);
+        assert_eq!(look(1000, 2), Spin::Ended);
+        assert_eq!(look(0, 3), Spin::Begun);
+    }
+
+    #[test]
+    fn a_circle_where_a_thread_gets_somewhere_after_all_is_none() {
+        let (code, slot) = thread();
+        let look = |value| look(slot, &Context::at(code, value), LONG);
+        // A hypervisor takes the CPU between two samples of a loop that computes.
+        assert_eq!((look(1), look(1)), (Spin::No, Spin::Begun));
+        for value in 2..=3 {
+            assert_eq!(look(value), Spin::Yes, "{value}: it may have come back");
+        }
+        assert_eq!(look(4), Spin::Ended);
+        for value in 5..20 {
+            assert_eq!(look(value), Spin::No);
+        }
+    }
+
+    #[test]
+    fn work_elsewhere_does_not_contradict_a_circle() {
+        let (code, slot) = thread();
+        let look = |at: usize, value| look(slot, &Context::at(code + at, value), LONG);
+        assert_eq!((look(0, 1), look(0, 1)), (Spin::No, Spin::Begun));
+        for value in 2..20 {
+            assert!(!look(1000, value).is_spinning());
+        }
+        assert_eq!(look(0, 30), Spin::Begun);
+    }
 }

@@ -7,9 +7,12 @@
 //! So samples also teach. The code between two calls of interposed functions is a *stretch*, known by the call
 //! that it began with (which function, about which object); every thread learns which share of each kind of
 //! stretch its samples found in the region. Where a stretch ends, its time (by the processor's clock, which
-//! costs a few nanoseconds) times that share is credited. Samples keep the balance: what they found minus what was credited. It is evened out slowly, so
-//! that in the long run exactly what was sampled is credited, whatever was learnt. A stretch that is longer than
-//! the time between two samples, and one of which nothing is known yet, is credited by its samples.
+//! costs a few nanoseconds) times that share is credited. A stretch that is longer than the time between two
+//! samples is credited when they are taken, by what both found or by its share ([`wire::mixing`]); one of which
+//! nothing is known yet, by what its samples found.
+//!
+//! Samples keep the balance: what they found minus what was credited. It is evened out slowly, so that in the long
+//! run exactly what was sampled is credited, whatever was learnt.
 
 use crate::attach::shared;
 use crate::delay;

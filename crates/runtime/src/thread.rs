@@ -58,6 +58,7 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.held.store(0, Relaxed);
     slot.spinning.store(0, Relaxed);
     slot.circle_low.store(usize::MAX, Relaxed);
+    slot.circle_seen.store(0, Relaxed);
     slot.circle_high.store(0, Relaxed);
     slot.pending.inherit(wire::Account::default());
     stretch::begin(slot);

@@ -147,6 +147,8 @@ pub struct Slot {
     pub circle_low: AtomicUsize,
     /// Runtime only: the last one.
     pub circle_high: AtomicUsize,
+    /// Runtime only: how often it was seen, less what contradicted it.
+    pub circle_seen: AtomicU32,
     /// Runtime only: calls of `sched_yield` since the last sample.
     pub yielded: AtomicU32,
     /// Runtime only: names the call that the current stretch of code began with.
