@@ -10,7 +10,7 @@ use crate::attach::shared;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;
-use wire::loadavg::{self, THREAD};
+use wire::layout::THREAD;
 
 /// Slots that are looked at; where there are more, the controller counts.
 const LOOKED_AT: usize = 64;
@@ -105,7 +105,14 @@ fn divide(wait: Nanos, threads: u64, cpus: u64, strangers: u64) -> Queued {
 /// Threads of the whole machine that run or wait for a CPU.
 fn runnable() -> Option<u32> {
     let mut buffer = [0_u8; 128];
-    loadavg::runnable(sys::read_file(c"/proc/loadavg", &mut buffer))
+    parse(sys::read_file(c"/proc/loadavg", &mut buffer))
+}
+
+/// From a line such as `0.20 0.18 0.12 1/80 11206`.
+fn parse(line: &[u8]) -> Option<u32> {
+    let field = line.split(|byte| *byte == b' ').nth(3)?;
+    let digits = field.split(|byte| *byte == b'/').next()?;
+    core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -129,5 +136,12 @@ mod tests {
             (4, 0),
             "there is a CPU for each of them now, so it was a thread that has ended"
         );
+    }
+
+    #[test]
+    fn the_fourth_field_is_read() {
+        assert_eq!(parse(b"0.20 0.18 0.12 13/80 11206\n"), Some(13));
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(b"0.20 0.18 0.12 x/80 1\n"), None);
     }
 }

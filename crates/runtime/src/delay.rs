@@ -7,8 +7,9 @@
 //! may interrupt them. The former raise [`Slot::busy`]; a handler that finds it raised only notes its
 //! credit down, and whoever lowers `busy` to zero adds it and pays.
 
+use crate::sampling::{self, Behind};
 use crate::switches::{self, During};
-use crate::{attach::shared, cpus, sampling, stretch, sys};
+use crate::{attach::shared, cpus, stretch, sys};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
 use wire::channel::Key;
 use wire::slot::{Activity, Slot};
@@ -76,7 +77,7 @@ pub fn pay(slot: &Slot) {
 fn pay_now(slot: &Slot) {
     // A handler of the program's may have interrupted a change of the account: whom it interrupted pays.
     if slot.busy.load(Relaxed) == 0 && shared().header.has_rule(4) {
-        settle(slot, Debt::OfTheCpu);
+        settle(slot, Debt::OfTheCpu, Behind::Code);
     }
 }
 
@@ -100,7 +101,7 @@ enum Debt {
 /// The same, from the signal handler, which has made sure that the thread is not busy.
 pub fn pay_in_handler(slot: &Slot) {
     if owes(slot) {
-        settle(slot, Debt::OfTheCpu);
+        settle(slot, Debt::OfTheCpu, Behind::Sample);
     }
 }
 
@@ -143,7 +144,7 @@ pub fn defer_credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
 /// All signals wait during a pause, for about [`SLICE`] at most: a handler of the program's that ran in the middle
 /// of one could call an interposed function and pay the same debt again, or leave with `siglongjmp` and never
 /// let the pause end. Between two slices handlers run, and find the account in order.
-fn settle(slot: &Slot, whose: Debt) {
+fn settle(slot: &Slot, whose: Debt, behind: Behind) {
     loop {
         let mut begin = sys::now();
         let (cpu, until) = (sampling::cpu_time(slot), begin + SLICE);
@@ -156,7 +157,7 @@ fn settle(slot: &Slot, whose: Debt) {
                 ended => break ended.is_some(),
             }
         };
-        sampling::paused(slot, cpu);
+        sampling::paused(slot, cpu, behind);
         slot.paused.store(1, Relaxed);
         stretch::resume(slot);
         sys::mask_signals(2, mask);
@@ -367,7 +368,7 @@ fn after_world(slot: &Slot, was: u32) {
         && slot.busy.load(Relaxed) == 0
         && shared().header.has_rule(6)
     {
-        settle(slot, Debt::OfTheWorld);
+        settle(slot, Debt::OfTheWorld, Behind::Code);
     }
 }
 

@@ -339,9 +339,7 @@ fn take(slot: &Slot, context: &Context) {
         slot.books.sampled.fetch_add(weight.0, Relaxed);
         slot.books.samples.fetch_add(1, Relaxed);
         slot.ring.push(&sample);
-        slot.sampling.store(1, Relaxed);
         apply(slot, &sample, before, spin);
-        slot.sampling.store(0, Relaxed);
     }
     rearm(slot, returned);
 }
@@ -354,9 +352,18 @@ pub fn cpu_time(slot: &Slot) -> Nanos {
     counted.map_or_else(sys::cpu_time, Nanos)
 }
 
+/// What a pause comes after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// A sample, in its handler.
+    Sample,
+    /// Code since the last sample.
+    Code,
+}
+
 /// A pause ends that began at `cpu` of the thread's CPU time. Samples have waited meanwhile. Nobody's code ran: no
 /// sample stands for that time, and the next one comes when it would have come without the pause.
-pub fn paused(slot: &Slot, cpu: Nanos) {
+pub fn paused(slot: &Slot, cpu: Nanos, behind: Behind) {
     const SAMPLES: u64 = 1 << (SIGTRAP - 1) | 1 << (SIGURG - 1);
     let now = cpu_time(slot);
     let took = now.saturating_sub(cpu);
@@ -367,11 +374,12 @@ pub fn paused(slot: &Slot, cpu: Nanos) {
     if took < SHORT {
         return; // it slept
     }
-    if slot.sampling.load(Relaxed) != 0 {
-        set_period(slot, next_period(slot));
-    } else {
-        set_period(slot, rest_of_period(slot, since_last_sample(slot, now)));
-        slot.remainder.store(1, Relaxed);
+    match behind {
+        Behind::Sample => set_period(slot, next_period(slot)),
+        Behind::Code => {
+            set_period(slot, rest_of_period(slot, since_last_sample(slot, now)));
+            slot.remainder.store(1, Relaxed);
+        }
     }
 }
 

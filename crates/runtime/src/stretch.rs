@@ -211,8 +211,7 @@ pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, 
     if region == 0 {
         return;
     }
-    let new = slot.learnt.swap(region, Relaxed) != region;
-    if new {
+    if slot.learnt.swap(region, Relaxed) != region {
         for share in slot.shares.iter().chain(&slot.kinds) {
             share.name.store(0, Relaxed);
             share.seen.store(0, Relaxed);
@@ -225,7 +224,6 @@ pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, 
     let mixing = &memory.header.mixing;
     if let Some(Part(share)) = share
         && !crossed
-        && !new
     {
         mixing.learn(region, share, found);
     }
@@ -242,9 +240,7 @@ pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, 
     let expected = match (share.filter(|_| memory.header.has_rule(3)), since) {
         // A sample of a stretch that began since the last one stands for no more than that.
         (Some(share), Some(since)) if crossed => share.of(since.min(weight)).0 as i64,
-        (Some(Part(share)), _) if !crossed && !new => {
-            Part(mixing.between(region, share, found)).of(weight).0 as i64
-        }
+        (Some(Part(share)), _) if !crossed => Part(mixing.between(region, share, found)).of(weight).0 as i64,
         _ => sampled,
     };
     give(slot, Nanos((expected + (owed + sampled - expected) / EVENING).max(0) as u64));

@@ -52,6 +52,9 @@ impl Sampler {
     }
 }
 
+/// One thread, in the unit of [`Header::strangers`].
+pub const THREAD: u32 = 1024;
+
 /// What both sides must know before anything else.
 #[derive(Debug)]
 #[repr(C, align(4096))]
@@ -97,8 +100,7 @@ pub struct Header {
     pub running: AtomicU32,
     /// CPUs that the machine has.
     pub machine_cpus: AtomicU32,
-    /// Threads of others that want a CPU: the mean over a tenth of a second;
-    /// one thread is [`THREAD`](crate::loadavg::THREAD).
+    /// Threads of others that want a CPU, a running mean; one thread is [`THREAD`].
     pub strangers: AtomicU32,
     /// Not zero when an image of the program calls the futex by an instruction of its own: a wait that no
     /// function of ours has seen is then taken for one on another thread.

@@ -34,7 +34,6 @@ pub mod counter;
 pub mod experiment;
 pub mod history;
 pub mod layout;
-pub mod loadavg;
 pub mod mixing;
 pub mod ring;
 pub mod slot;

@@ -97,8 +97,6 @@ pub struct Slot {
     pub timer: AtomicI32,
     /// Runtime only: CPU time of the thread when the last sample had been handled, in nanoseconds.
     pub sampled_until: AtomicU64,
-    /// Runtime only: whether a sample is being handled.
-    pub sampling: AtomicU32,
     /// Runtime only: whether the next sample is one that fell into a pause.
     pub overdue: AtomicU32,
     /// Runtime only: whether the current period is only what was left of an ended thread's.

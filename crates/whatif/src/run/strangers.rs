@@ -7,7 +7,7 @@
 
 use perf::cpu::CpuUse;
 use std::sync::atomic::Ordering::Relaxed;
-use wire::loadavg::THREAD;
+use wire::layout::THREAD;
 use wire::slot::Activity;
 use wire::{Nanos, SharedMemory};
 
