@@ -21,6 +21,7 @@
 //! Beside `wire` and the runtime this is the only crate with unsafe code, so that the controller proper
 //! can forbid it. Each function that needs it is safe to call.
 
+pub mod awake;
 pub mod child;
 pub mod clock;
 pub mod cpu;

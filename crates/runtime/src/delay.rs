@@ -12,6 +12,7 @@ use crate::switches::{self, During};
 use crate::{attach::shared, cpus, stretch, sys};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
 use wire::channel::Key;
+use wire::history::Accrued;
 use wire::slot::{Activity, Slot};
 use wire::{Account, Epoch, Nanos, Waiting};
 
@@ -58,7 +59,7 @@ pub fn catch_up(slot: &Slot) {
         slot.deferred.inherit(Account::default());
         let epoch = shared().header.epoch();
         if noted.is_of(epoch) {
-            exclusively(slot, || credit(slot, epoch, noted.delay()));
+            exclusively(slot, || credit(slot, epoch, noted.delay(), Accrued::default()));
         } else {
             slot.books.stale.fetch_add(1, Relaxed);
         }
@@ -105,8 +106,8 @@ pub fn pay_in_handler(slot: &Slot) {
     }
 }
 
-/// Rule 1, from the signal handler: the thread ran the selected code.
-pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
+/// Rule 1: the thread is credited with `delay` for having run the selected code, and when that was.
+pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos, accrued: Accrued) {
     let memory = shared();
     if !memory.header.has_rule(1) {
         // As if delays added up whoever was ahead: what rule 1 forbids.
@@ -114,7 +115,7 @@ pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
         memory.required.raise(Account::new(epoch, required.delay() + delay));
     }
     if slot.local.credit(&memory.required, epoch, delay) {
-        note_growth();
+        note_growth(accrued);
         slot.books.credited.fetch_add(delay.0, Relaxed);
     } else {
         slot.books.stale.fetch_add(1, Relaxed);
@@ -122,12 +123,12 @@ pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
 }
 
 /// Keeps the history of `required`, in steps that are worth it.
-fn note_growth() {
+fn note_growth(accrued: Accrued) {
     let memory = shared();
     let (required, noted) = (memory.required.load(), Account::from_bits(memory.noted.load(Relaxed)));
     if !required.same_epoch(noted) || required.delay() >= noted.delay() + STEP {
         memory.noted.store(required.to_bits(), Relaxed);
-        memory.history.note(sys::now(), required);
+        memory.history.note(sys::now(), required, accrued);
     }
 }
 
@@ -353,7 +354,8 @@ impl Asleep {
         let experiment = memory.experiments.of(self.epoch);
         let over = memory.header.epoch() != self.epoch || sys::now() >= experiment.deadline();
         if off >= LEAST && !over && sampling::is_in_region(slot, self.epoch) {
-            exclusively(slot, || credit(slot, self.epoch, experiment.speedup().of(off)));
+            let accrued = Accrued { began: off, ended: Nanos::ZERO };
+            exclusively(slot, || credit(slot, self.epoch, experiment.speedup().of(off), accrued));
         }
     }
 }

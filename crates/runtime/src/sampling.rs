@@ -422,7 +422,7 @@ fn apply(slot: &Slot, sample: &Sample, before: Nanos, spin: Spin) {
     let late = !header.has_rule(3) && !slot.books.samples.load(Relaxed).is_multiple_of(10);
     let delays = speedup.0 != 0;
     let at_once = (delays && runs && !late).then_some(epoch);
-    stretch::sampled(slot, sample.time, sample.weight, hit, experiment.region(), at_once);
+    stretch::sampled(slot, sample, before, hit, experiment.region(), at_once);
     if delays && hit && at_once.is_none() {
         delay::defer_credit(slot, epoch, speedup.of(sample.weight));
     }

@@ -112,22 +112,46 @@ fn widen(slot: &Slot, first: usize, last: usize) {
 
 /// Credits the thread for what it waited. `since` and `now` are the times of the last sample and of this one.
 pub fn credit(slot: &Slot, spin: Spin, since: Nanos, now: Nanos) {
-    let memory = shared();
-    let required = memory.required.load();
-    let growth = match spin {
-        Spin::No => return,
+    settle(slot);
+    let passed = now.saturating_sub(since);
+    match spin {
+        Spin::No => {}
         // Its time goes by as if it paused.
-        Spin::Begun => Nanos(now.saturating_sub(since).0 / 2),
-        Spin::Yes => now.saturating_sub(since),
-        // What grew until it was let go: the mean over the moments when that may have been.
+        Spin::Begun => give(slot, Nanos(passed.0 / 2)),
+        Spin::Yes => give(slot, passed),
         Spin::Ended => {
-            let quarter = now.saturating_sub(since).0 / 4;
-            let until =
-                |quarters| memory.history.growth(since, since + Nanos(quarters * quarter), required).0;
-            Nanos((until(1) + until(2) + until(3)) / 3)
+            give(slot, passed.min(due(slot, since, now)));
+            slot.released_after.store(since.0, Relaxed);
+            slot.released_before.store(now.0, Relaxed);
         }
-    };
-    let credit = slot.local.waited_for_cpu(&memory.required, growth);
+    }
+}
+
+/// What the thread owes and had accrued when it was let go, some time between `since` and `now`: the mean over the
+/// moments when that may have been. The rest accrued since then.
+fn due(slot: &Slot, since: Nanos, now: Nanos) -> Nanos {
+    let memory = shared();
+    let (required, local) = slot.local.meet(&memory.required);
+    let debt = required.delay().saturating_sub(local.delay());
+    let quarter = now.saturating_sub(since).0 / 4;
+    let accrued = |quarters| memory.history.accrued(since + Nanos(quarters * quarter), required);
+    let due = |quarters| debt.saturating_sub(accrued(quarters)).0;
+    Nanos((due(1) + due(2) + due(3)) / 3)
+}
+
+/// Whoever let the thread go may have had its next sample only after the one that found the thread at work again. What that
+/// credited to the time before is known now.
+fn settle(slot: &Slot) {
+    let since = Nanos(slot.released_after.swap(0, Relaxed));
+    if since != Nanos::ZERO {
+        let before = Nanos(slot.released_before.load(Relaxed));
+        give(slot, before.saturating_sub(since).min(due(slot, since, before)));
+    }
+}
+
+/// Credits what `required` grew while the thread waited.
+fn give(slot: &Slot, growth: Nanos) {
+    let credit = slot.local.waited_for_cpu(&shared().required, growth);
     slot.books.inherited.fetch_add(credit.0, Relaxed);
 }
 

@@ -20,7 +20,9 @@ use core::sync::atomic::{
     AtomicU64,
     Ordering::{self, Relaxed},
 };
+use wire::history::Accrued;
 use wire::mixing::ONE;
+use wire::ring::Sample;
 use wire::slot::{Activity, Share, Slot};
 use wire::{Epoch, Nanos};
 
@@ -137,7 +139,9 @@ fn end(slot: &Slot) {
         return;
     }
     if let (Some(share), Some(time)) = (share(slot), between(since, now)) {
-        delay::exclusively(slot, || give(slot, share.of(time.min(LONGEST))));
+        let time = time.min(LONGEST);
+        let accrued = Accrued { began: time, ended: Nanos::ZERO };
+        delay::exclusively(slot, || give(slot, share.of(time), accrued));
         delay::catch_up(slot);
     }
 }
@@ -189,7 +193,7 @@ fn learn(slot: &Slot, hit: bool, weight: Nanos) {
 }
 
 /// Credits `time` in the region: noted down, and told to the others when it is worth it.
-fn give(slot: &Slot, time: Nanos) {
+fn give(slot: &Slot, time: Nanos, accrued: Accrued) {
     slot.balance.store(slot.balance.load(Relaxed).wrapping_sub(time.0), Relaxed);
     let memory = shared();
     let epoch = memory.header.epoch();
@@ -198,15 +202,16 @@ fn give(slot: &Slot, time: Nanos) {
     let pending = kept + memory.experiments.of(epoch).speedup().of(time);
     if pending >= WORTH {
         slot.pending.inherit(wire::Account::default());
-        delay::credit(slot, epoch, pending);
+        delay::credit(slot, epoch, pending, accrued);
     } else {
         slot.pending.inherit(wire::Account::new(epoch, pending));
     }
 }
 
-/// A sample of `weight`, taken at `time`, which `hit` the region numbered `region` or did not. `credited`: the
-/// thread's account may be changed now, and delays are on.
-pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, credited: Option<Epoch>) {
+/// A sample, which `hit` the region numbered `region` or did not; `before` is the time of the one before. `credited`:
+/// the thread's account may be changed now, and delays are on.
+pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u32, credited: Option<Epoch>) {
+    let (time, weight) = (sample.time, sample.weight);
     measure(time);
     if region == 0 {
         return;
@@ -243,5 +248,15 @@ pub fn sampled(slot: &Slot, time: Nanos, weight: Nanos, hit: bool, region: u32, 
         (Some(Part(share)), _) if !crossed => Part(mixing.between(region, share, found)).of(weight).0 as i64,
         _ => sampled,
     };
-    give(slot, Nanos((expected + (owed + sampled - expected) / EVENING).max(0) as u64));
+    let credit = Nanos((expected + (owed + sampled - expected) / EVENING).max(0) as u64);
+    let passed = time.saturating_sub(before);
+    let accrued = match found {
+        _ if crossed => Accrued { began: weight, ended: Nanos::ZERO },
+        // Half of the time, on average, since the thread has entered the region or before it has left it. Whoever was let
+        // go then owes all of it, or nothing: divided at the middle, what is too much would count and what is missing would not.
+        (false, true) => Accrued::default(),
+        (true, false) => Accrued { began: passed, ended: passed },
+        _ => Accrued { began: weight, ended: Nanos::ZERO },
+    };
+    give(slot, credit, accrued);
 }

@@ -57,6 +57,7 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.slack.store(sys::timer_slack(), Relaxed);
     slot.held.store(0, Relaxed);
     slot.spinning.store(0, Relaxed);
+    slot.released_after.store(0, Relaxed);
     slot.circle_low.store(usize::MAX, Relaxed);
     slot.circle_seen.store(0, Relaxed);
     slot.circle_high.store(0, Relaxed);

@@ -23,6 +23,8 @@ struct Entry {
     number: AtomicU64,
     time: AtomicU64,
     account: AtomicU64,
+    /// How long before `time` the growth began and ended, in nanoseconds: 32 bits each.
+    accrued: AtomicU64,
 }
 
 /// The growths of `required`.
@@ -34,58 +36,112 @@ pub struct History {
     entries: [Entry; ENTRIES],
 }
 
+/// How long ago a growth began and ended: a sample tells of what has happened before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accrued {
+    /// Not less than `ended`.
+    pub began: Nanos,
+    /// Zero if it went on until now.
+    pub ended: Nanos,
+}
+
+/// What an entry says.
+struct Growth {
+    time: Nanos,
+    account: Account,
+    began: Nanos,
+    ended: Nanos,
+}
+
+impl Growth {
+    /// The part of it that accrued since `from`, of `all` of it.
+    fn since(&self, from: Nanos, all: Nanos) -> Nanos {
+        if self.began >= from {
+            return all;
+        }
+        all.part(self.ended.saturating_sub(from), self.ended.saturating_sub(self.began))
+    }
+}
+
 impl History {
-    /// Notes that `required` was `account` from `time` (monotonic clock) on.
-    pub fn note(&self, time: Nanos, account: Account) {
+    /// Notes that `required` is `account` at `time` (monotonic clock), and when it grew to that.
+    pub fn note(&self, time: Nanos, account: Account, accrued: Accrued) {
         let number = self.next.fetch_add(1, Relaxed);
         let entry = &self.entries[number as usize % ENTRIES];
         entry.number.store(0, Relaxed);
         fence(Release);
+        let short = |ago: Nanos| ago.0.min(u64::from(u32::MAX));
         entry.time.store(time.0, Relaxed);
         entry.account.store(account.to_bits(), Relaxed);
+        entry.accrued.store(short(accrued.began) << 32 | short(accrued.ended), Relaxed);
         entry.number.store(number + 1, Release);
     }
 
-    /// By how much `required`, which is `now` now, grew between two moments. Nothing of another epoch
-    /// counts. What is no longer remembered counts as not grown.
+    /// The entry with a running number, unless it is being written or has been overwritten.
+    fn read(&self, number: u64) -> Option<Growth> {
+        let entry = &self.entries[number as usize % ENTRIES];
+        if entry.number.load(Acquire) != number + 1 {
+            return None;
+        }
+        let time = Nanos(entry.time.load(Relaxed));
+        let account = Account::from_bits(entry.account.load(Relaxed));
+        let accrued = entry.accrued.load(Relaxed);
+        fence(Acquire);
+        let ago = |ago: u64| time.saturating_sub(Nanos(ago));
+        (entry.number.load(Relaxed) == number + 1).then(|| Growth {
+            time,
+            account,
+            began: ago(accrued >> 32),
+            ended: ago(accrued & u64::from(u32::MAX)),
+        })
+    }
+
+    /// By how much `required`, which is `now` now, grew between two moments, as far as was known at the second one.
+    /// Nothing of another epoch counts. What is no longer remembered counts as not grown.
     pub fn growth(&self, from: Nanos, until: Nanos, now: Account) -> Nanos {
-        let (mut at_end, mut at_start) = (None, None);
-        let mut skipped = false;
+        let mut sum = Nanos::ZERO;
+        self.walk(from, now, |growth, all| {
+            if from < growth.time && growth.time <= until {
+                sum = sum + all;
+            }
+        });
+        sum
+    }
+
+    /// How much of `required`, which is `now` now, has accrued since `from`; the rest of what it has grown since then
+    /// had accrued before, but nobody knew yet. Otherwise as [`growth`](Self::growth).
+    pub fn accrued(&self, from: Nanos, now: Account) -> Nanos {
+        let mut sum = Nanos::ZERO;
+        self.walk(from, now, |growth, all| sum = sum + growth.since(from, all));
+        sum
+    }
+
+    /// Visits what was noted after `from`, the latest first, with the amount of it.
+    fn walk(&self, from: Nanos, now: Account, mut visit: impl FnMut(&Growth, Nanos)) {
         let next = self.next.load(Acquire);
-        let mut earliest = now.delay();
+        // What came to an account is known once the entry before is.
+        let mut later: Option<Growth> = None;
+        let mut add = |later: &Option<Growth>, before: Nanos| {
+            if let Some(growth) = later {
+                visit(growth, growth.account.delay().saturating_sub(before));
+            }
+        };
         for number in (next.saturating_sub(ENTRIES as u64)..next).rev() {
-            let entry = &self.entries[number as usize % ENTRIES];
-            if entry.number.load(Acquire) != number + 1 {
-                skipped = true;
-                continue;
-            }
-            let (time, account) =
-                (Nanos(entry.time.load(Relaxed)), Account::from_bits(entry.account.load(Relaxed)));
-            fence(Acquire);
-            if entry.number.load(Relaxed) != number + 1 {
-                skipped = true;
-                continue;
-            }
-            if !account.same_epoch(now) {
+            let Some(growth) = self.read(number) else { continue };
+            if !growth.account.same_epoch(now) {
                 // The epoch began here, with nothing required.
-                earliest = Nanos::ZERO;
-                break;
+                return add(&later, Nanos::ZERO);
             }
-            earliest = account.delay();
-            if at_end.is_none() && time <= until {
-                at_end = Some(earliest);
+            add(&later, growth.account.delay());
+            if growth.time <= from {
+                return;
             }
-            if time <= from {
-                at_start = Some(earliest);
-                break;
-            }
+            later = Some(growth);
         }
-        if next <= ENTRIES as u64 && at_start.is_none() && !skipped {
-            // All growths there ever were are later.
-            earliest = Nanos::ZERO;
+        if next <= ENTRIES as u64 {
+            // There was nothing before.
+            add(&later, Nanos::ZERO);
         }
-        let start = at_start.unwrap_or(earliest);
-        at_end.unwrap_or(start).saturating_sub(start)
     }
 }
 
@@ -94,6 +150,8 @@ mod tests {
     use super::*;
     use crate::Epoch;
     use std::{boxed::Box, vec};
+
+    const AT_ONCE: Accrued = Accrued { began: Nanos(0), ended: Nanos(0) };
 
     fn empty() -> Box<History> {
         let memory = vec![0_u64; size_of::<History>() / 8].into_boxed_slice();
@@ -106,10 +164,22 @@ mod tests {
     }
 
     #[test]
+    fn what_accrued_before_is_told_from_what_was_noted_since() {
+        let history = empty();
+        history.note(Nanos(1000), account(1, 80), Accrued { began: Nanos(800), ended: Nanos(0) });
+        // A thread that has left the region since.
+        history.note(Nanos(2000), account(1, 120), Accrued { began: Nanos(1000), ended: Nanos(600) });
+        let accrued = |from| history.accrued(Nanos(from), account(1, 120)).0;
+        assert_eq!((accrued(0), accrued(600), accrued(1000)), (120, 80, 40));
+        assert_eq!((accrued(1300), accrued(1400), accrued(2000)), (10, 0, 0));
+        assert_eq!(history.growth(Nanos(1300), Nanos(2000), account(1, 120)), Nanos(40));
+    }
+
+    #[test]
     fn growth_is_what_was_noted_in_between() {
         let history = empty();
         for step in 1..=10 {
-            history.note(Nanos(step * 100), account(1, step * 7));
+            history.note(Nanos(step * 100), account(1, step * 7), AT_ONCE);
         }
         let grown = |from, until| history.growth(Nanos(from), Nanos(until), account(1, 70)).0;
         assert_eq!(grown(0, 2000), 70);
@@ -123,9 +193,9 @@ mod tests {
     #[test]
     fn only_the_current_epoch_counts() {
         let history = empty();
-        history.note(Nanos(10), account(1, 500));
-        history.note(Nanos(20), account(2, 3));
-        history.note(Nanos(30), account(2, 5));
+        history.note(Nanos(10), account(1, 500), AT_ONCE);
+        history.note(Nanos(20), account(2, 3), AT_ONCE);
+        history.note(Nanos(30), account(2, 5), AT_ONCE);
         assert_eq!(history.growth(Nanos(5), Nanos(40), account(2, 5)), Nanos(5));
         assert_eq!(history.growth(Nanos(25), Nanos(40), account(2, 5)), Nanos(2));
         assert_eq!(history.growth(Nanos(5), Nanos(40), account(3, 0)), Nanos::ZERO);
@@ -136,7 +206,7 @@ mod tests {
         let history = empty();
         let last = 3 * ENTRIES as u64;
         for step in 1..=last {
-            history.note(Nanos(step), account(1, step));
+            history.note(Nanos(step), account(1, step), AT_ONCE);
         }
         let oldest = last - ENTRIES as u64;
         assert_eq!(history.growth(Nanos(1), Nanos(last), account(1, last)).0, last - oldest - 1);

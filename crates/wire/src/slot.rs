@@ -141,6 +141,10 @@ pub struct Slot {
     pub paused: AtomicU32,
     /// Runtime only: whether the last sample found the thread spinning.
     pub spinning: AtomicU32,
+    /// Runtime only: the sample before it was let go when it last spun, or zero if all credit for that has been given,
+    pub released_after: AtomicU64,
+    /// Runtime only: and the one after it.
+    pub released_before: AtomicU64,
     /// Runtime only: the first place in the code where it was last seen spinning, or zero.
     pub circle_low: AtomicUsize,
     /// Runtime only: the last one.

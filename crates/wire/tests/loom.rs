@@ -175,7 +175,7 @@ fn history_does_not_mix_entries() {
             assert!([0, 100].map(Nanos).contains(&grown), "{grown:?}");
         });
         for (time, delay) in [(10, 100), (20, 220), (30, 350)] {
-            history.it.note(Nanos(time), Account::new(E1, Nanos(delay)));
+            history.it.note(Nanos(time), Account::new(E1, Nanos(delay)), wire::history::Accrued::default());
         }
         reader.join().unwrap();
     });

@@ -3,7 +3,8 @@
 use super::failure::{self, Failure};
 use super::observe::Observer;
 use super::options::Options;
-use super::{Outcome, region, sampler, window};
+use super::series::Outcome;
+use super::{region, sampler, window};
 use perf::SharedRegion;
 use profile::Nanos;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! The files mapped into the program: which of them are candidates, and where their code is.
 
 use crate::run::futex_code;
-use crate::run::whole::Spot;
+use crate::run::series::Spot;
 use globset::GlobSet;
 use profile::Image as Named;
 use std::collections::HashMap;

@@ -8,7 +8,7 @@
 use crate::cli::Granularity;
 use crate::run::images::{Images, Located};
 use crate::run::region::{Request, request_region};
-use crate::run::whole::Spot;
+use crate::run::series::Spot;
 use profile::{Nanos, Region, RegionKind};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use symbols::Frame;

@@ -88,6 +88,7 @@ struct Visit {
 pub struct Conductor<'a> {
     region: &'a SharedRegion,
     memory: &'static SharedMemory,
+    awake: perf::awake::Awake,
     epoch: Epoch,
     /// Delay inserted so far, in windows and in their lead-ins.
     delayed: Nanos,
@@ -101,6 +102,7 @@ impl<'a> Conductor<'a> {
         let mut conductor = Self {
             region,
             memory: region.memory(),
+            awake: perf::awake::Awake::new(),
             epoch: Epoch(0),
             delayed: Nanos::ZERO,
             ended: Box::new(ended),
@@ -165,6 +167,7 @@ impl<'a> Conductor<'a> {
         let measured = if self.wait(LEAD_IN) { self.measure(epoch, order.length) } else { None };
         self.idle();
         let measured = measured?;
+        self.awake.keep(wire::Nanos(COOL_OFF.get()));
         self.wait(COOL_OFF).then_some(measured)
     }
 
@@ -216,7 +219,7 @@ impl<'a> Conductor<'a> {
         let after = self.memory.slots.totals();
         let visits = differences(&last.counts, &first.counts);
         // A forked child that has ended since would look as if it owed everything.
-        super::collect_slots(self.memory, self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed));
+        super::series::collect_slots(self.memory, self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed));
         let grown = last.required.delay().0 - first.required.delay().0;
         let (mut unpaid, mut ahead, mut running, mut threads) = (0, 0, 0, 0);
         let now = wire::Nanos(last.time.get());

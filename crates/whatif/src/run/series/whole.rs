@@ -5,10 +5,11 @@
 //! point ("effective runtime", papers/coz-first-paper.txt). Two runs are a block. The first run of all only
 //! looks where the time goes; what it learnt about code is known from the beginning of the next ones.
 
-use super::experiment::{Offer, Plan};
-use super::record::Place;
-use super::window::Conductor;
-use super::{Outcome, Run, Runs, lock};
+use super::{Outcome, Series};
+use crate::run::experiment::{Offer, Plan};
+use crate::run::record::Place;
+use crate::run::window::Conductor;
+use crate::run::{Runs, lock};
 use anyhow::Result;
 use profile::{Point, PointKind, Visits, Window, WindowFlags};
 
@@ -33,7 +34,7 @@ pub struct Whole {
     windows: Vec<Window>,
 }
 
-impl Run<'_> {
+impl Series<'_> {
     /// Conducts the one window of a run.
     pub(super) fn conduct_whole(mut self, mut conductor: Conductor<'_>) -> Result<Outcome> {
         let mut outcome = Outcome { visited: true, ..Outcome::default() };

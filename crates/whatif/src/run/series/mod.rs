@@ -1,0 +1,257 @@
+//! The series of experiments on a program while it runs: which one is next, its windows, what they say so far.
+
+mod whole;
+
+pub use whole::{Spot, Whole};
+
+use crate::run::experiment::Offer;
+use crate::run::observe::{Known, Observer};
+use crate::run::options::Options;
+use crate::run::record::{Place, Session, Tallies};
+use crate::run::window::{Conductor, Order};
+use crate::run::{Runs, lock, monotonic, progress};
+use crate::launch;
+use anyhow::Result;
+use perf::SharedRegion;
+use profile::Nanos;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often the totals are written, so that a killed controller leaves a useful file.
+const SAVE: Duration = Duration::from_secs(1);
+/// How often a run without experiments is looked at.
+const IDLE: Nanos = Nanos::from_millis(100);
+/// How long the first samples are collected before the first experiment.
+const FIRST_LOOK: Nanos = Nanos::from_millis(30);
+/// Regions that are estimated while the program runs: those that run most.
+const LOOKED_AT: usize = 50;
+
+/// How an attempt to profile went.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Experiments.
+    pub blocks: u64,
+    /// Whether any progress point was visited during one.
+    pub visited: bool,
+    pub delayed: Nanos,
+}
+
+/// A series of experiments on a program that is running.
+pub struct Series<'a> {
+    options: &'a Options,
+    region: &'a SharedRegion,
+    observer: &'a Mutex<Observer>,
+    session: &'a mut Session,
+    child: &'a launch::Child,
+    runs: &'a mut Runs,
+    progress: progress::Bar,
+    cpu: Option<perf::cpu::CpuUse>,
+    busy: Option<f64>,
+    begin: Instant,
+    saved: Instant,
+}
+
+impl<'a> Series<'a> {
+    pub fn new(
+        options: &'a Options,
+        region: &'a SharedRegion,
+        observer: &'a Mutex<Observer>,
+        session: &'a mut Session,
+        child: &'a launch::Child,
+        runs: &'a mut Runs,
+    ) -> Self {
+        Self {
+            options,
+            region,
+            observer,
+            session,
+            child,
+            progress: progress::Bar::new(runs.begin, options.duration, options.quiet),
+            runs,
+            cpu: perf::cpu::CpuUse::now(child.pid()).ok(),
+            busy: None,
+            begin: Instant::now(),
+            saved: Instant::now(),
+        }
+    }
+
+    /// Conducts experiments until the program ends, the time is up or the answer is sure.
+    pub fn conduct(mut self, mut conductor: Conductor<'_>) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let options = self.options;
+        let begin = self.runs.begin;
+        let over = || options.duration.is_some_and(|most| begin.elapsed() >= most);
+        if !self.options.sampling {
+            while !over() && conductor.wait(IDLE) {}
+            return Ok(outcome);
+        }
+        if options.end_to_end {
+            return self.conduct_whole(conductor);
+        }
+        if !conductor.wait(FIRST_LOOK) {
+            return Ok(outcome);
+        }
+        while !over() {
+            if options.stops_when_sure() && self.runs.outlook.is_sure() {
+                break;
+            }
+            let offers = self.offers()?;
+            let Runs { history, random, .. } = &mut *self.runs;
+            let Some(plan) = history.next(&offers, &options.choices, random) else {
+                self.progress.waiting();
+                self.save(conductor.delayed())?;
+                if !conductor.wait(Nanos::from_millis(5)) {
+                    break;
+                }
+                continue;
+            };
+            let stops = self.child.stops();
+            let mut windows = Vec::with_capacity(plan.windows.len());
+            for (index, speedup) in plan.windows.into_iter().enumerate() {
+                let place =
+                    Place { block: outcome.blocks as i64, index: index as u32, region: plan.index, speedup };
+                let Some(window) = self.window(&mut conductor, place)? else { break };
+                outcome.visited |= window.visits.iter().any(|visits| visits.count > 0);
+                windows.push(window);
+            }
+            if windows.len() < plan.windows.len() {
+                break; // the program has ended: a window that was cut short counts for nothing
+            }
+            if self.child.stops() != stops || self.child.is_stopped() {
+                continue; // stopped from the terminal meanwhile: nothing was measured
+            }
+            self.session.block(&windows)?;
+            outcome.blocks += 1;
+            if self.runs.outlook.add(windows) {
+                self.look()?;
+            }
+            self.progress.block(self.runs.blocks + outcome.blocks, self.runs.outlook.standing());
+            self.save(conductor.delayed())?;
+        }
+        outcome.delayed = conductor.delayed();
+        self.progress.finish();
+        Ok(outcome)
+    }
+
+    /// What a window is to do. From here on samples are watched.
+    fn order(&self, place: Place) -> Order {
+        let mut observer = lock(self.observer);
+        observer.drain();
+        observer.watch(place.region);
+        Order {
+            region: u32::try_from(place.region + 1).unwrap_or(u32::MAX),
+            ranges: observer.ranges(place.region),
+            inclusive: observer.regions()[place.region].requested,
+            speedup: place.speedup,
+            length: self.runs.history.length(),
+        }
+    }
+
+    fn window(&mut self, conductor: &mut Conductor<'_>, place: Place) -> Result<Option<profile::Window>> {
+        let order = self.order(place);
+        let Some(measured) = conductor.conduct(&order) else { return Ok(None) };
+        self.runs.history.learn(&measured.visits);
+        self.look_at_machine();
+        let mut observer = lock(self.observer);
+        observer.drain();
+        let seen = observer.seen(measured.start, measured.elapsed);
+        self.session.window(self.region.memory(), &observer, place, &measured, seen, self.busy).map(Some)
+    }
+
+    /// What threads have just been running.
+    fn offers(&mut self) -> Result<Vec<Offer>> {
+        let mut observer = lock(self.observer);
+        observer.drain();
+        let recent = observer.offers(monotonic()).filter(|index| self.is_of_interest(&observer, *index));
+        recent.collect::<Vec<_>>().into_iter().map(|index| self.offer(&observer, index)).collect()
+    }
+
+    /// An experiment on a region.
+    fn offer(&mut self, observer: &Observer, index: usize) -> Result<Offer> {
+        let known = &observer.regions()[index];
+        let region = self.session.region(index, &known.region)?;
+        Ok(Offer {
+            region,
+            index,
+            samples: known.samples,
+            need: self.runs.outlook.need(region, self.share(known)),
+        })
+    }
+
+    /// The share of the time in which a region has been running so far.
+    fn share(&self, known: &Known) -> f64 {
+        known.weight.get() as f64 / self.begin.elapsed().as_nanos().max(1) as f64
+    }
+
+    /// Lines are of interest when their function matters.
+    fn is_of_interest(&self, observer: &Observer, index: usize) -> bool {
+        let function = observer.regions()[index].inside;
+        function.is_none_or(|function| {
+            self.session.region_id(function).is_some_and(|function| self.runs.outlook.matters(function))
+        })
+    }
+
+    /// What experiments may be about, those regions first that ran most.
+    fn most_run(&self, observer: &Observer) -> Vec<usize> {
+        let mut most = observer.most_run();
+        most.retain(|index| self.is_of_interest(observer, *index));
+        most
+    }
+
+    /// Estimates what is known so far about the regions that ran most.
+    fn look(&mut self) -> Result<()> {
+        let observer = lock(self.observer);
+        let mut regions = Vec::new();
+        for index in self.most_run(&observer).into_iter().take(LOOKED_AT) {
+            let known = &observer.regions()[index];
+            regions.push((self.session.region(index, &known.region)?, self.share(known)));
+        }
+        drop(observer);
+        self.runs.outlook.look(self.session.points(), &regions);
+        Ok(())
+    }
+
+    /// The share of the machine that others used over the last half second or more.
+    fn look_at_machine(&mut self) {
+        let Ok(now) = perf::cpu::CpuUse::now(self.child.pid()) else { return };
+        match &self.cpu {
+            Some(before) if now.passed.saturating_sub(before.passed).0 < 1_000_000_000 => {}
+            Some(before) => {
+                self.busy = Some(now.others_since(*before));
+                self.cpu = Some(now);
+            }
+            None => self.cpu = Some(now),
+        }
+    }
+
+    /// Writes the samples so far, once a second, and gives back what dead processes have left.
+    fn save(&mut self, delayed: Nanos) -> Result<()> {
+        if self.saved.elapsed() < SAVE {
+            return Ok(());
+        }
+        self.saved = Instant::now();
+        let memory = self.region.memory();
+        collect_slots(memory, self.child.pid());
+        let tallies = Tallies::of(&lock(self.observer), self.session, monotonic());
+        self.session.samples(tallies, delayed, memory.slots.totals().lost)
+    }
+}
+
+/// Gives back the slots of forked children that have ended or now execute another program.
+pub fn collect_slots(memory: &wire::SharedMemory, pid: u32) {
+    let image = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    for slot in memory.slots.used() {
+        // In this order: a thread that takes the slot meanwhile says who it is last.
+        let thread = slot.tid.load(Ordering::Acquire);
+        let owner = slot.pid.load(Ordering::Relaxed);
+        if !slot.is_taken() || owner == pid || owner == 0 || thread == 0 {
+            continue;
+        }
+        let gone = std::fs::read_link(format!("/proc/{owner}/exe")).ok() != image
+            || !std::path::Path::new(&format!("/proc/{owner}/task/{thread}")).exists();
+        if gone {
+            memory.slots.give_back(slot);
+        }
+    }
+}
