@@ -8,6 +8,7 @@
 //! * [`clock`]: the monotonic clock, and sleeping until a point on it.
 //! * [`mod@maps`]: what a process has mapped where.
 //! * [`cpu`]: who uses the machine's CPUs.
+//! * [`awake`]: keeping them from sleeping for a moment.
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
 //!

@@ -102,7 +102,7 @@ impl History {
         let mut sum = Nanos::ZERO;
         self.walk(from, now, |growth, all| {
             if from < growth.time && growth.time <= until {
-                sum = sum + all;
+                sum += all;
             }
         });
         sum
@@ -112,7 +112,7 @@ impl History {
     /// had accrued before, but nobody knew yet. Otherwise as [`growth`](Self::growth).
     pub fn accrued(&self, from: Nanos, now: Account) -> Nanos {
         let mut sum = Nanos::ZERO;
-        self.walk(from, now, |growth, all| sum = sum + growth.since(from, all));
+        self.walk(from, now, |growth, all| sum += growth.since(from, all));
         sum
     }
 

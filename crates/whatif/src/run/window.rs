@@ -7,6 +7,7 @@
 
 use super::in_flight::InFlight;
 use perf::SharedRegion;
+use perf::awake::Awake;
 use profile::{Nanos, Span};
 use std::time::Duration;
 use wire::slot::{Activity, Totals};
@@ -88,7 +89,7 @@ struct Visit {
 pub struct Conductor<'a> {
     region: &'a SharedRegion,
     memory: &'static SharedMemory,
-    awake: perf::awake::Awake,
+    awake: Awake,
     epoch: Epoch,
     /// Delay inserted so far, in windows and in their lead-ins.
     delayed: Nanos,
@@ -102,7 +103,7 @@ impl<'a> Conductor<'a> {
         let mut conductor = Self {
             region,
             memory: region.memory(),
-            awake: perf::awake::Awake::new(),
+            awake: Awake::new(),
             epoch: Epoch(0),
             delayed: Nanos::ZERO,
             ended: Box::new(ended),
@@ -167,7 +168,10 @@ impl<'a> Conductor<'a> {
         let measured = if self.wait(LEAD_IN) { self.measure(epoch, order.length) } else { None };
         self.idle();
         let measured = measured?;
-        self.awake.keep(wire::Nanos(COOL_OFF.get()));
+        // Where the scheduler has put threads is left over from a window as well.
+        if measured.threads > 1 {
+            self.awake.keep(wire::Nanos(COOL_OFF.get()));
+        }
         self.wait(COOL_OFF).then_some(measured)
     }
 
@@ -219,7 +223,10 @@ impl<'a> Conductor<'a> {
         let after = self.memory.slots.totals();
         let visits = differences(&last.counts, &first.counts);
         // A forked child that has ended since would look as if it owed everything.
-        super::series::collect_slots(self.memory, self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed));
+        super::series::collect_slots(
+            self.memory,
+            self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed),
+        );
         let grown = last.required.delay().0 - first.required.delay().0;
         let (mut unpaid, mut ahead, mut running, mut threads) = (0, 0, 0, 0);
         let now = wire::Nanos(last.time.get());

@@ -4,13 +4,13 @@ mod whole;
 
 pub use whole::{Spot, Whole};
 
+use crate::launch;
 use crate::run::experiment::Offer;
 use crate::run::observe::{Known, Observer};
 use crate::run::options::Options;
 use crate::run::record::{Place, Session, Tallies};
 use crate::run::window::{Conductor, Order};
 use crate::run::{Runs, lock, monotonic, progress};
-use crate::launch;
 use anyhow::Result;
 use perf::SharedRegion;
 use profile::Nanos;
