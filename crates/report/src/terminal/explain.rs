@@ -1,8 +1,8 @@
 //! The explanation of one region: every number with what it was computed from.
 
 use profile::{
-    BlockRow, Estimate, Explanation, Nanos, Phase, PointExplanation, PointSummary, Reading, Session, Shares,
-    SpeedupSum, Target, WithoutEstimate, Working, printable,
+    BlockRow, Estimate, Explanation, Nanos, Phase, PointEstimate, PointExplanation, PointSummary, Reading,
+    Session, Shares, SpeedupSum, Target, WithoutEstimate, Working, printable,
 };
 
 use super::paint::{Colour, paint};
@@ -256,7 +256,7 @@ fn formulas(working: &Working, explanation: &Explanation<'_>, summary: &PointSum
         _ => "unknown".into(),
     };
     let Shares { line, bent, smooth } = working.shares;
-    vec![
+    [
         format!("β = {:.4}{apart}; ρ = {:.6} visits per ms over all baselines", working.pairing, working.level * 1e6),
         "u = own + all: visits expected if nothing were faster; own = β·Σ e·v₀/e₀ over the blocks, all = (1 − β)·ρ·Σ e; e: \
          effective, or open · effective; v: visits"
@@ -284,6 +284,35 @@ fn formulas(working: &Working, explanation: &Explanation<'_>, summary: &PointSum
             working.freedom
         ),
     ]
+    .into_iter()
+    .chain(estimate.map(|estimate| verdict(estimate, factor)).into_iter().flatten())
+    .collect()
+}
+
+/// What the report says of a region beyond slope and effect.
+fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
+    let interval =
+        |e: &Estimate| format!("{} (95 % {} … {})", fraction(e.value), fraction(e.lo), fraction(e.hi));
+    let mut lines = Vec::new();
+    if let Some(chance) = estimate.chance {
+        lines.push(format!(
+            "verdict: {}; a region that is worth nothing would show such a slope by chance with probability {chance:.2e} \
+             (t distribution; compared among all regions and points)",
+            estimate.verdict.name()
+        ));
+    }
+    if let Some(most) = estimate.most.as_ref().filter(|most| most.half_width().is_finite()) {
+        lines.push(format!(
+            "most: {} by the curve at the speedups tried, × phase {factor:.4}; those within a standard error of the best share \
+             what they say",
+            interval(most)
+        ));
+    }
+    lines.push(match &estimate.bend {
+        Some(bend) => format!("bend: at a speedup of {}, by the lines that bend down once", interval(bend)),
+        None => "bend: none that is clear".to_owned(),
+    });
+    lines
 }
 
 /// What the gains of the report are scaled by.
