@@ -43,7 +43,7 @@ fn query(connection: &Connection, point: &str) -> rusqlite::Result<Rate> {
          FROM windows w
          LEFT JOIN visits v
              ON v.\"window\" = w.id
-             AND v.point = (SELECT id FROM points WHERE name = ?1 AND kind = 'throughput')
+             AND v.point = (SELECT id FROM points WHERE name = ?1 AND kind IN ('throughput', 'end'))
          WHERE w.speedup_permille = 0
              AND w.flags NOT LIKE '%unbalanced%'
              AND w.flags NOT LIKE '%cut%'

@@ -93,6 +93,7 @@ pub const TARGETS: &[Target] = &[
     target("pool", C, "round", &["X", "Y"]).with("pool_32", &["threads=32"]),
     target("pool_mixed", C, "round", &["X", "Y"]),
     target("pool_mixed", C, "round", &["X", "Y"]).with("pool_mixed_8", &["threads=8"]),
+    target("pool_mixed", C, "round", &["X", "Y"]).with("pool_mixed_32", &["threads=32"]),
     target("rayon_rs", Rust, "round", &["A", "B"]),
     target("latency", C, "request", &["A", "B"]).with("latency_open", &[]),
     target("latency", C, "request", &["A", "B"]).with("latency_closed", &["clients=4"]),

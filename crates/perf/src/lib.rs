@@ -8,7 +8,6 @@
 //! * [`clock`]: the monotonic clock, and sleeping until a point on it.
 //! * [`mod@maps`]: what a process has mapped where.
 //! * [`cpu`]: who uses the machine's CPUs.
-//! * [`awake`]: keeping them from sleeping for a moment.
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
 //!
@@ -22,7 +21,6 @@
 //! Beside `wire` and the runtime this is the only crate with unsafe code, so that the controller proper
 //! can forbid it. Each function that needs it is safe to call.
 
-pub mod awake;
 pub mod child;
 pub mod clock;
 pub mod cpu;

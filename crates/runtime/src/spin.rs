@@ -6,8 +6,8 @@
 //! (Or it runs through the `pause` instruction, which exists for such circles, or keeps yielding its CPU.)
 //!
 //! It is blocked on another thread (rule 5): the time goes by as if it paused, so it need not pause as well. The
-//! spinning began and ended somewhere between two samples, so of the first interval half counts, and of what
-//! accrued in the last one the mean over all moments when the thread may have been let go.
+//! spinning began and ended somewhere between two samples, so of the first interval half counts, and of the last one what
+//! had accrued when the thread was let go, as a mean over three such moments.
 
 use crate::attach::shared;
 use crate::sampling::Context;
@@ -120,22 +120,25 @@ pub fn credit(slot: &Slot, spin: Spin, since: Nanos, now: Nanos) {
         Spin::Begun => give(slot, Nanos(passed.0 / 2)),
         Spin::Yes => give(slot, passed),
         Spin::Ended => {
-            give(slot, passed.min(due(slot, since, now)));
+            // What it owed at the last sample it has gone on waiting for.
+            let memory = shared();
+            let (required, local) = slot.local.meet(&memory.required);
+            let debt = required.delay().saturating_sub(local.delay());
+            let before = debt.saturating_sub(memory.history.growth(since, now, required));
+            give(slot, passed.min(before + due(since, now, since)));
             slot.released_after.store(since.0, Relaxed);
             slot.released_before.store(now.0, Relaxed);
         }
     }
 }
 
-/// What the thread owes and had accrued when it was let go, some time between `since` and `now`: the mean over the
-/// moments when that may have been. The rest accrued since then.
-fn due(slot: &Slot, since: Nanos, now: Nanos) -> Nanos {
+/// What the thread waited for and nobody knew when it was let go, some time between `since` and `now`: the mean over three
+/// such moments. `noted`: what was noted before that is paid.
+fn due(since: Nanos, now: Nanos, noted: Nanos) -> Nanos {
     let memory = shared();
-    let (required, local) = slot.local.meet(&memory.required);
-    let debt = required.delay().saturating_sub(local.delay());
+    let required = memory.required.load();
     let quarter = now.saturating_sub(since).0 / 4;
-    let accrued = |quarters| memory.history.accrued(since + Nanos(quarters * quarter), required);
-    let due = |quarters| debt.saturating_sub(accrued(quarters)).0;
+    let due = |quarters| memory.history.was_due(since + Nanos(quarters * quarter), noted, required).0;
     Nanos((due(1) + due(2) + due(3)) / 3)
 }
 
@@ -145,7 +148,7 @@ fn settle(slot: &Slot) {
     let since = Nanos(slot.released_after.swap(0, Relaxed));
     if since != Nanos::ZERO {
         let before = Nanos(slot.released_before.load(Relaxed));
-        give(slot, before.saturating_sub(since).min(due(slot, since, before)));
+        give(slot, before.saturating_sub(since).min(due(since, before, before)));
     }
 }
 

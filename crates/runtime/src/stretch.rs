@@ -251,11 +251,10 @@ pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u
     let credit = Nanos((expected + (owed + sampled - expected) / EVENING).max(0) as u64);
     let passed = time.saturating_sub(before);
     let accrued = match found {
-        _ if crossed => Accrued { began: weight, ended: Nanos::ZERO },
         // Half of the time, on average, since the thread has entered the region or before it has left it. Whoever was let
         // go then owes all of it, or nothing: divided at the middle, what is too much would count and what is missing would not.
-        (false, true) => Accrued::default(),
-        (true, false) => Accrued { began: passed, ended: passed },
+        (false, true) if !crossed => Accrued::default(),
+        (true, false) if !crossed => Accrued { began: passed, ended: passed },
         _ => Accrued { began: weight, ended: Nanos::ZERO },
     };
     give(slot, credit, accrued);

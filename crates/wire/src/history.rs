@@ -108,17 +108,22 @@ impl History {
         sum
     }
 
-    /// How much of `required`, which is `now` now, has accrued since `from`; the rest of what it has grown since then
-    /// had accrued before, but nobody knew yet. Otherwise as [`growth`](Self::growth).
-    pub fn accrued(&self, from: Nanos, now: Account) -> Nanos {
+    /// How much of what was noted after `from` had accrued before `then`: it was due then, but nobody knew. Otherwise as
+    /// [`growth`](Self::growth).
+    pub fn was_due(&self, then: Nanos, from: Nanos, now: Account) -> Nanos {
         let mut sum = Nanos::ZERO;
-        self.walk(from, now, |growth, all| sum += growth.since(from, all));
+        self.walk(from, now, |growth, all| {
+            if from < growth.time {
+                sum += all.saturating_sub(growth.since(then, all));
+            }
+        });
         sum
     }
 
     /// Visits what was noted after `from`, the latest first, with the amount of it.
     fn walk(&self, from: Nanos, now: Account, mut visit: impl FnMut(&Growth, Nanos)) {
         let next = self.next.load(Acquire);
+        let mut complete = next <= ENTRIES as u64;
         // What came to an account is known once the entry before is.
         let mut later: Option<Growth> = None;
         let mut add = |later: &Option<Growth>, before: Nanos| {
@@ -127,7 +132,10 @@ impl History {
             }
         };
         for number in (next.saturating_sub(ENTRIES as u64)..next).rev() {
-            let Some(growth) = self.read(number) else { continue };
+            let Some(growth) = self.read(number) else {
+                complete = false;
+                continue;
+            };
             if !growth.account.same_epoch(now) {
                 // The epoch began here, with nothing required.
                 return add(&later, Nanos::ZERO);
@@ -138,7 +146,7 @@ impl History {
             }
             later = Some(growth);
         }
-        if next <= ENTRIES as u64 {
+        if complete {
             // There was nothing before.
             add(&later, Nanos::ZERO);
         }
@@ -169,9 +177,11 @@ mod tests {
         history.note(Nanos(1000), account(1, 80), Accrued { began: Nanos(800), ended: Nanos(0) });
         // A thread that has left the region since.
         history.note(Nanos(2000), account(1, 120), Accrued { began: Nanos(1000), ended: Nanos(600) });
-        let accrued = |from| history.accrued(Nanos(from), account(1, 120)).0;
-        assert_eq!((accrued(0), accrued(600), accrued(1000)), (120, 80, 40));
-        assert_eq!((accrued(1300), accrued(1400), accrued(2000)), (10, 0, 0));
+        let due = |then| history.was_due(Nanos(then), Nanos(0), account(1, 120)).0;
+        assert_eq!((due(0), due(600), due(1000)), (0, 40, 80));
+        assert_eq!((due(1300), due(1400), due(2000)), (110, 120, 120));
+        assert_eq!(history.was_due(Nanos(1300), Nanos(1500), account(1, 120)), Nanos(30));
+        assert_eq!(history.was_due(Nanos(1300), Nanos(2000), account(1, 120)), Nanos(0));
         assert_eq!(history.growth(Nanos(1300), Nanos(2000), account(1, 120)), Nanos(40));
     }
 

@@ -6,6 +6,7 @@
 //! ([`observe`], [`images`]) and writes down ([`record`]); sampling and delaying happen in the runtime,
 //! inside the program. Nothing here is printed to standard output, which is the program's.
 
+mod dead_slots;
 mod diagnosis;
 mod experiment;
 mod failure;

@@ -7,7 +7,6 @@
 
 use super::in_flight::InFlight;
 use perf::SharedRegion;
-use perf::awake::Awake;
 use profile::{Nanos, Span};
 use std::time::Duration;
 use wire::slot::{Activity, Totals};
@@ -30,8 +29,8 @@ const ALIVE: u64 = 3_000_000_000;
 
 /// Longer than any run that is one window,
 const A_DAY: Nanos = Nanos::from_millis(86_400_000);
-/// and how often it is looked whether it is over.
-const IDLE: Nanos = Nanos::from_millis(100);
+/// and how often it is looked whether one without windows is over.
+pub const IDLE: Nanos = Nanos::from_millis(100);
 
 /// What a window is about.
 #[derive(Debug)]
@@ -89,7 +88,6 @@ struct Visit {
 pub struct Conductor<'a> {
     region: &'a SharedRegion,
     memory: &'static SharedMemory,
-    awake: Awake,
     epoch: Epoch,
     /// Delay inserted so far, in windows and in their lead-ins.
     delayed: Nanos,
@@ -103,7 +101,6 @@ impl<'a> Conductor<'a> {
         let mut conductor = Self {
             region,
             memory: region.memory(),
-            awake: Awake::new(),
             epoch: Epoch(0),
             delayed: Nanos::ZERO,
             ended: Box::new(ended),
@@ -168,10 +165,6 @@ impl<'a> Conductor<'a> {
         let measured = if self.wait(LEAD_IN) { self.measure(epoch, order.length) } else { None };
         self.idle();
         let measured = measured?;
-        // Where the scheduler has put threads is left over from a window as well.
-        if measured.threads > 1 {
-            self.awake.keep(wire::Nanos(COOL_OFF.get()));
-        }
         self.wait(COOL_OFF).then_some(measured)
     }
 
@@ -223,7 +216,7 @@ impl<'a> Conductor<'a> {
         let after = self.memory.slots.totals();
         let visits = differences(&last.counts, &first.counts);
         // A forked child that has ended since would look as if it owed everything.
-        super::series::collect_slots(
+        super::dead_slots::collect(
             self.memory,
             self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed),
         );

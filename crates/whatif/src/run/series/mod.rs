@@ -9,19 +9,16 @@ use crate::run::experiment::Offer;
 use crate::run::observe::{Known, Observer};
 use crate::run::options::Options;
 use crate::run::record::{Place, Session, Tallies};
-use crate::run::window::{Conductor, Order};
-use crate::run::{Runs, lock, monotonic, progress};
+use crate::run::window::{Conductor, IDLE, Order};
+use crate::run::{Runs, dead_slots, lock, monotonic, progress};
 use anyhow::Result;
 use perf::SharedRegion;
 use profile::Nanos;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often the totals are written, so that a killed controller leaves a useful file.
 const SAVE: Duration = Duration::from_secs(1);
-/// How often a run without experiments is looked at.
-const IDLE: Nanos = Nanos::from_millis(100);
 /// How long the first samples are collected before the first experiment.
 const FIRST_LOOK: Nanos = Nanos::from_millis(30);
 /// Regions that are estimated while the program runs: those that run most.
@@ -232,26 +229,8 @@ impl<'a> Series<'a> {
         }
         self.saved = Instant::now();
         let memory = self.region.memory();
-        collect_slots(memory, self.child.pid());
+        dead_slots::collect(memory, self.child.pid());
         let tallies = Tallies::of(&lock(self.observer), self.session, monotonic());
         self.session.samples(tallies, delayed, memory.slots.totals().lost)
-    }
-}
-
-/// Gives back the slots of forked children that have ended or now execute another program.
-pub fn collect_slots(memory: &wire::SharedMemory, pid: u32) {
-    let image = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
-    for slot in memory.slots.used() {
-        // In this order: a thread that takes the slot meanwhile says who it is last.
-        let thread = slot.tid.load(Ordering::Acquire);
-        let owner = slot.pid.load(Ordering::Relaxed);
-        if !slot.is_taken() || owner == pid || owner == 0 || thread == 0 {
-            continue;
-        }
-        let gone = std::fs::read_link(format!("/proc/{owner}/exe")).ok() != image
-            || !std::path::Path::new(&format!("/proc/{owner}/task/{thread}")).exists();
-        if gone {
-            memory.slots.give_back(slot);
-        }
     }
 }

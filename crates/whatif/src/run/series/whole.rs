@@ -58,7 +58,7 @@ impl Series<'_> {
                 self.runs.whole.windows.push(window);
                 outcome.blocks = self.finish_whole()?;
             }
-            None => while conductor.wait(super::IDLE) {},
+            None => while conductor.wait(crate::run::window::IDLE) {},
         }
         outcome.delayed = conductor.delayed();
         self.learn_whole()?;
