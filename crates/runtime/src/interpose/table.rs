@@ -5,7 +5,7 @@
 //! | `wakes` | pay | – |
 //! | `waits` | pay | inherit if woken, never pause: the caller may hold a lock now |
 //! | `locks` | pay, try without waiting; otherwise as `waits` | as `waits` |
-//! | `world` | – | pay at once what accrued meanwhile |
+//! | `world` | pay | pay at once what accrued meanwhile |
 //! | `yields` | – | – ; a thread that does nothing else spins |
 //! | `channel` | pay, if the descriptor has two ends | as `waits` if another thread has used it, otherwise as `world` |
 //! | `ready` | pay | the same, for any of several descriptors |

@@ -109,7 +109,7 @@ impl Rules {
         boundary: Boundary::Ignored,
     };
 
-    /// What `crates/runtime` does.
+    /// What `crates/runtime` does, but for stretches: here a sample is all that credits.
     pub const RUNTIME: Self = Self {
         period: MS,
         pause: Pause::IfWanted,
