@@ -12,8 +12,8 @@
 use crate::attach::shared;
 use crate::sampling::Context;
 use core::sync::atomic::Ordering::Relaxed;
-use wire::Nanos;
 use wire::slot::Slot;
+use wire::{Account, Nanos};
 
 /// How far from each other two samples of one circle may lie, in bytes.
 const CIRCLE: usize = 48;
@@ -125,7 +125,7 @@ pub fn credit(slot: &Slot, spin: Spin, since: Nanos, now: Nanos) {
             let (required, local) = slot.local.meet(&memory.required);
             let debt = required.delay().saturating_sub(local.delay());
             let before = debt.saturating_sub(memory.history.growth(since, now, required));
-            give(slot, passed.min(before + due(since, now, since)));
+            give(slot, passed.min(before + due(required, since, now, since)));
             slot.released_after.store(since.0, Relaxed);
             slot.released_before.store(now.0, Relaxed);
         }
@@ -134,11 +134,10 @@ pub fn credit(slot: &Slot, spin: Spin, since: Nanos, now: Nanos) {
 
 /// What the thread waited for and nobody knew when it was let go, some time between `since` and `now`: the mean over three
 /// such moments. `noted`: what was noted before that is paid.
-fn due(since: Nanos, now: Nanos, noted: Nanos) -> Nanos {
-    let memory = shared();
-    let required = memory.required.load();
+fn due(required: Account, since: Nanos, now: Nanos, noted: Nanos) -> Nanos {
+    let history = &shared().history;
     let quarter = now.saturating_sub(since).0 / 4;
-    let due = |quarters| memory.history.was_due(since + Nanos(quarters * quarter), noted, required).0;
+    let due = |quarters| history.was_due(since + Nanos(quarters * quarter), noted, required).0;
     Nanos((due(1) + due(2) + due(3)) / 3)
 }
 
@@ -148,7 +147,8 @@ fn settle(slot: &Slot) {
     let since = Nanos(slot.released_after.swap(0, Relaxed));
     if since != Nanos::ZERO {
         let before = Nanos(slot.released_before.load(Relaxed));
-        give(slot, before.saturating_sub(since).min(due(since, before, before)));
+        let due = due(shared().required.load(), since, before, before);
+        give(slot, before.saturating_sub(since).min(due));
     }
 }
 

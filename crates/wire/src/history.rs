@@ -101,7 +101,7 @@ impl History {
     pub fn growth(&self, from: Nanos, until: Nanos, now: Account) -> Nanos {
         let mut sum = Nanos::ZERO;
         self.walk(from, now, |growth, all| {
-            if from < growth.time && growth.time <= until {
+            if growth.time <= until {
                 sum += all;
             }
         });
@@ -112,11 +112,7 @@ impl History {
     /// [`growth`](Self::growth).
     pub fn was_due(&self, then: Nanos, from: Nanos, now: Account) -> Nanos {
         let mut sum = Nanos::ZERO;
-        self.walk(from, now, |growth, all| {
-            if from < growth.time {
-                sum += all.saturating_sub(growth.since(then, all));
-            }
-        });
+        self.walk(from, now, |growth, all| sum += all.saturating_sub(growth.since(then, all)));
         sum
     }
 

@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 /// Gives back the slots of forked children that have ended or now execute another program.
-pub fn collect(memory: &wire::SharedMemory, pid: u32) {
+pub fn collect(memory: &wire::SharedMemory) {
+    let pid = memory.header.pid.load(Ordering::Relaxed);
     let image = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     for slot in memory.slots.used() {
         // In this order: a thread that takes the slot meanwhile says who it is last.

@@ -216,10 +216,7 @@ impl<'a> Conductor<'a> {
         let after = self.memory.slots.totals();
         let visits = differences(&last.counts, &first.counts);
         // A forked child that has ended since would look as if it owed everything.
-        super::dead_slots::collect(
-            self.memory,
-            self.memory.header.pid.load(std::sync::atomic::Ordering::Relaxed),
-        );
+        super::dead_slots::collect(self.memory);
         let grown = last.required.delay().0 - first.required.delay().0;
         let (mut unpaid, mut ahead, mut running, mut threads) = (0, 0, 0, 0);
         let now = wire::Nanos(last.time.get());

@@ -229,7 +229,7 @@ impl<'a> Series<'a> {
         }
         self.saved = Instant::now();
         let memory = self.region.memory();
-        dead_slots::collect(memory, self.child.pid());
+        dead_slots::collect(memory);
         let tallies = Tallies::of(&lock(self.observer), self.session, monotonic());
         self.session.samples(tallies, delayed, memory.slots.totals().lost)
     }
