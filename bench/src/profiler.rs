@@ -40,6 +40,9 @@ pub struct Prediction {
     /// other reason; none where the profiler does not say.
     pub unbalanced: Option<u64>,
     pub left_out: Option<u64>,
+    /// The part of the interval's standard error that is not noise, where the profiler tells it apart.
+    #[serde(default)]
+    pub method_error: Option<f64>,
     /// What it makes of the region, over all speedups.
     #[serde(default)]
     pub verdict: Option<Verdict>,

@@ -27,6 +27,7 @@ pub struct Region {
 struct PointReport {
     point: String,
     verdict: Option<Verdict>,
+    method_error: Option<f64>,
     speedups: Vec<Measured>,
 }
 
@@ -72,20 +73,21 @@ impl Report {
     }
 
     pub fn answers(&self, question: &Question) -> Vec<Prediction> {
-        let measured: Vec<(&Measured, Option<Verdict>)> = self
+        let measured: Vec<(&Measured, &PointReport)> = self
             .regions
             .iter()
             .filter(|region| is_called(&region.name, question.region))
             .flat_map(|region| &region.points)
             .filter(|point| point.point == question.point())
-            .flat_map(|point| point.speedups.iter().map(|measured| (measured, point.verdict)))
+            .flat_map(|point| point.speedups.iter().map(move |measured| (measured, point)))
             .collect();
         let baseline_windows =
             measured.iter().filter(|(one, _)| one.speedup.abs() < 0.005).map(|(one, _)| one.windows).sum();
         let mut answers = Vec::new();
-        for (Measured { speedup, gain, lo, hi, windows }, verdict) in measured {
+        for (Measured { speedup, gain, lo, hi, windows }, point) in measured {
+            let fraction = *speedup;
             let speedup =
-                question.speedups.iter().find(|asked| (f64::from(**asked) / 100.0 - speedup).abs() < 0.005);
+                question.speedups.iter().find(|asked| (f64::from(**asked) / 100.0 - fraction).abs() < 0.005);
             if let (Some(&speedup), Some(gain)) = (speedup, *gain) {
                 answers.push(Prediction {
                     speedup,
@@ -98,7 +100,8 @@ impl Report {
                     left_out: self.left_out.map(|left_out| {
                         left_out.windows_cut + left_out.windows_overdrawn + left_out.windows_unpaired
                     }),
-                    verdict,
+                    method_error: point.method_error.map(|of_slope| of_slope * fraction),
+                    verdict: point.verdict,
                 });
             }
         }
@@ -160,7 +163,7 @@ mod tests {
     const REPORT: &str = r#"{"regions": [
         {"kind": "function", "name": "mutex_rs::A", "file": "a.rs", "line": 7, "samples": 9,
          "points": [
-            {"point": "round", "kind": "throughput", "verdict": "helps", "slope": 1, "slope_lo": 0, "slope_hi": 2,
+            {"point": "round", "kind": "throughput", "verdict": "helps", "slope": 1, "method_error": 0.02, "slope_lo": 0, "slope_hi": 2,
              "speedups": [
                 {"speedup": 0, "gain": 0, "lo": -0.1, "hi": 0.1, "windows": 24},
                 {"speedup": 0.25, "gain": 0.2, "lo": 0.1, "hi": null, "windows": 8},
@@ -185,6 +188,7 @@ mod tests {
             baseline_windows: 24,
             unbalanced: Some(3),
             left_out: Some(3),
+            method_error: Some(0.005),
             verdict: Some(Verdict::Helps),
         };
         assert_eq!(answers, [expected]);

@@ -147,6 +147,7 @@ mod tests {
             baseline_windows: 10,
             unbalanced: None,
             left_out: None,
+            method_error: None,
             verdict: Some(verdict),
         });
         Row {

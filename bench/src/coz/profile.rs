@@ -144,6 +144,7 @@ impl Profile {
             baseline_windows: baseline.len() as u64,
             unbalanced: None,
             left_out: None,
+            method_error: None,
             verdict: None,
         })
     }

@@ -223,6 +223,7 @@ mod tests {
             baseline_windows: 10,
             unbalanced: Some(1),
             left_out: Some(0),
+            method_error: None,
             verdict: None,
         });
         Row {

@@ -252,6 +252,9 @@ impl<'a> SlopeChange<'a> {
     /// How far the two slopes are apart, where both are known.
     fn apart(&self) -> Option<Difference> {
         let (before, after) = (self.before?, self.after?);
-        Difference::new((before.slope.as_ref()?, before.blocks), (after.slope.as_ref()?, after.blocks))
+        // What the method gets wrong, it gets wrong both times, as far as both insert the same delays.
+        let other = (after.method_error - before.method_error).abs();
+        let after_slope = estimate::widened(after.of_noise()?, other);
+        Difference::new((&before.of_noise()?, before.blocks), (&after_slope, after.blocks))
     }
 }

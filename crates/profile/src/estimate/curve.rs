@@ -58,6 +58,8 @@ pub(super) struct Curve {
     pub(super) seen: Vec<Seen>,
     /// and the degrees of freedom of the noise.
     pub(super) freedom: usize,
+    /// The standard error of the method itself, per unit of speedup.
+    method_error: f64,
     kinds: Vec<Kind>,
 }
 
@@ -171,8 +173,9 @@ fn backward(factor: &[f64], mut y: Vec<f64>) -> Vec<f64> {
 }
 
 impl Curve {
-    /// `freedom`: the degrees of freedom of the noise.
-    pub(super) fn new(seen: Vec<Seen>, freedom: usize) -> Curve {
+    /// `freedom`: the degrees of freedom of the noise. `method_error`: see the folder's documentation; it is
+    /// the same at all speedups.
+    pub(super) fn new(seen: Vec<Seen>, freedom: usize, method_error: f64) -> Curve {
         let [line, bent, smooth] = BELIEF;
         let mut kinds = vec![Kind::new(&seen, vec![0.0], SLOPE, line)];
         // One speedup shows no bend.
@@ -196,7 +199,7 @@ impl Curve {
             kind.weight /= weights;
             kind.spread /= spreads;
         }
-        Curve { seen, freedom, kinds }
+        Curve { seen, freedom, method_error, kinds }
     }
 
     /// How far each kind is believed.
@@ -215,6 +218,11 @@ impl Curve {
 
     /// The gain at speedup `s`.
     pub(super) fn at(&self, s: f64) -> Estimate {
+        interval::widened(self.by_noise(s), s * self.method_error)
+    }
+
+    /// The same, if nothing but noise were in the way.
+    fn by_noise(&self, s: f64) -> Estimate {
         let gains: Vec<(f64, f64)> = self.kinds.iter().map(|kind| kind.at(s)).collect();
         let both = || self.kinds.iter().zip(&gains);
         let mean: f64 = both().map(|(kind, (gain, _))| kind.weight * gain).sum();
@@ -229,15 +237,19 @@ impl Curve {
     /// taken to be as good as it, and share what they say.
     pub(super) fn most(&self, speedups: impl Iterator<Item = f64>) -> Estimate {
         let nothing = Estimate { value: 0.0, se: 0.0, lo: 0.0, hi: 0.0 };
-        let gains: Vec<Estimate> = speedups.map(|s| self.at(s)).chain([nothing]).collect();
-        let best = gains.iter().fold(nothing, |best, at| if at.value > best.value { *at } else { best });
-        let good: Vec<&Estimate> = gains.iter().filter(|at| at.value >= best.value - best.se).collect();
-        Estimate {
-            value: good.iter().map(|at| at.value).sum::<f64>() / good.len() as f64,
+        let gains = speedups.map(|s| (s, self.by_noise(s))).chain([(0.0, nothing)]);
+        let gains: Vec<(f64, Estimate)> = gains.collect();
+        let better = |a: (f64, Estimate), b: &(f64, Estimate)| if b.1.value > a.1.value { *b } else { a };
+        let (fastest, best) = gains.iter().fold((0.0, nothing), better);
+        let good = || gains.iter().map(|(_, at)| at).filter(|at| at.value >= best.value - best.se);
+        let of_noise = Estimate {
+            value: good().map(|at| at.value).sum::<f64>() / good().count() as f64,
             se: best.se,
-            lo: good.iter().map(|at| at.lo).fold(best.lo, f64::min).max(0.0),
-            hi: gains.iter().map(|at| at.hi).fold(0.0, f64::max),
-        }
+            lo: good().map(|at| at.lo).fold(best.lo, f64::min),
+            hi: gains.iter().map(|(_, at)| at.hi).fold(0.0, f64::max),
+        };
+        let most = interval::widened(of_noise, fastest * self.method_error);
+        Estimate { lo: most.lo.max(0.0), ..most }
     }
 
     /// The speedup from which on more speed brings less, if there is one: another bottleneck takes over.
@@ -269,7 +281,7 @@ mod tests {
     fn strong_dots_speak_for_themselves() {
         // No shape that anybody expects.
         let dots = [(0.1, 0.2), (0.3, 0.1), (0.5, 0.4), (0.7, -0.3), (1.0, 0.2)];
-        let curve = Curve::new(seen(&dots, 1e-4), 100);
+        let curve = Curve::new(seen(&dots, 1e-4), 100, 0.0);
         for (s, gain) in dots {
             assert!((curve.at(s).value - gain).abs() < 0.002, "{s}: {:?}", curve.at(s));
         }
@@ -281,7 +293,7 @@ mod tests {
     #[test]
     fn weak_dots_give_a_line_between_them() {
         let dots = [(0.2, 0.15), (0.4, 0.1), (0.6, 0.35), (0.8, 0.3), (1.0, 0.45)];
-        let curve = Curve::new(seen(&dots, 0.3), 100);
+        let curve = Curve::new(seen(&dots, 0.3), 100, 0.0);
         let slope = curve.at(1.0).value;
         assert!((0.3..0.5).contains(&slope));
         assert!((curve.at(0.4).value - 0.4 * slope).abs() < 0.03);
@@ -290,7 +302,7 @@ mod tests {
 
     #[test]
     fn one_speedup_shows_a_line() {
-        let curve = Curve::new(seen(&[(0.5, 0.2)], 0.01), 10);
+        let curve = Curve::new(seen(&[(0.5, 0.2)], 0.01), 10, 0.0);
         assert!((curve.at(0.2).value - 0.08).abs() < 1e-4);
         assert!((curve.at(0.2).se - 0.004).abs() < 1e-4);
         assert_eq!(curve.shares(), Shares { line: 1.0, ..Shares::default() });
@@ -301,9 +313,9 @@ mod tests {
         // The same for all dots: no gain at zero gives it away.
         let dots: Vec<(f64, f64)> = (1..=20).map(|nth| 0.05 * f64::from(nth)).map(|s| (s, 0.1)).collect();
         let mut dots = seen(&dots, 0.02);
-        let moved = Curve::new(dots.clone(), 100).at(1.0);
+        let moved = Curve::new(dots.clone(), 100, 0.0).at(1.0);
         dots.iter_mut().for_each(|dot| dot.lift = 0.1);
-        let lifted = Curve::new(dots, 100).at(1.0);
+        let lifted = Curve::new(dots, 100, 0.0).at(1.0);
         assert!(lifted.value < 0.6 * moved.value && lifted.lo < 0.0, "{moved:?} {lifted:?}");
     }
 }

@@ -29,6 +29,9 @@ pub(super) struct Fit {
     pub(super) speedups: Vec<AtSpeedup>,
     /// β.
     pub(super) pairing: f64,
+    /// The delay per visit, in periods of the baseline, that a speedup of 100 % takes: of all treated windows
+    /// together, as if it were in proportion to the speedup.
+    pub(super) delay: f64,
     treated: Vec<Treated>,
 }
 
@@ -150,7 +153,14 @@ impl Fit {
             let (v0, e0) = baseline(pair);
             terms.push([v0, e0, 0.0, 0.0, 0.0]);
         }
-        Some(Fit { terms, speedups, pairing, treated })
+        let (delayed, visits) = complete
+            .iter()
+            .filter_map(|(speedup, pair, _)| Some((speedup, pair.treated?.1)))
+            .fold((0.0, 0.0), |(delayed, visits), (speedup, side)| {
+                (delayed + side.delayed, visits + speedup.fraction() * side.visits)
+            });
+        let delay = (level * delayed / visits).max(0.0);
+        Some(Fit { terms, speedups, pairing, delay, treated })
     }
 
     /// How many pairs are complete.
@@ -183,8 +193,9 @@ impl Fit {
         (at.visits > 0.0).then(|| self.gain(at, self.sums().level()))
     }
 
-    /// The gain at every speedup. `level_error` is the standard error of the level, as a share of it.
-    pub(super) fn curve(&self, level_error: f64) -> Curve {
+    /// The gain at every speedup. `level_error` is the standard error of the level, as a share of it;
+    /// `method_error` that of inserted delays.
+    pub(super) fn curve(&self, level_error: f64, method_error: f64) -> Curve {
         // One block has no such error, but no degree of freedom either: all intervals are infinite.
         let level_error = if level_error.is_finite() { level_error } else { 0.0 };
         let sums = self.sums();
@@ -198,7 +209,7 @@ impl Fit {
                 variance: variance.max(BEST_VARIANCE),
                 lift: level_error * (1.0 - self.pairing) * level * at.amount / at.visits,
             });
-            Curve::new(seen.collect(), noise.freedom)
+            Curve::new(seen.collect(), noise.freedom, method_error * self.delay)
         };
         // How noisy a dot is depends on the gain, and the gain on that: the second round has settled.
         let first = around(&|s| slope * s);

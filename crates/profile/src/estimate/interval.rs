@@ -2,6 +2,9 @@
 
 use super::Estimate;
 
+/// The 97.5 % quantile of the standard normal distribution.
+pub(super) const NORMAL: f64 = 1.959_964;
+
 /// The 95 % interval and standard error of `value`, whose resampled values are `drawn`, from `blocks`
 /// independent blocks with `freedom` degrees of freedom. Sorts `drawn`; values that are not numbers
 /// are passed over.
@@ -80,6 +83,31 @@ pub(super) fn around(value: f64, se: f64, freedom: usize) -> Estimate {
     Estimate { value, se, lo: value - half, hi: value + half }
 }
 
+/// `estimate` when it may also be off by an error of its own, whose standard deviation is `error`.
+pub(crate) fn widened(estimate: Estimate, error: f64) -> Estimate {
+    let Estimate { value, se, lo, hi } = estimate;
+    let half = NORMAL * error;
+    Estimate {
+        value,
+        se: se.hypot(error),
+        lo: value - (value - lo).hypot(half),
+        hi: value + (hi - value).hypot(half),
+    }
+}
+
+/// What was [`widened`] by `error`, before.
+pub(super) fn narrowed(estimate: Estimate, error: f64) -> Estimate {
+    let Estimate { value, se, lo, hi } = estimate;
+    let without = |whole: f64, part: f64| (whole.powi(2) - part.powi(2)).max(0.0).sqrt();
+    let half = NORMAL * error;
+    Estimate {
+        value,
+        se: without(se, error),
+        lo: value - without(value - lo, half),
+        hi: value + without(hi - value, half),
+    }
+}
+
 /// The value that has weights instead of draws: points `step` apart, ascending, each with its weight.
 pub(super) fn weighted(points: &[(f64, f64)], step: f64) -> Estimate {
     let total: f64 = points.iter().map(|(_, weight)| weight).sum();
@@ -121,7 +149,7 @@ fn quantile(sorted: &[f64], tail: f64) -> f64 {
 
 /// The 97.5 % quantile of Student's t, by the expansion of Abramowitz and Stegun 26.7.5; good to 1 %.
 fn student(freedom: usize) -> f64 {
-    const Z: f64 = 1.959_964;
+    const Z: f64 = NORMAL;
     let n = freedom as f64;
     match freedom {
         0 => f64::INFINITY,

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     const OPTIONS: EstimateOptions =
-        EstimateOptions { fixed: false, seed: 5, resamples: 300, phase_correction: true };
+        EstimateOptions { fixed: false, seed: 5, resamples: 300, phase_correction: true, method_error: 0.0 };
 
     /// How a recording is made.
     #[derive(Clone, Copy)]
@@ -128,7 +128,11 @@ mod tests {
                 let mut away = normal(rng);
                 let mut block = || {
                     away = self.memory * away + (1.0 - self.memory.powi(2)).sqrt() * normal(rng);
-                    Side { amount: 1e8, visits: 1e8 / period * run * (1.0 + self.within * away) }
+                    Side {
+                        amount: 1e8,
+                        visits: 1e8 / period * run * (1.0 + self.within * away),
+                        delayed: 0.0,
+                    }
                 };
                 (0..self.blocks).map(|_| block()).collect()
             };
@@ -167,7 +171,7 @@ mod tests {
         let level = world.level(1e5, &mut fastrand::Rng::with_seed(1));
         let gained = gain(&level, &level, &OPTIONS).unwrap();
         assert_eq!((gained.value, gained.hi), (0.0, f64::INFINITY));
-        let idle = Level { runs: vec![vec![Side { amount: 1e8, visits: 0.0 }; 9]] };
+        let idle = Level { runs: vec![vec![Side { amount: 1e8, ..Side::default() }; 9]] };
         assert_eq!(gain(&level, &idle, &OPTIONS), None);
         assert_eq!(gain(&idle, &level, &OPTIONS), None);
     }

@@ -50,6 +50,13 @@
 //! The effect of 20 %, the largest gain and the speedup at which the curve bends come from the same curve,
 //! with its intervals: drawing blocks would only count noise, and what is unknown is mostly the shape.
 //!
+//! **How exact is the method?** More experiments make noise as small as one likes, but not what is wrong with
+//! every one of them: caches that are shared, CPUs that take time to wake, all that docs/theory.md lists under
+//! what is assumed. It is in proportion to what is inserted: if delays are off by a share ε of themselves, a
+//! period is off by ε times the delay per visit. The share differs from program to program and is taken to be
+//! normal with a deviation of [`METHOD_ERROR`], which is measured (`bench -- truth`), and the same at
+//! all speedups. It widens every interval, and is no reason to ask for more experiments.
+//!
 //! **Many regions.** Verdicts given here are about one region and one point; `discovery` takes back those
 //! that could be chance among so many.
 //!
@@ -81,7 +88,7 @@ pub use unsteady::{Trend, Unsteady};
 pub use verdict::{ENOUGH_BLOCKS, Verdict};
 pub use working::{SpeedupSum, Working};
 
-pub(crate) use interval::{Difference, of_ratio as ratio_interval};
+pub(crate) use interval::{Difference, of_ratio as ratio_interval, widened};
 pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub(crate) use pair::{Experiments, Pairs, experiments};
 pub(crate) use phase::of as phase_of;
@@ -98,8 +105,11 @@ pub const REFERENCE: Speedup = match Speedup::from_percent(20) {
     None => Speedup::ZERO,
 };
 
+/// How exact virtual speedup is where nothing is known to be wrong: see [the folder](self).
+pub const METHOD_ERROR: f64 = 0.03;
+
 /// How to estimate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct EstimateOptions {
     /// Keep regions with fewer than five speedups, as if the user had fixed them. A session that was
     /// recorded with fixed regions or speedups has the same effect.
@@ -111,11 +121,19 @@ pub struct EstimateOptions {
     /// Scale gains by the share of the run in which the region ran at all
     /// (papers/coz-first-paper.txt, section 4.6).
     pub phase_correction: bool,
+    /// How exact virtual speedup itself is: the standard error of inserted delay, as a share of it.
+    pub method_error: f64,
 }
 
 impl Default for EstimateOptions {
     fn default() -> EstimateOptions {
-        EstimateOptions { fixed: false, seed: 0x5eed, resamples: 1000, phase_correction: true }
+        EstimateOptions {
+            fixed: false,
+            seed: 0x5eed,
+            resamples: 1000,
+            phase_correction: true,
+            method_error: METHOD_ERROR,
+        }
     }
 }
 
@@ -194,6 +212,8 @@ pub struct PointEstimate {
     pub disturbed: usize,
     /// Gain per speedup: a slope of 0.5 makes the point 10 % faster at 20 %. `None` without visits.
     pub slope: Option<Estimate>,
+    /// The part of the slope's standard error that more experiments do not make smaller: that of the method.
+    pub method_error: f64,
     /// How often chance alone would show so large a slope where there is none worth having (below 0.02):
     /// what [`Verdict::Helps`] and [`Verdict::Hurts`] rest on when many regions were tried. `None` without
     /// visits.
@@ -219,11 +239,16 @@ pub struct PointEstimate {
 impl PointEstimate {
     /// Takes back a call that would need a chance below `bar`.
     pub(crate) fn doubt(&mut self, bar: f64) {
-        let Some(slope) = &self.slope else { return };
-        self.verdict = verdict::without_effect(slope);
+        let Some(slope) = self.of_noise() else { return };
+        self.verdict = verdict::without_effect(&slope, self.method_error);
         if self.verdict == Verdict::NotEnoughData {
-            self.more_blocks = Some(verdict::more_blocks_below(bar, slope, self.blocks));
+            self.more_blocks = Some(verdict::more_blocks_below(bar, &slope, self.blocks));
         }
+    }
+
+    /// The slope, if nothing but noise were in the way.
+    pub(crate) fn of_noise(&self) -> Option<Estimate> {
+        self.slope.map(|slope| interval::narrowed(slope, self.method_error))
     }
 }
 
@@ -260,6 +285,7 @@ pub(crate) fn estimate(
             blocks: pairs.blocks(),
             disturbed: pairs.disturbed.len(),
             slope: None,
+            method_error: 0.0,
             chance: None,
             effect: None,
             most: None,
@@ -271,9 +297,11 @@ pub(crate) fn estimate(
         };
     };
     let drawn = bootstrap::draw(&fit, options, target);
-    let curve = fit.curve(drawn.level.se);
-    let slope = drawn.slope.scaled(phase);
-    let verdict = verdict::of(&slope, fit.blocks());
+    let curve = fit.curve(drawn.level.se, options.method_error);
+    let method_error = options.method_error * fit.delay * phase;
+    let of_noise = drawn.slope.scaled(phase);
+    let slope = interval::widened(of_noise, method_error);
+    let verdict = verdict::of(&of_noise, method_error, fit.blocks());
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
         let gain = if speedup.is_zero() { drawn.level } else { curve.at(speedup.fraction()) };
@@ -287,6 +315,7 @@ pub(crate) fn estimate(
         blocks: fit.blocks(),
         disturbed: pairs.disturbed.len(),
         slope: Some(slope),
+        method_error,
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
         effect: Some(curve.at(REFERENCE.fraction()).scaled(phase)),
         most: Some(curve.most(tried).scaled(phase)),
@@ -294,6 +323,6 @@ pub(crate) fn estimate(
         curve: experiments.speedups().into_iter().map(dot).collect(),
         pairing: fit.pairing,
         kept_apart: pairs.apart,
-        more_blocks: verdict::more_blocks(verdict, &slope, fit.blocks()),
+        more_blocks: verdict::more_blocks(verdict, &of_noise, fit.blocks()),
     }
 }

@@ -9,7 +9,7 @@
 //! different levels, look normal.
 
 use super::fit::LEAST_SHARE;
-use super::pair::Pair;
+use super::pair::{Pair, Side};
 
 /// How many standard deviations from the others are too many.
 const TOO_FAR: f64 = 4.0;
@@ -17,12 +17,19 @@ const TOO_FAR: f64 = 4.0;
 const NEARBY: usize = 9;
 /// With fewer blocks than this nobody can say what is normal.
 const ENOUGH_BLOCKS: usize = 5;
+/// A window is disturbed if a visit took so many times as long as in the other, pauses included. (Where windows agree
+/// about that, it is the delay that differs: a region runs in one phase of the program and not in the next.)
+const SLOWER: f64 = 1.5;
+/// If more than this share of the blocks is far from the others, nothing disturbed them: the program is like
+/// that, as one whose phases are as long as windows.
+const MOST: f64 = 1.0 / 8.0;
 /// The standard deviation of a normal distribution, over the median of its absolute values.
 const DEVIATION_OF_MEDIAN: f64 = 1.482_6;
 
 /// Takes the disturbed pairs out of `pairs`.
 pub(super) fn remove(pairs: &mut Vec<Pair>) -> Vec<Pair> {
-    let misfits = misfits(pairs);
+    let complete: Vec<Option<Complete>> = pairs.iter().map(Complete::new).collect();
+    let misfits = misfits(&complete);
     let sizes: Vec<(f64, f64)> = misfits.iter().flatten().map(|z| (z.abs(), 1.0)).collect();
     let n = sizes.len();
     if n < ENOUGH_BLOCKS {
@@ -31,11 +38,15 @@ pub(super) fn remove(pairs: &mut Vec<Pair>) -> Vec<Pair> {
     // Never less than the noise of counting: a few blocks may agree by chance. The median of a few is
     // itself a guess, and gets some room.
     let normal = (DEVIATION_OF_MEDIAN * median(sizes) * (1.0 + ENOUGH_BLOCKS as f64 / n as f64)).max(1.0);
-    let mut misfits = misfits.iter();
-    let is_disturbed = |_: &mut Pair| {
-        misfits.next().is_some_and(|misfit| misfit.is_some_and(|z| z.abs() >= TOO_FAR * normal))
-    };
-    let disturbed: Vec<Pair> = pairs.extract_if(.., is_disturbed).collect();
+    let is_far = |misfit: Option<f64>| misfit.is_some_and(|z| z.abs() >= TOO_FAR * normal);
+    let is_slower = |pair: &Option<Complete>| pair.as_ref().is_some_and(|pair| pair.slower >= SLOWER);
+    let are_disturbed: Vec<bool> =
+        complete.iter().zip(misfits).map(|(pair, misfit)| is_slower(pair) && is_far(misfit)).collect();
+    if are_disturbed.iter().filter(|disturbed| **disturbed).count() > ((n as f64 * MOST) as usize).max(1) {
+        return Vec::new();
+    }
+    let mut are_disturbed = are_disturbed.iter();
+    let disturbed: Vec<Pair> = pairs.extract_if(.., |_| are_disturbed.next() == Some(&true)).collect();
     // Another pair of the same block may be good, and with it their baseline.
     let mut before = None;
     for pair in pairs {
@@ -47,8 +58,7 @@ pub(super) fn remove(pairs: &mut Vec<Pair>) -> Vec<Pair> {
 
 /// How far each complete pair is from the pairs at its own and the nearest speedups, in units of what
 /// counting alone would give.
-fn misfits(pairs: &[Pair]) -> Vec<Option<f64>> {
-    let complete: Vec<Option<Complete>> = pairs.iter().map(Complete::new).collect();
+fn misfits(complete: &[Option<Complete>]) -> Vec<Option<f64>> {
     let curve = Curve::new(complete.iter().flatten());
     complete.iter().map(|c| c.as_ref().map(|c| c.misfit(curve.at(c.s)))).collect()
 }
@@ -85,6 +95,8 @@ struct Complete {
     own: f64,
     /// and how many amounts of the baseline went into the treated window.
     ratio: f64,
+    /// How many times as long a visit took in the window where it took longer, by the clock on the wall.
+    slower: f64,
 }
 
 impl Complete {
@@ -92,7 +104,16 @@ impl Complete {
         let (speedup, side) = pair.treated?;
         let ratio = side.amount / pair.baseline.amount;
         let own = ratio * pair.baseline.visits;
-        ratio.is_finite().then_some(Complete { s: speedup.fraction(), visits: side.visits, own, ratio })
+        let wall = |side: &Side| (side.amount + side.delayed) / side.visits;
+        let longer = wall(&side) / wall(&pair.baseline);
+        let slower = longer.max(1.0 / longer);
+        ratio.is_finite().then_some(Complete {
+            s: speedup.fraction(),
+            visits: side.visits,
+            own,
+            ratio,
+            slower,
+        })
     }
 
     fn gain(&self) -> f64 {
@@ -122,7 +143,6 @@ fn median(mut weighted: Vec<(f64, f64)>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pair::Side;
     use super::*;
     use crate::model::SessionId;
     use crate::units::Speedup;
@@ -130,7 +150,7 @@ mod tests {
     /// Blocks in which two speedups were tried beside one baseline, one of them disturbed in the last block.
     #[test]
     fn a_baseline_counts_as_long_as_one_of_its_pairs_does() {
-        let side = |visits| Side { amount: 1.0, visits };
+        let side = |visits| Side { amount: 1.0, visits, delayed: 0.0 };
         let pair = |block, percent, visits| Pair {
             block: (SessionId::new(1), block),
             baseline: side(100.0),
@@ -144,5 +164,30 @@ mod tests {
         let disturbed = remove(&mut pairs);
         assert_eq!((disturbed.len(), disturbed[0].block.1, pairs.len()), (1, 8, 17));
         assert!(pairs[16].first && pairs.iter().filter(|pair| pair.first).count() == 9);
+    }
+
+    /// 20 blocks, of which every `nth` has `odd` as its treated window, and the others `usual`.
+    fn blocks(nth: i64, odd: Side, usual: Side) -> Vec<Pair> {
+        let pair = |block: i64| Pair {
+            block: (SessionId::new(1), block),
+            baseline: Side { amount: 1.0, visits: 100.0, delayed: 0.0 },
+            treated: Some((Speedup::from_percent(100).unwrap(), if block % nth == 0 { odd } else { usual })),
+            first: true,
+        };
+        (0..20).map(pair).collect()
+    }
+
+    #[test]
+    fn a_phase_in_which_the_region_is_everything_is_no_disturbance() {
+        let alone = Side { amount: 0.01, visits: 100.0, delayed: 0.99 };
+        let usual = Side { amount: 1.0, visits: 100.0, delayed: 0.0 };
+        assert!(remove(&mut blocks(10, alone, usual)).is_empty());
+        assert_eq!(remove(&mut blocks(10, Side { visits: 10.0, ..usual }, usual)).len(), 2);
+    }
+
+    #[test]
+    fn what_happens_often_is_no_disturbance() {
+        let usual = Side { amount: 1.0, visits: 100.0, delayed: 0.0 };
+        assert!(remove(&mut blocks(5, Side { visits: 10.0, ..usual }, usual)).is_empty());
     }
 }

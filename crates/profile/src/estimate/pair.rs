@@ -282,15 +282,21 @@ pub(super) struct Pair {
 pub(super) struct Side {
     pub(super) amount: f64,
     pub(super) visits: f64,
+    /// What was inserted, in the unit of the amount.
+    pub(super) delayed: f64,
 }
 
 impl Side {
     fn new(target: Target, windows: &[&Window]) -> Side {
         let sum: Reading = windows.iter().map(|window| Reading::new(target, window)).sum();
-        Side { amount: sum.amount, visits: sum.visits as f64 }
+        Side { amount: sum.amount, visits: sum.visits as f64, delayed: sum.delayed() }
     }
 
     pub(super) fn plus(self, other: &Side) -> Side {
-        Side { amount: self.amount + other.amount, visits: self.visits + other.visits }
+        Side {
+            amount: self.amount + other.amount,
+            visits: self.visits + other.visits,
+            delayed: self.delayed + other.delayed,
+        }
     }
 }

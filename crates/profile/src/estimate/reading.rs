@@ -59,6 +59,15 @@ impl Reading {
         self.elapsed.get() as f64 - self.inserted.get() as f64
     }
 
+    /// The amount that belongs to the inserted delay, as if it had been effective time.
+    pub(super) fn delayed(&self) -> f64 {
+        let inserted = self.inserted.get() as f64;
+        match self.in_flight {
+            0.0 => inserted,
+            n => n * inserted / self.elapsed.get() as f64,
+        }
+    }
+
     /// The period, or the mean latency, in nanoseconds; `None` without visits.
     pub fn period_ns(&self) -> Option<f64> {
         (self.visits > 0).then(|| self.amount / self.visits as f64)

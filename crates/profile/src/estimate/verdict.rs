@@ -17,7 +17,7 @@ pub const ENOUGH_BLOCKS: usize = 5;
 /// |---|---|
 /// | `Helps` | above 0.02, and no chance find among all regions and points |
 /// | `Hurts` | below −0.02, likewise |
-/// | `NoEffect` | otherwise within ±0.05 |
+/// | `NoEffect` | otherwise within ±0.05, and as much as the method may be off |
 /// | `NotEnoughData` | otherwise, or fewer than five blocks |
 ///
 /// However small the truth, enough data end in one of the first three.
@@ -48,22 +48,25 @@ impl Verdict {
     }
 }
 
-/// The verdict on `slope`, estimated from `blocks` blocks.
-pub(super) fn of(slope: &Estimate, blocks: usize) -> Verdict {
+/// The verdict on a slope, estimated from `blocks` blocks: `slope` is what noise leaves of it, and
+/// `method_error` the standard error of the method besides.
+pub(super) fn of(slope: &Estimate, method_error: f64, blocks: usize) -> Verdict {
+    let whole = interval::widened(*slope, method_error);
     if blocks < ENOUGH_BLOCKS {
         Verdict::NotEnoughData
-    } else if slope.lo > WORTH {
+    } else if whole.lo > WORTH {
         Verdict::Helps
-    } else if slope.hi < -WORTH {
+    } else if whole.hi < -WORTH {
         Verdict::Hurts
     } else {
-        without_effect(slope)
+        without_effect(slope, method_error)
     }
 }
 
-/// The verdict on a `slope` that may well be zero.
-pub(super) fn without_effect(slope: &Estimate) -> Verdict {
-    if slope.lo > -NOTHING && slope.hi < NOTHING { Verdict::NoEffect } else { Verdict::NotEnoughData }
+/// The verdict on a slope that may well be zero; the arguments are those of [`of`].
+pub(super) fn without_effect(slope: &Estimate, method_error: f64) -> Verdict {
+    let nothing = NOTHING + interval::NORMAL * method_error;
+    if slope.lo > -nothing && slope.hi < nothing { Verdict::NoEffect } else { Verdict::NotEnoughData }
 }
 
 /// How often a slope that is not worth having would look as large as `slope`, by chance.
@@ -131,7 +134,19 @@ mod tests {
             (-0.3, -0.1, 20, Verdict::Hurts),
             (f64::NEG_INFINITY, f64::INFINITY, 20, Verdict::NotEnoughData),
         ] {
-            assert_eq!(of(&slope(lo, hi), blocks), verdict, "[{lo}, {hi}] of {blocks}");
+            assert_eq!(of(&slope(lo, hi), 0.0, blocks), verdict, "[{lo}, {hi}] of {blocks}");
+        }
+    }
+
+    #[test]
+    fn what_the_method_may_be_off_is_no_effect() {
+        for (lo, hi, verdict) in [
+            (0.05, 0.07, Verdict::NoEffect),
+            (-0.07, -0.05, Verdict::NoEffect),
+            (0.12, 0.13, Verdict::Helps),
+            (-0.20, 0.20, Verdict::NotEnoughData),
+        ] {
+            assert_eq!(of(&slope(lo, hi), 0.03, 20), verdict, "[{lo}, {hi}]");
         }
     }
 

@@ -71,7 +71,7 @@ pub(crate) fn of(
     let sums = fit.sums();
     let level = sums.level();
     let level_error = bootstrap::draw(&fit, options, target).level.se;
-    let curve = fit.curve(level_error);
+    let curve = fit.curve(level_error, options.method_error);
     let gain_error = |s: f64| {
         let seen: Option<&Seen> = curve.seen.iter().find(|seen| seen.speedup == s);
         seen.map(|seen| seen.variance.sqrt())

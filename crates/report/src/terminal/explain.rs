@@ -293,7 +293,11 @@ fn formulas(working: &Working, explanation: &Explanation<'_>, summary: &PointSum
 fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
     let interval =
         |e: &Estimate| format!("{} (95 % {} … {})", fraction(e.value), fraction(e.lo), fraction(e.hi));
-    let mut lines = Vec::new();
+    let mut lines = vec![format!(
+        "method: virtual speedup itself may be off by {} per unit of speedup (standard error; so much of the delay per \
+         visit): in all intervals, and no less with more experiments",
+        fraction(estimate.method_error)
+    )];
     if let Some(chance) = estimate.chance {
         lines.push(format!(
             "verdict: {}; a region that is worth nothing would show such a slope by chance with probability {chance:.2e} \

@@ -61,6 +61,8 @@ impl Outlook {
             fixed,
             resamples: RESAMPLES,
             phase_correction: false,
+            // More experiments do not change it.
+            method_error: 0.0,
             ..EstimateOptions::default()
         };
         Self {
