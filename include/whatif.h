@@ -19,7 +19,11 @@
  *
  * kind: 1 throughput, 2 begin, 3 end. The same kind and name give the same pointer for the life of
  * the process; NULL means that the runtime's table is full. (Coz has the same function, so these
- * points serve it as well.)
+ * points serve it as well.) A visit adds 1 to `count`; one to a begin or an end calls
+ *
+ *   void _whatif_visit(counter);
+ *
+ * instead, where there is such a function, which also notes when it was.
  *
  * Names that end in an underscore are internal.
  */
@@ -49,6 +53,7 @@ struct whatif_counter_ {
 };
 
 typedef struct whatif_counter_ *(*whatif_get_counter_)(int kind, const char *name);
+typedef void (*whatif_visit_)(struct whatif_counter_ *counter);
 
 /* A point starts as NULL (not asked yet) and becomes this (nobody counts) or its counter. */
 #define WHATIF_INACTIVE_ WHATIF_POINTER_(struct whatif_counter_ *, 1)
@@ -58,25 +63,18 @@ typedef struct whatif_counter_ *(*whatif_get_counter_)(int kind, const char *nam
    <dlfcn.h>'s declaration. */
 static void *whatif_dlsym_(void *handle, const char *name) __attribute__((weakref("dlsym")));
 
-/* The runtime's function or NULL; looked up once. */
-__attribute__((unused, noinline, cold)) static whatif_get_counter_ whatif_runtime_(void)
+/* A function of the runtime or NULL. `found` remembers it: NULL: not asked yet; its own address: absent. */
+__attribute__((unused, noinline, cold)) static void *whatif_runtime_(void **found, const char *name)
 {
-    static void *found; /* NULL: not asked yet; its own address: absent */
-    void *const absent = &found;
-    void *symbol = __atomic_load_n(&found, __ATOMIC_RELAXED);
-    whatif_get_counter_ function;
+    void *symbol = __atomic_load_n(found, __ATOMIC_RELAXED);
     if (!symbol) {
         if (whatif_dlsym_)
-            symbol = whatif_dlsym_(WHATIF_NULL_ /* RTLD_DEFAULT */, "_coz_get_counter");
+            symbol = whatif_dlsym_(WHATIF_NULL_ /* RTLD_DEFAULT */, name);
         if (!symbol)
-            symbol = absent;
-        __atomic_store_n(&found, symbol, __ATOMIC_RELAXED);
+            symbol = found;
+        __atomic_store_n(found, symbol, __ATOMIC_RELAXED);
     }
-    if (symbol == absent)
-        symbol = WHATIF_NULL_;
-    /* ISO C converts no object pointer to a function pointer. */
-    __builtin_memcpy(&function, &symbol, sizeof function);
-    return function;
+    return symbol == found ? WHATIF_NULL_ : symbol;
 }
 
 /* Adds one visit; the first one looks the counter up. Two threads may both do so: the runtime gives
@@ -87,15 +85,31 @@ __attribute__((unused, noinline)) static void whatif_count_(struct whatif_counte
     /* Acquire pairs with the release below: what another thread saw of a fresh counter is seen. */
     struct whatif_counter_ *counter = __atomic_load_n(point, __ATOMIC_ACQUIRE);
     if (!counter) {
-        const whatif_get_counter_ get_counter = whatif_runtime_();
-        if (get_counter)
+        static void *found;
+        void *const symbol = whatif_runtime_(&found, "_coz_get_counter");
+        if (symbol) {
+            whatif_get_counter_ get_counter;
+            /* ISO C converts no object pointer to a function pointer. */
+            __builtin_memcpy(&get_counter, &symbol, sizeof get_counter);
             counter = get_counter(kind, name);
+        }
         if (!counter)
             counter = WHATIF_INACTIVE_;
         __atomic_store_n(point, counter, __ATOMIC_RELEASE);
     }
-    if (counter != WHATIF_INACTIVE_)
-        __atomic_fetch_add(&counter->count, 1, __ATOMIC_RELAXED);
+    if (counter == WHATIF_INACTIVE_)
+        return;
+    if (kind != 1) {
+        static void *found;
+        void *const symbol = whatif_runtime_(&found, "_whatif_visit");
+        if (symbol) {
+            whatif_visit_ visit;
+            __builtin_memcpy(&visit, &symbol, sizeof visit);
+            visit(counter);
+            return;
+        }
+    }
+    __atomic_fetch_add(&counter->count, 1, __ATOMIC_RELAXED);
 }
 
 #ifdef __cplusplus

@@ -4,7 +4,7 @@
 //!
 //! Everything here rests on the contract in the crate's documentation: a symbol called
 //! `_coz_get_counter` is a function of type [`GetCounter`], and what it returns lives, at the same
-//! address, for as long as the process.
+//! address, for as long as the process; one called `_whatif_visit` is a [`Visit`].
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::transmute;
@@ -21,6 +21,7 @@ pub(crate) struct Counter {
 }
 
 type GetCounter = unsafe extern "C" fn(kind: c_int, name: *const c_char) -> *mut Counter;
+type Visit = unsafe extern "C" fn(counter: *const Counter);
 
 unsafe extern "C" {
     safe fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -52,10 +53,10 @@ impl Slot {
     /// Adds one visit; the first one looks the counter up. Not inlined: call sites stay small.
     #[inline(never)]
     pub(crate) fn count(&self, kind: Kind, name: &'static CStr) {
-        self.count_with(get_counter, kind, name);
+        self.count_with((get_counter, visit), kind, name);
     }
 
-    fn count_with(&self, lookup: fn() -> Option<GetCounter>, kind: Kind, name: &'static CStr) {
+    fn count_with(&self, (lookup, visit): Runtime, kind: Kind, name: &'static CStr) {
         // Acquire: pairs with the Release in `resolve`, so that what another thread saw of a fresh
         // counter is seen here too.
         let mut counter = self.0.load(Ordering::Acquire);
@@ -63,11 +64,18 @@ impl Slot {
             counter = self.resolve(lookup(), kind, name);
         }
         if counter != INACTIVE {
-            // SAFETY: neither null nor INACTIVE, so `resolve` stored what the runtime returned: a
-            // counter that lives as long as the process and is only ever used atomically.
-            let counter = unsafe { &*counter };
-            // Relaxed: a count publishes nothing but itself.
-            counter.count.fetch_add(1, Ordering::Relaxed);
+            match if kind == Kind::Throughput { None } else { visit() } {
+                // SAFETY: neither null nor INACTIVE, so `resolve` stored what the runtime returned, which is
+                // what the runtime's function expects.
+                Some(visit) => unsafe { visit(counter) },
+                None => {
+                    // SAFETY: as above: a counter that lives as long as the process and is only ever used
+                    // atomically.
+                    let counter = unsafe { &*counter };
+                    // Relaxed: a count publishes nothing but itself.
+                    counter.count.fetch_add(1, Ordering::Relaxed);
+                }
+            }
         }
     }
 
@@ -86,26 +94,39 @@ impl Slot {
     }
 }
 
-/// The runtime's function, if one is loaded; looked up once per process.
+/// The runtime's functions, if it has them.
+type Runtime = (fn() -> Option<GetCounter>, fn() -> Option<Visit>);
+
 fn get_counter() -> Option<GetCounter> {
-    /// Null (not asked yet), `ABSENT`, or the function. Relaxed throughout: the code that it points
-    /// to was there before the program's first instruction.
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    let found = find(&FOUND, c"_coz_get_counter")?;
+    // SAFETY: by contract a symbol with this name is such a function.
+    Some(unsafe { transmute::<*mut c_void, GetCounter>(found) })
+}
+
+fn visit() -> Option<Visit> {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    let found = find(&FOUND, c"_whatif_visit")?;
+    // SAFETY: by contract a symbol with this name is such a function.
+    Some(unsafe { transmute::<*mut c_void, Visit>(found) })
+}
+
+/// A function of the runtime, if one is loaded; looked up once per process.
+///
+/// `place` is null (not asked yet), `ABSENT`, or the function. Relaxed throughout: the code that it points to was
+/// there before the program's first instruction.
+fn find(place: &AtomicPtr<c_void>, name: &CStr) -> Option<*mut c_void> {
     const ABSENT: *mut c_void = without_provenance_mut(1);
 
-    let mut found = FOUND.load(Ordering::Relaxed);
+    let mut found = place.load(Ordering::Relaxed);
     if found.is_null() {
-        found = dlsym(RTLD_DEFAULT, c"_coz_get_counter".as_ptr());
+        found = dlsym(RTLD_DEFAULT, name.as_ptr());
         if found.is_null() {
             found = ABSENT;
         }
-        FOUND.store(found, Ordering::Relaxed);
+        place.store(found, Ordering::Relaxed);
     }
-    if found == ABSENT {
-        return None;
-    }
-    // SAFETY: by contract a symbol with this name is such a function.
-    Some(unsafe { transmute::<*mut c_void, GetCounter>(found) })
+    (found != ABSENT).then_some(found)
 }
 
 #[cfg(test)]
@@ -125,6 +146,14 @@ mod tests {
         counter.cast_mut()
     }
 
+    unsafe extern "C" fn fake_visit(counter: *const Counter) {
+        // SAFETY: it is one of `COUNTERS`.
+        unsafe { &*counter }.count.fetch_add(100, Ordering::Relaxed);
+    }
+
+    /// A runtime that only counts, as Coz's.
+    const COUNTS: Runtime = (|| Some(fake), || None);
+
     fn visits(kind: Kind) -> usize {
         COUNTERS[kind as usize].count.load(Ordering::Relaxed)
     }
@@ -133,16 +162,16 @@ mod tests {
     fn without_a_runtime_a_point_becomes_inactive() {
         let slot = Slot::new();
         assert!(!slot.is_inactive());
-        slot.count_with(|| None, Kind::Throughput, c"known");
+        slot.count_with((|| None, || None), Kind::Throughput, c"known");
         assert!(slot.is_inactive());
-        slot.count_with(|| Some(fake), Kind::Throughput, c"known");
+        slot.count_with(COUNTS, Kind::Throughput, c"known");
         assert!(slot.is_inactive(), "the answer is final");
     }
 
     #[test]
     fn with_a_full_table_a_point_becomes_inactive() {
         let slot = Slot::new();
-        slot.count_with(|| Some(fake), Kind::Throughput, c"one too many");
+        slot.count_with(COUNTS, Kind::Throughput, c"one too many");
         assert!(slot.is_inactive());
     }
 
@@ -150,17 +179,24 @@ mod tests {
     fn visits_reach_the_counter_of_their_kind() {
         let (begin, end) = (Slot::new(), Slot::new());
         for _ in 0..3 {
-            begin.count_with(|| Some(fake), Kind::Begin, c"known");
+            begin.count_with(COUNTS, Kind::Begin, c"known");
         }
-        end.count_with(|| Some(fake), Kind::End, c"known");
+        end.count_with(COUNTS, Kind::End, c"known");
         assert!(!begin.is_inactive());
         assert_eq!(visits(Kind::Begin), 3);
         assert_eq!(visits(Kind::End), 1);
+        // A runtime that wants to know when.
+        let stamps: Runtime = (|| Some(fake), || Some(fake_visit));
+        end.count_with(stamps, Kind::End, c"known");
+        assert_eq!(visits(Kind::End), 101);
+        let throughput = Slot::new();
+        throughput.count_with(stamps, Kind::Throughput, c"known");
+        assert_eq!(visits(Kind::Throughput), 1, "only begin and end ask for it");
     }
 
     #[test]
     fn no_runtime_is_found_in_a_test() {
-        assert!(get_counter().is_none());
-        assert!(get_counter().is_none());
+        assert!(get_counter().is_none() && visit().is_none());
+        assert!(get_counter().is_none() && visit().is_none());
     }
 }

@@ -34,7 +34,9 @@
 //! * The contract is one C function that the runtime exports:
 //!   `_coz_get_counter(int kind, const char *name)` returns `{ size_t count; size_t backoff; } *`,
 //!   the same pointer for the same kind and name for the life of the process, or null when its
-//!   table is full. (Coz has the same one, so these points serve it as well.)
+//!   table is full. (Coz has the same one, so these points serve it as well.) A visit adds 1 to `count`; one to
+//!   a begin or an end calls `_whatif_visit(counter)` instead where there is such a function, which also
+//!   notes when it was.
 //! * `include/whatif.h` is this crate's counterpart for C and C++.
 //!
 //! # Safety

@@ -82,6 +82,14 @@ fn pay_now(slot: &Slot) {
     }
 }
 
+/// Rule 7, where nothing else happens: the account is to be what it is now.
+#[inline]
+pub fn take_note(slot: &Slot) {
+    if slot.busy.load(Relaxed) == 0 {
+        read_switches(slot, During::Work);
+    }
+}
+
 /// Rule 7: credits what the records of context switches tell, if there are any.
 #[inline]
 fn read_switches(slot: &Slot, during: During) {

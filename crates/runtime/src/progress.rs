@@ -4,23 +4,54 @@
 //! them whatever happens to the program.
 
 use crate::attach::attached;
-use crate::{delay, tls};
+use crate::{delay, stretch, sys, tls};
 use core::ffi::{CStr, c_char, c_int};
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+use wire::Nanos;
 use wire::counter::{Counter, Kind};
 
 /// The counter of a progress point: `type` 1 throughput, 2 begin, 3 end. The same type and name give the
 /// same pointer for the life of the process; null when not profiled or when the table is full.
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub unsafe extern "C" fn _coz_get_counter(kind: c_int, name: *const c_char) -> *const Counter {
-    let Some(kind) = Kind::from_number(kind as u32) else { return core::ptr::null() };
+    let Some(kind) = Kind::from_number(kind as u32) else { return ptr::null() };
     if name.is_null() {
-        return core::ptr::null();
+        return ptr::null();
     }
     // SAFETY: the interface demands a C string.
     let name = unsafe { CStr::from_ptr(name) };
     attached()
         .and_then(|memory| memory.counters.get(kind, name.to_bytes()))
-        .map_or(core::ptr::null(), core::ptr::from_ref)
+        .map_or(ptr::null(), ptr::from_ref)
+}
+
+/// A visit to the point whose counter [`_coz_get_counter`] has returned: counts it, and notes when it was by the
+/// thread's own virtual time. Points of kind 2 and 3 call it, so that what is in flight between them is known exactly.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn _whatif_visit(counter: *const Counter) {
+    // SAFETY: the interface demands what `_coz_get_counter` has returned, which lives as long as the process.
+    let Some(counter) = (unsafe { counter.as_ref() }) else { return };
+    let Some(memory) = attached() else { return };
+    if memory.header.experimenting.load(Relaxed) == 0 {
+        // Only how many are in flight will matter.
+        return counter.visit(Nanos::ZERO);
+    }
+    let epoch = memory.header.epoch();
+    let account = match tls::slot() {
+        Some(slot) => {
+            let call = stretch::Call {
+                function: _whatif_visit as *const () as usize,
+                subject: ptr::from_ref(counter).addr(),
+            };
+            stretch::cross(slot, call);
+            delay::take_note(slot);
+            slot.local.load()
+        }
+        None => memory.required.load(),
+    };
+    let delay = if account.is_of(epoch) { account.delay() } else { Nanos::ZERO };
+    counter.visit(Nanos(sys::now().0.saturating_sub(delay.0)));
 }
 
 /// Pays what the calling thread owes.

@@ -29,6 +29,7 @@ const WRITTEN_OUT: &[&str] = &[
     "_coz_get_counter",
     "_coz_post_block",
     "_coz_pre_block",
+    "_whatif_visit",
     "close",
     "dup",
     "dup2",

@@ -1,11 +1,13 @@
 //! Progress points as counters in shared memory, so that they survive whatever happens to the program.
 
+use crate::Nanos;
 use crate::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, length, spin_loop};
+use crate::stamps::SharedStamps;
 
 /// Progress points of one program.
 pub const MAX_COUNTERS: usize = length(4096, 2);
 /// Bytes of a progress point's name; longer ones are cut.
-pub const NAME_BYTES: usize = length(224, 1);
+pub const NAME_BYTES: usize = length(216, 1);
 
 /// What a visit means. The numbers are those of the established `_coz_get_counter` interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +47,8 @@ pub struct Counter {
     pub count: AtomicU64,
     /// Unused; part of the established interface.
     pub backoff: AtomicU64,
+    /// When those visits were that came by [`visit`](Counter::visit).
+    pub stamps: SharedStamps,
     state: AtomicU32,
     kind: AtomicU32,
     length: AtomicU32,
@@ -104,6 +108,12 @@ impl Counter {
             && self.kind.load(Ordering::Relaxed) == kind as u32
             && self.length.load(Ordering::Relaxed) as usize == name.len()
             && self.name().eq(name.iter().copied())
+    }
+
+    /// A visit, which the thread's own clock shows to be at `time`.
+    pub fn visit(&self, time: Nanos) {
+        self.stamps.add(time);
+        self.count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The kind of the point.

@@ -7,7 +7,7 @@
 //!
 //! The layout ([`SharedMemory`]), its version and build ID, and the few lock-free protocols that both
 //! sides must agree on: the delay account ([`account`]) and its past ([`history`]), the published experiment
-//! ([`experiment`]), the code map ([`code`]), progress counters ([`counter`]), thread slots ([`slot`]), the
+//! ([`experiment`]), the code map ([`code`]), progress counters ([`counter`], [`stamps`]), thread slots ([`slot`]), the
 //! sample ring ([`ring`]) and the channels between threads ([`channel`]).
 //!
 //! # What is not here
@@ -37,6 +37,7 @@ pub mod layout;
 pub mod mixing;
 pub mod ring;
 pub mod slot;
+pub mod stamps;
 mod units;
 
 pub use account::{Account, LocalAccount, SharedAccount, Waiting};
@@ -44,7 +45,7 @@ pub use layout::{Handshake, Header, SharedMemory};
 pub use units::{Address, Epoch, Nanos, Speedup};
 
 /// Version of the layout. Bumped by hand with every change to it.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");

@@ -5,11 +5,12 @@
 //! moment of the last reading was outstanding at the moment of the first as well. All numbers are
 //! differences between the two readings.
 
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, Stamped};
 use perf::SharedRegion;
 use profile::{Nanos, Span};
 use std::time::Duration;
 use wire::slot::{Activity, Totals};
+use wire::stamps::Stamps;
 use wire::{Account, Address, Epoch, SharedMemory, Speedup};
 
 /// Delays on, nothing counted yet.
@@ -69,11 +70,12 @@ pub struct Measured {
 }
 
 /// One reading of everything that must belong to one moment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Reading {
     time: Nanos,
     required: Account,
     counts: Vec<u64>,
+    stamps: Vec<Stamps>,
 }
 
 /// A progress point just after a visit.
@@ -82,6 +84,13 @@ struct Visit {
     time: Nanos,
     required: Account,
     count: u64,
+}
+
+impl Reading {
+    fn stamped(&self) -> Stamped<'_> {
+        let time = wire::Nanos(self.time.get().saturating_sub(self.required.delay().0));
+        Stamped { time, counts: &self.counts, stamps: &self.stamps }
+    }
 }
 
 /// Whoever conducts windows.
@@ -213,6 +222,7 @@ impl<'a> Conductor<'a> {
             self.integrate(&first, length, &mut in_flight)?;
         }
         let last = self.read();
+        in_flight.iter_mut().for_each(|pair| pair.between_stamps(&first.stamped(), &last.stamped()));
         let after = self.memory.slots.totals();
         let visits = differences(&last.counts, &first.counts);
         // A forked child that has ended since would look as if it owed everything.
@@ -301,7 +311,7 @@ impl<'a> Conductor<'a> {
 
     /// Waits for `length` and adds up what was in flight, tick by tick.
     fn integrate(&mut self, first: &Reading, length: Nanos, in_flight: &mut [InFlight]) -> Option<()> {
-        let mut last = Reading { time: first.time, required: first.required, counts: first.counts.clone() };
+        let mut last = first.clone();
         let until = first.time.get() + length.get();
         while last.time.get() < until {
             if !self.wait(TICK.min(Nanos::new(until - last.time.get()))) {
@@ -335,14 +345,16 @@ impl<'a> Conductor<'a> {
         for _ in 0..10 {
             let begin = perf::clock::monotonic();
             let required = self.memory.required.load();
-            let counts = self
+            let (counts, stamps) = self
                 .memory
                 .counters
                 .registered()
-                .map(|counter| counter.count.load(std::sync::atomic::Ordering::Relaxed))
-                .collect();
+                .map(|counter| {
+                    (counter.count.load(std::sync::atomic::Ordering::Relaxed), counter.stamps.load())
+                })
+                .unzip();
             let end = perf::clock::monotonic();
-            last = Some(Reading { time: Nanos::new(begin.0), required, counts });
+            last = Some(Reading { time: Nanos::new(begin.0), required, counts, stamps });
             if end.0 - begin.0 < 20_000 {
                 break;
             }
