@@ -294,8 +294,8 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
     let interval =
         |e: &Estimate| format!("{} (95 % {} … {})", fraction(e.value), fraction(e.lo), fraction(e.hi));
     let mut lines = vec![format!(
-        "method: virtual speedup itself may be off by {} per unit of speedup (standard error; so much of the delay per \
-         visit): in all intervals, and no less with more experiments",
+        "method: inserted delays are not quite exact either, so the slope may be off by {} (standard error) however many \
+         experiments there are; this is in all intervals",
         fraction(estimate.method_error)
     )];
     if let Some(chance) = estimate.chance {
