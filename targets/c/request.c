@@ -1,12 +1,14 @@
 /*
  * request - a client does A (2 ms) and asks a server, which does B (3 ms) and answers. They talk
- * through=0 two pipes, through=1 a socketpair, or through=2 two eventfds, waited for with epoll.
+ * through=0 two pipes, through=1 a socketpair, through=2 two eventfds, waited for with epoll, or
+ * through=3 two signals.
  *
  * Answer: one waits while the other works: A s·40 %, B s·60 %. Both are woken by the other, though
  * the calls look like those that wait for the world.
  *
  *   cc -O2 -g -fno-omit-frame-pointer -pthread -I../../include request.c -o request
  */
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -16,8 +18,9 @@
 #include "threads.h"
 
 static long a, b;
+static int signals;
 
-/* epoll is -1 where reading itself waits. */
+/* epoll is -1 where reading itself waits. in and out are descriptors, or signals. */
 static struct side {
     int in, out, epoll;
 } client = {-1, -1, -1}, server = {-1, -1, -1};
@@ -30,13 +33,25 @@ REGION static void B(void) { WORK(b); }
 static void tell(const struct side *side)
 {
     const uint64_t one = 1;
-    DO(write(side->out, &one, sizeof one));
+    if (signals)
+        DO(kill(getpid(), side->out));
+    else
+        DO(write(side->out, &one, sizeof one));
 }
 
 static void hear(const struct side *side)
 {
     uint64_t message;
     struct epoll_event event;
+    if (signals) {
+        int signal;
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, side->in);
+        if (sigwait(&set, &signal) != 0)
+            exit(1);
+        return;
+    }
     if (side->epoll >= 0)
         DO(epoll_wait(side->epoll, &event, 1, -1));
     DO(read(side->in, &message, sizeof message));
@@ -72,10 +87,20 @@ static void connect_through(int through)
         DO(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
         client.in = client.out = pair[0];
         server.in = server.out = pair[1];
-    } else {
+    } else if (through == 2) {
         wait_with_epoll(&client);
         wait_with_epoll(&server);
         client.out = server.in, server.out = client.in;
+    } else {
+        /* Blocked in all threads, so that nothing but sigwait takes them. */
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGUSR1);
+        sigaddset(&set, SIGUSR2);
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+        signals = 1;
+        client.in = server.out = SIGUSR1;
+        server.in = client.out = SIGUSR2;
     }
 }
 

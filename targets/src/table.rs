@@ -84,6 +84,7 @@ pub const TARGETS: &[Target] = &[
     target("request", C, "round", &["A", "B"]).with("request_pipe", &["through=0"]),
     target("request", C, "round", &["A", "B"]).with("request_socketpair", &["through=1"]),
     target("request", C, "round", &["A", "B"]).with("request_epoll", &["through=2"]),
+    target("request", C, "round", &["A", "B"]).with("request_signal", &["through=3"]),
     target("park_rs", Rust, "round", &["A", "B"]),
     target("io_sleep", C, "round", &["A", "S"]),
     target("idle", C, "round", &["A", "B", "I"]),

@@ -1,7 +1,7 @@
 //! The functions that stand in front of the C library's.
 //!
 //! [`table`] says which function is what; the wrappers are generated from it. What needs more than its
-//! class says is written out: [`futex`] (the `syscall` function), [`exec`], `signals` and `thread`.
+//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`sigwait`], `signals` and `thread`.
 //!
 //! Every wrapper calls the original with the same arguments and returns its result. On the way in it may
 //! pause; on the way out only where the caller cannot have got hold of a lock. `errno` is the original's:
@@ -9,6 +9,7 @@
 
 mod exec;
 mod futex;
+mod sigwait;
 mod table;
 
 use crate::{channel, delay};
@@ -109,15 +110,6 @@ macro_rules! interpose {
             let mut copy = [0_u64; 16];
             let $set = $crate::signals::with_ours(slot, $set.cast(), &mut copy).cast();
             let call = || $crate::signals::undisturbed(slot, || original($set));
-            $crate::delay::around_wait(slot, call, $woken)
-        });
-    };
-    // The same for a call that takes pending signals of its first argument.
-    (waits_for_signals $name:ident ( $set:ident : $first:ty $(, $arg:ident : $type:ty)* ) -> $result:ty, woken $woken:expr) => {
-        interpose!(@define $name ( $set : $first $(, $arg : $type)* ) -> $result, slot, original => {
-            let mut copy = [0_u64; 16];
-            let $set = $crate::signals::without_ours($set.cast(), &mut copy).cast();
-            let call = || $crate::signals::undisturbed(slot, || original($set $(, $arg)*));
             $crate::delay::around_wait(slot, call, $woken)
         });
     };

@@ -21,9 +21,9 @@ use super::interpose;
 use crate::channel::{self, polled, selected};
 use core::ffi::{c_int, c_long, c_uint, c_void};
 
-type Ptr = *mut c_void;
+pub(super) type Ptr = *mut c_void;
 /// Another name for a pointer argument that is a signal set.
-type Set = *const c_void;
+pub(super) type Set = *const c_void;
 type Size = usize;
 type Offset = i64;
 
@@ -31,7 +31,7 @@ type Offset = i64;
 const EBUSY: c_int = 16;
 
 /// The result is an error number.
-fn done(result: &c_int) -> bool {
+pub(super) fn done(result: &c_int) -> bool {
     *result == 0
 }
 
@@ -46,7 +46,7 @@ fn passed(result: &c_int) -> bool {
 }
 
 /// The result is a signal number, or −1.
-fn caught(result: &c_int) -> bool {
+pub(super) fn caught(result: &c_int) -> bool {
     *result > 0
 }
 
@@ -104,9 +104,6 @@ interpose!(wakes pthread_sigqueue(thread: usize, signal: c_int, value: Ptr) -> c
 interpose!(wakes kill(process: c_int, signal: c_int) -> c_int);
 interpose!(wakes tgkill(process: c_int, thread: c_int, signal: c_int) -> c_int);
 interpose!(wakes sigqueue(process: c_int, signal: c_int, value: Ptr) -> c_int);
-interpose!(waits_for_signals sigwait(set: Set, signal: Ptr) -> c_int, woken done);
-interpose!(waits_for_signals sigwaitinfo(set: Set, info: Ptr) -> c_int, woken caught);
-interpose!(waits_for_signals sigtimedwait(set: Set, info: Ptr, time: Ptr) -> c_int, woken caught);
 interpose!(waits_suspended sigsuspend(set: Set) -> c_int, woken always);
 interpose!(world_undisturbed pause() -> c_int);
 

@@ -18,6 +18,13 @@ const LONGEST: Nanos = Nanos::from_millis(5_000);
 const LEAST_VISITS: u64 = 5;
 /// A point that had no visit in so many windows is idle and no longer makes them longer.
 const IDLE_AFTER: u32 = 4;
+/// How far a point's period may differ from one baseline to the next, as a share of itself: where it differs by more,
+/// windows are too short for what the program does between visits (batches, queues).
+const NOISY: f64 = 0.1;
+/// Baselines that say how noisy a point is, before the next so many do.
+const JUDGED_BY: usize = 20;
+/// Noise makes no window so long that fewer than this many of them would have fitted into the run so far.
+const MANY: u64 = 50;
 
 /// The share of choices in which every region's chance is its share of the time just now;
 const PURELY_RANDOM: f64 = 0.3;
@@ -47,8 +54,52 @@ pub struct History {
     /// Speedups of each region that are still to come before any is repeated.
     decks: HashMap<RegionId, Vec<Speedup>>,
     length: Option<Nanos>,
-    /// Windows in a row without a visit, per progress point; `None` before the first visit in a window.
-    quiet: Vec<Option<u32>>,
+    /// One per progress point.
+    points: Vec<PointHistory>,
+}
+
+/// What windows of the present length have shown of one progress point.
+#[derive(Debug, Default)]
+struct PointHistory {
+    /// Windows in a row without a visit; `None` before the first visit in a window.
+    quiet: Option<u32>,
+    /// The logarithms of its period in the latest baselines, up to [`JUDGED_BY`].
+    periods: Vec<f64>,
+}
+
+/// What a window has shown of the progress points: one entry for each, in the order of their registration.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// Visits.
+    pub visits: &'a [u64],
+    /// If it was a baseline: the time per visit, in any unit, where that is known.
+    pub periods: Option<&'a [Option<f64>]>,
+    /// How long the run has lasted so far.
+    pub elapsed: Nanos,
+}
+
+impl PointHistory {
+    fn is_alive(&self) -> bool {
+        self.quiet.is_some_and(|windows| windows < IDLE_AFTER)
+    }
+
+    fn learn(&mut self, visits: u64, period: Option<f64>) {
+        self.quiet = if visits == 0 { self.quiet.map(|windows| windows + 1) } else { Some(0) };
+        self.periods.extend(period.map(f64::ln).filter(|log| log.is_finite()));
+    }
+
+    /// Whether the latest baselines differ much from one to the next: by the median, so that a few that
+    /// something disturbed do not matter. Forgets them.
+    fn is_noisy(&mut self) -> bool {
+        if self.periods.len() < JUDGED_BY {
+            return false;
+        }
+        let mut steps: Vec<f64> =
+            std::mem::take(&mut self.periods).windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+        steps.sort_unstable_by(f64::total_cmp);
+        // Of normal noise: the median of absolute values is 0.67 deviations, and a step has two windows' noise.
+        steps[steps.len() / 2] > 0.67 * NOISY * std::f64::consts::SQRT_2
+    }
 }
 
 /// A region that a thread has just been running; one for each sample.
@@ -94,21 +145,30 @@ impl History {
         self.length.unwrap_or(FIRST_LENGTH)
     }
 
-    /// Learns from a window's visits, one number per progress point: windows grow, for the rest of the run,
-    /// while a point that is alive is visited fewer than five times in one. Each point is judged for
-    /// itself: one that was never visited in a window suppresses nothing as long as another is, and one that
-    /// has stopped is forgotten after a while.
-    pub fn learn(&mut self, visits: &[u64]) {
-        self.quiet.resize(visits.len().max(self.quiet.len()), None);
-        for (quiet, visits) in self.quiet.iter_mut().zip(visits) {
-            *quiet = if *visits == 0 { quiet.map(|windows| windows + 1) } else { Some(0) };
+    /// Learns from a window: windows grow, for the rest of the run, while a point that is alive is visited fewer
+    /// than five times in one, or while its period differs by more than a tenth from one baseline to the next. Each
+    /// point is judged for itself: one that was never visited in a window suppresses nothing as long as another is,
+    /// and one that has stopped is forgotten after a while.
+    pub fn learn(&mut self, shown: Shown<'_>) {
+        let Shown { visits, periods, elapsed } = shown;
+        if self.points.len() < visits.len() {
+            self.points.resize_with(visits.len(), PointHistory::default);
         }
-        let alive = |quiet: Option<u32>| quiet.is_some_and(|windows| windows < IDLE_AFTER);
-        let short =
-            visits.iter().zip(&self.quiet).any(|(visits, quiet)| *visits < LEAST_VISITS && alive(*quiet));
+        for (nth, (point, visits)) in self.points.iter_mut().zip(visits).enumerate() {
+            point.learn(*visits, periods.and_then(|periods| *periods.get(nth)?));
+        }
+        let alive = || visits.iter().zip(&self.points).filter(|(_, point)| point.is_alive());
+        let short = alive().any(|(visits, _)| *visits < LEAST_VISITS);
         let nothing = !visits.is_empty() && visits.iter().all(|visits| *visits == 0);
-        if short || nothing {
-            self.length = Some(Nanos::new(self.length().get() * 2).min(LONGEST));
+        let longer = Nanos::new(self.length().get() * 2).min(LONGEST);
+        let noisy = self
+            .points
+            .iter_mut()
+            .filter(|point| point.is_alive())
+            .fold(false, |any, point| point.is_noisy() || any);
+        if short || nothing || noisy && longer.get() * MANY <= elapsed.get() {
+            self.length = Some(longer);
+            self.points.iter_mut().for_each(|point| point.periods.clear());
         }
     }
 }
@@ -243,20 +303,47 @@ mod tests {
 
     #[test]
     fn windows_grow_for_a_slow_point_and_not_for_an_idle_one() {
+        let seen = |visits| Shown { visits, periods: None, elapsed: Nanos::ZERO };
         let mut history = History::default();
-        history.learn(&[100, 3]);
+        history.learn(seen(&[100, 3]));
         assert_eq!(history.length(), Nanos::from_millis(200));
-        history.learn(&[200, 6]);
+        history.learn(seen(&[200, 6]));
         assert_eq!(history.length(), Nanos::from_millis(200));
         let mut history = History::default();
         for _ in 0..20 {
-            history.learn(&[100, 0]);
+            history.learn(seen(&[100, 0]));
         }
         assert_eq!(history.length(), Nanos::from_millis(100));
         for _ in 0..20 {
-            history.learn(&[1]);
+            history.learn(seen(&[1]));
         }
         assert_eq!(history.length(), LONGEST);
+    }
+
+    /// The length of windows after a minute of a program whose period differs by `noise` from baseline to baseline.
+    fn length_after_a_minute(noise: f64) -> Nanos {
+        let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(6));
+        let mut elapsed = 0;
+        while elapsed < 60_000 {
+            let length = history.length().get() / 1_000_000;
+            elapsed += 2 * (length + 20);
+            // Sums of six even numbers are nearly normal; longer windows average over more.
+            let normal = (0..6).map(|_| random.f64() - 0.5).sum::<f64>() * std::f64::consts::SQRT_2;
+            let period = 1.0 + noise * normal * (100.0 / length as f64).sqrt();
+            let shown = Shown { visits: &[50, 0], periods: None, elapsed: Nanos::from_millis(elapsed) };
+            history.learn(Shown { periods: Some(&[Some(period), None]), ..shown });
+            history.learn(shown); // a speedup says nothing about noise
+        }
+        history.length()
+    }
+
+    #[test]
+    fn windows_grow_for_a_noisy_point_as_long_as_there_are_many() {
+        assert_eq!(length_after_a_minute(0.03), Nanos::from_millis(100));
+        let some = length_after_a_minute(0.2).get() / 1_000_000;
+        assert!((200..=800).contains(&some), "{some}");
+        // Not 1600 ms: 50 of them take longer than a minute.
+        assert_eq!(length_after_a_minute(0.6), Nanos::from_millis(800));
     }
 
     #[test]

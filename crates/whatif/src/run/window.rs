@@ -69,6 +69,16 @@ pub struct Measured {
     pub threads: u32,
 }
 
+impl Measured {
+    /// The elapsed time per visit of each point, in nanoseconds; `None` without visits.
+    pub fn periods(&self) -> Vec<Option<f64>> {
+        let whole = self.visits.iter().map(|visits| (*visits, self.elapsed));
+        let spans = self.spans.iter().map(|span| span.map(|span| (span.visits, span.elapsed)));
+        let best = whole.zip(spans.chain(std::iter::repeat(None))).map(|(whole, span)| span.unwrap_or(whole));
+        best.map(|(visits, time)| (visits > 0).then(|| time.get() as f64 / visits as f64)).collect()
+    }
+}
+
 /// One reading of everything that must belong to one moment.
 #[derive(Clone, Debug)]
 struct Reading {

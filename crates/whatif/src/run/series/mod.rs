@@ -5,7 +5,7 @@ mod whole;
 pub use whole::{Spot, Whole};
 
 use crate::launch;
-use crate::run::experiment::Offer;
+use crate::run::experiment::{Offer, Shown};
 use crate::run::observe::{Known, Observer};
 use crate::run::options::Options;
 use crate::run::record::{Place, Session, Tallies};
@@ -148,7 +148,11 @@ impl<'a> Series<'a> {
     fn window(&mut self, conductor: &mut Conductor<'_>, place: Place) -> Result<Option<profile::Window>> {
         let order = self.order(place);
         let Some(measured) = conductor.conduct(&order) else { return Ok(None) };
-        self.runs.history.learn(&measured.visits);
+        self.runs.history.learn(Shown {
+            visits: &measured.visits,
+            periods: place.speedup.is_zero().then(|| measured.periods()).as_deref(),
+            elapsed: Nanos::new(self.begin.elapsed().as_nanos() as u64),
+        });
         self.look_at_machine();
         let mut observer = lock(self.observer);
         observer.drain();
