@@ -50,12 +50,12 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
          within {GOAL} %)"
     );
     let mut within = 0;
-    let mut measured = 0;
+    let mut ratios: Vec<f64> = Vec::new();
     for target in &chosen {
         match ratio(target, options, machine, whatif) {
             Ok((ratio, windows, disturbed)) => {
                 let off = (ratio.estimate - 1.0) * 100.0;
-                measured += 1;
+                ratios.push(ratio.estimate);
                 let goal = 1.0 - GOAL / 100.0..=1.0 + GOAL / 100.0;
                 let verdict = if ratio.high < *goal.start() || ratio.low > *goal.end() {
                     "   MISSED"
@@ -78,8 +78,17 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
             Err(error) => eprintln!("{}: {error:#}", target.name),
         }
     }
-    println!("{within} of {measured} surely within {GOAL} %; {}", machine.watch().sentence());
-    ensure!(measured > 0, "no target could be measured (the errors above say why)");
+    ensure!(!ratios.is_empty(), "no target could be measured (the errors above say why)");
+    // One target says little in so short a time; whether experiments disturb baselines in general, all of them do.
+    let Interval { estimate, low, high } = Interval::of_mean(&ratios).scaled(100.0);
+    println!(
+        "all: {:+.2} % [{:+.2}, {:+.2}]; {within} of {} surely within {GOAL} %; {}",
+        estimate - 100.0,
+        low - 100.0,
+        high - 100.0,
+        ratios.len(),
+        machine.watch().sentence()
+    );
     Ok(())
 }
 

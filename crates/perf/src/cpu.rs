@@ -36,19 +36,29 @@ impl ProcessStat {
 /// CPUs that the machine has switched on; at least one.
 #[must_use]
 pub fn online() -> u32 {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    count(text.trim())
-        .or_else(|| Some(u32::try_from(std::thread::available_parallelism().ok()?.get()).unwrap_or(u32::MAX)))
-        .unwrap_or(1)
+    u32::try_from(numbers().len()).unwrap_or(u32::MAX)
 }
 
-/// How many numbers a list such as `0-3,8` has.
-fn count(list: &str) -> Option<u32> {
-    list.split(',').try_fold(0_u32, |sum, part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        sum.checked_add(last.parse::<u32>().ok()?.checked_sub(first.parse().ok()?)? + 1)
-    })
+/// The numbers of these CPUs; at least one.
+#[must_use]
+pub fn numbers() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let guess = || (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u32)).collect();
+    list(text.trim()).filter(|numbers| !numbers.is_empty()).unwrap_or_else(guess)
 }
+
+/// The numbers in a list such as `0-3,8`.
+fn list(text: &str) -> Option<Vec<u32>> {
+    let part = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<u32>().ok()?..=last.parse().ok().filter(|last| *last < MOST_CPUS)?)
+    };
+    let parts: Option<Vec<_>> = text.split(',').map(part).collect();
+    Some(parts?.into_iter().flatten().collect())
+}
+
+/// More than any kernel is built for.
+const MOST_CPUS: u32 = 1 << 16;
 
 /// CPU time used since the start, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,10 +161,10 @@ mod tests {
 
     #[test]
     fn lists_of_cpus_are_counted() {
-        assert_eq!(count("0"), Some(1));
-        assert_eq!(count("0-3,8,10-11"), Some(7));
-        assert_eq!(count(""), None);
-        assert_eq!(count("3-1"), None);
+        assert_eq!(list("0"), Some(vec![0]));
+        assert_eq!(list("0-3,8,10-11"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
+        assert_eq!(list(""), None);
+        assert_eq!(list("3-1"), Some(vec![]));
     }
 
     #[test]

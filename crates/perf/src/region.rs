@@ -51,6 +51,13 @@ impl SharedRegion {
         self.fd.as_fd()
     }
 
+    /// Asks the program to wait before its first instruction, or lets it go.
+    pub fn hold(&self, hold: bool) {
+        let word = &self.memory.header.hold;
+        word.store(u32::from(hold), std::sync::atomic::Ordering::Release);
+        let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+    }
+
     /// Begins `epoch`, whose experiment has been described already, ends every pause of the epoch before,
     /// and returns the delay that `required` had reached in it.
     pub fn begin_epoch(&self, epoch: Epoch) -> Nanos {

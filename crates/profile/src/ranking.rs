@@ -125,18 +125,21 @@ impl Profile {
                 left_out.few_speedups += 1;
                 continue;
             }
-            let phase =
-                if options.phase_correction { estimate::phase_of(of_region, &rows).factor } else { 1.0 };
+            let phase = if options.phase_correction {
+                estimate::phase_of(of_region, &rows)
+            } else {
+                estimate::Phase::ALWAYS
+            };
             let (samples, share) = share(&rows, of_region.region);
             regions.push(RegionEstimate {
                 region: of_region.region,
                 samples,
                 share,
                 windows: of_region.windows(),
-                phase,
+                phase: phase.factor,
                 points: points
                     .iter()
-                    .map(|point| estimate::estimate(of_region, point.target, &drift, phase, options))
+                    .map(|point| estimate::estimate(of_region, point.target, &drift, &phase, options))
                     .collect(),
             });
         }

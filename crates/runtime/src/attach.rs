@@ -7,7 +7,7 @@
 use crate::{cpus, fork, real, sampling, signals, sys, thread};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use wire::SharedMemory;
+use wire::{Nanos, SharedMemory};
 
 static SHARED: AtomicPtr<SharedMemory> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -86,6 +86,18 @@ unsafe fn attach(environment: *mut *mut c_char) {
     // The environment lies above everything that the main thread will ever push.
     thread::register_main(environment as usize, masked);
     memory.header.attached();
+    wait_for_controller(memory);
+}
+
+/// Waits as long as the controller asks for, before the program's first instruction; not for ever, because it may be
+/// gone.
+fn wait_for_controller(memory: &SharedMemory) {
+    const PATIENCE: Nanos = Nanos(10_000_000_000);
+    let hold = &memory.header.hold;
+    let until = sys::now() + PATIENCE;
+    while hold.load(Ordering::Acquire) != 0 && sys::now() < until {
+        sys::futex_wait_until(hold, 1, until);
+    }
 }
 
 /// Takes our two traces out of the environment and returns the descriptor.

@@ -43,6 +43,7 @@ pub(crate) struct Headers {
 #[derive(Debug)]
 struct Section {
     name: Vec<u8>,
+    address: u64,
     offset: u64,
     size: u64,
     compressed: Option<(CompressionFormat, u64)>,
@@ -78,6 +79,11 @@ impl Elf {
 
     pub fn has_section(&self, name: &str) -> bool {
         self.section(name).is_some()
+    }
+
+    /// Where a section is in memory, before the load bias is added.
+    pub fn section_address(&self, name: &str) -> Option<u64> {
+        self.section(name).map(|section| section.address)
     }
 
     /// The content of a section, unpacked. `None` if it is missing, empty or damaged.
@@ -198,6 +204,7 @@ fn sections<H: FileHeader<Endian = Endianness>>(
     let sections = with_content.filter_map(|section| {
         let name = table.section_name(endian, section).ok()?.to_vec();
         let (offset, size) = section.file_range(endian)?;
+        let address = section.sh_addr(endian).into();
         let (offset, size, compressed) = match section.compression(endian, data).ok()? {
             None => (offset, size, None),
             Some((chdr, offset, size)) => {
@@ -210,7 +217,7 @@ fn sections<H: FileHeader<Endian = Endianness>>(
                 (offset, size, Some((format, chdr.ch_size(endian).into())))
             }
         };
-        Some(Section { name, offset, size, compressed })
+        Some(Section { name, address, offset, size, compressed })
     });
     Ok(sections.collect())
 }

@@ -133,6 +133,10 @@ impl Image {
         Some(self.symbols().name(entry))
     }
 
+    pub(crate) fn elf(&self) -> &Elf {
+        &self.files.image
+    }
+
     pub(crate) fn symbols(&self) -> &SymbolTable {
         self.symbols.get_or_init(|| {
             let files: Vec<&Elf> = self.files.with_symbols().collect();

@@ -45,6 +45,11 @@ impl Subprograms {
         self.ranges.overlapping(range)
     }
 
+    /// All out-of-line functions; one in several pieces more than once.
+    pub fn out_of_line(&self) -> &[Entry<usize>] {
+        self.ranges.entries()
+    }
+
     /// The out-of-line function that contains `address`.
     pub fn containing(&self, address: u64) -> Option<&Entry<usize>> {
         self.ranges.containing(address)

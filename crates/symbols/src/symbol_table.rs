@@ -53,6 +53,15 @@ impl SymbolTable {
         FunctionName::from_linkage(&String::from_utf8_lossy(bytes))
     }
 
+    /// All functions, with the address that they begin at; not the pieces that compilers move elsewhere
+    /// (`work.cold`), which are entered from within.
+    pub fn starts(&self) -> impl Iterator<Item = (FunctionName, u64)> + '_ {
+        let is_piece = |name: &[u8]| name.windows(5).any(|part| part == b".cold");
+        let whole =
+            self.functions.entries().iter().filter(move |entry| !is_piece(name_at(&self.names, entry.value)));
+        whole.map(|entry| (self.name(entry), entry.range.start))
+    }
+
     /// The demangled names of all functions.
     pub fn names(&self) -> impl Iterator<Item = FunctionName> + '_ {
         self.functions.entries().iter().map(|entry| self.name(entry))

@@ -126,6 +126,25 @@ fn c_program_catalogue() {
     }
 }
 
+/// Where visits to a function or a line are counted.
+#[test]
+fn c_program_entries() {
+    let directory = tempdir().unwrap();
+    for program in programs(directory.path(), "gcc", ("hash.c", C)) {
+        let image = Image::open(&program).unwrap();
+        let [work] = &containers(&image, "work")[..] else { panic!("{program:?}") };
+        assert_eq!(image.function_entries("work"), [work.start], "{program:?}");
+        let mix = image.function_entries("mix");
+        assert!(mix.len() == 1 && work.contains(&mix[0]), "{program:?}: {mix:?}");
+        let line = image.line_entries("hash.c", line_of(C, "mix 1"), &default_scope());
+        assert!(line.len() == 1 && work.contains(&line[0]), "{program:?}: {line:?}");
+        let frames = image.frames(line[0], &default_scope());
+        assert_eq!((frames.len(), frames[0].line), (2, Some(line_of(C, "mix 1"))));
+        assert_eq!(image.line_entries("hash.c", 1_000, &default_scope()), []);
+        assert_eq!(image.function_entries("wrk"), []);
+    }
+}
+
 #[test]
 fn cpp_program() {
     let directory = tempdir().unwrap();

@@ -35,6 +35,15 @@ pub struct Run {
     #[arg(long = "region", value_name = "FUNCTION|FILE:LINE")]
     pub regions: Vec<String>,
 
+    /// Count visits to this place as progress, in a program that marks none: FILE:LINE, fn:NAME, usdt:PROVIDER:NAME,
+    /// syscall:NAME, or sampled:PLACE for samples in it; may be given several times
+    #[arg(short = 'p', long = "point", value_name = "PLACE")]
+    pub points: Vec<String>,
+
+    /// Measure the time from one place to another: what is between BEGIN and END is in flight
+    #[arg(long = "latency", value_name = "BEGIN..END")]
+    pub latencies: Vec<String>,
+
     /// Only try these virtual speedups, in per cent [default: 5, 10, … 100 at random]
     #[arg(long = "speedup", value_name = "N[,N…]", value_delimiter = ',', allow_negative_numbers = true)]
     pub speedups: Vec<String>,

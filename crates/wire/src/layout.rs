@@ -102,6 +102,9 @@ pub struct Header {
     pub machine_cpus: AtomicU32,
     /// Threads of others that want a CPU, a running mean; one thread is [`THREAD`].
     pub strangers: AtomicU32,
+    /// Not zero: the program waits with its first instruction until it is (a futex), because the controller has
+    /// something to do before.
+    pub hold: AtomicU32,
     /// Not zero when an image of the program calls the futex by an instruction of its own: a wait that no
     /// function of ours has seen is then taken for one on another thread.
     pub inline_futex: AtomicU32,

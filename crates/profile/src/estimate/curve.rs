@@ -237,19 +237,19 @@ impl Curve {
     /// taken to be as good as it, and share what they say.
     pub(super) fn most(&self, speedups: impl Iterator<Item = f64>) -> Estimate {
         let nothing = Estimate { value: 0.0, se: 0.0, lo: 0.0, hi: 0.0 };
-        let gains = speedups.map(|s| (s, self.by_noise(s))).chain([(0.0, nothing)]);
-        let gains: Vec<(f64, Estimate)> = gains.collect();
-        let better = |a: (f64, Estimate), b: &(f64, Estimate)| if b.1.value > a.1.value { *b } else { a };
-        let (fastest, best) = gains.iter().fold((0.0, nothing), better);
-        let good = || gains.iter().map(|(_, at)| at).filter(|at| at.value >= best.value - best.se);
-        let of_noise = Estimate {
-            value: good().map(|at| at.value).sum::<f64>() / good().count() as f64,
-            se: best.se,
-            lo: good().map(|at| at.lo).fold(best.lo, f64::min),
+        // By noise alone, which tells speedups apart; and with the error of the method, which is the same for all.
+        let gains: Vec<(Estimate, Estimate)> =
+            speedups.map(|s| (self.by_noise(s), self.at(s))).chain([(nothing, nothing)]).collect();
+        let (best, whole) = gains
+            .iter()
+            .fold((nothing, nothing), |best, at| if at.0.value > best.0.value { *at } else { best });
+        let good = || gains.iter().filter(|(at, _)| at.value >= best.value - best.se);
+        Estimate {
+            value: good().map(|(at, _)| at.value).sum::<f64>() / good().count() as f64,
+            se: whole.se,
+            lo: good().map(|(_, at)| at.lo).fold(whole.lo, f64::min).max(0.0),
             hi: gains.iter().map(|(_, at)| at.hi).fold(0.0, f64::max),
-        };
-        let most = interval::widened(of_noise, fastest * self.method_error);
-        Estimate { lo: most.lo.max(0.0), ..most }
+        }
     }
 
     /// The speedup from which on more speed brings less, if there is one: another bottleneck takes over.

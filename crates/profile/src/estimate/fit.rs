@@ -222,7 +222,8 @@ impl Fit {
     /// Noise is taken around the gain of the block's own speedup if there are enough blocks that share
     /// one, else around the curve (whose misfit then counts as noise, to be safe).
     fn noise(&self, level: f64, curve: &dyn Fn(f64) -> f64) -> Noise {
-        let shared: usize = self.speedups.iter().map(|at| at.blocks.len() - 1).sum();
+        let visited = self.speedups.iter().filter(|at| at.visits > 0.0);
+        let shared: usize = visited.map(|at| at.blocks.len() - 1).sum();
         let around_own = shared >= ENOUGH_SHARED;
         let freedom = if around_own { shared } else { self.blocks().saturating_sub(2) };
         let mut squares = 0.0;

@@ -242,13 +242,18 @@ impl PointEstimate {
         let Some(slope) = self.of_noise() else { return };
         self.verdict = verdict::without_effect(&slope, self.method_error);
         if self.verdict == Verdict::NotEnoughData {
-            self.more_blocks = Some(verdict::more_blocks_below(bar, &slope, self.blocks));
+            self.more_blocks = Some(verdict::more_blocks_below(bar, &slope, self.method_error, self.blocks));
         }
     }
 
     /// The slope, if nothing but noise were in the way.
     pub(crate) fn of_noise(&self) -> Option<Estimate> {
         self.slope.map(|slope| interval::narrowed(slope, self.method_error))
+    }
+
+    /// The gain at [`REFERENCE`], likewise: what more experiments can make more certain.
+    pub fn effect_by_noise(&self) -> Option<Estimate> {
+        self.effect.map(|effect| interval::narrowed(effect, REFERENCE.fraction() * self.method_error))
     }
 }
 
@@ -266,12 +271,12 @@ pub struct Dot {
 }
 
 /// Estimates what the experiments on one region say about `target`, whose speed changed as `drifts` say. All
-/// gains are scaled by `phase`.
+/// gains are scaled by `phase`, whose error is in their intervals.
 pub(crate) fn estimate(
     experiments: &Experiments<'_>,
     target: Target,
     drifts: &[Drift],
-    phase: f64,
+    phase: &Phase,
     options: &EstimateOptions,
 ) -> PointEstimate {
     let pairs = experiments.pairs(target, drifts);
@@ -298,15 +303,16 @@ pub(crate) fn estimate(
     };
     let drawn = bootstrap::draw(&fit, options, target);
     let curve = fit.curve(drawn.level.se, options.method_error);
-    let method_error = options.method_error * fit.delay * phase;
-    let of_noise = drawn.slope.scaled(phase);
+    let method_error = options.method_error * fit.delay * phase.factor;
+    let scaled = |gain: Estimate| phase.scale(gain);
+    let of_noise = scaled(drawn.slope);
     let slope = interval::widened(of_noise, method_error);
     let verdict = verdict::of(&of_noise, method_error, fit.blocks());
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
         let gain = if speedup.is_zero() { drawn.level } else { curve.at(speedup.fraction()) };
-        let gain = raw.map(|_| gain.scaled(phase));
-        Dot { speedup, raw: raw.map(|raw| raw * phase), gain, windows: curve_windows(speedup) }
+        let gain = raw.map(|_| scaled(gain));
+        Dot { speedup, raw: raw.map(|raw| raw * phase.factor), gain, windows: curve_windows(speedup) }
     };
     let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
     PointEstimate {
@@ -317,12 +323,12 @@ pub(crate) fn estimate(
         slope: Some(slope),
         method_error,
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
-        effect: Some(curve.at(REFERENCE.fraction()).scaled(phase)),
-        most: Some(curve.most(tried).scaled(phase)),
+        effect: Some(scaled(curve.at(REFERENCE.fraction()))),
+        most: Some(scaled(curve.most(tried))),
         bend: curve.bend(),
         curve: experiments.speedups().into_iter().map(dot).collect(),
         pairing: fit.pairing,
         kept_apart: pairs.apart,
-        more_blocks: verdict::more_blocks(verdict, &of_noise, fit.blocks()),
+        more_blocks: verdict::more_blocks(verdict, &of_noise, method_error, fit.blocks()),
     }
 }

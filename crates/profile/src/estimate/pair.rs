@@ -212,7 +212,9 @@ impl Experiments<'_> {
         };
         let mut pairs: Vec<Pair> = self.blocks.iter().map(pair).collect();
         Pairs {
-            idle: self.all().filter(visited).count() * 2 < self.windows(),
+            // Windows that are whole runs do not know what was in flight.
+            idle: self.all().filter(visited).count() * 2 < self.windows()
+                || pairs.iter().all(|pair| pair.baseline.amount == 0.0),
             disturbed: outlier::remove(&mut pairs),
             pairs,
             apart: self.spans_a_change(target, drifts),
@@ -289,7 +291,7 @@ pub(super) struct Side {
 impl Side {
     fn new(target: Target, windows: &[&Window]) -> Side {
         let sum: Reading = windows.iter().map(|window| Reading::new(target, window)).sum();
-        Side { amount: sum.amount, visits: sum.visits as f64, delayed: sum.delayed() }
+        Side { amount: sum.amount, visits: sum.visits as f64, delayed: sum.delayed }
     }
 
     pub(super) fn plus(self, other: &Side) -> Side {

@@ -1,6 +1,6 @@
 //! Phases: a region that runs only part of the time can only help in that part.
 
-use super::Experiments;
+use super::{Estimate, Experiments, interval};
 use crate::model::{Rows, WindowFlags};
 
 /// A phase of more than this share of the run is not told from noise, start-up and shutdown.
@@ -27,6 +27,20 @@ pub struct Phase {
     /// What gains are scaled by: 1 where the two densities do not differ by more than their noise, or where
     /// there are no samples to tell. Windows that are whole runs have seen all phases.
     pub factor: f64,
+}
+
+impl Phase {
+    /// Of a region that runs all the time.
+    pub(crate) const ALWAYS: Phase =
+        Phase { weight: 0.0, time: 0.0, run_weight: 0.0, run_time: 0.0, relative_error: 0.0, factor: 1.0 };
+
+    /// A gain inside the phase as one of the whole run; the phase's own error is in its interval.
+    pub(super) fn scale(&self, gain: Estimate) -> Estimate {
+        let scaled = gain.scaled(self.factor);
+        let error = if self.factor < 1.0 { scaled.value.abs() * self.relative_error } else { 0.0 };
+        // One window has no error that anybody knows, but then the gain has none either.
+        if error.is_finite() { interval::widened(scaled, error) } else { scaled }
+    }
 }
 
 /// The phase of a region.

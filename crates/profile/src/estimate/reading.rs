@@ -30,6 +30,8 @@ pub struct Reading {
     pub visits: u64,
     /// What the visits were spent on, in nanoseconds: see above.
     pub amount: f64,
+    /// The same of the inserted delay, as if it had been effective time.
+    pub(super) delayed: f64,
 }
 
 impl Reading {
@@ -45,27 +47,20 @@ impl Reading {
             }
         };
         let effective = stretch.effective_ns();
+        let of_time = |time: f64| in_flight.map_or(time, |n| n * time / stretch.elapsed.get() as f64);
         Reading {
             elapsed: stretch.elapsed,
             inserted: stretch.required,
             in_flight: in_flight.unwrap_or(0.0),
             visits: stretch.visits,
-            amount: in_flight.map_or(effective, |n| n * effective / stretch.elapsed.get() as f64),
+            amount: of_time(effective),
+            delayed: of_time(stretch.required.get() as f64),
         }
     }
 
     /// Elapsed time less inserted delay, in nanoseconds; negative where more was inserted than time passed.
     pub fn effective_ns(&self) -> f64 {
         self.elapsed.get() as f64 - self.inserted.get() as f64
-    }
-
-    /// The amount that belongs to the inserted delay, as if it had been effective time.
-    pub(super) fn delayed(&self) -> f64 {
-        let inserted = self.inserted.get() as f64;
-        match self.in_flight {
-            0.0 => inserted,
-            n => n * inserted / self.elapsed.get() as f64,
-        }
     }
 
     /// The period, or the mean latency, in nanoseconds; `None` without visits.
@@ -82,6 +77,7 @@ impl Sum for Reading {
             in_flight: sum.in_flight + reading.in_flight,
             visits: sum.visits + reading.visits,
             amount: sum.amount + reading.amount,
+            delayed: sum.delayed + reading.delayed,
         })
     }
 }

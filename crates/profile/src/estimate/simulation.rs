@@ -93,7 +93,7 @@ pub(crate) fn window(block: i64, index: u32, speedup: Speedup) -> Window {
 
 pub(super) fn estimated(windows: &[Window], target: Target) -> PointEstimate {
     let options = EstimateOptions { resamples: 300, method_error: 0.0, ..EstimateOptions::default() };
-    estimate(&experiments(windows).0[0], target, &[], 1.0, &options)
+    estimate(&experiments(windows).0[0], target, &[], &Phase::ALWAYS, &options)
 }
 
 pub(super) const LINEAR: World = World {

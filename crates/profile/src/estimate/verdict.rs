@@ -86,19 +86,24 @@ pub(super) fn chance(slope: &Estimate, blocks: usize, effective: f64) -> f64 {
 }
 
 /// About how many more blocks would make `slope`, which is worth having, happen by chance less often than
-/// `bar`.
-pub(super) fn more_blocks_below(bar: f64, slope: &Estimate, blocks: usize) -> u32 {
-    let worth = (slope.value.abs() - WORTH) / slope.se;
+/// `bar`. `slope` is what noise leaves of it, and `method_error` the standard error of the method besides.
+pub(super) fn more_blocks_below(bar: f64, slope: &Estimate, method_error: f64, blocks: usize) -> u32 {
     let likely = |more: u32| {
         let total = blocks + more as usize;
-        interval::beyond(worth * (total as f64 / blocks as f64).sqrt(), (total - 1) as f64) > bar
+        let error = (slope.se * (blocks as f64 / total as f64).sqrt()).hypot(method_error);
+        interval::beyond((slope.value.abs() - WORTH) / error, (total - 1) as f64) > bar
     };
     (0..20).map(|power| 1 << power).find(|&more| !likely(more)).unwrap_or(1_000_000)
 }
 
 /// About how many more blocks would settle it, if the estimate stays where it is: intervals shrink with
-/// the root of the number of blocks.
-pub(super) fn more_blocks(verdict: Verdict, slope: &Estimate, blocks: usize) -> Option<u32> {
+/// the root of the number of blocks, as far as they come from noise. The arguments are those of [`of`].
+pub(super) fn more_blocks(
+    verdict: Verdict,
+    slope: &Estimate,
+    method_error: f64,
+    blocks: usize,
+) -> Option<u32> {
     if verdict != Verdict::NotEnoughData {
         return None;
     }
@@ -107,8 +112,11 @@ pub(super) fn more_blocks(verdict: Verdict, slope: &Estimate, blocks: usize) -> 
     if !half.is_finite() {
         return Some(missing.max(1.0) as u32);
     }
-    // The widest interval around this value that has a verdict.
-    let settled = (slope.value.abs() - WORTH).max(NOTHING - slope.value.abs());
+    // The widest interval around this value that has a verdict: above what is worth having, with the error of the
+    // method, or within what is nothing.
+    let method = interval::NORMAL * method_error;
+    let above = (slope.value.abs() - WORTH).max(0.0).powi(2) - method.powi(2);
+    let settled = above.max(0.0).sqrt().max(NOTHING + method - slope.value.abs());
     let needed = blocks as f64 * (half / settled).powi(2) - blocks as f64;
     Some(needed.max(missing).max(1.0).ceil().min(1e6) as u32)
 }
@@ -153,8 +161,10 @@ mod tests {
     #[test]
     fn four_times_the_blocks_halve_the_interval() {
         let wide = slope(-0.08, 0.12); // ±0.10 around 0.02; within ±0.03 it is settled
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 9), Some(91));
-        assert_eq!(more_blocks(Verdict::Helps, &wide, 9), None);
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.5, 0.6), 2), Some(3));
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.0, 9), Some(91));
+        assert_eq!(more_blocks(Verdict::Helps, &wide, 0.0, 9), None);
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.5, 0.6), 0.0, 2), Some(3));
+        // What is within the error of the method is nothing: ±0.05 and as much.
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.05 / interval::NORMAL, 9), Some(6));
     }
 }

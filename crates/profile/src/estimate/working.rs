@@ -27,6 +27,10 @@ pub struct Working {
     pub freedom: usize,
     /// The curve at 20 %.
     pub effect: f64,
+    /// The delay per visit, in periods of the baseline, at a speedup of 100 %.
+    pub delay: f64,
+    /// What the method may be off by, per unit of speedup: a share of `delay`.
+    pub method_error: f64,
 }
 
 impl Working {
@@ -98,5 +102,7 @@ pub(crate) fn of(
         shares: curve.shares(),
         freedom: curve.freedom,
         effect: curve.at(REFERENCE.fraction()).value,
+        delay: fit.delay,
+        method_error: options.method_error * fit.delay,
     })
 }

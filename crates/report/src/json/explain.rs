@@ -163,6 +163,8 @@ struct OfWorking {
     smooth_share: f64,
     noise_freedom: usize,
     effect: Option<f64>,
+    delay: Option<f64>,
+    method_error: Option<f64>,
 }
 
 impl OfWorking {
@@ -179,6 +181,8 @@ impl OfWorking {
             smooth_share: working.shares.smooth,
             noise_freedom: working.freedom,
             effect: finite(working.effect),
+            delay: finite(working.delay),
+            method_error: finite(working.method_error),
         }
     }
 }

@@ -3,8 +3,9 @@
 use super::failure::{self, Failure};
 use super::observe::Observer;
 use super::options::Options;
+use super::points::Points;
 use super::series::Outcome;
-use super::{region, sampler, window};
+use super::{region, sampler};
 use perf::SharedRegion;
 use profile::Nanos;
 use std::sync::atomic::Ordering;
@@ -14,6 +15,7 @@ use wire::layout::Sampler;
 pub fn diagnose(
     options: &Options,
     region: &SharedRegion,
+    points: &Points,
     observer: &Observer,
     outcome: &Outcome,
     duration: Nanos,
@@ -23,7 +25,7 @@ pub fn diagnose(
     }
     let seconds = duration.as_secs_f64();
     let memory = region.memory();
-    let points = window::points(memory);
+    let points = points.list();
     let (samples, _) = observer.totals();
     if sampler(region) == Sampler::None {
         let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;

@@ -111,8 +111,9 @@ pub struct Offer {
     pub index: usize,
     /// Its samples over the whole run.
     pub samples: u64,
-    /// How much an experiment on it would help, from 0 to 1.
-    pub need: f64,
+    /// How much an experiment on it would help, from 0 to 1; `None` for a line whose function does not matter so
+    /// far, which is only tried at random.
+    pub need: Option<f64>,
 }
 
 /// An experiment to conduct.
@@ -161,11 +162,7 @@ impl History {
         let short = alive().any(|(visits, _)| *visits < LEAST_VISITS);
         let nothing = !visits.is_empty() && visits.iter().all(|visits| *visits == 0);
         let longer = Nanos::new(self.length().get() * 2).min(LONGEST);
-        let noisy = self
-            .points
-            .iter_mut()
-            .filter(|point| point.is_alive())
-            .fold(false, |any, point| point.is_noisy() || any);
+        let noisy = self.points.iter_mut().filter(|point| point.is_alive()).any(PointHistory::is_noisy);
         if short || nothing || noisy && longer.get() * MANY <= elapsed.get() {
             self.length = Some(longer);
             self.points.iter_mut().for_each(|point| point.periods.clear());
@@ -178,19 +175,21 @@ fn choose(offers: &[Offer], random: &mut fastrand::Rng) -> Option<Offer> {
         return random.choice(offers).copied();
     }
     // Each region once: what lacks most, not what runs most.
-    let mut wanted: Vec<Offer> = offers.iter().copied().filter(|offer| offer.need > 0.0).collect();
-    wanted.sort_by_key(|offer| offer.region);
-    wanted.dedup_by_key(|offer| offer.region);
-    let mut left = random.f64() * wanted.iter().map(|offer| offer.need).sum::<f64>();
-    let drawn = wanted.iter().find(|offer| {
-        left -= offer.need;
+    let mut wanted: Vec<(f64, Offer)> =
+        offers.iter().filter_map(|offer| Some((offer.need.filter(|need| *need > 0.0)?, *offer))).collect();
+    wanted.sort_by_key(|(_, offer)| offer.region);
+    wanted.dedup_by_key(|(_, offer)| offer.region);
+    let mut left = random.f64() * wanted.iter().map(|(need, _)| need).sum::<f64>();
+    let drawn = wanted.iter().find(|(need, _)| {
+        left -= need;
         left <= 0.0
     });
-    if let Some(offer) = drawn.or(wanted.last()) {
+    if let Some((_, offer)) = drawn.or(wanted.last()) {
         return Some(*offer);
     }
-    let drawn = (0..CANDIDATES).filter_map(|_| random.choice(offers));
-    drawn.max_by_key(|offer| offer.samples).copied()
+    let interesting: Vec<Offer> = offers.iter().copied().filter(|offer| offer.need.is_some()).collect();
+    let drawn = (0..CANDIDATES).filter_map(|_| random.choice(&interesting));
+    drawn.max_by_key(|offer| offer.samples).copied().or_else(|| random.choice(offers).copied())
 }
 
 /// All speedups in an order, drawn from the end, in which every [`GROUPS`] of them are spread over the whole range.
@@ -215,7 +214,7 @@ mod tests {
     use super::*;
 
     fn offer(region: usize, samples: u64, need: f64) -> Offer {
-        Offer { region: RegionId::new(region as i64), index: region, samples, need }
+        Offer { region: RegionId::new(region as i64), index: region, samples, need: Some(need) }
     }
 
     fn percent(n: u16) -> Speedup {
@@ -282,6 +281,22 @@ mod tests {
         let expected = [300.0, 150.0 + 1120.0, 150.0 + 280.0];
         for (times, expected) in times.iter().zip(expected) {
             assert!((f64::from(*times) - expected).abs() < 100.0, "{times} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn a_line_whose_function_does_not_matter_is_tried_at_random() {
+        let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(9));
+        let line = Offer { need: None, ..offer(1, 1000, 0.0) };
+        for function in [offer(0, 10, 0.0), offer(0, 10, 0.5)] {
+            let lines = (0..1000)
+                .filter(|_| {
+                    let offers = [function, line];
+                    history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().index == 1
+                })
+                .count();
+            // Half of the 30 % that are drawn at random.
+            assert!((100..200).contains(&lines), "{lines}");
         }
     }
 

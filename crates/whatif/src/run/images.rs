@@ -3,6 +3,7 @@
 use crate::run::futex_code;
 use crate::run::series::Spot;
 use globset::GlobSet;
+use perf::visits::Instruction;
 use profile::Image as Named;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -147,6 +148,28 @@ impl Images {
     pub fn address(&self, (path, address): &Spot) -> Option<u64> {
         let image = self.candidates.iter().find(|candidate| candidate.named.path == *path)?;
         Some(address.wrapping_add(image.bias))
+    }
+
+    /// The instructions of all candidates that `entries` finds in each of them, each with the word that guards it.
+    pub fn instructions(&self, entries: impl Fn(&Image) -> Vec<(Svma, Option<Svma>)>) -> Vec<Instruction> {
+        let mut found = Vec::new();
+        for Candidate { image, bias, .. } in &self.candidates {
+            let in_file = |Svma(address): Svma| {
+                let holds = |load: &&symbols::Load| {
+                    (load.address.0..load.address.0.saturating_add(load.file_size)).contains(&address)
+                };
+                let load = image.loads().iter().find(holds)?;
+                Some(address - load.address.0 + load.offset.0)
+            };
+            found.extend(entries(image).into_iter().filter_map(|(entry, guard)| {
+                Some(Instruction {
+                    address: wire::Address(entry.to_process(*bias)),
+                    file: (image.path().to_owned(), in_file(entry)?),
+                    semaphore: guard.and_then(in_file),
+                })
+            }));
+        }
+        found
     }
 
     /// The function around an address, cut into pieces with the same frames: process addresses.

@@ -18,18 +18,19 @@ pub struct Stamped<'a> {
     /// In virtual time.
     pub time: wire::Nanos,
     pub counts: &'a [u64],
-    pub stamps: &'a [Stamps],
+    /// `None` for points whose visits are not stamped.
+    pub stamps: &'a [Option<Stamps>],
 }
 
 impl Stamped<'_> {
     fn pair(&self, (begin, end): (usize, usize)) -> Option<Pair> {
-        Some(Pair { time: self.time, begun: *self.stamps.get(begin)?, ended: *self.stamps.get(end)? })
+        Some(Pair { time: self.time, begun: (*self.stamps.get(begin)?)?, ended: (*self.stamps.get(end)?)? })
     }
 
     /// Whether the visits of a point since `before` were stamped. Counts and stamps are read one after the other.
     fn is_stamped_since(&self, before: &Self, point: usize) -> bool {
         let count = |at: &Self| at.counts.get(point).copied().unwrap_or(0);
-        let stamps = |at: &Self| at.stamps.get(point).copied().unwrap_or_default();
+        let stamps = |at: &Self| at.stamps.get(point).copied().flatten().unwrap_or_default();
         let counted = count(self).wrapping_sub(count(before));
         // Modulo 2²⁰, as the number of stamps.
         let missing = counted.wrapping_sub(stamps(self).number_since(stamps(before))) << 44 >> 44;
@@ -54,19 +55,22 @@ pub struct InFlight {
     effective: i64,
     /// The same with less than nothing in flight.
     signed: i64,
+    /// The most that any reading saw in flight.
+    most: i64,
     /// What stamps say.
     exact: Option<i64>,
 }
 
 impl InFlight {
     pub fn between(pair: (usize, usize)) -> Self {
-        Self { pair, integral: 0, real: 0, elapsed: 0, effective: 0, signed: 0, exact: None }
+        Self { pair, integral: 0, real: 0, elapsed: 0, effective: 0, signed: 0, most: 0, exact: None }
     }
 
     /// Adds a step from one reading of all counters to the next: so many nanoseconds, in which `required` grew by so
     /// many.
     pub fn add(&mut self, before: &[u64], after: &[u64], elapsed: i64, required: i64) {
         let (before, after) = (self.open(before), self.open(after));
+        self.most = self.most.max(before).max(after);
         let effective = elapsed.saturating_sub(required);
         let add = |sum: &mut i64, add: i64| *sum = sum.saturating_add(add);
         add(&mut self.integral, area(before.max(0), after.max(0), effective));
@@ -81,7 +85,10 @@ impl InFlight {
         let (Some(first), Some(last)) = (before.pair(self.pair), after.pair(self.pair)) else { return };
         let all = [self.pair.0, self.pair.1].iter().all(|point| after.is_stamped_since(before, *point));
         let matched = first.in_flight() >= 0 && last.in_flight() >= 0;
-        self.exact = (all && matched).then(|| last.integral_since(first)).filter(|integral| *integral >= 0);
+        // A visitor that was preempted since before the experiment has stamped another time.
+        let most = (2 * self.most + 2).saturating_mul(self.elapsed);
+        let exact = (all && matched).then(|| last.integral_since(first));
+        self.exact = exact.filter(|integral| (0..=most).contains(integral));
     }
 
     /// Begun and not ended; a point that is not registered yet has not been visited.
@@ -121,7 +128,7 @@ mod tests {
     #[test]
     fn stamps_are_believed_if_all_visits_have_one() {
         let points = [SharedStamps::default(), SharedStamps::default()];
-        let read = || [points[0].load(), points[1].load()];
+        let read = || [Some(points[0].load()), Some(points[1].load())];
         let before = read();
         points[0].add(wire::Nanos(12_800));
         points[1].add(wire::Nanos(19_200));

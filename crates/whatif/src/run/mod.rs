@@ -16,6 +16,7 @@ mod in_flight;
 mod observe;
 mod options;
 mod outlook;
+mod points;
 mod progress;
 mod record;
 mod region;
@@ -31,6 +32,7 @@ use observe::Observer;
 use options::Options;
 use outlook::Outlook;
 use perf::SharedRegion;
+use points::Points;
 use profile::{Nanos, Recording};
 use record::{Session, Tallies};
 use series::{Outcome, Series};
@@ -57,6 +59,7 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
         eprintln!("whatif: {failure}");
         return Ok((launch::Exit::Code(0), failure.status()));
     }
+    check_points(&options, &executable)?;
     if let Some(note) = executable.note().filter(|_| !options.quiet) {
         eprintln!("whatif: {note}");
     }
@@ -189,9 +192,20 @@ fn supervise(
         options.binaries.clone(),
         options.scope.clone(),
     );
-    let observer =
-        Mutex::new(Observer::new(region.memory(), images, options.requests.clone(), options.granularity));
-    let outcome = profile(options, region, child, &observer, &mut session, runs)?;
+    let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope);
+    region.hold(false);
+    let points = points?;
+    if let Some(means) = points.means().filter(|_| !options.quiet) {
+        eprintln!("whatif: counting visits by {means}");
+    }
+    let observer = Mutex::new(Observer::new(
+        region.memory(),
+        images,
+        options.requests.clone(),
+        points.sampled(),
+        options.granularity,
+    ));
+    let outcome = profile(options, region, child, &points, &observer, &mut session, runs)?;
     runs.blocks += outcome.blocks;
     let exit = child.wait();
     let mut observer = lock(&observer);
@@ -199,7 +213,8 @@ fn supervise(
     let now = monotonic();
     let tallies = Tallies::of(&observer, &session, now);
     session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
-    let failure = diagnosis::diagnose(options, region, &observer, &outcome, now.saturating_sub(start));
+    let failure =
+        diagnosis::diagnose(options, region, &points, &observer, &outcome, now.saturating_sub(start));
     // Where a run is one of many, it may be short.
     let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
     for warning in
@@ -255,6 +270,15 @@ fn without_debug_information(options: &Options, executable: &launch::Executable)
         .then(|| Failure::NoDebugInformation { program: executable.image().display().to_string() })
 }
 
+/// A place that does not exist: better said before the program runs. What libraries have is known only then.
+fn check_points(options: &Options, executable: &launch::Executable) -> Result<()> {
+    if options.binaries.is_some() || options.points.is_empty() {
+        return Ok(());
+    }
+    let image = symbols::Image::open(executable.image())?;
+    options.points.iter().try_for_each(|point| point.check(&image, &options.scope))
+}
+
 /// The controller's half of the handshake.
 fn offer(region: &SharedRegion, options: &Options) {
     let header = &region.memory().header;
@@ -262,6 +286,7 @@ fn offer(region: &SharedRegion, options: &Options) {
     header.period.store(options.period.get(), Ordering::Relaxed);
     header.alive_until.store(perf::clock::monotonic().0 + 30_000_000_000, Ordering::Relaxed);
     header.without.store(options.without_rules, Ordering::Relaxed);
+    header.hold.store(u32::from(!options.points.is_empty()), Ordering::Relaxed);
     header.machine_cpus.store(perf::cpu::online(), Ordering::Relaxed);
     header.offer();
 }
@@ -300,6 +325,7 @@ fn profile(
     options: &Options,
     region: &SharedRegion,
     child: &launch::Child,
+    points: &Points,
     observer: &Mutex<Observer>,
     session: &mut Session,
     runs: &mut Runs,
@@ -316,8 +342,8 @@ fn profile(
             }
         });
         let outcome = {
-            let conductor = Conductor::new(region, |time| ended_within(child, time));
-            Series::new(options, region, observer, session, child, runs).conduct(conductor)
+            let conductor = Conductor::new(region, points, |time| ended_within(child, time));
+            Series::new(options, region, points, observer, session, child, runs).conduct(conductor)
         };
         stop.store(true, Ordering::Relaxed);
         outcome

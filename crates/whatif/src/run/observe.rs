@@ -11,6 +11,8 @@ use crate::run::region::{Request, request_region};
 use crate::run::series::Spot;
 use profile::{Nanos, Region, RegionKind};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use symbols::Frame;
 use wire::{Address, SharedMemory, ring::Sample};
 
@@ -26,8 +28,10 @@ struct Piece {
     /// The function and the line that a sample here belongs to, if in scope.
     function: Option<usize>,
     line: Option<usize>,
-    /// The requested regions that any of its frames belongs to.
+    /// The requested regions that any of its frames belongs to,
     requested: Vec<usize>,
+    /// and the sampled points.
+    sampled: Vec<usize>,
 }
 
 /// A region as far as it is known: its code grows with the functions that are sampled.
@@ -49,6 +53,8 @@ pub struct Observer {
     memory: &'static SharedMemory,
     images: Images,
     requests: Vec<Request>,
+    /// Points to which every sample is a visit.
+    sampled: Vec<(Request, Arc<AtomicU64>)>,
     granularity: Granularity,
     pieces: BTreeMap<u64, Piece>,
     regions: Vec<Known>,
@@ -85,12 +91,14 @@ impl Observer {
         memory: &'static SharedMemory,
         images: Images,
         requests: Vec<Request>,
+        sampled: Vec<(Request, Arc<AtomicU64>)>,
         granularity: Granularity,
     ) -> Self {
         let mut observer = Self {
             memory,
             images,
             requests,
+            sampled,
             granularity,
             pieces: BTreeMap::new(),
             regions: Vec::new(),
@@ -128,7 +136,7 @@ impl Observer {
                 self.observe(&sample);
             }
         }
-        memory.header.running.store(running, std::sync::atomic::Ordering::Relaxed);
+        memory.header.running.store(running, Ordering::Relaxed);
         if std::mem::take(&mut self.unpublished) {
             self.publish();
         }
@@ -140,6 +148,7 @@ impl Observer {
         self.weight += weight;
         let mut owner = None;
         let mut requested: Vec<usize> = Vec::new();
+        let mut sampled: Vec<usize> = Vec::new();
         for frame in sample.callchain() {
             let Some(start) = self.piece_at(frame.0) else { continue };
             let piece = &self.pieces[&start];
@@ -147,12 +156,18 @@ impl Observer {
                 owner = Some((piece.function, piece.line));
             }
             requested.extend(&piece.requested);
-            if owner.is_some() && self.requests.is_empty() {
+            sampled.extend(&piece.sampled);
+            if owner.is_some() && self.requests.is_empty() && self.sampled.is_empty() {
                 break;
             }
         }
-        requested.sort_unstable();
-        requested.dedup();
+        for indices in [&mut requested, &mut sampled] {
+            indices.sort_unstable();
+            indices.dedup();
+        }
+        for point in sampled {
+            self.sampled[point].1.fetch_add(1, Ordering::Relaxed);
+        }
         let (function, line) = owner.unwrap_or_default();
         for region in requested.iter().copied().chain(function).chain(line) {
             let known = &mut self.regions[region];
@@ -219,13 +234,10 @@ impl Observer {
         if let (Some(line), Granularity::Auto) = (line, self.granularity) {
             self.regions[line].inside = function;
         }
-        let requested: Vec<usize> = self
-            .requests
-            .iter()
-            .enumerate()
-            .filter(|(_, request)| frames.iter().any(|frame| request.matches(frame)))
-            .map(|(index, _)| index)
-            .collect();
+        let any = |request: &Request| frames.iter().any(|frame| request.matches(frame));
+        let requested: Vec<usize> =
+            (0..self.requests.len()).filter(|index| any(&self.requests[*index])).collect();
+        let sampled = (0..self.sampled.len()).filter(|index| any(&self.sampled[*index].0)).collect();
         for index in &requested {
             // What the user named gets the place that it was found at.
             let request = &self.requests[*index];
@@ -247,7 +259,7 @@ impl Observer {
         for region in function.into_iter().chain(line).chain(requested.iter().copied()) {
             self.regions[region].pieces.push(start);
         }
-        let piece = Piece { end, in_scope: owner.is_some(), function, line, requested };
+        let piece = Piece { end, in_scope: owner.is_some(), function, line, requested, sampled };
         self.pieces.insert(start, piece);
     }
 
@@ -295,7 +307,7 @@ impl Observer {
         let outside = merged(outside.map(|(start, piece)| (*start, piece.end)));
         let images = self.images.code_ranges();
         let inline_futex = u32::from(self.images.inline_futex());
-        self.memory.header.inline_futex.store(inline_futex, std::sync::atomic::Ordering::Relaxed);
+        self.memory.header.inline_futex.store(inline_futex, Ordering::Relaxed);
         self.memory.code.publish(
             images.into_iter().map(|(start, end)| (Address(start), Address(end))),
             outside.into_iter().map(|(start, end)| (Address(start), Address(end))),

@@ -2,6 +2,7 @@
 
 use crate::cli;
 use crate::run::experiment::Choices;
+use crate::run::points;
 use crate::run::region::Request;
 use anyhow::{Context as _, Result, bail, ensure};
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -15,6 +16,8 @@ use symbols::{Scope, ScopeOptions};
 pub struct Options {
     pub output: PathBuf,
     pub requests: Vec<Request>,
+    /// Progress points to be placed from outside.
+    pub points: Vec<points::Request>,
     pub granularity: cli::Granularity,
     pub choices: Choices,
     pub fixed_speedups: bool,
@@ -67,9 +70,15 @@ impl Options {
         for region in &args.regions {
             ensure!(!region.trim().is_empty(), "--region is empty: name a FUNCTION or FILE:LINE");
         }
+        let mut points: Vec<points::Request> =
+            args.points.iter().map(|text| points::Request::throughput(text)).collect::<Result<_>>()?;
+        for text in &args.latencies {
+            points.extend(points::Request::latency(text)?);
+        }
         Ok(Self {
             output: args.output.clone().unwrap_or_else(|| default_output(program)),
             requests: args.regions.iter().map(|region| Request::parse(region)).collect(),
+            points,
             granularity: args.granularity,
             choices,
             fixed_speedups,
@@ -140,6 +149,8 @@ fn binaries(globs: &[String]) -> Result<Option<GlobSet>> {
 fn typed(args: &cli::Run) -> String {
     serde_json::json!({
         "regions": args.regions,
+        "points": args.points,
+        "latencies": args.latencies,
         "speedups": args.speedups,
         "granularity": format!("{:?}", args.granularity).to_lowercase(),
         "duration": args.duration,

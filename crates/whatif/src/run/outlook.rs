@@ -61,8 +61,6 @@ impl Outlook {
             fixed,
             resamples: RESAMPLES,
             phase_correction: false,
-            // More experiments do not change it.
-            method_error: 0.0,
             ..EstimateOptions::default()
         };
         Self {
@@ -189,13 +187,20 @@ fn best(profile: &Profile, point: &PointEstimate) -> f64 {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     effect: Option<Estimate>,
+    /// The same as far as more experiments can change it.
+    by_noise: Option<Estimate>,
     verdict: Verdict,
     blocks: usize,
 }
 
 impl Known {
     fn of(point: &PointEstimate) -> Self {
-        Self { effect: point.effect, verdict: point.verdict, blocks: point.blocks }
+        Self {
+            effect: point.effect,
+            by_noise: point.effect_by_noise(),
+            verdict: point.verdict,
+            blocks: point.blocks,
+        }
     }
 }
 
@@ -209,10 +214,12 @@ fn of_point(point: Known, best: f64, share: f64, precision: f64) -> Judged {
         let missing = (ENOUGH_BLOCKS - point.blocks) as f64;
         return Judged { need: potential(share).max(NEGLIGIBLE), blocks_left: Some(missing) };
     }
-    let half = effect.half_width();
+    let half = point.by_noise.unwrap_or(effect).half_width();
     // Cannot be the best; or is known as exactly as asked.
     let lost = effect.hi < best.max(NEGLIGIBLE * reference);
-    if lost || half <= precision && point.verdict != Verdict::NotEnoughData || half <= precision / 2.0 {
+    // Without a verdict it takes twice the precision: the interval is then narrower than any that matters.
+    let precision = if point.verdict == Verdict::NotEnoughData { precision / 2.0 } else { precision };
+    if lost || half <= precision {
         return DECIDED;
     }
     // As narrow as asked, or narrow enough to be out of the question.
@@ -232,7 +239,7 @@ mod tests {
 
     fn point(value: f64, half: f64, blocks: usize, verdict: Verdict) -> Known {
         let effect = Estimate { value, se: half / 2.0, lo: value - half, hi: value + half };
-        Known { effect: Some(effect), verdict, blocks }
+        Known { effect: Some(effect), by_noise: Some(effect), verdict, blocks }
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! Writing down: what was measured becomes rows of the recording.
 
 use crate::run::observe::{Observer, Seen};
-use crate::run::window::{self, Measured};
+use crate::run::window::Measured;
 use anyhow::Result;
 use profile::{
     Books, Epoch, InFlight, Nanos, Point, PointId, PointKind, Recorder, Region, RegionId, RegionSamples,
     SampleTotals, SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
-use wire::SharedMemory;
 
 /// Lines of source kept on either side of a region's first line.
 const SNIPPET_RADIUS: u32 = 6;
@@ -82,14 +81,13 @@ impl Session {
     /// The row of a window.
     pub fn window(
         &mut self,
-        memory: &SharedMemory,
+        points: &[Point],
         observer: &Observer,
         place: Place,
         measured: &Measured,
         seen: Seen,
         busy: Option<f64>,
     ) -> Result<Window> {
-        let points = window::points(memory);
         let mut visits = Vec::new();
         let mut ids = Vec::new();
         for ((point, count), span) in points.iter().zip(measured.visits.iter().copied()).zip(&measured.spans)

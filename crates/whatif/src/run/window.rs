@@ -6,11 +6,11 @@
 //! differences between the two readings.
 
 use super::in_flight::{InFlight, Stamped};
+use super::points::{Counts, Points};
 use perf::SharedRegion;
 use profile::{Nanos, Span};
 use std::time::Duration;
 use wire::slot::{Activity, Totals};
-use wire::stamps::Stamps;
 use wire::{Account, Address, Epoch, SharedMemory, Speedup};
 
 /// Delays on, nothing counted yet.
@@ -23,6 +23,10 @@ const TICK: Nanos = Nanos::from_millis(1);
 const POLL: Nanos = Nanos::from_micros(100);
 /// and the share of a window for which it is waited for at most.
 const PATIENCE: u64 = 4;
+/// The same where the kernel is asked, which interrupts the program's threads,
+const SLOW_POLL: Nanos = Nanos::from_micros(500);
+/// and how long one reading may take then, in nanoseconds.
+const ASKING: u64 = 200_000;
 /// The runtime takes an experiment for over so long after its planned end.
 const GRACE: u64 = 1_000_000_000;
 /// The runtime takes the controller for dead when it has not been heard of for so long.
@@ -84,8 +88,7 @@ impl Measured {
 struct Reading {
     time: Nanos,
     required: Account,
-    counts: Vec<u64>,
-    stamps: Vec<Stamps>,
+    counts: Counts,
 }
 
 /// A progress point just after a visit.
@@ -99,7 +102,7 @@ struct Visit {
 impl Reading {
     fn stamped(&self) -> Stamped<'_> {
         let time = wire::Nanos(self.time.get().saturating_sub(self.required.delay().0));
-        Stamped { time, counts: &self.counts, stamps: &self.stamps }
+        Stamped { time, counts: &self.counts.visits, stamps: &self.counts.stamps }
     }
 }
 
@@ -107,6 +110,7 @@ impl Reading {
 pub struct Conductor<'a> {
     region: &'a SharedRegion,
     memory: &'static SharedMemory,
+    points: &'a Points,
     epoch: Epoch,
     /// Delay inserted so far, in windows and in their lead-ins.
     delayed: Nanos,
@@ -116,10 +120,15 @@ pub struct Conductor<'a> {
 
 impl<'a> Conductor<'a> {
     /// `ended(d)` waits for the program's end, at most `d`, and says whether it has come.
-    pub fn new(region: &'a SharedRegion, ended: impl FnMut(Duration) -> bool + 'a) -> Self {
+    pub fn new(
+        region: &'a SharedRegion,
+        points: &'a Points,
+        ended: impl FnMut(Duration) -> bool + 'a,
+    ) -> Self {
         let mut conductor = Self {
             region,
             memory: region.memory(),
+            points,
             epoch: Epoch(0),
             delayed: Nanos::ZERO,
             ended: Box::new(ended),
@@ -203,8 +212,8 @@ impl<'a> Conductor<'a> {
             start: first.time,
             elapsed: last.time.saturating_sub(first.time),
             required: Nanos::new(last.required.delay().0.saturating_sub(first.required.delay().0)),
-            visits: differences(&last.counts, &first.counts),
-            spans: vec![None; last.counts.len()],
+            visits: differences(&last.counts.visits, &first.counts.visits),
+            spans: vec![None; last.counts.visits.len()],
             in_flight: Vec::new(),
             before,
             after: self.memory.slots.totals(),
@@ -234,7 +243,7 @@ impl<'a> Conductor<'a> {
         let last = self.read();
         in_flight.iter_mut().for_each(|pair| pair.between_stamps(&first.stamped(), &last.stamped()));
         let after = self.memory.slots.totals();
-        let visits = differences(&last.counts, &first.counts);
+        let visits = differences(&last.counts.visits, &first.counts.visits);
         // A forked child that has ended since would look as if it owed everything.
         super::dead_slots::collect(self.memory);
         let grown = last.required.delay().0 - first.required.delay().0;
@@ -285,22 +294,23 @@ impl<'a> Conductor<'a> {
         wanted: Option<&[Option<Visit>]>,
         length: Nanos,
     ) -> Option<Vec<Option<Visit>>> {
-        let mut found: Vec<Option<Visit>> = vec![None; from.counts.len()];
+        let mut found: Vec<Option<Visit>> = vec![None; from.counts.visits.len()];
         let until = from.time.get() + length.get() / PATIENCE;
         let expected =
             |index: usize| wanted.is_none_or(|wanted| wanted.get(index).is_some_and(Option::is_some));
         loop {
             let now = self.read();
             for (index, visit) in found.iter_mut().enumerate().filter(|(_, visit)| visit.is_none()) {
-                if now.counts[index] != from.counts[index] {
-                    *visit = Some(Visit { time: now.time, required: now.required, count: now.counts[index] });
+                let count = now.counts.visits[index];
+                if count != from.counts.visits[index] {
+                    *visit = Some(Visit { time: now.time, required: now.required, count });
                 }
             }
             let done = found.iter().enumerate().all(|(index, visit)| visit.is_some() || !expected(index));
             if done || now.time.get() >= until {
                 return Some(found);
             }
-            if !self.wait(POLL) {
+            if !self.wait(if self.points.are_asked_for() { SLOW_POLL } else { POLL }) {
                 return None;
             }
         }
@@ -330,7 +340,8 @@ impl<'a> Conductor<'a> {
             let now = self.read();
             let elapsed = now.time.saturating_sub(last.time).get() as i64;
             let required = now.required.delay().saturating_sub(last.required.delay()).0 as i64;
-            in_flight.iter_mut().for_each(|pair| pair.add(&last.counts, &now.counts, elapsed, required));
+            let (before, after) = (&last.counts.visits, &now.counts.visits);
+            in_flight.iter_mut().for_each(|pair| pair.add(before, after, elapsed, required));
             last = now;
         }
         Some(())
@@ -338,7 +349,7 @@ impl<'a> Conductor<'a> {
 
     /// Indices of begin and end points of the same name.
     fn pairs(&self) -> Vec<(usize, usize)> {
-        let points = points(self.memory);
+        let points = self.points.list();
         let find = |kind, name: &str| points.iter().position(|p| p.kind == kind && p.name == name);
         points
             .iter()
@@ -355,17 +366,10 @@ impl<'a> Conductor<'a> {
         for _ in 0..10 {
             let begin = perf::clock::monotonic();
             let required = self.memory.required.load();
-            let (counts, stamps) = self
-                .memory
-                .counters
-                .registered()
-                .map(|counter| {
-                    (counter.count.load(std::sync::atomic::Ordering::Relaxed), counter.stamps.load())
-                })
-                .unzip();
+            let counts = self.points.counts();
             let end = perf::clock::monotonic();
-            last = Some(Reading { time: Nanos::new(begin.0), required, counts, stamps });
-            if end.0 - begin.0 < 20_000 {
+            last = Some(Reading { time: Nanos::new(begin.0), required, counts });
+            if end.0 - begin.0 < if self.points.are_asked_for() { ASKING } else { 20_000 } {
                 break;
             }
         }
@@ -382,20 +386,4 @@ fn differences(last: &[u64], first: &[u64]) -> Vec<u64> {
 /// Samples that a slot's threads have had.
 fn sampled_by(slot: &wire::slot::Slot) -> u64 {
     slot.books.samples.load(std::sync::atomic::Ordering::Relaxed)
-}
-
-/// The registered progress points.
-pub fn points(memory: &SharedMemory) -> Vec<profile::Point> {
-    memory
-        .counters
-        .registered()
-        .map(|counter| profile::Point {
-            name: String::from_utf8_lossy(&counter.name().collect::<Vec<u8>>()).into_owned(),
-            kind: match counter.kind() {
-                Some(wire::counter::Kind::Begin) => profile::PointKind::Begin,
-                Some(wire::counter::Kind::End) => profile::PointKind::End,
-                _ => profile::PointKind::Throughput,
-            },
-        })
-        .collect()
 }

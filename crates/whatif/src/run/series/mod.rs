@@ -8,6 +8,7 @@ use crate::launch;
 use crate::run::experiment::{Offer, Shown};
 use crate::run::observe::{Known, Observer};
 use crate::run::options::Options;
+use crate::run::points::Points;
 use crate::run::record::{Place, Session, Tallies};
 use crate::run::window::{Conductor, IDLE, Order};
 use crate::run::{Runs, dead_slots, lock, monotonic, progress};
@@ -38,6 +39,7 @@ pub struct Outcome {
 pub struct Series<'a> {
     options: &'a Options,
     region: &'a SharedRegion,
+    points: &'a Points,
     observer: &'a Mutex<Observer>,
     session: &'a mut Session,
     child: &'a launch::Child,
@@ -53,6 +55,7 @@ impl<'a> Series<'a> {
     pub fn new(
         options: &'a Options,
         region: &'a SharedRegion,
+        points: &'a Points,
         observer: &'a Mutex<Observer>,
         session: &'a mut Session,
         child: &'a launch::Child,
@@ -61,6 +64,7 @@ impl<'a> Series<'a> {
         Self {
             options,
             region,
+            points,
             observer,
             session,
             child,
@@ -151,21 +155,21 @@ impl<'a> Series<'a> {
         self.runs.history.learn(Shown {
             visits: &measured.visits,
             periods: place.speedup.is_zero().then(|| measured.periods()).as_deref(),
-            elapsed: Nanos::new(self.begin.elapsed().as_nanos() as u64),
+            elapsed: Nanos::new(self.runs.begin.elapsed().as_nanos() as u64),
         });
         self.look_at_machine();
         let mut observer = lock(self.observer);
         observer.drain();
         let seen = observer.seen(measured.start, measured.elapsed);
-        self.session.window(self.region.memory(), &observer, place, &measured, seen, self.busy).map(Some)
+        self.session.window(&self.points.list(), &observer, place, &measured, seen, self.busy).map(Some)
     }
 
     /// What threads have just been running.
     fn offers(&mut self) -> Result<Vec<Offer>> {
         let mut observer = lock(self.observer);
         observer.drain();
-        let recent = observer.offers(monotonic()).filter(|index| self.is_of_interest(&observer, *index));
-        recent.collect::<Vec<_>>().into_iter().map(|index| self.offer(&observer, index)).collect()
+        let recent: Vec<usize> = observer.offers(monotonic()).collect();
+        recent.into_iter().map(|index| self.offer(&observer, index)).collect()
     }
 
     /// An experiment on a region.
@@ -176,7 +180,9 @@ impl<'a> Series<'a> {
             region,
             index,
             samples: known.samples,
-            need: self.runs.outlook.need(region, self.share(known)),
+            need: self
+                .is_of_interest(observer, index)
+                .then(|| self.runs.outlook.need(region, self.share(known))),
         })
     }
 

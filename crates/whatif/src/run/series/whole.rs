@@ -48,8 +48,8 @@ impl Series<'_> {
                     let mut observer = lock(self.observer);
                     observer.drain();
                     let seen = observer.seen(measured.start, measured.elapsed);
-                    let (memory, busy) = (self.region.memory(), self.busy);
-                    self.session.window(memory, &observer, place, &measured, seen, busy)?
+                    let (points, busy) = (self.points.list(), self.busy);
+                    self.session.window(&points, &observer, place, &measured, seen, busy)?
                 };
                 let end = Point { name: POINT.to_owned(), kind: PointKind::Throughput };
                 let point = self.session.point(&end)?;

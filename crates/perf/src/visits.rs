@@ -1,0 +1,317 @@
+//! Counting how often a process executes an instruction, or completes a system call, in all its threads, present and
+//! future: perf_event_open(2).
+//!
+//! A hardware breakpoint that only counts costs the program an exception and needs no privilege, but a CPU has four.
+//! A uprobe costs a trap and needs `CAP_PERFMON` (or root), and there may be any number; only it can switch on a probe
+//! that is guarded by a semaphore. It counts for every process that runs the same file: a thread would inherit it by
+//! reading the file's name from memory that is not there, and could not be started. System calls are counted by
+//! tracepoints, which need tracefs. None of them changes what the program does.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use wire::Address;
+
+/// An instruction of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Where it is in the process,
+    pub address: Address,
+    /// and in which file, how many bytes from its beginning.
+    pub file: (PathBuf, u64),
+    /// Where in the file there is a counter of 16 bits that must not be zero for it to be executed.
+    pub semaphore: Option<u64>,
+}
+
+/// How an instruction is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// One of the CPU's four debug registers.
+    Breakpoint,
+    /// A trap in its place.
+    Uprobe,
+    /// A line of the kernel's own.
+    Tracepoint,
+}
+
+/// Counts until it is dropped.
+#[derive(Debug)]
+pub struct Counter {
+    means: Means,
+    /// One for each thread that there was, which those that it starts inherit; or one for each CPU.
+    events: Vec<OwnedFd>,
+}
+
+impl Counter {
+    /// Begins to count how often the process `pid` executes `instruction`, by the first means that works.
+    ///
+    /// # Errors
+    /// What the kernel said: `ENOSPC` when all breakpoints are in use, `EACCES` or `EPERM` when it is not
+    /// allowed, `ENOENT` where there are none (some virtual machines).
+    pub fn new(pid: u32, instruction: &Instruction) -> io::Result<Self> {
+        if instruction.semaphore.is_some() {
+            return Self::by(Means::Uprobe, pid, instruction);
+        }
+        threads(pid)?; // A uprobe would not ask whether the process is there.
+        Self::by(Means::Breakpoint, pid, instruction).or_else(|error| {
+            // Whoever may not have the second is told why there was not the first.
+            Self::by(Means::Uprobe, pid, instruction).map_err(|_| error)
+        })
+    }
+
+    /// The same by one means only, a breakpoint or a uprobe.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn by(means: Means, pid: u32, instruction: &Instruction) -> io::Result<Self> {
+        if means == Means::Breakpoint {
+            return Self::in_threads(means, &Attributes::breakpoint(instruction.address), pid);
+        }
+        let path = CString::new(instruction.file.0.as_os_str().as_bytes())?;
+        let attributes = Attributes::uprobe(uprobe_type()?, &path, instruction);
+        let cpus = crate::cpu::numbers();
+        let events =
+            cpus.into_iter().map(|cpu| open(&attributes, Where::Cpu(cpu))).collect::<io::Result<_>>()?;
+        Ok(Self { means, events })
+    }
+
+    /// Begins to count how many system calls called `name` the process `pid` completes.
+    ///
+    /// # Errors
+    /// `NotFound` where the kernel has no such call or tracefs is not mounted, `PermissionDenied` where it may not be
+    /// read, and what the kernel said.
+    pub fn system_call(pid: u32, name: &str) -> io::Result<Self> {
+        let attributes = Attributes::tracepoint(tracepoint(&format!("syscalls/sys_exit_{name}"))?);
+        Self::in_threads(Means::Tracepoint, &attributes, pid)
+    }
+
+    /// Threads that start while the list is read inherit an event or are missed; before `main` there are none.
+    fn in_threads(means: Means, attributes: &Attributes, pid: u32) -> io::Result<Self> {
+        let mut events = Vec::new();
+        for thread in threads(pid)? {
+            match open(attributes, Where::Thread(thread)) {
+                Ok(event) => events.push(event),
+                // It has ended.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if events.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(Self { means, events })
+    }
+
+    /// How it counts.
+    #[must_use]
+    pub fn means(&self) -> Means {
+        self.means
+    }
+
+    /// Visits so far, in all threads together, ended ones included. Takes some microseconds per running thread.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.events.iter().map(|event| read(event).unwrap_or(0)).fold(0, u64::wrapping_add)
+    }
+}
+
+/// The threads of a process.
+fn threads(pid: u32) -> io::Result<Vec<u32>> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// The number of the kernel's uprobe event source.
+fn uprobe_type() -> io::Result<u32> {
+    let text = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+    text.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// The number of a tracepoint.
+fn tracepoint(name: &str) -> io::Result<u64> {
+    let read = |root: &str| std::fs::read_to_string(format!("{root}/events/{name}/id"));
+    let text =
+        read("/sys/kernel/tracing").or_else(|error| read("/sys/kernel/debug/tracing").map_err(|_| error))?;
+    text.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// `struct perf_event_attr` as of `PERF_ATTR_SIZE_VER5`, as far as it is used here.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint_type: u32,
+    config1: u64,
+    config2: u64,
+    rest: [u64; 5],
+}
+
+/// Threads that are started inherit the event; visits by the kernel are none.
+const FLAGS: u64 = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
+const INHERIT: u64 = 1 << 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+
+impl Attributes {
+    fn new(kind: u32) -> Self {
+        Self { kind, size: size_of::<Self>() as u32, flags: FLAGS, ..Self::default() }
+    }
+
+    fn breakpoint(address: Address) -> Self {
+        const PERF_TYPE_BREAKPOINT: u32 = 5;
+        const HW_BREAKPOINT_X: u32 = 4;
+        let length = size_of::<libc::c_long>() as u64;
+        Self {
+            breakpoint_type: HW_BREAKPOINT_X,
+            config1: address.0,
+            config2: length,
+            ..Self::new(PERF_TYPE_BREAKPOINT)
+        }
+    }
+
+    /// `path` must live until the event has been opened.
+    fn uprobe(kind: u32, path: &CString, instruction: &Instruction) -> Self {
+        const SEMAPHORE_SHIFT: u32 = 32;
+        Self {
+            flags: FLAGS & !INHERIT,
+            config: instruction.semaphore.unwrap_or(0) << SEMAPHORE_SHIFT,
+            config1: path.as_ptr() as u64,
+            config2: instruction.file.1,
+            ..Self::new(kind)
+        }
+    }
+
+    fn tracepoint(number: u64) -> Self {
+        const PERF_TYPE_TRACEPOINT: u32 = 2;
+        // It is the kernel that passes it.
+        Self { config: number, flags: FLAGS & !EXCLUDE_KERNEL, ..Self::new(PERF_TYPE_TRACEPOINT) }
+    }
+}
+
+/// What an event belongs to.
+#[derive(Clone, Copy)]
+enum Where {
+    Thread(u32),
+    Cpu(u32),
+}
+
+fn open(attributes: &Attributes, place: Where) -> io::Result<OwnedFd> {
+    const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
+    const ANY: i32 = -1;
+    let (thread, cpu) = match place {
+        Where::Thread(thread) => (thread as i32, ANY),
+        Where::Cpu(cpu) => (ANY, cpu as i32),
+    };
+    let no_group = -1_i32;
+    // SAFETY: the kernel reads `size` bytes of the attributes, which are that long, and the path that they point to,
+    // which the caller keeps.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(attributes),
+            thread,
+            cpu,
+            no_group,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor that nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+fn read(event: &OwnedFd) -> Option<u64> {
+    let mut count = 0_u64;
+    // SAFETY: the kernel writes at most eight bytes to a variable of eight bytes.
+    let length = unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+    (length == 8).then_some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+
+    #[inline(never)]
+    extern "C" fn visited(n: u64) -> u64 {
+        black_box(n) + 1
+    }
+
+    fn here() -> Instruction {
+        let address = visited as *const () as u64;
+        let maps = crate::maps(std::process::id()).unwrap();
+        let mapping = maps.iter().find(|mapping| mapping.contains(Address(address))).unwrap();
+        let offset = mapping.offset_of(Address(address)).unwrap();
+        Instruction {
+            address: Address(address),
+            file: (mapping.path.clone().unwrap(), offset.0),
+            semaphore: None,
+        }
+    }
+
+    fn counts_exactly(means: Means) {
+        let counter = match Counter::by(means, std::process::id(), &here()) {
+            Ok(counter) => counter,
+            Err(error) => return eprintln!("skipped: {means:?} is not to be had here: {error}"),
+        };
+        assert_eq!(counter.means(), means);
+        let before = counter.count();
+        for n in 0..1000 {
+            black_box(visited(n));
+        }
+        assert_eq!(counter.count() - before, 1000);
+        // Threads that start later are watched, and count when they have ended.
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    for n in 0..100 {
+                        black_box(visited(n));
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(counter.count() - before, 1400);
+    }
+
+    /// One after the other: both count visits to the same function.
+    #[test]
+    fn visits_are_counted_exactly() {
+        counts_exactly(Means::Breakpoint);
+        counts_exactly(Means::Uprobe);
+    }
+
+    #[test]
+    fn system_calls_are_counted_when_they_are_complete() {
+        let counter = match Counter::system_call(std::process::id(), "getppid") {
+            Ok(counter) => counter,
+            Err(error) => return eprintln!("skipped: no tracepoints here: {error}"),
+        };
+        let before = counter.count();
+        for _ in 0..100 {
+            // SAFETY: it only answers.
+            unsafe { libc::getppid() };
+        }
+        assert_eq!(counter.count() - before, 100);
+        assert!(Counter::system_call(std::process::id(), "no_such_call").is_err());
+    }
+
+    #[test]
+    fn a_process_that_has_gone_is_said_to_have() {
+        let gone = Counter::new(u32::MAX >> 2, &here()).unwrap_err();
+        assert!(gone.kind() == io::ErrorKind::NotFound || gone.raw_os_error() == Some(libc::ESRCH), "{gone}");
+    }
+}

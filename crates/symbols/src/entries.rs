@@ -1,0 +1,81 @@
+//! Where code is entered: the instructions at which visits to a line or a function are counted. These may read all
+//! debug information, like the [catalogue](crate::LineLookup).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::address::Svma;
+use crate::function_name::FunctionName;
+use crate::image::Image;
+use crate::path::FilePattern;
+use crate::scope::Scope;
+
+/// One copy of a line: the out-of-line function that it is in, and the calls that were inlined around it.
+type Copy = (Option<Svma>, Vec<(FunctionName, Option<u32>)>);
+
+impl Image {
+    /// The first instruction of `line` of a file that [matches](crate::file_matches), in every copy of it: one for
+    /// each function that it is part of, and for each place where that function was inlined. Ascending; empty if
+    /// the line has no code.
+    ///
+    /// A line whose code is in several pieces is entered at the one with the lowest address, as debuggers
+    /// have it: the header of a loop before its first round.
+    pub fn line_entries(&self, file_pattern: &str, line: u32, scope: &Scope) -> Vec<Svma> {
+        let pattern = FilePattern::new(file_pattern);
+        let mut copies: BTreeMap<String, Svma> = BTreeMap::new();
+        let units = self.debug_info().map(|info| (info, info.units()));
+        for (info, unit) in units.into_iter().flat_map(|(info, units)| units.map(move |u| (info, u))) {
+            let lines = info.lines(unit);
+            let mut last: Option<(&Arc<str>, bool)> = None;
+            for span in lines.all().iter().filter(|span| span.line() == Some(line)) {
+                let Some(file) = lines.file_of(span) else { continue };
+                let matches = match last {
+                    Some((same, matches)) if Arc::ptr_eq(same, file) => matches,
+                    _ => pattern.matches(file),
+                };
+                last = Some((file, matches));
+                if matches {
+                    let start = Svma(span.start);
+                    let lowest = copies.entry(format!("{:?}", self.copy(start, scope))).or_insert(start);
+                    *lowest = start.min(*lowest);
+                }
+            }
+        }
+        copies.into_values().collect::<BTreeSet<Svma>>().into_iter().collect()
+    }
+
+    /// Which copy of its line an instruction belongs to.
+    fn copy(&self, address: Svma, scope: &Scope) -> Copy {
+        let frames = self.frames(address, scope).into_iter().enumerate();
+        // The innermost frame's line is the line itself.
+        let calls = frames.map(|(nth, frame)| (frame.function, frame.line.filter(|_| nth > 0)));
+        (self.container(address).map(|container| container.start), calls.collect())
+    }
+
+    /// The first instruction of every function that [matches](FunctionName::matches): out of line, and wherever it
+    /// was inlined. Ascending; empty if there is none.
+    pub fn function_entries(&self, pattern: &str) -> Vec<Svma> {
+        let mut entries: BTreeSet<u64> = self
+            .symbols()
+            .starts()
+            .filter(|(name, _)| name.matches(pattern))
+            .map(|(_, start)| start)
+            .collect();
+        // Of a function in several pieces the debug information does not say which is the first.
+        let named = !entries.is_empty();
+        let Some(info) = self.debug_info() else { return entries.into_iter().map(Svma).collect() };
+        for unit in info.units() {
+            for function in info.subprograms(unit).out_of_line() {
+                let tree = info.tree(unit, function.value);
+                for node in tree.nodes.iter().filter(|node| node.function.matches(pattern)) {
+                    let start = match node.parent {
+                        None => Some(function.range.start).filter(|_| !named),
+                        Some(_) => node.ranges.iter().map(|range| range.start).min(),
+                    };
+                    entries.extend(start.filter(|start| info.is_code(*start)));
+                }
+            }
+        }
+        entries.into_iter().map(Svma).collect()
+    }
+}

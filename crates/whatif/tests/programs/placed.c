@@ -1,0 +1,31 @@
+/* Two threads in rounds; one point is marked, to compare with those that are placed from outside. */
+#include "common.h"
+
+__attribute__((noinline)) void begun(void) { __asm__ volatile("nop" ::: "memory"); }
+
+__attribute__((noinline)) void ended(void) { __asm__ volatile("nop" ::: "memory"); }
+
+static inline __attribute__((always_inline)) void twice(void) { __asm__ volatile("nop" ::: "memory"); }
+
+static void *rounds(void *unused)
+{
+    for (const double end = now() + 1.5; now() < end;) {
+        begun();
+        hot();
+        ended(); /* a round is done */
+        twice();
+        twice();
+        WHATIF_PROGRESS_NAMED("marked");
+    }
+    return unused;
+}
+
+int main(void)
+{
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, rounds, NULL) == 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    return done();
+}
