@@ -4,6 +4,8 @@
  * Answer: A s·60 %, B s·40 %, over whole cycles. Whoever looks at one phase sees A worth s·100 % or
  * nothing. The program ends with a cycle, up to half a second late.
  *
+ *   times=N   phases are N times as long: windows then lie within one, and only correction gives the answer above
+ *
  *   cc -O2 -g -fno-omit-frame-pointer -pthread -I../../include phases.c -o phases
  */
 #include "target.h"
@@ -28,10 +30,11 @@ int main(int argc, char **argv)
     arguments(argc, argv);
     a = iterations("A", 1);
     b = iterations("B", 1);
+    const int times = (int)argument("times", 1);
     start("round");
     while (!over()) {
-        phase(A, 300);
-        phase(B, 200);
+        phase(A, 300 * times);
+        phase(B, 200 * times);
     }
     finish();
 }

@@ -7,12 +7,14 @@
 //! reading the file's name from memory that is not there, and could not be started. System calls are counted by
 //! tracepoints, which need tracefs. None of them changes what the program does.
 
+use crate::clock;
 use std::ffi::CString;
+use std::hint::black_box;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use wire::Address;
+use wire::{Address, Nanos};
 
 /// An instruction of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +117,37 @@ impl Counter {
     pub fn count(&self) -> u64 {
         self.events.iter().map(|event| read(event).unwrap_or(0)).fold(0, u64::wrapping_add)
     }
+}
+
+/// What a visit costs by these means on this machine, measured on ourselves; `None` where they are not to be had.
+#[must_use]
+pub fn cost(means: Means) -> Option<Nanos> {
+    const VISITS: u64 = 500;
+    let visits = || {
+        let begin = clock::monotonic();
+        for n in 0..VISITS {
+            black_box(visited(n));
+        }
+        clock::monotonic().saturating_sub(begin)
+    };
+    let _counter = Counter::by(means, std::process::id(), &in_ourselves()?).ok()?;
+    // The best of a few: others may have had the CPU meanwhile.
+    let best = (0..5).map(|_| visits()).min()?;
+    Some(Nanos(best.0 / VISITS))
+}
+
+#[inline(never)]
+extern "C" fn visited(n: u64) -> u64 {
+    black_box(n) + 1
+}
+
+/// An instruction that we execute ourselves.
+fn in_ourselves() -> Option<Instruction> {
+    let address = Address(visited as *const () as u64);
+    let mapping =
+        crate::maps(std::process::id()).ok()?.into_iter().find(|mapping| mapping.contains(address))?;
+    let offset = mapping.offset_of(address)?;
+    Some(Instruction { address, file: (mapping.path?, offset.0), semaphore: None })
 }
 
 /// The threads of a process.
@@ -241,27 +274,9 @@ fn read(event: &OwnedFd) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::hint::black_box;
-
-    #[inline(never)]
-    extern "C" fn visited(n: u64) -> u64 {
-        black_box(n) + 1
-    }
-
-    fn here() -> Instruction {
-        let address = visited as *const () as u64;
-        let maps = crate::maps(std::process::id()).unwrap();
-        let mapping = maps.iter().find(|mapping| mapping.contains(Address(address))).unwrap();
-        let offset = mapping.offset_of(Address(address)).unwrap();
-        Instruction {
-            address: Address(address),
-            file: (mapping.path.clone().unwrap(), offset.0),
-            semaphore: None,
-        }
-    }
 
     fn counts_exactly(means: Means) {
-        let counter = match Counter::by(means, std::process::id(), &here()) {
+        let counter = match Counter::by(means, std::process::id(), &in_ourselves().unwrap()) {
             Ok(counter) => counter,
             Err(error) => return eprintln!("skipped: {means:?} is not to be had here: {error}"),
         };
@@ -295,6 +310,16 @@ mod tests {
     }
 
     #[test]
+    fn a_visit_costs_something() {
+        for means in [Means::Breakpoint, Means::Uprobe] {
+            match cost(means) {
+                Some(cost) => assert!((20..1_000_000).contains(&cost.0), "{means:?}: {cost:?}"),
+                None => eprintln!("skipped: {means:?} is not to be had here"),
+            }
+        }
+    }
+
+    #[test]
     fn system_calls_are_counted_when_they_are_complete() {
         let counter = match Counter::system_call(std::process::id(), "getppid") {
             Ok(counter) => counter,
@@ -311,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_process_that_has_gone_is_said_to_have() {
-        let gone = Counter::new(u32::MAX >> 2, &here()).unwrap_err();
+        let gone = Counter::new(u32::MAX >> 2, &in_ourselves().unwrap()).unwrap_err();
         assert!(gone.kind() == io::ErrorKind::NotFound || gone.raw_os_error() == Some(libc::ESRCH), "{gone}");
     }
 }

@@ -39,6 +39,24 @@ fn golden(file: &str, text: &str) {
     );
 }
 
+/// A region that is dense in its windows and half as dense in the run was in a phase.
+#[test]
+fn a_region_in_a_phase_is_shown_with_and_without_correction() {
+    let mut rows = some_rows();
+    for session in &mut rows.sessions {
+        let windows: u64 = rows.windows.iter().map(|window| window.elapsed.get()).sum();
+        session.samples.delayed = Nanos::ZERO;
+        session.samples.until = Nanos::new(10 * windows);
+    }
+    let profile = Profile::new(rows, &EstimateOptions::default());
+    let text = terminal::render(&profile, terminal::Style { width: 200, ..terminal::Style::default() });
+    let region = &profile.regions[0];
+    assert!(region.phase < 0.9, "{}", region.phase);
+    let slope = region.points[0].slope.unwrap().value;
+    let both = format!("its slope is {:.2}; over the whole run {slope:.2}, as shown", slope / region.phase);
+    assert!(text.contains(&both), "{text}");
+}
+
 #[test]
 fn terminal_with_80_columns() {
     let text = terminal::render(&profile(), terminal::Style::default());

@@ -195,7 +195,7 @@ fn supervise(
     let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope);
     region.hold(false);
     let points = points?;
-    if let Some(means) = points.means().filter(|_| !options.quiet) {
+    if let Some(means) = (!options.quiet).then(|| points.means()).flatten() {
         eprintln!("whatif: counting visits by {means}");
     }
     let observer = Mutex::new(Observer::new(

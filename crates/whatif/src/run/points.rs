@@ -279,16 +279,18 @@ impl Points {
     pub fn means(&self) -> Option<String> {
         let counters = || self.placed.iter().flat_map(|placed| &placed.counters);
         let by = |means| counters().filter(|counter| counter.means() == means).count();
-        let several = |number: usize, what: &str| match number {
-            0 => None,
-            1 => Some(format!("1 {what}")),
-            _ => Some(format!("{number} {what}s")),
+        let several = |number: usize, what: &str, cost: Option<wire::Nanos>| {
+            let plural = if number == 1 { "" } else { "s" };
+            let cost =
+                cost.map_or_else(String::new, |cost| format!(" ({:.1} µs a visit)", cost.0 as f64 / 1e3));
+            (number > 0).then(|| format!("{number} {what}{plural}{cost}"))
         };
+        let cost = |means| (by(means) > 0).then(|| perf::visits::cost(means)).flatten();
         let parts = [
-            several(by(Means::Breakpoint), "hardware breakpoint"),
-            several(by(Means::Uprobe), "uprobe"),
-            several(by(Means::Tracepoint), "tracepoint"),
-            several(self.sampled().len(), "sampled place"),
+            several(by(Means::Breakpoint), "hardware breakpoint", cost(Means::Breakpoint)),
+            several(by(Means::Uprobe), "uprobe", cost(Means::Uprobe)),
+            several(by(Means::Tracepoint), "tracepoint", None),
+            several(self.sampled().len(), "sampled place", None),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(" and "))
