@@ -41,7 +41,15 @@ impl Image {
                 }
             }
         }
-        copies.into_values().collect::<BTreeSet<Svma>>().into_iter().collect()
+        let entries: BTreeSet<u64> = copies.into_values().map(|Svma(address)| address).collect();
+        self.in_place(entries).into_iter().map(Svma).collect()
+    }
+
+    /// Without the pieces of functions that were moved elsewhere because they seldom run, unless there is nothing else.
+    fn in_place(&self, entries: BTreeSet<u64>) -> BTreeSet<u64> {
+        let in_place: BTreeSet<u64> =
+            entries.iter().copied().filter(|entry| !self.symbols().is_moved(*entry)).collect();
+        if in_place.is_empty() { entries } else { in_place }
     }
 
     /// Which copy of its line an instruction belongs to.
@@ -70,7 +78,10 @@ impl Image {
                 for node in tree.nodes.iter().filter(|node| node.function.matches(pattern)) {
                     let start = match node.parent {
                         None => Some(function.range.start).filter(|_| !named),
-                        Some(_) => node.ranges.iter().map(|range| range.start).min(),
+                        Some(_) => self
+                            .in_place(node.ranges.iter().map(|range| range.start).collect())
+                            .first()
+                            .copied(),
                     };
                     entries.extend(start.filter(|start| info.is_code(*start)));
                 }

@@ -56,10 +56,17 @@ impl SymbolTable {
     /// All functions, with the address that they begin at; not the pieces that compilers move elsewhere
     /// (`work.cold`), which are entered from within.
     pub fn starts(&self) -> impl Iterator<Item = (FunctionName, u64)> + '_ {
-        let is_piece = |name: &[u8]| name.windows(5).any(|part| part == b".cold");
-        let whole =
-            self.functions.entries().iter().filter(move |entry| !is_piece(name_at(&self.names, entry.value)));
+        let whole = self.functions.entries().iter().filter(|entry| !self.is_piece(entry));
         whole.map(|entry| (self.name(entry), entry.range.start))
+    }
+
+    /// Whether code that is seldom run was moved here, away from its function.
+    pub fn is_moved(&self, address: u64) -> bool {
+        self.containing(address).is_some_and(|entry| self.is_piece(entry))
+    }
+
+    fn is_piece(&self, entry: &Entry<u32>) -> bool {
+        name_at(&self.names, entry.value).windows(5).any(|part| part == b".cold")
     }
 
     /// The demangled names of all functions.

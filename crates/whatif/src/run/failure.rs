@@ -46,8 +46,8 @@ pub enum Failure {
     RegionNeverRan { region: String, hint: String },
 
     #[error(
-        "no progress point was registered; mark where a unit of work is done with whatif::progress!() (Rust, \
-         package whatif-points) or WHATIF_PROGRESS (C and C++, whatif.h), and rebuild"
+        "no progress point was registered; say where a unit of work is done with -p FILE:LINE or -p fn:NAME, or mark it \
+         with whatif::progress!() (Rust, package whatif-points) or WHATIF_PROGRESS (C and C++, whatif.h), and rebuild"
     )]
     NoProgressPoint,
 

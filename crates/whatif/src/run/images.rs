@@ -162,10 +162,14 @@ impl Images {
                 Some(address - load.address.0 + load.offset.0)
             };
             found.extend(entries(image).into_iter().filter_map(|(entry, guard)| {
+                let semaphore = match guard {
+                    Some(guard) => Some(in_file(guard)?),
+                    None => None,
+                };
                 Some(Instruction {
                     address: wire::Address(entry.to_process(*bias)),
                     file: (image.path().to_owned(), in_file(entry)?),
-                    semaphore: guard.and_then(in_file),
+                    semaphore,
                 })
             }));
         }

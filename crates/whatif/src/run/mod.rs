@@ -59,7 +59,7 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
         eprintln!("whatif: {failure}");
         return Ok((launch::Exit::Code(0), failure.status()));
     }
-    check_points(&options, &executable)?;
+    let visit_cost = check_points(&options, &executable)?;
     if let Some(note) = executable.note().filter(|_| !options.quiet) {
         eprintln!("whatif: {note}");
     }
@@ -74,6 +74,7 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
         random: fastrand::Rng::with_seed(options.seed),
         outlook: Outlook::new(options.precision, fixed),
         whole: series::Whole::default(),
+        visit_cost,
     };
     let (exit, ended) = loop {
         let (exit, ended) = once(args, &options, &executable, &runtime, &mut runs)?;
@@ -106,6 +107,8 @@ struct Runs {
     random: fastrand::Rng,
     outlook: Outlook,
     whole: series::Whole,
+    /// What a visit to a breakpoint costs, if there are any.
+    visit_cost: Option<wire::Nanos>,
 }
 
 impl Runs {
@@ -180,6 +183,7 @@ fn supervise(
     (start, facts): (Nanos, &dyn Fn() -> profile::SessionStart),
     runs: &mut Runs,
 ) -> Result<Option<Failure>> {
+    let held = Held(region);
     let attached = wait_for_runtime(region, child, executable);
     let mut session = Session::begin(recorder, start, &facts())?;
     if let Some(failure) = attached {
@@ -193,9 +197,9 @@ fn supervise(
         options.scope.clone(),
     );
     let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope);
-    region.hold(false);
-    let points = points?;
-    if let Some(means) = (!options.quiet).then(|| points.means()).flatten() {
+    drop(held);
+    let points = points.inspect_err(|_| eprintln!("whatif: the program runs unprofiled"))?;
+    if let Some(means) = points.means(runs.visit_cost).filter(|_| !options.quiet && runs.done == 0) {
         eprintln!("whatif: counting visits by {means}");
     }
     let observer = Mutex::new(Observer::new(
@@ -270,13 +274,23 @@ fn without_debug_information(options: &Options, executable: &launch::Executable)
         .then(|| Failure::NoDebugInformation { program: executable.image().display().to_string() })
 }
 
-/// A place that does not exist: better said before the program runs. What libraries have is known only then.
-fn check_points(options: &Options, executable: &launch::Executable) -> Result<()> {
-    if options.binaries.is_some() || options.points.is_empty() {
-        return Ok(());
+/// The program waits before `main` until this is dropped, if it was asked to ([`offer`]).
+struct Held<'a>(&'a SharedRegion);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.hold(false);
     }
-    let image = symbols::Image::open(executable.image())?;
-    options.points.iter().try_for_each(|point| point.check(&image, &options.scope))
+}
+
+/// A place that does not exist: better said before the program runs. What libraries have is known only then.
+fn check_points(options: &Options, executable: &launch::Executable) -> Result<Option<wire::Nanos>> {
+    let cost = points::check(&options.points)?;
+    if options.binaries.is_none() && !options.points.is_empty() {
+        let image = symbols::Image::open(executable.image())?;
+        options.points.iter().try_for_each(|point| point.check(&image, &options.scope))?;
+    }
+    Ok(cost)
 }
 
 /// The controller's half of the handshake.

@@ -70,11 +70,7 @@ impl Options {
         for region in &args.regions {
             ensure!(!region.trim().is_empty(), "--region is empty: name a FUNCTION or FILE:LINE");
         }
-        let mut points: Vec<points::Request> =
-            args.points.iter().map(|text| points::Request::throughput(text)).collect::<Result<_>>()?;
-        for text in &args.latencies {
-            points.extend(points::Request::latency(text)?);
-        }
+        let points = points::Request::all(&args.points, &args.latencies)?;
         Ok(Self {
             output: args.output.clone().unwrap_or_else(|| default_output(program)),
             requests: args.regions.iter().map(|region| Request::parse(region)).collect(),
