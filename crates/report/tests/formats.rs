@@ -53,7 +53,8 @@ fn a_region_in_a_phase_is_shown_with_and_without_correction() {
     let region = &profile.regions[0];
     assert!(region.phase < 0.9, "{}", region.phase);
     let slope = region.points[0].slope.unwrap().value;
-    let both = format!("its slope is {:.2}; over the whole run {slope:.2}, as shown", slope / region.phase);
+    let both =
+        format!("its slope is {:.2} while it does, and {slope:.2} over the whole run", slope / region.phase);
     assert!(text.contains(&both), "{text}");
 }
 
@@ -203,7 +204,7 @@ fn a_phase_is_mentioned() {
     let mut rows = some_rows();
     rows.samples[1].weight = Nanos::from_millis(500);
     let text = terminal::render(&Profile::new(rows, &EstimateOptions::default()), Default::default());
-    assert!(text.contains("  hash.c:88 runs in 50 % of the run; its gains are scaled by that.\n"), "{text}");
+    assert!(text.contains("  hash.c:88 runs in 50 % of the run: its slope is "), "{text}");
 }
 
 /// Some rows with a queue, a change of speed, other programs and doubts about some windows.

@@ -1,7 +1,8 @@
 //! Phases: a region that runs only part of the time can only help in that part.
 
 use super::{Estimate, Experiments, interval};
-use crate::model::{Rows, WindowFlags};
+use crate::model::{Rows, Window, WindowFlags};
+use crate::units::Nanos;
 
 /// A phase of more than this share of the run is not told from noise, start-up and shutdown.
 const MARGIN: f64 = 0.95;
@@ -10,8 +11,8 @@ const MARGIN: f64 = 0.95;
 /// papers/coz-first-paper.txt, section 4.6.
 ///
 /// Experiments choose code that is running, so they see a region only in its phase. The density of its
-/// samples there (s_obs / t_obs, from baseline windows: delays would dilute it) against its density
-/// over the whole run (s / T, inserted delay taken off) tells how much of the run the phase is.
+/// samples there (s_obs / t_obs, from baseline windows: delays would change it) against its density
+/// over the whole run (s / T, as it would be without experiments) tells how much of the run the phase is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phase {
     /// CPU time of the region in its baseline windows (s_obs), in nanoseconds,
@@ -20,7 +21,7 @@ pub struct Phase {
     pub time: f64,
     /// CPU time of the region in the whole sessions (s), in nanoseconds,
     pub run_weight: f64,
-    /// and the time of those sessions without inserted delay (T).
+    /// and the time that those sessions would have taken without experiments (T).
     pub run_time: f64,
     /// The standard error of s_obs / t_obs, as a share of it.
     pub relative_error: f64,
@@ -59,9 +60,27 @@ pub(crate) fn of(experiments: &Experiments<'_>, rows: &Rows) -> Phase {
     let ours = |session| sessions.binary_search(&session).is_ok();
     let of_region = rows.samples.iter().filter(|s| s.region == experiments.region && ours(s.session));
     let run_weight: f64 = of_region.map(|s| s.weight.get() as f64).sum();
-    let totals = rows.sessions.iter().filter(|s| ours(s.id)).map(|s| s.samples);
-    let undelayed = totals.map(|t| t.until.saturating_sub(t.delayed).get() as f64);
-    let run_time: f64 = undelayed.sum();
+    let mut run_time: f64 = 0.0;
+    for session in rows.sessions.iter().filter(|session| ours(session.id)) {
+        let treated = || {
+            let of_session = rows.windows.iter().filter(|window| window.session == session.id);
+            of_session.filter(|window| !window.speedup.is_zero() && !window.flags.has(WindowFlags::WHOLE))
+        };
+        let own = || treated().filter(|window| window.region == experiments.region);
+        let sum = |of: fn(&Window) -> Nanos, windows: &mut dyn Iterator<Item = &Window>| -> f64 {
+            windows.map(|window| of(window).get() as f64).sum()
+        };
+        // Delays for others pass while the region does not run: they are taken off. Those for itself pass while it does,
+        // more or less: its treated windows count for as much time as its samples in them take without.
+        let delays = sum(|window| window.required, &mut treated());
+        let others =
+            if delays > 0.0 { 1.0 - sum(|window| window.required, &mut own()) / delays } else { 1.0 };
+        let totals = session.samples;
+        run_time += totals.until.get() as f64
+            - totals.delayed.get() as f64 * others
+            - sum(|window| window.elapsed, &mut own())
+            + sum(|window| window.region_weight, &mut own()) / inside;
+    }
 
     let n = windows.len() as f64;
     let residuals: f64 = windows.iter().map(|(w, t)| (w - inside * t).powi(2)).sum();

@@ -17,8 +17,8 @@ mod table;
 use std::fmt::Write as _;
 
 use profile::{
-    Doubts, Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, RegionEstimate, Session, Target,
-    Unsteady, Warning, printable,
+    Doubts, Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, Session, Target, Unsteady, Warning,
+    printable,
 };
 
 pub use comparison::render as render_comparison;
@@ -67,11 +67,6 @@ pub fn render(profile: &Profile, style: Style) -> String {
             REFERENCE.fraction() * 50.0
         );
         note(&mut out, &legend, style);
-        for region in profile.regions.iter().take(style.top) {
-            if let Some(phase) = phase(profile, region) {
-                note(&mut out, &phase, style);
-            }
-        }
     }
     if !profile.points.is_empty() {
         line_of(&mut out, "\nProgress points");
@@ -139,18 +134,6 @@ fn note(out: &mut String, text: &str, style: Style) {
     for (nth, line) in columns::wrap(text, style.width - 4).iter().enumerate() {
         line_of(out, &format!("{}{line}", if nth == 0 { "  " } else { "    " }));
     }
-}
-
-/// What a region is worth with and without phase correction, where that is not the same.
-fn phase(profile: &Profile, region: &RegionEstimate) -> Option<String> {
-    let slope = region.points.iter().find_map(|point| point.slope).filter(|_| region.phase < 1.0)?;
-    Some(format!(
-        "{} runs in {:.0} % of the run only: while it does, its slope is {:.2}; over the whole run {:.2}, as shown",
-        printable(&profile.region(region).name),
-        region.phase * 100.0,
-        slope.value / region.phase,
-        slope.value
-    ))
 }
 
 fn describe(point: &PointSummary) -> String {

@@ -59,9 +59,16 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
         );
         line_of(out, line.trim_end());
     }
-    for (of_region, _) in shown.iter().filter(|(region, _)| region.phase < 1.0) {
-        let (name, share) = (name(profile.region(of_region)), of_region.phase * 100.0);
-        note(out, &format!("{name} runs in {share:.0} % of the run; its gains are scaled by that."), style);
+    for (of_region, estimate) in shown.iter().filter(|(region, _)| region.phase < 1.0) {
+        let (name, phase) = (name(profile.region(of_region)), of_region.phase);
+        let slopes = estimate.slope.map_or_else(String::new, |slope| {
+            format!(
+                ": its slope is {:.2} while it does, and {:.2} over the whole run",
+                slope.value / phase,
+                slope.value
+            )
+        });
+        note(out, &format!("{name} runs in {:.0} % of the run{slopes}.", phase * 100.0), style);
     }
     for (of_region, estimate) in shown {
         if let Some(limit) = limit(estimate) {
