@@ -4,7 +4,7 @@
 //! exactly and without anybody having looked meanwhile: ∫ n dv is n·v at its end less n·v at its beginning, less
 //! the times of all beginnings in between, plus those of all ends.
 //!
-//! Times count in units of [`UNIT`], numbers and sums wrap around. The integral is right as long as it is below
+//! Times count in units of 64 ns, numbers and sums wrap around. The integral is right as long as it is below
 //! 2⁴³ units and fewer than 2¹⁹ pieces of work are in flight; one in a million visits is counted one unit too late.
 
 use crate::Nanos;

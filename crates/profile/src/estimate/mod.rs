@@ -304,14 +304,13 @@ pub(crate) fn estimate(
     let drawn = bootstrap::draw(&fit, options, target);
     let curve = fit.curve(drawn.level.se, options.method_error);
     let method_error = options.method_error * fit.delay * phase.factor;
-    let scaled = |gain: Estimate| phase.scale(gain);
-    let of_noise = scaled(drawn.slope);
+    let of_noise = phase.scale(drawn.slope);
     let slope = interval::widened(of_noise, method_error);
     let verdict = verdict::of(&of_noise, method_error, fit.blocks());
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
         let gain = if speedup.is_zero() { drawn.level } else { curve.at(speedup.fraction()) };
-        let gain = raw.map(|_| scaled(gain));
+        let gain = raw.map(|_| phase.scale(gain));
         Dot { speedup, raw: raw.map(|raw| raw * phase.factor), gain, windows: curve_windows(speedup) }
     };
     let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
@@ -323,8 +322,8 @@ pub(crate) fn estimate(
         slope: Some(slope),
         method_error,
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
-        effect: Some(scaled(curve.at(REFERENCE.fraction()))),
-        most: Some(scaled(curve.most(tried))),
+        effect: Some(phase.scale(curve.at(REFERENCE.fraction()))),
+        most: Some(phase.scale(curve.most(tried))),
         bend: curve.bend(),
         curve: experiments.speedups().into_iter().map(dot).collect(),
         pairing: fit.pairing,

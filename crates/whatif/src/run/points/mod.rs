@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use perf::visits::{self, Counter, Instruction, Means};
 use place::Place;
 use profile::{Point, PointKind};
+use rustix::io::Errno;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,7 +64,7 @@ pub fn check(requests: &[Request]) -> Result<Option<Nanos>> {
 /// What to do where visits cannot be counted.
 fn advice(error: Option<&std::io::Error>) -> &'static str {
     match error.and_then(std::io::Error::raw_os_error) {
-        Some(libc_errors::NO_SPACE) => {
+        Some(code) if code == Errno::NOSPC.raw_os_error() => {
             "cannot count visits: the CPU has four breakpoints, and further points need uprobes (root, or CAP_PERFMON); \
              place fewer points, mark some in the source, or let samples be visits: -p sampled:PLACE"
         }
@@ -72,11 +73,6 @@ fn advice(error: Option<&std::io::Error>) -> &'static str {
              container also the seccomp profile), mark points in the source, or let samples be visits: -p sampled:PLACE"
         }
     }
-}
-
-/// `errno.h`.
-mod libc_errors {
-    pub const NO_SPACE: i32 = 28;
 }
 
 impl Points {
