@@ -53,6 +53,8 @@ impl Choices {
 pub struct History {
     /// Speedups of each region that are still to come before any is repeated.
     decks: HashMap<RegionId, Vec<Speedup>>,
+    /// Experiments on each region.
+    tried: HashMap<RegionId, usize>,
     length: Option<Nanos>,
     /// One per progress point.
     points: Vec<PointHistory>,
@@ -130,7 +132,13 @@ pub struct Plan {
 impl History {
     /// The next experiment. `None` if there is no offer.
     pub fn next(&mut self, offers: &[Offer], choices: &Choices, random: &mut fastrand::Rng) -> Option<Plan> {
-        let Offer { region, index, .. } = choose(offers, random)?;
+        let is_new = |offer: &&Offer| {
+            offer.need.is_some() && self.tried.get(&offer.region).is_none_or(|n| *n < GROUPS)
+        };
+        // First of all, functions get as many as a verdict needs.
+        let anything = !offers.iter().any(|offer| is_new(&offer));
+        let Offer { region, index, .. } = choose(offers, anything, random)?;
+        *self.tried.entry(region).or_default() += 1;
         let deck = self.decks.entry(region).or_default();
         if deck.is_empty() {
             *deck = shuffled(&choices.speedups, random);
@@ -170,9 +178,11 @@ impl History {
     }
 }
 
-fn choose(offers: &[Offer], random: &mut fastrand::Rng) -> Option<Offer> {
+/// `anything`: purely random choices may take what nobody is interested in.
+fn choose(offers: &[Offer], anything: bool, random: &mut fastrand::Rng) -> Option<Offer> {
+    let interesting: Vec<Offer> = offers.iter().copied().filter(|offer| offer.need.is_some()).collect();
     if random.f64() < PURELY_RANDOM {
-        return random.choice(offers).copied();
+        return random.choice(if anything { offers } else { &interesting }).copied();
     }
     // Each region once: what lacks most, not what runs most.
     let mut wanted: Vec<(f64, Offer)> =
@@ -187,7 +197,6 @@ fn choose(offers: &[Offer], random: &mut fastrand::Rng) -> Option<Offer> {
     if let Some((_, offer)) = drawn.or(wanted.last()) {
         return Some(*offer);
     }
-    let interesting: Vec<Offer> = offers.iter().copied().filter(|offer| offer.need.is_some()).collect();
     let drawn = (0..CANDIDATES).filter_map(|_| random.choice(&interesting));
     drawn.max_by_key(|offer| offer.samples).copied().or_else(|| random.choice(offers).copied())
 }
