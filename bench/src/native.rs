@@ -69,14 +69,18 @@ fn round(target: &Target, variants: &[(&str, u32)], seconds: f64) -> Result<Vec<
         if let Some((region, speedup)) = variants.get(index) {
             extra.push(format!("{region}={}", 1.0 - f64::from(*speedup) / 100.0));
         }
-        let line = program::command_line(target, &extra)?;
-        let mut command = Command::new(&line[0]);
-        let rate = program::rate_within(command.args(&line[1..]), target.point, limit(seconds))?;
+        let rate = rate(target, &extra, seconds)?;
         // Logarithms of rates are compared, so the mean is the geometric one.
         let runs = if index < variants.len() { 1 } else { unchanged };
         rates[index] *= rate.powf(1.0 / crate::interval::count(runs));
     }
     Ok(rates)
+}
+
+/// The rate of a program that is told with `extra` to run for `seconds`.
+pub fn rate(target: &Target, extra: &[String], seconds: f64) -> Result<f64> {
+    let line = program::command_line(target, extra)?;
+    program::rate_within(Command::new(&line[0]).args(&line[1..]), target.point, limit(seconds))
 }
 
 /// When a program that should run for `seconds` hangs.

@@ -169,16 +169,6 @@ fn scaled(target: &'static Target, scale: f64) -> &'static Target {
     Box::leak(Box::new(Target { arguments: Box::leak(arguments.into_boxed_slice()), ..*target }))
 }
 
-/// Visits per second of the program as it is.
-fn rate(target: &Target, seconds: f64) -> Result<f64> {
-    let line = program::command_line(target, &[format!("seconds={seconds}")])?;
-    program::rate_within(
-        std::process::Command::new(&line[0]).args(&line[1..]),
-        target.point,
-        native::limit(seconds),
-    )
-}
-
 /// Says what comes, and returns how many seconds it takes at most.
 fn announce(chosen: &[&Target], plan: &Plan, searchers: usize) -> f64 {
     /// Starting, ending, and reading the answer at all times.
@@ -225,7 +215,7 @@ fn rows(
     println!(
         "{:<20} {:.0} visits a second; truth: {} gains {:.1} [{:.1}, {:.1}], {:.1} more than any other{doubt}{}",
         target.name,
-        rate(target, plan.effort.seconds)?,
+        native::rate(target, &[format!("seconds={}", plan.effort.seconds)], plan.effort.seconds)?,
         winner.region,
         gain.estimate,
         gain.low,

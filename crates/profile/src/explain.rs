@@ -138,7 +138,9 @@ impl Profile {
             profile: self,
             region,
             estimate: estimated.ok_or(without),
-            phase: of_region.map(|experiments| estimate::phase_of(experiments, &self.rows)),
+            phase: of_region.map(|experiments| {
+                estimate::phase_of(experiments, &self.rows, &estimate::TreatedSums::of(&self.rows.windows))
+            }),
             books: self.books(region),
             points: points.map(|point| self.explain_point(region, of_region, point.target)).collect(),
         })

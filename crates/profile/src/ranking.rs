@@ -114,6 +114,7 @@ impl Profile {
         let mut left_out = LeftOut { windows, ..LeftOut::default() };
         let fixed =
             options.fixed || rows.sessions.iter().any(|s| s.start.fixed_regions || s.start.fixed_speedups);
+        let treated = estimate::TreatedSums::of(&rows.windows);
         let mut regions = Vec::new();
         for of_region in &experiments {
             if !of_region.has_baseline() {
@@ -126,7 +127,7 @@ impl Profile {
                 continue;
             }
             let phase = if options.phase_correction {
-                estimate::phase_of(of_region, &rows)
+                estimate::phase_of(of_region, &rows, &treated)
             } else {
                 estimate::Phase::ALWAYS
             };

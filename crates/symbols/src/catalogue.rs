@@ -9,6 +9,7 @@ use gimli::UnitOffset;
 
 use crate::function_name::FunctionName;
 use crate::image::Image;
+use crate::line_table::Span;
 use crate::path::{FilePattern, file_name};
 use crate::scope::Scope;
 use crate::suggestion::nearest;
@@ -57,33 +58,22 @@ impl Image {
         let pattern = FilePattern::new(file_pattern);
         let mut files: BTreeSet<Arc<str>> = BTreeSet::new();
         let mut near: Option<u32> = None;
-        let units = self.debug_info().map(|info| (info, info.units()));
-        for (info, unit) in units.into_iter().flat_map(|(info, units)| units.map(move |u| (info, u))) {
-            let lines = info.lines(unit);
-            let mut last: Option<(&Arc<str>, bool)> = None;
-            for span in lines.all() {
-                let (Some(file), Some(theirs)) = (lines.file_of(span), span.line()) else {
-                    continue;
-                };
-                // Rows of one file come in runs.
-                let matches = match last {
-                    Some((same, matches)) if Arc::ptr_eq(same, file) => matches,
-                    _ => {
-                        files.insert(Arc::clone(file));
-                        pattern.matches(file)
-                    }
-                };
-                last = Some((file, matches));
-                if matches {
-                    if theirs == line {
-                        return LineLookup::Exact;
-                    }
-                    let order = |other: u32| (other.abs_diff(line), other < line);
-                    near = Some(match near {
-                        Some(near) if order(near) <= order(theirs) => near,
-                        _ => theirs,
-                    });
+        for (file, spans) in self.line_runs() {
+            if spans.iter().any(|span| span.line().is_some()) {
+                files.insert(Arc::clone(file));
+            }
+            if !pattern.matches(file) {
+                continue;
+            }
+            for theirs in spans.iter().filter_map(Span::line) {
+                if theirs == line {
+                    return LineLookup::Exact;
                 }
+                let order = |other: u32| (other.abs_diff(line), other < line);
+                near = Some(match near {
+                    Some(near) if order(near) <= order(theirs) => near,
+                    _ => theirs,
+                });
             }
         }
         near.map_or_else(
@@ -92,6 +82,12 @@ impl Image {
             },
             LineLookup::NearestWithCode,
         )
+    }
+
+    /// All code with a source file, in runs of one file.
+    pub(crate) fn line_runs(&self) -> impl Iterator<Item = (&Arc<str>, &[Span])> {
+        let info = self.debug_info().into_iter();
+        info.flat_map(|info| info.units().flat_map(|unit| info.lines(unit).runs()))
     }
 
     /// Whether any source file in `scope` was compiled with line information: if not, every

@@ -2,7 +2,6 @@
 //! debug information, like the [catalogue](crate::LineLookup).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::address::Svma;
 use crate::function_name::FunctionName;
@@ -22,33 +21,21 @@ impl Image {
     /// have it: the header of a loop before its first round.
     pub fn line_entries(&self, file_pattern: &str, line: u32, scope: &Scope) -> Vec<Svma> {
         let pattern = FilePattern::new(file_pattern);
-        let mut copies: BTreeMap<String, Svma> = BTreeMap::new();
-        let units = self.debug_info().map(|info| (info, info.units()));
-        for (info, unit) in units.into_iter().flat_map(|(info, units)| units.map(move |u| (info, u))) {
-            let lines = info.lines(unit);
-            let mut last: Option<(&Arc<str>, bool)> = None;
-            for span in lines.all().iter().filter(|span| span.line() == Some(line)) {
-                let Some(file) = lines.file_of(span) else { continue };
-                let matches = match last {
-                    Some((same, matches)) if Arc::ptr_eq(same, file) => matches,
-                    _ => pattern.matches(file),
-                };
-                last = Some((file, matches));
-                if matches {
-                    let start = Svma(span.start);
-                    let lowest = copies.entry(format!("{:?}", self.copy(start, scope))).or_insert(start);
-                    *lowest = start.min(*lowest);
-                }
+        let mut copies: BTreeMap<Copy, Svma> = BTreeMap::new();
+        for (_, spans) in self.line_runs().filter(|(file, _)| pattern.matches(file)) {
+            for span in spans.iter().filter(|span| span.line() == Some(line)) {
+                let start = Svma(span.start);
+                let lowest = copies.entry(self.copy(start, scope)).or_insert(start);
+                *lowest = start.min(*lowest);
             }
         }
-        let entries: BTreeSet<u64> = copies.into_values().map(|Svma(address)| address).collect();
-        self.in_place(entries).into_iter().map(Svma).collect()
+        self.in_place(copies.into_values().collect()).into_iter().collect()
     }
 
     /// Without the pieces of functions that were moved elsewhere because they seldom run, unless there is nothing else.
-    fn in_place(&self, entries: BTreeSet<u64>) -> BTreeSet<u64> {
-        let in_place: BTreeSet<u64> =
-            entries.iter().copied().filter(|entry| !self.symbols().is_moved(*entry)).collect();
+    fn in_place(&self, entries: BTreeSet<Svma>) -> BTreeSet<Svma> {
+        let in_place: BTreeSet<Svma> =
+            entries.iter().copied().filter(|Svma(entry)| !self.symbols().is_moved(*entry)).collect();
         if in_place.is_empty() { entries } else { in_place }
     }
 
@@ -63,30 +50,30 @@ impl Image {
     /// The first instruction of every function that [matches](FunctionName::matches): out of line, and wherever it
     /// was inlined. Ascending; empty if there is none.
     pub fn function_entries(&self, pattern: &str) -> Vec<Svma> {
-        let mut entries: BTreeSet<u64> = self
+        let mut entries: BTreeSet<Svma> = self
             .symbols()
             .starts()
             .filter(|(name, _)| name.matches(pattern))
-            .map(|(_, start)| start)
+            .map(|(_, start)| Svma(start))
             .collect();
         // Of a function in several pieces the debug information does not say which is the first.
         let named = !entries.is_empty();
-        let Some(info) = self.debug_info() else { return entries.into_iter().map(Svma).collect() };
+        let Some(info) = self.debug_info() else { return entries.into_iter().collect() };
         for unit in info.units() {
             for function in info.subprograms(unit).out_of_line() {
                 let tree = info.tree(unit, function.value);
                 for node in tree.nodes.iter().filter(|node| node.function.matches(pattern)) {
                     let start = match node.parent {
-                        None => Some(function.range.start).filter(|_| !named),
+                        None => Some(Svma(function.range.start)).filter(|_| !named),
                         Some(_) => self
-                            .in_place(node.ranges.iter().map(|range| range.start).collect())
+                            .in_place(node.ranges.iter().map(|range| Svma(range.start)).collect())
                             .first()
                             .copied(),
                     };
-                    entries.extend(start.filter(|start| info.is_code(*start)));
+                    entries.extend(start.filter(|Svma(start)| info.is_code(*start)));
                 }
             }
         }
-        entries.into_iter().map(Svma).collect()
+        entries.into_iter().collect()
     }
 }

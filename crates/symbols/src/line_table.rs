@@ -71,6 +71,12 @@ impl LineTable {
         &self.spans
     }
 
+    /// All spans of a file, where they lie side by side: each run of them with its file.
+    pub fn runs(&self) -> impl Iterator<Item = (&Arc<str>, &[Span])> {
+        let runs = self.spans.chunk_by(|a, b| a.file == b.file);
+        runs.filter_map(|spans| Some((self.file_of(spans.first()?)?, spans)))
+    }
+
     /// The source file of a span.
     pub fn file_of(&self, span: &Span) -> Option<&Arc<str>> {
         self.file(u64::from(span.file))

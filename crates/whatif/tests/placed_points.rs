@@ -2,15 +2,13 @@
 
 mod support;
 
-use perf::visits::{Counter, Instruction, Means};
+use perf::visits::Means;
 use std::path::Path;
 use support::{Sandbox, point, program, skip};
 
 /// Whether visits can be counted here.
 fn can_count() -> bool {
-    let address = wire::Address(can_count as *const () as u64);
-    let instruction = Instruction { address, file: ("/proc/self/exe".into(), 0), semaphore: None };
-    let tried = Counter::by(Means::Breakpoint, std::process::id(), &instruction);
+    let tried = perf::visits::cost(Means::Breakpoint);
     if let Err(error) = &tried {
         skip(&format!("no breakpoints here: {error}"));
     }

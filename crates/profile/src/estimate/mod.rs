@@ -91,7 +91,7 @@ pub use working::{SpeedupSum, Working};
 pub(crate) use interval::{Difference, of_ratio as ratio_interval, widened};
 pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub(crate) use pair::{Experiments, Pairs, experiments};
-pub(crate) use phase::of as phase_of;
+pub(crate) use phase::{TreatedSums, of as phase_of};
 pub(crate) use verdict::WORTH;
 pub(crate) use working::of as working_of;
 

@@ -1,8 +1,8 @@
 //! Phases: a region that runs only part of the time can only help in that part.
 
 use super::{Estimate, Experiments, interval};
-use crate::model::{Rows, Window, WindowFlags};
-use crate::units::Nanos;
+use crate::model::{RegionId, Rows, SessionId, Window, WindowFlags};
+use std::collections::HashMap;
 
 /// A phase of more than this share of the run is not told from noise, start-up and shutdown.
 const MARGIN: f64 = 0.95;
@@ -44,8 +44,40 @@ impl Phase {
     }
 }
 
+/// What the treated windows of sessions, and of each region in them, add up to, in nanoseconds: once for all regions.
+#[derive(Default)]
+pub(crate) struct TreatedSums {
+    required: HashMap<SessionId, f64>,
+    own: HashMap<(SessionId, RegionId), Own>,
+}
+
+/// The treated windows of one region.
+#[derive(Clone, Copy, Default)]
+struct Own {
+    required: f64,
+    elapsed: f64,
+    weight: f64,
+}
+
+impl TreatedSums {
+    /// Windows that are whole runs have no place in a run.
+    pub(crate) fn of(windows: &[Window]) -> TreatedSums {
+        let mut sums = TreatedSums::default();
+        let in_a_run = |window: &&Window| !window.flags.has(WindowFlags::WHOLE);
+        for window in windows.iter().filter(|window| !window.speedup.is_zero()).filter(in_a_run) {
+            let required = window.required.get() as f64;
+            *sums.required.entry(window.session).or_default() += required;
+            let own = sums.own.entry((window.session, window.region)).or_default();
+            own.required += required;
+            own.elapsed += window.elapsed.get() as f64;
+            own.weight += window.region_weight.get() as f64;
+        }
+        sums
+    }
+}
+
 /// The phase of a region.
-pub(crate) fn of(experiments: &Experiments<'_>, rows: &Rows) -> Phase {
+pub(crate) fn of(experiments: &Experiments<'_>, rows: &Rows, treated: &TreatedSums) -> Phase {
     let windows: Vec<(f64, f64)> = experiments
         .baselines()
         .filter(|window| !window.flags.has(WindowFlags::WHOLE))
@@ -62,24 +94,14 @@ pub(crate) fn of(experiments: &Experiments<'_>, rows: &Rows) -> Phase {
     let run_weight: f64 = of_region.map(|s| s.weight.get() as f64).sum();
     let mut run_time: f64 = 0.0;
     for session in rows.sessions.iter().filter(|session| ours(session.id)) {
-        let treated = || {
-            let of_session = rows.windows.iter().filter(|window| window.session == session.id);
-            of_session.filter(|window| !window.speedup.is_zero() && !window.flags.has(WindowFlags::WHOLE))
-        };
-        let own = || treated().filter(|window| window.region == experiments.region);
-        let sum = |of: fn(&Window) -> Nanos, windows: &mut dyn Iterator<Item = &Window>| -> f64 {
-            windows.map(|window| of(window).get() as f64).sum()
-        };
         // Delays for others pass while the region does not run: they are taken off. Those for itself pass while it does,
         // more or less: its treated windows count for as much time as its samples in them take without.
-        let delays = sum(|window| window.required, &mut treated());
-        let others =
-            if delays > 0.0 { 1.0 - sum(|window| window.required, &mut own()) / delays } else { 1.0 };
+        let own = treated.own.get(&(session.id, experiments.region)).copied().unwrap_or_default();
+        let delays = treated.required.get(&session.id).copied().unwrap_or_default();
+        let others = if delays > 0.0 { 1.0 - own.required / delays } else { 1.0 };
         let totals = session.samples;
-        run_time += totals.until.get() as f64
-            - totals.delayed.get() as f64 * others
-            - sum(|window| window.elapsed, &mut own())
-            + sum(|window| window.region_weight, &mut own()) / inside;
+        run_time += totals.until.get() as f64 - totals.delayed.get() as f64 * others - own.elapsed
+            + own.weight / inside;
     }
 
     let n = windows.len() as f64;

@@ -4,6 +4,7 @@ use super::failure::{self, Failure};
 use super::observe::Observer;
 use super::options::Options;
 use super::points::Points;
+use super::region::Presence;
 use super::series::Outcome;
 use super::{region, sampler};
 use perf::SharedRegion;
@@ -70,36 +71,19 @@ pub fn diagnose(
 
 /// What may have been meant by a region that never ran.
 fn hint(request: &region::Request, observer: &Observer) -> String {
+    let what = match request {
+        region::Request::Function(_) => "function",
+        region::Request::Line(..) => "line",
+    };
     for image in observer.images().opened() {
-        match request {
-            region::Request::Function(name) => {
-                if image.has_function(name) {
-                    return "the function is in the program, but no sample fell into it: profile a run that \
-                            spends time there"
-                        .to_owned();
-                }
-                let similar = image.suggest(name);
-                if !similar.is_empty() {
-                    return format!(
-                        "no function has that name; similar ones: {}",
-                        failure::list(&similar, 5)
-                    );
-                }
+        match request.find_in(image) {
+            Presence::There => {
+                return format!(
+                    "the {what} is in the program, but no sample fell into it: profile a run that spends time there"
+                );
             }
-            region::Request::Line(file, line) => match image.has_line(file, *line) {
-                symbols::LineLookup::Exact => {
-                    return "the line is in the program, but no sample fell into it: profile a run that \
-                            spends time there"
-                        .to_owned();
-                }
-                symbols::LineLookup::NearestWithCode(line) => {
-                    return format!("the line has no code; the nearest one that has is {file}:{line}");
-                }
-                symbols::LineLookup::NoSuchFile { similar } if !similar.is_empty() => {
-                    return format!("no source file has that name; there are {}", failure::list(&similar, 5));
-                }
-                symbols::LineLookup::NoSuchFile { .. } => {}
-            },
+            Presence::Meant(hint) => return hint,
+            Presence::Unknown => {}
         }
     }
     "check the name, and that the program was compiled with -g".to_owned()

@@ -190,12 +190,8 @@ fn supervise(
         session.warn(&failure.warning())?;
         return Ok(Some(failure));
     }
-    let images = Images::new(
-        child.pid(),
-        std::fs::canonicalize(executable.image()).unwrap_or_else(|_| executable.image().to_owned()),
-        options.binaries.clone(),
-        options.scope.clone(),
-    );
+    let images =
+        Images::new(child.pid(), canonical(executable), options.binaries.clone(), options.scope.clone());
     let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope);
     drop(held);
     let points = points.inspect_err(|_| eprintln!("whatif: the program runs unprofiled"))?;
@@ -283,11 +279,17 @@ impl Drop for Held<'_> {
     }
 }
 
+/// The program's file without links, as the kernel calls it.
+fn canonical(executable: &launch::Executable) -> std::path::PathBuf {
+    std::fs::canonicalize(executable.image()).unwrap_or_else(|_| executable.image().to_owned())
+}
+
 /// A place that does not exist: better said before the program runs. What libraries have is known only then.
 fn check_points(options: &Options, executable: &launch::Executable) -> Result<Option<wire::Nanos>> {
     let cost = points::check(&options.points)?;
     if options.binaries.is_none() && !options.points.is_empty() {
-        let image = symbols::Image::open(executable.image())?;
+        // By the name that it will be mapped under: what is found is kept for then.
+        let image = symbols::Image::open(&canonical(executable))?;
         options.points.iter().try_for_each(|point| point.check(&image, &options.scope))?;
     }
     Ok(cost)
@@ -300,7 +302,7 @@ fn offer(region: &SharedRegion, options: &Options) {
     header.period.store(options.period.get(), Ordering::Relaxed);
     header.alive_until.store(perf::clock::monotonic().0 + 30_000_000_000, Ordering::Relaxed);
     header.without.store(options.without_rules, Ordering::Relaxed);
-    header.hold.store(u32::from(!options.points.is_empty()), Ordering::Relaxed);
+    region.hold(!options.points.is_empty());
     header.machine_cpus.store(perf::cpu::online(), Ordering::Relaxed);
     header.offer();
 }

@@ -1,7 +1,8 @@
 //! Regions that the user asked for.
 
-use profile::{Image, Region, RegionKind};
-use symbols::Frame;
+use crate::run::failure;
+use profile::{Region, RegionKind};
+use symbols::{Frame, Image, LineLookup};
 
 /// `--region`, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,17 @@ pub enum Request {
     Function(String),
     /// A line with everything called from it: suffix of a path, and number.
     Line(String, u32),
+}
+
+/// What an image knows of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It has such code.
+    There,
+    /// It has not, but what this says.
+    Meant(String),
+    /// Nothing like it.
+    Unknown,
 }
 
 impl Request {
@@ -21,6 +33,27 @@ impl Request {
                 Err(_) => Self::Function(text.to_owned()),
             },
             _ => Self::Function(text.to_owned()),
+        }
+    }
+
+    /// Whether an image has such code, and what may have been meant if it has none.
+    pub fn find_in(&self, image: &Image) -> Presence {
+        let meant = |what: &str, names: &[String]| match names {
+            [] => Presence::Unknown,
+            names => Presence::Meant(format!("{what} {}", failure::list(names, 5))),
+        };
+        match self {
+            Self::Function(name) if image.has_function(name) => Presence::There,
+            Self::Function(name) => meant("no function has that name; similar ones:", &image.suggest(name)),
+            Self::Line(file, line) => match image.has_line(file, *line) {
+                LineLookup::Exact => Presence::There,
+                LineLookup::NearestWithCode(line) => Presence::Meant(format!(
+                    "the line has no code; the nearest one that has is {file}:{line}"
+                )),
+                LineLookup::NoSuchFile { similar } => {
+                    meant("no source file has that name; there are", &similar)
+                }
+            },
         }
     }
 
@@ -58,7 +91,7 @@ pub fn request_region(request: &Request) -> Region {
         function: None,
         file: None,
         line,
-        image: Image::default(),
+        image: profile::Image::default(),
     }
 }
 

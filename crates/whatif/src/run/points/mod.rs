@@ -7,7 +7,7 @@ pub use place::Request;
 
 use crate::run::images::Images;
 use crate::run::region;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use perf::visits::{self, Counter, Instruction, Means};
 use place::Place;
 use profile::{Point, PointKind};
@@ -56,14 +56,14 @@ pub fn check(requests: &[Request]) -> Result<Option<Nanos>> {
         Ok(cost) => Ok(Some(cost)),
         Err(error) => match visits::cost(Means::Uprobe) {
             Ok(_) => Ok(None),
-            Err(_) => Err(error).context(advice(None)),
+            Err(_) => Err(refused(error)),
         },
     }
 }
 
-/// What to do where visits cannot be counted.
-fn advice(error: Option<&std::io::Error>) -> &'static str {
-    match error.and_then(std::io::Error::raw_os_error) {
+/// Why visits cannot be counted, and what to do.
+fn refused(error: std::io::Error) -> anyhow::Error {
+    let advice = match error.raw_os_error() {
         Some(code) if code == Errno::NOSPC.raw_os_error() => {
             "cannot count visits: the CPU has four breakpoints, and further points need uprobes (root, or CAP_PERFMON); \
              place fewer points, mark some in the source, or let samples be visits: -p sampled:PLACE"
@@ -72,7 +72,8 @@ fn advice(error: Option<&std::io::Error>) -> &'static str {
             "cannot count visits: this needs perf events; allow them with sudo sysctl kernel.perf_event_paranoid=2 (in a \
              container also the seccomp profile), mark points in the source, or let samples be visits: -p sampled:PLACE"
         }
-    }
+    };
+    anyhow::Error::from(error).context(advice)
 }
 
 impl Points {
@@ -91,11 +92,7 @@ impl Points {
             if let Some((_, counter)) = known.iter().find(|(address, _)| *address == instruction.address) {
                 return Ok(Arc::clone(counter));
             }
-            let counter = Counter::new(pid, instruction);
-            let counter = Arc::new(counter.map_err(|error| {
-                let advice = advice(Some(&error));
-                anyhow::Error::from(error).context(advice)
-            })?);
+            let counter = Arc::new(Counter::new(pid, instruction).map_err(refused)?);
             known.push((instruction.address, Arc::clone(&counter)));
             Ok(counter)
         };
@@ -168,11 +165,9 @@ impl Points {
 
     /// How the placed points are watched, if there are any: for people. `cost`: of a breakpoint.
     pub fn means(&self, cost: Option<Nanos>) -> Option<String> {
-        let counters: Vec<&Counter> =
-            self.placed.iter().flat_map(|placed| placed.counters.iter().map(|counter| &**counter)).collect();
         let mut seen = HashSet::new();
-        let different: Vec<&&Counter> =
-            counters.iter().filter(|counter| seen.insert(std::ptr::from_ref(**counter))).collect();
+        let counters = self.placed.iter().flat_map(|placed| &placed.counters);
+        let different: Vec<_> = counters.filter(|counter| seen.insert(Arc::as_ptr(counter))).collect();
         let by = |means| different.iter().filter(|counter| counter.means() == means).count();
         let several = |number: usize, what: &str| {
             (number > 0).then(|| format!("{number} {what}{}", if number == 1 { "" } else { "s" }))

@@ -1,14 +1,14 @@
 //! Places in a program, as they are typed: understood, found, and missed with a hint.
 
 use crate::run::failure;
-use crate::run::region;
+use crate::run::region::{self, Presence};
 use anyhow::{Context as _, Result, bail, ensure};
 use perf::visits::Counter;
 use profile::{Point, PointKind};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use symbols::{Image, LineLookup, Scope, Svma};
+use symbols::{Image, Scope, Svma};
 
 /// More copies of one place than this are a mistake.
 const MOST_COPIES: usize = 64;
@@ -19,10 +19,8 @@ const ADVICE: &str = "give FILE:LINE, as in -p server.rs:42, fn:NAME, sampled:FI
 /// A place in the code, as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// `FILE:LINE`: suffix of a path, and number.
-    Line(String, u32),
-    /// `fn:NAME`: name, suffix of a name, or glob.
-    Function(String),
+    /// `FILE:LINE` or `fn:NAME`: where code is entered.
+    Code(region::Request),
     /// `usdt:PROVIDER:NAME`: a probe that the program's authors have put there.
     Probe(String, String),
     /// `syscall:NAME`: completed system calls.
@@ -38,22 +36,19 @@ impl Place {
     /// Understands what [`ADVICE`] says.
     pub fn parse(text: &str) -> Result<Self> {
         let named = |name: &str| Some(name.to_owned()).filter(|name| !name.trim().is_empty());
+        let code = |text: &str| match text.strip_prefix("fn:") {
+            Some(name) => named(name).map(region::Request::Function),
+            None => Some(region::Request::parse(text))
+                .filter(|request| matches!(request, region::Request::Line(_, line) if *line > 0)),
+        };
         let place = match text.split_once(':') {
-            Some(("fn", name)) => named(name).map(Self::Function),
             Some(("syscall", name)) => named(name).map(Self::SystemCall),
             Some(("usdt", probe)) => probe
                 .split_once(':')
                 .filter(|(provider, name)| !provider.is_empty() && !name.is_empty())
                 .map(|(provider, name)| Self::Probe(provider.to_owned(), name.to_owned())),
-            Some(("sampled", code)) => match Self::parse(code) {
-                Ok(Self::Line(file, line)) => Some(Self::Sampled(region::Request::Line(file, line))),
-                Ok(Self::Function(name)) => Some(Self::Sampled(region::Request::Function(name))),
-                _ => None,
-            },
-            _ => text.rsplit_once(':').filter(|(file, _)| !file.is_empty()).and_then(|(file, line)| {
-                let line = line.parse().ok().filter(|line| *line > 0)?;
-                Some(Self::Line(file.to_owned(), line))
-            }),
+            Some(("sampled", sampled)) => code(sampled).map(Self::Sampled),
+            _ => code(text).map(Self::Code),
         };
         place.with_context(|| format!("-p {text}: {ADVICE}"))
     }
@@ -66,8 +61,10 @@ impl Place {
     fn entries(&self, image: &Image, scope: &Scope) -> Vec<Entry> {
         let unguarded = |entries: Vec<Svma>| entries.into_iter().map(|entry| (entry, None)).collect();
         match self {
-            Self::Line(file, line) => unguarded(image.line_entries(file, *line, scope)),
-            Self::Function(name) => unguarded(image.function_entries(name)),
+            Self::Code(region::Request::Line(file, line)) => {
+                unguarded(image.line_entries(file, *line, scope))
+            }
+            Self::Code(region::Request::Function(name)) => unguarded(image.function_entries(name)),
             Self::Probe(provider, name) => {
                 let ours = |probe: &symbols::Probe| probe.provider == *provider && probe.name == *name;
                 image
@@ -83,25 +80,16 @@ impl Place {
 
     /// What may have been meant, where an image has no such place.
     fn hint(&self, image: &Image) -> Option<String> {
-        let list = |names: Vec<String>| (!names.is_empty()).then(|| failure::list(&names, 5));
         match self {
-            Self::Function(name) | Self::Sampled(region::Request::Function(name)) => {
-                Some(format!("there are {}", list(image.suggest(name))?))
-            }
-            Self::Line(file, line) | Self::Sampled(region::Request::Line(file, line)) => {
-                match image.has_line(file, *line) {
-                    LineLookup::Exact => None,
-                    LineLookup::NearestWithCode(line) => {
-                        Some(format!("that line has no code; the nearest one that has is {file}:{line}"))
-                    }
-                    LineLookup::NoSuchFile { similar } => Some(format!("there are {}", list(similar)?)),
-                }
-            }
+            Self::Code(code) | Self::Sampled(code) => match code.find_in(image) {
+                Presence::Meant(hint) => Some(hint),
+                Presence::There | Presence::Unknown => None,
+            },
             Self::Probe(..) => {
                 let names =
                     image.probes().into_iter().map(|probe| format!("{}:{}", probe.provider, probe.name));
-                let names: BTreeSet<String> = names.collect();
-                Some(format!("there are {}", list(names.into_iter().collect())?))
+                let names: Vec<String> = names.collect::<BTreeSet<String>>().into_iter().collect();
+                (!names.is_empty()).then(|| format!("there are {}", failure::list(&names, 5)))
             }
             Self::SystemCall(_) => None,
         }
@@ -111,8 +99,7 @@ impl Place {
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Line(file, line) => write!(f, "{file}:{line}"),
-            Self::Function(name) => f.write_str(name),
+            Self::Code(code) => code.fmt(f),
             Self::Probe(provider, name) => write!(f, "{provider}:{name}"),
             Self::SystemCall(name) => write!(f, "syscall:{name}"),
             Self::Sampled(code) => write!(f, "sampled:{code}"),
@@ -167,10 +154,7 @@ impl Request {
     pub fn check(&self, image: &Image, scope: &Scope) -> Result<()> {
         let is_there = match &self.place {
             Place::SystemCall(name) => system_call(std::process::id(), name).map(|_| true)?,
-            Place::Sampled(region::Request::Function(name)) => image.has_function(name),
-            Place::Sampled(region::Request::Line(file, line)) => {
-                image.has_line(file, *line) == LineLookup::Exact
-            }
+            Place::Sampled(code) => code.find_in(image) == Presence::There,
             _ => {
                 let copies = self.entries(image, scope).len();
                 self.check_copies(copies)?;
@@ -227,8 +211,9 @@ mod tests {
 
     #[test]
     fn places_are_understood() {
-        let line = |file: &str, line| Place::Line(file.to_owned(), line);
-        let function = |name: &str| Place::Function(name.to_owned());
+        let code_line = |file: &str, line| region::Request::Line(file.to_owned(), line);
+        let line = |file: &str, line| Place::Code(code_line(file, line));
+        let function = |name: &str| Place::Code(region::Request::Function(name.to_owned()));
         for (text, expected) in [
             ("hash.c:88", Some(line("hash.c", 88))),
             ("src/a b.rs:1", Some(line("src/a b.rs", 1))),
@@ -236,7 +221,7 @@ mod tests {
             ("fn:a::b<*>", Some(function("a::b<*>"))),
             ("usdt:shop:sold", Some(Place::Probe("shop".to_owned(), "sold".to_owned()))),
             ("syscall:write", Some(Place::SystemCall("write".to_owned()))),
-            ("sampled:a.c:7", Some(Place::Sampled(region::Request::Line("a.c".to_owned(), 7)))),
+            ("sampled:a.c:7", Some(Place::Sampled(code_line("a.c", 7)))),
             ("sampled:fn:work", Some(Place::Sampled(region::Request::Function("work".to_owned())))),
             ("sampled:syscall:write", None),
             ("usdt:shop", None),
@@ -266,7 +251,10 @@ mod tests {
         let [begin, end] = &both[..] else { panic!("{both:?}") };
         assert_eq!((begin.point.kind, end.point.kind), (PointKind::Begin, PointKind::End));
         assert_eq!(begin.point.name, end.point.name);
-        assert_eq!(latency("../a.c:1..b.c:2").unwrap()[0].place, Place::Line("../a.c".to_owned(), 1));
+        assert_eq!(
+            latency("../a.c:1..b.c:2").unwrap()[0].place,
+            Place::Code(region::Request::Line("../a.c".to_owned(), 1))
+        );
         for bad in ["fn:a", "fn:a..", "..fn:a", "a..b"] {
             assert!(latency(bad).is_err(), "{bad}");
         }
