@@ -17,12 +17,15 @@
 //!
 //! Windows are exchangeable only if nothing but a change connects them; a rate that wanders is cut into
 //! segments too, which is what should happen to it.
+//!
+//! Where a program was run again and again, the same is done with whole runs: a machine that was busy, a file that grew, a
+//! new version of something that the program asks.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::estimate::{Estimate, EstimateOptions, LeftOutReason, Target, ratio_interval};
-use crate::model::{SessionId, Window};
+use crate::model::{Session, SessionId, Window};
 use crate::units::Nanos;
 
 /// The chance of seeing a change in a session where there is none.
@@ -58,18 +61,48 @@ pub struct Segment {
     pub rate: Estimate,
 }
 
+/// How fast one run after the other made progress.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunDrift {
+    /// What was counted.
+    pub target: Target,
+    /// At least one, in the order of time.
+    pub segments: Vec<RunSegment>,
+}
+
+/// Runs that follow each other, and made progress at the same rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSegment {
+    /// The runs that have a baseline, in the order of time; at least one.
+    pub sessions: Vec<SessionId>,
+    /// Visits per second of effective time, without speedups.
+    pub rate: Estimate,
+}
+
+impl RunDrift {
+    /// Whether the rate changed.
+    pub fn changed(&self) -> bool {
+        self.segments.len() > 1
+    }
+
+    /// The segment of a run; the first for one without a baseline.
+    pub(crate) fn segment_of(&self, session: SessionId) -> usize {
+        self.segments.iter().position(|segment| segment.sessions.contains(&session)).unwrap_or(0)
+    }
+}
+
+/// The change from one rate to another, relative to the first: −0.3 is a fall by 30 %. Infinite where there was no
+/// progress before.
+pub fn change(before: &Estimate, after: &Estimate) -> f64 {
+    after.value / before.value - 1.0
+}
+
 impl Segment {
     fn new(windows: &[&Window], target: Target) -> Segment {
         let terms: Vec<Term> = windows.iter().map(|window| term(target, window)).collect();
-        let rate = ratio_interval(&terms).scaled(1e9);
+        let rate = rate(&terms);
         let (first, last) = (windows[0], windows[windows.len() - 1]);
         Segment { start: first.start, end: last.end(), windows: windows.len(), rate }
-    }
-
-    /// The change of the rate from this segment to `next`, relative to this one: −0.3 is a fall by 30 %.
-    /// Infinite where there was no progress before.
-    pub fn change_to(&self, next: &Segment) -> f64 {
-        next.rate.value / self.rate.value - 1.0
     }
 }
 
@@ -97,13 +130,56 @@ pub(crate) fn straddles(drifts: &[Drift], target: Target, window: &Window) -> bo
     drifts.iter().find(here).is_some_and(|drift| drift.between(window.start))
 }
 
-/// The drift of one target in each session, as far as baseline windows tell.
-pub(crate) fn of(target: Target, windows: &[Window], options: &EstimateOptions) -> Vec<Drift> {
-    let counts = |window: &&Window| window.speedup.is_zero() && LeftOutReason::of(window).is_none();
+/// The baselines that tell about a target, by session and time. `shortest`: see [`shortest`](crate::estimate::shortest).
+fn baselines(windows: &[Window], shortest: Nanos) -> Vec<&Window> {
+    let counts = |window: &&Window| {
+        window.speedup.is_zero() && LeftOutReason::of(window).is_none() && window.elapsed >= shortest
+    };
     let mut baselines: Vec<&Window> = windows.iter().filter(counts).collect();
     baselines.sort_by_key(|window| (window.session, window.start));
+    baselines
+}
+
+/// The drift of one target in each session, as far as baseline windows tell.
+pub(crate) fn of(
+    target: Target,
+    windows: &[Window],
+    shortest: Nanos,
+    options: &EstimateOptions,
+) -> Vec<Drift> {
+    let baselines = baselines(windows, shortest);
     let sessions = baselines.chunk_by(|a, b| a.session == b.session);
     sessions.map(|baselines| of_session(target, baselines, options)).collect()
+}
+
+/// The drift of one target from run to run; `None` without baselines.
+pub(crate) fn of_runs(
+    target: Target,
+    sessions: &[Session],
+    windows: &[Window],
+    shortest: Nanos,
+    options: &EstimateOptions,
+) -> Option<RunDrift> {
+    let baselines = baselines(windows, shortest);
+    let of_session = baselines.chunk_by(|a, b| a.session == b.session);
+    let started = |session| sessions.iter().find(|s| s.id == session).map(|session| session.start.started);
+    let mut runs: Vec<(SessionId, Term)> = of_session
+        .map(|windows| {
+            let terms: Vec<Term> = windows.iter().map(|window| term(target, window)).collect();
+            (windows[0].session, sum(&terms))
+        })
+        .collect();
+    runs.sort_by_key(|(session, _)| (started(*session), *session));
+    let terms: Vec<Term> = runs.iter().map(|(_, term)| *term).collect();
+    let stream = (target.counted().get() as u64).rotate_left(48);
+    let mut rng = fastrand::Rng::with_seed(options.seed ^ stream);
+    let splits = without_small_changes(&terms, splits(&terms, &mut rng));
+    let segment = |part: Range<usize>| RunSegment {
+        sessions: runs[part.clone()].iter().map(|(session, _)| *session).collect(),
+        rate: rate(&terms[part]),
+    };
+    let segments: Vec<RunSegment> = parts(&splits, terms.len()).filter(|part| !part.is_empty()).map(segment).collect();
+    (!segments.is_empty()).then_some(RunDrift { target, segments })
 }
 
 fn of_session(target: Target, baselines: &[&Window], options: &EstimateOptions) -> Drift {
@@ -122,6 +198,11 @@ type Term = (f64, f64);
 fn term(target: Target, window: &Window) -> Term {
     let (time, visits) = window.progress(target.counted());
     (visits as f64, time)
+}
+
+/// Visits per second.
+fn rate(terms: &[Term]) -> Estimate {
+    ratio_interval(terms).scaled(1e9)
 }
 
 fn sum(terms: &[Term]) -> Term {
@@ -241,7 +322,7 @@ mod tests {
     }
 
     fn drift(windows: &[Window]) -> Drift {
-        let drifts = of(Target::Throughput(POINT), windows, &EstimateOptions::default());
+        let drifts = of(Target::Throughput(POINT), windows, Nanos::ZERO, &EstimateOptions::default());
         assert_eq!(drifts.len(), 1);
         drifts.into_iter().next().unwrap()
     }
@@ -263,7 +344,7 @@ mod tests {
             let rate = segment.rate;
             assert!(rate.lo <= truth && truth <= rate.hi && rate.half_width() < 0.04 * truth, "{rate:?}");
         }
-        assert!((before.change_to(&after) + 0.3).abs() < 0.03);
+        assert!((change(&before.rate, &after.rate) + 0.3).abs() < 0.03);
     }
 
     #[test]
@@ -310,9 +391,27 @@ mod tests {
         windows[10..].iter_mut().for_each(|window| window.session = SessionId::new(2));
         windows[3].flags = crate::model::WindowFlags::UNBALANCED;
         windows[3].visits.clear();
-        let drifts = of(Target::Throughput(POINT), &windows, &EstimateOptions::default());
+        let drifts = of(Target::Throughput(POINT), &windows, Nanos::ZERO, &EstimateOptions::default());
         assert_eq!(drifts.iter().map(|drift| drift.segments.len()).collect::<Vec<_>>(), [1, 1]);
         assert_eq!(drifts[0].segments[0].windows, 9);
+    }
+
+    #[test]
+    fn runs_that_became_slower_are_told_from_those_before() {
+        let mut windows = baselines(&levels(&[(1000.0, 24), (700.0, 24)]), 0.03, 1);
+        // Two windows per run: too few to see anything within one.
+        for (nth, window) in windows.iter_mut().enumerate() {
+            window.session = SessionId::new(nth as i64 / 2 + 1);
+        }
+        let target = Target::Throughput(POINT);
+        let options = EstimateOptions::default();
+        assert!(of(target, &windows, Nanos::ZERO, &options).iter().all(|drift| !drift.changed()));
+        let drift = of_runs(target, &[], &windows, Nanos::ZERO, &options).unwrap();
+        let runs: Vec<usize> = drift.segments.iter().map(|segment| segment.sessions.len()).collect();
+        assert_eq!(runs, [12, 12]);
+        assert!((change(&drift.segments[0].rate, &drift.segments[1].rate) + 0.3).abs() < 0.03);
+        assert_eq!([12, 13, 99].map(|n| drift.segment_of(SessionId::new(n))), [0, 1, 0]);
+        assert!(!of_runs(target, &[], &windows[..24], Nanos::ZERO, &options).unwrap().changed());
     }
 
     #[test]

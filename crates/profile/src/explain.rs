@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::drift;
-use crate::estimate::{self, Experiments, LeftOutReason, Pairs, Phase, Reading, Target, Trend, Working};
+use crate::estimate::{self, About, Experiments, LeftOutReason, Pairs, Phase, Reading, Target, Trend, Working};
 use crate::model::{Books, Region, RegionId, Session, SessionId, Window, WindowFlags};
 use crate::ranking::{Profile, RegionEstimate};
 use crate::units::Speedup;
@@ -68,7 +67,7 @@ pub struct BlockRow {
     pub flags: WindowFlags,
     /// Whether the queue grew or shrank in one of them: a latency is not in a steady state.
     pub unsteady: bool,
-    /// Which segment of the session the baseline lies in, from 0; see [`drift`].
+    /// Which segment of the session the baseline lies in, from 0; see [`Drift`](crate::Drift).
     pub segment: usize,
 }
 
@@ -142,7 +141,7 @@ impl Profile {
                 estimate::phase_of(experiments, &self.rows, &estimate::TreatedSums::of(&self.rows.windows))
             }),
             books: self.books(region),
-            points: points.map(|point| self.explain_point(region, of_region, point.target)).collect(),
+            points: points.map(|point| self.explain_point(region, of_region, point.about_in(self))).collect(),
         })
     }
 
@@ -150,13 +149,13 @@ impl Profile {
         &self,
         region: RegionId,
         experiments: Option<&Experiments<'_>>,
-        target: Target,
+        about: About<'_>,
     ) -> PointExplanation {
-        let working = |experiments| estimate::working_of(experiments, target, &self.drift, &self.options);
-        let pairs = experiments.map(|experiments| experiments.pairs(target, &self.drift));
+        let working = |experiments| estimate::working_of(experiments, about, &self.options);
+        let pairs = experiments.map(|experiments| experiments.pairs(about));
         PointExplanation {
-            target,
-            blocks: self.blocks(region, target, pairs.as_ref()),
+            target: about.target,
+            blocks: self.blocks(region, about, pairs.as_ref()),
             working: experiments.and_then(working),
         }
     }
@@ -181,66 +180,12 @@ impl Profile {
         books.into_iter().collect()
     }
 
-    fn blocks(&self, region: RegionId, target: Target, pairs: Option<&Pairs>) -> Vec<BlockRow> {
+    fn blocks(&self, region: RegionId, about: About<'_>, pairs: Option<&Pairs>) -> Vec<BlockRow> {
         let mut blocks: BTreeMap<(SessionId, i64), Vec<&Window>> = BTreeMap::new();
         for window in self.windows_of(region) {
             blocks.entry((window.session, window.block)).or_default().push(window);
         }
-        blocks.values().flat_map(|windows| self.rows_of(windows, target, pairs)).collect()
-    }
-
-    /// The rows of one block.
-    fn rows_of(&self, windows: &[&Window], target: Target, pairs: Option<&Pairs>) -> Vec<BlockRow> {
-        let (baselines, treated): (Vec<&Window>, Vec<&Window>) =
-            windows.iter().copied().partition(|window| window.speedup.is_zero());
-        let counting: Vec<&Window> =
-            baselines.iter().copied().filter(|window| LeftOutReason::of(window).is_none()).collect();
-        let shown = if counting.is_empty() { &baselines } else { &counting };
-        let block = (windows[0].session, windows[0].block);
-        let all_disturbed = pairs.is_some_and(|pairs| pairs.is_all_disturbed(block));
-        let left_out = |treated: &Window| {
-            let disturbed = pairs.is_some_and(|pairs| pairs.is_disturbed(block, treated.speedup));
-            self.left_out(treated, counting.is_empty(), target)
-                .or(disturbed.then_some(LeftOutReason::Disturbed))
-        };
-        let row = |treated: Option<&Window>| {
-            let beside = || shown.iter().copied().chain(treated);
-            BlockRow {
-                session: block.0,
-                block: block.1,
-                baseline: (!shown.is_empty())
-                    .then(|| shown.iter().map(|window| Reading::new(target, window)).sum()),
-                baseline_left_out: shown
-                    .first()
-                    .and_then(|window| LeftOutReason::of(window))
-                    .or(all_disturbed.then_some(LeftOutReason::Disturbed)),
-                treated: treated.map(|window| (window.speedup, Reading::new(target, window))),
-                left_out: treated.and_then(left_out),
-                flags: beside().fold(WindowFlags::NONE, |flags, window| flags.with(window.flags)),
-                unsteady: beside()
-                    .any(|window| Trend::of(target, window).is_some_and(|trend| trend != Trend::Steady)),
-                segment: shown.first().map_or(0, |window| self.segment_of(target, window)),
-            }
-        };
-        if treated.is_empty() {
-            return vec![row(None)];
-        }
-        treated.into_iter().map(|window| row(Some(window))).collect()
-    }
-
-    fn left_out(&self, treated: &Window, unpaired: bool, target: Target) -> Option<LeftOutReason> {
-        LeftOutReason::of(treated).or_else(|| {
-            if unpaired {
-                Some(LeftOutReason::Unpaired)
-            } else {
-                drift::straddles(&self.drift, target, treated).then_some(LeftOutReason::Straddling)
-            }
-        })
-    }
-
-    fn segment_of(&self, target: Target, baseline: &Window) -> usize {
-        let of_session = |drift: &&drift::Drift| drift.target == target && drift.session == baseline.session;
-        self.drift.iter().find(of_session).map_or(0, |drift| drift.segment_at(baseline.start))
+        blocks.values().flat_map(|windows| rows_of(windows, about, pairs)).collect()
     }
 
     /// The region that somebody means.
@@ -291,6 +236,51 @@ impl Profile {
         let file = region.file.as_deref().unwrap_or("");
         format!("{label} ({file}, {})", region.image.path)
     }
+}
+
+/// The rows of one block.
+fn rows_of(windows: &[&Window], about: About<'_>, pairs: Option<&Pairs>) -> Vec<BlockRow> {
+    let target = about.target;
+    let (baselines, treated): (Vec<&Window>, Vec<&Window>) =
+        windows.iter().copied().partition(|window| window.speedup.is_zero());
+    let counting: Vec<&Window> =
+        baselines.iter().copied().filter(|window| LeftOutReason::of(window).is_none()).collect();
+    let shown = if counting.is_empty() { &baselines } else { &counting };
+    let block = (windows[0].session, windows[0].block);
+    let short = counting.iter().any(|window| about.is_short(window)).then_some(LeftOutReason::Short);
+    let all_disturbed = pairs.is_some_and(|pairs| pairs.is_all_disturbed(block));
+    let left_out = |treated: &Window| {
+        let disturbed = pairs.is_some_and(|pairs| pairs.is_disturbed(block, treated.speedup));
+        LeftOutReason::of(treated)
+            .or(counting.is_empty().then_some(LeftOutReason::Unpaired))
+            .or(short)
+            .or(about.straddles(treated).then_some(LeftOutReason::Straddling))
+            .or(disturbed.then_some(LeftOutReason::Disturbed))
+    };
+    let row = |treated: Option<&Window>| {
+        let beside = || shown.iter().copied().chain(treated);
+        BlockRow {
+            session: block.0,
+            block: block.1,
+            baseline: (!shown.is_empty())
+                .then(|| shown.iter().map(|window| Reading::new(target, window)).sum()),
+            baseline_left_out: shown
+                .first()
+                .and_then(|window| LeftOutReason::of(window))
+                .or(short)
+                .or(all_disturbed.then_some(LeftOutReason::Disturbed)),
+            treated: treated.map(|window| (window.speedup, Reading::new(target, window))),
+            left_out: treated.and_then(left_out),
+            flags: beside().fold(WindowFlags::NONE, |flags, window| flags.with(window.flags)),
+            unsteady: beside()
+                .any(|window| Trend::of(target, window).is_some_and(|trend| trend != Trend::Steady)),
+            segment: shown.first().map_or(0, |window| about.segment(window.session, window.start)),
+        }
+    };
+    if treated.is_empty() {
+        return vec![row(None)];
+    }
+    treated.into_iter().map(|window| row(Some(window))).collect()
 }
 
 impl Explanation<'_> {

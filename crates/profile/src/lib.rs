@@ -39,11 +39,12 @@ mod ranking;
 mod sentence;
 mod units;
 
+pub use builds::{Builds, OtherBuild};
 pub use comparison::{Change, Comparison, PointChange, PointLevel, RegionChange, RegionSide, SlopeChange};
 pub use database::{Error, Recorder, Recording};
-pub use drift::{Drift, Segment};
+pub use drift::{Drift, RunDrift, RunSegment, Segment};
 pub use estimate::{
-    Dot, ENOUGH_BLOCKS, Estimate, EstimateOptions, LeftOutReason, LeftOutWindows, Phase, PointEstimate,
+    Dot, ENOUGH_BLOCKS, Era, Estimate, EstimateOptions, LeftOutReason, LeftOutWindows, Phase, PointEstimate,
     REFERENCE, Reading, Shares, SpeedupSum, Target, Trend, Unsteady, Verdict, Working,
 };
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};

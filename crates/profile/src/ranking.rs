@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::discovery;
-use crate::drift::{self, Drift};
+use crate::drift::{self, Drift, RunDrift};
 use crate::estimate::{
-    self, EstimateOptions, LeftOutReason, LeftOutWindows, PointEstimate, Reading, Target, Unsteady, Verdict,
+    self, About, EstimateOptions, LeftOutReason, LeftOutWindows, PointEstimate, Reading, Target, Unsteady, Verdict,
 };
-use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Window, WindowFlags};
+use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Session, Window, WindowFlags};
 use crate::units::Nanos;
 
 /// Fewer different speedups than this do not show a curve, unless the user asked for exactly those.
@@ -26,6 +26,8 @@ pub struct Profile {
     /// How fast each session made progress over time, one for each of `points` that is not idle and each
     /// session with a baseline.
     pub drift: Vec<Drift>,
+    /// The same from run to run, for each of `points` that is not idle and has baselines.
+    pub run_drift: Vec<RunDrift>,
     /// What no estimate uses.
     pub left_out: LeftOut,
     /// Doubts about windows, counted.
@@ -90,6 +92,8 @@ pub struct PointSummary {
     pub unsteady: Option<Unsteady>,
     /// Whether most windows saw no visit at all.
     pub idle: bool,
+    /// Windows shorter than this were made for points that are visited more often, and say nothing about this one.
+    pub shortest: Nanos,
 }
 
 /// What no estimate uses.
@@ -107,13 +111,18 @@ impl Profile {
     /// Estimates everything that `rows` can tell.
     pub fn new(rows: Rows, options: &EstimateOptions) -> Profile {
         let points = summaries(&rows);
-        let live = points.iter().filter(|point| !point.idle);
-        let drift: Vec<Drift> =
-            live.flat_map(|point| drift::of(point.target, &rows.windows, options)).collect();
+        let live = || points.iter().filter(|point| !point.idle);
+        let drift: Vec<Drift> = live()
+            .flat_map(|point| drift::of(point.target, &rows.windows, point.shortest, options))
+            .collect();
+        let of_runs = |point: &PointSummary| {
+            drift::of_runs(point.target, &rows.sessions, &rows.windows, point.shortest, options)
+        };
+        let run_drift: Vec<RunDrift> = live().filter_map(of_runs).collect();
         let (experiments, windows) = estimate::experiments(&rows.windows);
         let mut left_out = LeftOut { windows, ..LeftOut::default() };
-        let fixed =
-            options.fixed || rows.sessions.iter().any(|s| s.start.fixed_regions || s.start.fixed_speedups);
+        let is_fixed = |s: &&Session| s.start.fixed_regions || s.start.fixed_speedups;
+        let fixed: BTreeSet<_> = rows.sessions.iter().filter(is_fixed).map(|session| session.id).collect();
         let treated = estimate::TreatedSums::of(&rows.windows);
         let mut regions = Vec::new();
         for of_region in &experiments {
@@ -122,7 +131,9 @@ impl Profile {
                 continue;
             }
             let tried = of_region.speedups().len() - 1; // the first is the baseline
-            if tried < if fixed { 1 } else { ENOUGH_SPEEDUPS } {
+            // What somebody has asked for needs no more than he has asked for.
+            let asked = options.fixed || of_region.sessions().iter().any(|session| fixed.contains(session));
+            if tried < if asked { 1 } else { ENOUGH_SPEEDUPS } {
                 left_out.few_speedups += 1;
                 continue;
             }
@@ -140,14 +151,17 @@ impl Profile {
                 phase: phase.factor,
                 points: points
                     .iter()
-                    .map(|point| estimate::estimate(of_region, point.target, &drift, &phase, options))
+                    .map(|point| {
+                        let about = point.about(&drift, &run_drift);
+                        estimate::estimate(of_region, about, &phase, options)
+                    })
                     .collect(),
             });
         }
         discovery::check(&mut regions);
         regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
         let doubts = Doubts::of(&rows.windows);
-        Profile { rows, regions, points, drift, left_out, doubts, options: options.clone() }
+        Profile { rows, regions, points, drift, run_drift, left_out, doubts, options: options.clone() }
     }
 
     /// The region behind an estimate.
@@ -163,6 +177,17 @@ impl Profile {
             self.regions.iter().filter_map(|r| Some((r, &r.points[of_target(r)?]))).collect();
         ranked.sort_by(|(_, a), (_, b)| a.rank().total_cmp(b.rank()));
         ranked
+    }
+}
+
+impl PointSummary {
+    fn about<'a>(&self, drifts: &'a [Drift], of_runs: &'a [RunDrift]) -> About<'a> {
+        About { target: self.target, drifts, of_runs, shortest: self.shortest }
+    }
+
+    /// What `profile`, whose point it is, knows of it.
+    pub(crate) fn about_in<'a>(&self, profile: &'a Profile) -> About<'a> {
+        self.about(&profile.drift, &profile.run_drift)
     }
 }
 
@@ -237,6 +262,8 @@ fn summary(rows: &Rows, name: &str, target: Target) -> PointSummary {
         Target::Latency { .. } => at_rest.period_ns().map(|period| Nanos::new(period as u64)),
         Target::Throughput(_) => None,
     };
+    let shortest = estimate::shortest(target, &rows.windows);
+    let long_enough = || rows.windows.iter().filter(|window| window.elapsed >= shortest);
     PointSummary {
         target,
         name: name.to_owned(),
@@ -244,7 +271,8 @@ fn summary(rows: &Rows, name: &str, target: Target) -> PointSummary {
         rate: (time > 0.0).then(|| visits_at_rest as f64 / time * 1e9),
         latency,
         unsteady: Unsteady::of(target, &rows.windows),
-        idle: rows.windows.iter().filter(|w| visits(w) > 0).count() * 2 < rows.windows.len(),
+        idle: long_enough().filter(|w| visits(w) > 0).count() * 2 < long_enough().count(),
+        shortest,
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Command {
     Run(Box<Run>),
     /// Show the answer again, from a recording
     Report(Report),
+    /// Add recordings of the same build up, in a new file
+    Merge(Merge),
     /// Say what is different in another recording, and fail if it is worse (for CI)
     Compare(Compare),
     /// Write a recording in another format
@@ -52,11 +54,12 @@ pub struct Run {
     #[arg(long, value_enum, default_value_t = Granularity::Auto)]
     pub granularity: Granularity,
 
-    /// Stop after so many seconds, and end the program as --then says [default: when the program ends]
+    /// Stop after so many seconds, and end the program as --then says [default: when the answer is as sure as
+    /// --precision asks; the program goes on without experiments]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<f64>,
 
-    /// Stop as soon as the answer is as sure as --precision asks; run the program again while it is not
+    /// Stop as soon as the answer is as sure as --precision asks, and end the program; run it again while it is not
     #[arg(long)]
     pub until_sure: bool,
 
@@ -72,9 +75,10 @@ pub struct Run {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
 
-    /// What happens to a program that still runs after --duration or when the answer is sure
-    #[arg(long, value_enum, default_value_t = Then::Terminate)]
-    pub then: Then,
+    /// What happens to a program that still runs when experiments end [default: terminate, if --duration, --until-sure or
+    /// --repeat says when that is]
+    #[arg(long, value_enum)]
+    pub then: Option<Then>,
 
     /// Seed of all random choices [default: a new one, stored in the recording]
     #[arg(long, value_name = "N")]
@@ -152,6 +156,17 @@ pub struct Report {
     /// Show that many regions
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct Merge {
+    /// The recordings, which stay as they are
+    #[arg(required = true, num_args = 2.., value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// The file to write, which must not exist
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ mod cli;
 mod compare;
 mod embedded;
 mod launch;
+mod merge;
 mod run;
 mod show;
 
@@ -22,6 +23,7 @@ fn main() {
             exit => launch::finish(exit),
         }),
         Command::Report(args) => show::report(&args),
+        Command::Merge(args) => merge::merge(&args),
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
     };

@@ -116,6 +116,24 @@ fn a_sure_answer_ends_the_program() {
 }
 
 #[test]
+fn a_program_goes_on_when_the_answer_is_known() {
+    let Some(exits) = program("exits.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["run", "--precision", "10%", "--region", "hot", "-o"]).arg(sandbox.recording());
+    command.arg("--").arg(&exits).args(["3", "12"]);
+    let ended = run(command).assert_code(3);
+    assert_eq!(ended.stdout, "begin 3\nend\n");
+    assert_eq!(ended.stderr.matches("Making `hot`").count(), 1, "once, and not again at the end: {ended:#?}");
+    assert!(ended.stderr.contains("the program goes on without experiments"), "{ended:#?}");
+    let session = sandbox.report()["sessions"][0].clone();
+    assert!(session["duration_ns"].as_u64() > Some(11_000_000_000), "{session:#}");
+    // One of a millisecond: nobody looks any more.
+    assert!(session["samples"].as_u64() < Some(9_000), "{session:#}");
+}
+
+#[test]
 fn a_short_program_is_run_again_until_it_is_sure() {
     let Some(exits) = program("exits.c") else { return };
     let _alone = alone();

@@ -204,6 +204,62 @@ fn different_programs_and_files_that_are_none() {
 }
 
 #[test]
+fn recordings_of_one_build_add_up() {
+    let sandbox = recordings(&BEFORE.rows(), &Recorded { seed: 4, ..BEFORE }.rows());
+    let merge = |files: &[&str]| {
+        let mut command = sandbox.whatif();
+        command.arg("merge").args(files);
+        run(command)
+    };
+    let said = merge(&["a.db", "b.db", "-o", "all.db"]).assert_code(0);
+    assert_eq!(said.stdout, "2 runs with 320 windows, in all.db\n");
+    let rows = |name: &str| Recording::open(&sandbox.path(name)).unwrap().rows().unwrap();
+    let (a, b, all) = (rows("a.db"), rows("b.db"), rows("all.db"));
+    assert_eq!((all.regions.len(), all.points.len()), (2, 1), "the same code is the same region");
+    let slope = |rows: Rows| {
+        let profile = Profile::new(rows, &EstimateOptions::default());
+        let of_line = |region: &&RegionEstimate| profile.region(region).name == "hash.c:88";
+        profile.regions.iter().find(of_line).unwrap().points[0].clone()
+    };
+    let (a, b, all) = (slope(a), slope(b), slope(all));
+    assert_eq!(all.blocks + all.disturbed, a.blocks + a.disturbed + b.blocks + b.disturbed);
+    let noise = |estimate: &PointEstimate| estimate.slope.unwrap().se;
+    assert!(noise(&all) < noise(&a) && noise(&all) < noise(&b));
+
+    for (files, says) in [
+        (&["a.db", "b.db", "-o", "all.db"][..], "all.db exists already"),
+        (&["a.db", "a.db", "-o", "twice.db"], "it would count twice"),
+        (&["a.db", "all.db", "-o", "twice.db"], "it would count twice"),
+        (&["a.db", "none.db", "-o", "new.db"], "no recording at none.db"),
+    ] {
+        let ended = merge(files).assert_code(90);
+        assert!(ended.stderr.contains(says), "{files:?}: {ended:#?}");
+    }
+    let mut rebuilt = Recorded { seed: 5, ..BEFORE }.rows();
+    rebuilt.sessions[0].images[0].build_id = Some("cd34".into());
+    record(&sandbox.path("rebuilt.db"), &rebuilt);
+    let ended = merge(&["a.db", "rebuilt.db", "-o", "new.db"]).assert_code(90);
+    assert!(ended.stderr.contains("another build of /bin/server (cd34; ab12 before it)"), "{ended:#?}");
+    let left: Vec<_> = std::fs::read_dir(sandbox.folder()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 4, "nothing is left behind: {left:?}");
+}
+
+#[test]
+fn another_build_is_not_added() {
+    let Some(exits) = support::program("exits.c") else { return };
+    let Some(rebuilt) = support::program_as("exits.c", "exits-rebuilt", &["-Wl,--build-id=0x12345678"]) else { return };
+    let sandbox = Sandbox::new();
+    let here = sandbox.path("exits");
+    std::fs::copy(&exits, &here).unwrap();
+    sandbox.profile(&["--region", "hot"], &here, &["0", "1"]);
+    std::fs::remove_file(&here).unwrap();
+    std::fs::copy(&rebuilt, &here).unwrap();
+    let ended = sandbox.profile(&["--region", "hot"], &here, &["0", "1"]).assert_code(90);
+    assert!(ended.stderr.contains("holds runs of another build") && ended.stdout.is_empty(), "{ended:#?}");
+    assert_eq!(sandbox.report()["sessions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_report_names_builds_that_were_added_up() {
     let sandbox = Sandbox::new();
     let mut rebuilt = Recorded { seed: 5, ..BEFORE }.rows();

@@ -138,6 +138,8 @@ mod tests {
             curve: vec![],
             pairing: 1.0,
             kept_apart: false,
+            eras: vec![],
+            eras_differ: false,
             more_blocks: None,
         }
     }

@@ -170,17 +170,22 @@ impl SlopeChange<'_> {
     }
 }
 
-fn points<'a>(before: &'a Profile, after: &'a Profile, options: &EstimateOptions) -> Vec<PointChange<'a>> {
-    let (of_before, _) = estimate::experiments(&before.rows.windows);
-    let (of_after, _) = estimate::experiments(&after.rows.windows);
-    let both = after.points.iter().map(|point| (find(before, point), Some(point)));
-    let gone = before.points.iter().filter(|point| find(after, point).is_none());
+fn points<'a>(
+    before_profile: &'a Profile,
+    after_profile: &'a Profile,
+    options: &EstimateOptions,
+) -> Vec<PointChange<'a>> {
+    let (of_before, _) = estimate::experiments(&before_profile.rows.windows);
+    let (of_after, _) = estimate::experiments(&after_profile.rows.windows);
+    let both = after_profile.points.iter().map(|point| (find(before_profile, point), Some(point)));
+    let gone = before_profile.points.iter().filter(|point| find(after_profile, point).is_none());
     both.chain(gone.map(|point| (Some(point), None)))
         .map(|(before, after)| {
-            let measured = |experiments, point: Option<&'a PointSummary>| {
-                point.map(|summary| (summary, Level::new(experiments, summary.target)))
+            let measured = |experiments, profile, point: Option<&'a PointSummary>| {
+                point.map(|summary| (summary, Level::new(experiments, summary.about_in(profile))))
             };
-            let (before, after) = (measured(&of_before, before), measured(&of_after, after));
+            let (before, after) =
+                (measured(&of_before, before_profile, before), measured(&of_after, after_profile, after));
             let gain = match (&before, &after) {
                 (Some((_, before)), Some((_, after))) => level_gain(before, after, options),
                 _ => None,

@@ -1,6 +1,6 @@
 //! Recorder: the one who writes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::schema::{self, Found};
 use super::{Error, integer, ns};
 use crate::model::{
-    Exit, Image, Point, PointId, Region, RegionId, RegionSamples, SampleTotals, SessionEnd, SessionId,
-    SessionStart, Snippet, Span, Warning, Window,
+    Exit, Image, Point, PointId, Region, RegionId, RegionSamples, Rows, SampleTotals, SessionEnd,
+    SessionId, SessionStart, Snippet, Span, Warning, Window,
 };
 
 /// How long to wait for another writer.
@@ -284,6 +284,54 @@ impl Recorder {
                 .execute(params![ns(end.duration), exit, value, session.get()])
         })
         .map(drop)
+    }
+
+    /// Adds everything that another recording holds. Its sessions, regions and points get keys of this one.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session). What was added before an error stays.
+    pub fn add(&mut self, rows: &Rows) -> Result<(), Error> {
+        let mut regions: BTreeMap<RegionId, RegionId> = BTreeMap::new();
+        for (id, region) in &rows.regions {
+            let new = self.intern_region(region)?;
+            regions.insert(*id, new);
+            if let Some(snippet) = rows.snippets.get(id) {
+                self.add_snippet(new, snippet)?;
+            }
+        }
+        let mut points: BTreeMap<PointId, PointId> = BTreeMap::new();
+        for (id, point) in &rows.points {
+            points.insert(*id, self.intern_point(point)?);
+        }
+        for session in &rows.sessions {
+            let new = self.begin_session(&session.start)?;
+            for image in &session.images {
+                self.add_image(new, image)?;
+            }
+            let mut windows: Vec<Window> =
+                rows.windows.iter().filter(|window| window.session == session.id).cloned().collect();
+            for window in &mut windows {
+                (window.session, window.region) = (new, regions[&window.region]);
+                window.visits.iter_mut().for_each(|visits| visits.point = points[&visits.point]);
+                window.in_flight.iter_mut().for_each(|pair| pair.begin = points[&pair.begin]);
+            }
+            self.add_block(&windows)?;
+            let samples: Vec<RegionSamples> = rows
+                .samples
+                .iter()
+                .filter(|samples| samples.session == session.id)
+                .map(|samples| RegionSamples { session: new, region: regions[&samples.region], ..*samples })
+                .collect();
+            self.set_samples(new, &session.samples, &samples)?;
+            for (_, warning) in rows.warnings.iter().filter(|(of, _)| *of == session.id) {
+                self.add_warning(new, warning)?;
+            }
+            if let Some(end) = &session.end {
+                self.finish_session(new, end)?;
+            }
+        }
+        Ok(())
     }
 
     /// Folds the log into the file, so that the recording is a single file again. While somebody

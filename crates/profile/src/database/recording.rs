@@ -70,22 +70,37 @@ impl Recording {
         }
     }
 
+    /// The images in which its sessions found regions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`].
+    pub fn images(&self) -> Result<Vec<Image>, Error> {
+        sessions(&self.connection)
+            .map(|sessions| sessions.into_iter().flat_map(|session| session.images).collect())
+            .map_err(|e| self.damaged(e))
+    }
+
     /// All rows, as they are at this moment.
     ///
     /// # Errors
     ///
     /// [`Error::Damaged`] where a row cannot be what it claims to be.
     pub fn rows(&self) -> Result<Rows, Error> {
-        self.read().map_err(|e| match e {
+        self.read().map_err(|e| self.damaged(e))
+    }
+
+    fn damaged(&self, error: rusqlite::Error) -> Error {
+        match error {
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::IntegralValueOutOfRange(..)
             | rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::SqliteFailure(
                 rusqlite::ffi::Error { code: ErrorCode::Unknown, .. },
                 _, // a table or a column is missing
-            ) => Error::Damaged { path: self.path.clone(), detail: e.to_string() },
+            ) => Error::Damaged { path: self.path.clone(), detail: error.to_string() },
             e => Error::of(&self.path, e),
-        })
+        }
     }
 
     fn read(&self) -> rusqlite::Result<Rows> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::simulation::{LINEAR, TARGET, World, estimated, normal, window};
+use super::simulation::{LINEAR, TARGET, World, about, estimated, estimated_with, normal, window};
 use super::*;
 use crate::model::{InFlight, Visits, Window};
 use crate::units::{Nanos, VisitNanos};
@@ -221,7 +221,7 @@ fn bends() {
 #[test]
 fn disturbed_blocks() {
     let plainly = |windows: &[Window]| {
-        let mut pairs = experiments(windows).0[0].pairs(TARGET, &[]);
+        let mut pairs = experiments(windows).0[0].pairs(about(TARGET));
         pairs.pairs.append(&mut pairs.disturbed);
         fit::Fit::new(&pairs).unwrap().sums().slope()
     };
@@ -280,4 +280,103 @@ fn latencies() {
     }
     show("latency", &slope);
     assert!(slope.bias().abs() < 0.15 * slope.rms() && HONEST.contains(&slope.coverage()));
+}
+
+/// A method that is off by as much as the estimator takes for granted, by another share in every recording: intervals
+/// hold the truth however many experiments there are.
+#[test]
+fn the_error_of_the_method() {
+    for (what, world) in [
+        ("30 blocks", LINEAR),
+        ("300 blocks", World { blocks: 300, visits: 500.0, ..LINEAR }),
+        ("without effect", World { blocks: 300, visits: 500.0, gain: |_| 0.0, ..LINEAR }),
+    ] {
+        let world = World { method: METHOD_ERROR, ..world };
+        let truth = (world.gain)(1.0);
+        let (mut slope, mut half) = (Tally::default(), Tally::default());
+        for seed in 0..RUNS {
+            let estimate = estimated_with(&world.run(seed), TARGET, METHOD_ERROR);
+            slope.add(estimate.slope.unwrap(), truth);
+            let at_half = estimate.curve.iter().find(|dot| dot.speedup.per_mille() == 500);
+            if let Some(gain) = at_half.and_then(|dot| dot.gain) {
+                half.add(gain, (world.gain)(0.5));
+            }
+        }
+        show(what, &slope);
+        show("  at 50 %", &half);
+        assert!(slope.bias().abs() < 0.2 * slope.rms(), "{what}");
+        assert!((0.92..=0.99).contains(&slope.coverage()), "{what}");
+        assert!((0.92..=1.0).contains(&half.coverage()), "{what}");
+    }
+}
+
+/// How slopes of two recordings differ, as `compare` sees it: by chance, and if the region really became worth more.
+#[test]
+fn differences_of_slopes() {
+    for (what, before, after) in [
+        ("unchanged", LINEAR, World { blocks: 20, ..LINEAR }),
+        ("more", LINEAR, World { gain: |s| 0.6 * s, visits: 200.0, ..LINEAR }),
+        ("noisy and drifting", World { noise: 2.0, ..LINEAR }, World { drift: 0.1, ..LINEAR }),
+    ] {
+        let truth = (after.gain)(1.0) - (before.gain)(1.0);
+        let mut difference = Tally::default();
+        for seed in 0..RUNS {
+            let (a, b) = (estimated(&before.run(seed), TARGET), estimated(&after.run(seed + RUNS), TARGET));
+            let apart = Difference::new((&a.slope.unwrap(), a.blocks), (&b.slope.unwrap(), b.blocks));
+            difference.add(apart.unwrap().estimate, truth);
+        }
+        show(what, &difference);
+        assert!(difference.bias().abs() < 0.15 * difference.rms(), "{what}");
+        assert!((0.92..=0.985).contains(&difference.coverage()), "{what}");
+    }
+}
+
+/// A region that runs for a part of every run: what it is worth in its windows, times that part, with its error.
+#[test]
+fn phases() {
+    for (share, blocks) in [(0.6, 40), (0.3, 40), (0.3, 12)] {
+        let mut slope = Tally::default();
+        for seed in 0..RUNS {
+            let mut rng = fastrand::Rng::with_seed(seed ^ 0xface);
+            let mut windows = World { blocks, visits: 200.0, ..LINEAR }.run(seed);
+            let mut weight = 0.0;
+            for window in &mut windows {
+                // It takes 40 % of its windows, more or less.
+                let own = 0.4 * (1.0 + 0.15 * normal(&mut rng)) * (1.0 - 0.4 * window.speedup.fraction());
+                window.region_weight = Nanos::new((own * 1e8) as u64);
+                weight += own * 1e8;
+            }
+            // The rest of its phase, and then the rest of the run, without experiments on it.
+            let in_phase = 3.0 * weight / 0.4;
+            let rows = crate::model::Rows {
+                sessions: vec![session(in_phase / share)],
+                samples: vec![crate::model::RegionSamples {
+                    session: windows[0].session,
+                    region: windows[0].region,
+                    count: 1,
+                    weight: Nanos::new((0.4 * in_phase) as u64),
+                }],
+                ..Default::default()
+            };
+            let (experiments, _) = experiments(&windows);
+            let phase = phase_of(&experiments[0], &rows, &TreatedSums::default());
+            let options = EstimateOptions { resamples: 300, method_error: 0.0, ..EstimateOptions::default() };
+            slope.add(estimate(&experiments[0], about(TARGET), &phase, &options).slope.unwrap(), 0.4 * share);
+        }
+        show(&format!("phase of {share}, {blocks}"), &slope);
+        assert!(slope.bias().abs() < 0.2 * slope.rms(), "{share}");
+        assert!((0.92..=0.985).contains(&slope.coverage()), "{share}");
+    }
+}
+
+/// A run of so many nanoseconds.
+fn session(duration: f64) -> crate::model::Session {
+    let until = Nanos::new(duration as u64);
+    crate::model::Session {
+        id: crate::model::SessionId::new(1),
+        start: Default::default(),
+        end: None,
+        samples: crate::model::SampleTotals { until, ..Default::default() },
+        images: vec![],
+    }
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use super::pair::Side;
 use super::verdict::ENOUGH_BLOCKS;
-use super::{Estimate, EstimateOptions, Experiments, Target, interval};
+use super::{About, Estimate, EstimateOptions, Experiments, interval};
 use crate::model::SessionId;
 
 /// With fewer runs than this on either side, intervals do not know how much runs differ.
@@ -25,11 +25,14 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// What the baselines of all regions say about `target`.
-    pub(crate) fn new(experiments: &[Experiments<'_>], target: Target) -> Level {
+    /// What the baselines of all regions say about a target, without those that something disturbed.
+    pub(crate) fn new(experiments: &[Experiments<'_>], about: About<'_>) -> Level {
         let mut runs: BTreeMap<SessionId, BTreeMap<i64, Side>> = BTreeMap::new();
-        for (session, block, side) in experiments.iter().flat_map(|region| region.baseline_sides(target)) {
-            runs.entry(session).or_default().insert(block, side);
+        for of_region in experiments {
+            for pair in of_region.pairs(about).pairs.iter().filter(|pair| pair.first) {
+                let (session, block) = pair.block;
+                runs.entry(session).or_default().insert(block, pair.baseline);
+            }
         }
         Level { runs: runs.into_values().map(|blocks| blocks.into_values().collect()).collect() }
     }

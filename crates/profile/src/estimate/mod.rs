@@ -30,7 +30,7 @@
 //! regression on each other. It is estimated as if four more blocks had said β = 1: with little data we
 //! pair. Recordings of runs with different levels come out near β = 1 by themselves. Where the program's
 //! speed is known to have changed between the region's blocks (`drift`), β is 1: what was measured before and
-//! after the change is kept apart. A treated window that may lie on the other side of the change than its
+//! after the change is kept apart, and each part gets a slope of its own besides (`era.rs`). A treated window that may lie on the other side of the change than its
 //! baseline is left out.
 //!
 //! **Disturbed blocks.** A block whose two windows differ more than any noise explains is not used
@@ -63,10 +63,12 @@
 //! **From one recording to another** (`comparison`): levels without speedups are compared by `level.rs`,
 //! slopes by the standard errors of both (`interval::Difference`).
 
+mod about;
 mod bootstrap;
 #[cfg(test)]
 mod calibration;
 mod curve;
+mod era;
 mod fit;
 mod interval;
 mod level;
@@ -80,7 +82,9 @@ mod unsteady;
 mod verdict;
 mod working;
 
+pub(crate) use about::{About, shortest};
 pub use curve::Shares;
+pub use era::Era;
 pub use pair::{LeftOutReason, LeftOutWindows};
 pub use phase::Phase;
 pub use reading::Reading;
@@ -95,7 +99,6 @@ pub(crate) use phase::{TreatedSums, of as phase_of};
 pub(crate) use verdict::WORTH;
 pub(crate) use working::of as working_of;
 
-use crate::drift::Drift;
 use crate::model::PointId;
 use crate::units::Speedup;
 
@@ -232,6 +235,11 @@ pub struct PointEstimate {
     pub pairing: f64,
     /// Whether the program's speed changed between the blocks, so that β had to be 1.
     pub kept_apart: bool,
+    /// What each part of the recording says by itself, if its parts are kept apart, in the order of time; parts with
+    /// fewer than five blocks are missing.
+    pub eras: Vec<Era>,
+    /// Whether two of them certainly say something else.
+    pub eras_differ: bool,
     /// About how many more blocks would settle a verdict of [`Verdict::NotEnoughData`].
     pub more_blocks: Option<u32>,
 }
@@ -270,16 +278,16 @@ pub struct Dot {
     pub windows: usize,
 }
 
-/// Estimates what the experiments on one region say about `target`, whose speed changed as `drifts` say. All
-/// gains are scaled by `phase`, whose error is in their intervals.
+/// Estimates what the experiments on one region say about a target. All gains are scaled by `phase`, whose error is
+/// in their intervals.
 pub(crate) fn estimate(
     experiments: &Experiments<'_>,
-    target: Target,
-    drifts: &[Drift],
+    about: About<'_>,
     phase: &Phase,
     options: &EstimateOptions,
 ) -> PointEstimate {
-    let pairs = experiments.pairs(target, drifts);
+    let target = about.target;
+    let pairs = experiments.pairs(about);
     let curve_windows = |speedup| experiments.windows_at(speedup);
     let idle = pairs.idle();
     let Some(fit) = fit::Fit::new(&pairs) else {
@@ -298,6 +306,8 @@ pub(crate) fn estimate(
             curve: experiments.speedups().into_iter().map(dot).collect(),
             pairing: 1.0,
             kept_apart: pairs.apart,
+            eras: Vec::new(),
+            eras_differ: false,
             more_blocks: None,
         };
     };
@@ -314,6 +324,7 @@ pub(crate) fn estimate(
         Dot { speedup, raw: raw.map(|raw| raw * phase.factor), gain, windows: curve_windows(speedup) }
     };
     let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
+    let eras = era::all(&pairs, target, options);
     PointEstimate {
         target,
         verdict,
@@ -328,6 +339,8 @@ pub(crate) fn estimate(
         curve: experiments.speedups().into_iter().map(dot).collect(),
         pairing: fit.pairing,
         kept_apart: pairs.apart,
+        eras_differ: era::differ(&eras),
+        eras,
         more_blocks: verdict::more_blocks(verdict, &of_noise, method_error, fit.blocks()),
     }
 }

@@ -153,6 +153,7 @@ mod tests {
         let side = |visits| Side { amount: 1.0, visits, delayed: 0.0 };
         let pair = |block, percent, visits| Pair {
             block: (SessionId::new(1), block),
+            part: Default::default(),
             baseline: side(100.0),
             treated: Speedup::from_percent(percent).map(|speedup| (speedup, side(visits))),
             first: percent == 20,
@@ -170,6 +171,7 @@ mod tests {
     fn blocks(nth: i64, odd: Side, usual: Side) -> Vec<Pair> {
         let pair = |block: i64| Pair {
             block: (SessionId::new(1), block),
+            part: Default::default(),
             baseline: Side { amount: 1.0, visits: 100.0, delayed: 0.0 },
             treated: Some((Speedup::from_percent(100).unwrap(), if block % nth == 0 { odd } else { usual })),
             first: true,

@@ -1,11 +1,10 @@
 //! Pairs: the windows of one region, each treated one beside its baseline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Target;
+use super::{About, Target};
 use super::outlier;
 use super::reading::Reading;
-use crate::drift::{self, Drift};
 use crate::model::{RegionId, SessionId, Window, WindowFlags};
 use crate::units::Speedup;
 
@@ -28,6 +27,8 @@ pub enum LeftOutReason {
     Straddling,
     /// It or its baseline took so much longer than the other that no noise explains it.
     Disturbed,
+    /// It was made for a point that is visited more often, and is too short for this one.
+    Short,
 }
 
 impl LeftOutReason {
@@ -40,6 +41,7 @@ impl LeftOutReason {
             LeftOutReason::Unpaired => "unpaired",
             LeftOutReason::Straddling => "straddling",
             LeftOutReason::Disturbed => "disturbed",
+            LeftOutReason::Short => "short",
         }
     }
 
@@ -80,7 +82,7 @@ impl LeftOutWindows {
             LeftOutReason::Overdrawn => self.overdrawn += 1,
             LeftOutReason::Unpaired => self.unpaired += 1,
             // Left out for one point, but not for others.
-            LeftOutReason::Straddling | LeftOutReason::Disturbed => {}
+            LeftOutReason::Straddling | LeftOutReason::Disturbed | LeftOutReason::Short => {}
         }
     }
 }
@@ -111,6 +113,21 @@ impl Block<'_> {
         // There is no block without a baseline window.
         (self.baseline[0].session, self.baseline[0].block)
     }
+
+    fn part(&self, about: About<'_>) -> Part {
+        let baseline = self.baseline[0];
+        let segment = about.segment(baseline.session, baseline.start);
+        Part { runs: about.era_of_run(baseline.session), segment }
+    }
+}
+
+/// A part of a recording in which the program's speed did not change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Part {
+    /// The stretch of runs,
+    pub(super) runs: usize,
+    /// and the segment of each run.
+    pub(super) segment: usize,
 }
 
 /// Sorts windows into experiments, by region; and counts those that cannot be used.
@@ -177,20 +194,17 @@ impl Experiments<'_> {
         self.all().count()
     }
 
+    /// The runs with a baseline, ascending.
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
+        let mut sessions: Vec<_> = self.baselines().map(|window| window.session).collect();
+        sessions.sort_unstable();
+        sessions.dedup();
+        sessions
+    }
+
     /// Baseline windows.
     pub(super) fn baselines(&self) -> impl Iterator<Item = &Window> {
         self.blocks.iter().filter(|b| b.first).flat_map(|b| b.baseline.iter().copied())
-    }
-
-    /// Each baseline, with the run and block that it belongs to.
-    pub(super) fn baseline_sides(
-        &self,
-        target: Target,
-    ) -> impl Iterator<Item = (SessionId, i64, Side)> + use<'_> {
-        self.blocks.iter().filter(|block| block.first).map(move |block| {
-            let (session, block_id) = block.key();
-            (session, block_id, Side::new(target, &block.baseline))
-        })
     }
 
     fn all(&self) -> impl Iterator<Item = &Window> {
@@ -198,38 +212,46 @@ impl Experiments<'_> {
         self.baselines().chain(treated.flatten().copied())
     }
 
-    /// What the windows say about `target`, whose speed changed as `drifts` say.
-    pub(crate) fn pairs(&self, target: Target, drifts: &[Drift]) -> Pairs {
-        let visited = |window: &&Window| window.visits(target.counted()) > 0;
+    /// What the windows say about a target.
+    pub(crate) fn pairs(&self, about: About<'_>) -> Pairs {
+        let target = about.target;
+        let long_enough =
+            |block: &&Block<'_>| !block.baseline.iter().any(|window| about.is_short(window));
         let pair = |block: &Block<'_>| Pair {
             block: block.key(),
+            part: block.part(about),
             baseline: Side::new(target, &block.baseline),
             treated: block.treated.as_ref().and_then(|(speedup, windows)| {
-                let straddles = |window: &&Window| drift::straddles(drifts, target, window);
-                (!windows.iter().any(straddles)).then(|| (*speedup, Side::new(target, windows)))
+                let straddles = windows.iter().any(|window| about.straddles(window));
+                (!straddles).then(|| (*speedup, Side::new(target, windows)))
             }),
             first: block.first,
         };
-        let mut pairs: Vec<Pair> = self.blocks.iter().map(pair).collect();
-        Pairs {
-            // Windows that are whole runs do not know what was in flight.
-            idle: self.all().filter(visited).count() * 2 < self.windows()
-                || pairs.iter().all(|pair| pair.baseline.amount == 0.0),
-            disturbed: outlier::remove(&mut pairs),
-            pairs,
-            apart: self.spans_a_change(target, drifts),
-        }
+        let pairs: Vec<Pair> = self.blocks.iter().filter(long_enough).map(pair).collect();
+        let visited = |window: &&Window| window.visits(target.counted()) > 0;
+        let all = || self.all().filter(|window| !about.is_short(window));
+        // Windows that are whole runs do not know what was in flight.
+        let idle = all().filter(visited).count() * 2 < all().count()
+            || pairs.iter().all(|pair| pair.baseline.amount == 0.0);
+        let mut parts = parts(pairs);
+        let apart = parts.len() > 1;
+        // What is normal in one part need not be in another.
+        let disturbed = parts.iter_mut().flat_map(outlier::remove).collect();
+        Pairs { pairs: parts.concat(), disturbed, apart, idle }
     }
+}
 
-    /// Whether some session's blocks lie before and after a change of speed.
-    fn spans_a_change(&self, target: Target, drifts: &[Drift]) -> bool {
-        drifts.iter().filter(|drift| drift.target == target).any(|drift| {
-            let of_session = self.baselines().filter(|window| window.session == drift.session);
-            let mut segments = of_session.map(|window| drift.segment_at(window.start));
-            let first = segments.next();
-            segments.any(|segment| Some(segment) != first)
-        })
+/// The pairs of each part of the recording, in the order of time: a run whose speed changed is several parts, and so are runs
+/// before and after a change from run to run; all others are one.
+fn parts(pairs: Vec<Pair>) -> Vec<Vec<Pair>> {
+    let changed: BTreeSet<SessionId> =
+        pairs.iter().filter(|pair| pair.part.segment > 0).map(|pair| pair.block.0).collect();
+    let mut parts: BTreeMap<(usize, Option<SessionId>, usize), Vec<Pair>> = BTreeMap::new();
+    for pair in pairs {
+        let alone = Some(pair.block.0).filter(|session| changed.contains(session));
+        parts.entry((pair.part.runs, alone, pair.part.segment)).or_default().push(pair);
     }
+    parts.into_values().collect()
 }
 
 /// What the experiments on one region say about one target.
@@ -249,6 +271,15 @@ impl Pairs {
     /// Whether the point was not visited in most windows.
     pub(super) fn idle(&self) -> bool {
         self.idle
+    }
+
+    /// The pairs of each part of the recording, with its first run and the segment of it, in the order of time.
+    pub(super) fn parts(&self) -> Vec<((SessionId, usize), Pairs)> {
+        let of_part = |pairs: Vec<Pair>| {
+            let first = (pairs[0].block.0, pairs[0].part.segment);
+            (first, Pairs { pairs, disturbed: Vec::new(), apart: false, idle: false })
+        };
+        parts(self.pairs.clone()).into_iter().map(of_part).collect()
     }
 
     /// How many pairs are complete.
@@ -273,6 +304,7 @@ impl Pairs {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) block: BlockKey,
+    pub(super) part: Part,
     pub(super) baseline: Side,
     pub(super) treated: Option<(Speedup, Side)>,
     /// Whether its baseline counts into the region's level, and not for another pair of the block.

@@ -86,9 +86,7 @@ pub(crate) fn of(experiments: &Experiments<'_>, rows: &Rows, treated: &TreatedSu
     let (weight, time) = windows.iter().fold((0.0, 0.0), |(w, t), (dw, dt)| (w + dw, t + dt));
     let inside = weight / time;
 
-    let mut sessions: Vec<_> = experiments.baselines().map(|window| window.session).collect();
-    sessions.sort_unstable();
-    sessions.dedup();
+    let sessions = experiments.sessions();
     let ours = |session| sessions.binary_search(&session).is_ok();
     let of_region = rows.samples.iter().filter(|s| s.region == experiments.region && ours(s.session));
     let run_weight: f64 = of_region.map(|s| s.weight.get() as f64).sum();

@@ -7,6 +7,8 @@ pub(crate) const WORTH: f64 = 0.02;
 /// A slope that is certainly within this of zero has no effect that anybody would notice: making the
 /// region free would change less than 5 %.
 const NOTHING: f64 = 0.05;
+/// However exact the method is, a slope beyond this is something.
+const SOMETHING: f64 = 0.15;
 /// Fewer blocks than this say nothing, whatever their interval: an interval of few blocks is itself a
 /// guess.
 pub const ENOUGH_BLOCKS: usize = 5;
@@ -17,7 +19,7 @@ pub const ENOUGH_BLOCKS: usize = 5;
 /// |---|---|
 /// | `Helps` | above 0.02, and no chance find among all regions and points |
 /// | `Hurts` | below −0.02, likewise |
-/// | `NoEffect` | otherwise within ±0.05, and as much as the method may be off |
+/// | `NoEffect` | otherwise within ±0.05, and as much as the method may be off, but within ±0.15 |
 /// | `NotEnoughData` | otherwise, or fewer than five blocks |
 ///
 /// However small the truth, enough data end in one of the first three.
@@ -65,8 +67,13 @@ pub(super) fn of(slope: &Estimate, method_error: f64, blocks: usize) -> Verdict 
 
 /// The verdict on a slope that may well be zero; the arguments are those of [`of`].
 pub(super) fn without_effect(slope: &Estimate, method_error: f64) -> Verdict {
-    let nothing = NOTHING + interval::NORMAL * method_error;
+    let nothing = nothing(method_error);
     if slope.lo > -nothing && slope.hi < nothing { Verdict::NoEffect } else { Verdict::NotEnoughData }
+}
+
+/// How far from zero a slope may be that has no effect.
+fn nothing(method_error: f64) -> f64 {
+    (NOTHING + interval::NORMAL * method_error).min(SOMETHING)
 }
 
 /// How often a slope that is not worth having would look as large as `slope`, by chance.
@@ -116,7 +123,7 @@ pub(super) fn more_blocks(
     // method, or within what is nothing.
     let method = interval::NORMAL * method_error;
     let above = (slope.value.abs() - WORTH).max(0.0).powi(2) - method.powi(2);
-    let settled = above.max(0.0).sqrt().max(NOTHING + method - slope.value.abs());
+    let settled = above.max(0.0).sqrt().max(nothing(method_error) - slope.value.abs());
     let needed = blocks as f64 * (half / settled).powi(2) - blocks as f64;
     Some(needed.max(missing).max(1.0).ceil().min(1e6) as u32)
 }
@@ -166,5 +173,8 @@ mod tests {
         assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.5, 0.6), 0.0, 2), Some(3));
         // What is within the error of the method is nothing: ±0.05 and as much.
         assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.05 / interval::NORMAL, 9), Some(6));
+        // A method that is off by 0.4 does not make 0.3 nothing, and no number of experiments settles it.
+        assert_eq!(of(&slope(0.25, 0.35), 0.2, 20), Verdict::NotEnoughData);
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), 0.2, 20), Some(1_000_000));
     }
 }

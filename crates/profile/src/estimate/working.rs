@@ -1,8 +1,7 @@
 //! Working: the sums behind an estimate, so that it can be computed again by hand.
 
 use super::curve::{Seen, Shares};
-use super::{EstimateOptions, Experiments, REFERENCE, Target, bootstrap, fit::Fit};
-use crate::drift::Drift;
+use super::{About, EstimateOptions, Experiments, REFERENCE, bootstrap, fit::Fit};
 use crate::units::Speedup;
 
 /// The sums behind the estimate of one region and one target; the letters are those of
@@ -67,14 +66,13 @@ pub struct SpeedupSum {
 /// The working of [`estimate`](super::estimate) with the same arguments; `None` where it estimates nothing.
 pub(crate) fn of(
     experiments: &Experiments<'_>,
-    target: Target,
-    drifts: &[Drift],
+    about: About<'_>,
     options: &EstimateOptions,
 ) -> Option<Working> {
-    let fit = Fit::new(&experiments.pairs(target, drifts))?;
+    let fit = Fit::new(&experiments.pairs(about))?;
     let sums = fit.sums();
     let level = sums.level();
-    let level_error = bootstrap::draw(&fit, options, target).level.se;
+    let level_error = bootstrap::draw(&fit, options, about.target).level.se;
     let curve = fit.curve(level_error, options.method_error);
     let gain_error = |s: f64| {
         let seen: Option<&Seen> = curve.seen.iter().find(|seen| seen.speedup == s);

@@ -6,12 +6,13 @@ use profile::{
 };
 use serde::Serialize;
 
-use super::{OfDrift, OfImage, OfRegion, OfSession, OfWarning, VERSION, finite, text_of};
+use super::{OfDrift, OfImage, OfRegion, OfRunDrift, OfSession, OfWarning, VERSION, finite, text_of};
 
 /// The explanation as one JSON object, indented, with a newline at its end. As [`super::render`] does, it
 /// escapes what could deceive whoever looks at it.
 pub fn render(explanation: &Explanation<'_>) -> String {
     let profile = explanation.profile;
+    let warnings = profile.warnings();
     let region = &profile.rows.regions[&explanation.region];
     let options = &profile.options;
     text_of(&OfExplanation {
@@ -38,8 +39,9 @@ pub fn render(explanation: &Explanation<'_>) -> String {
             whatif_version: env!("CARGO_PKG_VERSION"),
         },
         drift: profile.drift.iter().map(|drift| OfDrift::new(profile, drift)).collect(),
+        run_drift: profile.run_drift.iter().map(|drift| OfRunDrift::new(profile, drift)).collect(),
         sessions: explanation.sessions().map(OfSession::new).collect(),
-        warnings: profile.rows.warnings.iter().map(|(id, w)| OfWarning::new(id.get(), w)).collect(),
+        warnings: warnings.iter().map(|(id, w)| OfWarning::new(id.get(), w)).collect(),
     })
 }
 
@@ -60,6 +62,7 @@ struct OfExplanation<'a> {
     books: Vec<OfBooks>,
     bootstrap: OfBootstrap,
     drift: Vec<OfDrift<'a>>,
+    run_drift: Vec<OfRunDrift<'a>>,
     sessions: Vec<OfSession<'a>>,
     warnings: Vec<OfWarning<'a>>,
 }

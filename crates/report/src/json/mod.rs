@@ -11,8 +11,8 @@ mod explain;
 pub use comparison::render as render_comparison;
 
 use profile::{
-    Dot, Doubts, Drift, Estimate, Exit, Image, LeftOut, PointEstimate, PointSummary, Profile, RegionEstimate,
-    Segment, Session, Warning,
+    Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, PointEstimate, PointSummary, Profile, RegionEstimate,
+    RunDrift, RunSegment, Segment, Session, Warning,
 };
 use serde::Serialize;
 
@@ -34,6 +34,7 @@ pub fn render(profile: &Profile) -> String {
         points: profile.points.iter().map(OfPoint::new).collect(),
         regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
         drift: profile.drift.iter().map(|drift| OfDrift::new(profile, drift)).collect(),
+        run_drift: profile.run_drift.iter().map(|drift| OfRunDrift::new(profile, drift)).collect(),
         left_out: OfLeftOut::new(&profile.left_out),
         doubts: OfDoubts::new(&profile.doubts),
         warnings: warnings.iter().map(|(id, warning)| OfWarning::new(id.get(), warning)).collect(),
@@ -73,6 +74,7 @@ struct Report<'a> {
     points: Vec<OfPoint<'a>>,
     regions: Vec<OfRegion<'a>>,
     drift: Vec<OfDrift<'a>>,
+    run_drift: Vec<OfRunDrift<'a>>,
     left_out: OfLeftOut,
     doubts: OfDoubts,
     warnings: Vec<OfWarning<'a>>,
@@ -270,6 +272,8 @@ struct OfEstimate<'a> {
     bend_hi: Option<f64>,
     pairing: f64,
     kept_apart: bool,
+    eras: Vec<OfEra>,
+    eras_differ: bool,
     speedups: Vec<OfSpeedup>,
 }
 
@@ -303,7 +307,32 @@ impl<'a> OfEstimate<'a> {
             bend_hi: bend(|b| b.hi),
             pairing: estimate.pairing,
             kept_apart: estimate.kept_apart,
+            eras: estimate.eras.iter().map(OfEra::new).collect(),
+            eras_differ: estimate.eras_differ,
             speedups: estimate.curve.iter().map(OfSpeedup::new).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfEra {
+    session: i64,
+    segment: usize,
+    blocks: usize,
+    slope: Option<f64>,
+    slope_lo: Option<f64>,
+    slope_hi: Option<f64>,
+}
+
+impl OfEra {
+    fn new(era: &Era) -> Self {
+        OfEra {
+            session: era.session.get(),
+            segment: era.segment,
+            blocks: era.blocks,
+            slope: finite(era.slope.value),
+            slope_lo: finite(era.slope.lo),
+            slope_hi: finite(era.slope.hi),
         }
     }
 }
@@ -367,6 +396,43 @@ impl OfSegment {
             start_ns: segment.start.get(),
             end_ns: segment.end.get(),
             windows: segment.windows,
+            rate_per_s: finite(segment.rate.value),
+            rate_lo: finite(segment.rate.lo),
+            rate_hi: finite(segment.rate.hi),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfRunDrift<'a> {
+    point: &'a str,
+    kind: &'static str,
+    segments: Vec<OfRunSegment>,
+}
+
+impl<'a> OfRunDrift<'a> {
+    fn new(profile: &'a Profile, drift: &RunDrift) -> Self {
+        let point = profile.points.iter().find(|point| point.target == drift.target);
+        OfRunDrift {
+            point: point.map_or("", |point| &point.name),
+            kind: drift.target.kind(),
+            segments: drift.segments.iter().map(OfRunSegment::new).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfRunSegment {
+    sessions: Vec<i64>,
+    rate_per_s: Option<f64>,
+    rate_lo: Option<f64>,
+    rate_hi: Option<f64>,
+}
+
+impl OfRunSegment {
+    fn new(segment: &RunSegment) -> Self {
+        OfRunSegment {
+            sessions: segment.sessions.iter().map(|session| session.get()).collect(),
             rate_per_s: finite(segment.rate.value),
             rate_lo: finite(segment.rate.lo),
             rate_hi: finite(segment.rate.hi),

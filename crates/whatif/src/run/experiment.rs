@@ -10,7 +10,7 @@
 use profile::{Nanos, RegionId, Speedup};
 use std::collections::HashMap;
 
-/// Windows begin with this length,
+/// Windows begin with this length, for every point,
 const FIRST_LENGTH: Nanos = Nanos::from_millis(100);
 /// and are never made longer than this by a slow progress point.
 const LONGEST: Nanos = Nanos::from_millis(5_000);
@@ -55,15 +55,18 @@ pub struct History {
     decks: HashMap<RegionId, Vec<Speedup>>,
     /// Experiments on each region.
     tried: HashMap<RegionId, usize>,
-    length: Option<Nanos>,
+    /// What windows must last for any point to be visited in them.
+    least: Option<Nanos>,
     /// One per progress point.
     points: Vec<PointHistory>,
 }
 
-/// What windows of the present length have shown of one progress point.
-#[derive(Debug, Default)]
+/// What windows have shown of one progress point.
+#[derive(Debug)]
 struct PointHistory {
-    /// Windows in a row without a visit; `None` before the first visit in a window.
+    /// How long windows must be for it.
+    length: Nanos,
+    /// Windows of this length in a row without a visit; `None` before the first visit in a window.
     quiet: Option<u32>,
     /// The logarithms of its period in the latest baselines, up to [`JUDGED_BY`].
     periods: Vec<f64>,
@@ -72,6 +75,8 @@ struct PointHistory {
 /// What a window has shown of the progress points: one entry for each, in the order of their registration.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
+    /// How long it was to be.
+    pub length: Nanos,
     /// Visits.
     pub visits: &'a [u64],
     /// If it was a baseline: the time per visit, in any unit, where that is known.
@@ -81,13 +86,34 @@ pub struct Shown<'a> {
 }
 
 impl PointHistory {
+    fn new(length: Nanos) -> Self {
+        Self { length, quiet: None, periods: Vec::new() }
+    }
+
     fn is_alive(&self) -> bool {
         self.quiet.is_some_and(|windows| windows < IDLE_AFTER)
     }
 
-    fn learn(&mut self, visits: u64, period: Option<f64>) {
-        self.quiet = if visits == 0 { self.quiet.map(|windows| windows + 1) } else { Some(0) };
+    /// Learns from a window, and whether it was too short.
+    fn learn(&mut self, visits: u64, period: Option<f64>, shown: &Shown<'_>) {
+        if visits > 0 {
+            self.quiet = Some(0);
+        }
+        // Shorter ones were made for other points.
+        if shown.length < self.length {
+            return;
+        }
+        if visits == 0 {
+            self.quiet = self.quiet.map(|windows| windows + 1);
+        }
         self.periods.extend(period.map(f64::ln).filter(|log| log.is_finite()));
+        let longer = doubled(self.length);
+        if self.is_alive()
+            && (visits < LEAST_VISITS || self.is_noisy() && longer.get() * MANY <= shown.elapsed.get())
+        {
+            self.length = longer;
+            self.periods.clear();
+        }
     }
 
     /// Whether the latest baselines differ much from one to the next: by the median, so that a few that
@@ -118,6 +144,10 @@ pub struct Offer {
     pub need: Option<f64>,
 }
 
+fn doubled(length: Nanos) -> Nanos {
+    Nanos::new(length.get() * 2).min(LONGEST)
+}
+
 /// An experiment to conduct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -125,8 +155,10 @@ pub struct Plan {
     pub region: RegionId,
     /// and its index among those observed.
     pub index: usize,
-    /// The speedups of its windows, in order.
+    /// The speedups of its windows, in order,
     pub windows: [Speedup; 2],
+    /// and how long each is to be.
+    pub length: Nanos,
 }
 
 impl History {
@@ -146,34 +178,46 @@ impl History {
         let speedup = deck.pop()?;
         let mut windows = [Speedup::ZERO, speedup];
         random.shuffle(&mut windows);
-        Some(Plan { region, index, windows })
+        Some(Plan { region, index, windows, length: self.length(random) })
     }
 
-    /// How long the next window is to be.
-    pub fn length(&self) -> Nanos {
-        self.length.unwrap_or(FIRST_LENGTH)
+    fn least(&self) -> Nanos {
+        self.least.unwrap_or(FIRST_LENGTH)
     }
 
-    /// Learns from a window: windows grow, for the rest of the run, while a point that is alive is visited fewer
-    /// than five times in one, or while its period differs by more than a tenth from one baseline to the next. Each
-    /// point is judged for itself: one that was never visited in a window suppresses nothing as long as another is,
-    /// and one that has stopped is forgotten after a while.
+    /// How long the windows of the next experiment are to be: what one of the points needs that are alive. Each of the
+    /// lengths gets the same time, so that a point which is visited often need not wait for one that is not.
+    fn length(&self, random: &mut fastrand::Rng) -> Nanos {
+        let mut lengths: Vec<Nanos> =
+            self.points.iter().filter(|point| point.is_alive()).map(|point| point.length).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let chance = |length: &Nanos| 1.0 / length.get() as f64;
+        let mut left = random.f64() * lengths.iter().map(chance).sum::<f64>();
+        let drawn = lengths.iter().find(|length| {
+            left -= chance(length);
+            left <= 0.0
+        });
+        drawn.or(lengths.last()).copied().unwrap_or(self.least())
+    }
+
+    /// Learns from a window. Windows for a point grow, for the rest of the run, while it is visited fewer than five
+    /// times in one, or while its period differs by more than a tenth from one baseline to the next. One that was never visited
+    /// in a window needs none as long as another is, and one that has stopped is forgotten after a while.
     pub fn learn(&mut self, shown: Shown<'_>) {
-        let Shown { visits, periods, elapsed } = shown;
+        let Shown { length, visits, periods, .. } = shown;
+        if !visits.is_empty() && visits.iter().all(|visits| *visits == 0) && length >= self.least() {
+            self.least = Some(doubled(self.least()));
+        }
+        let least = self.least();
         if self.points.len() < visits.len() {
-            self.points.resize_with(visits.len(), PointHistory::default);
+            self.points.resize_with(visits.len(), || PointHistory::new(least));
         }
         for (nth, (point, visits)) in self.points.iter_mut().zip(visits).enumerate() {
-            point.learn(*visits, periods.and_then(|periods| *periods.get(nth)?));
-        }
-        let alive = || visits.iter().zip(&self.points).filter(|(_, point)| point.is_alive());
-        let short = alive().any(|(visits, _)| *visits < LEAST_VISITS);
-        let nothing = !visits.is_empty() && visits.iter().all(|visits| *visits == 0);
-        let longer = Nanos::new(self.length().get() * 2).min(LONGEST);
-        let noisy = self.points.iter_mut().filter(|point| point.is_alive()).any(PointHistory::is_noisy);
-        if short || nothing || noisy && longer.get() * MANY <= elapsed.get() {
-            self.length = Some(longer);
-            self.points.iter_mut().for_each(|point| point.periods.clear());
+            if point.quiet.is_none() {
+                point.length = point.length.max(least);
+            }
+            point.learn(*visits, periods.and_then(|periods| *periods.get(nth)?), &shown);
         }
     }
 }
@@ -327,21 +371,50 @@ mod tests {
 
     #[test]
     fn windows_grow_for_a_slow_point_and_not_for_an_idle_one() {
-        let seen = |visits| Shown { visits, periods: None, elapsed: Nanos::ZERO };
+        let learn = |history: &mut History, visits: &[u64]| {
+            let length = length(history);
+            history.learn(Shown { length, visits, periods: None, elapsed: Nanos::ZERO });
+        };
         let mut history = History::default();
-        history.learn(seen(&[100, 3]));
-        assert_eq!(history.length(), Nanos::from_millis(200));
-        history.learn(seen(&[200, 6]));
-        assert_eq!(history.length(), Nanos::from_millis(200));
+        learn(&mut history, &[3]);
+        assert_eq!(length(&history), Nanos::from_millis(200));
+        learn(&mut history, &[6]);
+        assert_eq!(length(&history), Nanos::from_millis(200));
         let mut history = History::default();
         for _ in 0..20 {
-            history.learn(seen(&[100, 0]));
+            learn(&mut history, &[100, 0]);
         }
-        assert_eq!(history.length(), Nanos::from_millis(100));
+        assert_eq!(length(&history), Nanos::from_millis(100));
         for _ in 0..20 {
-            history.learn(seen(&[1]));
+            learn(&mut history, &[1]);
         }
-        assert_eq!(history.length(), LONGEST);
+        assert_eq!(length(&history), LONGEST);
+        // Nobody is visited: longer windows may see somebody.
+        let mut history = History::default();
+        learn(&mut history, &[0, 0]);
+        assert_eq!(length(&history), Nanos::from_millis(200));
+    }
+
+    /// The length that windows have now, where all have the same.
+    fn length(history: &History) -> Nanos {
+        history.length(&mut fastrand::Rng::with_seed(8))
+    }
+
+    #[test]
+    fn each_point_has_windows_of_its_own_and_as_much_time_as_the_other() {
+        let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(7));
+        let mut time = std::collections::BTreeMap::<u64, u64>::new();
+        for _ in 0..5000 {
+            let length = history.length(&mut random);
+            let millis = length.get() / 1_000_000;
+            *time.entry(millis).or_default() += millis;
+            // A thousand visits a second, and four.
+            let visits = [millis, (millis as f64 * 0.004 + random.f64()) as u64];
+            history.learn(Shown { length, visits: &visits, periods: None, elapsed: Nanos::ZERO });
+        }
+        let most: Vec<(u64, u64)> = time.into_iter().filter(|(_, time)| *time > 50_000).collect();
+        let [(100, short), (1600, long)] = most[..] else { panic!("{most:?}") };
+        assert!((0.8..1.25).contains(&(short as f64 / long as f64)), "{most:?}");
     }
 
     /// The length of windows after a minute of a program whose period differs by `noise` from baseline to baseline.
@@ -349,16 +422,18 @@ mod tests {
         let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(6));
         let mut elapsed = 0;
         while elapsed < 60_000 {
-            let length = history.length().get() / 1_000_000;
+            let planned = length(&history);
+            let length = planned.get() / 1_000_000;
             elapsed += 2 * (length + 20);
             // Sums of six even numbers are nearly normal; longer windows average over more.
             let normal = (0..6).map(|_| random.f64() - 0.5).sum::<f64>() * std::f64::consts::SQRT_2;
             let period = 1.0 + noise * normal * (100.0 / length as f64).sqrt();
-            let shown = Shown { visits: &[50, 0], periods: None, elapsed: Nanos::from_millis(elapsed) };
+            let elapsed = Nanos::from_millis(elapsed);
+            let shown = Shown { length: planned, visits: &[50, 0], periods: None, elapsed };
             history.learn(Shown { periods: Some(&[Some(period), None]), ..shown });
             history.learn(shown); // a speedup says nothing about noise
         }
-        history.length()
+        length(&history)
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
     if let Some(note) = executable.note().filter(|_| !options.quiet) {
         eprintln!("whatif: {note}");
     }
+    check_build(&options, &executable)?;
     let runtime = embedded::unpack()?;
     let fixed = options.fixed_speedups || !options.requests.is_empty();
     let mut runs = Runs {
@@ -75,6 +76,7 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
         outlook: Outlook::new(options.precision, fixed),
         whole: series::Whole::default(),
         visit_cost,
+        shown: false,
     };
     let (exit, ended) = loop {
         let (exit, ended) = once(args, &options, &executable, &runtime, &mut runs)?;
@@ -109,6 +111,8 @@ struct Runs {
     whole: series::Whole,
     /// What a visit to a breakpoint costs, if there are any.
     visit_cost: Option<wire::Nanos>,
+    /// Whether the answer has been shown, while the program goes on.
+    shown: bool,
 }
 
 impl Runs {
@@ -158,7 +162,7 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
         return Ok(failure);
     }
     let answer = show::load(&options.output)?;
-    if !options.quiet {
+    if !options.quiet && !runs.shown {
         show::after_run(&answer, &options.output);
         if options.stops_when_sure() && !runs.outlook.is_sure() {
             eprintln!(
@@ -171,6 +175,17 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
     // With baselines only there is nothing to estimate, and nobody has asked for it.
     let asked = !options.choices.speedups.iter().all(|speedup| speedup.is_zero());
     Ok(failure.or_else(|| without_estimate(&answer, runs.blocks).filter(|_| asked)))
+}
+
+/// Shows the answer while the program goes on; whether it could be shown.
+fn show_at_once(options: &Options) -> Result<bool> {
+    if options.quiet {
+        return Ok(false);
+    }
+    show::after_run(&show::load(&options.output)?, &options.output);
+    let goes_on = "the answer is sure; the program goes on without experiments";
+    eprintln!("whatif: {goes_on} (--then terminate ends it; --duration N goes on measuring)");
+    Ok(true)
 }
 
 /// Profiles a program that has been started, until its end; says why there is no answer if there is none.
@@ -207,7 +222,6 @@ fn supervise(
     ));
     let outcome = profile(options, region, child, &points, &observer, &mut session, runs)?;
     runs.blocks += outcome.blocks;
-    let exit = child.wait();
     let mut observer = lock(&observer);
     observer.drain();
     let now = monotonic();
@@ -215,6 +229,12 @@ fn supervise(
     session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
     let failure =
         diagnosis::diagnose(options, region, &points, &observer, &outcome, now.saturating_sub(start));
+    // Counting visits costs something, and nobody asks any more.
+    drop(points);
+    if options.leaves_alone && runs.outlook.is_sure() && child.try_wait().is_none() {
+        runs.shown = show_at_once(options)?;
+    }
+    let exit = child.wait();
     // Where a run is one of many, it may be short.
     let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
     for warning in
@@ -222,7 +242,7 @@ fn supervise(
     {
         session.warn(&warning)?;
     }
-    session.finish(&observer, now, ended(exit))?;
+    session.finish(&observer, monotonic(), ended(exit))?;
     Ok(failure)
 }
 
@@ -282,6 +302,29 @@ impl Drop for Held<'_> {
 /// The program's file without links, as the kernel calls it.
 fn canonical(executable: &launch::Executable) -> std::path::PathBuf {
     std::fs::canonicalize(executable.image()).unwrap_or_else(|_| executable.image().to_owned())
+}
+
+/// Results of different builds do not add up: better said before the program runs.
+fn check_build(options: &Options, executable: &launch::Executable) -> Result<()> {
+    if !options.output.exists() {
+        return Ok(());
+    }
+    let mut builds = profile::Builds::default();
+    builds.add(&Recording::open(&options.output)?.images()?);
+    let path = canonical(executable);
+    let Ok(image) = symbols::Image::open(&path) else { return Ok(()) };
+    let image = profile::Image { path: path.display().to_string(), build_id: image.build_id() };
+    if let Some(other) = builds.add([&image]) {
+        let file = options.output.display();
+        anyhow::bail!(
+            "{file} holds runs of another build of {} ({}; this one is {}): results of different builds do not add up\n  \
+             record this one into a file of its own (-o NEW.db), and see what changed with: whatif compare {file} NEW.db",
+            other.path,
+            other.known,
+            other.new
+        );
+    }
+    Ok(())
 }
 
 /// A place that does not exist: better said before the program runs. What libraries have is known only then.

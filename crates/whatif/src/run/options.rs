@@ -22,8 +22,10 @@ pub struct Options {
     pub choices: Choices,
     pub fixed_speedups: bool,
     pub duration: Option<Duration>,
-    /// Whether to stop as soon as the answer is sure, and to run the program again until it is.
-    pub until_sure: bool,
+    /// Whether to run the program again until the answer is sure.
+    until_sure: bool,
+    /// Whether nobody has said when to stop.
+    pub leaves_alone: bool,
     /// Half the width of the interval that counts as sure, as a fraction of the period.
     pub precision: f64,
     /// Whether each run is one window.
@@ -71,6 +73,13 @@ impl Options {
             ensure!(!region.trim().is_empty(), "--region is empty: name a FUNCTION or FILE:LINE");
         }
         let points = points::Request::all(&args.points, &args.latencies)?;
+        let until_sure = args.until_sure || args.end_to_end;
+        let leaves_alone = !until_sure
+            && args.duration.is_none()
+            && args.repeat.is_none()
+            && !args.no_delays
+            && !args.start_only;
+        let usual = if leaves_alone { cli::Then::Continue } else { cli::Then::Terminate };
         Ok(Self {
             output: args.output.clone().unwrap_or_else(|| default_output(program)),
             requests: args.regions.iter().map(|region| Request::parse(region)).collect(),
@@ -79,11 +88,12 @@ impl Options {
             choices,
             fixed_speedups,
             duration,
-            until_sure: args.until_sure,
+            until_sure,
+            leaves_alone,
             precision: precision(&args.precision)?,
             end_to_end: args.end_to_end,
             repeat: args.repeat,
-            then: args.then,
+            then: args.then.unwrap_or(usual),
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..) >> 16),
             scope,
             default_scope: args.scopes.is_empty() && args.excludes.is_empty(),
@@ -100,12 +110,12 @@ impl Options {
 impl Options {
     /// Whether the program may be run several times.
     pub fn again(&self) -> bool {
-        self.repeat.is_some() || self.stops_when_sure()
+        self.repeat.is_some() || self.until_sure
     }
 
-    /// Whether a sure answer ends everything.
+    /// Whether a sure answer ends the experiments.
     pub fn stops_when_sure(&self) -> bool {
-        self.until_sure || self.end_to_end
+        self.until_sure || self.leaves_alone
     }
 }
 
@@ -153,6 +163,7 @@ fn typed(args: &cli::Run) -> String {
         "until_sure": args.until_sure,
         "precision": args.precision,
         "end_to_end": args.end_to_end,
+        "then": args.then.map(|then| format!("{then:?}").to_lowercase()),
         "repeat": args.repeat,
         "scopes": args.scopes,
         "excludes": args.excludes,

@@ -112,7 +112,7 @@ impl<'a> Series<'a> {
             for (index, speedup) in plan.windows.into_iter().enumerate() {
                 let place =
                     Place { block: outcome.blocks as i64, index: index as u32, region: plan.index, speedup };
-                let Some(window) = self.window(&mut conductor, place)? else { break };
+                let Some(window) = self.window(&mut conductor, place, plan.length)? else { break };
                 outcome.visited |= window.visits.iter().any(|visits| visits.count > 0);
                 windows.push(window);
             }
@@ -136,7 +136,7 @@ impl<'a> Series<'a> {
     }
 
     /// What a window is to do. From here on samples are watched.
-    fn order(&self, place: Place) -> Order {
+    fn order(&self, place: Place, length: Nanos) -> Order {
         let mut observer = lock(self.observer);
         observer.drain();
         observer.watch(place.region);
@@ -145,14 +145,20 @@ impl<'a> Series<'a> {
             ranges: observer.ranges(place.region),
             inclusive: observer.regions()[place.region].requested,
             speedup: place.speedup,
-            length: self.runs.history.length(),
+            length,
         }
     }
 
-    fn window(&mut self, conductor: &mut Conductor<'_>, place: Place) -> Result<Option<profile::Window>> {
-        let order = self.order(place);
+    fn window(
+        &mut self,
+        conductor: &mut Conductor<'_>,
+        place: Place,
+        length: Nanos,
+    ) -> Result<Option<profile::Window>> {
+        let order = self.order(place, length);
         let Some(measured) = conductor.conduct(&order) else { return Ok(None) };
         self.runs.history.learn(Shown {
+            length,
             visits: &measured.visits,
             periods: place.speedup.is_zero().then(|| measured.periods()).as_deref(),
             elapsed: Nanos::new(self.runs.begin.elapsed().as_nanos() as u64),

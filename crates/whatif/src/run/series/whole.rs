@@ -11,7 +11,7 @@ use crate::run::record::Place;
 use crate::run::window::Conductor;
 use crate::run::{Runs, lock};
 use anyhow::Result;
-use profile::{Point, PointKind, Visits, Window, WindowFlags};
+use profile::{Nanos, Point, PointKind, Visits, Window, WindowFlags};
 
 /// The name of the progress point that is the program's end.
 const POINT: &str = "end-to-end";
@@ -41,7 +41,7 @@ impl Series<'_> {
         lock(self.observer).know(&self.runs.whole.spots);
         match self.next_whole()? {
             Some(place) => {
-                let order = self.order(place);
+                let order = self.order(place, Nanos::ZERO);
                 let measured = conductor.conduct_whole(&order);
                 self.look_at_machine();
                 let mut window = {

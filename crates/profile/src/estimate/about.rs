@@ -1,0 +1,104 @@
+//! What all windows of a recording say about one target, before any region is looked at.
+
+use super::{LeftOutReason, Target};
+use crate::drift::{self, Drift, RunDrift};
+use crate::model::{SessionId, Window, WindowFlags};
+use crate::units::Nanos;
+
+/// Visits that are expected in a window which says anything about a point,
+const ENOUGH_VISITS: f64 = 2.5;
+/// unless hardly any window is longer than it: no less than so much of the longest.
+const NEARLY_LONGEST: f64 = 0.75;
+
+/// One target, and what there is to know about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About<'a> {
+    pub(crate) target: Target,
+    /// How its speed changed within runs,
+    pub(crate) drifts: &'a [Drift],
+    /// and from one run to the next.
+    pub(crate) of_runs: &'a [RunDrift],
+    /// Windows shorter than this say nothing about it; see [`shortest`].
+    pub(crate) shortest: Nanos,
+}
+
+impl About<'_> {
+    /// Whether a window was too short for this target.
+    pub(crate) fn is_short(&self, window: &Window) -> bool {
+        window.elapsed < self.shortest
+    }
+
+    /// Which part of the run a window that begins at `start` belongs to, from 0.
+    pub(crate) fn segment(&self, session: SessionId, start: Nanos) -> usize {
+        self.in_session(session).map_or(0, |drift| drift.segment_at(start))
+    }
+
+    /// Whether its speed changed beside `window`, a treated one, before the next baseline.
+    pub(crate) fn straddles(&self, window: &Window) -> bool {
+        drift::straddles(self.drifts, self.target, window)
+    }
+
+    /// Which of the stretches of runs of one speed a run belongs to, from 0.
+    pub(super) fn era_of_run(&self, session: SessionId) -> usize {
+        let of_target = self.of_runs.iter().find(|drift| drift.target == self.target);
+        of_target.map_or(0, |drift| drift.segment_of(session))
+    }
+
+    fn in_session(&self, session: SessionId) -> Option<&Drift> {
+        self.drifts.iter().find(|drift| drift.target == self.target && drift.session == session)
+    }
+}
+
+/// How long a window must be to say anything about `target`.
+///
+/// Each point gets windows of a length of its own. In those made for a point that is visited often, one that is visited seldom shows
+/// no visit, or by chance one: they are noise, and what is timed from visit to visit is biased where most of
+/// the time has none. Windows that are whole runs are never too short.
+pub(crate) fn shortest(target: Target, windows: &[Window]) -> Nanos {
+    let counts = |window: &&Window| {
+        window.speedup.is_zero()
+            && LeftOutReason::of(window).is_none()
+            && !window.flags.has(WindowFlags::WHOLE)
+    };
+    let (mut visits, mut time, mut longest) = (0, 0.0, Nanos::ZERO);
+    for window in windows.iter().filter(counts) {
+        visits += window.visits(target.counted());
+        time += window.elapsed.get() as f64;
+        longest = longest.max(window.elapsed);
+    }
+    if visits == 0 {
+        return Nanos::ZERO;
+    }
+    let needed = ENOUGH_VISITS * time / visits as f64;
+    Nanos::new(needed.min(NEARLY_LONGEST * longest.get() as f64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::simulation::{POINT, window};
+    use crate::model::Visits;
+    use crate::units::Speedup;
+
+    const TARGET: Target = Target::Throughput(POINT);
+
+    fn baseline(millis: u64, count: u64) -> Window {
+        let visits = vec![Visits { point: POINT, count, span: None }];
+        Window { elapsed: Nanos::from_millis(millis), visits, ..window(0, 0, Speedup::ZERO) }
+    }
+
+    #[test]
+    fn windows_made_for_another_point_are_too_short() {
+        // Three visits a second: 2.5 take 833 ms.
+        let mut windows = vec![baseline(2000, 6); 10];
+        windows.extend(std::iter::repeat_n(baseline(100, 0), 9).chain([baseline(100, 3)]));
+        assert_eq!(shortest(TARGET, &windows).get() / 1_000_000, 833);
+        assert_eq!(shortest(TARGET, &[baseline(100, 0)]), Nanos::ZERO);
+    }
+
+    #[test]
+    fn what_is_as_long_as_any_is_never_too_short() {
+        let windows = [baseline(5000, 1), baseline(5010, 1)];
+        assert!(windows.iter().all(|window| window.elapsed >= shortest(TARGET, &windows)));
+    }
+}

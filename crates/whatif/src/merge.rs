@@ -1,0 +1,67 @@
+//! `whatif merge`: recordings of the same build add up.
+//!
+//! sample → delay → experiment → **record** → profile → report
+
+use crate::cli;
+use anyhow::{Context as _, Result, bail, ensure};
+use profile::{Builds, Recorder, Recording, Rows};
+use std::collections::HashSet;
+use std::path::Path;
+
+/// Writes a new recording with the runs of all `files`.
+pub fn merge(args: &cli::Merge) -> Result<()> {
+    let output = &args.output;
+    ensure!(
+        !output.exists(),
+        "{} exists already; give the name of a new file with -o FILE",
+        output.display()
+    );
+    let mut all: Vec<Rows> = Vec::new();
+    let mut builds = Builds::default();
+    let mut runs = HashSet::new();
+    for path in &args.files {
+        let rows = Recording::open(path)?.rows()?;
+        if let Some(other) = builds.add(rows.sessions.iter().flat_map(|session| &session.images)) {
+            bail!(
+                "{} is of another build of {} ({}; {} before it): results of different builds do not add up\n  \
+                 see what is different with: whatif compare {} {}",
+                path.display(),
+                other.path,
+                other.new,
+                other.known,
+                args.files[0].display(),
+                path.display()
+            );
+        }
+        for session in &rows.sessions {
+            let start = &session.start;
+            let run = (start.started, start.host.clone(), start.seed, start.program.clone());
+            ensure!(
+                runs.insert(run),
+                "{} has a run that is in another of the files too: it would count twice; leave one of them out",
+                path.display()
+            );
+        }
+        all.push(rows);
+    }
+    write(output, &all).with_context(|| format!("cannot write {}", output.display()))?;
+    let sessions: usize = all.iter().map(|rows| rows.sessions.len()).sum();
+    let windows: usize = all.iter().map(|rows| rows.windows.len()).sum();
+    println!("{sessions} runs with {windows} windows, in {}", output.display());
+    Ok(())
+}
+
+/// All of it, or nothing: the file gets its name when it is complete.
+fn write(output: &Path, all: &[Rows]) -> Result<()> {
+    let folder = match output.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let unfinished = tempfile::Builder::new().prefix(".whatif-").tempdir_in(folder)?;
+    let path = unfinished.path().join("merged.db");
+    let mut to = Recorder::create(&path)?;
+    all.iter().try_for_each(|rows| to.add(rows))?;
+    to.close()?;
+    std::fs::rename(&path, output)?;
+    Ok(())
+}
