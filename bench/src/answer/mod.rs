@@ -20,7 +20,7 @@ use clap::Args;
 use targets::Target;
 
 use self::outcome::{Outcome, Results, Row, Winner};
-use self::search::{Searcher, Task};
+use self::search::{Answer, Searcher, Task};
 use crate::coz::Coz;
 use crate::interval::count;
 use crate::machine::{Machine, Patience};
@@ -56,9 +56,9 @@ pub struct Options {
     #[arg(long, default_value_t = 0.6)]
     seconds: f64,
 
-    /// Every function works so much of its usual time: at 0.3, targets are visited some 500 times a second
-    #[arg(long, default_value_t = 0.3)]
-    scale: f64,
+    /// Every target's functions work so much of their usual time that it is visited about so many times a second
+    #[arg(long, value_name = "VISITS", default_value_t = 550.0)]
+    rate: f64,
 
     /// A few targets and short searches
     #[arg(long)]
@@ -126,11 +126,12 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
         (true, false) => program::existing(CANDIDATES),
     };
     chosen.retain(|target| target.regions.len() >= 2);
-    ensure!(options.scale > 0.0, "--scale must be more than nothing");
-    let chosen: Vec<&Target> = chosen.into_iter().map(|target| scaled(target, options.scale)).collect();
+    ensure!(options.rate > 0.0, "--rate must be more than nothing");
     ensure!(!chosen.is_empty(), "these targets have no two regions to choose from; name others with --only");
     let coz = options.peer.map(|Peer::Coz| Coz::find()).transpose()?;
     targets::build().context("building the targets")?;
+    let chosen: Vec<&Target> =
+        chosen.into_iter().map(|target| at_rate(target, options.rate)).collect::<Result<_>>()?;
     let mut searchers: Vec<&dyn Searcher> = vec![whatif];
     if let Some(coz) = &coz {
         coz.build()?;
@@ -158,11 +159,31 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
     for (profiler, summary) in &results.summaries {
         println!("{}", summary.line("all", profiler));
     }
+    for searcher in &searchers {
+        let rows = || results.rows.iter().filter(|row| row.profiler == searcher.name());
+        println!(
+            "{:<20} {:<6} names the same region in all searches, the right one, on {} of {} targets",
+            "",
+            searcher.name(),
+            rows().filter(|row| row.is_always_right()).count(),
+            rows().count()
+        );
+    }
     println!("{:<20} {}", "", machine.watch().sentence());
     Ok(())
 }
 
-/// The target with functions that work so much of their usual time. It is kept for good, like the table it is from.
+/// The target with functions that work so much of their usual time that it is visited so often. It is kept for good, like
+/// the table it is from.
+fn at_rate(target: &'static Target, rate: f64) -> Result<&'static Target> {
+    /// Long enough to count visits.
+    const SECONDS: f64 = 0.6;
+    let usual = native::rate(target, &[format!("seconds={SECONDS}")], SECONDS)?;
+    // To two digits, so that the same machine makes the same targets.
+    let scale = (usual / rate * 100.0).round() / 100.0;
+    Ok(scaled(target, scale.max(0.01)))
+}
+
 fn scaled(target: &'static Target, scale: f64) -> &'static Target {
     let argument: &'static str = Box::leak(format!("scale={scale}").into_boxed_str());
     let arguments = [target.arguments, &[argument]].concat();
@@ -259,11 +280,22 @@ fn outcome(
     let searched = machine.patiently(patience, || searcher.search(task))?;
     let search = searched.value;
     let last = (search.at)(search.seconds)?;
-    let right = |seconds| Ok(winner.is(&(search.at)(seconds)?));
-    let right_after = times::settled::<anyhow::Error>(&times::grid(search.seconds), right)?;
+    let grid = times::grid(search.seconds);
+    let mut known: Vec<Option<Answer>> = vec![None; grid.len()];
+    let mut at = |seconds: f64| -> Result<Answer> {
+        let nth = grid.iter().position(|time| *time == seconds).context("a time that is not of the grid")?;
+        if known[nth].is_none() {
+            known[nth] = Some((search.at)(seconds)?);
+        }
+        known[nth].clone().context("just answered")
+    };
+    let right_after = times::settled::<anyhow::Error>(&grid, |seconds| Ok(winner.is(&at(seconds)?)))?;
+    let ranked_after =
+        times::settled::<anyhow::Error>(&grid, |seconds| Ok(winner.is_first_in(&at(seconds)?)))?;
     Ok(Outcome {
         seed: task.seed,
         right_after,
+        ranked_after,
         ended_after: search.seconds,
         sure: search.sure,
         first: last.first,

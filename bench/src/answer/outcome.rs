@@ -38,7 +38,12 @@ impl Winner {
     /// Whether the answer is the right region, with the gain that it has.
     pub fn is(&self, answer: &Answer) -> bool {
         let near = |gain: f64| (gain - self.gain.estimate).abs() <= NEAR;
-        answer.first.as_ref() == Some(&self.region) && answer.gain.is_some_and(near)
+        self.is_first_in(answer) && answer.gain.is_some_and(near)
+    }
+
+    /// Whether the right region is ranked first.
+    pub fn is_first_in(&self, answer: &Answer) -> bool {
+        answer.first.as_ref() == Some(&self.region)
     }
 }
 
@@ -48,6 +53,8 @@ pub struct Outcome {
     pub seed: usize,
     /// When the answer was right and stayed right; nothing if it never did.
     pub right_after: Option<f64>,
+    /// The same for the region alone, whatever it is said to gain.
+    pub ranked_after: Option<f64>,
     pub ended_after: f64,
     /// Whether it ended because it was sure; nothing where there is no such thing.
     pub sure: Option<bool>,
@@ -77,6 +84,9 @@ pub struct Summary {
     pub right: usize,
     pub median: Option<f64>,
     pub ninetieth: Option<f64>,
+    /// When the right region was ranked first for good: the median, and the 90th percentile.
+    pub ranked_median: Option<f64>,
+    pub ranked_ninetieth: Option<f64>,
     /// Runs whose sentence names the right region.
     pub named_right: usize,
     /// Runs that ended because they were sure, the median time until then, and those that were wrong.
@@ -99,8 +109,12 @@ impl Summary {
         let outcomes: Vec<(&Row, &Outcome)> =
             rows.iter().flat_map(|row| row.outcomes.iter().map(move |outcome| (*row, outcome))).collect();
         let failed: usize = rows.iter().map(|row| row.failed).sum();
-        let mut times: Vec<Option<f64>> = outcomes.iter().map(|(_, outcome)| outcome.right_after).collect();
-        times.extend(std::iter::repeat_n(None, failed));
+        let times = |after: fn(&Outcome) -> Option<f64>| -> Vec<Option<f64>> {
+            let times = outcomes.iter().map(|(_, outcome)| after(outcome));
+            times.chain(std::iter::repeat_n(None, failed)).collect()
+        };
+        let ranked = times(|outcome| outcome.ranked_after);
+        let times = times(|outcome| outcome.right_after);
         let sure: Vec<_> = outcomes.iter().filter(|(_, outcome)| outcome.sure == Some(true)).collect();
         let sure_times: Vec<_> = sure.iter().map(|(_, outcome)| Some(outcome.ended_after)).collect();
         Self {
@@ -108,6 +122,8 @@ impl Summary {
             right: times.iter().flatten().count(),
             median: quantile(&times, 0.5),
             ninetieth: quantile(&times, 0.9),
+            ranked_median: quantile(&ranked, 0.5),
+            ranked_ninetieth: quantile(&ranked, 0.9),
             named_right: outcomes
                 .iter()
                 .filter(|(row, outcome)| outcome.named.as_ref() == Some(&row.winner.region))
@@ -121,9 +137,11 @@ impl Summary {
 
     pub fn line(&self, of: &str, profiler: &str) -> String {
         let mut line = format!(
-            "{of:<20} {profiler:<6} median {}, 90 % {}; right in the end {} of {}; sentence right {}",
+            "{of:<20} {profiler:<6} median {}, 90 % {} (first {}, {}); right in the end {} of {}; sentence right {}",
             time(self.median),
             time(self.ninetieth),
+            time(self.ranked_median),
+            time(self.ranked_ninetieth),
             self.right,
             self.runs,
             self.named_right
@@ -145,6 +163,11 @@ fn time(seconds: Option<f64>) -> String {
 }
 
 impl Row {
+    /// Whether every search names the right region.
+    pub fn is_always_right(&self) -> bool {
+        self.failed == 0 && self.outcomes.iter().all(|outcome| outcome.named.as_ref() == Some(&self.winner.region))
+    }
+
     /// The row as a line; the numbers are times and counts of runs.
     pub fn line(&self) -> String {
         let regions: BTreeSet<&str> =
@@ -209,6 +232,7 @@ mod tests {
         let outcome = |seed, right_after, sure, named: &str| Outcome {
             seed,
             right_after,
+            ranked_after: Some(1.0),
             ended_after: 9.0,
             sure: Some(sure),
             first: None,
@@ -233,7 +257,7 @@ mod tests {
         assert_eq!((summary.sure, summary.sure_and_wrong), (2, 1));
         assert_eq!(
             row.line(),
-            "mutex                whatif median  5.0 s, 90 %  never; right in the end 2 of 4; sentence right 2; \
+            "mutex                whatif median  5.0 s, 90 %  never (first  1.0 s,  never); right in the end 2 of 4; sentence right 2; \
              sure 2 (median  9.0 s), and wrong 1; 2 named: A, none   (disturbed: 1)"
         );
     }
