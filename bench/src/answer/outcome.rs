@@ -165,7 +165,8 @@ fn time(seconds: Option<f64>) -> String {
 impl Row {
     /// Whether every search names the right region.
     pub fn is_always_right(&self) -> bool {
-        self.failed == 0 && self.outcomes.iter().all(|outcome| outcome.named.as_ref() == Some(&self.winner.region))
+        self.failed == 0
+            && self.outcomes.iter().all(|outcome| outcome.named.as_ref() == Some(&self.winner.region))
     }
 
     /// The row as a line; the numbers are times and counts of runs.

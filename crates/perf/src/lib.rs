@@ -10,6 +10,7 @@
 //! * [`cpu`]: who uses the machine's CPUs.
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
+//! * [`trial`]: what the kernel allows.
 //! * [`visits`]: counting how often a process executes an instruction.
 //!
 //! # What is not here
@@ -28,6 +29,7 @@ pub mod cpu;
 pub mod maps;
 pub mod region;
 pub mod signals;
+pub mod trial;
 pub mod visits;
 
 pub use maps::{FileOffset, Mapping, maps};

@@ -184,7 +184,7 @@ fn tracepoint(name: &str) -> io::Result<u64> {
 /// `struct perf_event_attr` as of `PERF_ATTR_SIZE_VER5`, as far as it is used here.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Attributes {
+pub(crate) struct Attributes {
     kind: u32,
     size: u32,
     config: u64,
@@ -236,6 +236,15 @@ impl Attributes {
         }
     }
 
+    /// The CPU time of a thread, as samples of it need it.
+    pub(crate) fn task_clock(kernel: bool) -> Self {
+        const PERF_TYPE_SOFTWARE: u32 = 1;
+        const TASK_CLOCK: u64 = 1;
+        const SELDOM: u64 = 1_000_000_000;
+        let flags = EXCLUDE_HYPERVISOR | if kernel { 0 } else { EXCLUDE_KERNEL };
+        Self { config: TASK_CLOCK, sample_period: SELDOM, flags, ..Self::new(PERF_TYPE_SOFTWARE) }
+    }
+
     fn tracepoint(number: u64) -> Self {
         const PERF_TYPE_TRACEPOINT: u32 = 2;
         // It is the kernel that passes it.
@@ -245,12 +254,12 @@ impl Attributes {
 
 /// What an event belongs to.
 #[derive(Clone, Copy)]
-enum Where {
+pub(crate) enum Where {
     Thread(u32),
     Cpu(u32),
 }
 
-fn open(attributes: &Attributes, place: Where) -> io::Result<OwnedFd> {
+pub(crate) fn open(attributes: &Attributes, place: Where) -> io::Result<OwnedFd> {
     const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
     const ANY: i32 = -1;
     let (thread, cpu) = match place {

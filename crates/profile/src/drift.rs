@@ -178,7 +178,8 @@ pub(crate) fn of_runs(
         sessions: runs[part.clone()].iter().map(|(session, _)| *session).collect(),
         rate: rate(&terms[part]),
     };
-    let segments: Vec<RunSegment> = parts(&splits, terms.len()).filter(|part| !part.is_empty()).map(segment).collect();
+    let segments: Vec<RunSegment> =
+        parts(&splits, terms.len()).filter(|part| !part.is_empty()).map(segment).collect();
     (!segments.is_empty()).then_some(RunDrift { target, segments })
 }
 

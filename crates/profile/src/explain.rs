@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::estimate::{self, About, Experiments, LeftOutReason, Pairs, Phase, Reading, Target, Trend, Working};
+use crate::estimate::{
+    self, About, Experiments, LeftOutReason, Pairs, Phase, Reading, Target, Trend, Working,
+};
 use crate::model::{Books, Region, RegionId, Session, SessionId, Window, WindowFlags};
 use crate::ranking::{Profile, RegionEstimate};
 use crate::units::Speedup;

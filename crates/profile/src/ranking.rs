@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::discovery;
 use crate::drift::{self, Drift, RunDrift};
 use crate::estimate::{
-    self, About, EstimateOptions, LeftOutReason, LeftOutWindows, PointEstimate, Reading, Target, Unsteady, Verdict,
+    self, About, EstimateOptions, LeftOutReason, LeftOutWindows, PointEstimate, Reading, Target, Unsteady,
+    Verdict,
 };
 use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Session, Window, WindowFlags};
 use crate::units::Nanos;

@@ -1,17 +1,19 @@
-//! The callchain of the interrupted code, innermost first, along the frame pointers.
+//! The callchain of the interrupted code, innermost first: by the tables that the controller makes of `.eh_frame`, and
+//! along the frame pointers where there is none yet.
 //!
 //! The context of the signal has the user-mode instruction even when the sample hit the kernel: time in
 //! a system call belongs to the frame that made it, and no privilege is needed to know that frame.
 //!
 //! Memory is only read between the interrupted stack pointer and the top of the thread's stack, which
 //! is mapped; on any other stack (coroutines, an alternate signal stack) the chain is the one
-//! instruction. A function without a frame pointer would hide its caller. In scope that is a leaf, whose
+//! instruction. Without a table, a function without a frame pointer would hide its caller. In scope that is a leaf, whose
 //! return address is on top of the stack; it is believed if it lies behind a call to where we are. Out of
 //! scope, as in most C libraries, the words above the stack pointer are searched for the first return
 //! address into code in scope.
 
 use crate::attach::shared;
 use core::sync::atomic::Ordering::Relaxed;
+use wire::unwind::Rule;
 use wire::{Address, MAX_FRAMES, ring::Sample, slot::Slot};
 
 /// Registers that the walk starts from.
@@ -25,6 +27,30 @@ pub struct Registers {
 /// How many words above the stack pointer are searched for a hidden caller.
 const SEARCHED: usize = 48;
 
+/// One frame of the walk.
+#[derive(Clone, Copy)]
+struct Frame {
+    /// Inside the function: for callers, a byte of the call.
+    instruction: usize,
+    stack: usize,
+    pointer: usize,
+}
+
+/// Memory that may be read.
+#[derive(Clone, Copy)]
+struct Stack {
+    low: usize,
+    high: usize,
+}
+
+impl Stack {
+    fn read(self, at: usize) -> Option<usize> {
+        let readable = at.is_multiple_of(8) && at >= self.low && at < self.high;
+        // SAFETY: aligned, above the stack pointer, and a word below the top of our stack at most.
+        readable.then(|| unsafe { (at as *const usize).read_volatile() })
+    }
+}
+
 /// Fills in the callchain. Called from the signal handler.
 pub fn walk(slot: &Slot, registers: Registers, sample: &mut Sample) {
     push(sample, registers.instruction);
@@ -33,45 +59,75 @@ pub fn walk(slot: &Slot, registers: Registers, sample: &mut Sample) {
     if registers.stack < low || registers.stack >= high {
         return;
     }
-    let readable = |at: usize| at.is_multiple_of(8) && at >= registers.stack && at < high - 8;
-    let read = |at: usize| {
-        // SAFETY: only called for `readable` addresses: aligned, above the stack pointer, on our stack.
-        unsafe { (at as *const usize).read_volatile() }
+    let stack = Stack { low: registers.stack, high: high - 8 };
+    let unwind = &shared().unwind;
+    let mut rule = unwind.rule(Address(registers.instruction as u64));
+    if rule.is_none() {
+        guess_hidden_caller(registers, stack, sample);
+    }
+    let Registers { instruction, stack: pointer, frame } = registers;
+    let mut at = Frame { instruction, stack: pointer, pointer: frame };
+    loop {
+        let next = match rule {
+            Some(Some(rule)) => by_rule(rule, at, stack),
+            // There is no caller, or nobody knows.
+            Some(None) => None,
+            None => by_frame_pointer(at, stack),
+        };
+        let Some(next) = next.filter(|next| next.stack > at.stack) else { return };
+        if sample.depth == MAX_FRAMES {
+            sample.cut = true;
+            return;
+        }
+        push(sample, next.instruction);
+        at = next;
+        rule = unwind.rule(Address(at.instruction as u64));
+    }
+}
+
+/// A return address points behind the call, possibly into the next line or function.
+fn caller(return_address: usize, stack: usize, pointer: usize) -> Option<Frame> {
+    const FIRST_PAGE: usize = 4096;
+    (return_address >= FIRST_PAGE).then(|| Frame { instruction: return_address - 1, stack, pointer })
+}
+
+fn by_rule(rule: Rule, at: Frame, stack: Stack) -> Option<Frame> {
+    let from = if rule.from_frame_pointer { at.pointer } else { at.stack };
+    let end = from.checked_add(rule.offset as usize)?;
+    let saved = |below: u64| stack.read(end.checked_sub(below as usize)?);
+    let pointer = match rule.saved {
+        Some(below) => saved(below)?,
+        None => at.pointer,
     };
-    let mut frame = registers.frame;
-    let code = &shared().code;
+    caller(saved(8)?, end, pointer)
+}
+
+fn by_frame_pointer(at: Frame, stack: Stack) -> Option<Frame> {
+    if at.pointer < at.stack {
+        return None;
+    }
+    let (pointer, return_address) = (stack.read(at.pointer)?, stack.read(at.pointer + 8)?);
+    caller(return_address, at.pointer + 16, pointer)
+}
+
+/// Where nothing is known of the innermost function: the caller that it would hide if it had no frame pointer.
+fn guess_hidden_caller(registers: Registers, stack: Stack, sample: &mut Sample) {
+    let (code, frame) = (&shared().code, registers.frame);
     if code.is_outside(Address(registers.instruction as u64)) {
-        let end = if readable(frame) { frame } else { high - 16 };
-        let mut at = registers.stack & !7;
-        for _ in 0..SEARCHED {
-            if at >= end || !readable(at) {
-                break;
-            }
-            let word = read(at);
+        let end = stack.read(frame).map_or(stack.high, |_| frame);
+        let first = registers.stack & !7;
+        for at in (first..end).step_by(8).take(SEARCHED) {
+            let Some(word) = stack.read(at) else { continue };
             if !code.is_outside(Address(word as u64)) {
                 push(sample, word - 1);
                 break;
             }
-            at += 8;
         }
-    } else if readable(registers.stack) {
-        let top = read(registers.stack);
-        let known = readable(frame) && read(frame + 8) == top;
+    } else if let Some(top) = stack.read(registers.stack) {
+        let known = stack.read(frame).is_some() && stack.read(frame + 8) == Some(top);
         if !known && !code.is_outside(Address(top as u64)) && is_behind_call(top, registers.instruction) {
             push(sample, top - 1);
         }
-    }
-    while sample.depth < MAX_FRAMES && readable(frame) {
-        let (caller, return_address) = (read(frame), read(frame + 8));
-        if return_address < 4096 {
-            break;
-        }
-        // A return address points behind the call, possibly into the next line or function.
-        push(sample, return_address - 1);
-        if caller <= frame {
-            break;
-        }
-        frame = caller;
     }
 }
 

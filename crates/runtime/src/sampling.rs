@@ -451,17 +451,21 @@ pub fn is_in_region(slot: &Slot, epoch: Epoch) -> bool {
     is_hit(sample.callchain(), epoch)
 }
 
-/// Whether a sample belongs to the selected region: by the first frame in scope, or by any frame.
+/// Whether a sample belongs to the selected region: by the first frame in scope, or by any frame; and by who called it,
+/// if that counts.
 fn is_hit(callchain: &[Address], epoch: Epoch) -> bool {
     let memory = shared();
     let experiment = memory.experiments.of(epoch);
-    if experiment.inclusive() {
-        return callchain.iter().any(|frame| experiment.selects(*frame));
-    }
-    callchain
-        .iter()
-        .find(|frame| !memory.code.is_outside(**frame))
-        .is_some_and(|frame| experiment.selects(*frame))
+    let mut frames = callchain.iter();
+    let found = if experiment.inclusive() {
+        frames.position(|frame| experiment.selects(*frame))
+    } else {
+        let first = frames.position(|frame| !memory.code.is_outside(*frame));
+        first.filter(|nth| experiment.selects(callchain[*nth]))
+    };
+    let Some(nth) = found else { return false };
+    // A function that was inlined has the frame of its caller.
+    !experiment.has_callers() || callchain[nth..].iter().any(|frame| experiment.is_caller(*frame))
 }
 
 /// Draws the next period, if one is due (or `now`), and sets it.

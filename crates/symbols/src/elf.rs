@@ -98,6 +98,36 @@ impl Elf {
         packed.decompress().ok().map(std::borrow::Cow::into_owned)
     }
 
+    /// What the file has at an address in memory, before the load bias is added.
+    pub fn read_address(&self, address: u64, size: u64) -> Option<Vec<u8>> {
+        let load = self.headers.loads.iter().find(|load| {
+            let inside = address.checked_sub(load.address.0);
+            inside.is_some_and(|inside| inside.saturating_add(size) <= load.file_size)
+        })?;
+        self.read(load.offset.0.checked_add(address - load.address.0)?, size)
+    }
+
+    /// The names of the libraries that it needs (`DT_NEEDED`); of a 64-bit file.
+    pub fn needed(&self) -> Vec<String> {
+        const ENTRY: usize = 16;
+        let (Some(dynamic), Some(names)) = (self.read_section(".dynamic"), self.read_section(".dynstr"))
+        else {
+            return Vec::new();
+        };
+        if !(self.headers.is_64 && self.headers.little_endian) {
+            return Vec::new();
+        }
+        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
+        const NEEDED: u64 = elf::DT_NEEDED as u64;
+        let needed = dynamic.chunks_exact(ENTRY).filter(|entry| word(&entry[..8]) == NEEDED);
+        let name = |entry: &[u8]| {
+            let rest = names.get(usize::try_from(word(&entry[8..])).ok()?..)?;
+            let name = rest.split(|byte| *byte == 0).next()?;
+            Some(String::from_utf8_lossy(name).into_owned())
+        };
+        needed.filter_map(name).collect()
+    }
+
     /// The whole file, in pieces, for a checksum.
     pub fn pieces(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         const PIECE: u64 = 1 << 20;

@@ -73,6 +73,39 @@ impl Image {
         self.debug_info.get()?.as_ref()?.damage()
     }
 
+    /// The share of its functions that set up a frame pointer, 0 to 1, among those that are large enough to need one; `None` if
+    /// there are none to tell by, or for another machine than x86-64.
+    pub fn frame_pointers(&self) -> Option<f64> {
+        /// `push %rbp; mov %rsp,%rbp`, within the first bytes of a function.
+        const PROLOGUE: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
+        const WITHIN: u64 = 24;
+        const LARGE: u64 = 48;
+        const ENOUGH: usize = 2000;
+        let elf = self.elf();
+        if elf.headers.machine != elf::EM_X86_64 || !elf.headers.is_64 {
+            return None;
+        }
+        let (mut with, mut all) = (0, 0);
+        for range in self.symbols().ranges().filter(|range| range.end - range.start >= LARGE).take(ENOUGH) {
+            let Some(code) = elf.read_address(range.start, WITHIN) else { continue };
+            all += 1;
+            with += usize::from(code.windows(PROLOGUE.len()).any(|bytes| bytes == PROLOGUE));
+        }
+        (all > 0).then(|| with as f64 / all as f64)
+    }
+
+    /// Whether these bytes are among its constants.
+    pub fn has_constant(&self, bytes: &[u8]) -> bool {
+        let sections = [".rodata", ".rodata.str1.1", ".data.rel.ro"];
+        let mut read = sections.iter().filter_map(|name| self.elf().read_section(name));
+        read.any(|section| section.windows(bytes.len()).any(|window| window == bytes))
+    }
+
+    /// The names of the libraries that it asks for by itself (`DT_NEEDED`).
+    pub fn needed(&self) -> Vec<String> {
+        self.elf().needed()
+    }
+
     /// The `PT_LOAD` program headers, in file order.
     pub fn loads(&self) -> &[Load] {
         &self.files.image.headers.loads

@@ -17,7 +17,7 @@
 //!
 //! # What it does not do
 //!
-//! It does not unwind, does not look at processes (give [`Image::bias`] what `/proc/<pid>/maps`
+//! It does not walk stacks ([`Image::caller_rules`] says how to), does not look at processes (give [`Image::bias`] what `/proc/<pid>/maps`
 //! says), and never writes to disk or to the network.
 //!
 //! # Constraints
@@ -58,6 +58,7 @@ mod snippet;
 mod subprograms;
 mod suggestion;
 mod symbol_table;
+mod unwind;
 
 pub use address::{FileOffset, Load, Svma};
 pub use catalogue::LineLookup;
@@ -70,3 +71,4 @@ pub use probes::Probe;
 pub use scope::{Scope, ScopeOptions};
 pub use segment::{Frame, Segment};
 pub use snippet::snippet;
+pub use unwind::CallerRule;

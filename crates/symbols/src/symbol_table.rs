@@ -60,6 +60,11 @@ impl SymbolTable {
         whole.map(|entry| (self.name(entry), entry.range.start))
     }
 
+    /// Where the functions are, pieces included.
+    pub fn ranges(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
+        self.functions.entries().iter().map(|entry| entry.range.clone())
+    }
+
     /// Whether code that is seldom run was moved here, away from its function.
     pub fn is_moved(&self, address: u64) -> bool {
         self.containing(address).is_some_and(|entry| self.is_piece(entry))

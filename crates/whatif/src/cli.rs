@@ -19,6 +19,10 @@ pub enum Command {
     Run(Box<Run>),
     /// Show the answer again, from a recording
     Report(Report),
+    /// Say what this machine and a program allow, what that means, and what mends it
+    Doctor(Doctor),
+    /// Suggest progress points for a program, from a short run of it
+    Points(Points),
     /// Add recordings of the same build up, in a new file
     Merge(Merge),
     /// Say what is different in another recording, and fail if it is worse (for CI)
@@ -33,8 +37,9 @@ pub struct Run {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Only try this code: FUNCTION (with everything it calls) or FILE:LINE; may be given several times
-    #[arg(long = "region", value_name = "FUNCTION|FILE:LINE")]
+    /// Only try this code: FUNCTION (with everything it calls) or FILE:LINE, either of them with @FUNCTION for what that
+    /// function calls only; may be given several times
+    #[arg(long = "region", value_name = "FUNCTION|FILE:LINE[@CALLER]")]
     pub regions: Vec<String>,
 
     /// Count visits to this place as progress, in a program that marks none: FILE:LINE, fn:NAME, usdt:PROVIDER:NAME,
@@ -53,6 +58,10 @@ pub struct Run {
     /// What to try when no region is given
     #[arg(long, value_enum, default_value_t = Granularity::Auto)]
     pub granularity: Granularity,
+
+    /// Keep the instances of generic functions and templates apart
+    #[arg(long)]
+    pub instances: bool,
 
     /// Stop after so many seconds, and end the program as --then says [default: when the answer is as sure as
     /// --precision asks; the program goes on without experiments]
@@ -100,6 +109,14 @@ pub struct Run {
     #[arg(long, value_name = "MICROS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=100_000))]
     pub period: u64,
 
+    /// No experiments: list the code in scope, and how much of the time it took, after --duration [3 s]
+    #[arg(long, conflicts_with_all = ["no_delays", "start_only", "end_to_end", "repeat", "until_sure"])]
+    pub list_regions: bool,
+
+    /// What `whatif points` does
+    #[arg(long, hide = true, conflicts_with = "list_regions")]
+    pub suggest_points: bool,
+
     /// Attach, but take no samples (to measure what attaching costs)
     #[arg(long, conflicts_with_all = ["no_delays", "regions", "speedups"])]
     pub start_only: bool,
@@ -130,6 +147,10 @@ pub enum Granularity {
     Function,
     /// Single source lines
     Line,
+    /// Functions, each caller of one by itself
+    Path,
+    /// Modules and types (Rust, C++), source files (C)
+    Module,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -156,6 +177,57 @@ pub struct Report {
     /// Show that many regions
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+
+    /// A program to look at, which is not run; arguments of it do not matter
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct Points {
+    /// How long the program is sampled, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0, allow_negative_numbers = true)]
+    duration: f64,
+
+    /// Source files to look in [default: the program's own, without standard library and registry]
+    #[arg(long = "scope", value_name = "GLOB")]
+    scopes: Vec<String>,
+
+    /// Source files not to look in
+    #[arg(long = "exclude", value_name = "GLOB")]
+    excludes: Vec<String>,
+
+    /// Programs and libraries to look into [default: the program itself]
+    #[arg(long = "binary", value_name = "GLOB")]
+    binaries: Vec<String>,
+
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+impl Points {
+    /// The run that finds out.
+    pub fn as_run(&self) -> Result<Cli, clap::Error> {
+        let mut words: Vec<OsString> =
+            ["whatif", "run", "--suggest-points", "--duration"].map(Into::into).into();
+        words.push(self.duration.to_string().into());
+        for (option, values) in
+            [("--scope", &self.scopes), ("--exclude", &self.excludes), ("--binary", &self.binaries)]
+        {
+            words.extend(values.iter().flat_map(|value| [OsString::from(option), value.into()]));
+        }
+        words.push("--".into());
+        words.extend(self.program.iter().cloned());
+        Cli::try_parse_from(words)
+    }
 }
 
 #[derive(Debug, Args)]

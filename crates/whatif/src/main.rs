@@ -4,6 +4,7 @@
 
 mod cli;
 mod compare;
+mod doctor;
 mod embedded;
 mod launch;
 mod merge;
@@ -17,12 +18,18 @@ use cli::{Cli, Command};
 const FAILED: i32 = 90;
 
 fn main() {
-    let result = match Cli::parse().command {
+    let command = match Cli::parse().command {
+        Command::Points(args) => args.as_run().unwrap_or_else(|error| error.exit()).command,
+        command => command,
+    };
+    let result = match command {
+        Command::Points(_) => unreachable!("it has become a run"),
         Command::Run(args) => run::run(&args).map(|(exit, status)| match exit {
             launch::Exit::Code(0) => std::process::exit(status),
             exit => launch::finish(exit),
         }),
         Command::Report(args) => show::report(&args),
+        Command::Doctor(args) => doctor::doctor(&args).map(|status| std::process::exit(status)),
         Command::Merge(args) => merge::merge(&args),
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),

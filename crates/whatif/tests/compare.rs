@@ -247,7 +247,10 @@ fn recordings_of_one_build_add_up() {
 #[test]
 fn another_build_is_not_added() {
     let Some(exits) = support::program("exits.c") else { return };
-    let Some(rebuilt) = support::program_as("exits.c", "exits-rebuilt", &["-Wl,--build-id=0x12345678"]) else { return };
+    let Some(rebuilt) = support::program_as("exits.c", "exits-rebuilt", &["-Wl,--build-id=0x12345678"])
+    else {
+        return;
+    };
     let sandbox = Sandbox::new();
     let here = sandbox.path("exits");
     std::fs::copy(&exits, &here).unwrap();

@@ -42,14 +42,17 @@ pub struct Experiment {
     inclusive: AtomicU32,
     deadline: AtomicU64,
     count: AtomicU32,
+    /// Ranges of callers, behind those of the region.
+    callers: AtomicU32,
     region: AtomicU32,
     ranges: [Range; MAX_RANGES],
 }
 
 impl Experiment {
-    /// Describes the experiment of a coming epoch. `ranges` must be sorted and disjoint; returns how many
-    /// of them found room. `inclusive`: a sample counts when *any* frame of its callchain lies in the
-    /// ranges, not only the first one in scope. After `deadline` (monotonic clock) the runtime treats the
+    /// Describes the experiment of a coming epoch. `ranges` must be sorted and disjoint, as must `callers`; returns how
+    /// many of them found room. `inclusive`: a sample counts when *any* frame of its callchain lies in the
+    /// ranges, not only the first one in scope. If there are `callers`, that frame or one that it was called from must lie in
+    /// them too. After `deadline` (monotonic clock) the runtime treats the
     /// experiment as over, so that a controller that was killed does not slow its program down for ever.
     ///
     /// `region` tells regions apart, for what threads have learnt about one; zero is none.
@@ -60,18 +63,21 @@ impl Experiment {
         inclusive: bool,
         deadline: Nanos,
         ranges: impl IntoIterator<Item = (Address, Address)>,
+        callers: impl IntoIterator<Item = (Address, Address)>,
     ) -> usize {
         self.region.store(region, Relaxed);
         self.speedup.store(speedup.0, Relaxed);
         self.inclusive.store(u32::from(inclusive), Relaxed);
         self.deadline.store(deadline.0, Relaxed);
-        let mut count = 0;
-        for ((start, end), slot) in ranges.into_iter().zip(&self.ranges) {
-            slot.set(start, end);
-            count += 1;
-        }
-        self.count.store(count as u32, Relaxed);
-        count
+        let fill = |list: &mut dyn Iterator<Item = (Address, Address)>, slots: &[Range]| {
+            let filled = list.zip(slots).map(|((start, end), slot)| slot.set(start, end)).count();
+            filled as u32
+        };
+        let count = fill(&mut ranges.into_iter(), &self.ranges);
+        let callers = fill(&mut callers.into_iter(), &self.ranges[count as usize..]);
+        self.count.store(count, Relaxed);
+        self.callers.store(callers, Relaxed);
+        (count + callers) as usize
     }
 
     /// By how much the region is virtually sped up.
@@ -97,6 +103,17 @@ impl Experiment {
     /// Whether `address` lies in the region.
     pub fn selects(&self, address: Address) -> bool {
         contains(&self.ranges, self.count.load(Relaxed) as usize, address)
+    }
+
+    /// Whether it counts who called the region.
+    pub fn has_callers(&self) -> bool {
+        self.callers.load(Relaxed) != 0
+    }
+
+    /// Whether `address` lies in a caller that counts.
+    pub fn is_caller(&self, address: Address) -> bool {
+        let behind = self.ranges.get(self.count.load(Relaxed) as usize..).unwrap_or_default();
+        contains(behind, self.callers.load(Relaxed) as usize, address)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::experiment::Experiments;
 use crate::history::History;
 use crate::mixing::Mixing;
 use crate::slot::Slots;
+use crate::unwind::Unwind;
 use crate::{BUILD_ID, Epoch, MAGIC, Nanos, PROTOCOL, SharedAccount};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -211,6 +212,8 @@ pub struct SharedMemory {
     pub experiments: Experiments,
     /// What is in scope.
     pub code: CodeMap,
+    /// How to find callers.
+    pub unwind: Unwind,
     /// Progress points.
     pub counters: Counters,
     /// Threads.

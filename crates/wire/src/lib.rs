@@ -39,13 +39,14 @@ pub mod ring;
 pub mod slot;
 pub mod stamps;
 mod units;
+pub mod unwind;
 
 pub use account::{Account, LocalAccount, SharedAccount, Waiting};
 pub use layout::{Handshake, Header, SharedMemory};
 pub use units::{Address, Epoch, Nanos, Speedup};
 
 /// Version of the layout. Bumped by hand with every change to it.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");

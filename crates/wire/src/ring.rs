@@ -10,6 +10,9 @@ use crate::{Address, MAX_FRAMES, Nanos};
 /// Words of a ring.
 pub const RING_WORDS: usize = length(840, 8);
 
+/// In the first word of a sample, beside its depth.
+const CUT: u64 = 1 << 8;
+
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
@@ -19,6 +22,8 @@ pub struct Sample {
     pub weight: Nanos,
     /// How many frames are valid.
     pub depth: usize,
+    /// Whether there were more, which found no room.
+    pub cut: bool,
     /// The callchain, innermost first; return addresses already point into the call.
     pub frames: [Address; MAX_FRAMES],
 }
@@ -27,7 +32,7 @@ impl Sample {
     /// A sample without frames.
     #[must_use]
     pub const fn new(time: Nanos, weight: Nanos) -> Self {
-        Self { time, weight, depth: 0, frames: [Address(0); MAX_FRAMES] }
+        Self { time, weight, depth: 0, cut: false, frames: [Address(0); MAX_FRAMES] }
     }
 
     /// The valid frames.
@@ -66,7 +71,8 @@ impl Ring {
             return;
         }
         let weight = sample.weight.0.min(u64::from(u32::MAX));
-        self.word(head).store((weight << 32) | callchain.len() as u64, Ordering::Relaxed);
+        let cut = if sample.cut { CUT } else { 0 };
+        self.word(head).store((weight << 32) | cut | callchain.len() as u64, Ordering::Relaxed);
         self.word(head + 1).store(sample.time.0, Ordering::Relaxed);
         let mut at = head + 2;
         for frame in callchain {
@@ -87,6 +93,7 @@ impl Ring {
         let depth = ((first & 0xff) as usize).min(MAX_FRAMES);
         let mut sample = Sample::new(Nanos(self.word(tail + 1).load(Ordering::Relaxed)), Nanos(first >> 32));
         sample.depth = depth;
+        sample.cut = first & CUT != 0;
         for (i, frame) in sample.frames[..depth].iter_mut().enumerate() {
             *frame = Address(self.word(tail + 2 + i as u64).load(Ordering::Relaxed));
         }

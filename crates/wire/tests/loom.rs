@@ -156,7 +156,7 @@ fn an_epoch_publishes_its_experiment() {
         for epoch in [E1, E2] {
             let number = u64::from(epoch.0);
             let range = [(Address(number), Address(number + 1))];
-            shared.it.1.of(epoch).describe(1, Speedup(epoch.0 * 10), false, Nanos(number), range);
+            shared.it.1.of(epoch).describe(1, Speedup(epoch.0 * 10), false, Nanos(number), range, None);
             shared.step().0.begin(epoch);
         }
         reader.join().unwrap();

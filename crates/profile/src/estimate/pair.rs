@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{About, Target};
 use super::outlier;
 use super::reading::Reading;
+use super::{About, Target};
 use crate::model::{RegionId, SessionId, Window, WindowFlags};
 use crate::units::Speedup;
 
@@ -215,8 +215,7 @@ impl Experiments<'_> {
     /// What the windows say about a target.
     pub(crate) fn pairs(&self, about: About<'_>) -> Pairs {
         let target = about.target;
-        let long_enough =
-            |block: &&Block<'_>| !block.baseline.iter().any(|window| about.is_short(window));
+        let long_enough = |block: &&Block<'_>| !block.baseline.iter().any(|window| about.is_short(window));
         let pair = |block: &Block<'_>| Pair {
             block: block.key(),
             part: block.part(about),

@@ -11,8 +11,8 @@ mod explain;
 pub use comparison::render as render_comparison;
 
 use profile::{
-    Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, PointEstimate, PointSummary, Profile, RegionEstimate,
-    RunDrift, RunSegment, Segment, Session, Warning,
+    Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, PointEstimate, PointSummary, Profile,
+    RegionEstimate, RunDrift, RunSegment, Segment, Session, Warning,
 };
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 //! before and after.
 
 use profile::{
-    Drift, Era, Estimate, PointEstimate, PointSummary, Profile, RunDrift, RunSegment, Segment, SessionId, Target,
-    drift, printable,
+    Drift, Era, Estimate, PointEstimate, PointSummary, Profile, RunDrift, RunSegment, Segment, SessionId,
+    Target, drift, printable,
 };
 
 use super::three_digits;

@@ -56,6 +56,9 @@ pub fn diagnose(
             });
         }
     }
+    if options.look.is_some() {
+        return None;
+    }
     if points.is_empty() && !options.end_to_end {
         return Some(Failure::NoProgressPoint);
     }
@@ -74,6 +77,7 @@ fn hint(request: &region::Request, observer: &Observer) -> String {
     let what = match request {
         region::Request::Function(_) => "function",
         region::Request::Line(..) => "line",
+        region::Request::CalledFrom(..) => "path",
     };
     for image in observer.images().opened() {
         match request.find_in(image) {
@@ -131,6 +135,18 @@ pub fn warnings(region: &SharedRegion, observer: &Observer) -> Vec<profile::Warn
              waits on other threads"
                 .to_owned(),
             "nothing to do, unless the program also reads files or the network by system calls of its own",
+        );
+    }
+    let (samples, _) = observer.totals();
+    if observer.cut() * 100 > samples {
+        warn(
+            "deep-stacks",
+            format!(
+                "{} of {samples} stacks were deeper than {} frames: callers beyond were not seen",
+                observer.cut(),
+                wire::MAX_FRAMES
+            ),
+            "nothing to do, unless --region names a function that is further out",
         );
     }
     let totals = memory.slots.totals();

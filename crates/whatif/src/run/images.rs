@@ -1,5 +1,6 @@
 //! The files mapped into the program: which of them are candidates, and where their code is.
 
+use crate::run::callers::{Callers, Code};
 use crate::run::futex_code;
 use crate::run::series::Spot;
 use globset::GlobSet;
@@ -40,9 +41,12 @@ pub struct Images {
     candidates: Vec<Candidate>,
     /// Executable mappings that are not candidates, for messages.
     others: Vec<(u64, u64, String)>,
+    /// All executable mappings of files, ascending, and whether the callers of their code have been asked for.
+    mapped: Vec<(Code, bool)>,
     known: HashMap<PathBuf, Option<usize>>,
     /// Whether any image calls the futex by an instruction of its own.
     inline_futex: bool,
+    gone: Vec<u64>,
     read: Option<Instant>,
     problems: Vec<String>,
 }
@@ -57,8 +61,10 @@ impl Images {
             scope,
             candidates: Vec::new(),
             others: Vec::new(),
+            mapped: Vec::new(),
             known: HashMap::new(),
             inline_futex: false,
+            gone: Vec::new(),
             read: None,
             problems: Vec::new(),
         };
@@ -71,6 +77,7 @@ impl Images {
         self.read = Some(Instant::now());
         let Ok(mappings) = perf::maps(self.pid) else { return };
         self.others.clear();
+        self.map(&mappings);
         for candidate in &mut self.candidates {
             candidate.code.clear();
         }
@@ -86,6 +93,26 @@ impl Images {
                     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
                     self.others.push((start, end, name));
                 }
+            }
+        }
+    }
+
+    /// Takes over the list of mappings; what was known of those that are still there stays.
+    fn map(&mut self, mappings: &[perf::Mapping]) {
+        let before = std::mem::take(&mut self.mapped);
+        let executable = mappings.iter().filter(|mapping| mapping.executable && mapping.is_file());
+        self.mapped = executable
+            .filter_map(|mapping| {
+                let (start, end, offset) = (mapping.start.0, mapping.end.0, mapping.offset.0);
+                Some((Code { path: mapping.path.clone()?, start, end, offset }, false))
+            })
+            .collect();
+        self.mapped.sort_by_key(|(code, _)| code.start);
+        for (old, asked) in before.into_iter().filter(|(_, asked)| *asked) {
+            let same = |(new, _): &&mut (Code, bool)| new.start == old.start && new.path == old.path;
+            match self.mapped.iter_mut().find(same) {
+                Some((_, now)) => *now = asked,
+                None => self.gone.push(old.start),
             }
         }
     }
@@ -116,6 +143,20 @@ impl Images {
                 None
             }
         }
+    }
+
+    /// Sees to it that the callers of the code at `address` become known.
+    pub fn learn_callers(&mut self, address: u64, callers: &Callers) {
+        let after = self.mapped.partition_point(|(code, _)| code.start <= address);
+        let Some((code, asked)) = after.checked_sub(1).map(|nth| &mut self.mapped[nth]) else { return };
+        if address < code.end && !std::mem::replace(asked, true) {
+            callers.learn(code.clone());
+        }
+    }
+
+    /// The mappings that have gone since this was asked last, by their beginning.
+    pub fn unmapped(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.gone)
     }
 
     /// Finds the candidate image that is mapped at `address`.

@@ -6,6 +6,7 @@
 //! ([`observe`], [`images`]) and writes down ([`record`]); sampling and delaying happen in the runtime,
 //! inside the program. Nothing here is printed to standard output, which is the program's.
 
+mod callers;
 mod dead_slots;
 mod diagnosis;
 mod experiment;
@@ -13,6 +14,7 @@ mod failure;
 mod futex_code;
 mod images;
 mod in_flight;
+mod look;
 mod observe;
 mod options;
 mod outlook;
@@ -26,6 +28,8 @@ mod window;
 
 use crate::{cli, embedded, launch, show};
 use anyhow::{Context as _, Result};
+pub(crate) use failure::list;
+
 use failure::Failure;
 use images::Images;
 use observe::Observer;
@@ -156,7 +160,7 @@ fn once(
 /// Shows the answer, if there is one; why there is none otherwise. `failure`: of the last run.
 fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Option<Failure>> {
     if runs.blocks == 0 {
-        if !options.quiet {
+        if !options.quiet && options.look.is_none() {
             eprintln!("whatif: recorded in {}", options.output.display());
         }
         return Ok(failure);
@@ -213,13 +217,7 @@ fn supervise(
     if let Some(means) = points.means(runs.visit_cost).filter(|_| !options.quiet && runs.done == 0) {
         eprintln!("whatif: counting visits by {means}");
     }
-    let observer = Mutex::new(Observer::new(
-        region.memory(),
-        images,
-        options.requests.clone(),
-        points.sampled(),
-        options.granularity,
-    ));
+    let observer = Mutex::new(Observer::new(region.memory(), images, options, points.sampled()));
     let outcome = profile(options, region, child, &points, &observer, &mut session, runs)?;
     runs.blocks += outcome.blocks;
     let mut observer = lock(&observer);
@@ -401,7 +399,12 @@ fn profile(
             }
         });
         let outcome = {
-            let conductor = Conductor::new(region, points, |time| ended_within(child, time));
+            let mut conductor = Conductor::new(region, points, |time| ended_within(child, time));
+            if let Some(what) = options.look {
+                let looked = look::look(what, options, child.pid(), observer, &mut conductor);
+                stop.store(true, Ordering::Relaxed);
+                return looked.map(|()| Outcome::default());
+            }
             Series::new(options, region, points, observer, session, child, runs).conduct(conductor)
         };
         stop.store(true, Ordering::Relaxed);
@@ -410,7 +413,11 @@ fn profile(
     let outcome = outcome?;
     if child.try_wait().is_none() && options.then == cli::Then::Terminate {
         if !options.quiet {
-            let why = if runs.outlook.is_sure() { "the answer is sure" } else { "the time is up" };
+            let why = match (options.look, runs.outlook.is_sure()) {
+                (Some(_), _) => "that is all",
+                (None, true) => "the answer is sure",
+                (None, false) => "the time is up",
+            };
             eprintln!("whatif: {why}; asking the program to end (SIGTERM; --then continue leaves it alone)");
         }
         child.terminate();

@@ -6,11 +6,14 @@
 //! looked at, so a large program costs no more than its hot functions.
 
 use crate::cli::Granularity;
+use crate::run::callers::Callers;
 use crate::run::images::{Images, Located};
+use crate::run::look::Look;
+use crate::run::options::Options;
 use crate::run::region::{Request, request_region};
 use crate::run::series::Spot;
 use profile::{Nanos, Region, RegionKind};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use symbols::Frame;
@@ -30,8 +33,21 @@ struct Piece {
     line: Option<usize>,
     /// The requested regions that any of its frames belongs to,
     requested: Vec<usize>,
+    /// those whose caller it is in,
+    calling: Vec<usize>,
     /// and the sampled points.
     sampled: Vec<usize>,
+    /// The functions and lines of all its frames in scope, if stacks are of interest.
+    frames: Vec<usize>,
+}
+
+/// What was seen of a function or line on stacks.
+#[derive(Clone, Debug, Default)]
+pub struct Chains {
+    /// Samples with it on their stack,
+    pub samples: u64,
+    /// and the threads that they are of.
+    pub threads: HashSet<usize>,
 }
 
 /// A region as far as it is known: its code grows with the functions that are sampled.
@@ -45,23 +61,33 @@ pub struct Known {
     pub weight: Nanos,
     /// Of a line that is only of interest if its function is: that function.
     pub inside: Option<usize>,
+    /// Of a function as another one calls it: both.
+    path: Option<(usize, usize)>,
     pieces: Vec<u64>,
+    /// The code of the caller that was asked for.
+    callers: Vec<u64>,
 }
 
 /// Everything learnt from samples.
 pub struct Observer {
     memory: &'static SharedMemory,
     images: Images,
+    callers: Callers,
     requests: Vec<Request>,
     /// Points to which every sample is a visit.
     sampled: Vec<(Request, Arc<AtomicU64>)>,
     granularity: Granularity,
+    instances: bool,
     pieces: BTreeMap<u64, Piece>,
     regions: Vec<Known>,
     index: HashMap<(RegionKind, String, Option<String>, usize), usize>,
+    /// Functions as others call them.
+    paths: HashMap<(usize, usize), usize>,
     offers: VecDeque<(u64, usize)>,
     samples: u64,
     weight: Nanos,
+    /// Samples whose stack was deeper than there is room for.
+    cut: u64,
     in_scope: u64,
     /// Out-of-scope images that samples fell in, for the message when nothing was in scope.
     elsewhere: HashMap<String, u64>,
@@ -69,6 +95,8 @@ pub struct Observer {
     /// The region of the window under way, and the samples since it was asked for.
     watched: Option<usize>,
     watch: Vec<Watched>,
+    /// What is on stacks, if that is of interest.
+    chains: Option<HashMap<usize, Chains>>,
 }
 
 /// A sample while a window is under way.
@@ -90,27 +118,31 @@ impl Observer {
     pub fn new(
         memory: &'static SharedMemory,
         images: Images,
-        requests: Vec<Request>,
+        options: &Options,
         sampled: Vec<(Request, Arc<AtomicU64>)>,
-        granularity: Granularity,
     ) -> Self {
         let mut observer = Self {
             memory,
             images,
-            requests,
+            callers: Callers::new(memory),
+            requests: options.requests.clone(),
             sampled,
-            granularity,
+            granularity: options.granularity,
+            instances: options.instances,
             pieces: BTreeMap::new(),
             regions: Vec::new(),
             index: HashMap::new(),
+            paths: HashMap::new(),
             offers: VecDeque::new(),
             samples: 0,
             weight: Nanos::ZERO,
+            cut: 0,
             in_scope: 0,
             elsewhere: HashMap::new(),
             unpublished: true,
             watched: None,
             watch: Vec::new(),
+            chains: (options.look == Some(Look::Points)).then(HashMap::new),
         };
         for request in &observer.requests {
             observer.regions.push(Known {
@@ -119,7 +151,9 @@ impl Observer {
                 samples: 0,
                 weight: Nanos::ZERO,
                 inside: None,
+                path: None,
                 pieces: Vec::new(),
+                callers: Vec::new(),
             });
         }
         observer
@@ -130,11 +164,15 @@ impl Observer {
         let memory = self.memory;
         let mut running = 0;
         let now = perf::clock::monotonic();
-        for slot in memory.slots.used() {
+        for (thread, slot) in memory.slots.used().iter().enumerate() {
             running += u32::from(slot.can_run(now));
             while let Some(sample) = slot.ring.pop() {
                 self.observe(&sample);
+                self.note_stack(thread, &sample);
             }
+        }
+        for start in self.images.unmapped() {
+            self.callers.forget(start);
         }
         memory.header.running.store(running, Ordering::Relaxed);
         if std::mem::take(&mut self.unpublished) {
@@ -146,18 +184,36 @@ impl Observer {
         let weight = Nanos::new(sample.weight.0);
         self.samples += 1;
         self.weight += weight;
+        self.cut += u64::from(sample.cut);
+        // Callers are looked for from the inside: where the chain ends, the next table is missing.
+        for frame in sample.callchain() {
+            self.images.learn_callers(frame.0, &self.callers);
+        }
         let mut owner = None;
+        let mut caller = None;
         let mut requested: Vec<usize> = Vec::new();
+        // Those whose caller has not been met yet.
+        let mut uncalled: Vec<usize> = Vec::new();
         let mut sampled: Vec<usize> = Vec::new();
+        let paths = self.granularity == Granularity::Path;
         for frame in sample.callchain() {
             let Some(start) = self.piece_at(frame.0) else { continue };
             let piece = &self.pieces[&start];
-            if owner.is_none() && piece.in_scope {
-                owner = Some((piece.function, piece.line));
+            match owner {
+                None if piece.in_scope => owner = Some((piece.function, piece.line)),
+                Some((function, _)) if caller.is_none() && piece.function != function => {
+                    caller = piece.function
+                }
+                _ => {}
             }
-            requested.extend(&piece.requested);
+            for index in &piece.requested {
+                let list = if self.requests[*index].has_caller() { &mut uncalled } else { &mut requested };
+                list.push(*index);
+            }
+            requested.extend(piece.calling.iter().filter(|index| uncalled.contains(index)));
             sampled.extend(&piece.sampled);
-            if owner.is_some() && self.requests.is_empty() && self.sampled.is_empty() {
+            let found = owner.is_some() && (!paths || caller.is_some());
+            if found && self.requests.is_empty() && self.sampled.is_empty() {
                 break;
             }
         }
@@ -169,13 +225,16 @@ impl Observer {
             self.sampled[point].1.fetch_add(1, Ordering::Relaxed);
         }
         let (function, line) = owner.unwrap_or_default();
-        for region in requested.iter().copied().chain(function).chain(line) {
+        let path =
+            function.zip(caller).filter(|_| paths).map(|(function, caller)| self.path(function, caller));
+        for region in requested.iter().copied().chain(function).chain(line).chain(path) {
             let known = &mut self.regions[region];
             known.samples += 1;
             known.weight += weight;
         }
         if let Some(region) = self.watched {
-            let hit = requested.contains(&region) || function == Some(region) || line == Some(region);
+            let own = [function, line, path].contains(&Some(region));
+            let hit = own || requested.contains(&region);
             self.watch.push(Watched { time: Nanos::new(sample.time.0), weight, hit });
         }
         match owner {
@@ -198,11 +257,39 @@ impl Observer {
                 Granularity::Auto => (function, line),
                 Granularity::Function => (function, None),
                 Granularity::Line => (if line.is_some() { None } else { function }, line),
+                Granularity::Path => (path.or(function), None),
+                Granularity::Module => (function, None),
             };
             function.into_iter().chain(line).for_each(&mut offer);
         } else {
             requested.into_iter().for_each(&mut offer);
         }
+    }
+
+    /// Notes down what is on the stack of a sample, if anybody asks.
+    fn note_stack(&mut self, thread: usize, sample: &Sample) {
+        if self.chains.is_none() {
+            return;
+        }
+        let mut on_stack: Vec<usize> = Vec::new();
+        for frame in sample.callchain() {
+            if let Some(start) = self.piece_at(frame.0) {
+                on_stack.extend(&self.pieces[&start].frames);
+            }
+        }
+        on_stack.sort_unstable();
+        on_stack.dedup();
+        let Some(chains) = &mut self.chains else { return };
+        for region in on_stack {
+            let seen = chains.entry(region).or_default();
+            seen.samples += 1;
+            seen.threads.insert(thread);
+        }
+    }
+
+    /// What was on stacks, if that was of interest.
+    pub fn chains(&self) -> Option<&HashMap<usize, Chains>> {
+        self.chains.as_ref()
     }
 
     /// The key of the piece that holds `address`, which is looked up when it is new. `None` when no
@@ -259,7 +346,30 @@ impl Observer {
         for region in function.into_iter().chain(line).chain(requested.iter().copied()) {
             self.regions[region].pieces.push(start);
         }
-        let piece = Piece { end, in_scope: owner.is_some(), function, line, requested, sampled };
+        let calling: Vec<usize> =
+            (0..self.requests.len()).filter(|index| self.requests[*index].is_called_from(frames)).collect();
+        for region in &calling {
+            self.regions[*region].callers.push(start);
+        }
+        let mut on_stack = Vec::new();
+        if self.chains.is_some() {
+            for frame in frames.iter().filter(|frame| frame.in_scope) {
+                on_stack.push(self.region_of(RegionKind::Function, frame, located));
+                if frame.line.is_some() {
+                    on_stack.push(self.region_of(RegionKind::Line, frame, located));
+                }
+            }
+        }
+        let piece = Piece {
+            end,
+            in_scope: owner.is_some(),
+            function,
+            line,
+            requested,
+            calling,
+            sampled,
+            frames: on_stack,
+        };
         self.pieces.insert(start, piece);
     }
 
@@ -269,6 +379,8 @@ impl Observer {
             (RegionKind::Line, Some(file), Some(line)) => {
                 format!("{}:{line}", file.rsplit('/').next().unwrap_or(file))
             }
+            _ if self.granularity == Granularity::Module => module(frame),
+            _ if self.instances => frame.function.to_string(),
             _ => frame.function.base().to_owned(),
         };
         let key = (kind, name.clone(), file.clone(), located.image);
@@ -295,9 +407,33 @@ impl Observer {
             samples: 0,
             weight: Nanos::ZERO,
             inside: None,
+            path: None,
             pieces: Vec::new(),
+            callers: Vec::new(),
         });
         self.index.insert(key, self.regions.len() - 1);
+        self.regions.len() - 1
+    }
+
+    /// The region of a function as another one calls it.
+    fn path(&mut self, function: usize, caller: usize) -> usize {
+        if let Some(index) = self.paths.get(&(function, caller)) {
+            return *index;
+        }
+        let callee = &self.regions[function].region;
+        let name = format!("{}@{}", callee.name, self.regions[caller].region.name);
+        let region = Region { name, ..callee.clone() };
+        self.regions.push(Known {
+            region,
+            requested: false,
+            samples: 0,
+            weight: Nanos::ZERO,
+            inside: None,
+            path: Some((function, caller)),
+            pieces: Vec::new(),
+            callers: Vec::new(),
+        });
+        self.paths.insert((function, caller), self.regions.len() - 1);
         self.regions.len() - 1
     }
 
@@ -322,7 +458,18 @@ impl Observer {
 
     /// The address ranges of a region, sorted and disjoint.
     pub fn ranges(&self, region: usize) -> Vec<(Address, Address)> {
-        let mut starts = self.regions[region].pieces.clone();
+        let known = &self.regions[region];
+        self.ranges_of(known.path.map_or(&known.pieces, |(function, _)| &self.regions[function].pieces))
+    }
+
+    /// Those of the code that must have called it; none if that does not matter.
+    pub fn callers(&self, region: usize) -> Vec<(Address, Address)> {
+        let known = &self.regions[region];
+        self.ranges_of(known.path.map_or(&known.callers, |(_, caller)| &self.regions[caller].pieces))
+    }
+
+    fn ranges_of(&self, pieces: &[u64]) -> Vec<(Address, Address)> {
+        let mut starts = pieces.to_vec();
         starts.sort_unstable();
         merged(starts.into_iter().map(|start| (start, self.pieces[&start].end)))
             .into_iter()
@@ -352,8 +499,9 @@ impl Observer {
         let chosen = |known: &Known| match (self.requests.is_empty(), self.granularity) {
             (false, _) => known.requested,
             (true, Granularity::Auto) => true,
-            (true, Granularity::Function) => known.region.kind == RegionKind::Function,
+            (true, Granularity::Function | Granularity::Module) => known.region.kind == RegionKind::Function,
             (true, Granularity::Line) => known.region.kind == RegionKind::Line,
+            (true, Granularity::Path) => known.path.is_some(),
         };
         let mut ran: Vec<usize> = (0..self.regions.len())
             .filter(|index| self.regions[*index].samples > 0 && chosen(&self.regions[*index]))
@@ -392,6 +540,11 @@ impl Observer {
         (self.samples, self.weight)
     }
 
+    /// Samples whose stack was deeper than there is room for.
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+
     /// Samples that belonged to code in scope.
     pub fn in_scope(&self) -> u64 {
         self.in_scope
@@ -406,6 +559,18 @@ impl Observer {
 
     pub fn images(&self) -> &Images {
         &self.images
+    }
+}
+
+/// What a function is part of: its module or type, or else its source file.
+fn module(frame: &Frame) -> String {
+    let file = || {
+        let file = frame.file.as_deref()?;
+        Some(file.rsplit('/').next().unwrap_or(file).to_owned())
+    };
+    match frame.function.base().rsplit_once("::") {
+        Some((module, _)) if !module.is_empty() => module.to_owned(),
+        _ => file().unwrap_or_else(|| frame.function.base().to_owned()),
     }
 }
 

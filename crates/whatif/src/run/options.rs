@@ -2,6 +2,7 @@
 
 use crate::cli;
 use crate::run::experiment::Choices;
+use crate::run::look::Look;
 use crate::run::points;
 use crate::run::region::Request;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -15,10 +16,17 @@ use symbols::{Scope, ScopeOptions};
 #[derive(Debug)]
 pub struct Options {
     pub output: PathBuf,
+    /// Whether to look only, without experiments and without a recording that anybody keeps.
+    pub look: Option<Look>,
+    _scratch: Option<tempfile::TempDir>,
+    /// The program and its arguments, for messages.
+    pub program: Vec<String>,
     pub requests: Vec<Request>,
     /// Progress points to be placed from outside.
     pub points: Vec<points::Request>,
     pub granularity: cli::Granularity,
+    /// Whether instances of generic functions are regions of their own.
+    pub instances: bool,
     pub choices: Choices,
     pub fixed_speedups: bool,
     pub duration: Option<Duration>,
@@ -78,13 +86,30 @@ impl Options {
             && args.duration.is_none()
             && args.repeat.is_none()
             && !args.no_delays
-            && !args.start_only;
+            && !args.start_only
+            && !args.list_regions
+            && !args.suggest_points;
+        let look = match (args.list_regions, args.suggest_points) {
+            (true, _) => Some(Look::Regions),
+            (_, true) => Some(Look::Points),
+            _ => None,
+        };
+        let scratch =
+            look.map(|_| tempfile::tempdir()).transpose().context("cannot make a temporary folder")?;
+        let output = match &scratch {
+            Some(folder) => folder.path().join("look.db"),
+            None => args.output.clone().unwrap_or_else(|| default_output(program)),
+        };
         let usual = if leaves_alone { cli::Then::Continue } else { cli::Then::Terminate };
         Ok(Self {
-            output: args.output.clone().unwrap_or_else(|| default_output(program)),
+            output,
+            look,
+            _scratch: scratch,
+            program: args.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             requests: args.regions.iter().map(|region| Request::parse(region)).collect(),
             points,
             granularity: args.granularity,
+            instances: args.instances,
             choices,
             fixed_speedups,
             duration,
@@ -159,6 +184,7 @@ fn typed(args: &cli::Run) -> String {
         "latencies": args.latencies,
         "speedups": args.speedups,
         "granularity": format!("{:?}", args.granularity).to_lowercase(),
+        "instances": args.instances,
         "duration": args.duration,
         "until_sure": args.until_sure,
         "precision": args.precision,

@@ -11,6 +11,8 @@ pub enum Request {
     Function(String),
     /// A line with everything called from it: suffix of a path, and number.
     Line(String, u32),
+    /// One of these as far as the other, a function, has called it, itself or through others.
+    CalledFrom(Box<Request>, String),
 }
 
 /// What an image knows of a request.
@@ -25,8 +27,14 @@ pub enum Presence {
 }
 
 impl Request {
-    /// `FILE:LINE` if what follows the last single colon is a number, otherwise a function.
+    /// `REGION@CALLER`; otherwise `FILE:LINE` if what follows the last single colon is a number, otherwise a function.
     pub fn parse(text: &str) -> Self {
+        if let Some((region, caller)) = text.rsplit_once('@')
+            && !region.is_empty()
+            && !caller.is_empty()
+        {
+            return Self::CalledFrom(Box::new(Self::parse(region)), caller.to_owned());
+        }
         match text.rsplit_once(':') {
             Some((file, line)) if !file.is_empty() && !file.ends_with(':') => match line.parse() {
                 Ok(line) => Self::Line(file.to_owned(), line),
@@ -43,6 +51,10 @@ impl Request {
             names => Presence::Meant(format!("{what} {}", failure::list(names, 5))),
         };
         match self {
+            Self::CalledFrom(region, caller) => match region.find_in(image) {
+                Presence::There => Self::Function(caller.clone()).find_in(image),
+                missing => missing,
+            },
             Self::Function(name) if image.has_function(name) => Presence::There,
             Self::Function(name) => meant("no function has that name; similar ones:", &image.suggest(name)),
             Self::Line(file, line) => match image.has_line(file, *line) {
@@ -57,9 +69,10 @@ impl Request {
         }
     }
 
-    /// Whether code with this frame belongs to the region.
+    /// Whether code with this frame belongs to the region, whoever called it.
     pub fn matches(&self, frame: &Frame) -> bool {
         match self {
+            Self::CalledFrom(region, _) => region.matches(frame),
             Self::Function(name) => frame.function.matches(name),
             Self::Line(file, line) => {
                 frame.line == Some(*line)
@@ -69,9 +82,24 @@ impl Request {
     }
 }
 
+impl Request {
+    /// Whether it counts who called the region.
+    pub fn has_caller(&self) -> bool {
+        matches!(self, Self::CalledFrom(..))
+    }
+
+    /// Whether code with these frames, innermost first, is in the caller, and not only in something that the region has called.
+    pub fn is_called_from(&self, frames: &[Frame]) -> bool {
+        let Self::CalledFrom(region, caller) = self else { return false };
+        let innermost = frames.iter().position(|frame| region.matches(frame)).map_or(0, |nth| nth + 1);
+        frames[innermost..].iter().any(|frame| frame.function.matches(caller))
+    }
+}
+
 impl std::fmt::Display for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::CalledFrom(region, caller) => write!(f, "{region}@{caller}"),
             Self::Function(name) => f.write_str(name),
             Self::Line(file, line) => write!(f, "{file}:{line}"),
         }
@@ -83,6 +111,9 @@ pub fn request_region(request: &Request) -> Region {
     let (kind, line) = match request {
         Request::Function(_) => (RegionKind::Function, None),
         Request::Line(_, line) => (RegionKind::Line, Some(*line)),
+        Request::CalledFrom(region, _) => {
+            return Region { name: request.to_string(), ..request_region(region) };
+        }
     };
     Region {
         kind,
@@ -110,6 +141,9 @@ mod tests {
             ("a::b", function("a::b")),
             ("a::1", function("a::1")),
             ("hash.c:x", function("hash.c:x")),
+            ("work@serve", Request::CalledFrom(Box::new(function("work")), "serve".to_owned())),
+            ("hash.c:88@serve", Request::CalledFrom(Box::new(line("hash.c", 88)), "serve".to_owned())),
+            ("@serve", function("@serve")),
         ] {
             assert_eq!(Request::parse(text), expected, "{text}");
         }

@@ -43,6 +43,8 @@ pub struct Order {
     /// Tells regions apart; not zero.
     pub region: u32,
     pub ranges: Vec<(Address, Address)>,
+    /// The code that must have called it, if any.
+    pub callers: Vec<(Address, Address)>,
     pub inclusive: bool,
     pub speedup: profile::Speedup,
     pub length: Nanos,
@@ -139,7 +141,7 @@ impl<'a> Conductor<'a> {
 
     /// Begins an epoch without an experiment: whoever pauses goes on.
     fn idle(&mut self) {
-        self.begin(0, Speedup::NONE, false, Nanos::ZERO, &[]);
+        self.begin(0, Speedup::NONE, false, Nanos::ZERO, (&[], &[]));
     }
 
     fn begin(
@@ -148,7 +150,7 @@ impl<'a> Conductor<'a> {
         speedup: Speedup,
         inclusive: bool,
         length: Nanos,
-        ranges: &[(Address, Address)],
+        (ranges, callers): (&[(Address, Address)], &[(Address, Address)]),
     ) {
         self.epoch = self.epoch.next();
         let now = perf::clock::monotonic();
@@ -159,6 +161,7 @@ impl<'a> Conductor<'a> {
             inclusive,
             deadline,
             ranges.iter().copied(),
+            callers.iter().copied(),
         );
         self.memory.header.experimenting.store(u32::from(region > 0), std::sync::atomic::Ordering::Relaxed);
         self.delayed += Nanos::new(self.region.begin_epoch(self.epoch).0);
@@ -188,7 +191,8 @@ impl<'a> Conductor<'a> {
     /// Conducts a window. `None` if the program ended before the window did.
     pub fn conduct(&mut self, order: &Order) -> Option<Measured> {
         let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
-        self.begin(order.region, speedup, order.inclusive, LEAD_IN + order.length, &order.ranges);
+        let code = (&*order.ranges, &*order.callers);
+        self.begin(order.region, speedup, order.inclusive, LEAD_IN + order.length, code);
         let epoch = self.epoch;
         let measured = if self.wait(LEAD_IN) { self.measure(epoch, order.length) } else { None };
         self.idle();
@@ -199,7 +203,7 @@ impl<'a> Conductor<'a> {
     /// Conducts one window from now to the program's end.
     pub fn conduct_whole(&mut self, order: &Order) -> Measured {
         let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
-        self.begin(order.region, speedup, order.inclusive, A_DAY, &order.ranges);
+        self.begin(order.region, speedup, order.inclusive, A_DAY, (&order.ranges, &order.callers));
         let epoch = self.epoch;
         let before = self.memory.slots.totals();
         let first = self.read();

@@ -61,6 +61,11 @@ pub fn target(name: &str) -> Option<PathBuf> {
     compile(&workspace().join("targets/c").join(name).with_extension("c"), &format!("target-{name}"), &[])
 }
 
+/// The same under another name, with further flags.
+pub fn target_as(target: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    compile(&workspace().join("targets/c").join(target).with_extension("c"), name, flags)
+}
+
 fn compile(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     // Tests of one process compile one after another, and each program once: another test may be running it.
     static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());

@@ -2,8 +2,10 @@
 //! knows nothing of them.
 
 mod place;
+mod rate;
 
 pub use place::Request;
+pub use rate::{CallRate, name_of};
 
 use crate::run::images::Images;
 use crate::run::region;

@@ -65,6 +65,8 @@ impl Place {
                 unguarded(image.line_entries(file, *line, scope))
             }
             Self::Code(region::Request::Function(name)) => unguarded(image.function_entries(name)),
+            // Nobody can ask for that.
+            Self::Code(region::Request::CalledFrom(..)) => Vec::new(),
             Self::Probe(provider, name) => {
                 let ours = |probe: &symbols::Probe| probe.provider == *provider && probe.name == *name;
                 image

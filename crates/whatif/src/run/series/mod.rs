@@ -143,6 +143,7 @@ impl<'a> Series<'a> {
         Order {
             region: u32::try_from(place.region + 1).unwrap_or(u32::MAX),
             ranges: observer.ranges(place.region),
+            callers: observer.callers(place.region),
             inclusive: observer.regions()[place.region].requested,
             speedup: place.speedup,
             length,

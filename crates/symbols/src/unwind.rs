@@ -1,0 +1,137 @@
+//! Where a function's caller is, by what compilers write down for exceptions: `.eh_frame` (System V ABI, AMD64 supplement;
+//! DWARF 5, section 6.4).
+
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, LittleEndian, RegisterRule, UnwindContext,
+    UnwindSection, X86_64,
+};
+use object::elf;
+
+use crate::address::Svma;
+use crate::image::Image;
+
+/// How to get from a frame to its caller's: the *canonical frame address* (CFA) is the stack pointer or the frame
+/// pointer plus `offset`, and the return address is the word below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallerRule {
+    /// Whether it is counted from the frame pointer; otherwise from the stack pointer.
+    pub from_frame_pointer: bool,
+    /// Bytes up to the CFA.
+    pub offset: u64,
+    /// How many bytes below the CFA the caller's frame pointer was saved; `None` if it is still in its register.
+    pub saved: Option<u64>,
+}
+
+/// No table has more rows: one that claims to is damaged.
+const MOST_ROWS: usize = 8 << 20;
+
+impl Image {
+    /// Ascending: from each address to the next one, this is how to find the caller; `None` where nobody knows. Empty for
+    /// other machines than x86-64. Damage ends the function that it is in.
+    pub fn caller_rules(&self) -> Vec<(Svma, Option<CallerRule>)> {
+        let elf = self.elf();
+        if elf.headers.machine != elf::EM_X86_64 || !elf.headers.is_64 {
+            return Vec::new();
+        }
+        let (Some(bytes), Some(address)) = (elf.read_section(".eh_frame"), elf.section_address(".eh_frame"))
+        else {
+            return Vec::new();
+        };
+        let section = EhFrame::new(&bytes, LittleEndian);
+        let mut bases = BaseAddresses::default().set_eh_frame(address);
+        if let Some(text) = elf.section_address(".text") {
+            bases = bases.set_text(text);
+        }
+        let mut pieces = pieces(&section, &bases);
+        pieces.sort_by_key(|(start, ..)| *start);
+        joined(pieces)
+    }
+}
+
+/// A stretch of code with one rule.
+type Piece = (u64, u64, Option<CallerRule>);
+
+fn pieces(section: &EhFrame<EndianSlice<'_, LittleEndian>>, bases: &BaseAddresses) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut context = UnwindContext::new();
+    let mut entries = section.entries(bases);
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        let Ok(mut table) = fde.rows(section, bases, &mut context) else { continue };
+        while let Ok(Some(row)) = table.next_row() {
+            if pieces.len() >= MOST_ROWS {
+                return pieces;
+            }
+            let rule = rule(row.cfa(), row.register(X86_64::RA), row.register(X86_64::RBP));
+            pieces.push((row.start_address(), row.end_address(), rule));
+        }
+    }
+    pieces
+}
+
+fn rule(
+    cfa: &CfaRule<usize>,
+    return_address: Option<RegisterRule<usize>>,
+    frame_pointer: Option<RegisterRule<usize>>,
+) -> Option<CallerRule> {
+    const BELOW_CFA: i64 = -8;
+    let CfaRule::RegisterAndOffset { register, offset } = cfa else { return None };
+    if return_address != Some(RegisterRule::Offset(BELOW_CFA)) {
+        return None;
+    }
+    let from_frame_pointer = match *register {
+        X86_64::RSP => false,
+        X86_64::RBP => true,
+        _ => return None,
+    };
+    let saved = match frame_pointer {
+        None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => None,
+        Some(RegisterRule::Offset(offset)) => Some(u64::try_from(-offset).ok()?),
+        _ => return None,
+    };
+    Some(CallerRule { from_frame_pointer, offset: u64::try_from(*offset).ok()?, saved })
+}
+
+/// Without neighbours of one rule, and with `None` between pieces that do not touch. `pieces` are sorted.
+fn joined(pieces: Vec<Piece>) -> Vec<(Svma, Option<CallerRule>)> {
+    let mut rows: Vec<(Svma, Option<CallerRule>)> = Vec::new();
+    let mut add = |start: u64, rule: Option<CallerRule>| match rows.last_mut() {
+        Some((_, last)) if *last == rule => {}
+        Some((at, last)) if at.0 == start => *last = rule,
+        _ => rows.push((Svma(start), rule)),
+    };
+    let mut until = 0;
+    for (start, end, rule) in pieces {
+        if start < until || end <= start {
+            continue; // overlaps what came before, or is nothing
+        }
+        if start > until {
+            add(until, None);
+        }
+        add(start, rule);
+        until = end;
+    }
+    add(until, None);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_joined_and_gaps_are_unknown() {
+        let rule = |offset| Some(CallerRule { from_frame_pointer: false, offset, saved: None });
+        let pieces = vec![
+            (10, 12, rule(8)),
+            (12, 20, rule(16)),
+            (20, 30, rule(16)),
+            (25, 40, rule(8)),
+            (50, 60, rule(8)),
+        ];
+        let rows: Vec<(u64, Option<u64>)> =
+            joined(pieces).into_iter().map(|(at, rule)| (at.0, rule.map(|rule| rule.offset))).collect();
+        assert_eq!(rows, [(0, None), (10, Some(8)), (12, Some(16)), (30, None), (50, Some(8)), (60, None)]);
+    }
+}

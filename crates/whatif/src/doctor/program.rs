@@ -1,0 +1,163 @@
+//! A program: whether it can be profiled, and what of it would be seen.
+
+use super::{Finding, State};
+use crate::launch;
+use std::ffi::OsStr;
+use symbols::{Image, Scope, ScopeOptions};
+
+/// At least so many of the functions set up a frame pointer if the compiler was told to.
+const MOST: f64 = 0.5;
+/// The name of the function that progress points look for, as a constant in the program.
+const MARK: &[u8] = b"_coz_get_counter\0";
+
+pub fn look(program: &OsStr) -> Vec<Finding> {
+    let executable = match launch::check(program) {
+        Ok(executable) => executable,
+        Err(error) => {
+            let text = error.to_string();
+            let (found, means) = text.split_once('\n').unwrap_or((&text, "it cannot be profiled as it is"));
+            return vec![Finding::new(
+                "program",
+                State::Problem,
+                profile::printable(found),
+                profile::printable(means),
+            )];
+        }
+    };
+    let mut findings = Vec::new();
+    match executable.note() {
+        Some(note) => {
+            findings.push(Finding::new(
+                "program",
+                State::Note,
+                executable.image().display().to_string(),
+                note,
+            ));
+        }
+        None => findings.push(Finding::good("program", executable.image().display().to_string())),
+    }
+    let image = match Image::open(executable.image()) {
+        Ok(image) => image,
+        Err(error) => {
+            findings.push(Finding::new(
+                "file",
+                State::Problem,
+                error.to_string(),
+                "nothing can be told apart in it",
+            ));
+            return findings;
+        }
+    };
+    findings.extend([build(&image), debug_information(&image), callers(&image), allocator(&image)]);
+    findings.push(points(&image, executable.image()));
+    findings
+}
+
+fn build(image: &Image) -> Finding {
+    match image.build_id() {
+        Some(id) => Finding::good("build ID", id),
+        None => Finding::new(
+            "build ID",
+            State::Note,
+            "none",
+            "runs of different builds cannot be told apart when they are added up",
+        )
+        .advice("link with -Wl,--build-id"),
+    }
+}
+
+fn debug_information(image: &Image) -> Finding {
+    let add =
+        "compile with -g (Rust: debug = 1 in the profile), or install the package with the debug symbols";
+    let Ok(file) = image.debug_file() else {
+        return Finding::new(
+            "debug information",
+            State::Problem,
+            "none",
+            "code cannot be told apart; only libraries with debug information can be profiled (--binary GLOB)",
+        )
+        .advice(add);
+    };
+    let place =
+        if file == image.path() { "in the file".to_owned() } else { format!("in {}", file.display()) };
+    let scope = Scope::new(ScopeOptions::default());
+    if scope.is_ok_and(|scope| !image.has_line_info_in(&scope)) {
+        return Finding::new(
+            "debug information",
+            State::Problem,
+            format!("{place}, of libraries only"),
+            "none of the program's own code is in scope",
+        )
+        .advice(add);
+    }
+    match image.damage() {
+        Some(damage) => Finding::new(
+            "debug information",
+            State::Warning,
+            place,
+            format!("some of it is damaged: {damage}"),
+        ),
+        None => Finding::good("debug information", place),
+    }
+}
+
+/// Callers are found by what compilers write down for exceptions, or else along frame pointers.
+fn callers(image: &Image) -> Finding {
+    if image.caller_rules().iter().any(|(_, rule)| rule.is_some()) {
+        return Finding::good("callers", "found by .eh_frame");
+    }
+    let share = image.frame_pointers().unwrap_or(0.0);
+    let found = format!("no .eh_frame; frame pointers in {:.0} % of the functions", 100.0 * share);
+    if share >= MOST {
+        return Finding::good("callers", found);
+    }
+    Finding::new(
+        "callers",
+        State::Warning,
+        found,
+        "callers are not found: time in libraries and in the kernel belongs to nobody, and --region FUNCTION misses what is called out of line",
+    )
+    .advice("compile with -fno-omit-frame-pointer (Rust: -C force-frame-pointers=yes), or without -fno-asynchronous-unwind-tables")
+}
+
+fn allocator(image: &Image) -> Finding {
+    let others = ["jemalloc", "tcmalloc", "mimalloc", "libprofiler"];
+    let mut needed = image.needed().into_iter();
+    let other = needed.find(|library| others.iter().any(|name| library.contains(name)));
+    Finding::good("allocator", other.unwrap_or_else(|| "the C library's, or its own".to_owned()))
+}
+
+/// Progress points: those in the source, and probes.
+fn points(image: &Image, path: &std::path::Path) -> Finding {
+    let marked = image.has_constant(MARK);
+    let mut probes: Vec<String> =
+        image.probes().into_iter().map(|probe| format!("usdt:{}:{}", probe.provider, probe.name)).collect();
+    probes.sort_unstable();
+    probes.dedup();
+    let place = format!("whatif points {} suggests functions to count (-p fn:NAME)", path.display());
+    match (marked, probes.len()) {
+        (true, 0) => Finding::good("progress points", "marked in the source"),
+        (true, n) => Finding::good(
+            "progress points",
+            format!("marked in the source; and {n} probes: {}", some(&probes)),
+        ),
+        (false, 0) => Finding::new(
+            "progress points",
+            State::Note,
+            "none is marked in it",
+            "say where a unit of work is done",
+        )
+        .advice(place),
+        (false, n) => Finding::new(
+            "progress points",
+            State::Note,
+            format!("none is marked in it; {n} probes: {}", some(&probes)),
+            "a probe that is passed once for each unit of work will do: -p PROBE",
+        )
+        .advice(place),
+    }
+}
+
+fn some(names: &[String]) -> String {
+    crate::run::list(names, 5)
+}

@@ -1,0 +1,86 @@
+//! Tables of callers for the images that samples fall into: code without frame pointers, which is most code of
+//! distributions and of Rust. They are made in a thread of their own, so that samples are not kept waiting.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use symbols::Image;
+use wire::unwind::{Row, Rule};
+use wire::{Address, SharedMemory};
+
+/// The code of an image in the process.
+#[derive(Clone, Debug)]
+pub struct Code {
+    pub path: PathBuf,
+    /// Where it is mapped,
+    pub start: u64,
+    pub end: u64,
+    /// and how many bytes from the beginning of the file that is.
+    pub offset: u64,
+}
+
+/// Makes tables, one after the other.
+#[derive(Debug)]
+pub struct Callers {
+    memory: &'static SharedMemory,
+    jobs: Sender<Code>,
+}
+
+impl Callers {
+    pub fn new(memory: &'static SharedMemory) -> Self {
+        let (jobs, work) = channel();
+        // It ends with the sender.
+        std::thread::spawn(move || work_off(memory, &work));
+        Self { memory, jobs }
+    }
+
+    /// The callers of this code will be known soon.
+    pub fn learn(&self, code: Code) {
+        let _ = self.jobs.send(code);
+    }
+
+    /// The code at `start` has been unmapped.
+    pub fn forget(&self, start: u64) {
+        self.memory.unwind.retire(Address(start));
+    }
+}
+
+fn work_off(memory: &SharedMemory, work: &Receiver<Code>) {
+    while let Ok(code) = work.recv() {
+        let Some((image, rows)) = table(&code.path) else { continue };
+        let Some(bias) = image.bias(code.start, symbols::FileOffset(code.offset)) else { continue };
+        memory.unwind.add((Address(code.start), Address(code.end)), Address(bias), &rows);
+    }
+}
+
+type Table = (Arc<Image>, Arc<Vec<Row>>);
+
+/// The rows of a file; what one run has made, the next ones find.
+fn table(path: &Path) -> Option<Table> {
+    static MADE: Mutex<Option<HashMap<PathBuf, Option<Table>>>> = Mutex::new(None);
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = made.get_or_insert_default();
+    if let Some(table) = made.get(path) {
+        return table.clone();
+    }
+    let table = Image::open(path).ok().map(|image| {
+        let rows = rows(&image);
+        (Arc::new(image), Arc::new(rows))
+    });
+    made.insert(path.to_owned(), table.clone());
+    table
+}
+
+/// In the file's own addresses, as far as 32 bits go.
+fn rows(image: &Image) -> Vec<Row> {
+    let rule = |rule: symbols::CallerRule| Rule {
+        from_frame_pointer: rule.from_frame_pointer,
+        offset: rule.offset,
+        saved: rule.saved,
+    };
+    let row = |(at, of): (symbols::Svma, Option<symbols::CallerRule>)| {
+        Some((u32::try_from(at.0).ok()?, of.map(rule)))
+    };
+    image.caller_rules().into_iter().map_while(row).collect()
+}
