@@ -86,6 +86,12 @@ impl Elf {
         self.section(name).map(|section| section.address)
     }
 
+    /// The addresses of a section in memory.
+    pub fn section_range(&self, name: &str) -> Option<Range<u64>> {
+        let section = self.section(name)?;
+        Some(section.address..section.address.checked_add(section.size)?)
+    }
+
     /// The content of a section, unpacked. `None` if it is missing, empty or damaged.
     pub fn read_section(&self, name: &str) -> Option<Vec<u8>> {
         let section = self.section(name)?;

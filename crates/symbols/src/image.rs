@@ -14,7 +14,7 @@ use crate::error::ImageError;
 use crate::function_name::FunctionName;
 use crate::scope::Scope;
 use crate::segment::{Frame, Part, Row, Segment, cut};
-use crate::symbol_table::SymbolTable;
+use crate::symbol_table::{Source, SymbolTable};
 
 /// An ELF file and its debug information, understood as far as it was asked about.
 pub struct Image {
@@ -71,6 +71,16 @@ impl Image {
     /// understood is used; say this to the user when frames are missing.
     pub fn damage(&self) -> Option<String> {
         self.debug_info.get()?.as_ref()?.damage()
+    }
+
+    /// Where its function names are from.
+    pub fn name_source(&self) -> Source {
+        self.symbols().source()
+    }
+
+    /// Whether any function is known, by name or by address.
+    pub fn has_functions(&self) -> bool {
+        self.symbols().ranges().next().is_some()
     }
 
     /// The share of its functions that set up a frame pointer, 0 to 1, among those that are large enough to need one; `None` if
@@ -173,7 +183,12 @@ impl Image {
     pub(crate) fn symbols(&self) -> &SymbolTable {
         self.symbols.get_or_init(|| {
             let files: Vec<&Elf> = self.files.with_symbols().collect();
-            SymbolTable::read(files.into_iter())
+            let table = SymbolTable::read(files.into_iter());
+            if table.source() == Source::Symbols {
+                return table;
+            }
+            let name = self.path().file_name().unwrap_or_default().to_string_lossy();
+            table.with_unnamed(&name, self.functions_by_unwinding().into_iter())
         })
     }
 

@@ -71,4 +71,5 @@ pub use probes::Probe;
 pub use scope::{Scope, ScopeOptions};
 pub use segment::{Frame, Segment};
 pub use snippet::snippet;
+pub use symbol_table::Source as NameSource;
 pub use unwind::CallerRule;

@@ -1,5 +1,7 @@
 //! Functions as the symbol table knows them: ranges and linker names, no lines.
 
+use std::ops::Range;
+
 use object::read::StringTable;
 use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, elf};
@@ -12,25 +14,61 @@ use crate::range_index::{Entry, RangeIndex};
 #[derive(Debug)]
 pub(crate) struct SymbolTable {
     functions: RangeIndex<u32>,
+    /// Where the names are from.
+    source: Source,
     /// All names, each closed by NUL; the index's values are offsets into it.
     names: Vec<u8>,
+}
+
+/// Where function names are from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The full symbol table.
+    Symbols,
+    /// The names that the dynamic linker needs; other functions, if any are known, are called by their address.
+    DynamicSymbols,
+    /// None: functions are called by their address.
+    Addresses,
 }
 
 impl SymbolTable {
     /// From the first file that has a symbol table.
     pub fn read<'a>(files: impl Iterator<Item = &'a Elf> + Clone) -> SymbolTable {
-        let read = |name: &str, strings: &str| {
+        let read = |name: &str, strings: &str, source| {
             files.clone().find_map(|elf| {
-                let table = SymbolTable::parse(elf, name, strings)?;
+                let table = SymbolTable::parse(elf, name, strings, source)?;
                 (!table.functions.entries().is_empty()).then_some(table)
             })
         };
-        read(".symtab", ".strtab")
-            .or_else(|| read(".dynsym", ".dynstr"))
-            .unwrap_or(SymbolTable { functions: RangeIndex::new(Vec::new()), names: Vec::new() })
+        let none = || SymbolTable {
+            functions: RangeIndex::new(Vec::new()),
+            source: Source::Addresses,
+            names: Vec::new(),
+        };
+        read(".symtab", ".strtab", Source::Symbols)
+            .or_else(|| read(".dynsym", ".dynstr", Source::DynamicSymbols))
+            .unwrap_or_else(none)
     }
 
-    fn parse(elf: &Elf, symbols: &str, strings: &str) -> Option<SymbolTable> {
+    /// Where the names are from.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// The same with functions that have no name, only a place: `program+0x1180`.
+    pub fn with_unnamed(mut self, program: &str, places: impl Iterator<Item = Range<u64>>) -> SymbolTable {
+        let mut entries: Vec<Entry<u32>> = self.functions.entries().to_vec();
+        let unnamed: Vec<Range<u64>> =
+            places.filter(|range| self.containing(range.start).is_none()).collect();
+        for range in unnamed {
+            let Ok(value) = u32::try_from(self.names.len()) else { break };
+            self.names.extend_from_slice(format!("{program}+{:#x}\0", range.start).as_bytes());
+            entries.push(Entry { range, value });
+        }
+        SymbolTable { functions: RangeIndex::new(entries), ..self }
+    }
+
+    fn parse(elf: &Elf, symbols: &str, strings: &str, source: Source) -> Option<SymbolTable> {
         let symbols = elf.read_section(symbols)?;
         let names = elf.read_section(strings)?;
         let endian = if elf.headers.little_endian { Endianness::Little } else { Endianness::Big };
@@ -39,7 +77,7 @@ impl SymbolTable {
         } else {
             functions::<elf::FileHeader32<Endianness>>(&symbols, &names, endian)
         };
-        Some(SymbolTable { functions: RangeIndex::new(entries), names })
+        Some(SymbolTable { functions: RangeIndex::new(entries), source, names })
     }
 
     /// The function that contains `address`: its range and name.
@@ -61,7 +99,7 @@ impl SymbolTable {
     }
 
     /// Where the functions are, pieces included.
-    pub fn ranges(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.functions.entries().iter().map(|entry| entry.range.clone())
     }
 

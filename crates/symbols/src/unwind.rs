@@ -1,6 +1,8 @@
 //! Where a function's caller is, by what compilers write down for exceptions: `.eh_frame` (System V ABI, AMD64 supplement;
 //! DWARF 5, section 6.4).
 
+use std::ops::Range;
+
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, LittleEndian, RegisterRule, UnwindContext,
     UnwindSection, X86_64,
@@ -29,22 +31,54 @@ impl Image {
     /// Ascending: from each address to the next one, this is how to find the caller; `None` where nobody knows. Empty for
     /// other machines than x86-64. Damage ends the function that it is in.
     pub fn caller_rules(&self) -> Vec<(Svma, Option<CallerRule>)> {
+        let mut found = Vec::new();
+        self.with_unwinding(|section, bases| found = pieces(section, bases));
+        found.sort_by_key(|(start, ..)| *start);
+        joined(found)
+    }
+}
+
+impl Image {
+    /// The code of functions, as far as they are written down for exceptions; not the stubs through which other images are
+    /// called.
+    pub(crate) fn functions_by_unwinding(&self) -> Vec<Range<u64>> {
+        let elf = self.elf();
+        let stubs: Vec<Range<u64>> = [".plt", ".plt.got", ".plt.sec", ".init", ".fini"]
+            .iter()
+            .filter_map(|name| elf.section_range(name))
+            .collect();
+        let mut functions = Vec::new();
+        self.with_unwinding(|section, bases| {
+            let mut entries = section.entries(bases);
+            while let Ok(Some(entry)) = entries.next() {
+                let CieOrFde::Fde(partial) = entry else { continue };
+                let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+                let (start, length) = (fde.initial_address(), fde.len());
+                if functions.len() >= MOST_ROWS {
+                    break;
+                }
+                if !stubs.iter().any(|stub| stub.contains(&start)) {
+                    functions.extend(start.checked_add(length).map(|end| start..end));
+                }
+            }
+        });
+        functions
+    }
+
+    fn with_unwinding(&self, read: impl FnOnce(&EhFrame<EndianSlice<'_, LittleEndian>>, &BaseAddresses)) {
         let elf = self.elf();
         if elf.headers.machine != elf::EM_X86_64 || !elf.headers.is_64 {
-            return Vec::new();
+            return;
         }
         let (Some(bytes), Some(address)) = (elf.read_section(".eh_frame"), elf.section_address(".eh_frame"))
         else {
-            return Vec::new();
+            return;
         };
-        let section = EhFrame::new(&bytes, LittleEndian);
         let mut bases = BaseAddresses::default().set_eh_frame(address);
         if let Some(text) = elf.section_address(".text") {
             bases = bases.set_text(text);
         }
-        let mut pieces = pieces(&section, &bases);
-        pieces.sort_by_key(|(start, ..)| *start);
-        joined(pieces)
+        read(&EhFrame::new(&bytes, LittleEndian), &bases);
     }
 }
 

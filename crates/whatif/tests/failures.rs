@@ -46,14 +46,37 @@ fn the_programs_own_failure_comes_first() {
 }
 
 #[test]
-fn without_debug_information() {
-    let Some(stripped) = program_as("failing.c", "failing-stripped", &["-g0", "-s"]) else { return };
+fn without_debug_information_there_are_functions() {
+    for (name, flags, region, names) in [
+        ("failing-plain", &["-g0"][..], "hot", "the names of its symbol table"),
+        ("failing-stripped", &["-g0", "-s"], "failing-stripped+0x", "their addresses"),
+    ] {
+        let Some(program) = program_as("failing.c", name, flags) else { return };
+        let sandbox = Sandbox::new();
+        let mut command = sandbox.whatif();
+        command.args(["run", "--list-regions", "--duration", "1", "--"]).arg(&program).arg("works");
+        let listed = run(command).assert_code(0).stderr;
+        let first = listed.lines().find(|line| line.contains(" %  ")).unwrap_or_default();
+        assert!(first.contains(region), "{listed}");
+        // Experiments work as well, and the recording says what is missing.
+        sandbox.profile(&["--speedup", "50", "--duration", "3"], &program, &["works"]).assert_code(0);
+        let report = sandbox.report();
+        assert!(report["regions"][0]["name"].as_str().unwrap().starts_with(region), "{report:#}");
+        let warnings = report["warnings"].as_array().unwrap().clone();
+        let said = warnings.iter().find(|warning| warning["code"] == "functions-only");
+        let said = said.unwrap_or_else(|| panic!("{warnings:#?}"));
+        assert!(said["message"].as_str().unwrap().ends_with(names), "{said:#}");
+    }
+}
+
+#[test]
+fn without_any_function() {
+    let flags = ["-g0", "-s", "-fno-asynchronous-unwind-tables", "-Wl,--no-eh-frame-hdr"];
+    let Some(stripped) = program_as("failing.c", "failing-without-anything", &flags) else { return };
     let sandbox = Sandbox::new();
-    assert_says(
-        sandbox.profile(&[], &stripped, &["works"]),
-        91,
-        &["no debug information", "compile it with -g"],
-    );
+    // Whoever names source files needs debug information.
+    let ended = sandbox.profile(&["--scope", "*.c"], &stripped, &["works"]);
+    assert_says(ended, 91, &["no debug information", "compile it with -g"]);
     assert!(!sandbox.recording().exists());
 }
 

@@ -3,7 +3,7 @@
 use super::{Finding, State};
 use crate::launch;
 use std::ffi::OsStr;
-use symbols::{Image, Scope, ScopeOptions};
+use symbols::{Image, NameSource, Scope, ScopeOptions};
 
 /// At least so many of the functions set up a frame pointer if the compiler was told to.
 const MOST: f64 = 0.5;
@@ -69,6 +69,17 @@ fn build(image: &Image) -> Finding {
 fn debug_information(image: &Image) -> Finding {
     let add =
         "compile with -g (Rust: debug = 1 in the profile), or install the package with the debug symbols";
+    let scope = Scope::new(ScopeOptions::default());
+    let in_scope = scope.is_ok_and(|scope| image.has_line_info_in(&scope));
+    if !in_scope && image.has_functions() {
+        let found = match image.name_source() {
+            NameSource::Symbols => "none of the program's own; functions by its symbols",
+            NameSource::DynamicSymbols => "none; functions by dynamic symbols and addresses",
+            NameSource::Addresses => "none; functions by addresses",
+        };
+        let means = "regions are whole functions, without lines and source";
+        return Finding::new("debug information", State::Warning, found, means).advice(add);
+    }
     let Ok(file) = image.debug_file() else {
         return Finding::new(
             "debug information",
@@ -80,8 +91,7 @@ fn debug_information(image: &Image) -> Finding {
     };
     let place =
         if file == image.path() { "in the file".to_owned() } else { format!("in {}", file.display()) };
-    let scope = Scope::new(ScopeOptions::default());
-    if scope.is_ok_and(|scope| !image.has_line_info_in(&scope)) {
+    if !in_scope {
         return Finding::new(
             "debug information",
             State::Problem,

@@ -12,6 +12,9 @@ use profile::Nanos;
 use std::sync::atomic::Ordering;
 use wire::layout::Sampler;
 
+/// Counting visits may take this share of a CPU without a word.
+const COSTLY: f64 = 0.05;
+
 /// Why there is no answer, if there is none.
 pub fn diagnose(
     options: &Options,
@@ -37,7 +40,8 @@ pub fn diagnose(
     }
     if options.requests.is_empty() && observer.in_scope() == 0 {
         // Every Rust program has line information for the standard library; what counts is the scope's.
-        let blind = |image: &symbols::Image| !image.has_line_info_in(&options.scope);
+        let blind =
+            |image: &symbols::Image| !image.has_line_info_in(&options.scope) && !image.has_functions();
         if options.default_scope && observer.images().opened().all(blind) {
             let program = observer.images().opened().map(|image| image.path().display().to_string());
             return Some(Failure::NoDebugInformation {
@@ -93,8 +97,12 @@ fn hint(request: &region::Request, observer: &Observer) -> String {
     "check the name, and that the program was compiled with -g".to_owned()
 }
 
-/// Doubts that do not prevent an answer.
-pub fn warnings(region: &SharedRegion, observer: &Observer) -> Vec<profile::Warning> {
+/// Doubts that do not prevent an answer. `counted`: the share of the run that each placed point's visits cost.
+pub fn warnings(
+    region: &SharedRegion,
+    observer: &Observer,
+    counted: &[(String, f64)],
+) -> Vec<profile::Warning> {
     let memory = region.memory();
     let mut warnings = Vec::new();
     let mut warn = |code: &str, message: String, advice: &str| {
@@ -135,6 +143,28 @@ pub fn warnings(region: &SharedRegion, observer: &Observer) -> Vec<profile::Warn
              waits on other threads"
                 .to_owned(),
             "nothing to do, unless the program also reads files or the network by system calls of its own",
+        );
+    }
+    for (point, share) in counted.iter().filter(|(_, share)| *share > COSTLY) {
+        warn(
+            "costly-point",
+            format!(
+                "counting visits to {point} took the time of {:.0} % of a CPU, which looks like time in the code that is visited",
+                share * 100.0
+            ),
+            "choose a place that is visited less often (whatif points suggests some), mark it in the source, or use -p sampled:PLACE",
+        );
+    }
+    for (path, source) in observer.images().by_function() {
+        let names = match source {
+            symbols::NameSource::Symbols => "the names of its symbol table",
+            symbols::NameSource::DynamicSymbols => "the names of its dynamic symbols, or their addresses",
+            symbols::NameSource::Addresses => "their addresses",
+        };
+        warn(
+            "functions-only",
+            format!("{} has no debug information: regions are whole functions, with {names}", path.display()),
+            "for lines and source compile with -g (Rust: debug = 1 in the profile), or install the package with the debug symbols",
         );
     }
     let (samples, _) = observer.totals();

@@ -2,6 +2,7 @@
 
 use crate::run::callers::{Callers, Code};
 use crate::run::futex_code;
+use crate::run::options::Options;
 use crate::run::series::Spot;
 use globset::GlobSet;
 use perf::visits::Instruction;
@@ -9,7 +10,7 @@ use profile::Image as Named;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use symbols::{Frame, Image, Scope, Svma};
+use symbols::{Frame, Image, NameSource, Scope, Svma};
 
 /// How often the list of mappings is read again when an address is unknown.
 const REFRESH: Duration = Duration::from_millis(100);
@@ -19,6 +20,8 @@ struct Candidate {
     image: Image,
     named: Named,
     bias: u64,
+    /// Whether nothing of it has a source file that could be in scope: then functions without any are.
+    by_function: bool,
     /// Executable ranges in the process.
     code: Vec<(u64, u64)>,
 }
@@ -38,6 +41,8 @@ pub struct Images {
     program: PathBuf,
     binaries: Option<GlobSet>,
     scope: Scope,
+    /// Whether nobody has named source files, so that functions without any may be of interest.
+    default_scope: bool,
     candidates: Vec<Candidate>,
     /// Executable mappings that are not candidates, for messages.
     others: Vec<(u64, u64, String)>,
@@ -52,13 +57,14 @@ pub struct Images {
 }
 
 impl Images {
-    /// `binaries`: candidates, by path or file name; `None` for the program itself.
-    pub fn new(pid: u32, program: PathBuf, binaries: Option<GlobSet>, scope: Scope) -> Self {
+    /// What `options` ask for, in the process `pid`, which runs `program`.
+    pub fn new(pid: u32, program: PathBuf, options: &Options) -> Self {
         let mut images = Self {
             pid,
             program,
-            binaries,
-            scope,
+            binaries: options.binaries.clone(),
+            scope: options.scope.clone(),
+            default_scope: options.default_scope,
             candidates: Vec::new(),
             others: Vec::new(),
             mapped: Vec::new(),
@@ -135,7 +141,8 @@ impl Images {
             Ok(image) => {
                 let bias = image.bias(start, symbols::FileOffset(offset))?;
                 let named = Named { path: path.to_string_lossy().into_owned(), build_id: image.build_id() };
-                self.candidates.push(Candidate { image, named, bias, code: Vec::new() });
+                let by_function = self.default_scope && !image.has_line_info_in(&self.scope);
+                self.candidates.push(Candidate { image, named, bias, by_function, code: Vec::new() });
                 Some(self.candidates.len() - 1)
             }
             Err(error) => {
@@ -219,7 +226,7 @@ impl Images {
 
     /// The function around an address, cut into pieces with the same frames: process addresses.
     pub fn cut(&self, located: &Located) -> Vec<(u64, u64, Vec<Frame>)> {
-        let image = &self.candidates[located.image].image;
+        let Candidate { image, by_function, .. } = &self.candidates[located.image];
         let container =
             image.container(located.address).unwrap_or(located.address..Svma(located.address.0 + 1));
         let mut pieces: Vec<(u64, u64, Vec<Frame>)> = image
@@ -232,6 +239,10 @@ impl Images {
             .filter(|(start, end, _)| start < end)
             .collect();
         let address = located.address.0.wrapping_add(located.bias);
+        if *by_function {
+            let frames = pieces.iter_mut().flat_map(|(.., frames)| frames);
+            frames.filter(|frame| frame.file.is_none()).for_each(|frame| frame.in_scope = true);
+        }
         if !pieces.iter().any(|(start, end, _)| within(address, *start, *end)) {
             // Code that no table covers: a piece without frames, so that it is not looked up for ever.
             pieces.push((address, address + 1, Vec::new()));
@@ -257,6 +268,12 @@ impl Images {
         self.candidates.iter().map(|candidate| &candidate.named)
     }
 
+    /// Candidates of which only functions are known, and where their names are from.
+    pub fn by_function(&self) -> impl Iterator<Item = (&Path, NameSource)> {
+        let blind = self.candidates.iter().filter(|candidate| candidate.by_function);
+        blind.map(|candidate| (candidate.image.path(), candidate.image.name_source()))
+    }
+
     /// The debug information of the candidates, for messages and snippets.
     pub fn opened(&self) -> impl Iterator<Item = &Image> {
         self.candidates.iter().map(|candidate| &candidate.image)
@@ -273,7 +290,7 @@ impl Images {
                 let path = &self.candidates[located.image].named.path;
                 Some(path.rsplit('/').next().unwrap_or(path).to_owned())
             })
-            .unwrap_or_else(|| "unknown code".to_owned())
+            .unwrap_or_else(|| "code made at run time".to_owned())
     }
 
     /// Whether any image calls the futex by an instruction of its own.

@@ -209,8 +209,7 @@ fn supervise(
         session.warn(&failure.warning())?;
         return Ok(Some(failure));
     }
-    let images =
-        Images::new(child.pid(), canonical(executable), options.binaries.clone(), options.scope.clone());
+    let images = Images::new(child.pid(), canonical(executable), options);
     let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope);
     drop(held);
     let points = points.inspect_err(|_| eprintln!("whatif: the program runs unprofiled"))?;
@@ -227,6 +226,7 @@ fn supervise(
     session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
     let failure =
         diagnosis::diagnose(options, region, &points, &observer, &outcome, now.saturating_sub(start));
+    let counted = points.costs(runs.visit_cost, now.saturating_sub(start));
     // Counting visits costs something, and nobody asks any more.
     drop(points);
     if options.leaves_alone && runs.outlook.is_sure() && child.try_wait().is_none() {
@@ -235,8 +235,11 @@ fn supervise(
     let exit = child.wait();
     // Where a run is one of many, it may be short.
     let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
-    for warning in
-        failure.iter().filter(|_| !short).map(Failure::warning).chain(diagnosis::warnings(region, &observer))
+    for warning in failure
+        .iter()
+        .filter(|_| !short)
+        .map(Failure::warning)
+        .chain(diagnosis::warnings(region, &observer, &counted))
     {
         session.warn(&warning)?;
     }
@@ -278,14 +281,20 @@ fn lock(observer: &Mutex<Observer>) -> MutexGuard<'_, Observer> {
     observer.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Without debug information there is nothing to tell apart: better said before the program runs.
+/// Without any function there is nothing to tell apart: better said before the program runs. The user who names source
+/// files needs debug information; everybody else is told that functions have to do.
 fn without_debug_information(options: &Options, executable: &launch::Executable) -> Option<Failure> {
     if options.binaries.is_some() || !options.sampling {
         return None;
     }
     let image = symbols::Image::open(executable.image()).ok()?;
-    (!image.has_line_info())
-        .then(|| Failure::NoDebugInformation { program: executable.image().display().to_string() })
+    if image.has_line_info() {
+        return None;
+    }
+    if options.default_scope && image.has_functions() {
+        return None;
+    }
+    Some(Failure::NoDebugInformation { program: executable.image().display().to_string() })
 }
 
 /// The program waits before `main` until this is dropped, if it was asked to ([`offer`]).

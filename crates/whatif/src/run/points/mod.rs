@@ -165,6 +165,17 @@ impl Points {
         self.placed.iter().filter_map(sampled).collect()
     }
 
+    /// What visits to each point that is counted by breakpoints cost, as a share of `elapsed`. `cost`: of one.
+    pub fn costs(&self, cost: Option<Nanos>, elapsed: profile::Nanos) -> Vec<(String, f64)> {
+        let Some(cost) = cost else { return Vec::new() };
+        let share = |placed: &Placed| {
+            let trapped = placed.counters.iter().filter(|counter| counter.means() != Means::Tracepoint);
+            let visits: u64 = trapped.map(|counter| counter.count()).sum();
+            (placed.point.name.clone(), visits as f64 * cost.0 as f64 / elapsed.get().max(1) as f64)
+        };
+        self.placed.iter().map(share).collect()
+    }
+
     /// How the placed points are watched, if there are any: for people. `cost`: of a breakpoint.
     pub fn means(&self, cost: Option<Nanos>) -> Option<String> {
         let mut seen = HashSet::new();
