@@ -45,7 +45,8 @@ impl Rule {
 
     /// In 32 bits; nothing known if a number is too large or crooked.
     fn packed(rule: Option<Self>) -> u64 {
-        let words = |bytes: u64, most: u64| Some(bytes / WORD).filter(|n| bytes % WORD == 0 && *n <= most);
+        let words =
+            |bytes: u64, most: u64| Some(bytes / WORD).filter(|n| bytes.is_multiple_of(WORD) && *n <= most);
         let pack = |rule: Self| {
             let offset = words(rule.offset, Self::OFFSET_BITS)?;
             let saved = words(rule.saved.unwrap_or(0), Self::SAVED_BITS)?;

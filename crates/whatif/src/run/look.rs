@@ -149,8 +149,8 @@ fn candidates(observer: &Observer) -> Vec<Candidate> {
                 RegionKind::Function => region.location().unwrap_or_default(),
                 RegionKind::Line => format!("in {}", region.function.as_deref().unwrap_or("?")),
             };
-            (share >= LEAST_SHARE)
-                .then(|| (Candidate { place, at, share, threads: threads.len() }, region.kind))
+            let candidate = Candidate { place, at, share, threads: threads.len() };
+            (share >= LEAST_SHARE).then_some((candidate, region.kind))
         })
         .collect();
     found.sort_by(|(a, _), (b, _)| b.share.total_cmp(&a.share).then_with(|| a.place.cmp(&b.place)));

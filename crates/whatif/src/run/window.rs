@@ -37,6 +37,9 @@ const A_DAY: Nanos = Nanos::from_millis(86_400_000);
 /// and how often it is looked whether one without windows is over.
 pub const IDLE: Nanos = Nanos::from_millis(100);
 
+/// Code, sorted and disjoint.
+type Ranges<'a> = &'a [(Address, Address)];
+
 /// What a window is about.
 #[derive(Debug)]
 pub struct Order {
@@ -150,7 +153,7 @@ impl<'a> Conductor<'a> {
         speedup: Speedup,
         inclusive: bool,
         length: Nanos,
-        (ranges, callers): (&[(Address, Address)], &[(Address, Address)]),
+        (ranges, callers): (Ranges<'_>, Ranges<'_>),
     ) {
         self.epoch = self.epoch.next();
         let now = perf::clock::monotonic();
