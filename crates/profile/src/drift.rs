@@ -131,7 +131,7 @@ pub(crate) fn straddles(drifts: &[Drift], target: Target, window: &Window) -> bo
 }
 
 /// The baselines that tell about a target, by session and time. `shortest`: see [`shortest`](crate::estimate::shortest).
-fn baselines(windows: &[Window], shortest: Nanos) -> Vec<&Window> {
+pub(crate) fn baselines(windows: &[Window], shortest: Nanos) -> Vec<&Window> {
     let counts = |window: &&Window| {
         window.speedup.is_zero() && LeftOutReason::of(window).is_none() && window.elapsed >= shortest
     };

@@ -10,7 +10,7 @@ use crate::estimate::{
     self, About, Experiments, LeftOutReason, Pairs, Phase, Reading, Target, Trend, Working,
 };
 use crate::model::{Books, Region, RegionId, Session, SessionId, Window, WindowFlags};
-use crate::ranking::{Profile, RegionEstimate};
+use crate::ranking::{PointSummary, Profile, RegionEstimate};
 use crate::units::Speedup;
 
 /// Everything that the numbers of one region are made of.
@@ -183,11 +183,36 @@ impl Profile {
     }
 
     fn blocks(&self, region: RegionId, about: About<'_>, pairs: Option<&Pairs>) -> Vec<BlockRow> {
-        let mut blocks: BTreeMap<(SessionId, i64), Vec<&Window>> = BTreeMap::new();
+        let mut blocks = Blocks::new();
         for window in self.windows_of(region) {
             blocks.entry((window.session, window.block)).or_default().push(window);
         }
-        blocks.values().flat_map(|windows| rows_of(windows, about, pairs)).collect()
+        all_rows(&blocks, about, pairs)
+    }
+
+    /// The blocks of every region that was tried, in the order of time, for each of [`Profile::points`]; none for a
+    /// point that is idle.
+    pub fn blocks_by_region(&self) -> BTreeMap<RegionId, Vec<Vec<BlockRow>>> {
+        let mut by_region: BTreeMap<RegionId, Blocks<'_>> = BTreeMap::new();
+        for window in &self.rows.windows {
+            let blocks = by_region.entry(window.region).or_default();
+            blocks.entry((window.session, window.block)).or_default().push(window);
+        }
+        let (experiments, _) = estimate::experiments(&self.rows.windows);
+        let experiments: BTreeMap<RegionId, &Experiments<'_>> =
+            experiments.iter().filter(|of| of.has_baseline()).map(|of| (of.region, of)).collect();
+        let of_region = |(region, blocks): (RegionId, Blocks<'_>)| {
+            let of_point = |point: &PointSummary| {
+                if point.idle {
+                    return Vec::new();
+                }
+                let about = point.about_in(self);
+                let pairs = experiments.get(&region).map(|experiments| experiments.pairs(about));
+                all_rows(&blocks, about, pairs.as_ref())
+            };
+            (region, self.points.iter().map(of_point).collect())
+        };
+        by_region.into_iter().map(of_region).collect()
     }
 
     /// The region that somebody means.
@@ -238,6 +263,13 @@ impl Profile {
         let file = region.file.as_deref().unwrap_or("");
         format!("{label} ({file}, {})", region.image.path)
     }
+}
+
+/// Windows by block, in the order of time.
+type Blocks<'a> = BTreeMap<(SessionId, i64), Vec<&'a Window>>;
+
+fn all_rows(blocks: &Blocks<'_>, about: About<'_>, pairs: Option<&Pairs>) -> Vec<BlockRow> {
+    blocks.values().flat_map(|windows| rows_of(windows, about, pairs)).collect()
 }
 
 /// The rows of one block.

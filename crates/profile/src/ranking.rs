@@ -165,6 +165,11 @@ impl Profile {
         Profile { rows, regions, points, drift, run_drift, left_out, doubts, options: options.clone() }
     }
 
+    /// The baselines that say something about a point, by session and time.
+    pub fn baselines(&self, point: &PointSummary) -> Vec<&Window> {
+        drift::baselines(&self.rows.windows, point.shortest)
+    }
+
     /// The region behind an estimate.
     pub fn region(&self, estimate: &RegionEstimate) -> &Region {
         &self.rows.regions[&estimate.region]

@@ -1,7 +1,7 @@
 //! A profile, for those who want to know.
 //!
 //! **Does:** show a [`Profile`](profile::Profile) in a terminal ([`terminal`]), as JSON for programs
-//! ([`json`]), and in the two formats that Coz's viewer reads ([`coz`]).
+//! ([`json`]), as a page for browsers ([`html`]), and in the two formats that Coz's viewer reads ([`coz`]).
 //!
 //! **Does not:** estimate (that is `profile`'s), print, or look at the terminal: every function here
 //! takes a profile and returns text.
@@ -13,5 +13,6 @@
 #![forbid(unsafe_code)]
 
 pub mod coz;
+pub mod html;
 pub mod json;
 pub mod terminal;

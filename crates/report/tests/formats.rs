@@ -320,3 +320,39 @@ fn comparison_as_json_has_the_documented_fields() {
         assert_documented(&report);
     });
 }
+
+#[test]
+fn the_page_holds_its_data_and_nothing_in_them_can_end_it() {
+    let mut rows = troubled_rows();
+    for region in rows.regions.values_mut() {
+        region.name.push_str("</script><script>alert(1)</script><!--");
+    }
+    let profile = Profile::new(rows, &EstimateOptions::default());
+    let page = report::html::render(&profile);
+    assert!(page.starts_with("<!") && page.trim_end().ends_with("</html>"), "{}", &page[..200]);
+    let open = r#"<script type="application/json" id="whatif-data">"#;
+    let (before, rest) = page.split_once(open).unwrap();
+    assert!(before.contains("Content-Security-Policy"));
+    let (data, after) = rest.split_once("</script>").unwrap();
+    assert!(!data.contains('<') && after.contains("<script>"));
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    // All that the JSON report has, and what the page draws besides.
+    let mut report: serde_json::Value = serde_json::from_str(&json::render(&profile)).unwrap();
+    assert_eq!(data["sentence"], report["sentence"]);
+    let dots = data["regions"][0]["points"][0]["dots"].as_array().unwrap();
+    let estimate = &data["regions"][0]["points"][0];
+    let counted = dots.iter().filter(|dot| dot[4].is_null()).count() as u64;
+    assert_eq!(estimate["blocks"].as_u64(), Some(counted));
+    assert!(dots.iter().any(|dot| dot[4] == "straddling"), "{dots:?}");
+    let baselines = &data["baselines"][0];
+    assert_eq!((&baselines["point"], &baselines["kind"]), (&"requests".into(), &"throughput".into()));
+    assert_eq!(baselines["windows"].as_array().unwrap().len(), 60);
+    // The regions are the same but for that.
+    let (ours, theirs) = (data["regions"].as_array().unwrap(), report["regions"].as_array_mut().unwrap());
+    for (one, other) in ours.iter().zip(theirs) {
+        for (point, same) in one["points"].as_array().unwrap().iter().zip(other["points"].as_array_mut().unwrap()) {
+            same["dots"] = point["dots"].clone();
+        }
+        assert_eq!(one, other);
+    }
+}

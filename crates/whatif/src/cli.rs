@@ -29,6 +29,8 @@ pub enum Command {
     Compare(Compare),
     /// Write a recording in another format
     Export(Export),
+    /// Show the report in a browser
+    Open(Open),
 }
 
 #[derive(Debug, Args)]
@@ -277,10 +279,22 @@ pub struct Export {
     pub output: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+pub struct Open {
+    /// The recording [default: the newest whatif-*.db in this folder]
+    pub file: Option<PathBuf>,
+
+    /// Only say where it is, and start no browser
+    #[arg(long)]
+    pub no_browser: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Everything, as in docs/json.md
     Json,
+    /// The report as one file for a browser
+    Html,
     /// The text format that Coz's viewer reads
     Coz,
     /// The JSON-lines format of newer Coz releases

@@ -8,6 +8,7 @@ mod doctor;
 mod embedded;
 mod launch;
 mod merge;
+mod open;
 mod run;
 mod show;
 
@@ -33,6 +34,7 @@ fn main() {
         Command::Merge(args) => merge::merge(&args),
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
+        Command::Open(args) => open::open(&args),
     };
     if let Err(error) = result {
         eprintln!("whatif: {error:#}");

@@ -44,6 +44,7 @@ pub fn export(args: &cli::Export) -> Result<()> {
     let profile = load(&recording(args.file.as_deref())?)?;
     let text = match args.format {
         cli::Format::Json => report::json::render(&profile),
+        cli::Format::Html => report::html::render(&profile),
         cli::Format::Coz => report::coz::render_legacy(&profile),
         cli::Format::CozJsonl => report::coz::render_jsonl(&profile),
     };
@@ -68,7 +69,7 @@ pub fn print(text: &str) -> Result<()> {
 }
 
 /// The recording that was named, or the newest one here.
-fn recording(named: Option<&Path>) -> Result<PathBuf> {
+pub fn recording(named: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = named {
         return Ok(path.to_owned());
     }

@@ -203,3 +203,14 @@ fn time_in_a_library_belongs_to_its_caller() {
     let listed = run(command).assert_code(0).stderr;
     assert!(share(&listed, "fill") > 85.0, "{listed}");
 }
+
+#[test]
+fn code_that_is_made_at_run_time_has_names() {
+    let Some(jit) = program("jit.c") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["run", "--list-regions", "--duration", "60", "--"]).arg(&jit);
+    let listed = run(command).assert_code(0).stderr;
+    assert!(share(&listed, "js:hot") > 85.0, "{listed}");
+}

@@ -11,8 +11,8 @@ mod explain;
 pub use comparison::render as render_comparison;
 
 use profile::{
-    Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, PointEstimate, PointSummary, Profile,
-    RegionEstimate, RunDrift, RunSegment, Segment, Session, Warning,
+    BlockRow, Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, LeftOutReason, PointEstimate, PointSummary, Profile,
+    RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Warning, Window,
 };
 use serde::Serialize;
 
@@ -27,7 +27,58 @@ pub const VERSION: u32 = 1;
 /// invisible controls) are written as `\u` escapes.
 pub fn render(profile: &Profile) -> String {
     let warnings = profile.warnings();
-    let report = Report {
+    text_of(&Report::new(profile, &warnings))
+}
+
+/// The same on one line, with the blocks behind every estimate and the baselines over time: what the page draws.
+pub(crate) fn render_for_page(profile: &Profile) -> String {
+    let warnings = profile.warnings();
+    let mut report = Report::new(profile, &warnings);
+    let mut blocks = profile.blocks_by_region();
+    for (region, estimate) in report.regions.iter_mut().zip(&profile.regions) {
+        let of_region = blocks.remove(&estimate.region).unwrap_or_default();
+        for (point, rows) in region.points.iter_mut().zip(of_region) {
+            point.dots = Some(rows.iter().filter_map(dot).collect());
+        }
+    }
+    let live = profile.points.iter().filter(|point| !point.idle);
+    report.baselines = Some(live.map(|point| OfBaselines::new(profile, point)).collect());
+    escaped(&serde_json::to_string(&report).expect("strings and numbers always serialize"))
+}
+
+/// Speedup, gain, session, block, and why it is left out.
+type OfBlockDot = (f64, Option<f64>, i64, i64, Option<&'static str>);
+
+/// What one block says by itself; `None` for one without a treated window.
+fn dot(row: &BlockRow) -> Option<OfBlockDot> {
+    let (speedup, _) = row.treated?;
+    let left_out = row.left_out.map(LeftOutReason::name);
+    Some((speedup.fraction(), row.gain().and_then(finite), row.session.get(), row.block, left_out))
+}
+
+#[derive(Serialize)]
+struct OfBaselines<'a> {
+    point: &'a str,
+    kind: &'static str,
+    /// Session, start, elapsed time, visits, and visits per second of effective time.
+    windows: Vec<(i64, u64, u64, u64, Option<f64>)>,
+}
+
+impl<'a> OfBaselines<'a> {
+    fn new(profile: &Profile, point: &'a PointSummary) -> Self {
+        let window = |window: &Window| {
+            let (time, visits) = window.progress(point.target.counted());
+            let rate = finite(visits as f64 / time * 1e9);
+            (window.session.get(), window.start.get(), window.elapsed.get(), visits, rate)
+        };
+        let windows = profile.baselines(point).into_iter().map(window).collect();
+        OfBaselines { point: &point.name, kind: point.target.kind(), windows }
+    }
+}
+
+impl<'a> Report<'a> {
+    fn new(profile: &'a Profile, warnings: &'a [(SessionId, Warning)]) -> Self {
+        Report {
         version: VERSION,
         sentence: profile.sentence(),
         sessions: profile.rows.sessions.iter().map(OfSession::new).collect(),
@@ -38,8 +89,9 @@ pub fn render(profile: &Profile) -> String {
         left_out: OfLeftOut::new(&profile.left_out),
         doubts: OfDoubts::new(&profile.doubts),
         warnings: warnings.iter().map(|(id, warning)| OfWarning::new(id.get(), warning)).collect(),
-    };
-    text_of(&report)
+        baselines: None,
+        }
+    }
 }
 
 /// Indented, with a newline at its end.
@@ -78,6 +130,9 @@ struct Report<'a> {
     left_out: OfLeftOut,
     doubts: OfDoubts,
     warnings: Vec<OfWarning<'a>>,
+    /// For the page only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    baselines: Option<Vec<OfBaselines<'a>>>,
 }
 
 #[derive(Serialize)]
@@ -275,6 +330,9 @@ struct OfEstimate<'a> {
     eras: Vec<OfEra>,
     eras_differ: bool,
     speedups: Vec<OfSpeedup>,
+    /// For the page only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dots: Option<Vec<OfBlockDot>>,
 }
 
 impl<'a> OfEstimate<'a> {
@@ -310,6 +368,7 @@ impl<'a> OfEstimate<'a> {
             eras: estimate.eras.iter().map(OfEra::new).collect(),
             eras_differ: estimate.eras_differ,
             speedups: estimate.curve.iter().map(OfSpeedup::new).collect(),
+            dots: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::run::callers::{Callers, Code};
 use crate::run::futex_code;
+use crate::run::jit::Jit;
 use crate::run::options::Options;
 use crate::run::series::Spot;
 use globset::GlobSet;
@@ -26,7 +27,10 @@ struct Candidate {
     code: Vec<(u64, u64)>,
 }
 
-/// An address of a candidate image.
+/// The index of code that the program has made while it runs, which has no image.
+const MADE: usize = usize::MAX;
+
+/// An address of a candidate image, or of code that the program has made.
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
     /// Index of the image.
@@ -44,6 +48,8 @@ pub struct Images {
     /// Whether nobody has named source files, so that functions without any may be of interest.
     default_scope: bool,
     candidates: Vec<Candidate>,
+    /// Code that the program makes, which is of interest unless the user has named files.
+    jit: Option<Jit>,
     /// Executable mappings that are not candidates, for messages.
     others: Vec<(u64, u64, String)>,
     /// All executable mappings of files, ascending, and whether the callers of their code have been asked for.
@@ -66,6 +72,7 @@ impl Images {
             scope: options.scope.clone(),
             default_scope: options.default_scope,
             candidates: Vec::new(),
+            jit: (options.default_scope && options.binaries.is_none()).then(|| Jit::new(pid)),
             others: Vec::new(),
             mapped: Vec::new(),
             known: HashMap::new(),
@@ -84,6 +91,7 @@ impl Images {
         let Ok(mappings) = perf::maps(self.pid) else { return };
         self.others.clear();
         self.map(&mappings);
+        self.jit.iter_mut().for_each(|jit| jit.map(&mappings));
         for candidate in &mut self.candidates {
             candidate.code.clear();
         }
@@ -168,14 +176,23 @@ impl Images {
 
     /// Finds the candidate image that is mapped at `address`.
     pub fn locate(&mut self, address: u64) -> Option<Located> {
+        if let Some((start, ..)) = self.made(address) {
+            return Some(Located { image: MADE, address: Svma(start), bias: 0 });
+        }
         let found = self.find(address);
         let mapped =
             found.is_some() || self.others.iter().any(|(start, end, _)| within(address, *start, *end));
         if !mapped && self.read.is_none_or(|read| read.elapsed() > REFRESH) {
             self.refresh();
-            return self.find(address);
+            let made = self.made(address).map(|(start, ..)| Located { image: MADE, address: Svma(start), bias: 0 });
+            return made.or_else(|| self.find(address));
         }
         found
+    }
+
+    /// The function that the program has made at an address.
+    fn made(&mut self, address: u64) -> Option<(u64, u64, Frame)> {
+        self.jit.as_mut()?.find(address)
     }
 
     fn find(&self, address: u64) -> Option<Located> {
@@ -225,7 +242,11 @@ impl Images {
     }
 
     /// The function around an address, cut into pieces with the same frames: process addresses.
-    pub fn cut(&self, located: &Located) -> Vec<(u64, u64, Vec<Frame>)> {
+    pub fn cut(&mut self, located: &Located) -> Vec<(u64, u64, Vec<Frame>)> {
+        if located.image == MADE {
+            let made = self.made(located.address.0);
+            return made.into_iter().map(|(start, end, frame)| (start, end, vec![frame])).collect();
+        }
         let Candidate { image, by_function, .. } = &self.candidates[located.image];
         let container =
             image.container(located.address).unwrap_or(located.address..Svma(located.address.0 + 1));
@@ -254,13 +275,17 @@ impl Images {
     pub fn code_ranges(&self) -> Vec<(u64, u64)> {
         let mut ranges: Vec<(u64, u64)> =
             self.candidates.iter().flat_map(|candidate| candidate.code.iter().copied()).collect();
+        ranges.extend(self.jit.iter().flat_map(Jit::ranges));
         ranges.sort_unstable();
         ranges
     }
 
     /// How an image is named in the recording.
     pub fn image(&self, located: &Located) -> Named {
-        self.candidates[located.image].named.clone()
+        match self.candidates.get(located.image) {
+            Some(candidate) => candidate.named.clone(),
+            None => Named { path: "[made at run time]".to_owned(), build_id: None },
+        }
     }
 
     /// All candidates that are mapped.

@@ -14,6 +14,7 @@ mod failure;
 mod futex_code;
 mod images;
 mod in_flight;
+mod jit;
 mod look;
 mod observe;
 mod options;

@@ -1,0 +1,177 @@
+// Writes fixtures/realistic.json and fixtures/hostile.json: a report as it should be, and one that means harm.
+//
+//     node scripts/fixtures.mjs
+
+import { writeFileSync } from "node:fs";
+import { baselines, estimate, inOrder, random, region, report, session } from "./synthetic.mjs";
+
+const write = (name, value) =>
+  writeFileSync(new URL(`../fixtures/${name}.json`, import.meta.url), `${JSON.stringify(value)}\n`);
+
+const SOURCE = `static uint64_t hash(const char *key, size_t length)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+	for (size_t i = 0; i < length; i++) {
+		h ^= (unsigned char)key[i];
+		h *= 0x100000001b3ull;
+	}
+	return h;
+}
+
+struct entry *lookup(struct table *table, const char *key)
+{
+	size_t length = strlen(key);
+	pthread_mutex_lock(&table->lock);
+	struct entry *entry = table->buckets[hash(key, length) % table->size];
+	while (entry && strcmp(entry->key, key) != 0)
+		entry = entry->next;
+	pthread_mutex_unlock(&table->lock);
+	return entry;
+}
+`;
+
+function realistic() {
+  const rng = random(7);
+  const requests = { name: "requests", kind: "throughput" };
+  const jobs = { name: "jobs", kind: "throughput" };
+  const lookup = { name: "lookup", kind: "latency" };
+  const snippet = { first_line: 80, text: SOURCE };
+  const line = (number, share, truths) => ({
+    of: { name: `hash.c:${number}`, file: "/srv/src/hash.c", line: number, function: "hash", share, snippet },
+    truths,
+  });
+  const code = (name, file, number, share, truths, more = {}) => ({
+    of: { kind: "function", name, function: name, file: `/srv/src/${file}`, line: number, share, ...more },
+    truths,
+  });
+  const blocks = () => Math.round(14 + 40 * rng());
+  const tried = [
+    line(85, 0.24, [{ slope: 0.54, blocks: 58 }, { slope: 0.5, blocks: 58, sd: 0.08 }]),
+    line(84, 0.11, [{ slope: 0.2, blocks: 40 }, { slope: 0.18, blocks: 40, sd: 0.08 }]),
+    line(93, 0.04, [{ slope: -0.35, blocks: 31, sd: 0.06 }, { slope: -0.5, blocks: 31 }]),
+    line(95, 0.06, [{ slope: 0.02, blocks: 22, sd: 0.15 }, { slope: 0.1, blocks: 22, sd: 0.2 }]),
+    code("hash", "hash.c", 80, 0.36, [{ slope: 0.66, bend: 0.6, blocks: 49 }, { slope: 0.6, bend: 0.6, blocks: 49 }], { snippet }),
+    code("lookup", "hash.c", 90, 0.47, [{ slope: 0.6, blocks: 44 }, { slope: 0.7, blocks: 44 }], { snippet, inclusive: true }),
+    code("parse_header", "http.c", 211, 0.08, [{ slope: 0.12, blocks: 38 }, { slope: 0, blocks: 38 }], { phase: 0.92 }),
+    code("log_line", "log.c", 17, 0.05, [{ slope: 0, blocks: 66, sd: 0.04 }, { slope: 0, blocks: 66, sd: 0.04 }]),
+    code("compress", "gzip.c", 640, 0.1, [{ slope: 0.05, blocks: 3, known: false }, { slope: 0.1, blocks: 3, known: false }]),
+    ...["accept_loop", "read_request", "write_all", "route", "malloc", "memcpy", "timer_wheel", "metrics_tick"].map(
+      (name, nth) => code(name, "server.c", 30 + 41 * nth, 0.002 + 0.02 * rng(), [
+        { slope: 0.05 * (rng() - 0.4), blocks: blocks(), sd: 0.12 },
+        { slope: 0.05 * (rng() - 0.4), blocks: blocks(), sd: 0.12 },
+      ]),
+    ),
+  ];
+  const idle = { ...estimate(rng, jobs, { slope: 0, blocks: 0, dots: false, known: false }), verdict: "idle", slope: null, effect: null, max_gain: null, speedups: [] };
+  const regions = tried.map(({ of, truths: [first, second] }) =>
+    region({
+      ...of,
+      samples: Math.round(96214 * of.share),
+      windows: 2 * first.blocks,
+      points: [estimate(rng, requests, first), { ...idle }, estimate(rng, lookup, second)],
+    }),
+  );
+  const parts = [
+    { start_ns: 1e7, end_ns: 40e9, windows: 160, rate_per_s: 10062, rate_lo: 9981, rate_hi: 10143 },
+    { start_ns: 40.1e9, end_ns: 59.9e9, windows: 80, rate_per_s: 8553, rate_lo: 8440, rate_hi: 8666 },
+  ];
+  const best = regions[0].points[0];
+  best.kept_apart = true;
+  best.pairing = 1;
+  best.eras_differ = true;
+  best.eras = [
+    { session: 1, segment: 0, blocks: 40, slope: 0.62, slope_lo: 0.57, slope_hi: 0.67 },
+    { session: 1, segment: 1, blocks: 18, slope: 0.4, slope_lo: 0.34, slope_hi: 0.46 },
+  ];
+  return report({
+    sentence:
+      "Making `hash` (hash.c:80) 20 % faster makes `requests` 13.0 % ± 0.6 % faster; `lookup` with all it calls (hash.c:90) may be worth as much.",
+    points: [
+      { ...jobs, visits: 4, rate_per_s: 0.1, latency_ns: null, unsteady: null, idle: true },
+      { ...requests, visits: 571204, rate_per_s: 9559, latency_ns: null, unsteady: null, idle: false },
+      { ...lookup, visits: 571180, rate_per_s: 9558, latency_ns: 398000, unsteady: { windows: 240, growing: 9, shrinking: 4 }, idle: false },
+    ],
+    // In the order of the points: jobs, requests, lookup.
+    regions: inOrder(regions).map((of) => ({ ...of, points: [of.points[1], of.points[0], of.points[2]] })),
+    drift: [
+      { session: 1, point: "requests", kind: "throughput", segments: parts },
+      { session: 1, point: "lookup", kind: "latency", segments: parts },
+    ],
+    run_drift: [],
+    left_out: { ...report().left_out, regions_with_few_speedups: 12, windows_unbalanced: 5, windows_cut: 1 },
+    doubts: { windows: 1294, windows_busy: 88, windows_unmatched: 0 },
+    warnings: [
+      {
+        session: 1,
+        code: "busy-machine",
+        message: "other programs used 25 % of the machine",
+        advice: "stop them, or give whatif its own CPUs: taskset -c 2,3 whatif run -- PROGRAM",
+      },
+    ],
+    baselines: [
+      baselines(rng, requests, { rate: 10062, until: 40e9, change: 0.85 }),
+      baselines(rng, lookup, { rate: 10062, until: 40e9, change: 0.85 }),
+    ],
+  });
+}
+
+/** Names and sources that try to be markup, to hide, to reorder, or to take all the room. */
+function hostile() {
+  const rng = random(13);
+  const point = { name: 'requests</script><script>alert("point")</script>', kind: "throughput" };
+  const names = [
+    "</script><img src=x onerror=alert(1)>",
+    "\"'`><svg/onload=alert(2)>",
+    "evil\u202egnp.exe\u2066hidden\u2069",
+    "nul\u0000byte\u001b[31mred\u007f\u009b",
+    "zero\u200bwidth\ufeff\u00ad\u{e0041}",
+    "a\nb\tc\rd\u2028e",
+    `operator<<${"(longer, ".repeat(1200)}`,
+    "__proto__",
+    "constructor",
+    "",
+    "größe 大きさ שלום",
+    "same",
+    "same",
+    "&amp;lt; %20#region=x&sort=share",
+  ];
+  const text = [
+    "int ok = 1; // </script><script>alert(3)</script>",
+    "/* \u202e } \u2066if (admin)\u2069 \u2066 begin admins only */",
+    `char *wide = "${"x".repeat(10000)}";`,
+    "\tputs(\"\u0000\u001b]0;title\u0007\");",
+    "<!-- --> <script> ]]>",
+    "`backtick` ` '\"",
+  ].join("\n");
+  const regions = names.map((name, nth) =>
+    region({
+      kind: nth % 2 === 0 ? "function" : "line",
+      name,
+      function: name,
+      file: nth === 2 ? "/srv/\u202ecod.c" : "/srv/</style><b>.c",
+      line: 10 + (nth % 6),
+      inclusive: nth % 3 === 0,
+      windows: 20,
+      points: [estimate(rng, point, { slope: 0.4 - 0.06 * nth, blocks: nth === 9 ? 2 : 20, known: nth !== 9 })],
+      snippet: nth % 4 === 3 ? null : { first_line: 10, text },
+    }),
+  );
+  // Numbers at the ends of what is allowed.
+  regions[4].points[0].dots.push([1, -25, 1, 900, null], [0.5, null, 1, 901, "a reason\u202e nobody knows"]);
+  regions[5].share = null;
+  return report({
+    sentence: `Making \`${names[0]}\` 20 % faster makes \`${point.name}\` 8 % ± 2 % faster; \`unpaired backtick may be worth as much.`,
+    sessions: [session({ program: "/srv/</script>", arguments: ["a b", "", "\u202e", "x".repeat(3000)], host: "<b>box</b>", exit_code: null, exit_signal: 9 })],
+    points: [{ ...point, visits: 100, rate_per_s: null, latency_ns: null, unsteady: null, idle: false }],
+    regions: inOrder(regions),
+    warnings: [
+      { session: 1, code: "x", message: `</script>\u202e${"long ".repeat(500)}`, advice: "<a href=javascript:alert(4)>do this</a>" },
+      { session: 2, code: "x", message: "twice", advice: "" },
+      { session: 1, code: "x", message: "twice", advice: "" },
+    ],
+    drift: [{ session: 1, point: point.name, kind: "throughput", segments: [{ start_ns: 0, end_ns: 0, windows: 0, rate_per_s: null, rate_lo: null, rate_hi: null }] }],
+  });
+}
+
+write("realistic", realistic());
+write("hostile", hostile());

@@ -1,0 +1,62 @@
+// The whole page.
+
+import { Details } from "./details";
+import { Headline } from "./headline";
+import { Notes } from "./notes";
+import { Points } from "./points";
+import { title } from "./prose";
+import type { Source } from "./source";
+import { point, report, status } from "./state";
+import { RegionTable } from "./table";
+import { Prose } from "./text";
+import { ThemeButton } from "./theme";
+import { Timeline } from "./timeline";
+
+export function App({ source }: { source: Source | null }) {
+  const shown = report.value;
+  const now = status.value;
+  // A report that cannot be read any more is not shown as if it were the newest.
+  if (!shown || now.is === "empty") return <Empty text={now.is === "empty" ? now.why : "Loading …"} />;
+  const of = point.value;
+  return (
+    <>
+      <header>
+        <Headline report={shown} status={now} />
+      </header>
+      <div class="bar">
+        <Points />
+        <p class="keys">
+          <kbd>/</kbd> filter <kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Enter</kbd> read <kbd>Esc</kbd> back
+        </p>
+        <ThemeButton />
+      </div>
+      {of && (
+        <main>
+          <section class="ranking">
+            <h2>
+              <Prose text={title(of)} />
+            </h2>
+            <RegionTable />
+          </section>
+          <Details report={shown} source={source} />
+          {!of.idle && (
+            <section class="time">
+              <h2>Without speedups, over time</h2>
+              <Timeline report={shown} point={of} />
+            </section>
+          )}
+        </main>
+      )}
+      <Notes report={shown} />
+    </>
+  );
+}
+
+function Empty({ text }: { text: string }) {
+  return (
+    <main class="empty">
+      <h1>whatif</h1>
+      <p role="status">{text}</p>
+    </main>
+  );
+}

@@ -1,0 +1,71 @@
+// Everything about the region that is looked at, for one point.
+
+import { useState } from "preact/hooks";
+import { Curve } from "./curve";
+import { Evidence } from "./evidence";
+import { Listing } from "./listing";
+import type { Report } from "./model";
+import { claim, limit } from "./prose";
+import type { Source } from "./source";
+import { change, selected, status } from "./state";
+import { DETAILS, TABLE, VerdictMark } from "./table";
+import { Long, Prose } from "./text";
+
+/** Longer names are cut, and can be opened. */
+const NAME = 200;
+
+export function Details({ report, source }: { report: Report; source: Source | null }) {
+  const row = selected.value;
+  const back = (event: KeyboardEvent): void => {
+    if (event.key === "Escape" && !event.defaultPrevented) document.getElementById(TABLE)?.focus();
+  };
+  if (!row) {
+    return (
+      <section id={DETAILS} class="details" tabIndex={-1}>
+        <p>Choose a region in the table: its curve, its source and what its number rests on appear here.</p>
+      </section>
+    );
+  }
+  const { key, label, region, estimate } = row;
+  const most = limit(estimate);
+  return (
+    <section id={DETAILS} class="details" tabIndex={-1} aria-label="The chosen region" onKeyDown={back}>
+      <header>
+        <h2>
+          <Long key={key} text={label} limit={NAME} />
+        </h2>
+        <VerdictMark verdict={estimate.verdict} />
+        {source && status.value.is === "live" && <Pin key={key} region={region.name} source={source} />}
+        <button type="button" title="Nothing is chosen then" onClick={() => change({ region: null })}>
+          Close
+        </button>
+      </header>
+      <p>
+        <Prose text={claim(region, estimate)} />
+        {most && <> <Prose text={most} /></>}
+      </p>
+      <Curve key={`${key} curve`} estimate={estimate} />
+      <Listing key={`${key} source`} region={region} />
+      <Evidence key={`${key} evidence`} report={report} region={region} estimate={estimate} />
+    </section>
+  );
+}
+
+/** Asks whatif to spend its next experiments here. */
+function Pin({ region, source }: { region: string; source: Source }) {
+  const [state, setState] = useState<"free" | "asked" | "pinned" | "refused">("free");
+  const words = { free: "Pin", asked: "Pin …", pinned: "Pinned", refused: "Pin: not possible, try again" };
+  return (
+    <button
+      type="button"
+      title="The next experiments try this region"
+      disabled={state === "asked" || state === "pinned"}
+      onClick={async () => {
+        setState("asked");
+        setState((await source.pin(region)) ? "pinned" : "refused");
+      }}
+    >
+      {words[state]}
+    </button>
+  );
+}

@@ -1,0 +1,179 @@
+// "Why do you say that?": what a verdict rests on, in words and block by block.
+
+import { useMemo, useState } from "preact/hooks";
+import { type BlockColumn, blockKey, IN_TIME, inOrder } from "./blocks";
+import { eras } from "./drift";
+import { count, fixed, interval, percent, plusMinus, range, slope, speedup } from "./format";
+import { Grid, type GridColumn } from "./grid";
+import type { Dot, Estimate, Region, Report } from "./model";
+import { LEFT_OUT_WORDS, phase } from "./prose";
+import { pointed } from "./state";
+import { Name, Prose } from "./text";
+
+const COLUMNS: GridColumn<Dot, BlockColumn | "run">[] = [
+  { id: "run", head: "run", title: "Which run of the program", numeric: true, width: "4em", cell: (dot) => dot[2] },
+  {
+    id: "block",
+    head: "block",
+    title: "Which experiment of the run, in the order of time",
+    numeric: true,
+    width: "5em",
+    sortable: true,
+    rising: true,
+    cell: (dot) => dot[3],
+  },
+  {
+    id: "speedup",
+    head: "speedup",
+    title: "Of the region, in the window with the speedup",
+    numeric: true,
+    width: "6.5em",
+    sortable: true,
+    rising: true,
+    cell: (dot) => speedup(dot[0]),
+  },
+  {
+    id: "gain",
+    head: "gain",
+    title: "Of this block alone: 1 − period / period without speedup",
+    numeric: true,
+    width: "6em",
+    sortable: true,
+    rising: true,
+    cell: (dot) => percent(dot[1], 1),
+  },
+  {
+    id: "notes",
+    head: "notes",
+    title: "Why a block does not count",
+    sortable: true,
+    rising: true,
+    cell: ([, , , , leftOut]) => leftOut !== null && <LeftOut reason={leftOut} />,
+  },
+];
+
+function LeftOut({ reason }: { reason: string }) {
+  return (
+    <>
+      left out: <Name text={LEFT_OUT_WORDS[reason] ?? reason} />
+    </>
+  );
+}
+
+interface Props {
+  report: Report;
+  region: Region;
+  estimate: Estimate;
+}
+
+export function Evidence({ report, region, estimate }: Props) {
+  return (
+    <section class="evidence">
+      <h3>Why do you say that?</h3>
+      <dl>
+        {facts(report, region, estimate).map(([term, text]) => (
+          <div key={term}>
+            <dt>{term}</dt>
+            <dd>
+              <Prose text={text} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <Blocks dots={estimate.dots} />
+      <p class="legend">
+        How each number is computed, step by step: <code>whatif report --explain REGION RECORDING</code>
+      </p>
+    </section>
+  );
+}
+
+function Blocks({ dots }: { dots: Dot[] | undefined }) {
+  const [sort, setSort] = useState(IN_TIME);
+  const ordered = useMemo(() => inOrder(dots ?? [], sort), [dots, sort]);
+  if (ordered.length === 0) return <p>The single blocks are not in this page.</p>;
+  return (
+    <Grid
+      id="blocks"
+      label="Blocks"
+      columns={COLUMNS}
+      rows={ordered}
+      keyOf={blockKey}
+      sort={sort}
+      onSort={(column) => {
+        if (column === "run") return;
+        setSort({ column, reversed: column === sort.column && !sort.reversed });
+      }}
+      selected={pointed.value}
+      onSelect={(dot) => (pointed.value = blockKey(dot))}
+      onEscape={pointed.value === null ? undefined : () => (pointed.value = null)}
+    />
+  );
+}
+
+/** Each number with what it means. */
+export function facts(report: Report, region: Region, estimate: Estimate): [term: string, text: string][] {
+  const e = estimate;
+  const effect = interval(e.effect, e.effect_lo, e.effect_hi);
+  const most = interval(e.max_gain, e.max_gain_lo, e.max_gain_hi);
+  const bend = interval(e.bend, e.bend_lo, e.bend_hi);
+  const disturbed =
+    e.disturbed_blocks === 0
+      ? ""
+      : `; ${count(e.disturbed_blocks, "more block")} not used, because one window took many times as long as the other for no reason that noise explains`;
+  const listed: [string, string | null][] = [
+    ["slope", `${slope(e.slope, e.slope_se)} (its standard error), 95 % interval ${range(e.slope_lo, e.slope_hi)}`],
+    ["verdict", RULE[e.verdict]],
+    [
+      "chance",
+      e.chance === null
+        ? null
+        : `a region that is worth nothing would show such a slope by chance with probability ${probability(e.chance)}; this is compared among all regions and points`,
+    ],
+    ["blocks", `${count(e.blocks, "block")} ${e.blocks === 1 ? "counts" : "count"}${disturbed}`],
+    ["missing", e.more_blocks === null ? null : `about ${count(e.more_blocks, "more block")} would settle it`],
+    ["gain at 20 %", effect && `${plusMinus(effect)}, by the curve; the number in the sentence`],
+    ["most", most && `${plusMinus(most)}, the largest gain at any speedup that was tried`],
+    ["bend", bend && `at a speedup of ${plusMinus(bend)}; more speed brings less from there on`],
+    [
+      "method",
+      e.slope === null
+        ? null
+        : `inserted delays are not quite exact either, so the slope may be off by ${fixed(e.method_error, 3)} (standard error) however many experiments there are; this is in all intervals`,
+    ],
+    ["compared with", e.slope === null ? null : pairing(e)],
+    ["phase", phase(region, e)],
+    ["drift", eras(report, region, e)],
+    [
+      "samples",
+      `${count(region.samples, "sample")}${region.share === null ? "" : `, ${percent(region.share, 2)} of all CPU time`}`,
+    ],
+    [
+      "image",
+      `${region.image.path}, ${region.image.build_id === null ? "without build ID" : `build ID ${region.image.build_id}`}`,
+    ],
+  ];
+  return listed.filter((fact): fact is [string, string] => fact[1] !== null);
+}
+
+const RULE: Record<Estimate["verdict"], string> = {
+  helps: "helps: the interval of the slope is above 0.02, and chance alone does not explain it",
+  hurts: "hurts: the interval of the slope is below −0.02, and chance alone does not explain it",
+  "no-effect": "no effect: the interval of the slope is within ±0.05, or as near to 0 as the method can tell",
+  "not-enough-data": "unsettled: the interval is too wide to say more, or there are fewer than five blocks",
+  idle: "idle: most windows saw no visit of the point",
+};
+
+function pairing({ pairing, kept_apart }: Estimate): string {
+  if (kept_apart) {
+    return "its own baseline, each window: the program's speed changed, and the parts of the run are kept apart";
+  }
+  if (pairing === 1) return "its own baseline, each window";
+  if (pairing === 0) return "all baselines of the region, each window";
+  return `its own baseline for ${percent(pairing)}, and all baselines of the region for the rest, each window`;
+}
+
+function probability(value: number): string {
+  if (value < 1e-15) return "less than 1e−15";
+  return value >= 0.001 ? fixed(value, 3) : value.toExponential(1).replace("-", "−");
+}

@@ -1,0 +1,57 @@
+// What is looked at, as the part of the address after "#": a link to it can be kept or sent, and an edited address
+// changes the page.
+
+import { type Column, COLUMNS, DEFAULT_SORT, type Sort } from "./ranking";
+
+export const THEMES = ["auto", "light", "dark"] as const;
+export type Theme = (typeof THEMES)[number];
+
+export interface View {
+  /** `throughput:requests`; empty for the first one. */
+  point: string;
+  /** The key of a region; empty for the first one in the table, null for none. */
+  region: string | null;
+  sort: Sort<Column>;
+  filter: string;
+  theme: Theme;
+  /** Whether the axes of the curve are those of its region alone. */
+  ownAxes: boolean;
+}
+
+export const DEFAULT_VIEW: View = {
+  point: "",
+  region: "",
+  sort: DEFAULT_SORT,
+  filter: "",
+  theme: "auto",
+  ownAxes: false,
+};
+
+/** Without the "#"; only what is not as usual. */
+export function written(view: View): string {
+  const fields = new URLSearchParams();
+  if (view.point) fields.set("point", view.point);
+  if (view.region === null) fields.set("region", "");
+  else if (view.region) fields.set("region", view.region);
+  const { column, reversed } = view.sort;
+  if (column !== DEFAULT_SORT.column || reversed) fields.set("sort", reversed ? `-${column}` : column);
+  if (view.filter) fields.set("filter", view.filter);
+  if (view.theme !== "auto") fields.set("theme", view.theme);
+  if (view.ownAxes) fields.set("axes", "own");
+  return fields.toString();
+}
+
+/** What `hash` says, with or without "#"; what it does not say, or says in a way nobody understands, is as usual. */
+export function read(hash: string): View {
+  const fields = new URLSearchParams(hash.replace(/^#/, ""));
+  const sort = fields.get("sort") ?? "";
+  const column = COLUMNS.find((known) => known === sort.replace(/^-/, ""));
+  return {
+    point: fields.get("point") ?? "",
+    region: fields.has("region") ? fields.get("region") || null : "",
+    sort: column ? { column, reversed: sort.startsWith("-") } : DEFAULT_SORT,
+    filter: fields.get("filter") ?? "",
+    theme: THEMES.find((known) => known === fields.get("theme")) ?? "auto",
+    ownAxes: fields.get("axes") === "own",
+  };
+}

@@ -1,0 +1,36 @@
+// The page starts here.
+
+import "./style.css";
+import { effect } from "@preact/signals";
+import { render } from "preact";
+import { App } from "./app";
+import { followKeys } from "./keyboard";
+import { printable, shortened } from "./printable";
+import { connect, type World } from "./source";
+import { followAddress, report, status } from "./state";
+import { followTheme } from "./theme";
+
+/** The data element, which Rust fills. */
+const DATA = "whatif-data";
+
+const world: World = {
+  embedded: document.getElementById(DATA)?.textContent ?? null,
+  protocol: location.protocol,
+  search: location.search,
+  fetch: (address, init) => fetch(address, init),
+  events: (address) => new EventSource(address),
+};
+
+followAddress();
+followTheme();
+followKeys();
+const source = connect(
+  world,
+  (value) => (report.value = value),
+  (value) => (status.value = value),
+);
+effect(() => {
+  const program = report.value?.sessions.at(-1)?.program.split("/").at(-1);
+  document.title = program ? `${printable(shortened(program, 40))} – whatif` : "whatif";
+});
+render(<App source={source} />, document.getElementById("page")!);

@@ -1,0 +1,193 @@
+// The report as Rust writes it: the same fields in the same order as docs/json.md, which says what they mean.
+// Speedups and gains are fractions, times are nanoseconds, and what is not known is null.
+
+export const VERSION = 1;
+
+export type PointKind = "throughput" | "latency";
+export type Verdict = "helps" | "no-effect" | "hurts" | "not-enough-data" | "idle";
+type Maybe = number | null;
+
+export interface Report {
+  version: number;
+  sentence: string;
+  sessions: Session[];
+  points: Point[];
+  regions: Region[];
+  drift: Drift[];
+  run_drift: RunDrift[];
+  left_out: LeftOut;
+  doubts: Doubts;
+  warnings: Warning[];
+  /** Only in the data of the page: the baseline windows of each point that is not idle. */
+  baselines?: Baselines[];
+}
+
+export interface Session {
+  id: number;
+  started_unix_ns: number;
+  program: string;
+  arguments: string[];
+  directory: string;
+  host: string;
+  kernel: string;
+  cpus: number;
+  seed: string;
+  whatif_version: string;
+  sampler: string;
+  sample_period_ns: number;
+  repeat: number;
+  finished: boolean;
+  duration_ns: Maybe;
+  exit_code: Maybe;
+  exit_signal: Maybe;
+  samples: number;
+  lost_samples: number;
+}
+
+export interface Point {
+  name: string;
+  kind: PointKind;
+  visits: number;
+  rate_per_s: Maybe;
+  latency_ns: Maybe;
+  unsteady: { windows: number; growing: number; shrinking: number } | null;
+  idle: boolean;
+}
+
+export interface Region {
+  kind: "function" | "line";
+  name: string;
+  function: string | null;
+  file: string | null;
+  line: Maybe;
+  inclusive: boolean;
+  image: { path: string; build_id: string | null };
+  samples: number;
+  share: Maybe;
+  windows: number;
+  phase: number;
+  verdict: Verdict;
+  /** One per entry of the report's points, in that order. */
+  points: Estimate[];
+  snippet: { first_line: number; text: string } | null;
+}
+
+/** What is known about one region and one point. */
+export interface Estimate {
+  point: string;
+  kind: PointKind;
+  verdict: Verdict;
+  blocks: number;
+  disturbed_blocks: number;
+  more_blocks: Maybe;
+  slope: Maybe;
+  slope_se: Maybe;
+  slope_lo: Maybe;
+  slope_hi: Maybe;
+  method_error: number;
+  chance: Maybe;
+  effect: Maybe;
+  effect_lo: Maybe;
+  effect_hi: Maybe;
+  max_gain: Maybe;
+  max_gain_lo: Maybe;
+  max_gain_hi: Maybe;
+  bend: Maybe;
+  bend_lo: Maybe;
+  bend_hi: Maybe;
+  pairing: number;
+  kept_apart: boolean;
+  eras: Era[];
+  eras_differ: boolean;
+  /** The curve, ascending; the first is the baseline. */
+  speedups: AtSpeedup[];
+  /** Only in the data of the page: one per block. */
+  dots?: Dot[];
+}
+
+export interface Era {
+  session: number;
+  segment: number;
+  blocks: number;
+  slope: Maybe;
+  slope_lo: Maybe;
+  slope_hi: Maybe;
+}
+
+export interface AtSpeedup {
+  speedup: number;
+  gain: Maybe;
+  raw_gain: Maybe;
+  lo: Maybe;
+  hi: Maybe;
+  windows: number;
+}
+
+/** A block: speedup, gain, session, block, and why it was left out (null if it counts). */
+export type Dot = [speedup: number, gain: Maybe, session: number, block: number, leftOut: string | null];
+
+export interface Drift {
+  session: number;
+  point: string;
+  kind: PointKind;
+  segments: Segment[];
+}
+
+export interface Segment {
+  start_ns: number;
+  end_ns: number;
+  windows: number;
+  rate_per_s: Maybe;
+  rate_lo: Maybe;
+  rate_hi: Maybe;
+}
+
+export interface RunDrift {
+  point: string;
+  kind: PointKind;
+  segments: { sessions: number[]; rate_per_s: Maybe; rate_lo: Maybe; rate_hi: Maybe }[];
+}
+
+export interface LeftOut {
+  regions_without_baseline: number;
+  regions_with_few_speedups: number;
+  windows_unbalanced: number;
+  windows_cut: number;
+  windows_overdrawn: number;
+  windows_unpaired: number;
+}
+
+export interface Doubts {
+  windows: number;
+  windows_busy: number;
+  windows_unmatched: number;
+}
+
+export interface Warning {
+  session: number;
+  code: string;
+  message: string;
+  advice: string;
+}
+
+/** The windows without speedup, in the order of time. */
+export interface Baselines {
+  point: string;
+  kind: PointKind;
+  windows: [session: number, startNs: number, elapsedNs: number, visits: number, ratePerS: Maybe][];
+}
+
+/** Whether `value` can be drawn; the reason in words if not. */
+export function check(value: unknown): Report | string {
+  if (typeof value !== "object" || value === null) return "The data of this page is not a report.";
+  const report = value as Partial<Report>;
+  const { version, sentence, sessions, points, regions, drift, run_drift, left_out, doubts, warnings } = report;
+  if (version !== VERSION) {
+    return `This page reads version ${VERSION} of the report, and the data is of version ${String(version)}: write the page again, with one whatif.`;
+  }
+  const lists = [sessions, points, regions, drift, run_drift, warnings];
+  if (typeof sentence !== "string" || !lists.every(Array.isArray) || !left_out || !doubts) {
+    return "The data of this page is not a whole report: write the page again.";
+  }
+  return value as Report;
+}

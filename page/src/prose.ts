@@ -1,0 +1,172 @@
+// What the terminal says in words, in the same words.
+
+import type { Doubts, Estimate, LeftOut, Point, Region, Session, Verdict, Warning } from "./model";
+import { count, duration, fixed, interval, percent, plusMinus, threeDigits } from "./format";
+import { inSentence, label } from "./region";
+import { printable } from "./printable";
+
+/** The speedup of the sentence, at which `effect` is read off the curve. */
+const REFERENCE = "20 %";
+
+/** A sign besides the colour and the word, so that a table can be read at a glance by everyone. */
+export const VERDICT_WORDS: Record<Verdict, { sign: string; word: string }> = {
+  helps: { sign: "▲", word: "helps" },
+  "no-effect": { sign: "=", word: "no effect" },
+  hurts: { sign: "▼", word: "hurts" },
+  "not-enough-data": { sign: "?", word: "unsettled" },
+  idle: { sign: "–", word: "idle" },
+};
+
+export const LEFT_OUT_WORDS: Record<string, string> = {
+  unbalanced: "its delays did not balance",
+  cut: "the program ended first",
+  overdrawn: "more delay than time",
+  unpaired: "no baseline beside it",
+  straddling: "the program's speed may have changed between it and its baseline",
+  disturbed: "it or its baseline took many times as long as the other",
+  short: "too short for this point",
+};
+
+const subject = ({ point, kind }: Estimate): string =>
+  kind === "latency" ? `the latency of \`${printable(point)}\`` : `\`${printable(point)}\``;
+
+/** "What makes `requests` faster". */
+export function title({ name, kind }: Point): string {
+  const shown = `\`${printable(name)}\``;
+  return kind === "latency" ? `What makes the latency of ${shown} shorter` : `What makes ${shown} faster`;
+}
+
+/** What is known about one region and one point, in a sentence. */
+export function claim(region: Region, estimate: Estimate): string {
+  const { verdict, effect, effect_lo, effect_hi, more_blocks } = estimate;
+  const known = interval(effect, effect_lo, effect_hi);
+  const change = {
+    throughput: { helps: "faster", hurts: "slower" },
+    latency: { helps: "shorter", hurts: "longer" },
+  }[estimate.kind];
+  switch (verdict) {
+    case "helps":
+    case "hurts": {
+      const hurts = verdict === "hurts";
+      const much = known ? ` ${plusMinus(known, hurts)}` : "";
+      const result = `${subject(estimate)}${much} ${change[verdict]}${hurts ? ": contention" : ""}`;
+      return `Making ${inSentence(region)} ${REFERENCE} faster makes ${result}.`;
+    }
+    case "no-effect":
+      return `Making ${inSentence(region)} faster has no effect on ${subject(estimate)}.`;
+    case "idle":
+      return `Most windows saw no visit of ${subject(estimate)}, so nothing is said about it.`;
+    case "not-enough-data": {
+      const now = known ? ` (now ${plusMinus(known)} at ${REFERENCE})` : "";
+      const more =
+        more_blocks === null
+          ? "let the program run longer"
+          : `about ${count(more_blocks, "more block")} would settle it`;
+      return `Not enough data yet to say what ${inSentence(region)} does to ${subject(estimate)}${now}: ${more}.`;
+    }
+  }
+}
+
+/** What a region that helps is worth at most, if another bottleneck takes over before 100 %. */
+export function limit(estimate: Estimate): string | null {
+  const bend = interval(estimate.bend, estimate.bend_lo, estimate.bend_hi);
+  const most = interval(estimate.max_gain, estimate.max_gain_lo, estimate.max_gain_hi);
+  if (estimate.verdict !== "helps" || !bend || !most) return null;
+  return `Worth up to ${plusMinus(most)}; beyond a speedup of ${plusMinus(bend)} another bottleneck takes over.`;
+}
+
+/** That a region runs in a part of the run only. */
+export function phase(region: Region, estimate: Estimate): string | null {
+  if (region.phase >= 1) return null;
+  const slopes =
+    estimate.slope === null
+      ? ""
+      : `: its slope is ${fixed(estimate.slope / region.phase, 2)} while it does, and ${fixed(estimate.slope, 2)} over the whole run`;
+  return `${printable(label(region))} runs in ${percent(region.phase)} of the run${slopes}.`;
+}
+
+/** A progress point, as listed. */
+export function describe(point: Point): string {
+  const name = `${printable(point.name)}${point.kind === "latency" ? " (latency)" : ""}: `;
+  const visits =
+    point.visits === 0
+      ? "never visited while it was measured"
+      : point.rate_per_s === null
+        ? `${point.visits} visits, none of them without speedup`
+        : `${point.visits} visits, ${threeDigits(point.rate_per_s)} per second without speedups`;
+  const latency = point.latency_ns === null ? "" : `, ${duration(point.latency_ns)} from begin to end`;
+  const idle =
+    point.idle && point.visits > 0 ? "; idle: most windows saw none, so nothing is said about it" : "";
+  return name + visits + latency + idle + unsteady(point);
+}
+
+function unsteady({ unsteady }: Point): string {
+  if (!unsteady || unsteady.growing + unsteady.shrinking === 0) return "";
+  const { windows, growing, shrinking } = unsteady;
+  const queue = shrinking === 0 ? "growing" : growing === 0 ? "shrinking" : "growing or shrinking";
+  return `; ${growing + shrinking} of ${windows} windows were unstable: the queue was ${queue}; latency is not in a steady state`;
+}
+
+/** One run: its command, how it ended, and its samples. */
+export function run(session: Session): string {
+  const took = session.duration_ns === null ? "unknown time" : duration(session.duration_ns);
+  const end = !session.finished
+    ? "unfinished: it still runs, or whatif was killed"
+    : session.exit_code !== null
+      ? `${took}, exit code ${session.exit_code}`
+      : session.exit_signal !== null
+        ? `${took}, killed by signal ${session.exit_signal}`
+        : `${took}, its end was not seen`;
+  const lost = session.lost_samples === 0 ? "" : `, ${session.lost_samples} lost`;
+  const samples = `${session.samples} samples${lost} every ${duration(session.sample_period_ns)} (${printable(session.sampler)})`;
+  return `${command(session)}: ${end}; ${samples}`;
+}
+
+/** Which machine and which whatif measured it. */
+export function provenance({ whatif_version, host, kernel, cpus, seed }: Session): string {
+  return printable(`whatif ${whatif_version} on ${host} (Linux ${kernel}, ${count(cpus, "CPU")}), seed ${seed}`);
+}
+
+/** As it would be typed, near enough. */
+export function command({ program, arguments: words }: Session): string {
+  return [program, ...words]
+    .map(printable)
+    .map((word) => (word === "" || /\s/u.test(word) ? `'${word}'` : word))
+    .join(" ");
+}
+
+/** Doubts about windows that count nevertheless. */
+export function doubts({ windows, windows_busy, windows_unmatched }: Doubts): string[] {
+  const listed: [number, string][] = [
+    [windows_busy, "measured while others used more than 10 % of the machine"],
+    [windows_unmatched, "left with more ends than begins: their latencies are not known"],
+  ];
+  return listed
+    .filter(([number]) => number > 0)
+    .map(([number, what]) => `${number} of ${windows} windows (${percent(number / windows)}) were ${what}`);
+}
+
+/** What no estimate uses, counted. */
+export function leftOut(left: LeftOut): string[] {
+  const listed: [number, string, string][] = [
+    [left.regions_without_baseline, "region", "that no baseline window was measured for"],
+    [left.regions_with_few_speedups, "region", "tried at fewer than five speedups"],
+    [left.windows_unbalanced, "window", "whose delays did not balance"],
+    [left.windows_cut, "window", "cut short"],
+    [left.windows_overdrawn, "window", "with more delay than time"],
+    [left.windows_unpaired, "window", "without a baseline beside it"],
+  ];
+  return listed.filter(([number]) => number > 0).map(([number, noun, why]) => `${count(number, noun)} ${why}`);
+}
+
+/** Each warning once, and how many runs raised it. */
+export function counted(warnings: Warning[]): { warning: Warning; runs: number }[] {
+  const listed = new Map<string, { warning: Warning; runs: number }>();
+  for (const warning of warnings) {
+    const key = JSON.stringify([warning.code, warning.message, warning.advice]);
+    const known = listed.get(key);
+    if (known) known.runs += 1;
+    else listed.set(key, { warning, runs: 1 });
+  }
+  return [...listed.values()];
+}

@@ -1,0 +1,99 @@
+// What the page knows and what it looks at. Everything else is computed from these.
+
+import { computed, effect, signal } from "@preact/signals";
+import { gains } from "./axes";
+import { DEFAULT_VIEW, read, type View, written } from "./hash";
+import type { Point, Report } from "./model";
+import { filtered, type Row, rows, sorted } from "./ranking";
+import type { Status } from "./source";
+
+export const report = signal<Report | null>(null);
+export const status = signal<Status>({ is: "loading" });
+export const view = signal<View>(DEFAULT_VIEW);
+/** True while the page is laid out for paper. */
+export const printing = signal(false);
+/** The block that is pointed at, in the table or in the curve: "session block". */
+export const pointed = signal<string | null>(null);
+
+export function change(part: Partial<View>): void {
+  view.value = { ...view.peek(), ...part };
+}
+
+/** How the address calls a point. */
+export const pointKey = ({ name, kind }: Point): string => `${kind}:${name}`;
+
+/** The number of the point that is looked at: the one of the address, or else the first that is not idle. */
+export const pointNumber = computed<number>(() => {
+  const points = report.value?.points ?? [];
+  const wanted = view.value.point;
+  const found = points.findIndex((point) => pointKey(point) === wanted);
+  return found >= 0 ? found : Math.max(0, points.findIndex((point) => !point.idle));
+});
+
+export const point = computed<Point | null>(() => report.value?.points[pointNumber.value] ?? null);
+
+const allRows = computed<Row[]>(() => rows(report.value?.regions ?? [], pointNumber.value));
+const sort = computed(() => view.value.sort);
+const filter = computed(() => view.value.filter);
+const sortedRows = computed<Row[]>(() => sorted(allRows.value, sort.value));
+
+/** How many regions there are, shown or not. */
+export const total = computed<number>(() => allRows.value.length);
+
+/** The rows of the table, in its order. */
+export const shownRows = computed<Row[]>(() => filtered(sortedRows.value, filter.value));
+
+/** The region that is looked at: the one of the address, or else the first of the table. */
+export const selected = computed<Row | null>(() => {
+  const wanted = view.value.region;
+  if (wanted === null) return null;
+  return allRows.value.find(({ key }) => key === wanted) ?? shownRows.value[0] ?? null;
+});
+
+/** The gains that the axes of all curves of the point span. */
+export const sharedGains = computed(() => gains(allRows.value.map(({ estimate }) => estimate)));
+
+/** The regions of each source file, for the point that is looked at. */
+export const rowsByFile = computed<Map<string, Row[]>>(() => {
+  const files = new Map<string, Row[]>();
+  for (const row of allRows.value) {
+    const { file } = row.region;
+    if (file === null) continue;
+    const others = files.get(file);
+    if (others) others.push(row);
+    else files.set(file, [row]);
+  }
+  return files;
+});
+
+/** Browsers stop pages that change their address more than a few times a second. */
+const REST_MS = 200;
+
+/** Keeps the view and the address the same, whichever of them changes. */
+export function followAddress(): void {
+  // What this page has written itself, if an event will tell of it: by then somebody may look at something else.
+  let ours: string | null = null;
+  const fromAddress = (): void => {
+    const found = read(location.hash);
+    const isOurs = written(found) === ours;
+    ours = null;
+    if (!isOurs && written(found) !== written(view.peek())) view.value = found;
+  };
+  fromAddress();
+  addEventListener("hashchange", fromAddress);
+  let timer = 0;
+  effect(() => {
+    const hash = written(view.value);
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      if (hash === written(read(location.hash))) return;
+      try {
+        history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+      } catch {
+        // Where a file may not replace its own address.
+        ours = hash;
+        location.replace(`#${hash}`);
+      }
+    }, REST_MS);
+  });
+}

@@ -1,0 +1,142 @@
+// The regions, ranked by what they are worth to one point.
+
+import { COLUMNS, type Column, type Row } from "./ranking";
+import { range, share, slope, threeDigits } from "./format";
+import { Grid, type GridColumn } from "./grid";
+import { VERDICT_WORDS } from "./prose";
+import { change, point, selected, sharedGains, shownRows, total, view } from "./state";
+import { Sparkline } from "./sparkline";
+import { Name } from "./text";
+import type { Verdict } from "./model";
+
+export const TABLE = "regions";
+export const FILTER = "filter";
+export const DETAILS = "details";
+
+export function VerdictMark({ verdict }: { verdict: Verdict }) {
+  const { sign, word } = VERDICT_WORDS[verdict];
+  return (
+    <span class={`verdict ${verdict}`}>
+      <span aria-hidden="true">{sign}</span> {word}
+    </span>
+  );
+}
+
+const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
+  {
+    id: "region",
+    head: "region",
+    title: "A function or a line; + means with all it calls",
+    rising: true,
+    cell: ({ label }) => <Name text={label} />,
+  },
+  {
+    id: "slope",
+    head: "slope ± se",
+    title: "Gain per speedup, and its standard error: 0.50 makes the point 10 % faster for 20 %",
+    numeric: true,
+    width: "7.6em",
+    cell: ({ estimate }) => slope(estimate.slope, estimate.slope_se),
+  },
+  {
+    id: "interval",
+    head: "95 % interval",
+    title: "Of the slope. The order is that of its lower end; what hurts comes last, the worst first",
+    numeric: true,
+    width: "8.6em",
+    cell: ({ estimate }) => range(estimate.slope_lo, estimate.slope_hi),
+  },
+  {
+    id: "verdict",
+    head: "verdict",
+    title: "What the interval says",
+    width: "7em",
+    cell: ({ estimate }) => <VerdictMark verdict={estimate.verdict} />,
+  },
+  {
+    id: "blocks",
+    head: "blocks",
+    title: "Experiments: pairs of windows, one with the speedup and one without",
+    numeric: true,
+    width: "5.6em",
+    cell: ({ estimate }) => estimate.blocks,
+  },
+  {
+    id: "windows",
+    head: "win",
+    title: "Windows that the estimates of the region rest on",
+    numeric: true,
+    width: "4.6em",
+    cell: ({ region }) => region.windows,
+  },
+  {
+    id: "share",
+    head: "share",
+    title: "Of all CPU time",
+    numeric: true,
+    width: "4.8em",
+    cell: ({ region }) => share(region.share),
+  },
+  {
+    id: "gain",
+    head: "gain",
+    title: "At small to full speedups; the same scale in all rows",
+    width: "76px",
+    cell: ({ estimate }) => <Sparkline estimate={estimate} gains={sharedGains.value} />,
+  },
+];
+
+const SHOWN = KNOWN_COLUMNS.map((column) => ({
+  ...column,
+  sortable: (COLUMNS as string[]).includes(column.id),
+}));
+
+export function RegionTable() {
+  const { sort, filter } = view.value;
+  const rows = shownRows.value;
+  const of = point.value;
+  if (!of) return null;
+  if (total.value === 0) return <p>No region was tried often enough to say anything about it.</p>;
+  return (
+    <>
+      <div class="filter">
+        <label for={FILTER}>Filter</label>
+        <input
+          id={FILTER}
+          type="search"
+          value={filter}
+          placeholder="words of a name or a file"
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => change({ filter: event.currentTarget.value })}
+        />
+        <output for={FILTER}>
+          {rows.length === total.value ? `${total.value} regions` : `${rows.length} of ${total.value} regions`}
+        </output>
+      </div>
+      {rows.length === 0 && <p>No region has all of these words in its name or file.</p>}
+      <Grid
+        id={TABLE}
+        label="Regions"
+        columns={SHOWN}
+        rows={rows}
+        keyOf={({ key }) => key}
+        sort={sort}
+        onSort={(column) => {
+          if (column === "gain") return;
+          change({ sort: { column, reversed: column === sort.column && !sort.reversed } });
+        }}
+        selected={selected.value?.key ?? null}
+        onSelect={({ key }) => change({ region: key })}
+        onEnter={() => document.getElementById(DETAILS)?.focus()}
+        onEscape={() => change({ region: null })}
+      />
+      <p class="legend">
+        slope: gain per speedup, so that 0.50 makes the point 10&nbsp;% faster for 20&nbsp;%; ± is its standard error,
+        then its 95&nbsp;% interval. blocks: experiments, that is pairs of windows. win: windows. share: of all CPU time.
+        gain: at small to full speedups.{" "}
+        {of.rate_per_s !== null && `Without speedups: ${threeDigits(of.rate_per_s)} per second.`}
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,80 @@
+// Reports to test with.
+
+import type { Estimate, Point, Region, Report } from "../src/model";
+import { check } from "../src/model";
+import hostileText from "../fixtures/hostile.json?raw";
+import realisticText from "../fixtures/realistic.json?raw";
+
+function report(text: string): Report {
+  const found = check(JSON.parse(text));
+  if (typeof found === "string") throw new Error(found);
+  return found;
+}
+
+export const realistic = (): Report => report(realisticText);
+export const hostile = (): Report => report(hostileText);
+
+export function estimate(part: Partial<Estimate> = {}): Estimate {
+  return {
+    point: "requests",
+    kind: "throughput",
+    verdict: "helps",
+    blocks: 20,
+    disturbed_blocks: 0,
+    more_blocks: null,
+    slope: 0.54,
+    slope_se: 0.02,
+    slope_lo: 0.5,
+    slope_hi: 0.57,
+    method_error: 0.01,
+    chance: 1e-9,
+    effect: 0.11,
+    effect_lo: 0.08,
+    effect_hi: 0.14,
+    max_gain: 0.5,
+    max_gain_lo: 0.45,
+    max_gain_hi: 0.55,
+    bend: null,
+    bend_lo: null,
+    bend_hi: null,
+    pairing: 1,
+    kept_apart: false,
+    eras: [],
+    eras_differ: false,
+    speedups: [],
+    ...part,
+  };
+}
+
+export function region(part: Partial<Region> = {}): Region {
+  return {
+    kind: "line",
+    name: "hash.c:88",
+    function: "work",
+    file: "/src/hash.c",
+    line: 88,
+    inclusive: false,
+    image: { path: "/bin/server", build_id: "ab12" },
+    samples: 1000,
+    share: 0.11,
+    windows: 40,
+    phase: 1,
+    verdict: "helps",
+    points: [estimate()],
+    snippet: null,
+    ...part,
+  };
+}
+
+export function point(part: Partial<Point> = {}): Point {
+  return {
+    name: "requests",
+    kind: "throughput",
+    visits: 127687,
+    rate_per_s: 10062,
+    latency_ns: null,
+    unsteady: null,
+    idle: false,
+    ...part,
+  };
+}

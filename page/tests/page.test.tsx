@@ -1,0 +1,98 @@
+// The whole page, drawn into a text: it draws what it is given, and never as markup.
+
+import { renderToString } from "preact-render-to-string";
+import { beforeEach, expect, test } from "vitest";
+import { App } from "../src/app";
+import { DEFAULT_VIEW } from "../src/hash";
+import type { Report } from "../src/model";
+import { change, report, selected, shownRows, status, view } from "../src/state";
+import { hostile, realistic, region } from "./example";
+
+beforeEach(() => {
+  view.value = DEFAULT_VIEW;
+});
+
+function page(of: Report): string {
+  report.value = of;
+  status.value = { is: "recorded" };
+  return renderToString(<App source={null} />);
+}
+
+/** What a reader sees. */
+const text = (html: string): string =>
+  html.replace(/<[^>]*>/g, "").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&quot;", '"').replaceAll("&amp;", "&");
+
+test("the sentence, the warning, the table, the curve, the source and the reasons", () => {
+  const html = page(realistic());
+  const seen = text(html);
+  expect(seen).toContain("Making hash (hash.c:80) 20\u00a0% faster makes requests 13.0\u00a0%\u00a0±\u00a00.6\u00a0% faster");
+  expect(seen).toContain("other programs used 25 % of the machine");
+  expect(seen).toContain("What makes requests faster");
+  expect(seen).toContain("Why do you say that?");
+  expect(seen).toContain("static uint64_t hash(const char *key, size_t length)");
+  expect(seen).toContain("Throughput of requests fell by 15");
+  expect(html).toContain('class="band"');
+  expect(html).toContain('class="baseline"');
+});
+
+test("every region of every point can be drawn", () => {
+  for (const of of [realistic(), hostile()]) {
+    report.value = of;
+    for (const { name, kind } of of.points) {
+      change({ point: `${kind}:${name}` });
+      for (const { key } of shownRows.value) {
+        change({ region: key });
+        expect(selected.value?.key).toBe(key);
+        expect(page(of)).toContain("Why do you say that?");
+      }
+    }
+  }
+});
+
+test("a curve without intervals has no band", () => {
+  report.value = realistic();
+  change({ region: "compress gzip.c:640" });
+  const html = page(realistic());
+  expect(html).not.toContain('class="band" d="M0');
+  expect(text(html)).toContain("its interval is not known, so there is no band");
+});
+
+test("hostile names and sources are text", () => {
+  const html = page(hostile());
+  for (const element of ["script", "img", "b", "a", "style"]) expect(html).not.toMatch(new RegExp(`<${element}[ >/]`));
+  expect(html).not.toMatch(/[\0\u202a-\u202e\u2066-\u2069\u200b\ufeff\u001b]/);
+  const seen = text(html);
+  expect(seen).toContain("</script><img src=x onerror=alert(1)>");
+  expect(seen).toContain("evil\\u{202e}gnp.exe\\u{2066}hidden\\u{2069}");
+  expect(seen).toContain("nul\\u{0}byte\\u{1b}[31m");
+  expect(seen).toContain("more characters");
+  // No style is set by markup; in a browser these are properties that the script sets.
+  expect(html).not.toContain("onerror=\"");
+});
+
+test("long names do not take all the room", () => {
+  const long = region({ name: "x".repeat(10_000), points: realistic().regions[0]!.points });
+  const html = page({ ...realistic(), regions: [long] });
+  expect(html).not.toContain("x".repeat(1100));
+});
+
+test("20,000 regions are a table of a few rows, and soon", () => {
+  const [first] = realistic().regions;
+  const many = Array.from({ length: 20_000 }, (_, nth) => ({ ...first!, name: `f${nth}`, file: "a.c", line: nth }));
+  const before = performance.now();
+  const html = page({ ...realistic(), regions: many });
+  expect(performance.now() - before).toBeLessThan(5000); // on any machine; about a tenth of it on a quiet one
+  expect(html.match(/aria-rowindex/g)!.length).toBeLessThan(80);
+});
+
+test("a report with nothing in it", () => {
+  const nothing = { ...realistic(), regions: [], points: [], drift: [], run_drift: [], warnings: [], baselines: [] };
+  expect(text(page(nothing))).toContain("Progress points");
+  expect(text(page({ ...realistic(), regions: [] }))).toContain("No region was tried often enough");
+});
+
+test("no data is said kindly", () => {
+  report.value = null;
+  status.value = { is: "empty", why: "There is no report in this page." };
+  expect(text(renderToString(<App source={null} />))).toBe("whatifThere is no report in this page.");
+});

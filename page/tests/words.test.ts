@@ -1,0 +1,99 @@
+// The words of the page against those of the terminal (crates/report/tests/golden).
+
+import { expect, test } from "vitest";
+import { changes, eras } from "../src/drift";
+import * as prose from "../src/prose";
+import { estimate, point, realistic, region } from "./example";
+
+test("what a region does", () => {
+  expect(prose.claim(region(), estimate())).toBe("Making `hash.c:88` 20 % faster makes `requests` 11 % ± 3 % faster.");
+  const hurts = estimate({ verdict: "hurts", effect: -0.1, effect_lo: -0.12, effect_hi: -0.08, kind: "latency" });
+  const work = region({ kind: "function", name: "work", inclusive: true });
+  expect(prose.claim(work, hurts)).toBe(
+    "Making `work` with all it calls (hash.c:88) 20 % faster makes the latency of `requests` 10 % ± 2 % longer: contention.",
+  );
+  const open = estimate({ verdict: "not-enough-data", more_blocks: 1, effect_lo: null });
+  expect(prose.claim(region(), open)).toBe(
+    "Not enough data yet to say what `hash.c:88` does to `requests`: about 1 more block would settle it.",
+  );
+});
+
+test("where another bottleneck takes over", () => {
+  const bend = { bend: 0.6, bend_lo: 0.55, bend_hi: 0.65 };
+  expect(prose.limit(estimate(bend))).toBe(
+    "Worth up to 50 % ± 5 %; beyond a speedup of 60 % ± 5 % another bottleneck takes over.",
+  );
+  expect(prose.limit(estimate())).toBeNull();
+});
+
+test("a region that runs in a part of the run", () => {
+  const unlock = region({ kind: "function", name: "unlock", file: "sqlite3.c", line: 72456, phase: 0.92 });
+  expect(prose.phase(unlock, estimate({ slope: 0.27 }))).toBe(
+    "unlock sqlite3.c:72456 runs in 92 % of the run: its slope is 0.29 while it does, and 0.27 over the whole run.",
+  );
+});
+
+test("progress points", () => {
+  expect(prose.describe(point())).toBe("requests: 127687 visits, 10062 per second without speedups");
+  expect(prose.describe(point({ name: "idle", visits: 0, idle: true }))).toBe("idle: never visited while it was measured");
+  expect(prose.describe(point({ name: "lookup", kind: "latency", latency_ns: 398_000 }))).toBe(
+    "lookup (latency): 127687 visits, 10062 per second without speedups, 398 µs from begin to end",
+  );
+  expect(prose.describe(point({ unsteady: { windows: 40, growing: 3, shrinking: 0 } }))).toContain(
+    "; 3 of 40 windows were unstable: the queue was growing; latency is not in a steady state",
+  );
+});
+
+test("runs, doubts and what was left out", () => {
+  const [session] = realistic().sessions;
+  expect(prose.run({ ...session!, program: "/bin/server", arguments: ["--port", "80 80"], duration_ns: 10e9, samples: 9000 })).toBe(
+    "/bin/server --port '80 80': 10.0 s, exit code 0; 9000 samples every 1.00 ms (perf task-clock)",
+  );
+  expect(prose.doubts({ windows: 40, windows_busy: 10, windows_unmatched: 0 })).toEqual([
+    "10 of 40 windows (25 %) were measured while others used more than 10 % of the machine",
+  ]);
+  expect(prose.leftOut({ ...realistic().left_out, regions_with_few_speedups: 0, windows_cut: 0, windows_unbalanced: 1 })).toEqual([
+    "1 window whose delays did not balance",
+  ]);
+});
+
+test("a warning is said once", () => {
+  const warning = { session: 1, code: "busy", message: "busy", advice: "stop it" };
+  expect(prose.counted([warning, { ...warning, session: 2 }, { ...warning, code: "other" }])).toEqual([
+    { warning, runs: 2 },
+    { warning: { ...warning, code: "other" }, runs: 1 },
+  ]);
+});
+
+test("changes of speed", () => {
+  const report = realistic();
+  const requests = { point: "requests", kind: "throughput" } as const;
+  expect(changes(report, requests)).toEqual([
+    "throughput of `requests` fell by 15 % after 40.0 s (from 10062/s ± 81.0 to 8553/s ± 113): results before and after are kept apart",
+  ]);
+  const differing = report.regions.find(({ points }) => points[1]!.eras_differ)!;
+  expect(eras(report, differing, differing.points[1]!)).toBe(
+    "hash.c:85, `requests`: the slope was 0.62 [0.57, 0.67] until 40.0 s, 0.40 [0.34, 0.46] from 40.1 s on",
+  );
+});
+
+test("changes from run to run", () => {
+  const segment = { rate_per_s: 100, rate_lo: 90, rate_hi: 110 };
+  const report = {
+    ...realistic(),
+    drift: [],
+    run_drift: [
+      {
+        point: "requests",
+        kind: "throughput" as const,
+        segments: [
+          { ...segment, sessions: [1, 2] },
+          { ...segment, rate_per_s: 150, sessions: [3, 4] },
+        ],
+      },
+    ],
+  };
+  expect(changes(report, { point: "requests", kind: "throughput" })).toEqual([
+    "throughput of `requests` rose by 50 % after run 2 (from 100/s ± 10.0 to 150/s ± 10.0): results before and after are kept apart",
+  ]);
+});
