@@ -1,6 +1,8 @@
 //! The shared memory: a sealed memfd, mapped for ever.
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::thread::futex;
@@ -65,6 +67,18 @@ impl SharedRegion {
         // Not PRIVATE: the waiters are in other processes. Fails only for a bad address.
         let _ = futex::wake(&self.memory.header.epoch, futex::Flags::empty(), i32::MAX as u32);
         before
+    }
+}
+
+impl Drop for SharedRegion {
+    /// The mapping stays, but what it holds of callers is given back: some megabytes for each of many runs. A program
+    /// that still runs finds callers by frame pointers from now on.
+    fn drop(&mut self) {
+        let start = std::mem::offset_of!(SharedMemory, unwind);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let length = size_of::<wire::unwind::Unwind>() as u64;
+        // Refused by old kernels: then it takes more memory.
+        let _ = fallocate(&self.fd, flags, start as u64, length);
     }
 }
 

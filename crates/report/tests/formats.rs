@@ -350,7 +350,9 @@ fn the_page_holds_its_data_and_nothing_in_them_can_end_it() {
     // The regions are the same but for that.
     let (ours, theirs) = (data["regions"].as_array().unwrap(), report["regions"].as_array_mut().unwrap());
     for (one, other) in ours.iter().zip(theirs) {
-        for (point, same) in one["points"].as_array().unwrap().iter().zip(other["points"].as_array_mut().unwrap()) {
+        for (point, same) in
+            one["points"].as_array().unwrap().iter().zip(other["points"].as_array_mut().unwrap())
+        {
             same["dots"] = point["dots"].clone();
         }
         assert_eq!(one, other);

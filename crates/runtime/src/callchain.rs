@@ -13,7 +13,7 @@
 
 use crate::attach::shared;
 use core::sync::atomic::Ordering::Relaxed;
-use wire::unwind::Rule;
+use wire::unwind::{Caller, Rule};
 use wire::{Address, MAX_FRAMES, ring::Sample, slot::Slot};
 
 /// Registers that the walk starts from.
@@ -61,18 +61,17 @@ pub fn walk(slot: &Slot, registers: Registers, sample: &mut Sample) {
     }
     let stack = Stack { low: registers.stack, high: high - 8 };
     let unwind = &shared().unwind;
-    let mut rule = unwind.rule(Address(registers.instruction as u64));
-    if rule.is_none() {
+    let mut caller = unwind.caller(Address(registers.instruction as u64));
+    if caller == Caller::Unknown {
         guess_hidden_caller(registers, stack, sample);
     }
     let Registers { instruction, stack: pointer, frame } = registers;
     let mut at = Frame { instruction, stack: pointer, pointer: frame };
     loop {
-        let next = match rule {
-            Some(Some(rule)) => by_rule(rule, at, stack),
-            // There is no caller, or nobody knows.
-            Some(None) => None,
-            None => by_frame_pointer(at, stack),
+        let next = match caller {
+            Caller::By(rule) => by_rule(rule, at, stack),
+            Caller::Nobody => None,
+            Caller::Unknown => by_frame_pointer(at, stack),
         };
         let Some(next) = next.filter(|next| next.stack > at.stack) else { return };
         if sample.depth == MAX_FRAMES {
@@ -81,12 +80,12 @@ pub fn walk(slot: &Slot, registers: Registers, sample: &mut Sample) {
         }
         push(sample, next.instruction);
         at = next;
-        rule = unwind.rule(Address(at.instruction as u64));
+        caller = unwind.caller(Address(at.instruction as u64));
     }
 }
 
 /// A return address points behind the call, possibly into the next line or function.
-fn caller(return_address: usize, stack: usize, pointer: usize) -> Option<Frame> {
+fn frame(return_address: usize, stack: usize, pointer: usize) -> Option<Frame> {
     const FIRST_PAGE: usize = 4096;
     (return_address >= FIRST_PAGE).then(|| Frame { instruction: return_address - 1, stack, pointer })
 }
@@ -99,7 +98,7 @@ fn by_rule(rule: Rule, at: Frame, stack: Stack) -> Option<Frame> {
         Some(below) => saved(below)?,
         None => at.pointer,
     };
-    caller(saved(8)?, end, pointer)
+    frame(saved(8)?, end, pointer)
 }
 
 fn by_frame_pointer(at: Frame, stack: Stack) -> Option<Frame> {
@@ -107,7 +106,7 @@ fn by_frame_pointer(at: Frame, stack: Stack) -> Option<Frame> {
         return None;
     }
     let (pointer, return_address) = (stack.read(at.pointer)?, stack.read(at.pointer + 8)?);
-    caller(return_address, at.pointer + 16, pointer)
+    frame(return_address, at.pointer + 16, pointer)
 }
 
 /// Where nothing is known of the innermost function: the caller that it would hide if it had no frame pointer.

@@ -464,8 +464,16 @@ fn is_hit(callchain: &[Address], epoch: Epoch) -> bool {
         first.filter(|nth| experiment.selects(callchain[*nth]))
     };
     let Some(nth) = found else { return false };
-    // A function that was inlined has the frame of its caller.
-    !experiment.has_callers() || callchain[nth..].iter().any(|frame| experiment.is_caller(*frame))
+    if !experiment.has_callers() {
+        return true;
+    }
+    if experiment.inclusive() {
+        // A function that was inlined has the frame of its caller.
+        return callchain[nth..].iter().any(|frame| experiment.is_caller(*frame));
+    }
+    // The nearest other function in scope.
+    let other = |frame: &&Address| !memory.code.is_outside(**frame) && !experiment.selects(**frame);
+    callchain[nth + 1..].iter().find(other).is_some_and(|frame| experiment.is_caller(*frame))
 }
 
 /// Draws the next period, if one is due (or `now`), and sets it.

@@ -74,4 +74,4 @@ pub use scope::{Scope, ScopeOptions};
 pub use segment::{Frame, Segment};
 pub use snippet::snippet;
 pub use symbol_table::Source as NameSource;
-pub use unwind::CallerRule;
+pub use unwind::{Caller, CallerRule};

@@ -24,13 +24,24 @@ pub struct CallerRule {
     pub saved: Option<u64>,
 }
 
+/// What is known of the caller of some code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Nothing.
+    Unknown,
+    /// There is none: a thread begins here.
+    Nobody,
+    /// It is found by this rule.
+    By(CallerRule),
+}
+
 /// No table has more rows: one that claims to is damaged.
-const MOST_ROWS: usize = 8 << 20;
+const MOST_ROWS: usize = 4 << 20;
 
 impl Image {
-    /// Ascending: from each address to the next one, this is how to find the caller; `None` where nobody knows. Empty for
-    /// other machines than x86-64. Damage ends the function that it is in.
-    pub fn caller_rules(&self) -> Vec<(Svma, Option<CallerRule>)> {
+    /// Ascending: from each address to the next one, this is how to find the caller. Empty for other machines than x86-64.
+    /// Damage ends the function, or the list, that it is in.
+    pub fn caller_rules(&self) -> Vec<(Svma, Caller)> {
         let mut found = Vec::new();
         self.with_unwinding(|section, bases| found = pieces(section, bases));
         found.sort_by_key(|(start, ..)| *start);
@@ -39,6 +50,20 @@ impl Image {
 }
 
 impl Image {
+    /// The share of its functions whose callers can be found by these rules, 0 to 1.
+    pub fn known_callers(&self) -> f64 {
+        let rules = self.caller_rules();
+        let is_known = |start: u64| {
+            let after = rules.partition_point(|(at, _)| at.0 <= start);
+            after.checked_sub(1).is_some_and(|nth| rules[nth].1 != Caller::Unknown)
+        };
+        let (known, all) = self
+            .symbols()
+            .ranges()
+            .fold((0, 0), |(known, all), range| (known + usize::from(is_known(range.start)), all + 1));
+        if all == 0 { 0.0 } else { known as f64 / all as f64 }
+    }
+
     /// The code of functions, as far as they are written down for exceptions; not the stubs through which other images are
     /// called.
     pub(crate) fn functions_by_unwinding(&self) -> Vec<Range<u64>> {
@@ -83,7 +108,7 @@ impl Image {
 }
 
 /// A stretch of code with one rule.
-type Piece = (u64, u64, Option<CallerRule>);
+type Piece = (u64, u64, Caller);
 
 fn pieces(section: &EhFrame<EndianSlice<'_, LittleEndian>>, bases: &BaseAddresses) -> Vec<Piece> {
     let mut pieces = Vec::new();
@@ -108,6 +133,17 @@ fn rule(
     cfa: &CfaRule<usize>,
     return_address: Option<RegisterRule<usize>>,
     frame_pointer: Option<RegisterRule<usize>>,
+) -> Caller {
+    if return_address == Some(RegisterRule::Undefined) {
+        return Caller::Nobody;
+    }
+    known_rule(cfa, return_address, frame_pointer).map_or(Caller::Unknown, Caller::By)
+}
+
+fn known_rule(
+    cfa: &CfaRule<usize>,
+    return_address: Option<RegisterRule<usize>>,
+    frame_pointer: Option<RegisterRule<usize>>,
 ) -> Option<CallerRule> {
     const BELOW_CFA: i64 = -8;
     let CfaRule::RegisterAndOffset { register, offset } = cfa else { return None };
@@ -127,26 +163,28 @@ fn rule(
     Some(CallerRule { from_frame_pointer, offset: u64::try_from(*offset).ok()?, saved })
 }
 
-/// Without neighbours of one rule, and with `None` between pieces that do not touch. `pieces` are sorted.
-fn joined(pieces: Vec<Piece>) -> Vec<(Svma, Option<CallerRule>)> {
-    let mut rows: Vec<(Svma, Option<CallerRule>)> = Vec::new();
-    let mut add = |start: u64, rule: Option<CallerRule>| match rows.last_mut() {
-        Some((_, last)) if *last == rule => {}
-        Some((at, last)) if at.0 == start => *last = rule,
-        _ => rows.push((Svma(start), rule)),
+/// Without neighbours of one rule, and with nothing known between pieces that do not touch. `pieces` are sorted; one that
+/// reaches into the next is cut there.
+fn joined(pieces: Vec<Piece>) -> Vec<(Svma, Caller)> {
+    let mut rows: Vec<(Svma, Caller)> = Vec::new();
+    let mut add = |start: u64, caller: Caller| match rows.last_mut() {
+        Some((_, last)) if *last == caller => {}
+        Some((at, last)) if at.0 == start => *last = caller,
+        _ => rows.push((Svma(start), caller)),
     };
     let mut until = 0;
-    for (start, end, rule) in pieces {
-        if start < until || end <= start {
-            continue; // overlaps what came before, or is nothing
+    for (nth, (start, end, caller)) in pieces.iter().enumerate() {
+        let end = pieces.get(nth + 1).map_or(*end, |(next, ..)| *end.min(next));
+        if end <= *start {
+            continue;
         }
-        if start > until {
-            add(until, None);
+        if *start > until {
+            add(until, Caller::Unknown);
         }
-        add(start, rule);
+        add(*start, *caller);
         until = end;
     }
-    add(until, None);
+    add(until, Caller::Unknown);
     rows
 }
 
@@ -156,16 +194,25 @@ mod tests {
 
     #[test]
     fn neighbours_are_joined_and_gaps_are_unknown() {
-        let rule = |offset| Some(CallerRule { from_frame_pointer: false, offset, saved: None });
+        let rule = |offset| Caller::By(CallerRule { from_frame_pointer: false, offset, saved: None });
         let pieces = vec![
             (10, 12, rule(8)),
             (12, 20, rule(16)),
-            (20, 30, rule(16)),
+            (20, 1 << 40, rule(16)), // damaged: it reaches into what follows
             (25, 40, rule(8)),
-            (50, 60, rule(8)),
+            (50, 60, Caller::Nobody),
         ];
-        let rows: Vec<(u64, Option<u64>)> =
-            joined(pieces).into_iter().map(|(at, rule)| (at.0, rule.map(|rule| rule.offset))).collect();
-        assert_eq!(rows, [(0, None), (10, Some(8)), (12, Some(16)), (30, None), (50, Some(8)), (60, None)]);
+        let rows: Vec<(u64, Caller)> =
+            joined(pieces).into_iter().map(|(at, caller)| (at.0, caller)).collect();
+        let expected = [
+            (0, Caller::Unknown),
+            (10, rule(8)),
+            (12, rule(16)),
+            (25, rule(8)),
+            (40, Caller::Unknown),
+            (50, Caller::Nobody),
+            (60, Caller::Unknown),
+        ];
+        assert_eq!(rows, expected);
     }
 }

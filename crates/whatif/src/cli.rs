@@ -112,7 +112,7 @@ pub struct Run {
     pub period: u64,
 
     /// No experiments: list the code in scope, and how much of the time it took, after --duration [3 s]
-    #[arg(long, conflicts_with_all = ["no_delays", "start_only", "end_to_end", "repeat", "until_sure"])]
+    #[arg(long, conflicts_with_all = ["no_delays", "start_only", "end_to_end", "repeat", "until_sure", "output"])]
     pub list_regions: bool,
 
     /// What `whatif points` does

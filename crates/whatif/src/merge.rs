@@ -19,6 +19,7 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
     let mut all: Vec<Rows> = Vec::new();
     let mut builds = Builds::default();
     let mut runs = HashSet::new();
+    let mut programs: Option<String> = None;
     for path in &args.files {
         let rows = Recording::open(path)?.rows()?;
         if let Some(other) = builds.add(rows.sessions.iter().flat_map(|session| &session.images)) {
@@ -35,6 +36,13 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
         }
         for session in &rows.sessions {
             let start = &session.start;
+            let program = start.program.rsplit('/').next().unwrap_or_default().to_owned();
+            let first = programs.get_or_insert_with(|| program.clone());
+            ensure!(
+                *first == program,
+                "{} is of another program ({program}, not {first}): results of different programs do not add up",
+                path.display()
+            );
             let run = (start.started, start.host.clone(), start.seed, start.program.clone());
             ensure!(
                 runs.insert(run),

@@ -21,7 +21,8 @@ pub fn open(args: &cli::Open) -> Result<()> {
     let server = Server::http(("127.0.0.1", 0))
         .map_err(|error| anyhow::anyhow!("{error}"))
         .context("cannot listen on this machine; write the page to a file instead: whatif export --format html -o FILE")?;
-    let port = server.server_addr().to_ip().map(|address| address.port()).context("no address to listen on")?;
+    let port =
+        server.server_addr().to_ip().map(|address| address.port()).context("no address to listen on")?;
     let visitor = Visitor { host: format!("127.0.0.1:{port}"), token: token()? };
     let address = format!("http://{}/?token={}", visitor.host, visitor.token);
     show::print(&format!("{address}\n"))?;

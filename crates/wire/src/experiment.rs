@@ -44,6 +44,8 @@ pub struct Experiment {
     count: AtomicU32,
     /// Ranges of callers, behind those of the region.
     callers: AtomicU32,
+    /// Whether callers count at all.
+    called: AtomicU32,
     region: AtomicU32,
     ranges: [Range; MAX_RANGES],
 }
@@ -74,7 +76,9 @@ impl Experiment {
             filled as u32
         };
         let count = fill(&mut ranges.into_iter(), &self.ranges);
-        let callers = fill(&mut callers.into_iter(), &self.ranges[count as usize..]);
+        let mut callers = callers.into_iter().peekable();
+        self.called.store(u32::from(callers.peek().is_some()), Relaxed);
+        let callers = fill(&mut callers, &self.ranges[count as usize..]);
         self.count.store(count, Relaxed);
         self.callers.store(callers, Relaxed);
         (count + callers) as usize
@@ -107,7 +111,7 @@ impl Experiment {
 
     /// Whether it counts who called the region.
     pub fn has_callers(&self) -> bool {
-        self.callers.load(Relaxed) != 0
+        self.called.load(Relaxed) != 0
     }
 
     /// Whether `address` lies in a caller that counts.

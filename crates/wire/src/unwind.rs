@@ -31,9 +31,20 @@ pub struct Rule {
     pub saved: Option<u64>,
 }
 
-/// A row of a table: the beginning of a piece of code, as bytes from the table's base, and its rule; `None` where nobody
-/// knows, or there is no caller.
-pub type Row = (u32, Option<Rule>);
+/// What is known of the caller of some code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Caller {
+    /// Nothing: there may be a frame pointer.
+    #[default]
+    Unknown,
+    /// There is none: a thread begins here.
+    Nobody,
+    /// It is found by this rule.
+    By(Rule),
+}
+
+/// A row of a table: the beginning of a piece of code, as bytes from the table's base, and its caller.
+pub type Row = (u32, Caller);
 
 impl Rule {
     const KNOWN: u64 = 1;
@@ -43,26 +54,44 @@ impl Rule {
     const SAVED_SHIFT: u32 = 18;
     const SAVED_BITS: u64 = 0x3fff;
 
-    /// In 32 bits; nothing known if a number is too large or crooked.
-    fn packed(rule: Option<Self>) -> u64 {
+    /// In 32 bits; nothing if a number is too large or crooked.
+    fn packed(self) -> Option<u64> {
         let words =
             |bytes: u64, most: u64| Some(bytes / WORD).filter(|n| bytes.is_multiple_of(WORD) && *n <= most);
-        let pack = |rule: Self| {
-            let offset = words(rule.offset, Self::OFFSET_BITS)?;
-            let saved = words(rule.saved.unwrap_or(0), Self::SAVED_BITS)?;
-            let base = if rule.from_frame_pointer { Self::FROM_FRAME_POINTER } else { 0 };
-            Some(Self::KNOWN | base | offset << Self::OFFSET_SHIFT | saved << Self::SAVED_SHIFT)
-        };
-        rule.and_then(pack).unwrap_or(0)
+        let offset = words(self.offset, Self::OFFSET_BITS)?;
+        let saved = words(self.saved.unwrap_or(0), Self::SAVED_BITS)?;
+        let base = if self.from_frame_pointer { Self::FROM_FRAME_POINTER } else { 0 };
+        Some(Self::KNOWN | base | offset << Self::OFFSET_SHIFT | saved << Self::SAVED_SHIFT)
     }
 
-    fn unpacked(bits: u64) -> Option<Self> {
+    fn unpacked(bits: u64) -> Self {
         let saved = (bits >> Self::SAVED_SHIFT & Self::SAVED_BITS) * WORD;
-        (bits & Self::KNOWN != 0).then(|| Self {
+        Self {
             from_frame_pointer: bits & Self::FROM_FRAME_POINTER != 0,
             offset: (bits >> Self::OFFSET_SHIFT & Self::OFFSET_BITS) * WORD,
             saved: (saved != 0).then_some(saved),
-        })
+        }
+    }
+}
+
+impl Caller {
+    /// Not [`Rule::KNOWN`].
+    const NOBODY: u64 = 2;
+
+    fn packed(self) -> u64 {
+        match self {
+            Self::Unknown => 0,
+            Self::Nobody => Self::NOBODY,
+            Self::By(rule) => rule.packed().unwrap_or(0),
+        }
+    }
+
+    fn unpacked(bits: u64) -> Self {
+        match bits & u64::from(u32::MAX) {
+            bits if bits & Rule::KNOWN != 0 => Self::By(Rule::unpacked(bits)),
+            Self::NOBODY => Self::Nobody,
+            _ => Self::Unknown,
+        }
     }
 }
 
@@ -98,8 +127,8 @@ impl Unwind {
         if nth >= MAX_TABLES || first + rows.len() > MAX_ROWS {
             return false;
         }
-        for ((place, rule), row) in rows.iter().zip(&self.rows[first..]) {
-            row.store(u64::from(*place) << 32 | Rule::packed(*rule), Relaxed);
+        for ((place, caller), row) in rows.iter().zip(&self.rows[first..]) {
+            row.store(u64::from(*place) << 32 | caller.packed(), Relaxed);
         }
         let table = &self.tables[nth];
         table.start.store(start.0, Relaxed);
@@ -120,19 +149,21 @@ impl Unwind {
         }
     }
 
-    /// What is known of the code at `address`: `None` if there is no table of it, `Some(None)` if the table does not
-    /// know. Called from the signal handler.
-    pub fn rule(&self, address: Address) -> Option<Option<Rule>> {
+    /// Who has called the code at `address`, as far as a table knows. Called from the signal handler.
+    pub fn caller(&self, address: Address) -> Caller {
+        self.find(address).unwrap_or_default()
+    }
+
+    fn find(&self, address: Address) -> Option<Caller> {
         let count = (self.count.load(Acquire) as usize).min(MAX_TABLES);
         let here = |table: &&Table| (table.start.load(Relaxed)..table.end.load(Relaxed)).contains(&address.0);
-        let table = self.tables[..count].iter().find(here)?;
-        let Ok(place) = u32::try_from(address.0.wrapping_sub(table.base.load(Relaxed))) else {
-            return Some(None);
-        };
+        // The latest: what was there before may not have been given up yet.
+        let table = self.tables[..count].iter().rev().find(here)?;
+        let place = u32::try_from(address.0.wrapping_sub(table.base.load(Relaxed))).ok()?;
         let first = table.first.load(Relaxed) as usize;
         let rows = self.rows.get(first..first + table.rows.load(Relaxed) as usize)?;
         let after = rows.partition_point(|row| row.load(Relaxed) >> 32 <= u64::from(place));
-        Some(after.checked_sub(1).and_then(|nth| Rule::unpacked(rows[nth].load(Relaxed))))
+        Some(Caller::unpacked(rows[after.checked_sub(1)?].load(Relaxed)))
     }
 }
 
@@ -151,56 +182,60 @@ mod tests {
         Rule { from_frame_pointer: false, offset, saved: None }
     }
 
+    fn by(offset: u64) -> Caller {
+        Caller::By(rule(offset))
+    }
+
     #[test]
-    fn rules_survive_being_packed() {
-        for rule in [
-            rule(8),
-            Rule { from_frame_pointer: true, offset: 16, saved: Some(16) },
-            Rule { from_frame_pointer: false, offset: 0xffff * 8, saved: Some(0x3fff * 8) },
+    fn callers_survive_being_packed() {
+        for caller in [
+            Caller::Unknown,
+            Caller::Nobody,
+            by(8),
+            Caller::By(Rule { from_frame_pointer: true, offset: 16, saved: Some(16) }),
+            Caller::By(Rule { from_frame_pointer: false, offset: 0xffff * 8, saved: Some(0x3fff * 8) }),
         ] {
-            assert_eq!(Rule::unpacked(Rule::packed(Some(rule))), Some(rule));
+            assert_eq!(Caller::unpacked(caller.packed()), caller);
         }
-        for unknown in
-            [None, Some(rule(12)), Some(rule(8 << 16)), Some(Rule { saved: Some(1 << 17), ..rule(8) })]
-        {
-            assert_eq!(Rule::packed(unknown), 0, "{unknown:?}");
+        for crooked in [by(12), by(8 << 16), Caller::By(Rule { saved: Some(1 << 17), ..rule(8) })] {
+            assert_eq!(crooked.packed(), 0, "{crooked:?}");
         }
     }
 
     #[test]
     fn the_row_at_or_before_an_address_counts() {
         let unwind = unwind();
-        let at = |address| unwind.rule(Address(address));
-        assert_eq!(at(0x1010), None);
-        let rows = [(0x10, Some(rule(8))), (0x14, Some(rule(16))), (0x20, None), (0x30, Some(rule(24)))];
+        let at = |address| unwind.caller(Address(address));
+        assert_eq!(at(0x1010), Caller::Unknown);
+        let rows = [(0x10, by(8)), (0x14, by(16)), (0x20, Caller::Nobody), (0x30, by(24))];
         assert!(unwind.add((Address(0x1000), Address(0x2000)), Address(0x1000), &rows));
-        assert!(unwind.add((Address(0x5000), Address(0x6000)), Address(0x4000), &[(0x1000, Some(rule(32)))]));
+        assert!(unwind.add((Address(0x5000), Address(0x6000)), Address(0x4000), &[(0x1000, by(32))]));
         for (address, expected) in [
-            (0xfff, None),
-            (0x1000, Some(None)),
-            (0x1010, Some(Some(rule(8)))),
-            (0x1013, Some(Some(rule(8)))),
-            (0x1014, Some(Some(rule(16)))),
-            (0x1020, Some(None)),
-            (0x1fff, Some(Some(rule(24)))),
-            (0x2000, None),
-            (0x5123, Some(Some(rule(32)))),
+            (0xfff, Caller::Unknown),
+            (0x1000, Caller::Unknown),
+            (0x1010, by(8)),
+            (0x1013, by(8)),
+            (0x1014, by(16)),
+            (0x1020, Caller::Nobody),
+            (0x1fff, by(24)),
+            (0x2000, Caller::Unknown),
+            (0x5123, by(32)),
         ] {
             assert_eq!(at(address), expected, "{address:#x}");
         }
         unwind.retire(Address(0x1000));
-        assert_eq!((at(0x1010), at(0x5000)), (None, Some(Some(rule(32)))));
+        assert_eq!((at(0x1010), at(0x5000)), (Caller::Unknown, by(32)));
         // Something else is loaded there.
-        assert!(unwind.add((Address(0x1000), Address(0x1800)), Address(0x1000), &[(0, Some(rule(40)))]));
-        assert_eq!(at(0x1010), Some(Some(rule(40))));
+        assert!(unwind.add((Address(0x1000), Address(0x1800)), Address(0x1000), &[(0, by(40))]));
+        assert_eq!(at(0x1010), by(40));
     }
 
     #[test]
     fn what_does_not_fit_is_left_out() {
         let unwind = unwind();
-        let rows: Box<[Row]> = (0..MAX_ROWS as u32 - 1).map(|place| (place, None)).collect();
+        let rows: Box<[Row]> = (0..MAX_ROWS as u32 - 1).map(|place| (place, Caller::Unknown)).collect();
         let code = (Address(0), Address(1 << 40));
         assert!(unwind.add(code, Address(0), &rows));
-        assert!(!unwind.add(code, Address(0), &[(0, None), (1, None)]));
+        assert!(!unwind.add(code, Address(0), &[(0, Caller::Nobody), (1, Caller::Nobody)]));
     }
 }

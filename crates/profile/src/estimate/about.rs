@@ -7,8 +7,10 @@ use crate::units::Nanos;
 
 /// Visits that are expected in a window which says anything about a point,
 const ENOUGH_VISITS: f64 = 2.5;
-/// unless hardly any window is longer than it: no less than so much of the longest.
+/// unless hardly any window is longer than it: no less than so much of the long ones.
 const NEARLY_LONGEST: f64 = 0.75;
+/// Long windows take this share of the time; a single one that something held up does not.
+const LONG: f64 = 0.2;
 
 /// One target, and what there is to know about it.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +27,7 @@ pub(crate) struct About<'a> {
 impl About<'_> {
     /// Whether a window was too short for this target.
     pub(crate) fn is_short(&self, window: &Window) -> bool {
-        window.elapsed < self.shortest
+        window.elapsed < self.shortest && !window.flags.has(WindowFlags::WHOLE)
     }
 
     /// Which part of the run a window that begins at `start` belongs to, from 0.
@@ -60,17 +62,23 @@ pub(crate) fn shortest(target: Target, windows: &[Window]) -> Nanos {
             && LeftOutReason::of(window).is_none()
             && !window.flags.has(WindowFlags::WHOLE)
     };
-    let (mut visits, mut time, mut longest) = (0, 0.0, Nanos::ZERO);
+    let (mut visits, mut time, mut lengths) = (0, 0.0, Vec::new());
     for window in windows.iter().filter(counts) {
         visits += window.visits(target.counted());
         time += window.elapsed.get() as f64;
-        longest = longest.max(window.elapsed);
+        lengths.push(window.elapsed.get() as f64);
     }
     if visits == 0 {
         return Nanos::ZERO;
     }
+    lengths.sort_unstable_by(|a, b| b.total_cmp(a));
+    let mut longer = 0.0;
+    let long = lengths.into_iter().find(|length| {
+        longer += length;
+        longer >= LONG * time
+    });
     let needed = ENOUGH_VISITS * time / visits as f64;
-    Nanos::new(needed.min(NEARLY_LONGEST * longest.get() as f64) as u64)
+    Nanos::new(needed.min(NEARLY_LONGEST * long.unwrap_or(0.0)) as u64)
 }
 
 #[cfg(test)]
@@ -98,7 +106,8 @@ mod tests {
 
     #[test]
     fn what_is_as_long_as_any_is_never_too_short() {
-        let windows = [baseline(5000, 1), baseline(5010, 1)];
+        let mut windows = vec![baseline(5000, 1); 12];
+        windows.push(baseline(7000, 2));
         assert!(windows.iter().all(|window| window.elapsed >= shortest(TARGET, &windows)));
     }
 }

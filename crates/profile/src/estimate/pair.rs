@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::outlier;
 use super::reading::Reading;
+use super::verdict::ENOUGH_BLOCKS;
 use super::{About, Target};
 use crate::model::{RegionId, SessionId, Window, WindowFlags};
 use crate::units::Speedup;
@@ -231,10 +232,12 @@ impl Experiments<'_> {
         let all = || self.all().filter(|window| !about.is_short(window));
         // Windows that are whole runs do not know what was in flight.
         let idle = all().filter(visited).count() * 2 < all().count()
-            || pairs.iter().all(|pair| pair.baseline.amount == 0.0);
+            || (!pairs.is_empty() && pairs.iter().all(|pair| pair.baseline.amount == 0.0));
         let mut parts = parts(pairs);
         let apart = parts.len() > 1;
-        // What is normal in one part need not be in another.
+        // What is normal in one part need not be in another; but a few pairs cannot say what is normal.
+        let small: Vec<Pair> = parts.extract_if(.., |part| part.len() < ENOUGH_BLOCKS).flatten().collect();
+        parts.push(small);
         let disturbed = parts.iter_mut().flat_map(outlier::remove).collect();
         Pairs { pairs: parts.concat(), disturbed, apart, idle }
     }

@@ -11,8 +11,9 @@ mod explain;
 pub use comparison::render as render_comparison;
 
 use profile::{
-    BlockRow, Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, LeftOutReason, PointEstimate, PointSummary, Profile,
-    RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Warning, Window,
+    BlockRow, Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, LeftOutReason, PointEstimate,
+    PointSummary, Profile, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Warning,
+    Window,
 };
 use serde::Serialize;
 
@@ -79,17 +80,17 @@ impl<'a> OfBaselines<'a> {
 impl<'a> Report<'a> {
     fn new(profile: &'a Profile, warnings: &'a [(SessionId, Warning)]) -> Self {
         Report {
-        version: VERSION,
-        sentence: profile.sentence(),
-        sessions: profile.rows.sessions.iter().map(OfSession::new).collect(),
-        points: profile.points.iter().map(OfPoint::new).collect(),
-        regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
-        drift: profile.drift.iter().map(|drift| OfDrift::new(profile, drift)).collect(),
-        run_drift: profile.run_drift.iter().map(|drift| OfRunDrift::new(profile, drift)).collect(),
-        left_out: OfLeftOut::new(&profile.left_out),
-        doubts: OfDoubts::new(&profile.doubts),
-        warnings: warnings.iter().map(|(id, warning)| OfWarning::new(id.get(), warning)).collect(),
-        baselines: None,
+            version: VERSION,
+            sentence: profile.sentence(),
+            sessions: profile.rows.sessions.iter().map(OfSession::new).collect(),
+            points: profile.points.iter().map(OfPoint::new).collect(),
+            regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
+            drift: profile.drift.iter().map(|drift| OfDrift::new(profile, drift)).collect(),
+            run_drift: profile.run_drift.iter().map(|drift| OfRunDrift::new(profile, drift)).collect(),
+            left_out: OfLeftOut::new(&profile.left_out),
+            doubts: OfDoubts::new(&profile.doubts),
+            warnings: warnings.iter().map(|(id, warning)| OfWarning::new(id.get(), warning)).collect(),
+            baselines: None,
         }
     }
 }

@@ -113,11 +113,19 @@ fn debug_information(image: &Image) -> Finding {
 
 /// Callers are found by what compilers write down for exceptions, or else along frame pointers.
 fn callers(image: &Image) -> Finding {
-    if image.caller_rules().iter().any(|(_, rule)| rule.is_some()) {
-        return Finding::good("callers", "found by .eh_frame");
+    let known = image.known_callers();
+    if known >= MOST {
+        return Finding::good(
+            "callers",
+            format!("found by .eh_frame for {:.0} % of the functions", 100.0 * known),
+        );
     }
     let share = image.frame_pointers().unwrap_or(0.0);
-    let found = format!("no .eh_frame; frame pointers in {:.0} % of the functions", 100.0 * share);
+    let found = format!(
+        ".eh_frame for {:.0} % of the functions, frame pointers in {:.0} %",
+        100.0 * known,
+        100.0 * share
+    );
     if share >= MOST {
         return Finding::good("callers", found);
     }

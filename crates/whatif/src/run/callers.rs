@@ -2,11 +2,11 @@
 //! distributions and of Rust. They are made in a thread of their own, so that samples are not kept waiting.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use symbols::Image;
-use wire::unwind::{Row, Rule};
+use wire::unwind::{Caller, Row, Rule};
 use wire::{Address, SharedMemory};
 
 /// The code of an image in the process.
@@ -18,13 +18,21 @@ pub struct Code {
     pub end: u64,
     /// and how many bytes from the beginning of the file that is.
     pub offset: u64,
+    /// The file itself, whatever is called like it later.
+    pub file: perf::maps::FileId,
+}
+
+/// What the thread has to do.
+enum Job {
+    Learn(Code),
+    /// The code at this address has been unmapped.
+    Forget(u64),
 }
 
 /// Makes tables, one after the other.
 #[derive(Debug)]
 pub struct Callers {
-    memory: &'static SharedMemory,
-    jobs: Sender<Code>,
+    jobs: Sender<Job>,
 }
 
 impl Callers {
@@ -32,24 +40,34 @@ impl Callers {
         let (jobs, work) = channel();
         // It ends with the sender.
         std::thread::spawn(move || work_off(memory, &work));
-        Self { memory, jobs }
+        Self { jobs }
     }
 
     /// The callers of this code will be known soon.
     pub fn learn(&self, code: Code) {
-        let _ = self.jobs.send(code);
+        let _ = self.jobs.send(Job::Learn(code));
     }
 
     /// The code at `start` has been unmapped.
     pub fn forget(&self, start: u64) {
-        self.memory.unwind.retire(Address(start));
+        let _ = self.jobs.send(Job::Forget(start));
     }
 }
 
-fn work_off(memory: &SharedMemory, work: &Receiver<Code>) {
-    while let Ok(code) = work.recv() {
-        let Some((image, rows)) = table(&code.path) else { continue };
-        let Some(bias) = image.bias(code.start, symbols::FileOffset(code.offset)) else { continue };
+fn work_off(memory: &SharedMemory, work: &Receiver<Job>) {
+    while let Ok(job) = work.recv() {
+        match job {
+            Job::Forget(start) => memory.unwind.retire(Address(start)),
+            Job::Learn(code) => learn(memory, &code),
+        }
+    }
+}
+
+fn learn(memory: &SharedMemory, code: &Code) {
+    let Some((image, rows)) = table(code) else { return };
+    let Some(bias) = image.bias(code.start, symbols::FileOffset(code.offset)) else { return };
+    // Where nothing is known, frame pointers do as they would without a table.
+    if rows.iter().any(|(_, caller)| *caller != Caller::Unknown) {
         memory.unwind.add((Address(code.start), Address(code.end)), Address(bias), &rows);
     }
 }
@@ -57,18 +75,18 @@ fn work_off(memory: &SharedMemory, work: &Receiver<Code>) {
 type Table = (Arc<Image>, Arc<Vec<Row>>);
 
 /// The rows of a file; what one run has made, the next ones find.
-fn table(path: &Path) -> Option<Table> {
-    static MADE: Mutex<Option<HashMap<PathBuf, Option<Table>>>> = Mutex::new(None);
+fn table(code: &Code) -> Option<Table> {
+    static MADE: Mutex<Option<HashMap<perf::maps::FileId, Option<Table>>>> = Mutex::new(None);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let made = made.get_or_insert_default();
-    if let Some(table) = made.get(path) {
+    if let Some(table) = made.get(&code.file) {
         return table.clone();
     }
-    let table = Image::open(path).ok().map(|image| {
+    let table = Image::open(&code.path).ok().map(|image| {
         let rows = rows(&image);
         (Arc::new(image), Arc::new(rows))
     });
-    made.insert(path.to_owned(), table.clone());
+    made.insert(code.file, table.clone());
     table
 }
 
@@ -79,8 +97,11 @@ fn rows(image: &Image) -> Vec<Row> {
         offset: rule.offset,
         saved: rule.saved,
     };
-    let row = |(at, of): (symbols::Svma, Option<symbols::CallerRule>)| {
-        Some((u32::try_from(at.0).ok()?, of.map(rule)))
+    let caller = |caller: symbols::Caller| match caller {
+        symbols::Caller::Unknown => Caller::Unknown,
+        symbols::Caller::Nobody => Caller::Nobody,
+        symbols::Caller::By(by) => Caller::By(rule(by)),
     };
+    let row = |(at, of): (symbols::Svma, symbols::Caller)| Some((u32::try_from(at.0).ok()?, caller(of)));
     image.caller_rules().into_iter().map_while(row).collect()
 }

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use symbols::{Frame, Image, NameSource, Scope, Svma};
 
-/// How often the list of mappings is read again when an address is unknown.
+/// How often the list of mappings is read again in any case,
+const STALE: Duration = Duration::from_secs(1);
+/// and when an address is unknown.
 const REFRESH: Duration = Duration::from_millis(100);
 
 /// A candidate image: one whose code may become a region.
@@ -114,16 +116,18 @@ impl Images {
     /// Takes over the list of mappings; what was known of those that are still there stays.
     fn map(&mut self, mappings: &[perf::Mapping]) {
         let before = std::mem::take(&mut self.mapped);
-        let executable = mappings.iter().filter(|mapping| mapping.executable && mapping.is_file());
+        let executable =
+            mappings.iter().filter(|mapping| mapping.executable && mapping.is_file() && !mapping.deleted);
         self.mapped = executable
             .filter_map(|mapping| {
                 let (start, end, offset) = (mapping.start.0, mapping.end.0, mapping.offset.0);
-                Some((Code { path: mapping.path.clone()?, start, end, offset }, false))
+                let path = mapping.path.clone()?;
+                Some((Code { path, start, end, offset, file: mapping.file }, false))
             })
             .collect();
         self.mapped.sort_by_key(|(code, _)| code.start);
         for (old, asked) in before.into_iter().filter(|(_, asked)| *asked) {
-            let same = |(new, _): &&mut (Code, bool)| new.start == old.start && new.path == old.path;
+            let same = |(new, _): &&mut (Code, bool)| new.start == old.start && new.file == old.file;
             match self.mapped.iter_mut().find(same) {
                 Some((_, now)) => *now = asked,
                 None => self.gone.push(old.start),
@@ -169,6 +173,13 @@ impl Images {
         }
     }
 
+    /// Reads the list of mappings now and then: something else may be where something was.
+    pub fn keep_up(&mut self) {
+        if self.read.is_none_or(|read| read.elapsed() > STALE) {
+            self.refresh();
+        }
+    }
+
     /// The mappings that have gone since this was asked last, by their beginning.
     pub fn unmapped(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.gone)
@@ -184,7 +195,8 @@ impl Images {
             found.is_some() || self.others.iter().any(|(start, end, _)| within(address, *start, *end));
         if !mapped && self.read.is_none_or(|read| read.elapsed() > REFRESH) {
             self.refresh();
-            let made = self.made(address).map(|(start, ..)| Located { image: MADE, address: Svma(start), bias: 0 });
+            let made =
+                self.made(address).map(|(start, ..)| Located { image: MADE, address: Svma(start), bias: 0 });
             return made.or_else(|| self.find(address));
         }
         found

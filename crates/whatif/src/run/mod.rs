@@ -228,23 +228,22 @@ fn supervise(
     let failure =
         diagnosis::diagnose(options, region, &points, &observer, &outcome, now.saturating_sub(start));
     let counted = points.costs(runs.visit_cost, now.saturating_sub(start));
-    // Counting visits costs something, and nobody asks any more.
+    // Counting visits and sampling cost something, and nobody asks any more.
     drop(points);
-    if options.leaves_alone && runs.outlook.is_sure() && child.try_wait().is_none() {
+    region.memory().header.alive_until.store(0, Ordering::Relaxed);
+    // Where a run is one of many, it may be short.
+    let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
+    let of_failure = failure.iter().filter(|_| !short).map(Failure::warning);
+    for warning in of_failure.chain(diagnosis::warnings(region, &observer, &counted)) {
+        session.warn(&warning)?;
+    }
+    session.images(&observer)?;
+    let goes_on = options.leaves_alone && options.then == cli::Then::Continue && runs.outlook.is_sure();
+    if goes_on && child.try_wait().is_none() {
         runs.shown = show_at_once(options)?;
     }
     let exit = child.wait();
-    // Where a run is one of many, it may be short.
-    let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
-    for warning in failure
-        .iter()
-        .filter(|_| !short)
-        .map(Failure::warning)
-        .chain(diagnosis::warnings(region, &observer, &counted))
-    {
-        session.warn(&warning)?;
-    }
-    session.finish(&observer, monotonic(), ended(exit))?;
+    session.finish(monotonic(), ended(exit))?;
     Ok(failure)
 }
 
@@ -318,7 +317,12 @@ fn check_build(options: &Options, executable: &launch::Executable) -> Result<()>
         return Ok(());
     }
     let mut builds = profile::Builds::default();
-    builds.add(&Recording::open(&options.output)?.images()?);
+    let recording = match Recording::open(&options.output) {
+        // Its run was killed before it began: there is nothing to be added to.
+        Err(profile::Error::Empty { .. }) => return Ok(()),
+        recording => recording?,
+    };
+    builds.add(&recording.images()?);
     let path = canonical(executable);
     let Ok(image) = symbols::Image::open(&path) else { return Ok(()) };
     let image = profile::Image { path: path.display().to_string(), build_id: image.build_id() };

@@ -61,6 +61,8 @@ pub struct Known {
     pub weight: Nanos,
     /// Of a line that is only of interest if its function is: that function.
     pub inside: Option<usize>,
+    /// Of a function without any caller in scope, where callers matter.
+    alone: bool,
     /// Of a function as another one calls it: both.
     path: Option<(usize, usize)>,
     pieces: Vec<u64>,
@@ -151,6 +153,7 @@ impl Observer {
                 samples: 0,
                 weight: Nanos::ZERO,
                 inside: None,
+                alone: false,
                 path: None,
                 pieces: Vec::new(),
                 callers: Vec::new(),
@@ -171,6 +174,7 @@ impl Observer {
                 self.note_stack(thread, &sample);
             }
         }
+        self.images.keep_up();
         for start in self.images.unmapped() {
             self.callers.forget(start);
         }
@@ -257,7 +261,12 @@ impl Observer {
                 Granularity::Auto => (function, line),
                 Granularity::Function => (function, None),
                 Granularity::Line => (if line.is_some() { None } else { function }, line),
-                Granularity::Path => (path.or(function), None),
+                Granularity::Path => {
+                    if let (None, Some(function)) = (path, function) {
+                        self.regions[function].alone = true;
+                    }
+                    (path.or(function), None)
+                }
                 Granularity::Module => (function, None),
             };
             function.into_iter().chain(line).for_each(&mut offer);
@@ -374,7 +383,7 @@ impl Observer {
     }
 
     fn region_of(&mut self, kind: RegionKind, frame: &Frame, located: &Located) -> usize {
-        let file = frame.file.as_deref().map(str::to_owned);
+        let mut file = frame.file.as_deref().map(str::to_owned);
         let name = match (kind, &file, frame.line) {
             (RegionKind::Line, Some(file), Some(line)) => {
                 format!("{}:{line}", file.rsplit('/').next().unwrap_or(file))
@@ -383,6 +392,9 @@ impl Observer {
             _ if self.instances => frame.function.to_string(),
             _ => frame.function.base().to_owned(),
         };
+        if self.granularity == Granularity::Module && frame.function.base().contains("::") {
+            file = None; // it may be in several
+        }
         let key = (kind, name.clone(), file.clone(), located.image);
         if let Some(index) = self.index.get(&key) {
             let region = &mut self.regions[*index].region;
@@ -407,6 +419,7 @@ impl Observer {
             samples: 0,
             weight: Nanos::ZERO,
             inside: None,
+            alone: false,
             path: None,
             pieces: Vec::new(),
             callers: Vec::new(),
@@ -429,6 +442,7 @@ impl Observer {
             samples: 0,
             weight: Nanos::ZERO,
             inside: None,
+            alone: false,
             path: Some((function, caller)),
             pieces: Vec::new(),
             callers: Vec::new(),
@@ -501,7 +515,7 @@ impl Observer {
             (true, Granularity::Auto) => true,
             (true, Granularity::Function | Granularity::Module) => known.region.kind == RegionKind::Function,
             (true, Granularity::Line) => known.region.kind == RegionKind::Line,
-            (true, Granularity::Path) => known.path.is_some(),
+            (true, Granularity::Path) => known.path.is_some() || known.alone,
         };
         let mut ran: Vec<usize> = (0..self.regions.len())
             .filter(|index| self.regions[*index].samples > 0 && chosen(&self.regions[*index]))

@@ -80,6 +80,10 @@ impl Options {
         for region in &args.regions {
             ensure!(!region.trim().is_empty(), "--region is empty: name a FUNCTION or FILE:LINE");
         }
+        ensure!(
+            !(args.end_to_end && args.granularity == cli::Granularity::Path),
+            "--end-to-end and --granularity path do not go together; name paths with --region FUNCTION@CALLER"
+        );
         let points = points::Request::all(&args.points, &args.latencies)?;
         let until_sure = args.until_sure || args.end_to_end;
         let leaves_alone = !until_sure

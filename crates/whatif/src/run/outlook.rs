@@ -128,7 +128,9 @@ impl Outlook {
         };
         self.needs = verdicts.iter().map(|(region, judged)| (*region, judged.need)).collect();
         let blocks = self.rows.windows.len();
-        let nothing_open = self.standing.open == 0 && !profile.regions.is_empty();
+        // Where no point is visited there is nothing to be sure of.
+        let alive = profile.points.iter().any(|point| !point.idle);
+        let nothing_open = self.standing.open == 0 && !profile.regions.is_empty() && alive;
         self.sure = nothing_open && self.sure_at.is_some_and(|before| before < blocks);
         self.sure_at = if nothing_open { self.sure_at.or(Some(blocks)) } else { None };
     }

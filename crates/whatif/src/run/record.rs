@@ -216,11 +216,16 @@ impl Session {
         Ok(self.recorder.add_warning(self.id, warning)?)
     }
 
-    /// Writes the end of the session and closes the file.
-    pub fn finish(mut self, observer: &Observer, now: Nanos, exit: profile::Exit) -> Result<()> {
+    /// Writes which images code was found in.
+    pub fn images(&mut self, observer: &Observer) -> Result<()> {
         for image in observer.images().named() {
             self.recorder.add_image(self.id, image)?;
         }
+        Ok(())
+    }
+
+    /// Writes the end of the session and closes the file.
+    pub fn finish(mut self, now: Nanos, exit: profile::Exit) -> Result<()> {
         let end = profile::SessionEnd { duration: now.saturating_sub(self.start), exit };
         self.recorder.finish_session(self.id, &end)?;
         Ok(self.recorder.close()?)

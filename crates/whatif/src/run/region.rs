@@ -32,9 +32,16 @@ impl Request {
         if let Some((region, caller)) = text.rsplit_once('@')
             && !region.is_empty()
             && !caller.is_empty()
+            && !caller.contains('/')
+            && matches!(Self::parse_place(caller), Self::Function(_))
         {
-            return Self::CalledFrom(Box::new(Self::parse(region)), caller.to_owned());
+            return Self::CalledFrom(Box::new(Self::parse_place(region)), caller.to_owned());
         }
+        Self::parse_place(text)
+    }
+
+    /// The same without callers.
+    pub fn parse_place(text: &str) -> Self {
         match text.rsplit_once(':') {
             Some((file, line)) if !file.is_empty() && !file.ends_with(':') => match line.parse() {
                 Ok(line) => Self::Line(file.to_owned(), line),
@@ -144,6 +151,7 @@ mod tests {
             ("work@serve", Request::CalledFrom(Box::new(function("work")), "serve".to_owned())),
             ("hash.c:88@serve", Request::CalledFrom(Box::new(line("hash.c", 88)), "serve".to_owned())),
             ("@serve", function("@serve")),
+            ("pkg/foo@v1.2/x.c:10", line("pkg/foo@v1.2/x.c", 10)),
         ] {
             assert_eq!(Request::parse(text), expected, "{text}");
         }

@@ -38,7 +38,7 @@ impl Place {
         let named = |name: &str| Some(name.to_owned()).filter(|name| !name.trim().is_empty());
         let code = |text: &str| match text.strip_prefix("fn:") {
             Some(name) => named(name).map(region::Request::Function),
-            None => Some(region::Request::parse(text))
+            None => Some(region::Request::parse_place(text))
                 .filter(|request| matches!(request, region::Request::Line(_, line) if *line > 0)),
         };
         let place = match text.split_once(':') {
