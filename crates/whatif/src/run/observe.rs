@@ -70,6 +70,23 @@ pub struct Known {
     callers: Vec<u64>,
 }
 
+impl Known {
+    /// A region of which nothing has been seen.
+    fn new(region: Region) -> Self {
+        Self {
+            region,
+            requested: false,
+            samples: 0,
+            weight: Nanos::ZERO,
+            inside: None,
+            alone: false,
+            path: None,
+            pieces: Vec::new(),
+            callers: Vec::new(),
+        }
+    }
+}
+
 /// Everything learnt from samples.
 pub struct Observer {
     memory: &'static SharedMemory,
@@ -147,17 +164,7 @@ impl Observer {
             chains: (options.look == Some(Look::Points)).then(HashMap::new),
         };
         for request in &observer.requests {
-            observer.regions.push(Known {
-                region: request_region(request),
-                requested: true,
-                samples: 0,
-                weight: Nanos::ZERO,
-                inside: None,
-                alone: false,
-                path: None,
-                pieces: Vec::new(),
-                callers: Vec::new(),
-            });
+            observer.regions.push(Known { requested: true, ..Known::new(request_region(request)) });
         }
         observer
     }
@@ -413,17 +420,7 @@ impl Observer {
             line: frame.line,
             image: self.images.image(located),
         };
-        self.regions.push(Known {
-            region,
-            requested: false,
-            samples: 0,
-            weight: Nanos::ZERO,
-            inside: None,
-            alone: false,
-            path: None,
-            pieces: Vec::new(),
-            callers: Vec::new(),
-        });
+        self.regions.push(Known::new(region));
         self.index.insert(key, self.regions.len() - 1);
         self.regions.len() - 1
     }
@@ -436,17 +433,7 @@ impl Observer {
         let callee = &self.regions[function].region;
         let name = format!("{}@{}", callee.name, self.regions[caller].region.name);
         let region = Region { name, ..callee.clone() };
-        self.regions.push(Known {
-            region,
-            requested: false,
-            samples: 0,
-            weight: Nanos::ZERO,
-            inside: None,
-            alone: false,
-            path: Some((function, caller)),
-            pieces: Vec::new(),
-            callers: Vec::new(),
-        });
+        self.regions.push(Known { path: Some((function, caller)), ..Known::new(region) });
         self.paths.insert((function, caller), self.regions.len() - 1);
         self.regions.len() - 1
     }
