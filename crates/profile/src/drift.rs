@@ -21,7 +21,7 @@
 //! Where a program was run again and again, the same is done with whole runs: a machine that was busy, a file that grew, a
 //! new version of something that the program asks.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use crate::estimate::{Estimate, EstimateOptions, LeftOutReason, Target, ratio_interval};
@@ -87,7 +87,8 @@ impl RunDrift {
 
     /// The segment of a run; the first for one without a baseline.
     pub(crate) fn segment_of(&self, session: SessionId) -> usize {
-        self.segments.iter().position(|segment| segment.sessions.contains(&session)).unwrap_or(0)
+        let later = self.segments.iter().skip(1).position(|segment| segment.sessions.contains(&session));
+        later.map_or(0, |nth| nth + 1)
     }
 }
 
@@ -119,15 +120,9 @@ impl Drift {
 
     /// Whether a window that begins at `start` lies between two segments, so that nobody knows which of them
     /// it belongs to.
-    fn between(&self, start: Nanos) -> bool {
+    pub(crate) fn between(&self, start: Nanos) -> bool {
         self.segments.windows(2).any(|pair| pair[0].end <= start && start < pair[1].start)
     }
-}
-
-/// Whether the rate of `target` changed beside `window`, a treated one, before the next baseline.
-pub(crate) fn straddles(drifts: &[Drift], target: Target, window: &Window) -> bool {
-    let here = |drift: &&Drift| drift.target == target && drift.session == window.session;
-    drifts.iter().find(here).is_some_and(|drift| drift.between(window.start))
 }
 
 /// The baselines that tell about a target, by session and time. `shortest`: see [`shortest`](crate::estimate::shortest).
@@ -162,14 +157,15 @@ pub(crate) fn of_runs(
 ) -> Option<RunDrift> {
     let baselines = baselines(windows, shortest);
     let of_session = baselines.chunk_by(|a, b| a.session == b.session);
-    let started = |session| sessions.iter().find(|s| s.id == session).map(|session| session.start.started);
+    let started: BTreeMap<SessionId, Nanos> =
+        sessions.iter().map(|session| (session.id, session.start.started)).collect();
     let mut runs: Vec<(SessionId, Term)> = of_session
         .map(|windows| {
             let terms: Vec<Term> = windows.iter().map(|window| term(target, window)).collect();
             (windows[0].session, sum(&terms))
         })
         .collect();
-    runs.sort_by_key(|(session, _)| (started(*session), *session));
+    runs.sort_by_key(|(session, _)| (started.get(session), *session));
     let terms: Vec<Term> = runs.iter().map(|(_, term)| *term).collect();
     let stream = (target.counted().get() as u64).rotate_left(48);
     let mut rng = fastrand::Rng::with_seed(options.seed ^ stream);

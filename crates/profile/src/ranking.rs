@@ -170,6 +170,11 @@ impl Profile {
         drift::baselines(&self.rows.windows, point.shortest)
     }
 
+    /// What is known of a target.
+    pub fn point(&self, target: Target) -> Option<&PointSummary> {
+        self.points.iter().find(|point| point.target == target)
+    }
+
     /// The region behind an estimate.
     pub fn region(&self, estimate: &RegionEstimate) -> &Region {
         &self.rows.regions[&estimate.region]

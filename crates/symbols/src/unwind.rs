@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, LittleEndian, RegisterRule, UnwindContext,
-    UnwindSection, X86_64,
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, FrameDescriptionEntry, LittleEndian,
+    RegisterRule, UnwindContext, UnwindSection, X86_64,
 };
 use object::elf;
 
@@ -42,8 +42,7 @@ impl Image {
     /// Ascending: from each address to the next one, this is how to find the caller. Empty for other machines than x86-64.
     /// Damage ends the function, or the list, that it is in.
     pub fn caller_rules(&self) -> Vec<(Svma, Caller)> {
-        let mut found = Vec::new();
-        self.with_unwinding(|section, bases| found = pieces(section, bases));
+        let mut found = self.pieces();
         found.sort_by_key(|(start, ..)| *start);
         joined(found)
     }
@@ -73,24 +72,18 @@ impl Image {
             .filter_map(|name| elf.section_range(name))
             .collect();
         let mut functions = Vec::new();
-        self.with_unwinding(|section, bases| {
-            let mut entries = section.entries(bases);
-            while let Ok(Some(entry)) = entries.next() {
-                let CieOrFde::Fde(partial) = entry else { continue };
-                let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
-                let (start, length) = (fde.initial_address(), fde.len());
-                if functions.len() >= MOST_ROWS {
-                    break;
-                }
-                if !stubs.iter().any(|stub| stub.contains(&start)) {
-                    functions.extend(start.checked_add(length).map(|end| start..end));
-                }
+        self.each_function(|_, _, function| {
+            let (start, length) = (function.initial_address(), function.len());
+            if !stubs.iter().any(|stub| stub.contains(&start)) {
+                functions.extend(start.checked_add(length).map(|end| start..end));
             }
+            functions.len() < MOST_ROWS
         });
         functions
     }
 
-    fn with_unwinding(&self, read: impl FnOnce(&EhFrame<EndianSlice<'_, LittleEndian>>, &BaseAddresses)) {
+    /// Visits what is written down for each function, until `visit` returns false.
+    fn each_function(&self, mut visit: impl FnMut(&Section<'_>, &BaseAddresses, &Function<'_>) -> bool) {
         let elf = self.elf();
         if elf.headers.machine != elf::EM_X86_64 || !elf.headers.is_64 {
             return;
@@ -103,31 +96,40 @@ impl Image {
         if let Some(text) = elf.section_address(".text") {
             bases = bases.set_text(text);
         }
-        read(&EhFrame::new(&bytes, LittleEndian), &bases);
+        let section = EhFrame::new(&bytes, LittleEndian);
+        let mut entries = section.entries(&bases);
+        while let Ok(Some(entry)) = entries.next() {
+            let CieOrFde::Fde(partial) = entry else { continue };
+            let Ok(function) = partial.parse(EhFrame::cie_from_offset) else { continue };
+            if !visit(&section, &bases, &function) {
+                return;
+            }
+        }
+    }
+
+    /// The rows of all functions, in the order in which they are written down.
+    fn pieces(&self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let mut context = UnwindContext::new();
+        self.each_function(|section, bases, function| {
+            let Ok(mut table) = function.rows(section, bases, &mut context) else { return true };
+            while let Ok(Some(row)) = table.next_row()
+                && pieces.len() < MOST_ROWS
+            {
+                let rule = rule(row.cfa(), row.register(X86_64::RA), row.register(X86_64::RBP));
+                pieces.push((row.start_address(), row.end_address(), rule));
+            }
+            pieces.len() < MOST_ROWS
+        });
+        pieces
     }
 }
+
+type Section<'a> = EhFrame<EndianSlice<'a, LittleEndian>>;
+type Function<'a> = FrameDescriptionEntry<EndianSlice<'a, LittleEndian>>;
 
 /// A stretch of code with one rule.
 type Piece = (u64, u64, Caller);
-
-fn pieces(section: &EhFrame<EndianSlice<'_, LittleEndian>>, bases: &BaseAddresses) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let mut context = UnwindContext::new();
-    let mut entries = section.entries(bases);
-    while let Ok(Some(entry)) = entries.next() {
-        let CieOrFde::Fde(partial) = entry else { continue };
-        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
-        let Ok(mut table) = fde.rows(section, bases, &mut context) else { continue };
-        while let Ok(Some(row)) = table.next_row() {
-            if pieces.len() >= MOST_ROWS {
-                return pieces;
-            }
-            let rule = rule(row.cfa(), row.register(X86_64::RA), row.register(X86_64::RBP));
-            pieces.push((row.start_address(), row.end_address(), rule));
-        }
-    }
-    pieces
-}
 
 fn rule(
     cfa: &CfaRule<usize>,

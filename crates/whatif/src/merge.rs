@@ -19,7 +19,7 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
     let mut all: Vec<Rows> = Vec::new();
     let mut builds = Builds::default();
     let mut runs = HashSet::new();
-    let mut programs: Option<String> = None;
+    let mut first_program: Option<String> = None;
     for path in &args.files {
         let rows = Recording::open(path)?.rows()?;
         if let Some(other) = builds.add(rows.sessions.iter().flat_map(|session| &session.images)) {
@@ -36,16 +36,16 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
         }
         for session in &rows.sessions {
             let start = &session.start;
-            let program = start.program.rsplit('/').next().unwrap_or_default().to_owned();
-            let first = programs.get_or_insert_with(|| program.clone());
+            let program = start.program_name();
+            let first = first_program.get_or_insert_with(|| program.to_owned());
             ensure!(
-                *first == program,
+                first == program,
                 "{} is of another program ({program}, not {first}): results of different programs do not add up",
                 path.display()
             );
-            let run = (start.started, start.host.clone(), start.seed, start.program.clone());
+            let (started, host, seed) = start.run();
             ensure!(
-                runs.insert(run),
+                runs.insert((started, host.to_owned(), seed)),
                 "{} has a run that is in another of the files too: it would count twice; leave one of them out",
                 path.display()
             );

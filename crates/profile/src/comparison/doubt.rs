@@ -60,8 +60,7 @@ fn different(
 }
 
 fn program(session: &Session) -> String {
-    let path = &session.start.program;
-    path.rsplit('/').next().unwrap_or(path).to_owned()
+    session.start.program_name().to_owned()
 }
 
 fn different_programs(before: &Rows, after: &Rows) -> Option<Warning> {
@@ -107,8 +106,9 @@ fn different_load(before: &Rows, after: &Rows) -> Option<Warning> {
 }
 
 fn shared_runs(before: &Rows, after: &Rows) -> Option<Warning> {
-    let key = |session: &Session| (session.start.started, session.start.host.clone(), session.start.seed);
-    let shared = each(before, key).intersection(&each(after, key)).count();
+    let before: BTreeSet<_> = before.sessions.iter().map(|session| session.start.run()).collect();
+    let after: BTreeSet<_> = after.sessions.iter().map(|session| session.start.run()).collect();
+    let shared = before.intersection(&after).count();
     (shared > 0).then(|| Warning {
         code: "shared-runs".into(),
         message: format!("{shared} of the runs are in both recordings, so that they are not independent"),

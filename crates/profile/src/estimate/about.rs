@@ -1,7 +1,7 @@
 //! What all windows of a recording say about one target, before any region is looked at.
 
 use super::{LeftOutReason, Target};
-use crate::drift::{self, Drift, RunDrift};
+use crate::drift::{Drift, RunDrift};
 use crate::model::{SessionId, Window, WindowFlags};
 use crate::units::Nanos;
 
@@ -37,7 +37,7 @@ impl About<'_> {
 
     /// Whether its speed changed beside `window`, a treated one, before the next baseline.
     pub(crate) fn straddles(&self, window: &Window) -> bool {
-        drift::straddles(self.drifts, self.target, window)
+        self.in_session(window.session).is_some_and(|drift| drift.between(window.start))
     }
 
     /// Which of the stretches of runs of one speed a run belongs to, from 0.

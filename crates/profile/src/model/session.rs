@@ -60,6 +60,18 @@ pub struct SessionStart {
     pub fixed_speedups: bool,
 }
 
+impl SessionStart {
+    /// The program's file name.
+    pub fn program_name(&self) -> &str {
+        self.program.rsplit('/').next().unwrap_or(&self.program)
+    }
+
+    /// What tells this run from any other, in whatever recording it is.
+    pub fn run(&self) -> (Nanos, &str, u64) {
+        (self.started, &self.host, self.seed)
+    }
+}
+
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionEnd {

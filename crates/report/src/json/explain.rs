@@ -85,7 +85,7 @@ struct OfExplained<'a> {
 
 impl<'a> OfExplained<'a> {
     fn new(explanation: &Explanation<'a>, point: &PointExplanation) -> Self {
-        let summary = explanation.profile.points.iter().find(|summary| summary.target == point.target);
+        let summary = explanation.profile.point(point.target);
         OfExplained {
             point: summary.map_or("", |summary| &summary.name),
             kind: point.target.kind(),

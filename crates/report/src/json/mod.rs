@@ -430,7 +430,7 @@ struct OfDrift<'a> {
 
 impl<'a> OfDrift<'a> {
     fn new(profile: &'a Profile, drift: &Drift) -> Self {
-        let point = profile.points.iter().find(|point| point.target == drift.target);
+        let point = profile.point(drift.target);
         OfDrift {
             session: drift.session.get(),
             point: point.map_or("", |point| &point.name),
@@ -472,7 +472,7 @@ struct OfRunDrift<'a> {
 
 impl<'a> OfRunDrift<'a> {
     fn new(profile: &'a Profile, drift: &RunDrift) -> Self {
-        let point = profile.points.iter().find(|point| point.target == drift.target);
+        let point = profile.point(drift.target);
         OfRunDrift {
             point: point.map_or("", |point| &point.name),
             kind: drift.target.kind(),

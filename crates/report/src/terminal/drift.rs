@@ -18,7 +18,7 @@ pub(super) fn changes(profile: &Profile) -> Vec<String> {
 
 /// What changed.
 fn subject(profile: &Profile, target: Target) -> String {
-    let point = profile.points.iter().find(|point| point.target == target);
+    let point = profile.point(target);
     let name = printable(point.map_or("", |point| &point.name)).into_owned();
     match target {
         Target::Throughput(_) => format!("throughput of `{name}`"),

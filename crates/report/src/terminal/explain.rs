@@ -67,8 +67,7 @@ fn samples(explanation: &Explanation<'_>) -> String {
 }
 
 fn of_point(out: &mut String, explanation: &Explanation<'_>, point: &PointExplanation, style: Style) {
-    let Some(summary) = explanation.profile.points.iter().find(|summary| summary.target == point.target)
-    else {
+    let Some(summary) = explanation.profile.point(point.target) else {
         return;
     };
     let latency = matches!(point.target, Target::Latency { .. });

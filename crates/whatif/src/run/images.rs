@@ -10,6 +10,7 @@ use perf::visits::Instruction;
 use profile::Image as Named;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use symbols::{Frame, Image, NameSource, Scope, Svma};
 
@@ -23,8 +24,9 @@ struct Candidate {
     image: Image,
     named: Named,
     bias: u64,
-    /// Whether nothing of it has a source file that could be in scope: then functions without any are.
-    by_function: bool,
+    /// Whether nothing of it has a source file that could be in scope: then functions without any are. Found out with the
+    /// first sample, because it takes debug information to know.
+    by_function: OnceLock<bool>,
     /// Executable ranges in the process.
     code: Vec<(u64, u64)>,
 }
@@ -153,7 +155,7 @@ impl Images {
             Ok(image) => {
                 let bias = image.bias(start, symbols::FileOffset(offset))?;
                 let named = Named { path: path.to_string_lossy().into_owned(), build_id: image.build_id() };
-                let by_function = self.default_scope && !image.has_line_info_in(&self.scope);
+                let by_function = OnceLock::new();
                 self.candidates.push(Candidate { image, named, bias, by_function, code: Vec::new() });
                 Some(self.candidates.len() - 1)
             }
@@ -272,7 +274,7 @@ impl Images {
             .filter(|(start, end, _)| start < end)
             .collect();
         let address = located.address.0.wrapping_add(located.bias);
-        if *by_function {
+        if *by_function.get_or_init(|| self.default_scope && !image.has_line_info_in(&self.scope)) {
             let frames = pieces.iter_mut().flat_map(|(.., frames)| frames);
             frames.filter(|frame| frame.file.is_none()).for_each(|frame| frame.in_scope = true);
         }
@@ -305,9 +307,9 @@ impl Images {
         self.candidates.iter().map(|candidate| &candidate.named)
     }
 
-    /// Candidates of which only functions are known, and where their names are from.
+    /// Candidates with samples of which only functions are known, and where their names are from.
     pub fn by_function(&self) -> impl Iterator<Item = (&Path, NameSource)> {
-        let blind = self.candidates.iter().filter(|candidate| candidate.by_function);
+        let blind = self.candidates.iter().filter(|candidate| candidate.by_function.get() == Some(&true));
         blind.map(|candidate| (candidate.image.path(), candidate.image.name_source()))
     }
 

@@ -288,13 +288,8 @@ fn without_debug_information(options: &Options, executable: &launch::Executable)
         return None;
     }
     let image = symbols::Image::open(executable.image()).ok()?;
-    if image.has_line_info() {
-        return None;
-    }
-    if options.default_scope && image.has_functions() {
-        return None;
-    }
-    Some(Failure::NoDebugInformation { program: executable.image().display().to_string() })
+    let enough = image.has_line_info() || options.default_scope && image.has_functions();
+    (!enough).then(|| Failure::NoDebugInformation { program: executable.image().display().to_string() })
 }
 
 /// The program waits before `main` until this is dropped, if it was asked to ([`offer`]).
@@ -404,24 +399,24 @@ fn profile(
     perf::clock::sleep_precisely();
     let stop = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let drainer = scope.spawn(|| {
             let mut strangers = Strangers::default();
             while !stop.load(Ordering::Relaxed) {
                 lock(observer).drain();
                 strangers.count(region.memory(), child.pid());
-                std::thread::sleep(DRAIN);
+                std::thread::park_timeout(DRAIN);
             }
         });
-        let outcome = {
-            let mut conductor = Conductor::new(region, points, |time| ended_within(child, time));
-            if let Some(what) = options.look {
-                let looked = look::look(what, options, child.pid(), observer, &mut conductor);
-                stop.store(true, Ordering::Relaxed);
-                return looked.map(|()| Outcome::default());
+        let mut conductor = Conductor::new(region, points, |time| ended_within(child, time));
+        let outcome = match options.look {
+            Some(what) => {
+                look::look(what, options, child.pid(), observer, &mut conductor).map(|()| Outcome::default())
             }
-            Series::new(options, region, points, observer, session, child, runs).conduct(conductor)
+            None => Series::new(options, region, points, observer, session, child, runs).conduct(conductor),
         };
         stop.store(true, Ordering::Relaxed);
+        // The program has ended, and whoever waits for it should not wait for a nap.
+        drainer.thread().unpark();
         outcome
     });
     let outcome = outcome?;

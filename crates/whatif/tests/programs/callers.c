@@ -1,0 +1,35 @@
+/* One thread, whose helper works four times as long for A as for B. */
+#include "common.h"
+
+__attribute__((noinline)) static void helper(long n)
+{
+    uint64_t x = 88172645463325252u;
+    for (; n > 0; n--) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    sink = x;
+}
+
+/* What follows the call keeps it from being a jump, which leaves no caller. */
+__attribute__((noinline)) static void A(void)
+{
+    helper(4000000);
+    sink++;
+}
+
+__attribute__((noinline)) static void B(void)
+{
+    helper(1000000);
+    sink++;
+}
+
+int main(void)
+{
+    for (;;) {
+        A();
+        B();
+        WHATIF_PROGRESS_NAMED("round");
+    }
+}
