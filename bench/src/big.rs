@@ -1,62 +1,141 @@
-//! A program that returns at once but carries a lot of debug information.
+//! A program with more debug information than most: hundreds of megabytes, in thousands of compilation units.
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-const MINIMUM_BYTES: u64 = 60_000_000;
-const FUNCTIONS: usize = 80_000;
+const MINIMUM_BYTES: u64 = 690_000_000;
+const UNITS: usize = 3000;
+const FUNCTIONS: usize = 270;
+/// Stands for the unit in all names of the first one; those of the others are as long, so that a copy of the object file
+/// in which only it is replaced is what the compiler would have made.
+const MARK: &str = "q0000q";
+/// The unit and the function that run, somewhere in the middle.
+const RUNS: (usize, usize) = (1234, 99);
+/// What a function's source begins with: two types, then its head, a brace, and its first line with code.
+const LINES: usize = 12;
+const FIRST: usize = 5;
 
-/// The program, built if it is not there yet: thousands of generated functions with their own types,
-/// variables, blocks and lines. It takes a minute or two, once.
+/// The program, built if it is not there yet: thousands of generated units, each with functions, types, variables, blocks
+/// and lines of its own. It takes a minute, once.
+///
+/// Without an argument it returns at once; with one it works for so many seconds, in [`function`].
 pub fn program() -> Result<PathBuf> {
     let program = targets::build::folder()?.join("big");
-    let built = fs::metadata(&program).map_or(0, |metadata| metadata.len());
-    if built >= MINIMUM_BYTES {
+    if fs::metadata(&program).is_ok_and(|metadata| metadata.len() >= MINIMUM_BYTES) {
         return Ok(program);
     }
+    eprintln!("building a program with a lot of debug information …");
     let folder = targets::build::folder()?.join("big.d");
     fs::create_dir_all(&folder)?;
-    let path = folder.join("big.c");
-    fs::write(&path, source()).with_context(|| format!("writing {}", path.display()))?;
-    targets::build::compile(&path, &program).context("compiling the big program")?;
-    let built = fs::metadata(&program)?.len();
-    anyhow::ensure!(
-        built >= MINIMUM_BYTES,
-        "{} has only {built} bytes; raise FUNCTIONS in bench/src/big.rs",
-        program.display()
-    );
+    let objects = units(&folder)?;
+    fs::write(folder.join("main.c"), main_source())?;
+    let unfinished = folder.join("big");
+    fs::write(folder.join("objects"), objects.join("\n"))?;
+    compile(&folder, &["main.c", "@objects", "-o", "big"])?;
+    let built = fs::metadata(&unfinished)?.len();
+    ensure!(built >= MINIMUM_BYTES, "big has only {built} bytes; raise UNITS in bench/src/big.rs");
+    fs::rename(unfinished, &program)?;
+    fs::remove_dir_all(&folder)?;
     Ok(program)
 }
 
-fn source() -> String {
-    let mut text = String::from("#pragma GCC optimize(\"O0\")\n#include \"whatif.h\"\n");
+/// What runs in the program, as `-p` takes it.
+pub fn function() -> String {
+    format!("fn:{}", name_of(RUNS))
+}
+
+/// Its first line, as `-p` takes it.
+pub fn line() -> String {
+    format!("unit_{}.c:{}", mark(RUNS.0), RUNS.1 * LINES + FIRST)
+}
+
+fn name_of((unit, function): (usize, usize)) -> String {
+    format!("f_{}_{function}", mark(unit))
+}
+
+fn mark(unit: usize) -> String {
+    format!("q{unit:04}q")
+}
+
+/// The object files of all units.
+fn units(folder: &Path) -> Result<Vec<String>> {
+    let source = format!("unit_{MARK}.c");
+    fs::write(folder.join(&source), unit_source())?;
+    compile(folder, &["-O0", "-c", &source, "-o", "first.o"])?;
+    let first = fs::read(folder.join("first.o"))?;
+    let marks: Vec<usize> = (0..first.len()).filter(|at| first[*at..].starts_with(MARK.as_bytes())).collect();
+    (0..UNITS)
+        .map(|unit| {
+            let mut object = first.clone();
+            for at in &marks {
+                object[*at..*at + MARK.len()].copy_from_slice(mark(unit).as_bytes());
+            }
+            let name = format!("unit{unit}.o");
+            fs::write(folder.join(&name), object)?;
+            Ok(name)
+        })
+        .collect()
+}
+
+fn compile(folder: &Path, arguments: &[&str]) -> Result<()> {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut command = Command::new(compiler);
+    command.current_dir(folder).args(["-g", "-fno-omit-frame-pointer"]).args(arguments);
+    let status =
+        command.status().with_context(|| format!("{command:?} does not start: install a C compiler"))?;
+    ensure!(status.success(), "{command:?} failed ({status}); run it by hand to see why");
+    Ok(())
+}
+
+fn unit_source() -> String {
+    let mut text = String::new();
     for number in 0..FUNCTIONS {
+        let own = format!("{MARK}_{number}");
         // Writing to a String does not fail.
         let _ = write!(
             text,
-            "struct s{number} {{ int first{number}; long second{number}; struct s{number} *next{number}; }};
-enum e{number} {{ one{number} = {number}, two{number}, three{number} }};
-long f{number}(struct s{number} *list{number}, enum e{number} kind{number})
+            "struct s_{own} {{ int first_{own}; long second_{own}; struct s_{own} *next_{own}; }};
+enum e_{own} {{ one_{own} = {number}, two_{own}, three_{own} }};
+long f_{own}(struct s_{own} *list_{own}, enum e_{own} kind_{own})
 {{
-    long total{number} = {number};
-    for (struct s{number} *item{number} = list{number}; item{number}; item{number} = item{number}->next{number}) {{
-        long product{number} = item{number}->first{number} * item{number}->second{number};
-        if (kind{number} == two{number}) {{
-            long square{number} = product{number} * product{number};
-            total{number} += square{number};
-        }} else {{
-            int shift{number} = kind{number} == three{number} ? 3 : 1;
-            total{number} += product{number} >> shift{number};
-        }}
+    long total_{own} = {number};
+    for (struct s_{own} *item_{own} = list_{own}; item_{own}; item_{own} = item_{own}->next_{own}) {{
+        long product_{own} = item_{own}->first_{own} * item_{own}->second_{own};
+        if (kind_{own} == two_{own}) {{ long square_{own} = product_{own} * product_{own}; total_{own} += square_{own}; }}
+        else {{ int shift_{own} = kind_{own} == three_{own} ? 3 : 1; total_{own} += product_{own} >> shift_{own}; }}
     }}
-    return total{number};
+    return total_{own};
 }}
 "
         );
     }
-    text.push_str("int main(void)\n{\n    WHATIF_PROGRESS_NAMED(\"started\");\n    return 0;\n}\n");
     text
+}
+
+/// Gives the function that runs a list to walk: about 2 ms at a time.
+fn main_source() -> String {
+    let function = name_of(RUNS);
+    format!(
+        "#include <stdlib.h>
+#include <time.h>
+struct item {{ int first; long second; struct item *next; }};
+long {function}(struct item *list, int kind);
+static struct item items[400000];
+int main(int argc, char **argv)
+{{
+    if (argc < 2)
+        return 0;
+    for (int i = 0; i + 1 < 400000; i++)
+        items[i] = (struct item){{ i, i, &items[i + 1] }};
+    time_t end = time(NULL) + atoi(argv[1]);
+    while (time(NULL) < end)
+        {function}(items, 1);
+    return 0;
+}}
+"
+    )
 }

@@ -92,7 +92,13 @@ impl Whatif {
 
     /// `command_line` under the profiler.
     pub fn run<I: AsRef<OsStr>>(&self, mode: Mode, command_line: &[I]) -> Command {
+        self.run_with(&[], mode, command_line)
+    }
+
+    /// The same, with `options` of `whatif run`.
+    pub fn run_with<I: AsRef<OsStr>>(&self, options: &[&str], mode: Mode, command_line: &[I]) -> Command {
         let mut command = self.recording();
+        command.args(options);
         match mode {
             Mode::StartOnly => command.arg("--start-only"),
             Mode::NoDelays => command.arg("--no-delays"),

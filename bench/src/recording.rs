@@ -65,6 +65,18 @@ pub fn length(recording: &Path) -> Result<f64> {
     length.ok().flatten().with_context(|| format!("{} does not say when it ended", recording.display()))
 }
 
+/// When the first experiment began, in seconds since 1970.
+pub fn first_experiment(recording: &Path) -> Result<f64> {
+    let began = Connection::open_with_flags(recording, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|c| {
+        c.query_row(
+            "SELECT min(s.started_unix_ns + w.start_ns) / 1e9 FROM sessions s JOIN windows w ON w.session = s.id",
+            [],
+            |row| row.get::<_, Option<f64>>(0),
+        )
+    });
+    began.ok().flatten().with_context(|| format!("{} has no experiment", recording.display()))
+}
+
 /// Writes to `earlier` what `recording` was after so many seconds: without the experiments that ended later.
 /// (Samples stay those of the whole run: they only say which part of the time a region runs.)
 pub fn earlier(recording: &Path, seconds: f64, earlier: &Path) -> Result<()> {

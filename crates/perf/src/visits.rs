@@ -56,7 +56,6 @@ impl Counter {
         if instruction.semaphore.is_some() {
             return Self::by(Means::Uprobe, pid, instruction);
         }
-        threads(pid)?; // A uprobe would not ask whether the process is there.
         Self::by(Means::Breakpoint, pid, instruction).or_else(|error| {
             // Whoever may not have the second is told why there was not the first.
             Self::by(Means::Uprobe, pid, instruction).map_err(|_| error)
@@ -68,8 +67,12 @@ impl Counter {
     /// # Errors
     /// As for [`new`](Self::new).
     pub fn by(means: Means, pid: u32, instruction: &Instruction) -> io::Result<Self> {
+        Self::of_threads(means, &threads(pid)?, instruction)
+    }
+
+    fn of_threads(means: Means, threads: &[u32], instruction: &Instruction) -> io::Result<Self> {
         if means == Means::Breakpoint {
-            return Self::in_threads(means, &Attributes::breakpoint(instruction.address), pid);
+            return Self::in_threads(means, &Attributes::breakpoint(instruction.address), threads);
         }
         let path = CString::new(instruction.file.0.as_os_str().as_bytes())?;
         let attributes = Attributes::uprobe(uprobe_type()?, &path, instruction);
@@ -86,13 +89,13 @@ impl Counter {
     /// read, and what the kernel said.
     pub fn system_call(pid: u32, name: &str) -> io::Result<Self> {
         let attributes = Attributes::tracepoint(tracepoint(&format!("syscalls/sys_exit_{name}"))?);
-        Self::in_threads(Means::Tracepoint, &attributes, pid)
+        Self::in_threads(Means::Tracepoint, &attributes, &threads(pid)?)
     }
 
     /// Threads that start while the list is read inherit an event or are missed; before `main` that is rare.
-    fn in_threads(means: Means, attributes: &Attributes, pid: u32) -> io::Result<Self> {
+    fn in_threads(means: Means, attributes: &Attributes, threads: &[u32]) -> io::Result<Self> {
         let mut events = Vec::new();
-        for thread in threads(pid)? {
+        for &thread in threads {
             let opened = open(attributes, Where::Thread(thread)).or_else(|error| {
                 // Linux before 5.13 does not know how to leave a program that replaces this one.
                 if error.raw_os_error() != Some(libc::EINVAL) {
@@ -132,6 +135,23 @@ impl Counter {
 /// # Errors
 /// Where they are not to be had: as for [`Counter::new`].
 pub fn cost(means: Means) -> io::Result<Nanos> {
+    let (tell, told) = std::sync::mpsc::channel();
+    // The kernel takes 25 ms to do away with a breakpoint, for which nobody need wait; it is this thread's own, lest a
+    // program that is started meanwhile inherit it.
+    std::thread::Builder::new().spawn(move || {
+        let watched = in_ourselves()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+            .and_then(|instruction| Counter::of_threads(means, &[own_thread()], &instruction));
+        let _ = tell.send(match &watched {
+            Ok(_) => Ok(measured()),
+            Err(error) => Err(error.raw_os_error().map_or(error.kind().into(), io::Error::from_raw_os_error)),
+        });
+    })?;
+    told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+}
+
+/// The time of one visit.
+fn measured() -> Nanos {
     const VISITS: u64 = 500;
     let visits = || {
         let begin = clock::monotonic();
@@ -140,11 +160,9 @@ pub fn cost(means: Means) -> io::Result<Nanos> {
         }
         clock::monotonic().saturating_sub(begin)
     };
-    let instruction = in_ourselves().ok_or(io::ErrorKind::NotFound)?;
-    let _counter = Counter::by(means, std::process::id(), &instruction)?;
     // The best of a few: others may have had the CPU meanwhile.
     let best = (0..5).map(|_| visits()).fold(Nanos(u64::MAX), Nanos::min);
-    Ok(Nanos(best.0 / VISITS))
+    Nanos(best.0 / VISITS)
 }
 
 #[inline(never)]
@@ -159,6 +177,10 @@ fn in_ourselves() -> Option<Instruction> {
         crate::maps(std::process::id()).ok()?.into_iter().find(|mapping| mapping.contains(address))?;
     let offset = mapping.offset_of(address)?;
     Some(Instruction { address, file: (mapping.path?, offset.0), semaphore: None })
+}
+
+fn own_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
 /// The threads of a process.

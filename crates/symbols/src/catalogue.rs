@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use gimli::UnitOffset;
 
-use crate::function_name::FunctionName;
+use crate::debug_info::DebugInfo;
+use crate::function_name::{FunctionName, FunctionPattern};
 use crate::image::Image;
-use crate::line_table::Span;
+use crate::line_table::{LineTable, Span};
 use crate::path::{FilePattern, file_name};
 use crate::scope::Scope;
+use crate::subprograms::Subprograms;
 use crate::suggestion::nearest;
 
 /// Whether a source line has code.
@@ -34,15 +36,15 @@ impl Image {
         let mut names: BTreeSet<FunctionName> = self.symbols().names().collect();
         self.visit_debug_names(|name| {
             names.insert(name);
-            false
         });
         names.into_iter().filter(|name| !name.is_unknown()).collect()
     }
 
     /// Whether a function that [matches](FunctionName::matches) has code here.
     pub fn has_function(&self, pattern: &str) -> bool {
-        self.symbols().names().any(|name| name.matches(pattern))
-            || self.visit_debug_names(|name| name.matches(pattern))
+        let pattern = FunctionPattern::new(pattern);
+        let in_debug_info = |info: &DebugInfo| !info.search(self.files(), &pattern).is_empty();
+        self.symbols().has(&pattern) || self.debug_info().is_some_and(in_debug_info)
     }
 
     /// The functions (their [base](FunctionName::base) names) nearest to a pattern that matches
@@ -56,38 +58,44 @@ impl Image {
     /// not.
     pub fn has_line(&self, file_pattern: &str, line: u32) -> LineLookup {
         let pattern = FilePattern::new(file_pattern);
-        let mut files: BTreeSet<Arc<str>> = BTreeSet::new();
+        let order = |other: u32| (other.abs_diff(line), other < line);
         let mut near: Option<u32> = None;
-        for (file, spans) in self.line_runs() {
-            if spans.iter().any(|span| span.line().is_some()) {
-                files.insert(Arc::clone(file));
-            }
-            if !pattern.matches(file) {
-                continue;
-            }
-            for theirs in spans.iter().filter_map(Span::line) {
-                if theirs == line {
-                    return LineLookup::Exact;
-                }
-                let order = |other: u32| (other.abs_diff(line), other < line);
-                near = Some(match near {
-                    Some(near) if order(near) <= order(theirs) => near,
-                    _ => theirs,
-                });
-            }
+        self.visit_lines(&pattern, |spans| {
+            near = spans.iter().filter_map(Span::line).chain(near).min_by_key(|theirs| order(*theirs));
+        });
+        match near {
+            Some(theirs) if theirs == line => LineLookup::Exact,
+            Some(theirs) => LineLookup::NearestWithCode(theirs),
+            None => LineLookup::NoSuchFile { similar: self.similar_files(file_name(file_pattern)) },
         }
-        near.map_or_else(
-            || LineLookup::NoSuchFile {
-                similar: nearest(file_name(file_pattern), files.iter().map(|file| &**file), "/"),
-            },
-            LineLookup::NearestWithCode,
-        )
     }
 
-    /// All code with a source file, in runs of one file.
-    pub(crate) fn line_runs(&self) -> impl Iterator<Item = (&Arc<str>, &[Span])> {
-        let info = self.debug_info().into_iter();
-        info.flat_map(|info| info.units().flat_map(|unit| info.lines(unit).runs()))
+    /// Files with code whose names are near, best first.
+    fn similar_files(&self, name: &str) -> Vec<String> {
+        let mut files: BTreeSet<Arc<str>> = BTreeSet::new();
+        if let Some(info) = self.debug_info() {
+            let with_code = |lines: &LineTable| {
+                let runs = lines.runs().filter(|(_, spans)| spans.iter().any(|span| span.line().is_some()));
+                files.extend(runs.map(|(file, _)| Arc::clone(file)));
+            };
+            let mut with_code = with_code;
+            info.units().for_each(|unit| info.with_lines(unit, &mut with_code));
+        }
+        nearest(name, files.iter().map(|file| &**file), "/")
+    }
+
+    /// Calls `visit` with all code of the files that match, in runs of one file.
+    pub(crate) fn visit_lines(&self, pattern: &FilePattern, mut visit: impl FnMut(&[Span])) {
+        let Some(info) = self.debug_info() else { return };
+        let named = |unit: &usize| {
+            info.names_file(*unit, |name| pattern.may_match(name), |file| pattern.matches(file))
+        };
+        for unit in info.units().filter(named) {
+            info.with_lines(unit, |lines| {
+                let meant = lines.runs().filter(|(file, _)| pattern.matches(file));
+                meant.for_each(|(_, spans)| visit(spans));
+            });
+        }
     }
 
     /// Whether any source file in `scope` was compiled with line information: if not, every
@@ -96,18 +104,15 @@ impl Image {
     pub fn has_line_info_in(&self, scope: &Scope) -> bool {
         let Some(info) = self.debug_info() else { return false };
         info.units().any(|unit| scope.contains(info.main_file(unit)))
-            || info.units().any(|unit| info.lines(unit).files().any(|file| scope.contains(Some(file))))
+            || info.units().any(|unit| info.names_file(unit, |_| true, |file| scope.contains(Some(file))))
     }
 
-    /// Calls `visit` with the functions of the debug information until it returns true, and tells
-    /// whether it did.
-    fn visit_debug_names(&self, mut visit: impl FnMut(FunctionName) -> bool) -> bool {
-        let Some(info) = self.debug_info() else { return false };
-        info.units().any(|unit| {
-            let functions = info.subprograms(unit).with_code();
-            let found = info
-                .with_unit(unit, |reader| functions.iter().any(|die| visit(reader.name(UnitOffset(*die)))));
-            found.unwrap_or(false)
-        })
+    /// Calls `visit` with the functions of the debug information.
+    fn visit_debug_names(&self, mut visit: impl FnMut(FunctionName)) {
+        let Some(info) = self.debug_info() else { return };
+        info.read_once(self.files(), info.units(), |reader| {
+            let functions = Subprograms::read(reader);
+            functions.with_code().iter().for_each(|die| visit(reader.name(UnitOffset(*die))));
+        });
     }
 }

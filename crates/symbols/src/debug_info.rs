@@ -1,10 +1,9 @@
 //! The DWARF sections of an image, and its compilation units, each understood when first asked for.
 //!
-//! Sections are owned bytes and everything that is kept is owned too; `gimli`'s borrowed readers
+//! Sections are read as far as they are asked for, and everything that is kept is owned; `gimli`'s borrowed readers
 //! live only as long as one question. That avoids a self-referential struct, at the price of
 //! parsing a unit's header and abbreviations again for each new function (microseconds).
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ffi::OsStr;
@@ -14,8 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gimli::{
-    DebugInfoOffset, Dwarf, DwarfPackageSections, DwarfSections, EndianSlice, RunTimeEndian, SectionId, Unit,
-    UnitType,
+    DebugInfoOffset, Dwarf, DwarfPackageSections, DwarfSections, RunTimeEndian, SectionId, Unit, UnitType,
 };
 
 use crate::debug_file::Files;
@@ -23,21 +21,19 @@ use crate::die_name::{DieReader, NameKey};
 use crate::elf::Elf;
 use crate::function_name::FunctionName;
 use crate::inline_tree::InlineTree;
-use crate::line_table::LineTable;
+use crate::line_table::{self, LineTable};
 use crate::path::join;
 use crate::range_index::{Entry, RangeIndex};
+use crate::section::{Bytes, Section};
 use crate::subprograms::Subprograms;
 
-/// How we read DWARF.
-pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
-
-type Sections = DwarfSections<Vec<u8>>;
+type Sections = DwarfSections<Section>;
 
 /// All that is known of an image's debug information.
 pub(crate) struct DebugInfo {
     sections: Sections,
     supplementary: Option<Sections>,
-    package: Option<DwarfPackageSections<Vec<u8>>>,
+    package: Option<DwarfPackageSections<Section>>,
     endian: RunTimeEndian,
     /// Where the image has code; what is said about other addresses was discarded by the linker.
     code: Vec<Range<u64>>,
@@ -140,8 +136,8 @@ impl DebugInfo {
     /// Where a unit has code: as its root says, otherwise as its line table says.
     fn unit_ranges(
         &self,
-        dwarf: &Dwarf<Slice<'_>>,
-        unit: &Unit<Slice<'_>>,
+        dwarf: &Dwarf<Bytes<'_>>,
+        unit: &Unit<Bytes<'_>>,
     ) -> (Vec<Range<u64>>, Option<LineTable>) {
         let mut found = Vec::new();
         if let Some(mut ranges) = self.note(dwarf.unit_ranges(unit)) {
@@ -201,20 +197,46 @@ impl DebugInfo {
         self.units[unit].main_file.as_deref()
     }
 
+    /// Whether the unit names a source file that is `meant`, whether that has code or not. `may_be` sees the last part of
+    /// each name, so that most of them need not be put together.
+    pub fn names_file(
+        &self,
+        unit: usize,
+        may_be: impl Fn(&str) -> bool,
+        mut meant: impl FnMut(&str) -> bool,
+    ) -> bool {
+        if let Some(lines) = self.units[unit].lines.get() {
+            return lines.files().any(|file| meant(file));
+        }
+        let dwarf = self.dwarf();
+        self.note(self.unit(&dwarf, unit))
+            .is_some_and(|unit| line_table::names_file(unit.unit_ref(&dwarf), may_be, meant))
+    }
+
+    /// Calls `f` with the unit's line table, which is kept only if it was already.
+    pub fn with_lines<T>(&self, unit: usize, f: impl FnOnce(&LineTable) -> T) -> T {
+        match self.units[unit].lines.get() {
+            Some(lines) => f(lines),
+            None => f(&self.read_lines(unit)),
+        }
+    }
+
     /// The unit's line table.
     pub fn lines(&self, unit: usize) -> &LineTable {
-        self.units[unit].lines.get_or_init(|| {
-            let dwarf = self.dwarf();
-            let parsed = self.note(self.unit(&dwarf, unit));
-            parsed.map_or_else(LineTable::default, |unit| LineTable::read(unit.unit_ref(&dwarf), &self.code))
-        })
+        self.units[unit].lines.get_or_init(|| self.read_lines(unit))
+    }
+
+    fn read_lines(&self, unit: usize) -> LineTable {
+        let dwarf = self.dwarf();
+        let parsed = self.note(self.unit(&dwarf, unit));
+        parsed.map_or_else(LineTable::default, |unit| LineTable::read(unit.unit_ref(&dwarf), &self.code))
     }
 
     /// The unit's out-of-line functions.
     pub fn subprograms(&self, unit: usize) -> &Subprograms {
         self.units[unit]
             .subprograms
-            .get_or_init(|| self.with_unit(unit, Subprograms::read).unwrap_or_default())
+            .get_or_init(|| self.with_unit(unit, |reader| Subprograms::read(&reader)).unwrap_or_default())
     }
 
     /// An out-of-line function with what was inlined into it. `die` is from
@@ -224,21 +246,40 @@ impl DebugInfo {
         if let Some(tree) = locked().get(&(unit, die)) {
             return Arc::clone(tree);
         }
-        let tree = self.with_unit(unit, |reader| InlineTree::read(reader, die));
+        let tree = self.with_unit(unit, |reader| InlineTree::read(&reader, die));
         let tree = Arc::new(tree.unwrap_or_default());
         locked().insert((unit, die), Arc::clone(&tree));
         tree
     }
 
     /// Calls `f` with a reader of the unit's entries: those of its `.dwo` file if it is split.
-    pub fn with_unit<T>(&self, index: usize, f: impl FnOnce(&DieReader<'_, '_>) -> T) -> Option<T> {
-        let dwarf = self.dwarf();
-        let unit = self.note(self.unit(&dwarf, index))?;
+    pub fn with_unit<T>(&self, index: usize, f: impl FnOnce(DieReader<'_, '_>) -> T) -> Option<T> {
+        self.with_unit_of(&self.dwarf(), index, f)
+    }
+
+    /// Calls `f` with a reader of each of the units, and keeps nothing of what it reads.
+    pub fn read_once(&self, files: &Files, units: Range<usize>, mut f: impl FnMut(&DieReader<'_, '_>)) {
+        // What is packed cannot be read in parts.
+        let elf = files.debug().filter(|elf| elf.content(".debug_info").is_some_and(|it| !it.is_packed()));
+        let sections = elf.map(|elf| load(elf, false));
+        let dwarf = self.dwarf_of(sections.as_ref().unwrap_or(&self.sections));
+        for unit in units {
+            self.with_unit_of(&dwarf, unit, |reader| f(&reader.once()));
+        }
+    }
+
+    fn with_unit_of<'a, T>(
+        &'a self,
+        dwarf: &Dwarf<Bytes<'a>>,
+        index: usize,
+        f: impl FnOnce(DieReader<'_, 'a>) -> T,
+    ) -> Option<T> {
+        let unit = self.note(self.unit(dwarf, index))?;
         let Some(id) = unit.dwo_id else {
-            return Some(f(&DieReader::new(self, &dwarf, &unit, index, false)));
+            return Some(f(DieReader::new(self, dwarf, &unit, index, false)));
         };
-        let Some(split) = self.split_dwarf(&dwarf, &unit, index, id) else {
-            return Some(f(&DieReader::new(self, &dwarf, &unit, index, true)));
+        let Some(split) = self.split_dwarf(dwarf, &unit, index, id) else {
+            return Some(f(DieReader::new(self, dwarf, &unit, index, true)));
         };
         let header = self.note(split.units().next()).flatten()?;
         let mut split_unit = self.note(split.unit(header))?;
@@ -247,19 +288,18 @@ impl DebugInfo {
             return None;
         }
         split_unit.copy_relocated_attributes(&unit);
-        Some(f(&DieReader::new(self, &split, &split_unit, index, true)))
+        Some(f(DieReader::new(self, &split, &split_unit, index, true)))
     }
 
     fn split_dwarf<'a>(
         &'a self,
-        dwarf: &Dwarf<Slice<'a>>,
-        unit: &Unit<Slice<'a>>,
+        dwarf: &Dwarf<Bytes<'a>>,
+        unit: &Unit<Bytes<'a>>,
         index: usize,
         id: gimli::DwoId,
-    ) -> Option<Dwarf<Slice<'a>>> {
+    ) -> Option<Dwarf<Bytes<'a>>> {
         if let Some(package) = &self.package {
-            let empty = EndianSlice::new(&[], self.endian);
-            let package = package.borrow(|bytes| EndianSlice::new(bytes, self.endian), empty);
+            let package = package.borrow(|section| section.bytes(self.endian), Bytes::empty(self.endian));
             let found = package.and_then(|package| package.find_cu(id, dwarf));
             if let Some(found) = self.note(found).flatten() {
                 return Some(found);
@@ -268,32 +308,35 @@ impl DebugInfo {
         let sections = self.units[index].split.get_or_init(|| {
             let name = self.note(unit.dwo_name()).flatten()?;
             let name = self.note(dwarf.attr_string(unit, name))?;
-            let directory = unit.comp_dir.map_or(&[][..], |directory| directory.slice());
-            let path = PathBuf::from(OsStr::from_bytes(directory)).join(OsStr::from_bytes(name.slice()));
+            let name = self.note(name.all())?;
+            let directory = unit.comp_dir.and_then(|directory| directory.all().ok()).unwrap_or_default();
+            let path = PathBuf::from(OsStr::from_bytes(&directory)).join(OsStr::from_bytes(&name));
             Some(load(&Elf::open(&path).ok()?, true))
         });
-        let mut split = sections.as_ref()?.borrow(|bytes| EndianSlice::new(bytes, self.endian));
+        let mut split = sections.as_ref()?.borrow(|section| section.bytes(self.endian));
         split.make_dwo(dwarf);
         Some(split)
     }
 
-    fn dwarf(&self) -> Dwarf<Slice<'_>> {
-        let borrow = |bytes| EndianSlice::new(bytes, self.endian);
-        self.sections.borrow_with_sup(self.supplementary.as_ref(), |bytes: &Vec<u8>| borrow(bytes))
+    fn dwarf(&self) -> Dwarf<Bytes<'_>> {
+        self.dwarf_of(&self.sections)
     }
 
-    fn unit<'a>(&self, dwarf: &Dwarf<Slice<'a>>, index: usize) -> gimli::Result<Unit<Slice<'a>>> {
+    fn dwarf_of<'a>(&'a self, sections: &'a Sections) -> Dwarf<Bytes<'a>> {
+        sections.borrow_with_sup(self.supplementary.as_ref(), |section| section.bytes(self.endian))
+    }
+
+    fn unit<'a>(&self, dwarf: &Dwarf<Bytes<'a>>, index: usize) -> gimli::Result<Unit<Bytes<'a>>> {
         let offset = DebugInfoOffset(self.units[index].offset);
         dwarf.unit(dwarf.unit_header(offset)?)
     }
 }
 
-fn main_file(unit: &Unit<Slice<'_>>) -> Option<String> {
-    let text = |slice: Option<Slice<'_>>| slice.map(|slice| slice.to_string_lossy().into_owned());
-    let name = text(unit.name)?;
+fn main_file(unit: &Unit<Bytes<'_>>) -> Option<String> {
+    let name = unit.name?.text();
     // rustc adds the codegen unit: `src/main.rs/@/main.8d5a3b`.
     let name = name.split("/@/").next().unwrap_or_default();
-    Some(join(&[&text(unit.comp_dir).unwrap_or_default(), name]))
+    Some(join(&[&unit.comp_dir.map(Bytes::text).unwrap_or_default(), name]))
 }
 
 fn load(elf: &Elf, split: bool) -> Sections {
@@ -312,7 +355,7 @@ fn load(elf: &Elf, split: bool) -> Sections {
                 | SectionId::DebugRngLists
         );
         let name = if split { id.dwo_name() } else { Some(id.name()) };
-        Ok::<_, Infallible>(if wanted { section(elf, name) } else { Vec::new() })
+        Ok::<_, Infallible>(if wanted { section(elf, name) } else { Section::default() })
     };
     match Sections::load(read) {
         Ok(sections) => sections,
@@ -320,11 +363,6 @@ fn load(elf: &Elf, split: bool) -> Sections {
     }
 }
 
-fn section(elf: &Elf, name: Option<&'static str>) -> Vec<u8> {
-    name.and_then(|name| elf.read_section(name)).unwrap_or_default()
-}
-
-/// Text of DWARF, which need not be UTF-8.
-pub(crate) fn text<'a>(slice: Slice<'a>) -> Cow<'a, str> {
-    slice.to_string_lossy()
+fn section(elf: &Elf, name: Option<&'static str>) -> Section {
+    name.map(|name| Section::of(elf, name)).unwrap_or_default()
 }

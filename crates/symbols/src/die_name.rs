@@ -1,14 +1,17 @@
 //! The name of a function's debugging information entry (DIE), through the entries it refers to.
 
-use std::cell::RefCell;
+use std::borrow::Cow;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::PoisonError;
 
 use gimli::{AttributeValue, DebugInfoOffset, Dwarf, Unit, UnitOffset, UnitRef};
 
-use crate::debug_info::{DebugInfo, Slice, text};
-use crate::function_name::FunctionName;
+use crate::debug_info::DebugInfo;
+use crate::function_name::{FunctionName, FunctionPattern};
+use crate::section::Bytes;
+use crate::subprograms::Subprograms;
 
 /// A concrete function refers to an abstract one, that to a declaration; more is a cycle.
 const MOST_HOPS: u32 = 8;
@@ -34,24 +37,41 @@ enum Place {
 }
 
 /// Units by place and offset; `None` for those that are damaged.
-type Units<'a> = HashMap<(Place, usize), Option<Rc<Unit<Slice<'a>>>>>;
+type Units<'a> = HashMap<(Place, usize), Option<Rc<Unit<Bytes<'a>>>>>;
 
 /// Reads one unit's entries, and follows them into other units.
 pub(crate) struct DieReader<'u, 'a> {
     pub info: &'u DebugInfo,
-    pub unit: UnitRef<'u, Slice<'a>>,
+    pub unit: UnitRef<'u, Bytes<'a>>,
     /// The unit's index.
     pub index: usize,
     place: Place,
-    dwarf: &'u Dwarf<Slice<'a>>,
+    dwarf: &'u Dwarf<Bytes<'a>>,
     others: RefCell<Units<'a>>,
+    /// The unit's functions, if nothing that is found is kept.
+    once: Option<OnceCell<Subprograms>>,
+}
+
+/// A name as it is written down, and what encloses it if that is not part of it.
+struct Written<'a> {
+    outer: Option<String>,
+    text: Cow<'a, str>,
+}
+
+impl Written<'_> {
+    fn name(&self) -> FunctionName {
+        match &self.outer {
+            Some(outer) => FunctionName::from_demangled(format!("{outer}::{}", self.text)),
+            None => FunctionName::from_linkage(&self.text),
+        }
+    }
 }
 
 impl<'u, 'a> DieReader<'u, 'a> {
     pub fn new(
         info: &'u DebugInfo,
-        dwarf: &'u Dwarf<Slice<'a>>,
-        unit: &'u Unit<Slice<'a>>,
+        dwarf: &'u Dwarf<Bytes<'a>>,
+        unit: &'u Unit<Bytes<'a>>,
         index: usize,
         split: bool,
     ) -> Self {
@@ -62,42 +82,76 @@ impl<'u, 'a> DieReader<'u, 'a> {
             place: if split { Place::Split } else { Place::Main },
             dwarf,
             others: RefCell::default(),
+            once: None,
         }
+    }
+
+    /// One that keeps nothing beyond its own life.
+    pub fn once(self) -> Self {
+        DieReader { once: Some(OnceCell::new()), ..self }
     }
 
     /// The name of the function at `die` in this unit.
     pub fn name(&self, die: UnitOffset) -> FunctionName {
-        self.cached(NameKey::Unit(self.index, die.0), || self.find(self.unit, self.place, die, MOST_HOPS))
+        self.cached(NameKey::Unit(self.index, die.0), || {
+            self.find(self.unit, self.place, die, MOST_HOPS, None)
+        })
+    }
+
+    /// Whether the function at `die` in this unit has a name that is looked for.
+    pub fn matches(&self, die: UnitOffset, pattern: &FunctionPattern<'_>) -> bool {
+        let written = self.find(self.unit, self.place, die, MOST_HOPS, Some(pattern));
+        written.is_some_and(|written| written.name().matches(pattern.text))
+    }
+
+    /// Whether the function that an attribute of this unit refers to has a name that is looked for.
+    pub fn refers_to(&self, reference: AttributeValue<Bytes<'a>>, pattern: &FunctionPattern<'_>) -> bool {
+        let written = self.follow(self.unit, self.place, reference, MOST_HOPS, Some(pattern));
+        written.is_some_and(|written| written.name().matches(pattern.text))
     }
 
     /// The name of the function that an attribute of this unit refers to.
-    pub fn referred_name(&self, reference: AttributeValue<Slice<'a>>) -> FunctionName {
-        let key = match reference {
-            AttributeValue::UnitRef(die) => return self.name(die),
-            AttributeValue::DebugInfoRef(die) => NameKey::Main(die.0),
-            AttributeValue::DebugInfoRefSup(die) => NameKey::Supplementary(die.0),
-            _ => return FunctionName::unknown(),
-        };
-        self.cached(key, || self.follow(self.unit, self.place, reference, MOST_HOPS))
+    pub fn referred_name(&self, reference: AttributeValue<Bytes<'a>>) -> FunctionName {
+        let Some(key) = self.key(reference) else { return FunctionName::unknown() };
+        self.cached(key, || self.follow(self.unit, self.place, reference, MOST_HOPS, None))
     }
 
-    fn cached(&self, key: NameKey, find: impl FnOnce() -> Option<FunctionName>) -> FunctionName {
+    /// What tells the entry that an attribute of this unit refers to from others.
+    pub fn key(&self, reference: AttributeValue<Bytes<'a>>) -> Option<NameKey> {
+        match reference {
+            AttributeValue::UnitRef(die) => Some(NameKey::Unit(self.index, die.0)),
+            AttributeValue::DebugInfoRef(die) => Some(NameKey::Main(die.0)),
+            AttributeValue::DebugInfoRefSup(die) => Some(NameKey::Supplementary(die.0)),
+            _ => None,
+        }
+    }
+
+    fn subprograms(&self) -> &Subprograms {
+        match &self.once {
+            Some(once) => once.get_or_init(|| Subprograms::read(self)),
+            None => self.info.subprograms(self.index),
+        }
+    }
+
+    fn cached(&self, key: NameKey, find: impl FnOnce() -> Option<Written<'a>>) -> FunctionName {
         let names = || self.info.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(name) = names().get(&key) {
             return name.clone();
         }
-        let name = find().unwrap_or_else(FunctionName::unknown);
+        let name = find().map_or_else(FunctionName::unknown, |written| written.name());
         names().insert(key, name.clone());
         name
     }
 
+    /// `pattern`: nobody asks for other names.
     fn find(
         &self,
-        unit: UnitRef<'_, Slice<'a>>,
+        unit: UnitRef<'_, Bytes<'a>>,
         place: Place,
         die: UnitOffset,
         hops: u32,
-    ) -> Option<FunctionName> {
+        pattern: Option<&FunctionPattern<'_>>,
+    ) -> Option<Written<'a>> {
         if !die.is_in_bounds(&unit.header) {
             return None;
         }
@@ -109,8 +163,9 @@ impl<'u, 'a> DieReader<'u, 'a> {
             let attribute = self.info.note(entries.read_attribute(*specification))?;
             match attribute.name() {
                 gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => {
-                    let linkage = self.info.note(unit.attr_string(attribute.value()))?;
-                    return Some(FunctionName::from_linkage(&text(linkage)));
+                    let text = self.info.note(unit.attr_string(attribute.value()))?.text();
+                    let asked = pattern.is_none_or(|pattern| pattern.may_match(&text));
+                    return asked.then_some(Written { outer: None, text });
                 }
                 gimli::DW_AT_name => plain = unit.attr_string(attribute.value()).ok(),
                 gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => {
@@ -121,29 +176,30 @@ impl<'u, 'a> DieReader<'u, 'a> {
         }
         // The entry that is referred to knows the linker's name, or is inside its namespace.
         if let Some(origin) = origin
-            && let Some(name) = self.follow(unit, place, origin, hops)
+            && let Some(written) = self.follow(unit, place, origin, hops, pattern)
         {
-            return Some(name);
+            return Some(written);
         }
-        let plain = text(plain?);
+        let text = plain?.text();
+        if pattern.is_some_and(|pattern| !pattern.may_match(&text)) {
+            return None;
+        }
         let ours = place == self.place && unit.header.offset() == self.unit.header.offset();
-        let outer = if ours { self.info.subprograms(self.index).outer(die) } else { None };
-        Some(match outer {
-            Some(outer) => FunctionName::from_demangled(format!("{outer}::{plain}")),
-            None => FunctionName::from_linkage(&plain),
-        })
+        let outer = if ours { self.subprograms().outer(die).map(str::to_owned) } else { None };
+        Some(Written { outer, text })
     }
 
     fn follow(
         &self,
-        unit: UnitRef<'_, Slice<'a>>,
+        unit: UnitRef<'_, Bytes<'a>>,
         place: Place,
-        reference: AttributeValue<Slice<'a>>,
+        reference: AttributeValue<Bytes<'a>>,
         hops: u32,
-    ) -> Option<FunctionName> {
+        pattern: Option<&FunctionPattern<'_>>,
+    ) -> Option<Written<'a>> {
         let hops = hops.checked_sub(1)?;
         let (place, offset) = match reference {
-            AttributeValue::UnitRef(die) => return self.find(unit, place, die, hops),
+            AttributeValue::UnitRef(die) => return self.find(unit, place, die, hops, pattern),
             AttributeValue::DebugInfoRef(offset) => (place, offset),
             AttributeValue::DebugInfoRefSup(offset) => (Place::Supplementary, offset),
             _ => return None,
@@ -157,10 +213,10 @@ impl<'u, 'a> DieReader<'u, 'a> {
         let start = *headers.get(next.checked_sub(1)?)?;
         let other = self.other(dwarf, place, start)?;
         let die = offset.to_unit_offset(&other.header)?;
-        self.find(other.unit_ref(dwarf), place, die, hops)
+        self.find(other.unit_ref(dwarf), place, die, hops, pattern)
     }
 
-    fn other(&self, dwarf: &Dwarf<Slice<'a>>, place: Place, start: usize) -> Option<Rc<Unit<Slice<'a>>>> {
+    fn other(&self, dwarf: &Dwarf<Bytes<'a>>, place: Place, start: usize) -> Option<Rc<Unit<Bytes<'a>>>> {
         let read = || {
             let header = dwarf.unit_header(DebugInfoOffset(start));
             let unit = header.and_then(|header| dwarf.unit(header));

@@ -4,6 +4,7 @@ use std::fs::{File, metadata};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader};
 use object::read::{CompressedData, CompressionFormat, ReadCache};
@@ -21,7 +22,7 @@ const LARGEST_RATIO: u64 = 1100;
 #[derive(Debug)]
 pub(crate) struct Elf {
     pub path: PathBuf,
-    file: File,
+    file: Arc<File>,
     length: u64,
     pub headers: Headers,
 }
@@ -74,7 +75,7 @@ impl Elf {
         };
         let headers =
             parsed.map_err(|error| ImageError::Damaged { path: path.to_owned(), what: error.to_string() })?;
-        Ok(Elf { path: path.to_owned(), file, length, headers })
+        Ok(Elf { path: path.to_owned(), file: Arc::new(file), length, headers })
     }
 
     pub fn has_section(&self, name: &str) -> bool {
@@ -94,14 +95,23 @@ impl Elf {
 
     /// The content of a section, unpacked. `None` if it is missing, empty or damaged.
     pub fn read_section(&self, name: &str) -> Option<Vec<u8>> {
-        let section = self.section(name)?;
-        let raw = self.read(section.offset, section.size)?;
-        let Some((format, unpacked)) = section.compressed else { return Some(raw) };
-        if unpacked > LARGEST_UNPACKED || unpacked / LARGEST_RATIO > section.size {
+        let content = self.content(name)?;
+        content.read(0, content.length())
+    }
+
+    /// Where the content of a section is. `None` if it is missing, empty or cannot be there.
+    pub fn content(&self, name: &str) -> Option<Content> {
+        let &Section { offset, size, compressed, .. } = self.section(name)?;
+        // Before allocating what a damaged header asks for.
+        if offset.checked_add(size)? > self.length {
             return None;
         }
-        let packed = CompressedData { format, data: &raw, uncompressed_size: unpacked };
-        packed.decompress().ok().map(std::borrow::Cow::into_owned)
+        if let Some((_, unpacked)) = compressed
+            && (unpacked > LARGEST_UNPACKED || unpacked / LARGEST_RATIO > size)
+        {
+            return None;
+        }
+        Some(Content { file: Arc::clone(&self.file), offset, size, compressed })
     }
 
     /// What the file has at an address in memory, before the load bias is added.
@@ -162,6 +172,49 @@ impl Elf {
         let mut bytes = vec![0; usize::try_from(size).ok()?];
         self.file.read_exact_at(&mut bytes, offset).ok()?;
         Some(bytes)
+    }
+}
+
+/// The content of a section, which may be packed, where it is in its file.
+#[derive(Debug, Clone)]
+pub(crate) struct Content {
+    file: Arc<File>,
+    offset: u64,
+    size: u64,
+    compressed: Option<(CompressionFormat, u64)>,
+}
+
+impl Content {
+    /// `size` bytes of a file, as they are.
+    #[cfg(test)]
+    pub fn plain(file: File, offset: u64, size: u64) -> Content {
+        Content { file: Arc::new(file), offset, size, compressed: None }
+    }
+
+    /// Whether no part of it can be had without the rest.
+    pub fn is_packed(&self) -> bool {
+        self.compressed.is_some()
+    }
+
+    /// Its length when it is unpacked.
+    pub fn length(&self) -> usize {
+        let length = self.compressed.map_or(self.size, |(_, unpacked)| unpacked);
+        usize::try_from(length).unwrap_or(usize::MAX)
+    }
+
+    /// `length` bytes of it from `start` on; all of it, if it is packed.
+    pub fn read(&self, start: usize, length: usize) -> Option<Vec<u8>> {
+        let read = |offset, length| {
+            let mut bytes = vec![0; length];
+            self.file.read_exact_at(&mut bytes, offset).ok()?;
+            Some(bytes)
+        };
+        let Some((format, unpacked)) = self.compressed else {
+            return read(self.offset.checked_add(start as u64)?, length);
+        };
+        let raw = read(self.offset, usize::try_from(self.size).ok()?)?;
+        let packed = CompressedData { format, data: &raw, uncompressed_size: unpacked };
+        packed.decompress().ok().map(std::borrow::Cow::into_owned)
     }
 }
 

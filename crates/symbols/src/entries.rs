@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::address::Svma;
-use crate::function_name::FunctionName;
+use crate::function_name::{FunctionName, FunctionPattern};
 use crate::image::Image;
 use crate::path::FilePattern;
 use crate::scope::Scope;
+use crate::search::Hit;
 
 /// One copy of a line: the out-of-line function that it is in, and the calls that were inlined around it.
 type Copy = (Option<Svma>, Vec<(FunctionName, Option<u32>)>);
@@ -22,13 +23,13 @@ impl Image {
     pub fn line_entries(&self, file_pattern: &str, line: u32, scope: &Scope) -> Vec<Svma> {
         let pattern = FilePattern::new(file_pattern);
         let mut copies: BTreeMap<Copy, Svma> = BTreeMap::new();
-        for (_, spans) in self.line_runs().filter(|(file, _)| pattern.matches(file)) {
+        self.visit_lines(&pattern, |spans| {
             for span in spans.iter().filter(|span| span.line() == Some(line)) {
                 let start = Svma(span.start);
                 let lowest = copies.entry(self.copy(start, scope)).or_insert(start);
                 *lowest = start.min(*lowest);
             }
-        }
+        });
         self.in_place(copies.into_values().collect()).into_iter().collect()
     }
 
@@ -50,29 +51,19 @@ impl Image {
     /// The first instruction of every function that [matches](FunctionName::matches): out of line, and wherever it
     /// was inlined. Ascending; empty if there is none.
     pub fn function_entries(&self, pattern: &str) -> Vec<Svma> {
-        let mut entries: BTreeSet<Svma> = self
-            .symbols()
-            .starts()
-            .filter(|(name, _)| name.matches(pattern))
-            .map(|(_, start)| Svma(start))
-            .collect();
+        let pattern = FunctionPattern::new(pattern);
+        let mut entries: BTreeSet<Svma> = self.symbols().starts(&pattern).map(Svma).collect();
         // Of a function in several pieces the debug information does not say which is the first.
         let named = !entries.is_empty();
         let Some(info) = self.debug_info() else { return entries.into_iter().collect() };
-        for unit in info.units() {
-            for function in info.subprograms(unit).out_of_line() {
-                let tree = info.tree(unit, function.value);
-                for node in tree.nodes.iter().filter(|node| node.function.matches(pattern)) {
-                    let start = match node.parent {
-                        None => Some(Svma(function.range.start)).filter(|_| !named),
-                        Some(_) => self
-                            .in_place(node.ranges.iter().map(|range| Svma(range.start)).collect())
-                            .first()
-                            .copied(),
-                    };
-                    entries.extend(start.filter(|Svma(start)| info.is_code(*start)));
+        for hit in info.search(self.files(), &pattern) {
+            entries.extend(match hit {
+                Hit::OutOfLine(start) => Some(Svma(start)).filter(|_| !named),
+                Hit::Inlined(ranges) => {
+                    self.in_place(ranges.iter().map(|range| Svma(range.start)).collect()).first().copied()
                 }
-            }
+                Hit::Abstract => None,
+            });
         }
         entries.into_iter().collect()
     }

@@ -29,6 +29,11 @@ impl FunctionName {
         FunctionName(Arc::new(Parts { full, base }))
     }
 
+    /// A name that is all there is to it, such as a script's: without instances, parameters or namespaces.
+    pub fn verbatim(name: &str) -> Self {
+        FunctionName(Arc::new(Parts { full: name.to_owned(), base: name.to_owned() }))
+    }
+
     /// The name of code that nothing names: `??`.
     pub fn unknown() -> Self {
         FunctionName::from_demangled("??")
@@ -78,6 +83,96 @@ impl fmt::Debug for FunctionName {
     }
 }
 
+/// A pattern of [`FunctionName::matches`] that is looked for among a million names: most of them need not be demangled.
+pub(crate) struct FunctionPattern<'a> {
+    pub text: &'a str,
+    /// What stands in every name that matches, as the linker knows it too.
+    word: Option<&'a str>,
+}
+
+impl<'a> FunctionPattern<'a> {
+    pub fn new(text: &'a str) -> Self {
+        /// Operators, types and parts of the C++ library that mangled names abbreviate, and what demanglers put in.
+        const UNWRITTEN: &[&str] = &[
+            "operator",
+            "void",
+            "bool",
+            "char",
+            "wchar_t",
+            "short",
+            "int",
+            "long",
+            "unsigned",
+            "signed",
+            "float",
+            "double",
+            "const",
+            "volatile",
+            "std",
+            "allocator",
+            "basic_string",
+            "string",
+            "basic_istream",
+            "istream",
+            "basic_ostream",
+            "ostream",
+            "basic_iostream",
+            "iostream",
+            "char_traits",
+            "anonymous",
+            "namespace",
+            "lambda",
+            "closure",
+            "shim",
+            "vtable",
+            "decltype",
+            "auto",
+            "mut",
+            "dyn",
+            "impl",
+            "isize",
+            "usize",
+            "i16",
+            "i32",
+            "i64",
+            "i128",
+            "u16",
+            "u32",
+            "u64",
+            "u128",
+            "f32",
+            "f64",
+            "str",
+            "static",
+            "virtual",
+            "thunk",
+            "guard",
+            "variable",
+            "typeinfo",
+            "transaction",
+            "clone",
+            "new",
+            "delete",
+            "unsized",
+        ];
+        const SHORT: usize = 3;
+        let last = text.rsplit("::").next().unwrap_or(text);
+        let words = last.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        let is_written = |word: &&str| word.len() >= SHORT && !UNWRITTEN.contains(word);
+        Self { text, word: words.filter(is_written).max_by_key(|word| word.len()) }
+    }
+
+    /// Whether a name, as the linker knows it, is worth being demangled.
+    pub fn may_match(&self, linkage: &str) -> bool {
+        self.word.is_none_or(|word| linkage.contains(word))
+    }
+
+    /// [`FunctionName::matches`] of a name as the linker knows it.
+    pub fn matches(&self, linkage: &str) -> bool {
+        self.may_match(linkage) && FunctionName::from_linkage(linkage).matches(self.text)
+    }
+}
+
 /// `a::b::c`, `b::c`, `c`.
 fn suffixes(base: &str) -> impl Iterator<Item = &str> {
     std::iter::once(base).chain(base.match_indices("::").map(|(at, _)| &base[at + 2..]))
@@ -106,6 +201,30 @@ fn glob(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_demangled_would_not_match() {
+        // The last ones have an abbreviation for what is asked for.
+        for (linkage, pattern, worth) in [
+            ("_ZN2ns3Foo3barEPic", "Foo::bar", true),
+            ("_ZN2ns3Foo3barEPic", "Foo::baz", false),
+            ("_ZN2ns3Foo3barEPic", "b*", true),
+            ("_ZN2ns3Foo3barEPic", "ba*", true),
+            ("_ZN5hello4work17h0123456789abcdefE", "hello::wo*k", true),
+            ("_RNvCs1_5hello4work", "work", true),
+            ("_RNvCs1_5hello4work", "walk", false),
+            ("work.isra.0", "work", true),
+            ("_ZN2ns1AclEi", "A::operator()", true),
+            ("_ZNSsC1Ev", "basic_string", true),
+            ("_RNCNvCs1_5hello4work0B3_", "{closure#0}", true),
+        ] {
+            let asked = FunctionPattern::new(pattern);
+            assert_eq!(asked.may_match(linkage), worth, "{linkage} {pattern}");
+            assert!(worth || !FunctionName::from_linkage(linkage).matches(pattern));
+        }
+        assert!(FunctionPattern::new("ns::Foo::bar").matches("_ZN2ns3Foo3barEPic"));
+        assert!(!FunctionPattern::new("ns::Foo::ba").matches("_ZN2ns3Foo3barEPic"));
+    }
 
     #[test]
     fn patterns() {

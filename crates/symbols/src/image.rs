@@ -180,6 +180,10 @@ impl Image {
         &self.files.image
     }
 
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
     pub(crate) fn symbols(&self) -> &SymbolTable {
         self.symbols.get_or_init(|| {
             let files: Vec<&Elf> = self.files.with_symbols().collect();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use gimli::{EntriesRaw, UnitOffset};
 
-use crate::debug_info::Slice;
 use crate::die_name::DieReader;
 use crate::function_name::FunctionName;
+use crate::section::Bytes;
 use crate::subprograms::DieRanges;
 
 /// Inlined functions nested deeper than this count as their caller's code. Compilers stop long
@@ -96,7 +96,7 @@ impl InlineTree {
 
 fn inlined<'a>(
     reader: &DieReader<'_, 'a>,
-    entries: &mut EntriesRaw<'_, Slice<'a>>,
+    entries: &mut EntriesRaw<'_, Bytes<'a>>,
     attributes: &[gimli::AttributeSpecification],
     parent: usize,
     room: &mut usize,

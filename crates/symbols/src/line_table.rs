@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gimli::{LineProgramHeader, Reader, UnitRef};
 
-use crate::path::join;
+use crate::path::{file_name, join};
 
 /// The spans of a unit, sorted and not overlapping.
 #[derive(Debug, Default)]
@@ -111,23 +111,40 @@ fn files<R: Reader<Offset = usize>>(
     unit: UnitRef<'_, R>,
     header: &LineProgramHeader<R>,
 ) -> Vec<Option<Arc<str>>> {
+    let count = header.file_names().len() as u64 + 1;
+    (0..count).map(|number| file(unit, header, number, |_| true).map(Arc::from)).collect()
+}
+
+/// The name of a file; `None` also for those that cannot be meant, by the last part of their names.
+fn file<R: Reader<Offset = usize>>(
+    unit: UnitRef<'_, R>,
+    header: &LineProgramHeader<R>,
+    number: u64,
+    may_be: impl Fn(&str) -> bool,
+) -> Option<String> {
     let text = |value| -> Option<String> {
         Some(unit.attr_string(value).ok()?.to_string_lossy().ok()?.into_owned())
     };
+    let file = header.file(number)?;
+    let name = text(file.path_name()).filter(|name| may_be(file_name(name)))?;
+    let directory = match file.directory_index() {
+        0 => None,
+        _ => file.directory(header).and_then(text),
+    };
     let compiled_in = unit.comp_dir.as_ref().and_then(|directory| directory.to_string_lossy().ok());
-    let compiled_in = compiled_in.as_deref().unwrap_or_default();
+    Some(join(&[&compiled_in.unwrap_or_default(), &directory.unwrap_or_default(), &name]))
+}
+
+/// Whether a unit names a file that is `meant`; see [`DebugInfo::names_file`](crate::debug_info::DebugInfo::names_file).
+pub(crate) fn names_file<R: Reader<Offset = usize>>(
+    unit: UnitRef<'_, R>,
+    may_be: impl Fn(&str) -> bool,
+    mut meant: impl FnMut(&str) -> bool,
+) -> bool {
+    let Some(program) = &unit.line_program else { return false };
+    let header = program.header();
     let count = header.file_names().len() as u64 + 1;
-    (0..count)
-        .map(|number| {
-            let file = header.file(number)?;
-            let directory = match file.directory_index() {
-                0 => None,
-                _ => file.directory(header).and_then(text),
-            };
-            let name = text(file.path_name())?;
-            Some(join(&[compiled_in, directory.as_deref().unwrap_or_default(), &name]).into())
-        })
-        .collect()
+    (0..count).any(|number| file(unit, header, number, &may_be).is_some_and(|file| meant(&file)))
 }
 
 #[cfg(test)]

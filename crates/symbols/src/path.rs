@@ -67,6 +67,14 @@ impl FilePattern {
         FilePattern::Suffix(pattern.to_owned())
     }
 
+    /// Whether a path may match, by its last part.
+    pub fn may_match(&self, name: &str) -> bool {
+        match self {
+            FilePattern::Suffix(suffix) => file_name(suffix) == name,
+            FilePattern::Glob(_) => true,
+        }
+    }
+
     pub fn matches(&self, path: &str) -> bool {
         match self {
             FilePattern::Suffix(suffix) => path.strip_suffix(suffix.as_str()).is_some_and(|rest| {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use gimli::{Abbreviation, Attribute, AttributeValue, EntriesRaw, UnitOffset, UnitRef};
 
-use crate::debug_info::{Slice, text};
 use crate::die_name::DieReader;
 use crate::range_index::{Entry, RangeIndex};
+use crate::section::Bytes;
 
 /// A unit with more ranges than this is damaged: the entries of a small section can all refer to
 /// the same long list.
@@ -43,11 +43,6 @@ impl Subprograms {
     /// Out-of-line functions with code in `range`: their ranges and DIEs.
     pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = &Entry<usize>> {
         self.ranges.overlapping(range)
-    }
-
-    /// All out-of-line functions; one in several pieces more than once.
-    pub fn out_of_line(&self) -> &[Entry<usize>] {
-        self.ranges.entries()
     }
 
     /// The out-of-line function that contains `address`.
@@ -125,7 +120,7 @@ impl<'a> Walk<'_, '_, 'a> {
     /// Reads a function's attributes; returns its plain name if it may enclose others.
     fn subprogram(
         &mut self,
-        entries: &mut EntriesRaw<'_, Slice<'a>>,
+        entries: &mut EntriesRaw<'_, Bytes<'a>>,
         abbreviation: &Abbreviation,
         die: UnitOffset,
         outer: Option<&Arc<str>>,
@@ -166,20 +161,20 @@ impl<'a> Walk<'_, '_, 'a> {
             self.found.outer.insert(die.0, Arc::clone(outer));
         }
         let plain = plain.and_then(|name| unit.attr_string(name).ok());
-        Ok(plain.map(|name| text(name).into_owned()))
+        Ok(plain.map(|name| name.text().into_owned()))
     }
 }
 
 fn scope_name<'a>(
-    unit: UnitRef<'_, Slice<'a>>,
-    entries: &mut EntriesRaw<'_, Slice<'a>>,
+    unit: UnitRef<'_, Bytes<'a>>,
+    entries: &mut EntriesRaw<'_, Bytes<'a>>,
     abbreviation: &Abbreviation,
 ) -> gimli::Result<Option<String>> {
     let mut name = None;
     for specification in abbreviation.attributes() {
         let attribute = entries.read_attribute(*specification)?;
         if attribute.name() == gimli::DW_AT_name {
-            name = unit.attr_string(attribute.value()).ok().map(|name| text(name).into_owned());
+            name = unit.attr_string(attribute.value()).ok().map(|name| name.text().into_owned());
         }
     }
     Ok(name)
@@ -187,7 +182,7 @@ fn scope_name<'a>(
 
 /// Whether the unit's language has functions that the linker has no name for but that are inside
 /// something: C++, where namespaces and classes enclose static functions and lambdas.
-fn is_cpp(unit: UnitRef<'_, Slice<'_>>) -> bool {
+fn is_cpp(unit: UnitRef<'_, Bytes<'_>>) -> bool {
     let Ok(root) = unit.entry(unit.header.root_offset()) else { return false };
     let Some(AttributeValue::Language(language)) = root.attr_value(gimli::DW_AT_language) else {
         return false;
@@ -201,12 +196,12 @@ pub(crate) struct DieRanges<'a> {
     low: Option<u64>,
     high: Option<u64>,
     size: Option<u64>,
-    list: Option<AttributeValue<Slice<'a>>>,
+    list: Option<AttributeValue<Bytes<'a>>>,
 }
 
 impl<'a> DieRanges<'a> {
     /// Takes note of the attribute if it is one of them.
-    pub fn add(&mut self, unit: UnitRef<'_, Slice<'a>>, attribute: &Attribute<Slice<'a>>) {
+    pub fn add(&mut self, unit: UnitRef<'_, Bytes<'a>>, attribute: &Attribute<Bytes<'a>>) {
         let address = || unit.attr_address(attribute.value()).ok().flatten();
         match attribute.name() {
             gimli::DW_AT_low_pc => self.low = address(),
@@ -220,7 +215,7 @@ impl<'a> DieRanges<'a> {
     }
 
     /// The ranges, at most `most`; none is empty.
-    pub fn ranges(&self, unit: UnitRef<'_, Slice<'a>>, most: usize) -> gimli::Result<Vec<Range<u64>>> {
+    pub fn ranges(&self, unit: UnitRef<'_, Bytes<'a>>, most: usize) -> gimli::Result<Vec<Range<u64>>> {
         let mut found = Vec::new();
         if let Some(list) = self.list {
             if let Some(mut ranges) = unit.attr_ranges(list)? {

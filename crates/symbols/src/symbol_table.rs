@@ -1,5 +1,6 @@
 //! Functions as the symbol table knows them: ranges and linker names, no lines.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use object::read::StringTable;
@@ -7,7 +8,7 @@ use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, elf};
 
 use crate::elf::Elf;
-use crate::function_name::FunctionName;
+use crate::function_name::{FunctionName, FunctionPattern};
 use crate::range_index::{Entry, RangeIndex};
 
 /// The sized functions of `.symtab`, or of `.dynsym` where that is all there is.
@@ -91,11 +92,20 @@ impl SymbolTable {
         FunctionName::from_linkage(&String::from_utf8_lossy(bytes))
     }
 
-    /// All functions, with the address that they begin at; not the pieces that compilers move elsewhere
-    /// (`work.cold`), which are entered from within.
-    pub fn starts(&self) -> impl Iterator<Item = (FunctionName, u64)> + '_ {
-        let whole = self.functions.entries().iter().filter(|entry| !self.is_piece(entry));
-        whole.map(|entry| (self.name(entry), entry.range.start))
+    /// Where the functions that match begin; not the pieces that compilers move elsewhere (`work.cold`), which are entered
+    /// from within.
+    pub fn starts(&self, pattern: &FunctionPattern<'_>) -> impl Iterator<Item = u64> {
+        let matches = |entry: &&Entry<u32>| {
+            pattern.matches(&String::from_utf8_lossy(name_at(&self.names, entry.value)))
+                && !self.is_piece(entry)
+        };
+        self.functions.entries().iter().filter(matches).map(|entry| entry.range.start)
+    }
+
+    /// Whether a function, or a piece of one, matches.
+    pub fn has(&self, pattern: &FunctionPattern<'_>) -> bool {
+        let mut names = self.functions.entries().iter().map(|entry| name_at(&self.names, entry.value));
+        names.any(|name| pattern.matches(&String::from_utf8_lossy(name)))
     }
 
     /// Where the functions are, pieces included.
@@ -132,7 +142,7 @@ fn functions<H: FileHeader<Endian = Endianness>>(
         return Vec::new();
     };
     let is_function = |symbol: &&H::Sym| matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC);
-    let mut found: Vec<((bool, usize), Entry<u32>)> = symbols
+    let mut found: Vec<(Entry<u32>, (bool, Reverse<usize>))> = symbols
         .iter()
         .filter(is_function)
         .filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF)
@@ -145,10 +155,10 @@ fn functions<H: FileHeader<Endian = Endianness>>(
             let liked = symbol.st_bind() == elf::STB_GLOBAL;
             // Unnamed functions tell nothing that the debug information does not.
             let entry = Entry { range: start..end, value: name };
-            (!text.is_empty()).then_some(((liked, usize::MAX - underscores), entry))
+            (!text.is_empty()).then_some((entry, (liked, Reverse(underscores))))
         })
         .collect();
     // Aliases: of several names for one range the last one added wins.
-    found.sort_by_key(|(preference, _)| *preference);
-    found.into_iter().map(|(_, entry)| entry).collect()
+    found.sort_by_key(|(entry, preference)| (entry.range.start, Reverse(entry.range.end), *preference));
+    found.into_iter().map(|(entry, _)| entry).collect()
 }

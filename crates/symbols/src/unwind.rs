@@ -9,7 +9,6 @@ use gimli::{
 };
 use object::elf;
 
-use crate::address::Svma;
 use crate::image::Image;
 
 /// How to get from a frame to its caller's: the *canonical frame address* (CFA) is the stack pointer or the frame
@@ -19,9 +18,9 @@ pub struct CallerRule {
     /// Whether it is counted from the frame pointer; otherwise from the stack pointer.
     pub from_frame_pointer: bool,
     /// Bytes up to the CFA.
-    pub offset: u64,
+    pub offset: u32,
     /// How many bytes below the CFA the caller's frame pointer was saved; `None` if it is still in its register.
-    pub saved: Option<u64>,
+    pub saved: Option<u32>,
 }
 
 /// What is known of the caller of some code.
@@ -39,12 +38,10 @@ pub enum Caller {
 const MOST_ROWS: usize = 4 << 20;
 
 impl Image {
-    /// Ascending: from each address to the next one, this is how to find the caller. Empty for other machines than x86-64.
-    /// Damage ends the function, or the list, that it is in.
-    pub fn caller_rules(&self) -> Vec<(Svma, Caller)> {
-        let mut found = self.pieces();
-        found.sort_by_key(|(start, ..)| *start);
-        joined(found)
+    /// Ascending: from each address (as far as 32 bits go) to the next one, this is how to find the caller. Empty for other
+    /// machines than x86-64. Damage ends the function, or the list, that it is in.
+    pub fn caller_rules(&self) -> Vec<(u32, Caller)> {
+        joined(self.pieces())
     }
 }
 
@@ -53,7 +50,7 @@ impl Image {
     pub fn known_callers(&self) -> f64 {
         let rules = self.caller_rules();
         let is_known = |start: u64| {
-            let after = rules.partition_point(|(at, _)| at.0 <= start);
+            let after = rules.partition_point(|(at, _)| u64::from(*at) <= start);
             after.checked_sub(1).is_some_and(|nth| rules[nth].1 != Caller::Unknown)
         };
         let (known, all) = self
@@ -107,18 +104,21 @@ impl Image {
         }
     }
 
-    /// The rows of all functions, in the order in which they are written down.
-    fn pieces(&self) -> Vec<Piece> {
+    /// The rows of all functions, in the order in which they are written down, and the end of each.
+    fn pieces(&self) -> Vec<(u32, Caller)> {
         let mut pieces = Vec::new();
         let mut context = UnwindContext::new();
         self.each_function(|section, bases, function| {
             let Ok(mut table) = function.rows(section, bases, &mut context) else { return true };
+            let mut until = None;
             while let Ok(Some(row)) = table.next_row()
                 && pieces.len() < MOST_ROWS
             {
                 let rule = rule(row.cfa(), row.register(X86_64::RA), row.register(X86_64::RBP));
-                pieces.push((row.start_address(), row.end_address(), rule));
+                pieces.extend(u32::try_from(row.start_address()).ok().map(|at| (at, rule)));
+                until = u32::try_from(row.end_address()).ok();
             }
+            pieces.extend(until.map(|until| (until, Caller::Unknown)));
             pieces.len() < MOST_ROWS
         });
         pieces
@@ -127,9 +127,6 @@ impl Image {
 
 type Section<'a> = EhFrame<EndianSlice<'a, LittleEndian>>;
 type Function<'a> = FrameDescriptionEntry<EndianSlice<'a, LittleEndian>>;
-
-/// A stretch of code with one rule.
-type Piece = (u64, u64, Caller);
 
 fn rule(
     cfa: &CfaRule<usize>,
@@ -159,35 +156,26 @@ fn known_rule(
     };
     let saved = match frame_pointer {
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => None,
-        Some(RegisterRule::Offset(offset)) => Some(u64::try_from(-offset).ok()?),
+        Some(RegisterRule::Offset(offset)) => Some(u32::try_from(-offset).ok()?),
         _ => return None,
     };
-    Some(CallerRule { from_frame_pointer, offset: u64::try_from(*offset).ok()?, saved })
+    Some(CallerRule { from_frame_pointer, offset: u32::try_from(*offset).ok()?, saved })
 }
 
-/// Without neighbours of one rule, and with nothing known between pieces that do not touch. `pieces` are sorted; one that
-/// reaches into the next is cut there.
-fn joined(pieces: Vec<Piece>) -> Vec<(Svma, Caller)> {
-    let mut rows: Vec<(Svma, Caller)> = Vec::new();
-    let mut add = |start: u64, caller: Caller| match rows.last_mut() {
-        Some((_, last)) if *last == caller => {}
-        Some((at, last)) if at.0 == start => *last = caller,
-        _ => rows.push((Svma(start), caller)),
-    };
-    let mut until = 0;
-    for (nth, (start, end, caller)) in pieces.iter().enumerate() {
-        let end = pieces.get(nth + 1).map_or(*end, |(next, ..)| *end.min(next));
-        if end <= *start {
-            continue;
+/// Ascending and without neighbours of one rule. At the end of a function nothing is known, unless another one begins there;
+/// what damage puts inside another function ends there with its own end, and nothing is known of the rest.
+fn joined(mut pieces: Vec<(u32, Caller)>) -> Vec<(u32, Caller)> {
+    // Ends before beginnings; the last of several that begin at one address counts.
+    pieces.sort_by_key(|(at, caller)| (*at, *caller != Caller::Unknown));
+    pieces.dedup_by(|next, kept| {
+        let same_place = next.0 == kept.0;
+        if same_place {
+            kept.1 = next.1;
         }
-        if *start > until {
-            add(until, Caller::Unknown);
-        }
-        add(*start, *caller);
-        until = end;
-    }
-    add(until, Caller::Unknown);
-    rows
+        same_place
+    });
+    pieces.dedup_by_key(|(_, caller)| *caller);
+    pieces
 }
 
 #[cfg(test)]
@@ -197,17 +185,15 @@ mod tests {
     #[test]
     fn neighbours_are_joined_and_gaps_are_unknown() {
         let rule = |offset| Caller::By(CallerRule { from_frame_pointer: false, offset, saved: None });
-        let pieces = vec![
-            (10, 12, rule(8)),
-            (12, 20, rule(16)),
-            (20, 1 << 40, rule(16)), // damaged: it reaches into what follows
-            (25, 40, rule(8)),
-            (50, 60, Caller::Nobody),
-        ];
-        let rows: Vec<(u64, Caller)> =
-            joined(pieces).into_iter().map(|(at, caller)| (at.0, caller)).collect();
+        let function = |pieces: &[(u32, Caller)], end| [pieces, &[(end, Caller::Unknown)]].concat();
+        let pieces = [
+            function(&[(50, Caller::Nobody)], 60),
+            function(&[(10, rule(8)), (12, rule(16))], 20),
+            function(&[(20, rule(16))], 25),
+            function(&[(25, rule(8))], 40),
+        ]
+        .concat();
         let expected = [
-            (0, Caller::Unknown),
             (10, rule(8)),
             (12, rule(16)),
             (25, rule(8)),
@@ -215,6 +201,6 @@ mod tests {
             (50, Caller::Nobody),
             (60, Caller::Unknown),
         ];
-        assert_eq!(rows, expected);
+        assert_eq!(joined(pieces), expected);
     }
 }

@@ -31,6 +31,11 @@ fn exercise(path: &Path) {
     image.segments(Svma(9)..Svma(3), &scope);
     image.segments(Svma(0)..Svma(u64::MAX), &scope);
     image.frames(Svma(u64::MAX), &scope);
+    image.line_entries("hash.c", 7, &scope);
+    image.function_entries("work");
+    image.caller_rules();
+    image.probes();
+    image.has_functions();
     image.has_line("hash.c", 7);
     image.has_function("nothing");
     image.suggest("wrok");

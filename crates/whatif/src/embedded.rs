@@ -32,6 +32,11 @@ pub fn unpack() -> Result<PathBuf, UnpackError> {
     unpack_into_first(places(variable("XDG_CACHE_HOME"), variable("HOME")))
 }
 
+/// The folder that the runtime is in, which is the user's own: for what is worth keeping.
+pub fn folder() -> Option<PathBuf> {
+    Some(unpack().ok()?.parent()?.to_owned())
+}
+
 /// No folder would do.
 #[derive(Debug)]
 pub struct UnpackError {

@@ -43,8 +43,22 @@ pub enum Caller {
     By(Rule),
 }
 
-/// A row of a table: the beginning of a piece of code, as bytes from the table's base, and its caller.
-pub type Row = (u32, Caller);
+/// A row of a table: the beginning of a piece of code, as bytes from the table's base, and its caller; 32 bits each, since
+/// large programs have millions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row(u64);
+
+impl Row {
+    /// The code from `place` on has this caller.
+    pub fn new(place: u32, caller: Caller) -> Self {
+        Self(u64::from(place) << 32 | caller.packed())
+    }
+
+    /// Whether it says nothing.
+    pub fn is_unknown(self) -> bool {
+        Caller::unpacked(self.0) == Caller::Unknown
+    }
+}
 
 impl Rule {
     const KNOWN: u64 = 1;
@@ -115,7 +129,7 @@ pub struct Unwind {
     count: AtomicU32,
     used: AtomicU32,
     tables: [Table; MAX_TABLES],
-    /// Place and rule, 32 bits each.
+    /// See [`Row`].
     rows: [AtomicU64; MAX_ROWS],
 }
 
@@ -127,8 +141,8 @@ impl Unwind {
         if nth >= MAX_TABLES || first + rows.len() > MAX_ROWS {
             return false;
         }
-        for ((place, caller), row) in rows.iter().zip(&self.rows[first..]) {
-            row.store(u64::from(*place) << 32 | caller.packed(), Relaxed);
+        for (row, to) in rows.iter().zip(&self.rows[first..]) {
+            to.store(row.0, Relaxed);
         }
         let table = &self.tables[nth];
         table.start.store(start.0, Relaxed);
@@ -207,9 +221,10 @@ mod tests {
         let unwind = unwind();
         let at = |address| unwind.caller(Address(address));
         assert_eq!(at(0x1010), Caller::Unknown);
-        let rows = [(0x10, by(8)), (0x14, by(16)), (0x20, Caller::Nobody), (0x30, by(24))];
+        let rows = [(0x10, by(8)), (0x14, by(16)), (0x20, Caller::Nobody), (0x30, by(24))]
+            .map(|(place, caller)| Row::new(place, caller));
         assert!(unwind.add((Address(0x1000), Address(0x2000)), Address(0x1000), &rows));
-        assert!(unwind.add((Address(0x5000), Address(0x6000)), Address(0x4000), &[(0x1000, by(32))]));
+        assert!(unwind.add((Address(0x5000), Address(0x6000)), Address(0x4000), &[Row::new(0x1000, by(32))]));
         for (address, expected) in [
             (0xfff, Caller::Unknown),
             (0x1000, Caller::Unknown),
@@ -226,16 +241,17 @@ mod tests {
         unwind.retire(Address(0x1000));
         assert_eq!((at(0x1010), at(0x5000)), (Caller::Unknown, by(32)));
         // Something else is loaded there.
-        assert!(unwind.add((Address(0x1000), Address(0x1800)), Address(0x1000), &[(0, by(40))]));
+        assert!(unwind.add((Address(0x1000), Address(0x1800)), Address(0x1000), &[Row::new(0, by(40))]));
         assert_eq!(at(0x1010), by(40));
     }
 
     #[test]
     fn what_does_not_fit_is_left_out() {
         let unwind = unwind();
-        let rows: Box<[Row]> = (0..MAX_ROWS as u32 - 1).map(|place| (place, Caller::Unknown)).collect();
+        let nobody = |place| Row::new(place, Caller::Nobody);
+        let rows: Box<[Row]> = (0..MAX_ROWS as u32 - 1).map(nobody).collect();
         let code = (Address(0), Address(1 << 40));
         assert!(unwind.add(code, Address(0), &rows));
-        assert!(!unwind.add(code, Address(0), &[(0, Caller::Nobody), (1, Caller::Nobody)]));
+        assert!(!unwind.add(code, Address(0), &[nobody(0), nobody(1)]));
     }
 }

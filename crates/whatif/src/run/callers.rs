@@ -1,8 +1,11 @@
-//! Tables of callers for the images that samples fall into: code without frame pointers, which is most code of
-//! distributions and of Rust. They are made in a thread of their own, so that samples are not kept waiting.
+//! What there is to know of mapped code and takes its time, so that samples are not kept waiting: a thread of its own makes
+//! tables of callers for the images that samples fall into (code without frame pointers, which is most code of
+//! distributions and of Rust), and looks for futex calls that no function announces.
 
+use crate::run::futex_code;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use symbols::Image;
@@ -24,6 +27,7 @@ pub struct Code {
 
 /// What the thread has to do.
 enum Job {
+    LookInto(Code),
     Learn(Code),
     /// The code at this address has been unmapped.
     Forget(u64),
@@ -43,6 +47,11 @@ impl Callers {
         Self { jobs }
     }
 
+    /// Whether this code calls the futex by itself will be known soon.
+    pub fn look_into(&self, code: Code) {
+        let _ = self.jobs.send(Job::LookInto(code));
+    }
+
     /// The callers of this code will be known soon.
     pub fn learn(&self, code: Code) {
         let _ = self.jobs.send(Job::Learn(code));
@@ -58,6 +67,14 @@ fn work_off(memory: &SharedMemory, work: &Receiver<Job>) {
     while let Ok(job) = work.recv() {
         match job {
             Job::Forget(start) => memory.unwind.retire(Address(start)),
+            Job::LookInto(code) => {
+                let known = &memory.header.inline_futex;
+                if known.load(Relaxed) == 0
+                    && futex_code::is_in(&code.path, code.offset, code.end - code.start)
+                {
+                    known.store(1, Relaxed);
+                }
+            }
             Job::Learn(code) => learn(memory, &code),
         }
     }
@@ -67,7 +84,7 @@ fn learn(memory: &SharedMemory, code: &Code) {
     let Some((image, rows)) = table(code) else { return };
     let Some(bias) = image.bias(code.start, symbols::FileOffset(code.offset)) else { return };
     // Where nothing is known, frame pointers do as they would without a table.
-    if rows.iter().any(|(_, caller)| *caller != Caller::Unknown) {
+    if rows.iter().any(|row| !row.is_unknown()) {
         memory.unwind.add((Address(code.start), Address(code.end)), Address(bias), &rows);
     }
 }
@@ -94,14 +111,13 @@ fn table(code: &Code) -> Option<Table> {
 fn rows(image: &Image) -> Vec<Row> {
     let rule = |rule: symbols::CallerRule| Rule {
         from_frame_pointer: rule.from_frame_pointer,
-        offset: rule.offset,
-        saved: rule.saved,
+        offset: rule.offset.into(),
+        saved: rule.saved.map(u64::from),
     };
     let caller = |caller: symbols::Caller| match caller {
         symbols::Caller::Unknown => Caller::Unknown,
         symbols::Caller::Nobody => Caller::Nobody,
         symbols::Caller::By(by) => Caller::By(rule(by)),
     };
-    let row = |(at, of): (symbols::Svma, symbols::Caller)| Some((u32::try_from(at.0).ok()?, caller(of)));
-    image.caller_rules().into_iter().map_while(row).collect()
+    image.caller_rules().into_iter().map(|(at, of)| Row::new(at, caller(of))).collect()
 }

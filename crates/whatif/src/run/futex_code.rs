@@ -14,6 +14,8 @@ const NUMBER: [u8; 5] = [0xb8, 202, 0, 0, 0];
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// at most so many bytes behind.
 const NEAR: usize = 64;
+/// Code is read in pieces of this size.
+const PIECE: usize = 1 << 18;
 
 /// Libraries whose waits are announced: their functions are interposed.
 const ANNOUNCED: [&str; 4] = ["libc.so", "ld-linux", "libpthread", "libwhatif_rt"];
@@ -26,14 +28,14 @@ pub fn is_in(path: &Path, offset: u64, length: u64) -> bool {
         return false;
     }
     let Ok(file) = File::open(path) else { return false };
-    let mut code = vec![0; usize::try_from(length).unwrap_or(0)];
-    let mut read = 0;
-    while let Ok(more) = file.read_at(&mut code[read..], offset + read as u64)
-        && more > 0
-    {
-        read += more;
-    }
-    has_call(&code[..read])
+    // What is close to the end of a piece is read again with the next one.
+    const OVERLAP: usize = NUMBER.len() + NEAR;
+    let mut piece = vec![0; PIECE + OVERLAP];
+    (0..length).step_by(PIECE).any(|at| {
+        let wanted = usize::try_from(length - at).map_or(piece.len(), |rest| rest.min(piece.len()));
+        let read = file.read_at(&mut piece[..wanted], offset + at).unwrap_or(0);
+        has_call(&piece[..read])
+    })
 }
 
 fn has_call(code: &[u8]) -> bool {
@@ -55,6 +57,23 @@ mod tests {
         assert!(!has_call(&code(400)));
         assert!(!has_call(&NUMBER));
         assert!(!has_call(&SYSCALL));
+    }
+
+    #[test]
+    fn code_is_read_in_pieces_that_overlap() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (at, length, found) in [
+            (PIECE - 3, 3 * PIECE, true),
+            (PIECE - 40, 3 * PIECE, true),
+            (3 * PIECE - 9, 3 * PIECE, true),
+            (PIECE - 3, PIECE - 3, false),
+        ] {
+            let mut code = vec![0x90; 3 * PIECE];
+            code[at..at + 5].copy_from_slice(&NUMBER);
+            code[at + 5..][..2].copy_from_slice(&SYSCALL);
+            std::fs::write(file.path(), [&[0; 100], &code[..]].concat()).unwrap();
+            assert_eq!(is_in(file.path(), 100, length as u64), found, "{at}");
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The files mapped into the program: which of them are candidates, and where their code is.
 
 use crate::run::callers::{Callers, Code};
-use crate::run::futex_code;
 use crate::run::jit::Jit;
 use crate::run::options::Options;
 use crate::run::series::Spot;
@@ -12,7 +11,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use symbols::{Frame, Image, NameSource, Scope, Svma};
+use symbols::{Frame, Image, NameSource, Scope, Segment, Svma};
 
 /// How often the list of mappings is read again in any case,
 const STALE: Duration = Duration::from_secs(1);
@@ -59,8 +58,7 @@ pub struct Images {
     /// All executable mappings of files, ascending, and whether the callers of their code have been asked for.
     mapped: Vec<(Code, bool)>,
     known: HashMap<PathBuf, Option<usize>>,
-    /// Whether any image calls the futex by an instruction of its own.
-    inline_futex: bool,
+    new: Vec<Code>,
     gone: Vec<u64>,
     read: Option<Instant>,
     problems: Vec<String>,
@@ -80,7 +78,7 @@ impl Images {
             others: Vec::new(),
             mapped: Vec::new(),
             known: HashMap::new(),
-            inline_futex: false,
+            new: Vec::new(),
             gone: Vec::new(),
             read: None,
             problems: Vec::new(),
@@ -102,9 +100,6 @@ impl Images {
         for mapping in mappings.iter().filter(|mapping| mapping.executable) {
             let Some(path) = mapping.path.as_deref() else { continue };
             let (start, end) = (mapping.start.0, mapping.end.0);
-            if !self.inline_futex && !self.known.contains_key(path) {
-                self.inline_futex = futex_code::is_in(path, mapping.offset.0, end - start);
-            }
             match self.candidate(path, start, mapping.offset.0) {
                 Some(index) => self.candidates[index].code.push((start, end)),
                 None => {
@@ -128,6 +123,9 @@ impl Images {
             })
             .collect();
         self.mapped.sort_by_key(|(code, _)| code.start);
+        let new =
+            self.mapped.iter().map(|(code, _)| code).filter(|code| !self.known.contains_key(&code.path));
+        self.new.extend(new.cloned());
         for (old, asked) in before.into_iter().filter(|(_, asked)| *asked) {
             let same = |(new, _): &&mut (Code, bool)| new.start == old.start && new.file == old.file;
             match self.mapped.iter_mut().find(same) {
@@ -182,6 +180,11 @@ impl Images {
         }
     }
 
+    /// The code of files that have been mapped for the first time since this was asked last.
+    pub fn new_code(&mut self) -> Vec<Code> {
+        std::mem::take(&mut self.new)
+    }
+
     /// The mappings that have gone since this was asked last, by their beginning.
     pub fn unmapped(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.gone)
@@ -189,24 +192,23 @@ impl Images {
 
     /// Finds the candidate image that is mapped at `address`.
     pub fn locate(&mut self, address: u64) -> Option<Located> {
-        if let Some((start, ..)) = self.made(address) {
-            return Some(Located { image: MADE, address: Svma(start), bias: 0 });
+        if let Some(made) = self.made(address) {
+            return Some(made);
         }
         let found = self.find(address);
         let mapped =
             found.is_some() || self.others.iter().any(|(start, end, _)| within(address, *start, *end));
         if !mapped && self.read.is_none_or(|read| read.elapsed() > REFRESH) {
             self.refresh();
-            let made =
-                self.made(address).map(|(start, ..)| Located { image: MADE, address: Svma(start), bias: 0 });
-            return made.or_else(|| self.find(address));
+            return self.made(address).or_else(|| self.find(address));
         }
         found
     }
 
-    /// The function that the program has made at an address.
-    fn made(&mut self, address: u64) -> Option<(u64, u64, Frame)> {
-        self.jit.as_mut()?.find(address)
+    /// Where the function that the program has made at an address begins.
+    fn made(&mut self, address: u64) -> Option<Located> {
+        let first = self.jit.as_mut()?.find(address)?.into_iter().next()?;
+        Some(Located { image: MADE, address: first.range.start, bias: 0 })
     }
 
     fn find(&self, address: u64) -> Option<Located> {
@@ -258,8 +260,9 @@ impl Images {
     /// The function around an address, cut into pieces with the same frames: process addresses.
     pub fn cut(&mut self, located: &Located) -> Vec<(u64, u64, Vec<Frame>)> {
         if located.image == MADE {
-            let made = self.made(located.address.0);
-            return made.into_iter().map(|(start, end, frame)| (start, end, vec![frame])).collect();
+            let made = self.jit.as_mut().and_then(|jit| jit.find(located.address.0));
+            let piece = |Segment { range, frames }: Segment| (range.start.0, range.end.0, frames);
+            return made.into_iter().flatten().map(piece).collect();
         }
         let Candidate { image, by_function, .. } = &self.candidates[located.image];
         let container =
@@ -330,11 +333,6 @@ impl Images {
                 Some(path.rsplit('/').next().unwrap_or(path).to_owned())
             })
             .unwrap_or_else(|| "code made at run time".to_owned())
-    }
-
-    /// Whether any image calls the futex by an instruction of its own.
-    pub fn inline_futex(&self) -> bool {
-        self.inline_futex
     }
 
     /// Images that could not be read.

@@ -182,6 +182,9 @@ impl Observer {
             }
         }
         self.images.keep_up();
+        for code in self.images.new_code() {
+            self.callers.look_into(code);
+        }
         for start in self.images.unmapped() {
             self.callers.forget(start);
         }
@@ -443,8 +446,6 @@ impl Observer {
         let outside = self.pieces.iter().filter(|(_, piece)| !piece.in_scope);
         let outside = merged(outside.map(|(start, piece)| (*start, piece.end)));
         let images = self.images.code_ranges();
-        let inline_futex = u32::from(self.images.inline_futex());
-        self.memory.header.inline_futex.store(inline_futex, Ordering::Relaxed);
         self.memory.code.publish(
             images.into_iter().map(|(start, end)| (Address(start), Address(end))),
             outside.into_iter().map(|(start, end)| (Address(start), Address(end))),

@@ -1,6 +1,7 @@
 //! Progress points: those that the program registers, and those that the user places from outside, in a program that
 //! knows nothing of them.
 
+mod known;
 mod place;
 mod rate;
 

@@ -1,5 +1,6 @@
 //! Places in a program, as they are typed: understood, found, and missed with a hint.
 
+use super::known;
 use crate::run::failure;
 use crate::run::region::{self, Presence};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -149,7 +150,9 @@ impl Request {
     /// Where the place is entered in an image.
     pub fn entries(&self, image: &Image, scope: &Scope) -> Vec<Entry> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.entry(image.path().to_owned()).or_insert_with(|| self.place.entries(image, scope)).clone()
+        let find =
+            || known::entries(image, &format!("{:?}", self.place), || self.place.entries(image, scope));
+        found.entry(image.path().to_owned()).or_insert_with(find).clone()
     }
 
     /// Fails if there is no such place in `image`, the only one that is looked into, or no such system call.
