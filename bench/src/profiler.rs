@@ -73,6 +73,8 @@ pub struct Whatif {
     path: PathBuf,
     /// Where recordings go.
     folder: tempfile::TempDir,
+    /// Of every `whatif run`.
+    options: Vec<String>,
 }
 
 impl Whatif {
@@ -87,7 +89,13 @@ impl Whatif {
             "{} is not there; name the whatif command with --whatif PATH",
             path.display()
         );
-        Ok(Self { path, folder: tempfile::tempdir().context("making a folder for recordings")? })
+        let folder = tempfile::tempdir().context("making a folder for recordings")?;
+        Ok(Self { path, folder, options: Vec::new() })
+    }
+
+    /// The same with further options of `whatif run`.
+    pub fn with_options(self, options: &[String]) -> Self {
+        Self { options: options.to_vec(), ..self }
     }
 
     /// `command_line` under the profiler.
@@ -110,7 +118,7 @@ impl Whatif {
 
     fn recording(&self) -> Command {
         let mut command = Command::new(&self.path);
-        command.arg("run").arg("-o").arg(self.file());
+        command.arg("run").arg("-o").arg(self.file()).args(&self.options);
         command
     }
 

@@ -42,6 +42,10 @@ pub struct Options {
     #[command(flatten)]
     wishes: Wishes,
 
+    /// A further option of `whatif run` (may be repeated): --run-option=--sampler=timer
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    run_option: Vec<String>,
+
     /// Speedups in per cent [default: 25,50,75,100, with --quick 50,100]
     #[arg(long, value_delimiter = ',')]
     speedups: Vec<u32>,
@@ -143,7 +147,7 @@ fn measure(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
     let peer = options.peer.map(|Peer::Coz| Coz::find()).transpose()?;
     targets::build().context("building the targets")?;
     if !options.native {
-        profilers.push(Box::new(whatif()?));
+        profilers.push(Box::new(whatif()?.with_options(&options.run_option)));
     }
     if let Some(coz) = peer {
         coz.build()?;

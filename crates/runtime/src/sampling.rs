@@ -71,7 +71,8 @@ pub fn start(slot: &'static Slot, trap: bool) {
     slot.event.store(-1, Relaxed);
     slot.timer.store(-1, Relaxed);
     switches::reset(slot);
-    if header.sampling.load(Relaxed) == 0 {
+    let best = Sampler::from_number(header.sampling.load(Relaxed));
+    if matches!(best, Sampler::None | Sampler::Unknown) {
         return;
     }
     // Goes on where the last thread of the slot has left off. If every thread began a period of its own, one
@@ -84,17 +85,16 @@ pub fn start(slot: &'static Slot, trap: bool) {
     slot.remainder.store(1, Relaxed);
     // An event counts from zero. May wrap around below it, for it is only ever subtracted from the same clock.
     slot.sampled_until.store(0_u64.wrapping_sub(unsampled), Relaxed);
-    let sampler = (trap.then(|| start_event(slot, first, true)).flatten())
-        .or_else(|| start_event(slot, first, false))
-        .unwrap_or_else(|| {
-            slot.sampled_until.store(sys::cpu_time().0.wrapping_sub(unsampled), Relaxed);
-            start_timer(slot, first)
-        });
+    let perf = |trap| if best == Sampler::Timer { None } else { start_event(slot, first, best, trap) };
+    let sampler = (trap.then(|| perf(true)).flatten()).or_else(|| perf(false)).unwrap_or_else(|| {
+        slot.sampled_until.store(sys::cpu_time().0.wrapping_sub(unsampled), Relaxed);
+        start_timer(slot, first)
+    });
     header.sampler.fetch_max(sampler as u32, Relaxed);
 }
 
-/// Opens the perf event; kernel time first, without if that is refused.
-fn start_event(slot: &Slot, period: Nanos, trap: bool) -> Option<Sampler> {
+/// Opens the perf event; kernel time first, without if that is refused or not wanted.
+fn start_event(slot: &Slot, period: Nanos, best: Sampler, trap: bool) -> Option<Sampler> {
     const SOFTWARE: u64 = 1;
     const SIZE: u64 = 128;
     const TASK_CLOCK: u64 = 1;
@@ -121,7 +121,7 @@ fn start_event(slot: &Slot, period: Nanos, trap: bool) -> Option<Sampler> {
     }
     let refusal = &shared().header.refusal;
     let mut sampler = Sampler::Perf;
-    let mut fd = sys::perf_event_open(&attributes);
+    let mut fd = if best == Sampler::PerfUser { -1 } else { sys::perf_event_open(&attributes) };
     if fd < 0 {
         sampler = Sampler::PerfUser;
         attributes[5] |= EXCLUDE_KERNEL;

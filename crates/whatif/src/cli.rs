@@ -111,6 +111,10 @@ pub struct Run {
     #[arg(long, value_name = "MICROS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=100_000))]
     pub period: u64,
 
+    /// How threads are sampled
+    #[arg(long, value_enum, default_value_t = HowToSample::Perf)]
+    pub sampler: HowToSample,
+
     /// No experiments: list the code in scope, and how much of the time it took, after --duration [3 s]
     #[arg(long, conflicts_with_all = ["no_delays", "start_only", "end_to_end", "repeat", "until_sure", "output"])]
     pub list_regions: bool,
@@ -153,6 +157,16 @@ pub enum Granularity {
     Path,
     /// Modules and types (Rust, C++), source files (C)
     Module,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HowToSample {
+    /// By perf events, with the kernel's time; by the next that works where they are refused
+    Perf,
+    /// By perf events, without the kernel's time
+    PerfUser,
+    /// By timers of CPU time, which need no permission but are coarse
+    Timer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,7 +4,7 @@ mod support;
 
 use perf::visits::Means;
 use std::path::Path;
-use support::{Sandbox, point, program, skip};
+use support::{Sandbox, point, program, program_as, skip};
 
 /// Whether visits can be counted here.
 fn can_count() -> bool {
@@ -67,4 +67,31 @@ fn what_is_not_there_is_said_before_the_program_runs() {
         let ended = sandbox.profile(&["-p", place], &placed, &[]).assert_code(90);
         assert!(ended.stdout.is_empty() && ended.stderr.contains(advice), "{place}: {ended:#?}");
     }
+}
+
+#[test]
+fn a_library_may_be_loaded_later_and_again() {
+    let Some(host) = program_as("plugin.c", "plugin-host", &["-DHOST"]).filter(|_| can_count()) else {
+        return;
+    };
+    let Some(plugin) = program_as("plugin.c", "plugin.so", &["-shared", "-fPIC"]) else { return };
+    let sandbox = Sandbox::new();
+    let options = ["-p", "fn:serve", "--binary", "*plugin.so", "--region", "hot", "--speedup", "50"];
+    let ended = sandbox.profile(&options, &host, &[plugin.to_str().unwrap()]).assert_code(0);
+    assert_eq!(ended.stdout, "done\n");
+    let report = sandbox.report();
+    let visits = |name| point(&report, name)["visits"].as_u64().unwrap();
+    let (marked, served) = (visits("marked"), visits("serve"));
+    assert!(marked > 100 && served.abs_diff(marked) <= 20 + marked / 50, "{served} of {marked}");
+    // Most of the samples of both times, for the program does nothing else.
+    let seen = sandbox.samples("hot");
+    assert!(seen > 1000, "{seen:?} in {report:#}");
+
+    let ended = Sandbox::new();
+    let never =
+        ended.profile(&["-p", "fn:nosuch", "--binary", "*plugin.so"], &host, &[plugin.to_str().unwrap()]);
+    assert!(never.code() == Some(0), "there is a point besides: {never:#?}");
+    let report = ended.report();
+    let warnings = report["warnings"].as_array().unwrap();
+    assert!(warnings.iter().any(|warning| warning["code"] == "point-not-found"), "{warnings:#?}");
 }

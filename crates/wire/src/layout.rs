@@ -75,7 +75,7 @@ pub struct Header {
     pub sampler: AtomicU32,
     /// Why the better samplers were refused: the `errno` of `perf_event_open`, zero if it was not.
     pub refusal: AtomicU32,
-    /// Whether threads are to sample at all (`--start-only` says no).
+    /// The most capable [`Sampler`] that threads are to take; [`Sampler::None`] if none at all (`--start-only`).
     pub sampling: AtomicU32,
     /// Mean CPU time between two samples, in nanoseconds.
     pub period: AtomicU64,

@@ -128,6 +128,8 @@ pub struct Unwind {
     /// Tables so far: Release by the controller, Acquire by the runtime; publishes a table and its rows.
     count: AtomicU32,
     used: AtomicU32,
+    /// Tables that there was no room for: written and read by the controller.
+    refused: AtomicU32,
     tables: [Table; MAX_TABLES],
     /// See [`Row`].
     rows: [AtomicU64; MAX_ROWS],
@@ -139,6 +141,7 @@ impl Unwind {
     pub fn add(&self, (start, end): (Address, Address), base: Address, rows: &[Row]) -> bool {
         let (nth, first) = (self.count.load(Relaxed) as usize, self.used.load(Relaxed) as usize);
         if nth >= MAX_TABLES || first + rows.len() > MAX_ROWS {
+            self.refused.fetch_add(1, Relaxed);
             return false;
         }
         for (row, to) in rows.iter().zip(&self.rows[first..]) {
@@ -153,6 +156,11 @@ impl Unwind {
         self.used.store((first + rows.len()) as u32, Relaxed);
         self.count.store(nth as u32 + 1, Release);
         true
+    }
+
+    /// How many tables there was no room for.
+    pub fn refused(&self) -> u32 {
+        self.refused.load(Relaxed)
     }
 
     /// Gives the table of the code at `start` up: something else may be mapped there.
@@ -252,6 +260,8 @@ mod tests {
         let rows: Box<[Row]> = (0..MAX_ROWS as u32 - 1).map(nobody).collect();
         let code = (Address(0), Address(1 << 40));
         assert!(unwind.add(code, Address(0), &rows));
+        assert_eq!(unwind.refused(), 0);
         assert!(!unwind.add(code, Address(0), &[nobody(0), nobody(1)]));
+        assert_eq!(unwind.refused(), 1);
     }
 }

@@ -97,6 +97,31 @@ fn hint(request: &region::Request, observer: &Observer) -> String {
     "check the name, and that the program was compiled with -g".to_owned()
 }
 
+/// Points of libraries that did not come, or could not be counted when they did.
+pub fn points(points: &Points) -> Vec<profile::Warning> {
+    let warning = |code: &str, message: String, advice: &str| profile::Warning {
+        code: code.to_owned(),
+        message,
+        advice: advice.to_owned(),
+    };
+    let waiting: Vec<String> = points.waiting().map(str::to_owned).collect();
+    let never = (!waiting.is_empty()).then(|| {
+        let names = failure::list(&waiting, 5);
+        let advice =
+            "check the name, and that --binary GLOB names the library; whatif points PROGRAM lists places";
+        warning(
+            "point-not-found",
+            format!("no library was loaded that has the progress point {names}"),
+            advice,
+        )
+    });
+    let refused = points.refused().map(|why| {
+        let message = format!("a progress point could not be counted when its library was loaded: {why}");
+        warning("point-not-counted", message, "place fewer points, or mark them in the source")
+    });
+    never.into_iter().chain(refused).collect()
+}
+
 /// Doubts that do not prevent an answer. `counted`: the share of the run that each placed point's visits cost.
 pub fn warnings(
     region: &SharedRegion,
@@ -134,6 +159,14 @@ pub fn warnings(
             "threads could not see when they waited for a CPU, which matters if there are more of them than CPUs"
                 .to_owned(),
             "allow more locked memory: ulimit -l 65536, or sudo sysctl kernel.perf_event_mlock_kb=65536",
+        );
+    }
+    if memory.unwind.refused() > 0 {
+        warn(
+            "callers-unknown",
+            format!("there was no room for the callers of {} libraries", memory.unwind.refused()),
+            "time in them may count for nobody, or for the wrong caller, unless they have frame pointers: \
+             -fno-omit-frame-pointer",
         );
     }
     if memory.header.inline_futex.load(Ordering::Relaxed) != 0 {

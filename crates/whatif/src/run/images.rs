@@ -14,9 +14,13 @@ use std::time::{Duration, Instant};
 use symbols::{Frame, Image, NameSource, Scope, Segment, Svma};
 
 /// How often the list of mappings is read again in any case,
-const STALE: Duration = Duration::from_secs(1);
-/// and when an address is unknown.
+const STALE: Duration = Duration::from_millis(250);
+/// when an address is unknown,
 const REFRESH: Duration = Duration::from_millis(100);
+/// and when a library is waited for;
+const EAGER: Duration = Duration::from_millis(20);
+/// but never more than this share of the time.
+const MOST_SHARE: u32 = 100;
 
 /// A candidate image: one whose code may become a region.
 struct Candidate {
@@ -59,8 +63,12 @@ pub struct Images {
     mapped: Vec<(Code, bool)>,
     known: HashMap<PathBuf, Option<usize>>,
     new: Vec<Code>,
-    gone: Vec<u64>,
-    read: Option<Instant>,
+    gone: Vec<(u64, u64)>,
+    /// When the list was read, and how long that took.
+    read: Option<(Instant, Duration)>,
+    eager: bool,
+    /// How often a candidate has come, or has moved.
+    arrivals: usize,
     problems: Vec<String>,
 }
 
@@ -81,6 +89,8 @@ impl Images {
             new: Vec::new(),
             gone: Vec::new(),
             read: None,
+            eager: false,
+            arrivals: 0,
             problems: Vec::new(),
         };
         images.refresh();
@@ -89,8 +99,9 @@ impl Images {
 
     /// Reads the list of mappings again.
     fn refresh(&mut self) {
-        self.read = Some(Instant::now());
+        let begin = Instant::now();
         let Ok(mappings) = perf::maps(self.pid) else { return };
+        self.read = Some((begin, begin.elapsed()));
         self.others.clear();
         self.map(&mappings);
         self.jit.iter_mut().for_each(|jit| jit.map(&mappings));
@@ -101,7 +112,16 @@ impl Images {
             let Some(path) = mapping.path.as_deref() else { continue };
             let (start, end) = (mapping.start.0, mapping.end.0);
             match self.candidate(path, start, mapping.offset.0) {
-                Some(index) => self.candidates[index].code.push((start, end)),
+                Some(index) => {
+                    let candidate = &mut self.candidates[index];
+                    // It may have been loaded again elsewhere.
+                    let bias = candidate.image.bias(start, symbols::FileOffset(mapping.offset.0));
+                    if let Some(bias) = bias.filter(|bias| *bias != candidate.bias) {
+                        candidate.bias = bias;
+                        self.arrivals += 1;
+                    }
+                    candidate.code.push((start, end));
+                }
                 None => {
                     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
                     self.others.push((start, end, name));
@@ -126,11 +146,11 @@ impl Images {
         let new =
             self.mapped.iter().map(|(code, _)| code).filter(|code| !self.known.contains_key(&code.path));
         self.new.extend(new.cloned());
-        for (old, asked) in before.into_iter().filter(|(_, asked)| *asked) {
-            let same = |(new, _): &&mut (Code, bool)| new.start == old.start && new.file == old.file;
-            match self.mapped.iter_mut().find(same) {
+        for (old, asked) in before {
+            let at = self.mapped.binary_search_by_key(&old.start, |(new, _)| new.start);
+            match at.ok().map(|at| &mut self.mapped[at]).filter(|(new, _)| new.file == old.file) {
                 Some((_, now)) => *now = asked,
-                None => self.gone.push(old.start),
+                None => self.gone.push((old.start, old.end)),
             }
         }
     }
@@ -155,6 +175,7 @@ impl Images {
                 let named = Named { path: path.to_string_lossy().into_owned(), build_id: image.build_id() };
                 let by_function = OnceLock::new();
                 self.candidates.push(Candidate { image, named, bias, by_function, code: Vec::new() });
+                self.arrivals += 1;
                 Some(self.candidates.len() - 1)
             }
             Err(error) => {
@@ -175,9 +196,26 @@ impl Images {
 
     /// Reads the list of mappings now and then: something else may be where something was.
     pub fn keep_up(&mut self) {
-        if self.read.is_none_or(|read| read.elapsed() > STALE) {
+        self.refresh_after(if self.eager { EAGER } else { STALE });
+    }
+
+    /// A number that changes whenever a candidate comes, or is somewhere else than before.
+    pub fn arrivals(&self) -> usize {
+        self.arrivals
+    }
+
+    /// Whether somebody waits for a library to be loaded.
+    pub fn be_eager(&mut self, eager: bool) {
+        self.eager = eager;
+    }
+
+    /// Reads the list again if that has been so long ago; whether it did.
+    fn refresh_after(&mut self, time: Duration) -> bool {
+        let due = self.read.is_none_or(|(read, took)| read.elapsed() > time.max(took * MOST_SHARE));
+        if due {
             self.refresh();
         }
+        due
     }
 
     /// The code of files that have been mapped for the first time since this was asked last.
@@ -185,8 +223,8 @@ impl Images {
         std::mem::take(&mut self.new)
     }
 
-    /// The mappings that have gone since this was asked last, by their beginning.
-    pub fn unmapped(&mut self) -> Vec<u64> {
+    /// The mappings that have gone since this was asked last.
+    pub fn unmapped(&mut self) -> Vec<(u64, u64)> {
         std::mem::take(&mut self.gone)
     }
 
@@ -198,8 +236,7 @@ impl Images {
         let found = self.find(address);
         let mapped =
             found.is_some() || self.others.iter().any(|(start, end, _)| within(address, *start, *end));
-        if !mapped && self.read.is_none_or(|read| read.elapsed() > REFRESH) {
-            self.refresh();
+        if !mapped && self.refresh_after(REFRESH) {
             return self.made(address).or_else(|| self.find(address));
         }
         found

@@ -211,7 +211,8 @@ fn supervise(
         return Ok(Some(failure));
     }
     let images = Images::new(child.pid(), canonical(executable), options);
-    let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope);
+    let later = options.binaries.is_some();
+    let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope, later);
     drop(held);
     let points = points.inspect_err(|_| eprintln!("whatif: the program runs unprofiled"))?;
     if let Some(means) = points.means(runs.visit_cost).filter(|_| !options.quiet && runs.done == 0) {
@@ -228,13 +229,14 @@ fn supervise(
     let failure =
         diagnosis::diagnose(options, region, &points, &observer, &outcome, now.saturating_sub(start));
     let counted = points.costs(runs.visit_cost, now.saturating_sub(start));
+    let of_points = diagnosis::points(&points);
     // Counting visits and sampling cost something, and nobody asks any more.
     drop(points);
     region.memory().header.alive_until.store(0, Ordering::Relaxed);
     // Where a run is one of many, it may be short.
     let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
     let of_failure = failure.iter().filter(|_| !short).map(Failure::warning);
-    for warning in of_failure.chain(diagnosis::warnings(region, &observer, &counted)) {
+    for warning in of_failure.chain(of_points).chain(diagnosis::warnings(region, &observer, &counted)) {
         session.warn(&warning)?;
     }
     session.images(&observer)?;
@@ -348,7 +350,7 @@ fn check_points(options: &Options, executable: &launch::Executable) -> Result<Op
 /// The controller's half of the handshake.
 fn offer(region: &SharedRegion, options: &Options) {
     let header = &region.memory().header;
-    header.sampling.store(u32::from(options.sampling), Ordering::Relaxed);
+    header.sampling.store(options.sampler as u32, Ordering::Relaxed);
     header.period.store(options.period.get(), Ordering::Relaxed);
     header.alive_until.store(perf::clock::monotonic().0 + 30_000_000_000, Ordering::Relaxed);
     header.without.store(options.without_rules, Ordering::Relaxed);
@@ -401,8 +403,17 @@ fn profile(
     let outcome = std::thread::scope(|scope| {
         let drainer = scope.spawn(|| {
             let mut strangers = Strangers::default();
+            let mut arrivals = lock(observer).images().arrivals();
             while !stop.load(Ordering::Relaxed) {
-                lock(observer).drain();
+                {
+                    let mut observer = lock(observer);
+                    observer.drain();
+                    let now = observer.images().arrivals();
+                    if std::mem::replace(&mut arrivals, now) != now {
+                        points.follow(&options.points, observer.images(), &options.scope);
+                    }
+                    observer.be_eager(points.waiting().next().is_some());
+                }
                 strangers.count(region.memory(), child.pid());
                 std::thread::park_timeout(DRAIN);
             }

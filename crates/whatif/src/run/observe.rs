@@ -185,13 +185,28 @@ impl Observer {
         for code in self.images.new_code() {
             self.callers.look_into(code);
         }
-        for start in self.images.unmapped() {
+        for (start, end) in self.images.unmapped() {
             self.callers.forget(start);
+            self.forget(start, end);
         }
         memory.header.running.store(running, Ordering::Relaxed);
         if std::mem::take(&mut self.unpublished) {
             self.publish();
         }
+    }
+
+    /// The code of a library that has been unloaded: something else may come there.
+    fn forget(&mut self, start: u64, end: u64) {
+        let before = self.pieces.len();
+        self.pieces.retain(|piece, _| !(start..end).contains(piece));
+        if self.pieces.len() == before {
+            return;
+        }
+        for known in &mut self.regions {
+            known.pieces.retain(|piece| !(start..end).contains(piece));
+            known.callers.retain(|piece| !(start..end).contains(piece));
+        }
+        self.unpublished = true;
     }
 
     fn observe(&mut self, sample: &Sample) {
@@ -304,6 +319,11 @@ impl Observer {
             seen.samples += 1;
             seen.threads.insert(thread);
         }
+    }
+
+    /// Whether a library is waited for.
+    pub fn be_eager(&mut self, eager: bool) {
+        self.images.be_eager(eager);
     }
 
     /// What was on stacks, if that was of interest.

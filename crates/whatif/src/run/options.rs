@@ -11,6 +11,7 @@ use profile::Speedup;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use symbols::{Scope, ScopeOptions};
+use wire::layout::Sampler;
 
 /// A run, decided.
 #[derive(Debug)]
@@ -48,6 +49,7 @@ pub struct Options {
     pub binaries: Option<GlobSet>,
     pub period: profile::Nanos,
     pub sampling: bool,
+    pub sampler: Sampler,
     /// Rules of virtual time that are switched off, as bits.
     pub without_rules: u32,
     pub quiet: bool,
@@ -129,6 +131,12 @@ impl Options {
             binaries: binaries(&args.binaries)?,
             period: profile::Nanos::new(args.period * 1000),
             sampling: !args.start_only,
+            sampler: match args.sampler {
+                _ if args.start_only => Sampler::None,
+                cli::HowToSample::Perf => Sampler::Perf,
+                cli::HowToSample::PerfUser => Sampler::PerfUser,
+                cli::HowToSample::Timer => Sampler::Timer,
+            },
             without_rules: args.without_rules.iter().fold(0, |bits, rule| bits | 1 << rule),
             quiet: args.quiet,
             typed: typed(args),
@@ -200,6 +208,7 @@ fn typed(args: &cli::Run) -> String {
         "binaries": args.binaries,
         "period_us": args.period,
         "start_only": args.start_only,
+        "sampler": format!("{:?}", args.sampler),
         "no_delays": args.no_delays,
         "without_rules": args.without_rules,
     })

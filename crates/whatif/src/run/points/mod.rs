@@ -16,8 +16,8 @@ use place::Place;
 use profile::{Point, PointKind};
 use rustix::io::Errno;
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use symbols::Scope;
 use wire::stamps::Stamps;
 use wire::{Address, Nanos, SharedMemory};
@@ -27,9 +27,31 @@ use wire::{Address, Nanos, SharedMemory};
 struct Placed {
     point: Point,
     place: Place,
-    counters: Vec<Arc<Counter>>,
+    /// Those of libraries come and go with them.
+    counters: Mutex<Vec<Watch>>,
+    /// What was counted by those that are gone.
+    past: AtomicU64,
     /// Samples, of a point that is sampled.
     samples: Arc<AtomicU64>,
+}
+
+/// A counter, and the instruction that it counts; nowhere for system calls.
+#[derive(Clone, Debug)]
+struct Watch {
+    address: Option<Address>,
+    counter: Arc<Counter>,
+}
+
+impl Placed {
+    fn counters(&self) -> MutexGuard<'_, Vec<Watch>> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counted(&self) -> u64 {
+        let counters = self.counters();
+        let now = counters.iter().map(|watch| watch.counter.count());
+        now.fold(self.past.load(Ordering::Relaxed), u64::wrapping_add)
+    }
 }
 
 /// All progress points of a program: the placed ones first, then the registered ones in the order of their
@@ -37,7 +59,10 @@ struct Placed {
 #[derive(Debug)]
 pub struct Points {
     memory: &'static SharedMemory,
+    pid: u32,
     placed: Vec<Placed>,
+    /// Why a place that appeared late could not be counted.
+    refused: OnceLock<String>,
 }
 
 /// How often all points have been visited, and when.
@@ -80,42 +105,88 @@ fn refused(error: std::io::Error) -> anyhow::Error {
 }
 
 impl Points {
-    /// Places what was asked for in the program that has just been mapped.
+    /// Places what was asked for in the program that has just been mapped. What is not there yet may be in a library that
+    /// it loads later, where `later` says so.
     pub fn place(
         memory: &'static SharedMemory,
         requests: &[Request],
         images: &Images,
         pid: u32,
         scope: &Scope,
+        later: bool,
     ) -> Result<Self> {
-        let mut placed = Vec::new();
-        // Two points at one place share what counts there.
-        let mut known: Vec<(Address, Arc<Counter>)> = Vec::new();
-        let mut count = |instruction: &Instruction| -> Result<Arc<Counter>> {
-            if let Some((_, counter)) = known.iter().find(|(address, _)| *address == instruction.address) {
-                return Ok(Arc::clone(counter));
-            }
-            let counter = Arc::new(Counter::new(pid, instruction).map_err(refused)?);
-            known.push((instruction.address, Arc::clone(&counter)));
-            Ok(counter)
-        };
-        for request in requests {
+        let placed = |request: &Request| -> Result<Placed> {
             let counters = match &request.place {
-                Place::SystemCall(name) => vec![Arc::new(place::system_call(pid, name)?)],
-                Place::Sampled(_) => Vec::new(),
-                _ => {
-                    let found = images.instructions(|image| request.entries(image, scope));
-                    request.check_copies(found.len())?;
-                    if found.is_empty() {
-                        bail!(request.missing(None));
-                    }
-                    found.iter().map(&mut count).collect::<Result<_>>()?
+                Place::SystemCall(name) => {
+                    vec![Watch { address: None, counter: Arc::new(place::system_call(pid, name)?) }]
                 }
+                _ => Vec::new(),
             };
             let (point, place) = (request.point.clone(), request.place.clone());
-            placed.push(Placed { point, place, counters, samples: Arc::default() });
+            Ok(Placed { point, place, counters: counters.into(), past: 0.into(), samples: Arc::default() })
+        };
+        let placed = requests.iter().map(placed).collect::<Result<_>>()?;
+        let points = Self { memory, pid, placed, refused: OnceLock::new() };
+        for (nth, request) in requests.iter().enumerate() {
+            points.find(nth, request, images, scope)?;
+            if !later && request.place.is_in_image() && points.placed[nth].counters().is_empty() {
+                bail!(request.missing(None));
+            }
         }
-        Ok(Self { memory, placed })
+        Ok(points)
+    }
+
+    /// Places what libraries have that were loaded since, and gives up what was in those that are gone.
+    pub fn follow(&self, requests: &[Request], images: &Images, scope: &Scope) {
+        for (nth, request) in requests.iter().enumerate() {
+            if let Err(error) = self.find(nth, request, images, scope) {
+                let _ = self.refused.set(format!("{}: {error:#}", request.place));
+            }
+        }
+    }
+
+    /// Watches the instructions of a place where they are now.
+    fn find(&self, nth: usize, request: &Request, images: &Images, scope: &Scope) -> Result<()> {
+        if !request.place.is_in_image() {
+            return Ok(());
+        }
+        let found = images.instructions(|image| request.entries(image, scope));
+        request.check_copies(found.len())?;
+        let watches = found.iter().map(|instruction| self.watch(instruction)).collect::<Result<Vec<_>>>()?;
+        let placed = &self.placed[nth];
+        let mut counters = placed.counters();
+        let is_gone = |watch: &&Watch| !watches.iter().any(|now| now.address == watch.address);
+        let past = counters.iter().filter(is_gone).map(|watch| watch.counter.count());
+        placed.past.fetch_add(past.fold(0, u64::wrapping_add), Ordering::Relaxed);
+        *counters = watches;
+        Ok(())
+    }
+
+    /// Two points at one place share what counts there.
+    fn watch(&self, instruction: &Instruction) -> Result<Watch> {
+        let address = Some(instruction.address);
+        let same = |placed: &Placed| placed.counters().iter().find(|watch| watch.address == address).cloned();
+        match self.placed.iter().find_map(same) {
+            Some(watch) => Ok(watch),
+            None => Ok(Watch {
+                address,
+                counter: Arc::new(Counter::new(self.pid, instruction).map_err(refused)?),
+            }),
+        }
+    }
+
+    /// Points that are nowhere yet.
+    pub fn waiting(&self) -> impl Iterator<Item = &str> {
+        let waits = |placed: &&Placed| {
+            let counted = placed.past.load(Ordering::Relaxed) > 0 || !placed.counters().is_empty();
+            placed.place.is_in_image() && !counted
+        };
+        self.placed.iter().filter(waits).map(|placed| placed.point.name.as_str())
+    }
+
+    /// Why a place that appeared late could not be counted.
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.get().map(String::as_str)
     }
 
     /// The points so far. One that the program registers under the name of a placed one is told apart.
@@ -141,8 +212,7 @@ impl Points {
         let mut counts = Counts::default();
         for placed in &self.placed {
             let samples = placed.samples.load(Ordering::Relaxed);
-            let visits = placed.counters.iter().map(|counter| counter.count());
-            counts.visits.push(visits.fold(samples, u64::wrapping_add));
+            counts.visits.push(placed.counted().wrapping_add(samples));
             counts.stamps.push(None);
         }
         for counter in self.memory.counters.registered() {
@@ -154,7 +224,7 @@ impl Points {
 
     /// Whether the kernel has to be asked for some.
     pub fn are_asked_for(&self) -> bool {
-        self.placed.iter().any(|placed| !placed.counters.is_empty())
+        self.placed.iter().any(|placed| !matches!(placed.place, Place::Sampled(_)))
     }
 
     /// The code whose samples are visits, and where they are counted.
@@ -170,8 +240,8 @@ impl Points {
     pub fn costs(&self, cost: Option<Nanos>, elapsed: profile::Nanos) -> Vec<(String, f64)> {
         let Some(cost) = cost else { return Vec::new() };
         let share = |placed: &Placed| {
-            let trapped = placed.counters.iter().filter(|counter| counter.means() != Means::Tracepoint);
-            let visits: u64 = trapped.map(|counter| counter.count()).sum();
+            let trapped = !matches!(placed.place, Place::SystemCall(_));
+            let visits = if trapped { placed.counted() } else { 0 };
             (placed.point.name.clone(), visits as f64 * cost.0 as f64 / elapsed.get().max(1) as f64)
         };
         self.placed.iter().map(share).collect()
@@ -180,7 +250,8 @@ impl Points {
     /// How the placed points are watched, if there are any: for people. `cost`: of a breakpoint.
     pub fn means(&self, cost: Option<Nanos>) -> Option<String> {
         let mut seen = HashSet::new();
-        let counters = self.placed.iter().flat_map(|placed| &placed.counters);
+        let counters = self.placed.iter().flat_map(|placed| placed.counters().clone());
+        let counters = counters.map(|watch| watch.counter);
         let different: Vec<_> = counters.filter(|counter| seen.insert(Arc::as_ptr(counter))).collect();
         let by = |means| different.iter().filter(|counter| counter.means() == means).count();
         let several = |number: usize, what: &str| {
@@ -192,6 +263,7 @@ impl Points {
             several(by(Means::Uprobe), "uprobe").map(|text| text + " (which count in all processes)"),
             several(by(Means::Tracepoint), "tracepoint"),
             several(self.sampled().len(), "sampled place"),
+            several(self.waiting().count(), "place").map(|text| text + " of which no library is loaded yet"),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(" and "))
