@@ -143,7 +143,7 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
 }
 
 /// One of the programs in `bench/c`.
-fn build(name: &str) -> Result<PathBuf> {
+pub fn build(name: &str) -> Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(name).with_extension("c");
     let folder = targets::build::folder()?;
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;

@@ -14,6 +14,7 @@
 //! * `calls` times single calls that the profiler interposes.
 //! * `baseline` compares windows without a speedup among experiments with a run that has no others.
 //! * `start` times how long the profiler takes to begin.
+//! * `limits` runs programs with thousands of threads or libraries, and deep stacks.
 //! * `points` times one visit to a progress point in a program that is not profiled.
 //!
 //! Runs that are compared are interleaved in random order, runs during which others used the machine
@@ -35,6 +36,7 @@ mod calibration;
 mod calls;
 mod coz;
 mod interval;
+mod limits;
 mod machine;
 mod native;
 mod output;
@@ -103,6 +105,8 @@ enum What {
     Baseline(baseline::Options),
     /// How long the profiler takes to begin
     Start(start::Options),
+    /// Programs with as much of one thing as there is
+    Limits(limits::Options),
     /// One visit to a progress point in a program that is not profiled
     Points,
     /// Build the targets (how `--peer` builds them elsewhere)
@@ -124,6 +128,7 @@ fn main() -> Result<()> {
         What::Calls(options) => calls::run(&options, &machine, &whatif()?),
         What::Baseline(options) => baseline::run(&options, &machine, &whatif()?),
         What::Start(options) => start::run(&options, &machine, &whatif()?),
+        What::Limits(options) => limits::run(&options, &machine, &whatif()?),
         What::Points => {
             points::run();
             Ok(())

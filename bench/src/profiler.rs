@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use targets::Target;
 
@@ -174,6 +175,11 @@ impl Whatif {
 
     /// What it makes of a recording.
     pub fn report(&self, recording: &Path) -> Result<Report> {
+        self.report_as(recording)
+    }
+
+    /// The same, as far as `T` knows it.
+    pub fn report_as<T: DeserializeOwned>(&self, recording: &Path) -> Result<T> {
         let output = program::output(Command::new(&self.path).arg("report").arg(recording).arg("--json"))?;
         serde_json::from_slice(&output.stdout)
             .context("`whatif report --json` is not what bench expects (see bench/src/report.rs)")

@@ -79,6 +79,7 @@ pub fn start(slot: &'static Slot, trap: bool) {
     // that is shorter than a period would never have a sample.
     if slot.random.load(Relaxed) == 0 {
         slot.random.store(sys::now().0 ^ (u64::from(slot.tid.load(Relaxed)) << 32) | 1, Relaxed);
+        slot.unsampled.store(some_age(slot).0, Relaxed);
     }
     let unsampled = slot.unsampled.swap(0, Relaxed);
     let first = rest_of_period(slot, Nanos(unsampled));
@@ -499,6 +500,15 @@ fn set_period(slot: &Slot, period: Nanos) {
 /// Uniform in [1/2, 3/2] of the mean.
 fn next_period(slot: &Slot) -> Nanos {
     rest_of_period(slot, Nanos::ZERO)
+}
+
+/// How long ago the last sample was when somebody begins to look, at random: the age of a renewal process that has gone on for
+/// long. Ten thousand threads that each end before their first period would never have a sample otherwise; what the first
+/// sample is worth too much, the time after a thread's last sample makes up for.
+fn some_age(slot: &Slot) -> Nanos {
+    let mean = shared().header.period.load(Relaxed).max(1000);
+    let (half, one, other) = (random(slot) % (mean / 2), random(slot) % mean, random(slot) % mean);
+    Nanos(if random(slot) % 2 == 0 { half } else { mean / 2 + one.min(other) })
 }
 
 /// What is left of a period, uniform in [1/2, 3/2] of the mean, of which `gone` has passed.

@@ -59,7 +59,7 @@ pub const BUILD_ID: u64 = parse(env!("WHATIF_BUILD_ID"));
 pub const REGION_VARIABLE: &str = "WHATIF_REGION";
 
 /// Frames of a callchain that a sample carries at most.
-pub const MAX_FRAMES: usize = 64;
+pub const MAX_FRAMES: usize = 200;
 
 const fn parse(digits: &str) -> u64 {
     let bytes = digits.as_bytes();

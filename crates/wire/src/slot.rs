@@ -313,4 +313,4 @@ pub struct Totals {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slot>() == 8192);
+const _: () = assert!(size_of::<Slot>() == 20480);

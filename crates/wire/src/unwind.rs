@@ -14,7 +14,7 @@ use crate::atomic::{
 };
 
 /// Tables, one for each mapped image in which samples have been taken.
-pub const MAX_TABLES: usize = length(1024, 2);
+pub const MAX_TABLES: usize = length(4096, 2);
 /// Rows of all tables together. The memory is sparse: those that are not used cost nothing.
 pub const MAX_ROWS: usize = length(4 << 20, 4);
 
@@ -125,12 +125,18 @@ struct Table {
 #[cfg_attr(loom, derive(Default))]
 #[repr(C)]
 pub struct Unwind {
-    /// Tables so far: Release by the controller, Acquire by the runtime; publishes a table and its rows.
+    /// Tables so far: the controller's own.
     count: AtomicU32,
     used: AtomicU32,
     /// Tables that there was no room for: written and read by the controller.
     refused: AtomicU32,
     tables: [Table; MAX_TABLES],
+    /// The numbers of the tables that have not been given up, by their beginnings: the one in use, and the one before it or
+    /// after it. A thread that was interrupted while two came may find the wrong table, which does not hold its address.
+    order: [[AtomicU32; MAX_TABLES]; 2],
+    /// Which order is in use, and twice its length: Release by the controller, Acquire by the runtime; publishes the tables and
+    /// their rows.
+    in_use: AtomicU32,
     /// See [`Row`].
     rows: [AtomicU64; MAX_ROWS],
 }
@@ -154,8 +160,31 @@ impl Unwind {
         table.first.store(first as u32, Relaxed);
         table.rows.store(rows.len() as u32, Relaxed);
         self.used.store((first + rows.len()) as u32, Relaxed);
-        self.count.store(nth as u32 + 1, Release);
+        self.count.store(nth as u32 + 1, Relaxed);
+        self.put_in_order(Some(nth as u32));
         true
+    }
+
+    /// Makes an order of the tables that have not been given up, and the table `new`.
+    fn put_in_order(&self, new: Option<u32>) {
+        let now = self.in_use.load(Relaxed);
+        let (before, after) = (&self.order[(now & 1) as usize], &self.order[1 - (now & 1) as usize]);
+        let start = |number: u32| self.tables[number as usize].start.load(Relaxed);
+        let (mut new, mut length) = (new, 0);
+        let mut put = |number: u32| {
+            after[length].store(number, Relaxed);
+            length += 1;
+        };
+        for number in before[..(now >> 1) as usize].iter().map(|number| number.load(Relaxed)) {
+            if let Some(new) = new.take_if(|new| start(*new) < start(number)) {
+                put(new);
+            }
+            if start(number) < self.tables[number as usize].end.load(Relaxed) {
+                put(number);
+            }
+        }
+        new.into_iter().for_each(&mut put);
+        self.in_use.store((length as u32) << 1 | (1 - (now & 1)), Release);
     }
 
     /// How many tables there was no room for.
@@ -169,6 +198,7 @@ impl Unwind {
         for table in self.tables[..count].iter().filter(|table| table.start.load(Relaxed) == start.0) {
             table.end.store(0, Relaxed);
         }
+        self.put_in_order(None);
     }
 
     /// Who has called the code at `address`, as far as a table knows. Called from the signal handler.
@@ -177,10 +207,15 @@ impl Unwind {
     }
 
     fn find(&self, address: Address) -> Option<Caller> {
-        let count = (self.count.load(Acquire) as usize).min(MAX_TABLES);
-        let here = |table: &&Table| (table.start.load(Relaxed)..table.end.load(Relaxed)).contains(&address.0);
-        // The latest: what was there before may not have been given up yet.
-        let table = self.tables[..count].iter().rev().find(here)?;
+        let in_use = self.in_use.load(Acquire);
+        let order = self.order[(in_use & 1) as usize].get(..(in_use >> 1) as usize)?;
+        let number = |number: &AtomicU32| number.load(Relaxed) as usize % MAX_TABLES;
+        // Of several the latest: what was there before may not have been given up yet.
+        let after = order.partition_point(|it| self.tables[number(it)].start.load(Relaxed) <= address.0);
+        let table = &self.tables[number(&order[after.checked_sub(1)?])];
+        if address.0 >= table.end.load(Relaxed) || address.0 < table.start.load(Relaxed) {
+            return None;
+        }
         let place = u32::try_from(address.0.wrapping_sub(table.base.load(Relaxed))).ok()?;
         let first = table.first.load(Relaxed) as usize;
         let rows = self.rows.get(first..first + table.rows.load(Relaxed) as usize)?;
@@ -251,6 +286,26 @@ mod tests {
         // Something else is loaded there.
         assert!(unwind.add((Address(0x1000), Address(0x1800)), Address(0x1000), &[Row::new(0, by(40))]));
         assert_eq!(at(0x1010), by(40));
+    }
+
+    #[test]
+    fn many_tables_in_any_order() {
+        let unwind = unwind();
+        let places = [5_u64, 3, 9, 1, 7, 2, 8, 4, 6, 0];
+        let code = |place: u64| (Address(place << 12), Address((place << 12) + 0x800));
+        for place in places {
+            assert!(unwind.add(code(place), Address(place << 12), &[Row::new(0, by(8 * (place + 1)))]));
+        }
+        let at = |place: u64| unwind.caller(Address((place << 12) + 0x10));
+        assert!(places.iter().all(|place| at(*place) == by(8 * (place + 1))));
+        assert_eq!(unwind.caller(Address(0x3900)), Caller::Unknown);
+        for place in [3, 0, 9] {
+            unwind.retire(code(place).0);
+        }
+        for place in places {
+            let expected = if [3, 0, 9].contains(&place) { Caller::Unknown } else { by(8 * (place + 1)) };
+            assert_eq!(at(place), expected, "{place}");
+        }
     }
 
     #[test]

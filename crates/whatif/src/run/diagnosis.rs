@@ -134,7 +134,10 @@ pub fn warnings(
         warnings.push(profile::Warning { code: code.to_owned(), message, advice: advice.to_owned() });
     };
     let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
-    let refusal = std::io::Error::from_raw_os_error(errno);
+    let refusal = match errno {
+        0 => "--sampler asked for it".to_owned(),
+        _ => format!("perf said: {}", std::io::Error::from_raw_os_error(errno)),
+    };
     match sampler(region) {
         Sampler::PerfUser => warn(
             "user-time-only",
@@ -144,7 +147,7 @@ pub fn warnings(
         Sampler::Timer => warn(
             "cpu-timer",
             format!(
-                "perf was refused ({refusal}), so a CPU-time timer took the samples, as coarse as the kernel's tick"
+                "a CPU-time timer took the samples, as coarse as the kernel's tick ({refusal})"
             ),
             "allow perf with: sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
         ),
