@@ -61,10 +61,19 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
             shell.args(["-c", &format!("{}exec \"$@\"", limit.unwrap_or_default()), "sh"]);
             shell.arg(profiled.get_program());
             let arguments: Vec<_> = profiled.get_args().collect();
-            Ok((plain, ended(&mut shell, &arguments)?, whatif.report_as::<serde_json::Value>(&whatif.file())?))
+            Ok((
+                plain,
+                ended(&mut shell, &arguments)?,
+                whatif.report_as::<serde_json::Value>(&whatif.file())?,
+            ))
         })?;
         let (plain, with, report) = measured;
-        ensure!(plain.sum == with.sum, "{name}: the program did something else: {} and {}", plain.sum, with.sum);
+        ensure!(
+            plain.sum == with.sum,
+            "{name}: the program did something else: {} and {}",
+            plain.sum,
+            with.sum
+        );
         let session = &report["sessions"][0];
         let codes: Vec<&str> = report["warnings"]
             .as_array()

@@ -35,14 +35,17 @@ pub fn diagnose(
         let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
         return Some(Failure::NoSampler { perf: std::io::Error::from_raw_os_error(errno).to_string() });
     }
-    if samples == 0 {
+    // A few may fall into what every program does at its start.
+    const FEW: u64 = 5;
+    if samples < FEW && observer.in_scope() == 0 {
         return Some(Failure::NoSamples { seconds });
     }
     if options.requests.is_empty() && observer.in_scope() == 0 {
         // Every Rust program has line information for the standard library; what counts is the scope's.
         let blind =
             |image: &symbols::Image| !image.has_line_info_in(&options.scope) && !image.has_functions();
-        if options.default_scope && observer.images().opened().all(blind) {
+        let mut opened = observer.images().opened().peekable();
+        if options.default_scope && opened.peek().is_some() && opened.all(blind) {
             let program = observer.images().opened().map(|image| image.path().display().to_string());
             return Some(Failure::NoDebugInformation {
                 program: failure::list(&program.collect::<Vec<_>>(), 3),
@@ -146,9 +149,7 @@ pub fn warnings(
         ),
         Sampler::Timer => warn(
             "cpu-timer",
-            format!(
-                "a CPU-time timer took the samples, as coarse as the kernel's tick ({refusal})"
-            ),
+            format!("a CPU-time timer took the samples, as coarse as the kernel's tick ({refusal})"),
             "allow perf with: sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
         ),
         _ => {}
@@ -229,6 +230,13 @@ pub fn warnings(
             "too-many-threads",
             format!("{refused} threads ran unprofiled: more than {} at once", wire::slot::MAX_SLOTS),
             "profile with fewer threads at a time",
+        );
+    }
+    for (image, damage) in observer.images().opened().filter_map(|image| Some((image, image.damage()?))) {
+        warn(
+            "damaged-debug-information",
+            format!("{}: {damage}; what could be understood was used", image.path().display()),
+            "build it again, or install the debug symbols of just this build",
         );
     }
     for problem in observer.images().problems() {

@@ -1,6 +1,17 @@
 /* Programs that give no answer. The argument says why. */
 #include "common.h"
 
+__attribute__((noinline)) static long deep(long depth)
+{
+    volatile char frame[40];
+    frame[depth % 40] = 1;
+    if (depth == 0) {
+        hot();
+        return frame[0];
+    }
+    return deep(depth - 1) + frame[depth % 40];
+}
+
 int main(int argc, char **argv)
 {
     const char *which = argc > 1 ? argv[1] : "";
@@ -18,6 +29,13 @@ int main(int argc, char **argv)
             WHATIF_PROGRESS_NAMED("work");
             clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
         } while (used.tv_nsec < 25000000);
+        return 0;
+    }
+    if (!strcmp(which, "deep")) {
+        for (const double end = now() + 1.0; now() < end;) {
+            deep(300);
+            WHATIF_PROGRESS_NAMED("work");
+        }
         return 0;
     }
     if (!strcmp(which, "works")) {
