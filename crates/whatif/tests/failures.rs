@@ -137,9 +137,16 @@ const CASES: &[Case] = &[
     },
     Case {
         without: "perf",
-        options: &["-p", "fn:hot"],
+        options: &["--latency", "fn:hot..fn:deep"],
         status: 90,
         says: &["cannot count visits", "perf_event_paranoid", "-p sampled:PLACE"],
+        ..NOTHING
+    },
+    Case {
+        without: "perf",
+        options: &["-p", "fn:hot"],
+        code: "sampled-point",
+        says: &["visits to hot could not be counted", "seccomp profile"],
         ..NOTHING
     },
     // How samples are taken.

@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{Ended, Sandbox, program, program_as, region, run, target, target_as};
@@ -159,6 +158,11 @@ fn callers_are_found_without_frame_pointers() {
 fn time_in_a_library_belongs_to_its_caller() {
     let Some(fills) = program_as("fills.c", "fills-without", &["-fomit-frame-pointer"]) else { return };
     assert!(share(&listed("1", &[], &fills, &[]), "fill") > 85.0);
+    // The kernel's library, which is no file.
+    for (name, flag) in [("clock", "-fno-omit-frame-pointer"), ("clock-without", "-fomit-frame-pointer")] {
+        let Some(clock) = program_as("clock.c", name, &[flag]) else { return };
+        assert!(share(&listed("1", &[], &clock, &[]), "tick") > 85.0, "{name}");
+    }
 }
 
 #[test]

@@ -122,7 +122,15 @@ pub fn points(points: &Points) -> Vec<profile::Warning> {
         let message = format!("a progress point could not be counted when its library was loaded: {why}");
         warning("point-not-counted", message, "place fewer points, or mark them in the source")
     });
-    never.into_iter().chain(refused).collect()
+    let not_counted: Vec<String> = points.not_counted().map(str::to_owned).collect();
+    let sampled = (!not_counted.is_empty()).then(|| {
+        let names = failure::list(&not_counted, 5);
+        let message = format!("visits to {names} could not be counted: samples in it, or in what it calls, stand in for them");
+        let advice = "allow perf events with sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp \
+                      profile), or mark the point in the source";
+        warning("sampled-point", message, advice)
+    });
+    never.into_iter().chain(refused).chain(sampled).collect()
 }
 
 /// Doubts that do not prevent an answer. `counted`: the share of the run that each placed point's visits cost.

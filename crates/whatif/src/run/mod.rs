@@ -59,12 +59,12 @@ const HANDSHAKE: Duration = Duration::from_secs(20);
 /// is none.
 pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
     let executable = launch::check(&args.program[0])?;
-    let options = Options::new(args, executable.command())?;
+    let mut options = Options::new(args, executable.command())?;
     if let Some(failure) = without_debug_information(&options, &executable) {
         eprintln!("whatif: {failure}");
         return Ok((launch::Exit::Code(0), failure.status()));
     }
-    let visit_cost = check_points(&options, &executable)?;
+    let visit_cost = check_points(&mut options, &executable)?;
     if let Some(note) = executable.note().filter(|_| !options.quiet) {
         eprintln!("whatif: {note}");
     }
@@ -337,8 +337,24 @@ fn check_build(options: &Options, executable: &launch::Executable) -> Result<()>
 }
 
 /// A place that does not exist: better said before the program runs. What libraries have is known only then.
-fn check_points(options: &Options, executable: &launch::Executable) -> Result<Option<wire::Nanos>> {
-    let cost = points::check(&options.points)?;
+fn check_points(options: &mut Options, executable: &launch::Executable) -> Result<Option<wire::Nanos>> {
+    let cost = match points::check(&options.points) {
+        Err(refusal) => {
+            let counted = options.points.iter_mut().filter(|request| request.is_in_image());
+            let counted: Vec<_> = counted.collect();
+            anyhow::ensure!(counted.iter().all(|request| request.can_be_sampled()), refusal);
+            if !options.quiet {
+                eprintln!(
+                    "whatif: visits cannot be counted ({}), so samples stand in for them; allow perf events with sudo sysctl \
+                     kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
+                    refusal.root_cause()
+                );
+            }
+            counted.into_iter().for_each(points::Request::sample);
+            None
+        }
+        cost => cost?,
+    };
     if options.binaries.is_none() && !options.points.is_empty() {
         // By the name that it will be mapped under: what is found is kept for then.
         let image = symbols::Image::open(&canonical(executable))?;

@@ -184,6 +184,14 @@ impl Points {
         self.placed.iter().filter(waits).map(|placed| placed.point.name.as_str())
     }
 
+    /// Points whose visits were asked for, but that are sampled.
+    pub fn not_counted(&self) -> impl Iterator<Item = &str> {
+        let sampled = |placed: &&Placed| {
+            matches!(placed.place, Place::Sampled(_)) && placed.point.name != placed.place.to_string()
+        };
+        self.placed.iter().filter(sampled).map(|placed| placed.point.name.as_str())
+    }
+
     /// Why a place that appeared late could not be counted.
     pub fn refused(&self) -> Option<&str> {
         self.refused.get().map(String::as_str)

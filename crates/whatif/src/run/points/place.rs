@@ -147,6 +147,23 @@ impl Request {
         Ok(requests)
     }
 
+    /// See [`Place::is_in_image`].
+    pub fn is_in_image(&self) -> bool {
+        self.place.is_in_image()
+    }
+
+    /// Whether samples can stand in for its visits, where those cannot be counted.
+    pub fn can_be_sampled(&self) -> bool {
+        matches!(self.place, Place::Code(_)) && self.point.kind == PointKind::Throughput
+    }
+
+    /// Lets samples stand in for its visits. It keeps its name.
+    pub fn sample(&mut self) {
+        if let Place::Code(code) = &self.place {
+            self.place = Place::Sampled(code.clone());
+        }
+    }
+
     /// Where the place is entered in an image.
     pub fn entries(&self, image: &Image, scope: &Scope) -> Vec<Entry> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
