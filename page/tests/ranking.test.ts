@@ -70,3 +70,8 @@ test("a filter wants all of its words, anywhere", () => {
   expect(filtered(all, " ")).toBe(all);
   expect(names(filtered(rows([region({ name: "a\u202eb" })], 0), "\\u{202e}"))).toEqual(["a\u202eb"]);
 });
+
+test("a region without a name has a key that is not empty", () => {
+  const keys = rows([region({ name: "" }), region()], 0).map(({ key }) => key);
+  expect(keys).toEqual(["/src/hash.c | /bin/server | ab12", "hash.c:88"]);
+});
