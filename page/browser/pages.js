@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { fill } from "../scripts/fill.mjs";
+import { fill, fillInParts } from "../scripts/fill.mjs";
 
 const here = (path) => new URL(`../${path}`, import.meta.url);
 
@@ -16,10 +16,19 @@ export const fixture = (name) => JSON.parse(readFileSync(here(`fixtures/${name}.
 export class Folder {
   path = mkdtempSync(join(tmpdir(), "whatif-page-"));
 
-  /** The address of a page with `report` in it. */
+  /** The address of a page with `report` in it, in parts as Rust writes it. */
   page(name, report) {
+    return this.#write(name, fillInParts(PAGE, report));
+  }
+
+  /** The same with `json` as it is. */
+  wholePage(name, json) {
+    return this.#write(name, fill(PAGE, json));
+  }
+
+  #write(name, html) {
     const file = join(this.path, `${name}.html`);
-    writeFileSync(file, fill(PAGE, JSON.stringify(report)));
+    writeFileSync(file, html);
     return pathToFileURL(file).href;
   }
 

@@ -74,6 +74,20 @@ test("the table, the curve, the source, the reasons and the time are drawn", asy
   expect(await page.locator("#blocks tbody tr").count()).toBeGreaterThan(10);
 });
 
+test("a report in one piece is the same", async () => {
+  await open();
+  const seen = await page.locator("#page").innerText();
+  await page.goto(folder.wholePage("whole", JSON.stringify(report)));
+  expect(await page.locator("#page").innerText()).toBe(seen);
+});
+
+test("what is damaged or missing is said to be", async () => {
+  await page.goto(folder.wholePage("damaged", '{"version":'));
+  await page.getByText("The data of this page is damaged").waitFor();
+  await page.goto(folder.wholePage("nothing", "null"));
+  await page.getByText("There is no report in this page").waitFor();
+});
+
 test("a single run has no band and looks like it", async () => {
   await open("#region=compress+gzip.c%3A640");
   expect(await page.locator(".curve .estimate.bare").count()).toBe(1);

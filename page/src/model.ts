@@ -65,30 +65,43 @@ export interface Region {
   samples: number;
   share: Maybe;
   windows: number;
-  phase: number;
   verdict: Verdict;
   /** One per entry of the report's points, in that order. */
   points: Estimate[];
+  /** Where the rest is: see parts.ts. Without it the region is whole. */
+  part?: number;
+}
+
+/** A region with everything that is known about it. */
+export interface WholeRegion extends Region {
+  phase: number;
+  points: WholeEstimate[];
   snippet: { first_line: number; text: string } | null;
 }
 
-/** What is known about one region and one point. */
+/** What a table says about one region and one point. */
 export interface Estimate {
   point: string;
   kind: PointKind;
   verdict: Verdict;
   blocks: number;
-  disturbed_blocks: number;
-  more_blocks: Maybe;
   slope: Maybe;
   slope_se: Maybe;
   slope_lo: Maybe;
   slope_hi: Maybe;
-  method_error: number;
-  chance: Maybe;
   effect: Maybe;
   effect_lo: Maybe;
   effect_hi: Maybe;
+  /** The lowest and the highest gain of the curve and its band; null if there is none. Only in regions with a part. */
+  span?: [lo: number, hi: number] | null;
+}
+
+/** Everything that is known about one region and one point. */
+export interface WholeEstimate extends Estimate {
+  disturbed_blocks: number;
+  more_blocks: Maybe;
+  method_error: number;
+  chance: Maybe;
   max_gain: Maybe;
   max_gain_lo: Maybe;
   max_gain_hi: Maybe;
@@ -170,10 +183,15 @@ export interface Warning {
   advice: string;
 }
 
-/** The windows without speedup, in the order of time. */
+/** The windows of a point without speedup. */
 export interface Baselines {
   point: string;
   kind: PointKind;
+  part?: number;
+}
+
+export interface WholeBaselines extends Baselines {
+  /** In the order of time. */
   windows: [session: number, startNs: number, elapsedNs: number, visits: number, ratePerS: Maybe][];
 }
 

@@ -1,6 +1,6 @@
 // What the terminal says in words, in the same words.
 
-import type { Doubts, Estimate, LeftOut, Point, Region, Session, Verdict, Warning } from "./model";
+import type { Doubts, Estimate, LeftOut, Point, Region, Session, Verdict, Warning, WholeEstimate, WholeRegion } from "./model";
 import { count, duration, fixed, interval, percent, plusMinus, threeDigits } from "./format";
 import { inSentence, label } from "./region";
 import { printable } from "./printable";
@@ -37,7 +37,7 @@ export function title({ name, kind }: Point): string {
 }
 
 /** What is known about one region and one point, in a sentence. */
-export function claim(region: Region, estimate: Estimate): string {
+export function claim(region: Region, estimate: WholeEstimate): string {
   const { verdict, effect, effect_lo, effect_hi, more_blocks } = estimate;
   const known = interval(effect, effect_lo, effect_hi);
   const change = {
@@ -68,7 +68,7 @@ export function claim(region: Region, estimate: Estimate): string {
 }
 
 /** What a region that helps is worth at most, if another bottleneck takes over before 100 %. */
-export function limit(estimate: Estimate): string | null {
+export function limit(estimate: WholeEstimate): string | null {
   const bend = interval(estimate.bend, estimate.bend_lo, estimate.bend_hi);
   const most = interval(estimate.max_gain, estimate.max_gain_lo, estimate.max_gain_hi);
   if (estimate.verdict !== "helps" || !bend || !most) return null;
@@ -76,7 +76,7 @@ export function limit(estimate: Estimate): string | null {
 }
 
 /** That a region runs in a part of the run only. */
-export function phase(region: Region, estimate: Estimate): string | null {
+export function phase(region: WholeRegion, estimate: Estimate): string | null {
   if (region.phase >= 1) return null;
   const slopes =
     estimate.slope === null

@@ -10,6 +10,8 @@ export interface Row {
   label: string;
   region: Region;
   estimate: Estimate;
+  /** Which of the region's estimates that is. */
+  nth: number;
   rank: Rank;
 }
 
@@ -33,7 +35,7 @@ export function rows(regions: Region[], nth: number): Row[] {
   const named = keys(regions);
   return regions.flatMap((region, at) => {
     const estimate = region.points[nth];
-    return estimate ? [{ key: named[at]!, label: label(region), region, estimate, rank: rank(estimate) }] : [];
+    return estimate ? [{ key: named[at]!, label: label(region), region, estimate, nth, rank: rank(estimate) }] : [];
   });
 }
 

@@ -82,7 +82,7 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
     head: "gain",
     title: "At small to full speedups; the same scale in all rows",
     width: "76px",
-    cell: ({ estimate }) => <Sparkline estimate={estimate} gains={sharedGains.value} />,
+    cell: (row) => <Sparkline row={row} gains={sharedGains.value} />,
   },
 ];
 
