@@ -191,7 +191,7 @@ test("everything is reached from the keyboard", async () => {
 test("Tab goes through every control in the order of the page, and shows where it is", async () => {
   await open();
   const wanted = await page.evaluate(
-    () => document.querySelectorAll("button:not(:disabled), input, summary, [tabindex='0']").length,
+    () => document.querySelectorAll("button:not(:disabled, [tabindex='-1']), input, summary, [tabindex='0']").length,
   );
   const places = [];
   for (let nth = 0; nth < wanted; nth++) {
@@ -207,6 +207,42 @@ test("Tab goes through every control in the order of the page, and shows where i
   expect(places.filter(({ name }) => name === "BODY")).toEqual([]);
   expect(places.map(({ at }) => at)).toEqual([...new Set(places.map(({ at }) => at))].sort((a, b) => a - b));
   expect(places.filter(({ outline }) => outline === "none")).toEqual([]);
+});
+
+test("boxes by place are as wide as their samples, and lead to their region", async () => {
+  await open();
+  const box = (name) => page.locator(".icicle button", { hasText: name }).first();
+  const width = async (name) => (await box(name).boundingBox()).width;
+  expect((await width("hash.c:85")) / (await width("server"))).toBeCloseTo(0.24, 2);
+  expect((await width("log_line")) / (await width("server"))).toBeCloseTo(0.05, 2);
+  expect(await box("hash.c:84").getAttribute("aria-label")).toMatch(/^hash\.c:84: 11\.0 % of the samples; helps, slope 0\.18 ± 0\.02$/);
+  // What helps is blue, what hurts orange, what nobody tried grey.
+  const colour = (name) => box(name).evaluate((of) => {
+    const canvas = document.createElement("canvas").getContext("2d");
+    canvas.fillStyle = getComputedStyle(of).backgroundColor;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  });
+  const [blue, orange, grey] = [await colour("hash.c:85"), await colour("hash.c:93"), await colour("hash.c")];
+  expect(blue[2] - blue[0]).toBeGreaterThan(60);
+  expect(orange[0] - orange[2]).toBeGreaterThan(60);
+  expect(Math.max(...grey.slice(0, 3)) - Math.min(...grey.slice(0, 3))).toBeLessThan(10);
+  await box("parse_header").click();
+  await addressSays(page, "region", "parse_header http.c:211");
+  expect(await page.locator("#details h2").innerText()).toBe("parse_header http.c:211");
+  // A place with others inside fills the width; the address keeps it.
+  await box("hash.c").click();
+  await addressSays(page, "in", "/srv/src/hash.c");
+  await expect.poll(async () => (await width("hash.c:85")) / (await width("server"))).toBeCloseTo(0.24 / (0.24 + 0.11 + 0.04 + 0.06), 2);
+  await page.reload();
+  expect((await width("hash.c:85")) / (await width("server"))).toBeGreaterThan(0.5);
+  await page.getByRole("button", { name: "Show the whole program" }).click();
+  await page.waitForFunction(() => !location.hash.includes("in="));
+  // And by keys.
+  await box("server").focus();
+  for (const key of ["ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "Enter"]) await page.keyboard.press(key);
+  await addressSays(page, "region", "hash.c:85");
+  expect(await page.locator(".icicle [aria-pressed=true]").getAttribute("aria-label")).toMatch(/^hash\.c:85/);
 });
 
 test("left and right read the curve", async () => {
@@ -268,7 +304,7 @@ test("on paper there is everything to read and nothing to click", async () => {
   for (const control of [".filter", ".keys", ".theme", "#details header button"]) {
     expect(await page.locator(control).first().isVisible(), control).toBe(false);
   }
-  for (const text of ["h1", ".warnings", "#regions", ".curve svg", ".listing", ".evidence", ".timeline svg", ".notes"]) {
+  for (const text of ["h1", ".warnings", "#regions", ".curve svg", ".listing", ".evidence", ".icicle", ".timeline svg", ".notes"]) {
     expect(await page.locator(text).first().isVisible(), text).toBe(true);
   }
   const cut = await page.locator(".grid, .listing, .warnings").evaluateAll((found) =>

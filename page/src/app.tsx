@@ -2,11 +2,12 @@
 
 import { Details } from "./details";
 import { Headline } from "./headline";
+import { Icicle } from "./icicle";
 import { Notes } from "./notes";
 import { Points } from "./points";
 import { title } from "./prose";
 import type { Source } from "./source";
-import { point, report, status } from "./state";
+import { point, report, status, total } from "./state";
 import { RegionTable } from "./table";
 import { Prose } from "./text";
 import { ThemeButton } from "./theme";
@@ -23,7 +24,7 @@ export function App({ source }: { source: Source | null }) {
       <header>
         <Headline report={shown} status={now} />
       </header>
-      <div class="bar">
+      <div class="controls">
         <Points />
         <p class="keys">
           <kbd>/</kbd> filter <kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Enter</kbd> read <kbd>Esc</kbd> back
@@ -39,6 +40,12 @@ export function App({ source }: { source: Source | null }) {
             <RegionTable />
           </section>
           <Details report={shown} source={source} />
+          {total.value > 0 && (
+            <section class="places">
+              <h2>Samples by place</h2>
+              <Icicle />
+            </section>
+          )}
           {!of.idle && (
             <section class="time">
               <h2>Without speedups, over time</h2>

@@ -12,7 +12,7 @@ import { change, pointed, sharedGains, view } from "./state";
 import { useWidth } from "./width";
 
 const HEIGHT = 300;
-const MARGIN = { left: 52, right: 14, top: 14, bottom: 38 };
+const MARGIN = { left: 52, right: 22, top: 14, bottom: 38 };
 const BEFORE_MEASURED = 640;
 /** How near a click must be to a dot, in pixels. */
 const NEAR = 12;

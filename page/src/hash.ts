@@ -14,6 +14,8 @@ export interface View {
   sort: Sort<Column>;
   filter: string;
   theme: Theme;
+  /** The names that lead to the place that fills the width; none for the whole program. */
+  place: string[];
   /** Whether the axes of the curve are those of its region alone. */
   ownAxes: boolean;
 }
@@ -24,6 +26,7 @@ export const DEFAULT_VIEW: View = {
   sort: DEFAULT_SORT,
   filter: "",
   theme: "auto",
+  place: [],
   ownAxes: false,
 };
 
@@ -37,6 +40,7 @@ export function written(view: View): string {
   if (column !== DEFAULT_SORT.column || reversed) fields.set("sort", reversed ? `-${column}` : column);
   if (view.filter) fields.set("filter", view.filter);
   if (view.theme !== "auto") fields.set("theme", view.theme);
+  for (const name of view.place) fields.append("in", name);
   if (view.ownAxes) fields.set("axes", "own");
   return fields.toString();
 }
@@ -52,6 +56,7 @@ export function read(hash: string): View {
     sort: column ? { column, reversed: sort.startsWith("-") } : DEFAULT_SORT,
     filter: fields.get("filter") ?? "",
     theme: THEMES.find((known) => known === fields.get("theme")) ?? "auto",
+    place: fields.getAll("in"),
     ownAxes: fields.get("axes") === "own",
   };
 }

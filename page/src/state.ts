@@ -4,6 +4,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { gains } from "./axes";
 import { DEFAULT_VIEW, read, type View, written } from "./hash";
 import type { Point, Report } from "./model";
+import { type Place, places, withCallees } from "./places";
 import { filtered, type Row, rows, sorted } from "./ranking";
 import type { Status } from "./source";
 
@@ -52,6 +53,10 @@ export const selected = computed<Row | null>(() => {
 
 /** The gains that the axes of all curves of the point span. */
 export const sharedGains = computed(() => gains(allRows.value.map(({ estimate }) => estimate)));
+
+/** The samples by place, coloured for the point. */
+export const program = computed<Place | null>(() => report.value && places(report.value, allRows.value));
+export const inclusiveRows = computed<Row[]>(() => withCallees(allRows.value));
 
 /** The regions of each source file, for the point that is looked at. */
 export const rowsByFile = computed<Map<string, Row[]>>(() => {

@@ -35,7 +35,7 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
     head: "slope ± se",
     title: "Gain per speedup, and its standard error: 0.50 makes the point 10 % faster for 20 %",
     numeric: true,
-    width: "7.6em",
+    width: "8.4em",
     cell: ({ estimate }) => slope(estimate.slope, estimate.slope_se),
   },
   {

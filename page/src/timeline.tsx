@@ -13,7 +13,7 @@ import { Prose } from "./text";
 import { useWidth } from "./width";
 
 const HEIGHT = 190;
-const MARGIN = { left: 62, right: 14, top: 16, bottom: 26 };
+const MARGIN = { left: 62, right: 26, top: 16, bottom: 26 };
 const BEFORE_MEASURED = 1000;
 /** Windows far above what the segments say lie beyond the axis, so that they do not make everything else flat. */
 const FAR = 2;
