@@ -16,6 +16,8 @@ export function fill(page, json) {
 
 /** The same with summaries of the regions in the data element, and the rest behind the script. */
 export function fillInParts(page, report) {
+  // A comparison is short.
+  if ("before" in report) return fill(page, JSON.stringify(report));
   const { summary, parts } = inParts(report);
   const [before, after] = fill(page, JSON.stringify(summary)).split("</body>");
   if (after === undefined) throw new Error("the page has no end");

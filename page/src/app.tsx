@@ -1,5 +1,6 @@
 // The whole page.
 
+import { Compared } from "./compared";
 import { Details } from "./details";
 import { Headline } from "./headline";
 import { Icicle } from "./icicle";
@@ -7,7 +8,7 @@ import { Notes } from "./notes";
 import { Points } from "./points";
 import { title } from "./prose";
 import type { Source } from "./source";
-import { point, report, status, total } from "./state";
+import { comparison, point, report, status, total } from "./state";
 import { RegionTable } from "./table";
 import { Prose } from "./text";
 import { ThemeButton } from "./theme";
@@ -15,8 +16,10 @@ import { Timeline } from "./timeline";
 
 export function App({ source }: { source: Source | null }) {
   const shown = report.value;
+  const compared = comparison.value;
   const now = status.value;
   // A report that cannot be read any more is not shown as if it were the newest.
+  if (compared && now.is !== "empty") return <Compared comparison={compared} status={now} />;
   if (!shown || now.is === "empty") return <Empty text={now.is === "empty" ? now.why : "Loading …"} />;
   const of = point.value;
   return (
@@ -25,7 +28,7 @@ export function App({ source }: { source: Source | null }) {
         <Headline report={shown} status={now} />
       </header>
       <div class="controls">
-        <Points />
+        <Points points={shown.points} now={of} />
         <p class="keys">
           <kbd>/</kbd> filter <kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Enter</kbd> read <kbd>Esc</kbd> back
         </p>

@@ -3,13 +3,14 @@
 import { useState } from "preact/hooks";
 import { Curve } from "./curve";
 import { Evidence } from "./evidence";
+import { DETAILS, TABLE } from "./filter";
 import { Listing } from "./listing";
 import type { Report, WholeEstimate, WholeRegion } from "./model";
 import { whole } from "./parts";
 import { claim, limit } from "./prose";
 import type { Source } from "./source";
 import { change, selected, status } from "./state";
-import { DETAILS, TABLE, VerdictMark } from "./table";
+import { VerdictMark } from "./table";
 import { Long, Prose } from "./text";
 
 /** Longer names are cut, and can be opened. */

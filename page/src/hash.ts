@@ -1,6 +1,7 @@
 // What is looked at, as the part of the address after "#": a link to it can be kept or sent, and an edited address
 // changes the page.
 
+import { CHANGE_COLUMNS, type ChangeColumn } from "./comparison";
 import { type Column, COLUMNS, DEFAULT_SORT, type Sort } from "./ranking";
 
 export const THEMES = ["auto", "light", "dark"] as const;
@@ -11,7 +12,8 @@ export interface View {
   point: string;
   /** The key of a region; empty for the first one in the table, null for none. */
   region: string | null;
-  sort: Sort<Column>;
+  /** Of the regions, in a report or in a comparison. */
+  sort: Sort<Column | ChangeColumn>;
   filter: string;
   theme: Theme;
   /** The names that lead to the place that fills the width; none for the whole program. */
@@ -49,7 +51,7 @@ export function written(view: View): string {
 export function read(hash: string): View {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const sort = fields.get("sort") ?? "";
-  const column = COLUMNS.find((known) => known === sort.replace(/^-/, ""));
+  const column = [...COLUMNS, ...CHANGE_COLUMNS].find((known) => known === sort.replace(/^-/, ""));
   return {
     point: fields.get("point") ?? "",
     region: fields.has("region") ? fields.get("region") || null : "",

@@ -8,7 +8,7 @@ import { followKeys } from "./keyboard";
 import { read } from "./parts";
 import { printable, shortened } from "./printable";
 import { connect, type World } from "./source";
-import { followAddress, report, status } from "./state";
+import { comparison, followAddress, report, show, status } from "./state";
 import { followTheme } from "./theme";
 
 /** The data element, which Rust fills, */
@@ -29,11 +29,11 @@ followTheme();
 followKeys();
 const source = connect(
   world,
-  (value) => (report.value = value),
+  show,
   (value) => (status.value = value),
 );
 effect(() => {
-  const program = report.value?.sessions.at(-1)?.program.split("/").at(-1);
+  const program = (report.value ?? comparison.value?.after)?.sessions.at(-1)?.program.split("/").at(-1);
   document.title = program ? `${printable(shortened(program, 40))} – whatif` : "whatif";
 });
 const textOf = (part: number): string | null => document.getElementById(`${PART}${part}`)?.textContent ?? null;

@@ -1,6 +1,8 @@
 // The report as Rust writes it: the same fields in the same order as docs/json.md, which says what they mean.
 // Speedups and gains are fractions, times are nanoseconds, and what is not known is null.
 
+import { type Comparison, isComparison, isWhole } from "./comparison";
+
 export const VERSION = 1;
 
 export type PointKind = "throughput" | "latency";
@@ -196,12 +198,15 @@ export interface WholeBaselines extends Baselines {
 }
 
 /** Whether `value` can be drawn; the reason in words if not. */
-export function check(value: unknown): Report | string {
+export function check(value: unknown): Report | Comparison | string {
   if (typeof value !== "object" || value === null) return "The data of this page is not a report.";
   const report = value as Partial<Report>;
   const { version, sentence, sessions, points, regions, drift, run_drift, left_out, doubts, warnings } = report;
   if (version !== VERSION) {
     return `This page reads version ${VERSION} of the report, and the data is of version ${String(version)}: write the page again, with one whatif.`;
+  }
+  if (isComparison(value)) {
+    return isWhole(value) ? value : "The data of this page is not a whole comparison: write the page again.";
   }
   const lists = [sessions, points, regions, drift, run_drift, warnings];
   if (typeof sentence !== "string" || !lists.every(Array.isArray) || !left_out || !doubts) {

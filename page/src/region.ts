@@ -11,7 +11,7 @@ export function location({ file, line }: Pick<Region, "file" | "line">): string 
 }
 
 /** As reports show it: `work hash.c:80`, `work+ hash.c:80` with its callees, or `hash.c:88`. */
-export function label(region: Region): string {
+export function label(region: Pick<Region, "kind" | "name" | "inclusive" | "file" | "line">): string {
   const name = region.inclusive ? `${region.name}+` : region.name;
   const place = region.kind === "function" ? location(region) : null;
   return place === null ? name : `${name} ${place}`;

@@ -10,6 +10,7 @@ mod explain;
 mod summary;
 
 pub use comparison::render as render_comparison;
+pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
     BlockRow, Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, LeftOutReason, PointEstimate,
