@@ -39,6 +39,9 @@ function inside(place: Growing, name: string): Growing {
 
 const base = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
+/** What compilers call their own copies and pieces of a function. */
+const PIECE = /(\.(part|constprop|isra|cold|lto_priv|llvm)(\.\d+)*)+$/;
+
 /** `F@CALLER`: as much of F as is called from there. */
 const isFromCaller = ({ region: { name, function: of } }: Row): boolean =>
   of !== null && name.includes("@") && !of.includes("@");
@@ -48,7 +51,7 @@ export function places(report: Report, rows: Row[]): Place {
   const own = rows.filter(({ region }) => !region.inclusive);
   const images = new Set(own.map(({ region }) => region.image.path));
   const program = grow(PROGRAM_PATH, base(report.sessions.at(-1)?.program ?? ""));
-  const functionOf = ({ region }: Row): string => region.function ?? region.name;
+  const functionOf = ({ region }: Row): string => (region.function ?? region.name).replace(PIECE, "");
   // A line that was inlined stands in another file, but belongs to the function that it runs in.
   const files = new Map<string, string | null>();
   const keyOf = (row: Row): string => JSON.stringify([row.region.image.path, functionOf(row)]);

@@ -19,6 +19,8 @@ test("program, file, function, line", () => {
     region({ name: "a.c:8", function: "work", file: "/src/a.c", line: 8, samples: 20 }),
     // Inlined from elsewhere.
     region({ name: "max.h:3", function: "work", file: "/src/max.h", line: 3, samples: 5 }),
+    // In a piece that the compiler has split off.
+    region({ name: "a.c:7", function: "work.isra.0.part.12", file: "/src/a.c", line: 7, samples: 1 }),
     // Its function was not tried.
     region({ name: "b.c:1", function: "rest", file: "/src/b.c", line: 1, samples: 7 }),
     code("bare", 3, { file: null, line: null }),
@@ -27,7 +29,7 @@ test("program, file, function, line", () => {
   const found = places(report(100), rows(all, 0));
   expect(shape(found)).toEqual([
     "server", 100, false, [
-      ["/src/a.c", 60, false, [["work", 60, true, [["max.h:3", 5, true], ["a.c:8", 20, true], ["a.c:9", 25, true]]]]],
+      ["/src/a.c", 60, false, [["work", 60, true, [["max.h:3", 5, true], ["a.c:7", 1, true], ["a.c:8", 20, true], ["a.c:9", 25, true]]]]],
       ["/src/b.c", 7, false, [["rest", 7, false, [["b.c:1", 7, true]]]]],
       ["without source", 3, false, [["bare", 3, true]]],
     ],
