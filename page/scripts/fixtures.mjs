@@ -1,4 +1,5 @@
-// Writes fixtures/realistic.json and fixtures/hostile.json: a report as it should be, and one that means harm.
+// Writes fixtures/realistic.json, fixtures/hostile.json and fixtures/comparison.json: a report as it should be, one that means
+// harm, and two recordings compared.
 //
 //     node scripts/fixtures.mjs
 
@@ -173,5 +174,58 @@ function hostile() {
   });
 }
 
+/** Two recordings of a server: one line became quick, another took its place, and one moved. */
+function comparison() {
+  const slope = (value, half, verdict, blocks = 40) => ({
+    verdict,
+    blocks,
+    slope: value,
+    slope_se: half === null ? null : half / 2,
+    slope_lo: half === null ? null : value - half,
+    slope_hi: half === null ? null : value + half,
+  });
+  const nothing = (point) => ({ ...point, change: "cannot-tell", before: null, after: null, difference: null, difference_se: null, difference_lo: null, difference_hi: null });
+  const requests = { point: "requests", kind: "throughput" };
+  const lookup = { point: "lookup", kind: "latency" };
+  const changed = (point, change, before, after) => {
+    if (!before || !after) return { ...nothing(point), change, before, after };
+    const half = Math.hypot((before.slope_hi - before.slope_lo) / 2, (after.slope_hi - after.slope_lo) / 2);
+    const difference = after.slope - before.slope;
+    return { point: point.point, kind: point.kind, change, before, after, difference, difference_se: half / 2, difference_lo: difference - half, difference_hi: difference + half };
+  };
+  const side = (name, line, windows = 80) => ({ name, function: "hash", file: "/srv/src/hash.c", line, image: { path: "/srv/bin/server", build_id: "ab12cd34ef56" }, windows });
+  const of = (before, after, change, one, other) => ({
+    kind: "line",
+    inclusive: false,
+    before,
+    after,
+    points: [changed(requests, change, one, other), nothing(lookup)],
+  });
+  const runs = (count, first) => Array.from({ length: count }, (_, nth) => session({ id: first + nth, started_unix_ns: 1760000000000000000 + nth * 7e10 }));
+  return {
+    version: 1,
+    sentence: "`requests` is 17 % ± 1 % faster than before; `hash.c:12` became critical, and `hash.c:95` is worth less than before.",
+    before: { sessions: runs(3, 1) },
+    after: { sessions: runs(3, 1) },
+    points: [
+      { name: "requests", kind: "throughput", change: "better", before: { period_ns: 100070, baselines: 120, runs: 3 }, after: { period_ns: 83090, baselines: 118, runs: 3 }, gain: 0.1697, gain_se: 0.0048, gain_lo: 0.16, gain_hi: 0.179 },
+      { name: "lookup", kind: "latency", change: "cannot-tell", before: { period_ns: 398000, baselines: 120, runs: 3 }, after: { period_ns: 391000, baselines: 118, runs: 3 }, gain: 0.0176, gain_se: 0.012, gain_lo: -0.006, gain_hi: 0.041 },
+      { name: "jobs", kind: "throughput", change: "only-before", before: { period_ns: null, baselines: 0, runs: 3 }, after: null, gain: null, gain_se: null, gain_lo: null, gain_hi: null },
+    ],
+    regions: [
+      of(side("hash.c:90", 90), null, "only-before", slope(0.08, 0.05, "helps"), null),
+      of(side("hash.c:88", 88), side("hash.c:95", 95), "less", slope(0.54, 0.02, "helps"), slope(0.09, 0.03, "helps")),
+      of(side("hash.c:40", 40), side("hash.c:40", 40), "unchanged", slope(0, 0.03, "no-effect"), slope(0.01, 0.03, "no-effect")),
+      of(side("hash.c:12", 12), side("hash.c:12", 12), "became-critical", slope(-0.01, 0.03, "no-effect"), slope(0.54, 0.04, "helps")),
+      of(null, side("hash.c:7", 7), "only-after", null, slope(0.25, 0.2, "helps", 9)),
+      of(side("</script><b>x", 3, 4), side("evil\u202e", 4), "cannot-tell", slope(0.1, null, "not-enough-data", 2), slope(0.2, 0.4, "not-enough-data", 6)),
+    ],
+    warnings: [
+      { code: "different-load", message: "other programs used 2 % of the machine before, and 19 % after", advice: "record both again, by turns" },
+    ],
+  };
+}
+
+write("comparison", comparison());
 write("realistic", realistic());
 write("hostile", hostile());

@@ -18,7 +18,8 @@ const noise = (rng, sd) => sd * (Array.from({ length: 12 }, rng).reduce((a, b) =
 const round = (value, digits = 5) => Number(value.toFixed(digits));
 
 /** One region's entry for one point. `slope` is the truth; `bend` the speedup beyond which nothing is gained. */
-export function estimate(rng, point, { slope, bend = null, blocks, sd = 0.05, dots = true, known = true }) {
+export function estimate(rng, point, { slope, bend = null, blocks, sd = 0.05, dots = true, known = true, digits = 5 }) {
+  const round = (value) => Number(value.toFixed(digits));
   const truth = (speedup) => slope * (bend === null ? speedup : Math.min(speedup, bend));
   const tried = [0.1, 0.2, 0.25, 0.4, 0.5, 0.6, 0.75, 0.85, 1].filter((_, nth) => nth < 4 || blocks > 8);
   const se = (2.2 * sd) / Math.sqrt(Math.max(blocks, 1));
@@ -59,7 +60,7 @@ export function estimate(rng, point, { slope, bend = null, blocks, sd = 0.05, do
     slope_lo,
     slope_hi,
     method_error: 0.008,
-    chance: known ? round(Math.exp(-Math.abs(found) / se), 9) : null,
+    chance: known ? Number(Math.exp(-Math.abs(found) / se).toFixed(9)) : null,
     effect: round(found * 0.2),
     effect_lo,
     effect_hi,

@@ -1,12 +1,14 @@
 // The whole page.
 
+import { Compared } from "./compared";
 import { Details } from "./details";
 import { Headline } from "./headline";
+import { Icicle } from "./icicle";
 import { Notes } from "./notes";
 import { Points } from "./points";
 import { title } from "./prose";
 import type { Source } from "./source";
-import { point, report, status } from "./state";
+import { comparison, point, report, status, total } from "./state";
 import { RegionTable } from "./table";
 import { Prose } from "./text";
 import { ThemeButton } from "./theme";
@@ -14,8 +16,10 @@ import { Timeline } from "./timeline";
 
 export function App({ source }: { source: Source | null }) {
   const shown = report.value;
+  const compared = comparison.value;
   const now = status.value;
   // A report that cannot be read any more is not shown as if it were the newest.
+  if (compared && now.is !== "empty") return <Compared comparison={compared} status={now} />;
   if (!shown || now.is === "empty") return <Empty text={now.is === "empty" ? now.why : "Loading …"} />;
   const of = point.value;
   return (
@@ -23,8 +27,8 @@ export function App({ source }: { source: Source | null }) {
       <header>
         <Headline report={shown} status={now} />
       </header>
-      <div class="bar">
-        <Points />
+      <div class="controls">
+        <Points points={shown.points} now={of} />
         <p class="keys">
           <kbd>/</kbd> filter <kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Enter</kbd> read <kbd>Esc</kbd> back
         </p>
@@ -39,6 +43,12 @@ export function App({ source }: { source: Source | null }) {
             <RegionTable />
           </section>
           <Details report={shown} source={source} />
+          {total.value > 0 && (
+            <section class="places">
+              <h2>Samples by place</h2>
+              <Icicle />
+            </section>
+          )}
           {!of.idle && (
             <section class="time">
               <h2>Without speedups, over time</h2>

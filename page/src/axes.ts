@@ -1,6 +1,6 @@
 // What the axes of a curve span, and what of it is known: everything about a plot that can be said without drawing it.
 
-import type { AtSpeedup, Estimate } from "./model";
+import type { AtSpeedup, Estimate, WholeEstimate } from "./model";
 
 /** The least that the axis of gains spans, so that noise around nothing does not look like something. */
 const LEAST_TOP = 0.1;
@@ -13,16 +13,27 @@ const LEAST_BOTTOM = -0.05;
 export function gains(estimates: Estimate[]): [lo: number, hi: number] {
   const settled = estimates.filter(({ verdict }) => verdict !== "not-enough-data" && verdict !== "idle");
   let [bottom, top] = [LEAST_BOTTOM, LEAST_TOP];
-  for (const { speedups } of settled.length > 0 ? settled : estimates) {
-    for (const { gain, lo, hi } of speedups) {
-      if (gain === null) continue;
-      bottom = Math.min(bottom, lo ?? gain);
-      top = Math.max(top, hi ?? gain);
-    }
+  for (const estimate of settled.length > 0 ? settled : estimates) {
+    const span = spanOf(estimate);
+    if (span === null) continue;
+    bottom = Math.min(bottom, span[0]);
+    top = Math.max(top, span[1]);
   }
   // Beyond a hundred per cent there is nothing to see but noise.
   const margin = 0.04 * (Math.min(top, 1) - Math.max(bottom, -1));
   return [Math.max(bottom, -1) - margin, Math.min(top, 1) + margin];
+}
+
+/** The lowest and the highest gain of the curve and its band: as the summary says, or else read off the curve. */
+function spanOf(estimate: Estimate): [lo: number, hi: number] | null {
+  if (estimate.span !== undefined) return estimate.span;
+  let [lowest, highest] = [Infinity, -Infinity];
+  for (const { gain, lo, hi } of (estimate as WholeEstimate).speedups) {
+    if (gain === null) continue;
+    lowest = Math.min(lowest, lo ?? gain);
+    highest = Math.max(highest, hi ?? gain);
+  }
+  return lowest > highest ? null : [lowest, highest];
 }
 
 export interface Stretch {

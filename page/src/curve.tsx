@@ -5,14 +5,14 @@ import { baseline, gains, isBare, stretches } from "./axes";
 import { blockKey } from "./blocks";
 import { Dots, type Mark, marksOf } from "./dots";
 import { count, interval, percent, plusMinus, speedup as speedupText, UNKNOWN } from "./format";
-import type { AtSpeedup, Dot, Estimate } from "./model";
+import type { AtSpeedup, Dot, WholeEstimate } from "./model";
 import { area, path } from "./path";
 import { decimals, linear, type Scale, ticks } from "./scale";
 import { change, pointed, sharedGains, view } from "./state";
 import { useWidth } from "./width";
 
 const HEIGHT = 300;
-const MARGIN = { left: 52, right: 14, top: 14, bottom: 38 };
+const MARGIN = { left: 52, right: 22, top: 14, bottom: 38 };
 const BEFORE_MEASURED = 640;
 /** How near a click must be to a dot, in pixels. */
 const NEAR = 12;
@@ -33,7 +33,7 @@ export function mark([speedup, gain, , , leftOut]: Dot, { x, y }: Pick<Plot, "x"
 /** Kept, so that it stays the same from one drawing to the next. */
 const NO_DOTS: Dot[] = [];
 
-export function Curve({ estimate }: { estimate: Estimate }) {
+export function Curve({ estimate }: { estimate: WholeEstimate }) {
   const [element, width] = useWidth(BEFORE_MEASURED);
   const [cursor, setCursor] = useState<number | null>(null);
   const { ownAxes } = view.value;
@@ -165,7 +165,7 @@ function Cursor({ x }: { x: number }) {
   return <line class="cursor" x1={x} x2={x} y1={MARGIN.top} y2={HEIGHT - MARGIN.bottom} />;
 }
 
-function Shape({ plot: { x, y, width }, estimate: { speedups, verdict } }: { plot: Plot; estimate: Estimate }) {
+function Shape({ plot: { x, y, width }, estimate: { speedups, verdict } }: { plot: Plot; estimate: WholeEstimate }) {
   const own = baseline(speedups);
   const on = (speedup: number, gain: number) => [x.at(speedup), y.at(gain)] as const;
   const shape = stretches(speedups);
@@ -210,7 +210,7 @@ function Bar({ x, from, to }: { x: number; from: number; to: number }) {
 }
 
 /** From where on more speed brings less. */
-function Bend({ plot: { x }, estimate }: { plot: Plot; estimate: Estimate }) {
+function Bend({ plot: { x }, estimate }: { plot: Plot; estimate: WholeEstimate }) {
   const bend = interval(estimate.bend, estimate.bend_lo, estimate.bend_hi);
   if (!bend || estimate.verdict !== "helps") return null;
   const y = HEIGHT - MARGIN.bottom;
@@ -230,7 +230,7 @@ function Pointed({ plot, dots }: { plot: Plot; dots: Dot[] }) {
   return found ? <circle class="pointed" cx={found[0]} cy={found[1]} r={7} /> : null;
 }
 
-function Legend(props: { estimate: Estimate; plot: Plot; dots: number; beyond: number }) {
+function Legend(props: { estimate: WholeEstimate; plot: Plot; dots: number; beyond: number }) {
   const { estimate, plot, dots, beyond } = props;
   const [lowest, highest] = gains([estimate]);
   const bare = isBare(estimate.speedups);

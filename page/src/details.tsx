@@ -3,12 +3,14 @@
 import { useState } from "preact/hooks";
 import { Curve } from "./curve";
 import { Evidence } from "./evidence";
+import { DETAILS, TABLE } from "./filter";
 import { Listing } from "./listing";
-import type { Report } from "./model";
+import type { Report, WholeEstimate, WholeRegion } from "./model";
+import { whole } from "./parts";
 import { claim, limit } from "./prose";
 import type { Source } from "./source";
 import { change, selected, status } from "./state";
-import { DETAILS, TABLE, VerdictMark } from "./table";
+import { VerdictMark } from "./table";
 import { Long, Prose } from "./text";
 
 /** Longer names are cut, and can be opened. */
@@ -26,8 +28,8 @@ export function Details({ report, source }: { report: Report; source: Source | n
       </section>
     );
   }
-  const { key, label, region, estimate } = row;
-  const most = limit(estimate);
+  const { key, label, region, estimate, nth } = row;
+  const found = whole(region);
   return (
     <section id={DETAILS} class="details" tabIndex={-1} aria-label="The chosen region" onKeyDown={back}>
       <header>
@@ -40,14 +42,27 @@ export function Details({ report, source }: { report: Report; source: Source | n
           Close
         </button>
       </header>
+      {found ? (
+        <Whole key={key} report={report} region={found} estimate={found.points[nth]!} />
+      ) : (
+        <p>{found === undefined ? "Loading …" : "This part of the page is damaged: write the page again."}</p>
+      )}
+    </section>
+  );
+}
+
+function Whole({ report, region, estimate }: { report: Report; region: WholeRegion; estimate: WholeEstimate }) {
+  const most = limit(estimate);
+  return (
+    <>
       <p>
         <Prose text={claim(region, estimate)} />
         {most && <> <Prose text={most} /></>}
       </p>
-      <Curve key={`${key} curve`} estimate={estimate} />
-      <Listing key={`${key} source`} region={region} />
-      <Evidence key={`${key} evidence`} report={report} region={region} estimate={estimate} />
-    </section>
+      <Curve estimate={estimate} />
+      <Listing region={region} />
+      <Evidence report={report} region={region} estimate={estimate} />
+    </>
   );
 }
 

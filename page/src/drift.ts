@@ -1,7 +1,7 @@
 // Drift in words, as in the terminal: where the program's speed changed while it was measured, and whether its code
 // mattered as much before and after.
 
-import type { Era, Estimate, PointKind, Region, Report } from "./model";
+import type { Era, PointKind, Region, Report, WholeEstimate } from "./model";
 import { duration, fixed, threeDigits } from "./format";
 import { label } from "./region";
 import { printable } from "./printable";
@@ -56,7 +56,7 @@ export function rate({ rate_per_s, rate_lo, rate_hi }: Rate): string {
 }
 
 /** What each part of the recording says by itself, if two of them certainly differ. */
-export function eras(report: Report, region: Region, estimate: Estimate): string | null {
+export function eras(report: Report, region: Region, estimate: WholeEstimate): string | null {
   if (!estimate.eras_differ) return null;
   const parts = estimate.eras.map((era) => {
     const of = (value: number | null): string => (value === null ? "?" : fixed(value, 2));

@@ -5,7 +5,7 @@ import { type BlockColumn, blockKey, IN_TIME, inOrder } from "./blocks";
 import { eras } from "./drift";
 import { count, fixed, interval, percent, plusMinus, range, slope, speedup } from "./format";
 import { Grid, type GridColumn } from "./grid";
-import type { Dot, Estimate, Region, Report } from "./model";
+import type { Dot, Estimate, Report, WholeEstimate, WholeRegion } from "./model";
 import { LEFT_OUT_WORDS, phase } from "./prose";
 import { pointed } from "./state";
 import { Name, Prose } from "./text";
@@ -62,8 +62,8 @@ function LeftOut({ reason }: { reason: string }) {
 
 interface Props {
   report: Report;
-  region: Region;
-  estimate: Estimate;
+  region: WholeRegion;
+  estimate: WholeEstimate;
 }
 
 export function Evidence({ report, region, estimate }: Props) {
@@ -112,7 +112,7 @@ function Blocks({ dots }: { dots: Dot[] | undefined }) {
 }
 
 /** Each number with what it means. */
-export function facts(report: Report, region: Region, estimate: Estimate): [term: string, text: string][] {
+export function facts(report: Report, region: WholeRegion, estimate: WholeEstimate): [term: string, text: string][] {
   const e = estimate;
   const effect = interval(e.effect, e.effect_lo, e.effect_hi);
   const most = interval(e.max_gain, e.max_gain_lo, e.max_gain_hi);
@@ -164,7 +164,7 @@ const RULE: Record<Estimate["verdict"], string> = {
   idle: "idle: most windows saw no visit of the point",
 };
 
-function pairing({ pairing, kept_apart }: Estimate): string {
+function pairing({ pairing, kept_apart }: WholeEstimate): string {
   if (kept_apart) {
     return "its own baseline, each window: the program's speed changed, and the parts of the run are kept apart";
   }

@@ -1,6 +1,7 @@
 // What is looked at, as the part of the address after "#": a link to it can be kept or sent, and an edited address
 // changes the page.
 
+import { CHANGE_COLUMNS, type ChangeColumn } from "./comparison";
 import { type Column, COLUMNS, DEFAULT_SORT, type Sort } from "./ranking";
 
 export const THEMES = ["auto", "light", "dark"] as const;
@@ -11,9 +12,12 @@ export interface View {
   point: string;
   /** The key of a region; empty for the first one in the table, null for none. */
   region: string | null;
-  sort: Sort<Column>;
+  /** Of the regions, in a report or in a comparison. */
+  sort: Sort<Column | ChangeColumn>;
   filter: string;
   theme: Theme;
+  /** The names that lead to the place that fills the width; none for the whole program. */
+  place: string[];
   /** Whether the axes of the curve are those of its region alone. */
   ownAxes: boolean;
 }
@@ -24,6 +28,7 @@ export const DEFAULT_VIEW: View = {
   sort: DEFAULT_SORT,
   filter: "",
   theme: "auto",
+  place: [],
   ownAxes: false,
 };
 
@@ -37,6 +42,7 @@ export function written(view: View): string {
   if (column !== DEFAULT_SORT.column || reversed) fields.set("sort", reversed ? `-${column}` : column);
   if (view.filter) fields.set("filter", view.filter);
   if (view.theme !== "auto") fields.set("theme", view.theme);
+  for (const name of view.place) fields.append("in", name);
   if (view.ownAxes) fields.set("axes", "own");
   return fields.toString();
 }
@@ -45,13 +51,14 @@ export function written(view: View): string {
 export function read(hash: string): View {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const sort = fields.get("sort") ?? "";
-  const column = COLUMNS.find((known) => known === sort.replace(/^-/, ""));
+  const column = [...COLUMNS, ...CHANGE_COLUMNS].find((known) => known === sort.replace(/^-/, ""));
   return {
     point: fields.get("point") ?? "",
     region: fields.has("region") ? fields.get("region") || null : "",
     sort: column ? { column, reversed: sort.startsWith("-") } : DEFAULT_SORT,
     filter: fields.get("filter") ?? "",
     theme: THEMES.find((known) => known === fields.get("theme")) ?? "auto",
+    place: fields.getAll("in"),
     ownAxes: fields.get("axes") === "own",
   };
 }

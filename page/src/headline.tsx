@@ -1,14 +1,18 @@
 // The verdict in a sentence, and beside it the doubts that come with it.
 
-import type { Report } from "./model";
-import { counted } from "./prose";
+import { type Doubt, counted } from "./prose";
 import type { Status } from "./source";
 import { Long, Prose } from "./text";
 
 /** Longer messages are cut, and can be opened. */
 const MESSAGE = 600;
 
-export function Headline({ report, status }: { report: Report; status: Status }) {
+interface Verdict {
+  sentence: string;
+  warnings: Doubt[];
+}
+
+export function Headline({ report, status }: { report: Verdict; status: Status }) {
   return (
     <div class="headline">
       <div>
@@ -41,7 +45,7 @@ function Mark({ status }: { status: Status }) {
   );
 }
 
-function Warnings({ report }: { report: Report }) {
+function Warnings({ report }: { report: Verdict }) {
   const warnings = counted(report.warnings);
   if (warnings.length === 0) return null;
   return (

@@ -1,7 +1,7 @@
 // Keys that work wherever the focus is. Those of a table work inside it: see grid.tsx.
 
-import { change, selected, shownRows, view } from "./state";
-import { FILTER, TABLE } from "./table";
+import { FILTER, TABLE } from "./filter";
+import { change, selectedKey, shownKeys, view } from "./state";
 
 export type Place = "filter" | "nowhere" | "elsewhere";
 export type Action = "focus-filter" | "clear-filter" | "focus-table" | "next" | "previous" | "close";
@@ -57,8 +57,8 @@ function act(what: Action): void {
 }
 
 function step(by: 1 | -1): void {
-  const rows = shownRows.peek();
-  const at = rows.findIndex(({ key }) => key === selected.peek()?.key);
-  const row = rows[Math.min(Math.max(at + by, 0), rows.length - 1)];
-  if (row) change({ region: row.key });
+  const keys = shownKeys.peek();
+  const at = keys.indexOf(selectedKey.peek() ?? "");
+  const key = keys[Math.min(Math.max(at + by, 0), keys.length - 1)];
+  if (key !== undefined) change({ region: key });
 }

@@ -1,7 +1,7 @@
 // The source around a region, as it was when it was measured, with what other lines of it are worth.
 
 import { share as shareText, interval, plusMinus, percent } from "./format";
-import type { Region } from "./model";
+import type { WholeRegion } from "./model";
 import { printable, shortened } from "./printable";
 import { VERDICT_WORDS } from "./prose";
 import type { Row } from "./ranking";
@@ -21,7 +21,7 @@ export interface ListedLine {
 }
 
 /** The lines of the region's snippet, with the line regions among `others` that fall into it. */
-export function lines({ snippet, line, image }: Region, others: Row[]): ListedLine[] {
+export function lines({ snippet, line, image }: WholeRegion, others: Row[]): ListedLine[] {
   if (!snippet) return [];
   const here = new Map<number, Row[]>();
   for (const row of others) {
@@ -37,7 +37,7 @@ export function lines({ snippet, line, image }: Region, others: Row[]): ListedLi
   });
 }
 
-export function Listing({ region }: { region: Region }) {
+export function Listing({ region }: { region: WholeRegion }) {
   const { file } = region;
   const found = lines(region, file === null ? [] : (rowsByFile.value.get(file) ?? []));
   if (found.length === 0) return <p>The source of this region is not in the recording.</p>;

@@ -5,13 +5,16 @@ import { effect } from "@preact/signals";
 import { render } from "preact";
 import { App } from "./app";
 import { followKeys } from "./keyboard";
+import { read } from "./parts";
 import { printable, shortened } from "./printable";
 import { connect, type World } from "./source";
-import { followAddress, report, status } from "./state";
+import { comparison, followAddress, report, show, status } from "./state";
 import { followTheme } from "./theme";
 
-/** The data element, which Rust fills. */
+/** The data element, which Rust fills, */
 const DATA = "whatif-data";
+/** and the beginning of the names of those that follow the script. */
+const PART = "whatif-part-";
 
 const world: World = {
   embedded: document.getElementById(DATA)?.textContent ?? null,
@@ -26,11 +29,13 @@ followTheme();
 followKeys();
 const source = connect(
   world,
-  (value) => (report.value = value),
+  show,
   (value) => (status.value = value),
 );
 effect(() => {
-  const program = report.value?.sessions.at(-1)?.program.split("/").at(-1);
+  const program = (report.value ?? comparison.value?.after)?.sessions.at(-1)?.program.split("/").at(-1);
   document.title = program ? `${printable(shortened(program, 40))} – whatif` : "whatif";
 });
+const textOf = (part: number): string | null => document.getElementById(`${PART}${part}`)?.textContent ?? null;
+addEventListener("DOMContentLoaded", () => (read.value = textOf));
 render(<App source={source} />, document.getElementById("page")!);

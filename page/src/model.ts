@@ -1,6 +1,8 @@
 // The report as Rust writes it: the same fields in the same order as docs/json.md, which says what they mean.
 // Speedups and gains are fractions, times are nanoseconds, and what is not known is null.
 
+import { type Comparison, isComparison, isWhole } from "./comparison";
+
 export const VERSION = 1;
 
 export type PointKind = "throughput" | "latency";
@@ -65,30 +67,43 @@ export interface Region {
   samples: number;
   share: Maybe;
   windows: number;
-  phase: number;
   verdict: Verdict;
   /** One per entry of the report's points, in that order. */
   points: Estimate[];
+  /** Where the rest is: see parts.ts. Without it the region is whole. */
+  part?: number;
+}
+
+/** A region with everything that is known about it. */
+export interface WholeRegion extends Region {
+  phase: number;
+  points: WholeEstimate[];
   snippet: { first_line: number; text: string } | null;
 }
 
-/** What is known about one region and one point. */
+/** What a table says about one region and one point. */
 export interface Estimate {
   point: string;
   kind: PointKind;
   verdict: Verdict;
   blocks: number;
-  disturbed_blocks: number;
-  more_blocks: Maybe;
   slope: Maybe;
   slope_se: Maybe;
   slope_lo: Maybe;
   slope_hi: Maybe;
-  method_error: number;
-  chance: Maybe;
   effect: Maybe;
   effect_lo: Maybe;
   effect_hi: Maybe;
+  /** The lowest and the highest gain of the curve and its band; null if there is none. Only in regions with a part. */
+  span?: [lo: number, hi: number] | null;
+}
+
+/** Everything that is known about one region and one point. */
+export interface WholeEstimate extends Estimate {
+  disturbed_blocks: number;
+  more_blocks: Maybe;
+  method_error: number;
+  chance: Maybe;
   max_gain: Maybe;
   max_gain_lo: Maybe;
   max_gain_hi: Maybe;
@@ -170,20 +185,28 @@ export interface Warning {
   advice: string;
 }
 
-/** The windows without speedup, in the order of time. */
+/** The windows of a point without speedup. */
 export interface Baselines {
   point: string;
   kind: PointKind;
+  part?: number;
+}
+
+export interface WholeBaselines extends Baselines {
+  /** In the order of time. */
   windows: [session: number, startNs: number, elapsedNs: number, visits: number, ratePerS: Maybe][];
 }
 
 /** Whether `value` can be drawn; the reason in words if not. */
-export function check(value: unknown): Report | string {
+export function check(value: unknown): Report | Comparison | string {
   if (typeof value !== "object" || value === null) return "The data of this page is not a report.";
   const report = value as Partial<Report>;
   const { version, sentence, sessions, points, regions, drift, run_drift, left_out, doubts, warnings } = report;
   if (version !== VERSION) {
     return `This page reads version ${VERSION} of the report, and the data is of version ${String(version)}: write the page again, with one whatif.`;
+  }
+  if (isComparison(value)) {
+    return isWhole(value) ? value : "The data of this page is not a whole comparison: write the page again.";
   }
   const lists = [sessions, points, regions, drift, run_drift, warnings];
   if (typeof sentence !== "string" || !lists.every(Array.isArray) || !left_out || !doubts) {

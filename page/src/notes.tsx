@@ -1,6 +1,6 @@
 // What else the terminal says: the points, the runs, the doubts, and what was left out.
 
-import type { Report } from "./model";
+import type { Report, Session } from "./model";
 import { describe, doubts, leftOut, provenance, run } from "./prose";
 import { Long, Prose } from "./text";
 
@@ -20,7 +20,7 @@ export function Notes({ report }: { report: Report }) {
       </div>
       <div>
         <h2>Runs</h2>
-        <Runs report={report} />
+        <Runs sessions={report.sessions} />
         {doubted.length > 0 && <List texts={doubted} />}
       </div>
       {left.length > 0 && (
@@ -33,7 +33,7 @@ export function Notes({ report }: { report: Report }) {
   );
 }
 
-function Runs({ report: { sessions } }: { report: Report }) {
+export function Runs({ sessions }: { sessions: Session[] }) {
   const texts = sessions.map((session) => `${run(session)}; ${provenance(session)}`);
   if (texts.length <= SHOWN_RUNS) return <List texts={texts} />;
   return (

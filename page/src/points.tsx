@@ -1,7 +1,7 @@
 // Which progress point is looked at: throughput and latency apart.
 
-import type { Point, PointKind } from "./model";
-import { change, point, pointKey, report } from "./state";
+import type { PointKind } from "./model";
+import { change, pointKey } from "./state";
 import { Name } from "./text";
 
 const KINDS: { kind: PointKind; title: string }[] = [
@@ -9,20 +9,30 @@ const KINDS: { kind: PointKind; title: string }[] = [
   { kind: "latency", title: "Latency" },
 ];
 
-export function Points() {
-  const points = report.value?.points ?? [];
+interface Named {
+  name: string;
+  kind: PointKind;
+  idle?: boolean;
+}
+
+interface Props {
+  points: Named[];
+  /** The one that is looked at. */
+  now: Named | null;
+}
+
+export function Points({ points, now }: Props) {
   return (
     <nav class="points" aria-label="Progress points">
       {KINDS.map(({ kind, title }) => {
         const of = points.filter((point) => point.kind === kind);
-        return of.length > 0 && <Kind key={kind} title={title} points={of} />;
+        return of.length > 0 && <Kind key={kind} title={title} points={of} now={now} />;
       })}
     </nav>
   );
 }
 
-function Kind({ title, points }: { title: string; points: Point[] }) {
-  const now = point.value;
+function Kind({ title, points, now }: Props & { title: string }) {
   return (
     <div role="group" aria-label={title}>
       <span>{title}</span>
@@ -31,7 +41,7 @@ function Kind({ title, points }: { title: string; points: Point[] }) {
           key={point.name}
           type="button"
           aria-pressed={point === now}
-          disabled={point.idle}
+          disabled={point.idle ?? false}
           title={point.idle ? "idle: most windows saw no visit, so nothing is said about it" : undefined}
           onClick={() => change({ point: pointKey(point) })}
         >

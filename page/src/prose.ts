@@ -1,6 +1,7 @@
 // What the terminal says in words, in the same words.
 
-import type { Doubts, Estimate, LeftOut, Point, Region, Session, Verdict, Warning } from "./model";
+import type { Doubts, Estimate, LeftOut, Point, Region, Session, Verdict, Warning, WholeEstimate, WholeRegion } from "./model";
+import type { Change, PointChange } from "./comparison";
 import { count, duration, fixed, interval, percent, plusMinus, threeDigits } from "./format";
 import { inSentence, label } from "./region";
 import { printable } from "./printable";
@@ -17,6 +18,32 @@ export const VERDICT_WORDS: Record<Verdict, { sign: string; word: string }> = {
   idle: { sign: "–", word: "idle" },
 };
 
+export const wordOf = (verdict: Verdict): string => VERDICT_WORDS[verdict].word;
+
+/** What became of a region between two recordings; `look` is the colour of a verdict. */
+export const CHANGE_WORDS: Record<Change, { sign: string; word: string; look: Verdict }> = {
+  "became-critical": { sign: "▲", word: "became critical", look: "helps" },
+  "no-longer-critical": { sign: "▼", word: "no longer critical", look: "hurts" },
+  more: { sign: "▲", word: "more", look: "helps" },
+  less: { sign: "▼", word: "less", look: "hurts" },
+  unchanged: { sign: "=", word: "unchanged", look: "no-effect" },
+  "cannot-tell": { sign: "?", word: "cannot tell yet", look: "not-enough-data" },
+  "only-before": { sign: "–", word: "only before", look: "idle" },
+  "only-after": { sign: "–", word: "only after", look: "idle" },
+};
+
+/** What became of a point. */
+export function changeOf({ change, kind }: PointChange): string {
+  const words = {
+    better: kind === "latency" ? "▲ shorter" : "▲ faster",
+    worse: kind === "latency" ? "▼ longer" : "▼ slower",
+    "cannot-tell": "? cannot tell",
+    "only-before": "– only before",
+    "only-after": "– only after",
+  };
+  return words[change];
+}
+
 export const LEFT_OUT_WORDS: Record<string, string> = {
   unbalanced: "its delays did not balance",
   cut: "the program ended first",
@@ -31,13 +58,13 @@ const subject = ({ point, kind }: Estimate): string =>
   kind === "latency" ? `the latency of \`${printable(point)}\`` : `\`${printable(point)}\``;
 
 /** "What makes `requests` faster". */
-export function title({ name, kind }: Point): string {
+export function title({ name, kind }: Pick<Point, "name" | "kind">): string {
   const shown = `\`${printable(name)}\``;
   return kind === "latency" ? `What makes the latency of ${shown} shorter` : `What makes ${shown} faster`;
 }
 
 /** What is known about one region and one point, in a sentence. */
-export function claim(region: Region, estimate: Estimate): string {
+export function claim(region: Region, estimate: WholeEstimate): string {
   const { verdict, effect, effect_lo, effect_hi, more_blocks } = estimate;
   const known = interval(effect, effect_lo, effect_hi);
   const change = {
@@ -68,7 +95,7 @@ export function claim(region: Region, estimate: Estimate): string {
 }
 
 /** What a region that helps is worth at most, if another bottleneck takes over before 100 %. */
-export function limit(estimate: Estimate): string | null {
+export function limit(estimate: WholeEstimate): string | null {
   const bend = interval(estimate.bend, estimate.bend_lo, estimate.bend_hi);
   const most = interval(estimate.max_gain, estimate.max_gain_lo, estimate.max_gain_hi);
   if (estimate.verdict !== "helps" || !bend || !most) return null;
@@ -76,7 +103,7 @@ export function limit(estimate: Estimate): string | null {
 }
 
 /** That a region runs in a part of the run only. */
-export function phase(region: Region, estimate: Estimate): string | null {
+export function phase(region: WholeRegion, estimate: Estimate): string | null {
   if (region.phase >= 1) return null;
   const slopes =
     estimate.slope === null
@@ -159,9 +186,11 @@ export function leftOut(left: LeftOut): string[] {
   return listed.filter(([number]) => number > 0).map(([number, noun, why]) => `${count(number, noun)} ${why}`);
 }
 
+export type Doubt = Pick<Warning, "code" | "message" | "advice">;
+
 /** Each warning once, and how many runs raised it. */
-export function counted(warnings: Warning[]): { warning: Warning; runs: number }[] {
-  const listed = new Map<string, { warning: Warning; runs: number }>();
+export function counted(warnings: Doubt[]): { warning: Doubt; runs: number }[] {
+  const listed = new Map<string, { warning: Doubt; runs: number }>();
   for (const warning of warnings) {
     const key = JSON.stringify([warning.code, warning.message, warning.advice]);
     const known = listed.get(key);

@@ -10,6 +10,8 @@ export interface Row {
   label: string;
   region: Region;
   estimate: Estimate;
+  /** Which of the region's estimates that is. */
+  nth: number;
   rank: Rank;
 }
 
@@ -33,7 +35,7 @@ export function rows(regions: Region[], nth: number): Row[] {
   const named = keys(regions);
   return regions.flatMap((region, at) => {
     const estimate = region.points[nth];
-    return estimate ? [{ key: named[at]!, label: label(region), region, estimate, rank: rank(estimate) }] : [];
+    return estimate ? [{ key: named[at]!, label: label(region), region, estimate, nth, rank: rank(estimate) }] : [];
   });
 }
 
@@ -48,10 +50,10 @@ function rank({ verdict, slope, slope_lo, slope_hi }: Estimate): Rank {
 }
 
 /** Smaller numbers first; what is not known is always last. */
-const ascending = (a: number | null, b: number | null): number =>
+export const ascending = (a: number | null, b: number | null): number =>
   a === b ? 0 : a === null ? 1 : b === null ? -1 : a < b ? -1 : 1;
 
-const descending = (a: number | null, b: number | null): number =>
+export const descending = (a: number | null, b: number | null): number =>
   ascending(a === null ? null : -a, b === null ? null : -b);
 
 const byRank = (a: Row, b: Row): number => ascending(a.rank[0], b.rank[0]) || ascending(a.rank[1], b.rank[1]);
@@ -68,6 +70,9 @@ const ORDERS: Record<Column, (a: Row, b: Row) => number> = {
 
 export const COLUMNS = Object.keys(ORDERS) as Column[];
 
+/** Whether a sort is one of a report's table. */
+export const isColumn = (sort: Sort<string>): sort is Sort<Column> => (COLUMNS as string[]).includes(sort.column);
+
 /** The rows in the order of `sort`; equal ones in the order of their rank. */
 export function sorted(rows: Row[], { column, reversed }: Sort<Column>): Row[] {
   const order = ORDERS[column];
@@ -75,12 +80,12 @@ export function sorted(rows: Row[], { column, reversed }: Sort<Column>): Row[] {
   return [...rows].sort((a, b) => direction * order(a, b) || byRank(a, b));
 }
 
-/** The rows that hold every word of `filter` in their label, function or file. */
-export function filtered(rows: Row[], filter: string): Row[] {
+/** The rows that hold every word of `filter` in their text. */
+export function filtered<R>(rows: R[], filter: string, textOf: (row: R) => string): R[] {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return rows;
   return rows.filter((row) => {
-    const text = searched(row);
+    const text = textOf(row);
     return words.every((word) => text.includes(word));
   });
 }
@@ -88,8 +93,8 @@ export function filtered(rows: Row[], filter: string): Row[] {
 /** Made once for each region: somebody who types wants to see the letters at once. */
 const texts = new WeakMap<Region, string>();
 
-/** What a filter looks through: what is shown, and what it stands for. */
-function searched({ label, region }: Row): string {
+/** What a filter looks through: label, function and file, as they are shown and as they are. */
+export function searched({ label, region }: Row): string {
   const known = texts.get(region);
   if (known !== undefined) return known;
   const names = `${label}\n${region.function ?? ""}\n${region.file ?? ""}`;

@@ -11,7 +11,7 @@ export function location({ file, line }: Pick<Region, "file" | "line">): string 
 }
 
 /** As reports show it: `work hash.c:80`, `work+ hash.c:80` with its callees, or `hash.c:88`. */
-export function label(region: Region): string {
+export function label(region: Pick<Region, "kind" | "name" | "inclusive" | "file" | "line">): string {
   const name = region.inclusive ? `${region.name}+` : region.name;
   const place = region.kind === "function" ? location(region) : null;
   return place === null ? name : `${name} ${place}`;
@@ -40,7 +40,8 @@ function distinct(keys: string[], replace: (nth: number, key: string, times: num
   for (const key of keys) total.set(key, (total.get(key) ?? 0) + 1);
   const seen = new Map<string, number>();
   return keys.map((key, nth) => {
-    if (total.get(key) === 1) return key;
+    // An empty key would be no region at all.
+    if (total.get(key) === 1 && key !== "") return key;
     const times = (seen.get(key) ?? 0) + 1;
     seen.set(key, times);
     return replace(nth, key, times);

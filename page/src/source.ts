@@ -1,6 +1,7 @@
 // Where the report comes from: the page itself, or the whatif that serves it. Nothing else is ever asked, and nothing
 // is sent but the name of a region to pin.
 
+import type { Comparison } from "./comparison";
 import { check, type Report } from "./model";
 
 export type Status =
@@ -45,7 +46,7 @@ const NO_DATA =
   "There is no report in this page. Write one with: whatif export --format html RECORDING, and open the file it wrote.";
 
 /** Calls `show` with each report as it comes, and `tell` whenever the status changes. */
-export function connect(world: World, show: (report: Report) => void, tell: (status: Status) => void): Source {
+export function connect(world: World, show: (report: Report | Comparison) => void, tell: (status: Status) => void): Source {
   const take = (value: unknown): boolean => {
     const report = check(value);
     if (typeof report === "string") {

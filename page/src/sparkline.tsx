@@ -1,14 +1,17 @@
 // A curve that fits into a line of text: the gain over the speedup.
 
 import { stretches } from "./axes";
-import type { Estimate } from "./model";
-import { linear } from "./scale";
 import { path } from "./path";
+import { whole } from "./parts";
+import type { Row } from "./ranking";
+import { linear } from "./scale";
 
 const [WIDTH, HEIGHT] = [64, 22];
 
 /** `gains`: what the height stands for, the same for all that are compared. */
-export function Sparkline({ estimate, gains }: { estimate: Estimate; gains: [number, number] }) {
+export function Sparkline({ row: { region, nth }, gains }: { row: Row; gains: [number, number] }) {
+  const estimate = whole(region)?.points[nth];
+  if (!estimate) return null;
   const x = linear(0, 1, 1, WIDTH - 1);
   const y = linear(gains[0], gains[1], HEIGHT - 1, 1);
   const zero = y.at(0);

@@ -1,13 +1,17 @@
 // What the page knows and what it looks at. Everything else is computed from these.
 
-import { computed, effect, signal } from "@preact/signals";
+import { batch, computed, effect, signal } from "@preact/signals";
 import { gains } from "./axes";
+import { changeRows, type ChangeRow, changesInOrder, type Comparison, isComparison, textOf } from "./comparison";
 import { DEFAULT_VIEW, read, type View, written } from "./hash";
-import type { Point, Report } from "./model";
-import { filtered, type Row, rows, sorted } from "./ranking";
+import type { Point, PointKind, Report } from "./model";
+import { type Place, places, withCallees } from "./places";
+import { DEFAULT_SORT, filtered, isColumn, type Row, rows, searched, sorted } from "./ranking";
 import type { Status } from "./source";
 
 export const report = signal<Report | null>(null);
+/** Instead of a report. */
+export const comparison = signal<Comparison | null>(null);
 export const status = signal<Status>({ is: "loading" });
 export const view = signal<View>(DEFAULT_VIEW);
 /** True while the page is laid out for paper. */
@@ -19,14 +23,26 @@ export function change(part: Partial<View>): void {
   view.value = { ...view.peek(), ...part };
 }
 
+/** Draws this from now on. */
+export function show(value: Report | Comparison): void {
+  const compared = isComparison(value) ? value : null;
+  batch(() => {
+    comparison.value = compared;
+    report.value = compared ? null : (value as Report);
+  });
+}
+
 /** How the address calls a point. */
-export const pointKey = ({ name, kind }: Point): string => `${kind}:${name}`;
+export const pointKey = ({ name, kind }: { name: string; kind: PointKind }): string => `${kind}:${name}`;
+
+/** Which of `points` the address names; -1 if none. */
+const wantedPoint = (points: { name: string; kind: PointKind }[]): number =>
+  points.findIndex((point) => pointKey(point) === view.value.point);
 
 /** The number of the point that is looked at: the one of the address, or else the first that is not idle. */
 export const pointNumber = computed<number>(() => {
   const points = report.value?.points ?? [];
-  const wanted = view.value.point;
-  const found = points.findIndex((point) => pointKey(point) === wanted);
+  const found = wantedPoint(points);
   return found >= 0 ? found : Math.max(0, points.findIndex((point) => !point.idle));
 });
 
@@ -35,13 +51,16 @@ export const point = computed<Point | null>(() => report.value?.points[pointNumb
 const allRows = computed<Row[]>(() => rows(report.value?.regions ?? [], pointNumber.value));
 const sort = computed(() => view.value.sort);
 const filter = computed(() => view.value.filter);
-const sortedRows = computed<Row[]>(() => sorted(allRows.value, sort.value));
+const sortedRows = computed<Row[]>(() => {
+  const by = sort.value;
+  return sorted(allRows.value, isColumn(by) ? by : DEFAULT_SORT);
+});
 
 /** How many regions there are, shown or not. */
 export const total = computed<number>(() => allRows.value.length);
 
 /** The rows of the table, in its order. */
-export const shownRows = computed<Row[]>(() => filtered(sortedRows.value, filter.value));
+export const shownRows = computed<Row[]>(() => filtered(sortedRows.value, filter.value, searched));
 
 /** The region that is looked at: the one of the address, or else the first of the table. */
 export const selected = computed<Row | null>(() => {
@@ -50,8 +69,28 @@ export const selected = computed<Row | null>(() => {
   return allRows.value.find(({ key }) => key === wanted) ?? shownRows.value[0] ?? null;
 });
 
+/** The same of a comparison: its point, its regions, those that are shown, and the one that is looked at. */
+export const comparedPoint = computed<number>(() => Math.max(0, wantedPoint(comparison.value?.points ?? [])));
+export const allChanges = computed<ChangeRow[]>(() => changeRows(comparison.value?.regions ?? [], comparedPoint.value));
+export const shownChanges = computed<ChangeRow[]>(() =>
+  filtered(changesInOrder(allChanges.value, sort.value), filter.value, textOf),
+);
+export const selectedChange = computed<ChangeRow | null>(() => {
+  const wanted = view.value.region;
+  if (wanted === null) return null;
+  return allChanges.value.find(({ key }) => key === wanted) ?? shownChanges.value[0] ?? null;
+});
+
+/** What up and down go through, whatever is shown. */
+export const shownKeys = computed<string[]>(() => (comparison.value ? shownChanges : shownRows).value.map(({ key }) => key));
+export const selectedKey = computed<string | null>(() => (comparison.value ? selectedChange : selected).value?.key ?? null);
+
 /** The gains that the axes of all curves of the point span. */
 export const sharedGains = computed(() => gains(allRows.value.map(({ estimate }) => estimate)));
+
+/** The samples by place, coloured for the point. */
+export const program = computed<Place | null>(() => report.value && places(report.value, allRows.value));
+export const inclusiveRows = computed<Row[]>(() => withCallees(allRows.value));
 
 /** The regions of each source file, for the point that is looked at. */
 export const rowsByFile = computed<Map<string, Row[]>>(() => {

@@ -2,6 +2,7 @@
 
 import { COLUMNS, type Column, type Row } from "./ranking";
 import { range, share, slope, threeDigits } from "./format";
+import { DETAILS, Filter, TABLE } from "./filter";
 import { Grid, type GridColumn } from "./grid";
 import { VERDICT_WORDS } from "./prose";
 import { change, point, selected, sharedGains, shownRows, total, view } from "./state";
@@ -9,9 +10,6 @@ import { Sparkline } from "./sparkline";
 import { Name } from "./text";
 import type { Verdict } from "./model";
 
-export const TABLE = "regions";
-export const FILTER = "filter";
-export const DETAILS = "details";
 
 export function VerdictMark({ verdict }: { verdict: Verdict }) {
   const { sign, word } = VERDICT_WORDS[verdict];
@@ -35,7 +33,7 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
     head: "slope ± se",
     title: "Gain per speedup, and its standard error: 0.50 makes the point 10 % faster for 20 %",
     numeric: true,
-    width: "7.6em",
+    width: "8.4em",
     cell: ({ estimate }) => slope(estimate.slope, estimate.slope_se),
   },
   {
@@ -82,7 +80,7 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
     head: "gain",
     title: "At small to full speedups; the same scale in all rows",
     width: "76px",
-    cell: ({ estimate }) => <Sparkline estimate={estimate} gains={sharedGains.value} />,
+    cell: (row) => <Sparkline row={row} gains={sharedGains.value} />,
   },
 ];
 
@@ -92,28 +90,14 @@ const SHOWN = KNOWN_COLUMNS.map((column) => ({
 }));
 
 export function RegionTable() {
-  const { sort, filter } = view.value;
+  const { sort } = view.value;
   const rows = shownRows.value;
   const of = point.value;
   if (!of) return null;
   if (total.value === 0) return <p>No region was tried often enough to say anything about it.</p>;
   return (
     <>
-      <div class="filter">
-        <label for={FILTER}>Filter</label>
-        <input
-          id={FILTER}
-          type="search"
-          value={filter}
-          placeholder="words of a name or a file"
-          autocomplete="off"
-          spellcheck={false}
-          onInput={(event) => change({ filter: event.currentTarget.value })}
-        />
-        <output for={FILTER}>
-          {rows.length === total.value ? `${total.value} regions` : `${rows.length} of ${total.value} regions`}
-        </output>
-      </div>
+      <Filter shown={rows.length} total={total.value} />
       {rows.length === 0 && <p>No region has all of these words in its name or file.</p>}
       <Grid
         id={TABLE}

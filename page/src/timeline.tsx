@@ -5,19 +5,24 @@ import { type Lane, lanes } from "./axes";
 import { Dots, type Mark, marksOf } from "./dots";
 import { changes, type PointName } from "./drift";
 import { count, duration, threeDigits } from "./format";
-import type { Baselines, Point, Report, RunDrift, Segment } from "./model";
+import type { Point, Report, RunDrift, Segment, WholeBaselines } from "./model";
+import { wholeWindows } from "./parts";
 import { area, path } from "./path";
 import { linear, type Scale, ticks } from "./scale";
 import { Prose } from "./text";
 import { useWidth } from "./width";
 
 const HEIGHT = 190;
-const MARGIN = { left: 62, right: 14, top: 16, bottom: 26 };
+const MARGIN = { left: 62, right: 26, top: 16, bottom: 26 };
 const BEFORE_MEASURED = 1000;
 /** Windows far above what the segments say lie beyond the axis, so that they do not make everything else flat. */
 const FAR = 2;
 /** Names of runs are not drawn nearer to each other than this, in pixels. */
 const RUN_NAME = 48;
+
+type Windows = WholeBaselines["windows"];
+/** Kept, so that it stays the same from one drawing to the next. */
+const NO_WINDOWS: Windows = [];
 
 /** A stretch of one run. */
 interface OfRun {
@@ -29,19 +34,25 @@ export interface Story {
   lanes: Lane[];
   segments: OfRun[];
   runs: RunDrift["segments"];
-  windows: Baselines["windows"];
+  windows: Windows;
   /** The highest rate on the axis. */
   top: number;
 }
 
+const isOf = (name: PointName) => (entry: PointName): boolean => entry.point === name.point && entry.kind === name.kind;
+
+/** The windows of the point without speedup, as soon as they are there. */
+function windowsOf(report: Report, name: PointName): Windows {
+  const found = report.baselines?.find(isOf(name));
+  return (found && wholeWindows(found)?.windows) ?? NO_WINDOWS;
+}
+
 /** What is known about the point over time. */
-export function story(report: Report, { point, kind }: PointName): Story {
-  const isOf = (entry: PointName): boolean => entry.point === point && entry.kind === kind;
-  const windows = report.baselines?.find(isOf)?.windows ?? [];
+export function story(report: Report, name: PointName, windows = windowsOf(report, name)): Story {
   const segments = report.drift
-    .filter(isOf)
+    .filter(isOf(name))
     .flatMap(({ session, segments }) => segments.map((segment) => ({ session, segment })));
-  const runs = report.run_drift.find(isOf)?.segments ?? [];
+  const runs = report.run_drift.find(isOf(name))?.segments ?? [];
   const lengths = new Map<number, number>();
   const reach = (session: number, end: number): void => {
     lengths.set(session, Math.max(lengths.get(session) ?? 0, end));
@@ -74,7 +85,8 @@ interface Plot {
 export function Timeline({ report, point }: { report: Report; point: Point }) {
   const [element, width] = useWidth(BEFORE_MEASURED);
   const name: PointName = useMemo(() => ({ point: point.name, kind: point.kind }), [point]);
-  const told = useMemo(() => story(report, name), [report, name]);
+  const windows = windowsOf(report, name);
+  const told = useMemo(() => story(report, name, windows), [report, name, windows]);
   const plot = useMemo((): Plot => {
     const end = told.lanes.at(-1)?.end ?? 1;
     return {
@@ -131,7 +143,7 @@ export function Timeline({ report, point }: { report: Report; point: Point }) {
   );
 }
 
-function mark([session, start, elapsed, , rate]: Baselines["windows"][number], { x, y, of }: Plot): Mark | null {
+function mark([session, start, elapsed, , rate]: Windows[number], { x, y, of }: Plot): Mark | null {
   const lane = of.get(session);
   if (!lane || rate === null) return null;
   return [x.at(lane.start + start + elapsed / 2), y.at(y.clamp(rate)), rate > y.hi ? "above" : "dot"];

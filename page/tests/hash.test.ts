@@ -16,6 +16,7 @@ test("every view comes back as it was", () => {
     { region: "x".repeat(10_000) },
     { sort: { column: "share", reversed: false } },
     { sort: { column: "interval", reversed: true }, ownAxes: true },
+    { place: ["a/b.c", "operator<<&in=x", ""] },
     { point: "latency:größe 大きさ", theme: "light" },
   ];
   for (const part of views) {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { COLUMNS, DEFAULT_SORT, filtered, rows, sorted } from "../src/ranking";
+import { COLUMNS, DEFAULT_SORT, filtered as filteredBy, type Row, rows, searched, sorted } from "../src/ranking";
 import { estimate, hostile, realistic, region } from "./example";
 
 const slopes = (name: string, verdict: "helps" | "hurts" | "not-enough-data", lo: number | null, hi: number | null) =>
@@ -14,6 +14,8 @@ const mixed = [
   slopes("helps more", "helps", 0.2, 0.3),
   region({ name: "nothing", points: [estimate({ verdict: "idle", slope: null })] }),
 ];
+
+const filtered = (all: Row[], words: string) => filteredBy(all, words, searched);
 
 const names = (found: { region: { name: string } }[]): string[] => found.map(({ region }) => region.name);
 
@@ -69,4 +71,9 @@ test("a filter wants all of its words, anywhere", () => {
   expect(filtered(all, "header nothing")).toEqual([]);
   expect(filtered(all, " ")).toBe(all);
   expect(names(filtered(rows([region({ name: "a\u202eb" })], 0), "\\u{202e}"))).toEqual(["a\u202eb"]);
+});
+
+test("a region without a name has a key that is not empty", () => {
+  const keys = rows([region({ name: "" }), region()], 0).map(({ key }) => key);
+  expect(keys).toEqual(["/src/hash.c | /bin/server | ab12", "hash.c:88"]);
 });

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { connect, type EventStream, type Status, type World } from "../src/source";
-import type { Report } from "../src/model";
 
 const REPORT = {
   version: 1,
@@ -38,7 +37,7 @@ function browser(part: Partial<World>, answers: Record<string, unknown> = {}) {
     },
     ...part,
   };
-  const source = connect(world, (report: Report) => shown.push(report.sentence), (status) => told.push(status.is));
+  const source = connect(world, (report) => shown.push(report.sentence), (status) => told.push(status.is));
   const rest = () => new Promise((resolve) => setTimeout(resolve));
   const message = (value: unknown) => streams[0]!.onmessage!({ data: JSON.stringify(value) } as MessageEvent<string>);
   return { asked, shown, told, streams, source, rest, message };

@@ -1,22 +1,48 @@
-//! The page: the whole report as one HTML file that works from disk. What it draws is in `page/`; here it gets its data.
+//! The page: the whole report, or a comparison, as one HTML file that works from disk. What it draws is in `page/`; here it gets its data.
 
-use profile::Profile;
+use profile::{Comparison, Profile};
 
 use crate::json;
 
 /// As `page/` builds it.
 const PAGE: &str = include_str!("../../../page/dist/page.html");
-/// Where the data go.
+/// Where the data go,
 const EMPTY: &str = r#"<script type="application/json" id="whatif-data">null</script>"#;
+/// and what the parts stand before: behind the script, so that the page is drawn before all of them have come.
+const END: &str = "</body>";
 
 /// The page with the profile in it. Nothing in it can end the element that it is in: there is no `<` in the data.
-///
+pub fn render(profile: &Profile) -> String {
+    filled(&json::render_in_parts(profile))
+}
+
+/// The page with the comparison in it.
+pub fn render_comparison(comparison: &Comparison<'_>) -> String {
+    filled(&json::InParts { summary: json::render_comparison_for_page(comparison), parts: vec![] })
+}
+
 /// # Panics
 ///
 /// Never: a test makes sure that the page has a place for its data.
-pub fn render(profile: &Profile) -> String {
-    let (before, after) = PAGE.split_once(EMPTY).expect("the page has a place for its data");
-    let data = json::render_for_page(profile).replace('<', "\\u003c");
-    let (open, close) = EMPTY.split_once("null").unwrap_or((EMPTY, ""));
-    [before, open, &data, close, after].concat()
+fn filled(json::InParts { summary, parts }: &json::InParts) -> String {
+    let (before, rest) = PAGE.split_once(EMPTY).expect("the page has a place for its data");
+    let (script, end) = rest.rsplit_once(END).expect("the page has an end");
+    let length: usize = parts.iter().map(String::len).sum();
+    let mut page = String::with_capacity(PAGE.len() + summary.len() + length + length / 8);
+    page.push_str(before);
+    push_element(&mut page, "whatif-data", summary);
+    page.push_str(script);
+    for (nth, part) in parts.iter().enumerate() {
+        push_element(&mut page, &format!("whatif-part-{nth}"), part);
+        page.push('\n');
+    }
+    page.push_str(END);
+    page.push_str(end);
+    page
+}
+
+fn push_element(page: &mut String, id: &str, data: &str) {
+    page.push_str(&format!(r#"<script type="application/json" id="{id}">"#));
+    page.push_str(&data.replace('<', "\\u003c"));
+    page.push_str("</script>");
 }

@@ -330,31 +330,55 @@ fn the_page_holds_its_data_and_nothing_in_them_can_end_it() {
     let profile = Profile::new(rows, &EstimateOptions::default());
     let page = report::html::render(&profile);
     assert!(page.starts_with("<!") && page.trim_end().ends_with("</html>"), "{}", &page[..200]);
-    let open = r#"<script type="application/json" id="whatif-data">"#;
-    let (before, rest) = page.split_once(open).unwrap();
-    assert!(before.contains("Content-Security-Policy"));
-    let (data, after) = rest.split_once("</script>").unwrap();
-    assert!(!data.contains('<') && after.contains("<script>"));
-    let data: serde_json::Value = serde_json::from_str(data).unwrap();
-    // All that the JSON report has, and what the page draws besides.
+    assert!(page.split_once("whatif-data").unwrap().0.contains("Content-Security-Policy"));
+    let element = |id: &str| -> serde_json::Value {
+        let open = format!(r#"<script type="application/json" id="{id}">"#);
+        let (_, rest) = page.split_once(&open).unwrap_or_else(|| panic!("no {id}"));
+        let (data, _) = rest.split_once("</script>").unwrap();
+        assert!(!data.contains('<'));
+        serde_json::from_str(data).unwrap()
+    };
+    let summary = element("whatif-data");
+    let part = |of: &serde_json::Value| element(&format!("whatif-part-{}", of["part"]));
+    // What is drawn first comes before the script, and the rest after it.
+    let at = |text: &str| page.find(text).unwrap();
+    assert!(at("whatif-data") < at("<script>") && at("<script>") < at(r#"id="whatif-part-0""#));
     let mut report: serde_json::Value = serde_json::from_str(&json::render(&profile)).unwrap();
-    assert_eq!(data["sentence"], report["sentence"]);
-    let dots = data["regions"][0]["points"][0]["dots"].as_array().unwrap();
-    let estimate = &data["regions"][0]["points"][0];
+    assert_eq!(summary["sentence"], report["sentence"]);
+    let baselines = &summary["baselines"][0];
+    assert_eq!((&baselines["point"], &baselines["kind"]), (&"requests".into(), &"throughput".into()));
+    assert_eq!(part(baselines)["windows"].as_array().unwrap().len(), 60);
+    let whole = part(&summary["regions"][0]);
+    let estimate = &whole["points"][0];
+    let dots = estimate["dots"].as_array().unwrap();
     let counted = dots.iter().filter(|dot| dot[4].is_null()).count() as u64;
     assert_eq!(estimate["blocks"].as_u64(), Some(counted));
     assert!(dots.iter().any(|dot| dot[4] == "straddling"), "{dots:?}");
-    let baselines = &data["baselines"][0];
-    assert_eq!((&baselines["point"], &baselines["kind"]), (&"requests".into(), &"throughput".into()));
-    assert_eq!(baselines["windows"].as_array().unwrap().len(), 60);
-    // The regions are the same but for that.
-    let (ours, theirs) = (data["regions"].as_array().unwrap(), report["regions"].as_array_mut().unwrap());
-    for (one, other) in ours.iter().zip(theirs) {
+    // The parts are the regions of the JSON report and their dots, and the summary says of them what they say.
+    let (ours, theirs) = (summary["regions"].as_array().unwrap(), report["regions"].as_array_mut().unwrap());
+    assert_eq!(ours.len(), theirs.len());
+    for (short, other) in ours.iter().zip(theirs) {
+        let whole = part(short);
         for (point, same) in
-            one["points"].as_array().unwrap().iter().zip(other["points"].as_array_mut().unwrap())
+            whole["points"].as_array().unwrap().iter().zip(other["points"].as_array_mut().unwrap())
         {
             same["dots"] = point["dots"].clone();
         }
-        assert_eq!(one, other);
+        assert_eq!(whole, *other);
+        for (name, value) in short.as_object().unwrap() {
+            assert!(["points", "part"].contains(&name.as_str()) || *value == whole[name], "{name}");
+        }
+        for (short, whole) in
+            short["points"].as_array().unwrap().iter().zip(whole["points"].as_array().unwrap())
+        {
+            for (name, value) in short.as_object().unwrap() {
+                let near = |a: &serde_json::Value| {
+                    value.as_f64().zip(a.as_f64()).is_some_and(|(a, b)| (a - b).abs() < 1e-6)
+                };
+                assert!(name == "span" || *value == whole[name] || near(&whole[name]), "{name}");
+            }
+            let highest = whole["speedups"].as_array().unwrap().iter().filter_map(|at| at["hi"].as_f64());
+            assert!((short["span"][1].as_f64().unwrap() - highest.fold(f64::MIN, f64::max)).abs() < 1e-6);
+        }
     }
 }

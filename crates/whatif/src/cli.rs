@@ -269,6 +269,10 @@ pub struct Compare {
     #[arg(long)]
     pub json: bool,
 
+    /// Write the comparison as a page for a browser, too
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
     /// Show that many regions
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,

@@ -105,6 +105,23 @@ fn what_changed_is_said_first() {
 }
 
 #[test]
+fn the_page_has_what_the_json_has_and_the_gate_is_judged_all_the_same() {
+    let sandbox = recordings(&BEFORE.rows(), &SLOWER.rows());
+    let json = compare(&sandbox, &["--json"]).assert_code(0).stdout;
+    let ended =
+        compare(&sandbox, &["--html", "page.html", "--fail-if", "gain(requests) < -3%"]).assert_code(1);
+    assert!(ended.stdout.contains("What regions are worth to `requests`"), "the text is shown, too");
+    let page = std::fs::read_to_string(sandbox.path("page.html")).unwrap();
+    let (_, data) = page.split_once(r#"<script type="application/json" id="whatif-data">"#).unwrap();
+    let (data, _) = data.split_once("</script>").unwrap();
+    let value = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
+    assert_eq!(value(data), value(&json));
+
+    let ended = compare(&sandbox, &["--html", "nowhere/page.html"]).assert_code(90);
+    assert!(ended.stderr.contains("--html FILE"), "{ended:#?}");
+}
+
+#[test]
 fn a_gate_fails_only_for_what_is_certain() {
     let sandbox = recordings(&BEFORE.rows(), &SLOWER.rows());
     for (condition, status, says) in [

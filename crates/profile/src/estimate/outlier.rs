@@ -8,6 +8,8 @@
 //! A block is judged by what its two windows say about each other, so drift, and sessions that run at
 //! different levels, look normal.
 
+use std::collections::BTreeMap;
+
 use super::fit::LEAST_SHARE;
 use super::pair::{Pair, Side};
 
@@ -60,7 +62,10 @@ pub(super) fn remove(pairs: &mut Vec<Pair>) -> Vec<Pair> {
 /// counting alone would give.
 fn misfits(complete: &[Option<Complete>]) -> Vec<Option<f64>> {
     let curve = Curve::new(complete.iter().flatten());
-    complete.iter().map(|c| c.as_ref().map(|c| c.misfit(curve.at(c.s)))).collect()
+    // However many blocks there are, they share a few speedups.
+    let mut known = BTreeMap::new();
+    let mut at = |s: f64| *known.entry(s.to_bits()).or_insert_with(|| curve.at(s));
+    complete.iter().map(|c| c.as_ref().map(|c| c.misfit(at(c.s)))).collect()
 }
 
 /// A curve that outliers do not move: the line through zero with the smallest sum of absolute misfits, and

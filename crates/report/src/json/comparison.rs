@@ -6,23 +6,16 @@ use profile::{
 };
 use serde::Serialize;
 
-use super::{OfImage, OfSession, VERSION, finite, text_of};
+use super::{OfImage, OfSession, VERSION, finite, line_of, text_of};
 
 /// The comparison as one JSON object, indented, with a newline at its end.
 pub fn render(comparison: &Comparison<'_>) -> String {
-    text_of(&Report {
-        version: VERSION,
-        sentence: comparison.sentence(),
-        before: OfRecording::new(comparison.before),
-        after: OfRecording::new(comparison.after),
-        points: comparison.points.iter().map(OfPointChange::new).collect(),
-        regions: comparison.regions.iter().map(|region| OfRegionChange::new(comparison, region)).collect(),
-        warnings: comparison
-            .warnings
-            .iter()
-            .map(|w| OfDoubt { code: &w.code, message: &w.message, advice: &w.advice })
-            .collect(),
-    })
+    text_of(&Report::new(comparison))
+}
+
+/// The same on one line.
+pub(crate) fn render_for_page(comparison: &Comparison<'_>) -> String {
+    line_of(&Report::new(comparison))
 }
 
 #[derive(Serialize)]
@@ -34,6 +27,28 @@ struct Report<'a> {
     points: Vec<OfPointChange<'a>>,
     regions: Vec<OfRegionChange<'a>>,
     warnings: Vec<OfDoubt<'a>>,
+}
+
+impl<'a> Report<'a> {
+    fn new(comparison: &'a Comparison<'a>) -> Self {
+        Report {
+            version: VERSION,
+            sentence: comparison.sentence(),
+            before: OfRecording::new(comparison.before),
+            after: OfRecording::new(comparison.after),
+            points: comparison.points.iter().map(OfPointChange::new).collect(),
+            regions: comparison
+                .regions
+                .iter()
+                .map(|region| OfRegionChange::new(comparison, region))
+                .collect(),
+            warnings: comparison
+                .warnings
+                .iter()
+                .map(|w| OfDoubt { code: &w.code, message: &w.message, advice: &w.advice })
+                .collect(),
+        }
+    }
 }
 
 #[derive(Serialize)]

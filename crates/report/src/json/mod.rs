@@ -7,8 +7,10 @@
 
 mod comparison;
 mod explain;
+mod summary;
 
 pub use comparison::render as render_comparison;
+pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
     BlockRow, Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, LeftOutReason, PointEstimate,
@@ -31,8 +33,15 @@ pub fn render(profile: &Profile) -> String {
     text_of(&Report::new(profile, &warnings))
 }
 
-/// The same on one line, with the blocks behind every estimate and the baselines over time: what the page draws.
-pub(crate) fn render_for_page(profile: &Profile) -> String {
+/// What the page draws: a summary for its first look, and the parts that it reads when somebody looks at them.
+pub(crate) struct InParts {
+    pub summary: String,
+    /// Regions, then baselines: each is named by its position where the summary leaves it out.
+    pub parts: Vec<String>,
+}
+
+/// The same in parts, each on one line, with the blocks behind every estimate and the baselines over time.
+pub(crate) fn render_in_parts(profile: &Profile) -> InParts {
     let warnings = profile.warnings();
     let mut report = Report::new(profile, &warnings);
     let mut blocks = profile.blocks_by_region();
@@ -42,9 +51,12 @@ pub(crate) fn render_for_page(profile: &Profile) -> String {
             point.dots = Some(rows.iter().filter_map(dot).collect());
         }
     }
-    let live = profile.points.iter().filter(|point| !point.idle);
-    report.baselines = Some(live.map(|point| OfBaselines::new(profile, point)).collect());
-    escaped(&serde_json::to_string(&report).expect("strings and numbers always serialize"))
+    let live = || profile.points.iter().filter(|point| !point.idle);
+    let regions = report.regions.iter().map(line_of);
+    let baselines = live().map(|point| line_of(&OfBaselines::new(profile, point)));
+    let parts = regions.chain(baselines).collect();
+    let summary = summary::Report::new(&report, live());
+    InParts { summary: line_of(&summary), parts }
 }
 
 /// Speedup, gain, session, block, and why it is left out.
@@ -90,7 +102,6 @@ impl<'a> Report<'a> {
             left_out: OfLeftOut::new(&profile.left_out),
             doubts: OfDoubts::new(&profile.doubts),
             warnings: warnings.iter().map(|(id, warning)| OfWarning::new(id.get(), warning)).collect(),
-            baselines: None,
         }
     }
 }
@@ -100,6 +111,11 @@ fn text_of(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("strings and numbers always serialize");
     text.push('\n');
     escaped(&text)
+}
+
+/// On one line.
+fn line_of(value: &impl Serialize) -> String {
+    escaped(&serde_json::to_string(value).expect("strings and numbers always serialize"))
 }
 
 /// Only strings hold anything beyond ASCII, so an escape is right wherever such a character stands.
@@ -131,9 +147,6 @@ struct Report<'a> {
     left_out: OfLeftOut,
     doubts: OfDoubts,
     warnings: Vec<OfWarning<'a>>,
-    /// For the page only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    baselines: Option<Vec<OfBaselines<'a>>>,
 }
 
 #[derive(Serialize)]

@@ -12,7 +12,7 @@ mod gate;
 pub use condition::Condition;
 
 use crate::{cli, show};
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use gate::Judgement;
 use profile::{Comparison, EstimateOptions};
 use std::io::IsTerminal as _;
@@ -34,6 +34,11 @@ pub fn compare(args: &cli::Compare) -> Result<i32> {
         report::terminal::render_comparison(&comparison, style)
     };
     show::print(&text)?;
+    if let Some(path) = &args.html {
+        std::fs::write(path, report::html::render_comparison(&comparison)).with_context(|| {
+            format!("cannot write {}; choose another place with --html FILE", path.display())
+        })?;
+    }
     Ok(args.fail_if.iter().map(|condition| judge(&comparison, condition)).max().unwrap_or(0))
 }
 

@@ -1,0 +1,143 @@
+//! The report without what the page's first look can do without: the curves, the blocks, the sources.
+
+use profile::PointSummary;
+use serde::Serialize;
+
+use super::{
+    OfDoubts, OfDrift, OfEstimate, OfImage, OfLeftOut, OfPoint, OfRegion, OfRunDrift, OfSession, OfWarning,
+};
+
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    version: u32,
+    sentence: &'a str,
+    sessions: &'a [OfSession<'a>],
+    points: &'a [OfPoint<'a>],
+    regions: Vec<Region<'a>>,
+    drift: &'a [OfDrift<'a>],
+    run_drift: &'a [OfRunDrift<'a>],
+    left_out: &'a OfLeftOut,
+    doubts: &'a OfDoubts,
+    warnings: &'a [OfWarning<'a>],
+    baselines: Vec<Baselines<'a>>,
+}
+
+impl<'a> Report<'a> {
+    /// `live`: the points that have baselines. Parts are numbered as they come: regions, then baselines.
+    pub fn new(whole: &'a super::Report<'a>, live: impl Iterator<Item = &'a PointSummary>) -> Self {
+        let regions = whole.regions.len();
+        Report {
+            version: whole.version,
+            sentence: &whole.sentence,
+            sessions: &whole.sessions,
+            points: &whole.points,
+            regions: whole
+                .regions
+                .iter()
+                .enumerate()
+                .map(|(part, region)| Region::new(region, part))
+                .collect(),
+            drift: &whole.drift,
+            run_drift: &whole.run_drift,
+            left_out: &whole.left_out,
+            doubts: &whole.doubts,
+            warnings: &whole.warnings,
+            baselines: live
+                .zip(regions..)
+                .map(|(point, part)| Baselines { point: &point.name, kind: point.target.kind(), part })
+                .collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Region<'a> {
+    kind: &'static str,
+    name: &'a str,
+    function: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    inclusive: bool,
+    image: &'a OfImage<'a>,
+    samples: u64,
+    share: Option<f64>,
+    windows: usize,
+    verdict: &'static str,
+    points: Vec<Estimate<'a>>,
+    part: usize,
+}
+
+impl<'a> Region<'a> {
+    fn new(whole: &'a OfRegion<'a>, part: usize) -> Self {
+        Region {
+            kind: whole.kind,
+            name: whole.name,
+            function: whole.function,
+            file: whole.file,
+            line: whole.line,
+            inclusive: whole.inclusive,
+            image: &whole.image,
+            samples: whole.samples,
+            share: whole.share,
+            windows: whole.windows,
+            verdict: whole.verdict,
+            points: whole.points.iter().map(Estimate::new).collect(),
+            part,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Estimate<'a> {
+    point: &'a str,
+    kind: &'static str,
+    verdict: &'static str,
+    blocks: usize,
+    slope: Option<f64>,
+    slope_se: Option<f64>,
+    slope_lo: Option<f64>,
+    slope_hi: Option<f64>,
+    effect: Option<f64>,
+    effect_lo: Option<f64>,
+    effect_hi: Option<f64>,
+    span: Option<(f64, f64)>,
+}
+
+impl<'a> Estimate<'a> {
+    fn new(whole: &'a OfEstimate<'a>) -> Self {
+        Estimate {
+            point: whole.point,
+            kind: whole.kind,
+            verdict: whole.verdict,
+            blocks: whole.blocks,
+            slope: whole.slope.map(rounded),
+            slope_se: whole.slope_se.map(rounded),
+            slope_lo: whole.slope_lo.map(rounded),
+            slope_hi: whole.slope_hi.map(rounded),
+            effect: whole.effect.map(rounded),
+            effect_lo: whole.effect_lo.map(rounded),
+            effect_hi: whole.effect_hi.map(rounded),
+            span: span(whole),
+        }
+    }
+}
+
+/// The lowest and the highest gain that the curve and its band reach.
+fn span(estimate: &OfEstimate<'_>) -> Option<(f64, f64)> {
+    let reach = |at: &super::OfSpeedup| at.gain.map(|gain| (at.lo.unwrap_or(gain), at.hi.unwrap_or(gain)));
+    let ends = estimate.speedups.iter().filter_map(reach);
+    ends.reduce(|(lo, hi), (low, high)| (lo.min(low), hi.max(high)))
+        .map(|(lo, hi)| (rounded(lo), rounded(hi)))
+}
+
+/// More digits than anybody sees, and fewer than would be written.
+fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
+#[derive(Serialize)]
+struct Baselines<'a> {
+    point: &'a str,
+    kind: &'static str,
+    part: usize,
+}

@@ -1,0 +1,37 @@
+// Parts of the report that stand in elements of their own, behind the script, so that a long report is drawn before all
+// of it has come: whoever has a `part` is only a summary, and the element `whatif-part-N` holds the whole.
+
+import { signal } from "@preact/signals";
+import type { Baselines, Region, WholeBaselines, WholeRegion } from "./model";
+
+/** Gives the text of a part; null while the document still comes. */
+export const read = signal<((part: number) => string | null) | null>(null);
+
+/** What was read, by its summary. Null for what is damaged. */
+const known = new WeakMap<object, object | null>();
+
+function wholeOf(summary: { part?: number }): object | null | undefined {
+  const { part } = summary;
+  if (part === undefined) return summary;
+  const found = known.get(summary);
+  if (found !== undefined) return found;
+  if (read.value === null) return undefined;
+  const whole = parsed(read.value(part));
+  known.set(summary, whole);
+  return whole;
+}
+
+function parsed(text: string | null): object | null {
+  try {
+    const value: unknown = JSON.parse(text ?? "null");
+    return typeof value === "object" ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Everything about the region; undefined while it still comes, null if it is damaged. */
+export const whole = (region: Region) => wholeOf(region) as WholeRegion | null | undefined;
+
+/** The same for the windows of a point. */
+export const wholeWindows = (baselines: Baselines) => wholeOf(baselines) as WholeBaselines | null | undefined;
