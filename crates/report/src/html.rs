@@ -4,8 +4,8 @@ use profile::{Comparison, Profile};
 
 use crate::json;
 
-/// As `page/` builds it.
-const PAGE: &str = include_str!("../../../page/dist/page.html");
+/// As `page/` builds it: without data, so that it asks who has sent it.
+pub const EMPTY_PAGE: &str = include_str!("../../../page/dist/page.html");
 /// Where the data go,
 const EMPTY: &str = r#"<script type="application/json" id="whatif-data">null</script>"#;
 /// and what the parts stand before: behind the script, so that the page is drawn before all of them have come.
@@ -25,10 +25,10 @@ pub fn render_comparison(comparison: &Comparison<'_>) -> String {
 ///
 /// Never: a test makes sure that the page has a place for its data.
 fn filled(json::InParts { summary, parts }: &json::InParts) -> String {
-    let (before, rest) = PAGE.split_once(EMPTY).expect("the page has a place for its data");
+    let (before, rest) = EMPTY_PAGE.split_once(EMPTY).expect("the page has a place for its data");
     let (script, end) = rest.rsplit_once(END).expect("the page has an end");
     let length: usize = parts.iter().map(String::len).sum();
-    let mut page = String::with_capacity(PAGE.len() + summary.len() + length + length / 8);
+    let mut page = String::with_capacity(EMPTY_PAGE.len() + summary.len() + length + length / 8);
     page.push_str(before);
     push_element(&mut page, "whatif-data", summary);
     page.push_str(script);

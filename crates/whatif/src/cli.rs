@@ -136,6 +136,14 @@ pub struct Run {
           value_parser = rule_to_switch_off)]
     pub without_rules: Vec<u32>,
 
+    /// Show the report in a browser while the program runs; there a region can be pinned, which then gets most experiments
+    #[arg(long, conflicts_with_all = ["list_regions", "start_only"])]
+    pub live: bool,
+
+    /// With --live: only say where the page is, and start no browser
+    #[arg(long, requires = "live")]
+    pub no_browser: bool,
+
     /// No progress bar and no report at the end; warnings and errors only
     #[arg(short, long)]
     pub quiet: bool,

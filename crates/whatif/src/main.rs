@@ -11,6 +11,7 @@ mod merge;
 mod open;
 mod run;
 mod show;
+mod site;
 
 use clap::Parser as _;
 use cli::{Cli, Command};

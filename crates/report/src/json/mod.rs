@@ -40,10 +40,34 @@ pub(crate) struct InParts {
     pub parts: Vec<String>,
 }
 
+/// The same in one piece and on one line: for a page that is told of every change.
+pub fn render_whole(profile: &Profile) -> String {
+    #[derive(Serialize)]
+    struct Whole<'a> {
+        #[serde(flatten)]
+        report: Report<'a>,
+        baselines: Vec<OfBaselines<'a>>,
+    }
+    let warnings = profile.warnings();
+    let report = with_blocks(profile, &warnings);
+    let live = profile.points.iter().filter(|point| !point.idle);
+    line_of(&Whole { report, baselines: live.map(|point| OfBaselines::new(profile, point)).collect() })
+}
+
 /// The same in parts, each on one line, with the blocks behind every estimate and the baselines over time.
 pub(crate) fn render_in_parts(profile: &Profile) -> InParts {
     let warnings = profile.warnings();
-    let mut report = Report::new(profile, &warnings);
+    let report = with_blocks(profile, &warnings);
+    let live = || profile.points.iter().filter(|point| !point.idle);
+    let regions = report.regions.iter().map(line_of);
+    let baselines = live().map(|point| line_of(&OfBaselines::new(profile, point)));
+    let parts = regions.chain(baselines).collect();
+    let summary = summary::Report::new(&report, live());
+    InParts { summary: line_of(&summary), parts }
+}
+
+fn with_blocks<'a>(profile: &'a Profile, warnings: &'a [(SessionId, Warning)]) -> Report<'a> {
+    let mut report = Report::new(profile, warnings);
     let mut blocks = profile.blocks_by_region();
     for (region, estimate) in report.regions.iter_mut().zip(&profile.regions) {
         let of_region = blocks.remove(&estimate.region).unwrap_or_default();
@@ -51,12 +75,7 @@ pub(crate) fn render_in_parts(profile: &Profile) -> InParts {
             point.dots = Some(rows.iter().filter_map(dot).collect());
         }
     }
-    let live = || profile.points.iter().filter(|point| !point.idle);
-    let regions = report.regions.iter().map(line_of);
-    let baselines = live().map(|point| line_of(&OfBaselines::new(profile, point)));
-    let parts = regions.chain(baselines).collect();
-    let summary = summary::Report::new(&report, live());
-    InParts { summary: line_of(&summary), parts }
+    report
 }
 
 /// Speedup, gain, session, block, and why it is left out.

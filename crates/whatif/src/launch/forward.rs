@@ -23,6 +23,7 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 use wire::Nanos;
 
 const HANDLED: [i32; 10] =
@@ -36,10 +37,20 @@ const MEANT_FOR_THE_PROGRAM: Nanos = Nanos(300_000_000);
 static PROGRAMS: AtomicU32 = AtomicU32::new(0);
 /// Whether somebody wanted us, or the program, to end.
 static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
+/// Whether we wait for just that.
+static STAYING: AtomicBool = AtomicBool::new(false);
 
 /// Whether a signal that ends programs has come since we were started.
 pub fn asked_to_end() -> bool {
     ASKED_TO_END.load(Ordering::Relaxed)
+}
+
+/// Waits for a signal that ends programs, which then ends nothing but this wait.
+pub fn wait_until_asked_to_end() {
+    STAYING.store(true, Ordering::Relaxed);
+    while !asked_to_end() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Handles signals from here on, until this process ends. They wait for [`begin`].
@@ -68,6 +79,10 @@ pub(super) fn begin(mut signals: SignalsInfo<WithOrigin>, child: &Child) -> io::
                 None => pass_on(&origin, &program),
                 Some(when) => {
                     let typed = origin.cause == Cause::Kernel;
+                    let ends = matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT);
+                    if ends && STAYING.load(Ordering::Relaxed) {
+                        continue;
+                    }
                     if !typed || monotonic().saturating_sub(when) > MEANT_FOR_THE_PROGRAM {
                         let _ = emulate_default_handler(origin.signal);
                     }

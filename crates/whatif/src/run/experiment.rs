@@ -139,7 +139,7 @@ pub struct Offer {
     pub index: usize,
     /// Its samples over the whole run.
     pub samples: u64,
-    /// How much an experiment on it would help, from 0 to 1; `None` for a line whose function does not matter so
+    /// How much an experiment on it would help, from 0 to 1, more if somebody has asked for it; `None` for a line whose function does not matter so
     /// far, which is only tried at random.
     pub need: Option<f64>,
 }

@@ -15,6 +15,7 @@ mod futex_code;
 mod images;
 mod in_flight;
 mod jit;
+mod live;
 mod look;
 mod observe;
 mod options;
@@ -33,6 +34,7 @@ pub(crate) use failure::list;
 
 use failure::Failure;
 use images::Images;
+use live::Live;
 use observe::Observer;
 use options::Options;
 use outlook::Outlook;
@@ -71,6 +73,7 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
     check_build(&options, &executable)?;
     let runtime = embedded::unpack()?;
     let fixed = options.fixed_speedups || !options.requests.is_empty();
+    let live = args.live.then(|| Live::start(options.output.clone(), !args.no_browser)).transpose()?;
     let mut runs = Runs {
         begin: Instant::now(),
         done: 0,
@@ -82,6 +85,7 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
         whole: series::Whole::default(),
         visit_cost,
         shown: false,
+        live,
     };
     let (exit, ended) = loop {
         let (exit, ended) = once(args, &options, &executable, &runtime, &mut runs)?;
@@ -98,6 +102,9 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
     };
     if let Some(failure) = &failure {
         eprintln!("whatif: {failure}");
+    }
+    if let Some(live) = runs.live.filter(|_| !launch::asked_to_end()) {
+        live.stay(&options.output);
     }
     Ok((exit, failure.map_or(0, |failure| failure.status())))
 }
@@ -118,6 +125,8 @@ struct Runs {
     visit_cost: Option<wire::Nanos>,
     /// Whether the answer has been shown, while the program goes on.
     shown: bool,
+    /// The page that shows it while the program runs.
+    live: Option<Live>,
 }
 
 impl Runs {
@@ -127,8 +136,14 @@ impl Runs {
         self.done < times
             && !launch::asked_to_end()
             && self.fruitless < MOST_FRUITLESS
-            && !(options.stops_when_sure() && self.outlook.is_sure())
+            && !self.is_enough(options)
             && options.duration.is_none_or(|most| self.begin.elapsed() < most)
+    }
+
+    /// Whether the answer is as sure as it is to be, and nobody wants to know more.
+    fn is_enough(&self, options: &Options) -> bool {
+        let wants_more = self.live.as_ref().is_some_and(Live::wants_more);
+        options.stops_when_sure() && self.outlook.is_sure() && !wants_more
     }
 }
 

@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 const SAVE: Duration = Duration::from_secs(1);
 /// How long the first samples are collected before the first experiment.
 const FIRST_LOOK: Nanos = Nanos::from_millis(30);
+/// What a region lacks that somebody has pinned: more than all others together, whose most is 1.
+const PINNED: f64 = 20.0;
 /// Regions that are estimated while the program runs: those that run most.
 const LOOKED_AT: usize = 50;
 
@@ -94,7 +96,7 @@ impl<'a> Series<'a> {
             return Ok(outcome);
         }
         while !over() {
-            if options.stops_when_sure() && self.runs.outlook.is_sure() {
+            if self.runs.is_enough(options) {
                 break;
             }
             let offers = self.offers()?;
@@ -183,14 +185,14 @@ impl<'a> Series<'a> {
     fn offer(&mut self, observer: &Observer, index: usize) -> Result<Offer> {
         let known = &observer.regions()[index];
         let region = self.session.region(index, &known.region)?;
-        Ok(Offer {
-            region,
-            index,
-            samples: known.samples,
-            need: self
-                .is_of_interest(observer, index)
-                .then(|| self.runs.outlook.need(region, self.share(known))),
-        })
+        let need = match &self.runs.live {
+            Some(live) if live.wants(&known.region) => Some(PINNED),
+            _ if self.is_of_interest(observer, index) => {
+                Some(self.runs.outlook.need(region, self.share(known)))
+            }
+            _ => None,
+        };
+        Ok(Offer { region, index, samples: known.samples, need })
     }
 
     /// The share of the time in which a region has been running so far.
