@@ -128,7 +128,7 @@ fn every_run_begins_anew_and_counts_its_samples_anew() {
 }
 
 #[test]
-fn a_run_that_was_killed_has_no_length_but_experiments() {
+fn a_run_that_was_killed_is_as_long_as_its_experiments() {
     let killed = Text::default()
         .run(5)
         .experiment("a.c:1", 0.0, 5)
@@ -137,7 +137,7 @@ fn a_run_that_was_killed_has_no_length_but_experiments() {
         .line("samples\tlocation=a.c:1\tcount=3")
         .experiment("a.c:1", 0.2, 5);
     let rows = killed.rows();
-    assert_eq!(rows.sessions[0].end, None);
+    assert_eq!(rows.sessions[0].end.unwrap().duration, Nanos::from_millis(330), "as far as it is known");
     // Samples are those of the first two experiments, and the time is theirs.
     assert_eq!(rows.sessions[0].samples.until, Nanos::from_millis(220));
     assert!(rows.windows.iter().all(|window| window.flags == WindowFlags::NONE));
