@@ -35,7 +35,7 @@ impl<'a> Stack<'a> {
     }
 
     pub(crate) fn image(&self) -> Option<&'a Image> {
-        self.region.map(|(_, region)| &region.image).filter(|image| **image != Image::default())
+        self.region.map(|(_, region)| &region.image)
     }
 }
 

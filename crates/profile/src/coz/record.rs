@@ -64,6 +64,7 @@ pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Record, Damaged
 
 /// The fields of a line. Coz writes the same names with hyphens and with underscores.
 enum Fields<'a> {
+    /// Those that are none have no name.
     Tabs(&'a str, Vec<(&'a str, &'a str)>),
     Json(Map<String, Value>),
 }
@@ -75,7 +76,7 @@ impl<'a> Fields<'a> {
         }
         let mut fields = line.split('\t');
         let kind = fields.next()?;
-        Some(Fields::Tabs(kind, fields.filter_map(|field| field.split_once('=')).collect()))
+        Some(Fields::Tabs(kind, fields.map(|field| field.split_once('=').unwrap_or_default()).collect()))
     }
 
     fn kind(&self) -> String {
@@ -86,7 +87,17 @@ impl<'a> Fields<'a> {
         kind.unwrap_or_default().replace('_', "-")
     }
 
+    /// Whether this may be two lines of which the end of the first and the beginning of the second are missing.
+    fn are_torn(&self) -> bool {
+        let Fields::Tabs(_, fields) = self else { return false };
+        let again = |nth: usize, key: &str| fields[..nth].iter().any(|(before, _)| *before == key);
+        fields.iter().enumerate().any(|(nth, (key, _))| key.is_empty() || again(nth, key))
+    }
+
     fn record(&self, kind: &str) -> Option<Record> {
+        if self.are_torn() {
+            return None;
+        }
         Some(match kind {
             "startup" => Record::Startup(self.count("time")?),
             "shutdown" => Record::Shutdown { time: self.count("time")?, samples: self.count("samples") },
@@ -267,6 +278,15 @@ mod tests {
                 Damaged::Unknown,
             ),
             (r#"{"type":"experiment","selected":"a.c:3","speedup":0.5,"dura"#, Damaged::Unknown),
+            (
+                "experiment\tselected=a.c:3\tspeedup=0.1\tdurexperiment\tselected=a.c:4\tspeedup=0.00\tduration=9\tselected-samples=4",
+                Damaged::Unknown,
+            ),
+            (
+                "experiment\tselected=a.c:3\tspeedup=0.1\tdura\tspeedup=0.00\tduration=9\tselected-samples=4",
+                Damaged::Unknown,
+            ),
+            ("throughput-point\tname=a\tdthroughput-point\tdelta=5", Damaged::Point),
             ("whatever", Damaged::Unknown),
             ("\u{fffd}\u{1}\t\t=", Damaged::Unknown),
         ] {

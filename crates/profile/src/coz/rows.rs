@@ -228,7 +228,7 @@ fn region(location: &str) -> Region {
         function: (kind == RegionKind::Function).then(|| name.to_owned()),
         file: file.map(str::to_owned),
         line: file.and(line),
-        image: Image::default(),
+        image: Image { path: "unknown image".into(), build_id: None },
     };
     if line.is_none() {
         return of(RegionKind::Function, location, None);
