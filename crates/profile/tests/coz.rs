@@ -39,6 +39,10 @@ fn profile(rows: Rows) -> Profile {
     Profile::new(rows, &EstimateOptions::default())
 }
 
+fn all_visits(rows: &Rows) -> u64 {
+    rows.windows.iter().flat_map(|window| &window.visits).map(|visits| visits.count).sum()
+}
+
 fn code_of_last_warning(rows: &Rows) -> &str {
     &rows.warnings.last().unwrap().1.code
 }
@@ -222,6 +226,13 @@ fn damage_costs_no_more_than_its_experiment() {
             0,
             2,
         ),
+        (
+            "points behind two experiments, of which the second is not there",
+            "experiment\tselected=a.c:1\tspeedup=0.50\tduration=9\tselected-samples=1\nexperi\nthroughput-point\tname=p\tdelta=77\n",
+            expected + 1,
+            1,
+            2,
+        ),
         ("a point twice", "throughput-point\tname=p\tdelta=9999\n", expected, 0, 1),
         ("a tally", "samples\tlocation=a.c:1\tcount=\n", expected, 0, 1),
     ] {
@@ -229,6 +240,7 @@ fn damage_costs_no_more_than_its_experiment() {
             coz::read([before.as_bytes(), damage.as_bytes(), after.as_bytes()].concat().as_slice(), "x")
                 .unwrap();
         assert_eq!(rows.windows.len(), windows, "{what}");
+        assert_eq!(all_visits(&rows), all_visits(&good().rows()), "{what}");
         let flagged = rows.windows.iter().filter(|window| window.flags.has(WindowFlags::CUT)).count();
         assert_eq!(flagged, cut, "{what}");
         if lines == 0 {
@@ -246,10 +258,8 @@ fn damage_costs_no_more_than_its_experiment() {
     for lost in 1..200 {
         let text = good().0;
         let rows = coz::read(&text.as_bytes()[..text.len() - lost], "x").unwrap();
-        let kept: u64 =
-            rows.windows.iter().flat_map(|window| &window.visits).map(|visits| visits.count).sum();
-        let all: u64 =
-            good().rows().windows.iter().flat_map(|window| &window.visits).map(|visits| visits.count).sum();
+        let kept = all_visits(&rows);
+        let all = all_visits(&good().rows());
         let incomplete = rows.windows.iter().filter(|window| window.visits.is_empty()).collect::<Vec<_>>();
         assert!(incomplete.iter().all(|window| window.flags.has(WindowFlags::CUT)), "{lost}");
         assert!(kept < all && all - kept < 10_000, "{lost}");

@@ -1,5 +1,6 @@
 //! Runs: the records of a profile, sorted into runs of the program and their experiments.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::{Damaged, Record};
@@ -127,11 +128,11 @@ impl Reader {
         match line {
             Ok(Record::Throughput { name, delta }) => {
                 let Some(experiment) = self.of_points() else { return false };
-                experiment.visits.insert(name, delta).is_none()
+                first(experiment.visits.entry(name), delta)
             }
             Ok(Record::Latency { name, arrivals, departures, in_flight }) => {
                 let Some(experiment) = self.of_points() else { return false };
-                experiment.latencies.insert(name, Latency { arrivals, departures, in_flight }).is_none()
+                first(experiment.latencies.entry(name), Latency { arrivals, departures, in_flight })
             }
             Ok(record) => {
                 self.open = matches!(record, Record::Experiment { .. });
@@ -187,6 +188,17 @@ impl Reader {
             }
         }
         self.open &= damaged == Damaged::Point;
+    }
+}
+
+/// Whether a point is the first of its name in an experiment. Another one is of an experiment that is not there.
+fn first<T>(entry: Entry<'_, String, T>, value: T) -> bool {
+    match entry {
+        Entry::Vacant(place) => {
+            place.insert(value);
+            true
+        }
+        Entry::Occupied(_) => false,
     }
 }
 
