@@ -288,7 +288,10 @@ fn rows_of(windows: &[&Window], about: About<'_>, pairs: Option<&Pairs>) -> Vec<
         LeftOutReason::of(treated)
             .or(counting.is_empty().then_some(LeftOutReason::Unpaired))
             .or(short)
-            .or(about.straddles(treated).then_some(LeftOutReason::Straddling))
+            .or(counting
+                .first()
+                .is_some_and(|baseline| about.straddles(treated, baseline))
+                .then_some(LeftOutReason::Straddling))
             .or(disturbed.then_some(LeftOutReason::Disturbed))
     };
     let row = |treated: Option<&Window>| {

@@ -264,11 +264,12 @@ fn summaries(rows: &Rows) -> Vec<PointSummary> {
 
 fn summary(rows: &Rows, name: &str, target: Target) -> PointSummary {
     let visits = |window: &Window| window.visits(target.counted());
-    let baselines = || rows.windows.iter().filter(|w| w.speedup.is_zero());
+    let baselines = || {
+        rows.windows.iter().filter(|window| window.speedup.is_zero() && LeftOutReason::of(window).is_none())
+    };
     let time: f64 = baselines().map(Window::effective_ns).sum();
     let visits_at_rest: u64 = baselines().map(visits).sum();
-    let usable = baselines().filter(|window| LeftOutReason::of(window).is_none());
-    let at_rest: Reading = usable.map(|window| Reading::new(target, window)).sum();
+    let at_rest: Reading = baselines().map(|window| Reading::new(target, window)).sum();
     let latency = match target {
         Target::Latency { .. } => at_rest.period_ns().map(|period| Nanos::new(period as u64)),
         Target::Throughput(_) => None,

@@ -17,6 +17,8 @@
 //! information, the function's name stands in front. The old format has whole numbers only: a mean of less
 //! than one in flight is rounded there. In both, hostile characters of names are made visible.
 //!
+//! Reading these formats is `profile`'s (`profile::coz`).
+//!
 //! Windows that our own estimates leave out (cut, unbalanced, without effective time) are left out here.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,8 @@
 mod synthetic;
 
 use profile::*;
-use report::{coz, json, terminal};
+use prost::Message as _;
+use report::{coz, csv, firefox, folded, json, markdown, pprof, terminal};
 use synthetic::{Truth, rows, with_latency};
 
 fn some_rows() -> Rows {
@@ -381,4 +382,130 @@ fn the_page_holds_its_data_and_nothing_in_them_can_end_it() {
             assert!((short["span"][1].as_f64().unwrap() - highest.fold(f64::MIN, f64::max)).abs() < 1e-6);
         }
     }
+}
+
+/// Some rows in which lines are in functions, one of them the generic instance of another, and regions count samples
+/// of others once more.
+fn nested_rows() -> Rows {
+    let mut rows = with_latency(some_rows());
+    rows.sessions[0].start.arguments.clear();
+    rows.warnings[0].1.message =
+        "somebody (@octocat) used 25 % of the machine: see https://example.com/#1".into();
+    let line = |rows: &mut Rows, id, function: &str| {
+        rows.regions.get_mut(&RegionId::new(id)).unwrap().function = Some(function.into());
+    };
+    line(&mut rows, 1, "insert<int>(int*)");
+    line(&mut rows, 2, "insert<int>(int*)");
+    line(&mut rows, 3, "insert<long>(long*)");
+    let plain = Region {
+        kind: RegionKind::Function,
+        name: "insert".into(),
+        function: Some("insert<int>(int*)".into()),
+        line: Some(86),
+        ..rows.regions[&RegionId::new(1)].clone()
+    };
+    let with_callees = Region { name: "serve".into(), inclusive: true, function: None, ..plain.clone() };
+    let path = Region { name: "insert@serve".into(), ..plain.clone() };
+    for (id, region, count) in [(10, plain, 3500), (11, with_callees, 8000), (12, path, 3000)] {
+        let id = RegionId::new(id);
+        rows.regions.insert(id, region);
+        let weight = Nanos::from_millis(count);
+        rows.samples.push(RegionSamples { session: SessionId::new(1), region: id, count, weight });
+    }
+    // What `hash.c:88` is worth, the function is, and the function with all it calls.
+    for window in rows.windows.clone().into_iter().filter(|window| window.region == RegionId::new(2)) {
+        for (id, later) in [(10, 1000), (11, 2000)] {
+            rows.windows.push(Window {
+                region: RegionId::new(id),
+                block: window.block + later,
+                start: window.start + Nanos::from_millis(200 * later as u64),
+                ..window.clone()
+            });
+        }
+    }
+    rows
+}
+
+fn nested() -> Profile {
+    Profile::new(nested_rows(), &EstimateOptions::default())
+}
+
+#[test]
+fn folded_stacks() {
+    let text = folded::render(&nested());
+    golden("folded.txt", &text);
+    let counts = text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap());
+    assert_eq!(counts.sum::<u64>(), nested().rows.sessions[0].samples.count, "each sample is in one line");
+}
+
+#[test]
+fn firefox_profile() {
+    let text = firefox::render(&nested());
+    let profile: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let thread = &profile["threads"][0];
+    let of = |value: &serde_json::Value| -> Vec<i64> {
+        value.as_array().unwrap().iter().map(|number| number.as_i64().unwrap()).collect()
+    };
+    let weights = of(&thread["samples"]["weight"]);
+    assert_eq!(weights.iter().sum::<i64>() as u64, nested().rows.sessions[0].samples.count);
+    golden("firefox.json", &format!("{}\n", serde_json::to_string_pretty(&profile).unwrap()));
+}
+
+/// What a reader of pprof's format finds: a line for each sample.
+fn decoded(bytes: &[u8]) -> String {
+    let mut plain = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(bytes), &mut plain).unwrap();
+    let profile = pprof::message::Profile::decode(&*plain).unwrap();
+    let text = |at: i64| profile.string_table[usize::try_from(at).unwrap()].as_str();
+    assert_eq!(text(0), "");
+    let at = |id: u64| usize::try_from(id - 1).unwrap();
+    let types: Vec<String> =
+        profile.sample_type.iter().map(|of| format!("{}/{}", text(of.r#type), text(of.unit))).collect();
+    let mut out = format!("{} (first {})\n", types.join(" "), text(profile.default_sample_type));
+    for of in &profile.mapping {
+        out += &format!("mapping {} {} {}\n", of.id, text(of.filename), text(of.build_id));
+    }
+    for sample in &profile.sample {
+        assert_eq!(sample.value.len(), types.len());
+        for id in &sample.location_id {
+            let location = &profile.location[at(*id)];
+            let line = location.line[0];
+            let function = &profile.function[at(line.function_id)];
+            assert_eq!((location.id, function.id), (*id, line.function_id));
+            let place = format!("{} {}:{}", text(function.name), text(function.filename), line.line);
+            out += &format!("{place} [{}]: ", location.mapping_id);
+        }
+        out += &format!("{:?}", sample.value);
+        for label in &sample.label {
+            out += &format!(" {}={}{}{}", text(label.key), text(label.str), label.num, text(label.num_unit));
+        }
+        out.push('\n');
+    }
+    out += &format!("{} ns from {}, every {}\n", profile.duration_nanos, profile.time_nanos, profile.period);
+    profile.comment.iter().for_each(|comment| out += &format!("{}\n", text(*comment)));
+    out
+}
+
+#[test]
+fn pprof_profile() {
+    golden("pprof.txt", &decoded(&pprof::render(&nested())));
+    // With one point its slope has a short name.
+    let one = decoded(&pprof::render(&profile()));
+    assert!(one.starts_with("samples/count cpu/nanoseconds causal_slope/thousandths (first cpu)\n"), "{one}");
+    assert!(one.contains("insert /src/hash.c:88 [1]: [1000, 1000000000, 5"), "{one}");
+}
+
+#[test]
+fn csv_table() {
+    let text = csv::render(&profile());
+    golden("csv.csv", &text);
+    let rows: Vec<Vec<&str>> = text.split_terminator("\r\n").map(|row| row.split(',').collect()).collect();
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+    // Three regions, each with a baseline and ten speedups.
+    assert_eq!(rows.len(), 1 + 3 * 11);
+}
+
+#[test]
+fn markdown_comment() {
+    golden("markdown.md", &markdown::render(&nested()));
 }

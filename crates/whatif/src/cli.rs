@@ -25,9 +25,11 @@ pub enum Command {
     Points(Points),
     /// Add recordings of the same build up, in a new file
     Merge(Merge),
+    /// Make a recording of a profile that Coz has written
+    Import(Import),
     /// Say what is different in another recording, and fail if it is worse (for CI)
     Compare(Compare),
-    /// Write a recording in another format
+    /// Write a recording in another format (docs/formats.md)
     Export(Export),
     /// Show the report in a browser
     Open(Open),
@@ -187,7 +189,7 @@ pub enum Then {
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// The recording [default: the newest whatif-*.db in this folder]
+    /// The recording, or a profile that Coz has written [default: the newest whatif-*.db in this folder]
     pub file: Option<PathBuf>,
 
     /// As JSON (docs/json.md)
@@ -266,6 +268,16 @@ pub struct Merge {
 }
 
 #[derive(Debug, Args)]
+pub struct Import {
+    /// The profile, in either format of Coz
+    pub file: PathBuf,
+
+    /// The file to write, which must not exist [default: whatif-NAME.db in this folder]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub struct Compare {
     /// The recording of what it was
     pub before: PathBuf,
@@ -293,7 +305,7 @@ pub struct Compare {
 
 #[derive(Debug, Args)]
 pub struct Export {
-    /// The recording [default: the newest whatif-*.db in this folder]
+    /// The recording, or a profile that Coz has written [default: the newest whatif-*.db in this folder]
     pub file: Option<PathBuf>,
 
     /// The format
@@ -307,7 +319,7 @@ pub struct Export {
 
 #[derive(Debug, Args)]
 pub struct Open {
-    /// The recording [default: the newest whatif-*.db in this folder]
+    /// The recording, or a profile that Coz has written [default: the newest whatif-*.db in this folder]
     pub file: Option<PathBuf>,
 
     /// Only say where it is, and start no browser
@@ -325,6 +337,16 @@ pub enum Format {
     Coz,
     /// The JSON-lines format of newer Coz releases
     CozJsonl,
+    /// For pprof: samples, CPU time and causal slopes (go tool pprof -sample_index=causal_slope)
+    Pprof,
+    /// For Firefox Profiler (profiler.firefox.com): samples, coloured by verdict
+    Firefox,
+    /// For flame graphs: a line for each place that was sampled
+    Folded,
+    /// For spreadsheets: a row for each region, point and speedup
+    Csv,
+    /// For a pull request: the sentence, the best regions and the warnings
+    Markdown,
 }
 
 /// Rules that can be switched off. (Without 2 nobody would pause, without 9 accounts could not be compared.)

@@ -6,6 +6,7 @@ mod cli;
 mod compare;
 mod doctor;
 mod embedded;
+mod import;
 mod launch;
 mod merge;
 mod open;
@@ -33,6 +34,7 @@ fn main() {
         Command::Report(args) => show::report(&args),
         Command::Doctor(args) => doctor::doctor(&args).map(|status| std::process::exit(status)),
         Command::Merge(args) => merge::merge(&args),
+        Command::Import(args) => import::import(&args),
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
         Command::Open(args) => open::open(&args),

@@ -2,9 +2,9 @@
 //!
 //! sample → delay → experiment → **record** → profile → report
 
-use crate::cli;
+use crate::{cli, import};
 use anyhow::{Context as _, Result, bail, ensure};
-use profile::{Builds, Recorder, Recording, Rows};
+use profile::{Builds, Recorder, Rows};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
     let mut runs = HashSet::new();
     let mut first_program: Option<String> = None;
     for path in &args.files {
-        let rows = Recording::open(path)?.rows()?;
+        let rows = import::rows(path)?;
         if let Some(other) = builds.add(rows.sessions.iter().flat_map(|session| &session.images)) {
             bail!(
                 "{} is of another build of {} ({}; {} before it): results of different builds do not add up\n  \
@@ -60,7 +60,7 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
 }
 
 /// All of it, or nothing: the file gets its name when it is complete.
-fn write(output: &Path, all: &[Rows]) -> Result<()> {
+pub fn write(output: &Path, all: &[Rows]) -> Result<()> {
     let folder = match output.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),

@@ -1,14 +1,14 @@
 //! `whatif report` and `whatif export`: the answer again, from a recording.
 
-use crate::cli;
+use crate::{cli, import};
 use anyhow::{Context as _, Result, bail};
-use profile::{EstimateOptions, Profile, Recording};
+use profile::{EstimateOptions, Profile};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Reads a recording and estimates from its rows.
+/// Reads a recording, or a profile of Coz, and estimates from its rows.
 pub fn load(path: &Path) -> Result<Profile> {
-    Ok(Profile::new(Recording::open(path)?.rows()?, &EstimateOptions::default()))
+    Ok(Profile::new(import::rows(path)?, &EstimateOptions::default()))
 }
 
 /// The answer, on standard error: standard output is the program's.
@@ -47,22 +47,40 @@ pub fn export(args: &cli::Export) -> Result<()> {
         cli::Format::Html => report::html::render(&profile),
         cli::Format::Coz => report::coz::render_legacy(&profile),
         cli::Format::CozJsonl => report::coz::render_jsonl(&profile),
+        cli::Format::Firefox => report::firefox::render(&profile),
+        cli::Format::Folded => report::folded::render(&profile),
+        cli::Format::Csv => report::csv::render(&profile),
+        cli::Format::Markdown => report::markdown::render(&profile),
+        cli::Format::Pprof => return write(args.output.as_deref(), &report::pprof::render(&profile)),
     };
     match &args.output {
-        Some(path) => std::fs::write(path, text)
-            .with_context(|| format!("cannot write {}; choose another place with -o FILE", path.display())),
+        Some(_) => write(args.output.as_deref(), text.as_bytes()),
         None => print(&text),
     }
 }
 
-/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
+/// Writes what need not be text.
+fn write(output: Option<&Path>, content: &[u8]) -> Result<()> {
+    match output {
+        Some(path) => std::fs::write(path, content)
+            .with_context(|| format!("cannot write {}; choose another place with -o FILE", path.display())),
+        None if std::io::stdout().is_terminal() => {
+            bail!("this format is nothing for a terminal; give a file with -o FILE")
+        }
+        None => put(content),
+    }
+}
+
+/// Writes a text to standard output, with a newline at its end.
 pub fn print(text: &str) -> Result<()> {
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    put([text, newline].concat().as_bytes())
+}
+
+/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
+fn put(content: &[u8]) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let written = out
-        .write_all(text.as_bytes())
-        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") })
-        .and_then(|()| out.flush());
-    match written {
+    match out.write_all(content).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to standard output"),
     }

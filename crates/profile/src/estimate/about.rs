@@ -35,9 +35,12 @@ impl About<'_> {
         self.in_session(session).map_or(0, |drift| drift.segment_at(start))
     }
 
-    /// Whether its speed changed beside `window`, a treated one, before the next baseline.
-    pub(crate) fn straddles(&self, window: &Window) -> bool {
+    /// Whether its speed changed beside `window`, a treated one, before the next baseline; or between it and
+    /// its own `baseline`, where that is further away (in recordings that are not ours).
+    pub(crate) fn straddles(&self, window: &Window, baseline: &Window) -> bool {
         self.in_session(window.session).is_some_and(|drift| drift.between(window.start))
+            || self.segment(window.session, window.start) != self.segment(baseline.session, baseline.start)
+    }
     }
 
     /// Which of the stretches of runs of one speed a run belongs to, from 0.

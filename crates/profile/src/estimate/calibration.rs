@@ -253,6 +253,37 @@ fn disturbed_blocks() {
     }
 }
 
+/// Other profilers make more treated windows than baselines, so that several share one: intervals must know that
+/// these are not several experiments.
+#[test]
+fn shared_baselines() {
+    let shared = World { blocks: 90, sharing: 3, ..LINEAR };
+    for (what, world) in [
+        ("steady", shared),
+        ("drifting", World { drift: 0.15, ..shared }),
+        ("wild", World { drift: 0.5, ..shared }),
+        ("noisy", World { noise: 2.0, drift: 0.3, ..shared }),
+        ("without effect", World { gain: |_| 0.0, drift: 0.5, ..shared }),
+    ] {
+        let truth = (world.gain)(1.0);
+        let (mut slope, mut gains) = (Tally::default(), Tally::default());
+        for seed in 0..RUNS {
+            let estimate = estimated(&world.run(seed), TARGET);
+            assert!(estimate.blocks <= 30, "what shares a baseline counts once");
+            slope.add(estimate.slope.unwrap(), truth);
+            for dot in &estimate.curve[1..] {
+                let Some(gain) = dot.gain else { continue };
+                gains.add(gain, (world.gain)(dot.speedup.fraction()));
+            }
+        }
+        show(what, &slope);
+        show("  the curve", &gains);
+        assert!(slope.bias().abs() < 0.15 * slope.rms(), "{what}");
+        assert!(HONEST.contains(&slope.coverage()), "{what}");
+        assert!((0.92..=1.0).contains(&gains.coverage()), "{what}");
+    }
+}
+
 #[test]
 fn latencies() {
     let (begin, end) = (PointId::new(2), PointId::new(3));

@@ -1,9 +1,10 @@
 //! Fit: the sums over blocks from which slope, curve and gains follow.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::curve::{Curve, Seen};
-use super::pair::{Pair, Pairs};
+use super::pair::{BlockKey, Pair, Pairs};
 use crate::units::Speedup;
 
 /// How many blocks' worth of belief in pairing (β = 1) the estimate of β starts with.
@@ -23,7 +24,8 @@ pub(super) type Term = [f64; 5];
 
 /// Everything the bootstrap needs, computed once.
 pub(super) struct Fit {
-    /// One per block, those at the same speedup side by side; baselines without a partner come last.
+    /// One per block, by the smallest speedup in it; baselines without a partner come last. Whatever shares a
+    /// baseline is one term, and so is drawn together.
     pub(super) terms: Vec<Term>,
     /// The treated speedups, ascending.
     pub(super) speedups: Vec<AtSpeedup>,
@@ -32,13 +34,16 @@ pub(super) struct Fit {
     /// The delay per visit, in periods of the baseline, that a speedup of 100 % takes: of all treated windows
     /// together, as if it were in proportion to the speedup.
     pub(super) delay: f64,
+    /// Complete pairs, those at the same speedup side by side,
     treated: Vec<Treated>,
+    /// and how many blocks they are of.
+    blocks: usize,
 }
 
 /// The blocks at one speedup.
 pub(super) struct AtSpeedup {
     pub(super) speedup: Speedup,
-    /// Where they stand in `terms`.
+    /// Where they stand in `treated`.
     pub(super) blocks: Range<usize>,
     /// Σ v: visits,
     pub(super) visits: f64,
@@ -56,6 +61,8 @@ struct Treated {
     amount: f64,
     own: f64,
     baseline_visits: f64,
+    /// Where its block stands in `terms`.
+    block: usize,
 }
 
 /// Sums over blocks; see the folder's documentation for the letters.
@@ -104,6 +111,7 @@ impl Fit {
         if !(level.is_finite() && level > 0.0) {
             return None;
         }
+        let mut places: HashMap<BlockKey, usize> = HashMap::new();
         let mut complete: Vec<(Speedup, Pair, Treated)> = pairs
             .iter()
             .filter_map(|pair| {
@@ -116,11 +124,16 @@ impl Fit {
                     // A baseline with nothing in flight has no rate of its own.
                     own: side.amount * if own.is_finite() { own } else { level },
                     baseline_visits: pair.baseline.visits,
+                    block: 0,
                 };
                 Some((speedup, *pair, treated))
             })
             .collect();
         complete.sort_by_key(|(speedup, ..)| *speedup);
+        for (_, pair, treated) in &mut complete {
+            let next = places.len();
+            treated.block = *places.entry(pair.block).or_insert(next);
+        }
         let treated: Vec<Treated> = complete.iter().map(|(.., treated)| *treated).collect();
         let follows = pairing(&complete, level)?;
         // One level for all would compare windows across a change of speed.
@@ -130,14 +143,15 @@ impl Fit {
             true => (pair.baseline.visits, pair.baseline.amount),
             false => (0.0, 0.0),
         };
-        let mut terms: Vec<Term> = Vec::with_capacity(pairs.len());
+        let mut terms: Vec<Term> = vec![[0.0; 5]; places.len()];
         let mut speedups: Vec<AtSpeedup> = Vec::new();
         for (nth, (speedup, pair, t)) in complete.iter().enumerate() {
             let (v0, e0) = baseline(pair);
             let (s, v) = (t.s, t.visits);
             let own = pairing * t.own;
             let all = (1.0 - pairing) * t.amount; // times the level, once that is known
-            terms.push([v0, e0, s * s * v, s * (v - own), s * all]);
+            let term = [v0, e0, s * s * v, s * (v - own), s * all];
+            terms[t.block].iter_mut().zip(term).for_each(|(sum, part)| *sum += part);
             if speedups.last().is_none_or(|last| last.speedup != *speedup) {
                 let blocks = nth..nth;
                 speedups.push(AtSpeedup { speedup: *speedup, blocks, visits: 0.0, amount: 0.0, own: 0.0 });
@@ -149,9 +163,13 @@ impl Fit {
                 at.own += own;
             }
         }
-        for pair in pairs.iter().filter(|pair| pair.treated.is_none()) {
+        for pair in pairs.iter().filter(|pair| pair.treated.is_none() && pair.first) {
             let (v0, e0) = baseline(pair);
-            terms.push([v0, e0, 0.0, 0.0, 0.0]);
+            let term = [v0, e0, 0.0, 0.0, 0.0];
+            match places.get(&pair.block) {
+                Some(&at) => terms[at].iter_mut().zip(term).for_each(|(sum, part)| *sum += part),
+                None => terms.push(term),
+            }
         }
         let (delayed, visits) = complete
             .iter()
@@ -160,18 +178,18 @@ impl Fit {
                 (delayed + side.delayed, visits + speedup.fraction() * side.visits)
             });
         let delay = (level * delayed / visits).max(0.0);
-        Some(Fit { terms, speedups, pairing, delay, treated })
+        Some(Fit { terms, speedups, pairing, delay, treated, blocks: places.len() })
     }
 
-    /// How many pairs are complete.
+    /// How many blocks have a complete pair.
     pub(super) fn blocks(&self) -> usize {
-        self.treated.len()
+        self.blocks
     }
 
     /// How many blocks of equal weight would say as much about the slope: those at small speedups say
     /// little.
     pub(super) fn effective_blocks(&self) -> f64 {
-        let weights = || self.treated.iter().map(|t| t.s * t.s * t.visits);
+        let weights = || self.terms.iter().map(|term| term[2]);
         weights().sum::<f64>().powi(2) / weights().map(|w| w * w).sum::<f64>()
     }
 
@@ -225,7 +243,7 @@ impl Fit {
         let visited = self.speedups.iter().filter(|at| at.visits > 0.0);
         let shared: usize = visited.map(|at| at.blocks.len() - 1).sum();
         let around_own = shared >= ENOUGH_SHARED;
-        let freedom = if around_own { shared } else { self.blocks().saturating_sub(2) };
+        let freedom = if around_own { shared } else { self.treated.len().saturating_sub(2) };
         let mut squares = 0.0;
         let mut counting: Vec<f64> = Vec::with_capacity(self.speedups.len());
         for at in &self.speedups {
@@ -246,7 +264,10 @@ impl Fit {
             counting.push(of_dot / at.visits.powi(2));
         }
         let factor = if freedom > 0 { squares / freedom as f64 } else { 1.0 };
-        Noise { variances: counting.iter().map(|variance| variance * factor).collect(), freedom }
+        Noise {
+            variances: counting.iter().map(|variance| variance * factor).collect(),
+            freedom: freedom.min(self.blocks.saturating_sub(1)),
+        }
     }
 }
 

@@ -36,7 +36,7 @@
 //! **Disturbed blocks.** A block whose two windows differ more than any noise explains is not used
 //! (`outlier.rs`): one window that took ten times as long would move everything.
 //!
-//! **How sure of the slope?** Whole blocks are drawn with replacement (baseline and treated window stay
+//! **How sure of the slope?** Whole blocks are drawn with replacement (baseline and treated windows stay
 //! together, drift and all), 1000 times. Intervals are *expanded percentiles*: plain bootstrap percentiles
 //! are too narrow for few blocks by √((n−1)/n) and by normal against t; the percentiles are moved outwards
 //! to make up for both (Hesterberg, *What Teachers Should Know About the Bootstrap*, 2015, §3.3).

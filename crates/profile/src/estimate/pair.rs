@@ -222,7 +222,7 @@ impl Experiments<'_> {
             part: block.part(about),
             baseline: Side::new(target, &block.baseline),
             treated: block.treated.as_ref().and_then(|(speedup, windows)| {
-                let straddles = windows.iter().any(|window| about.straddles(window));
+                let straddles = windows.iter().any(|window| about.straddles(window, block.baseline[0]));
                 (!straddles).then(|| (*speedup, Side::new(target, windows)))
             }),
             first: block.first,

@@ -28,6 +28,8 @@ pub(super) struct World {
     pub(super) disturbed: f64,
     /// How far inserted delays are off, as a share of themselves: a deviation, drawn once for all windows.
     pub(super) method: f64,
+    /// How many treated windows share a baseline: `blocks` counts them, and they become fewer blocks.
+    pub(super) sharing: i64,
 }
 
 pub(crate) fn normal(rng: &mut fastrand::Rng) -> f64 {
@@ -39,8 +41,11 @@ impl World {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut windows = Vec::new();
         let off = self.method * normal(&mut rng);
+        let mut level = 1.0;
         for block in 0..self.blocks {
-            let level = 1.0 + self.drift * normal(&mut rng);
+            if block % self.sharing == 0 {
+                level = 1.0 + self.drift * normal(&mut rng);
+            }
             let nth = if self.speedups < 20 { block as u16 % self.speedups } else { rng.u16(0..20) };
             let treated = Speedup::from_percent(100 / self.speedups * (nth + 1)).unwrap();
             let hit = if rng.f64() < self.disturbed { rng.usize(0..2) } else { 2 };
@@ -67,6 +72,11 @@ impl World {
                     ..window(block, index, speedup)
                 });
             }
+        }
+        windows.retain(|window| window.index == 1 || window.block % self.sharing == 0);
+        for window in &mut windows {
+            window.index += (window.block % self.sharing) as u32;
+            window.block /= self.sharing;
         }
         windows
     }
@@ -121,6 +131,7 @@ pub(super) const LINEAR: World = World {
     heavy: false,
     disturbed: 0.0,
     method: 0.0,
+    sharing: 1,
 };
 
 #[test]

@@ -367,14 +367,20 @@ fn books(explanation: &Explanation<'_>) -> Vec<[String; 6]> {
 
 fn provenance(session: &Session) -> String {
     let start = &session.start;
+    // Who imports a profile knows nothing of the machine.
+    let machine = match start.cpus {
+        0 => "on an unknown machine".to_owned(),
+        cpus => format!(
+            "on {} (Linux {}, {cpus} CPUs), seed {}",
+            printable(&start.host),
+            printable(&start.kernel),
+            start.seed
+        ),
+    };
     format!(
-        "run {}: whatif {} on {} (Linux {}, {} CPUs), seed {}, options {}; {}",
+        "run {}: whatif {} {machine}, options {}; {}",
         session.id.get(),
         printable(&start.version),
-        printable(&start.host),
-        printable(&start.kernel),
-        start.cpus,
-        start.seed,
         printable(&start.options),
         super::run(session)
     )
