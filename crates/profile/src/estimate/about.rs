@@ -41,7 +41,6 @@ impl About<'_> {
         self.in_session(window.session).is_some_and(|drift| drift.between(window.start))
             || self.segment(window.session, window.start) != self.segment(baseline.session, baseline.start)
     }
-    }
 
     /// Which of the stretches of runs of one speed a run belongs to, from 0.
     pub(super) fn era_of_run(&self, session: SessionId) -> usize {
