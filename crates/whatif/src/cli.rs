@@ -200,6 +200,10 @@ pub struct Report {
     #[arg(long, value_name = "REGION")]
     pub explain: Option<String>,
 
+    /// Draw the curves of one region; a part of its name is enough
+    #[arg(long, value_name = "REGION", conflicts_with_all = ["json", "explain"])]
+    pub region: Option<String>,
+
     /// Show that many regions
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,

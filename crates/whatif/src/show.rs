@@ -30,6 +30,9 @@ pub fn style(terminal: bool, top: usize) -> report::terminal::Style {
 pub fn report(args: &cli::Report) -> Result<()> {
     let profile = load(&recording(args.file.as_deref())?)?;
     let style = style(std::io::stdout().is_terminal(), args.top);
+    if let Some(region) = &args.region {
+        return print(&report::terminal::render_curves(&profile.explain(region)?, style));
+    }
     let text = match (&args.explain, args.json) {
         (None, true) => report::json::render(&profile),
         (None, false) => report::terminal::render(&profile, style),

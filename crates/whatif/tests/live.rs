@@ -36,7 +36,9 @@ impl Running {
 
     fn ask(&self, method: &str, path: &str, query: &str, host: &str) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(&self.host).unwrap();
-        let request = format!("{method} {path}?{query} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+        let request = format!(
+            "{method} {path}?{query} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        );
         stream.write_all(request.as_bytes()).unwrap();
         BufReader::new(stream)
     }

@@ -12,6 +12,7 @@ mod drift;
 mod explain;
 mod grid;
 mod paint;
+mod plot;
 mod table;
 
 use std::fmt::Write as _;
@@ -26,6 +27,7 @@ pub use comparison::render as render_comparison;
 use paint::{Colour, paint};
 
 pub use explain::render as render_explanation;
+pub use plot::render as render_curves;
 
 /// Runs of one command that are shown one by one.
 const SHOWN_RUNS: usize = 5;

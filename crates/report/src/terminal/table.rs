@@ -117,7 +117,7 @@ pub(super) fn number(digits: String) -> String {
     digits.replace("-0.00", "0.00").replace('-', "−")
 }
 
-fn verdict(verdict: Verdict, style: Style) -> String {
+pub(super) fn verdict(verdict: Verdict, style: Style) -> String {
     let (text, colour) = match verdict {
         Verdict::Helps => ("helps", Colour::Green),
         Verdict::NoEffect => ("no effect", Colour::Plain),

@@ -58,7 +58,8 @@ impl Live {
             while let Some(request) = site.next() {
                 let serving = serving.clone();
                 // Some of them take as long as the program.
-                let _ = std::thread::Builder::new().name("visitor".into()).spawn(move || serving.answer(request));
+                let _ =
+                    std::thread::Builder::new().name("visitor".into()).spawn(move || serving.answer(request));
             }
         })?;
         let looking = live.clone();
@@ -152,11 +153,13 @@ impl Live {
         // What was there when the page asked for the data it has.
         let mut seen = self.now().number;
         let mut to = request.into_writer();
-        let mut head = String::from("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n");
+        let mut head =
+            String::from("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n");
         for (field, value) in HEADERS {
             head += &format!("{field}: {value}\r\n");
         }
-        let mut said = to.write_all(format!("{head}\r\nretry: 1000\n\n").as_bytes()).and_then(|()| to.flush());
+        let mut said =
+            to.write_all(format!("{head}\r\nretry: 1000\n\n").as_bytes()).and_then(|()| to.flush());
         while said.is_ok() {
             let (report, number, ended) = self.after(seen, SILENCE);
             seen = number;
