@@ -26,6 +26,7 @@
 pub mod child;
 pub mod clock;
 pub mod cpu;
+pub mod heap;
 pub mod maps;
 pub mod region;
 pub mod signals;

@@ -24,7 +24,7 @@ use crate::inline_tree::InlineTree;
 use crate::line_table::{self, LineTable};
 use crate::path::join;
 use crate::range_index::{Entry, RangeIndex};
-use crate::section::{Bytes, Section};
+use crate::section::{Bytes, LARGE_PAGE, PAGE, Section};
 use crate::subprograms::Subprograms;
 
 type Sections = DwarfSections<Section>;
@@ -70,10 +70,10 @@ impl DebugInfo {
     /// Reads the sections and finds the units' address ranges; nothing below the units' roots.
     pub fn read(files: &Files) -> Option<DebugInfo> {
         let elf = files.debug()?;
-        let sections = load(elf, false);
-        let supplementary = files.supplementary.as_ref().map(|elf| load(elf, false));
+        let sections = load(elf, false, PAGE);
+        let supplementary = files.supplementary.as_ref().map(|elf| load(elf, false, PAGE));
         let package = files.package().and_then(|elf| {
-            let read = |id: SectionId| Ok::<_, gimli::Error>(section(&elf, id.dwo_name()));
+            let read = |id: SectionId| Ok::<_, gimli::Error>(section(&elf, id.dwo_name(), PAGE));
             DwarfPackageSections::load(read).ok()
         });
         let endian = if elf.headers.little_endian { RunTimeEndian::Little } else { RunTimeEndian::Big };
@@ -261,7 +261,7 @@ impl DebugInfo {
     pub fn read_once(&self, files: &Files, units: Range<usize>, mut f: impl FnMut(&DieReader<'_, '_>)) {
         // What is packed cannot be read in parts.
         let elf = files.debug().filter(|elf| elf.content(".debug_info").is_some_and(|it| !it.is_packed()));
-        let sections = elf.map(|elf| load(elf, false));
+        let sections = elf.map(|elf| load(elf, false, LARGE_PAGE));
         let dwarf = self.dwarf_of(sections.as_ref().unwrap_or(&self.sections));
         for unit in units {
             self.with_unit_of(&dwarf, unit, |reader| f(&reader.once()));
@@ -311,7 +311,7 @@ impl DebugInfo {
             let name = self.note(name.all())?;
             let directory = unit.comp_dir.and_then(|directory| directory.all().ok()).unwrap_or_default();
             let path = PathBuf::from(OsStr::from_bytes(&directory)).join(OsStr::from_bytes(&name));
-            Some(load(&Elf::open(&path).ok()?, true))
+            Some(load(&Elf::open(&path).ok()?, true, PAGE))
         });
         let mut split = sections.as_ref()?.borrow(|section| section.bytes(self.endian));
         split.make_dwo(dwarf);
@@ -339,7 +339,8 @@ fn main_file(unit: &Unit<Bytes<'_>>) -> Option<String> {
     Some(join(&[&unit.comp_dir.map(Bytes::text).unwrap_or_default(), name]))
 }
 
-fn load(elf: &Elf, split: bool) -> Sections {
+/// `page`: how much of `.debug_info` is read at a time.
+fn load(elf: &Elf, split: bool, page: usize) -> Sections {
     let read = |id: SectionId| {
         // The largest sections describe variables, types and macros, which nobody asks us about.
         let wanted = matches!(
@@ -355,7 +356,9 @@ fn load(elf: &Elf, split: bool) -> Sections {
                 | SectionId::DebugRngLists
         );
         let name = if split { id.dwo_name() } else { Some(id.name()) };
-        Ok::<_, Infallible>(if wanted { section(elf, name) } else { Section::default() })
+        // Names lie all over their section, whoever asks for them.
+        let page = if id == SectionId::DebugInfo { page } else { PAGE };
+        Ok::<_, Infallible>(if wanted { section(elf, name, page) } else { Section::default() })
     };
     match Sections::load(read) {
         Ok(sections) => sections,
@@ -363,6 +366,6 @@ fn load(elf: &Elf, split: bool) -> Sections {
     }
 }
 
-fn section(elf: &Elf, name: Option<&'static str>) -> Section {
-    name.map(|name| Section::of(elf, name)).unwrap_or_default()
+fn section(elf: &Elf, name: Option<&'static str>, page: usize) -> Section {
+    name.map(|name| Section::of(elf, name, page)).unwrap_or_default()
 }

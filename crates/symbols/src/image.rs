@@ -41,6 +41,14 @@ impl Image {
         })
     }
 
+    /// Reads what every question needs: the functions, and where the units are.
+    pub fn prepare(&self) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.symbols());
+            self.debug_info();
+        });
+    }
+
     /// The path it was opened by.
     pub fn path(&self) -> &Path {
         &self.files.image.path

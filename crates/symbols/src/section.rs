@@ -12,7 +12,9 @@ use gimli::{Error, Reader, ReaderOffsetId, RunTimeEndian};
 use crate::elf::{Content, Elf};
 
 /// Units lie far apart, and of each the first few hundred bytes are read.
-const PAGE: usize = 4 << 10;
+pub(crate) const PAGE: usize = 4 << 10;
+/// For whoever reads on and on: allocators give such pieces back at once.
+pub(crate) const LARGE_PAGE: usize = 256 << 10;
 
 /// A section's bytes, as far as they have been asked for.
 #[derive(Default)]
@@ -31,9 +33,16 @@ impl fmt::Debug for Section {
 }
 
 impl Section {
-    /// Empty if the file has no such section.
-    pub fn of(elf: &Elf, name: &str) -> Section {
-        elf.content(name).map_or_else(Section::default, Section::from)
+    /// Empty if the file has no such section. `page`: how much is read at a time.
+    pub fn of(elf: &Elf, name: &str, page: usize) -> Section {
+        elf.content(name).map_or_else(Section::default, |content| Section::new(content, page))
+    }
+
+    fn new(content: Content, page: usize) -> Section {
+        let length = content.length();
+        let page = if content.is_packed() { length.max(1) } else { page };
+        let pages = std::iter::repeat_with(OnceLock::new).take(length.div_ceil(page)).collect();
+        Section { content: Some(content), length, pages, page }
     }
 
     /// A place to read from: its beginning.
@@ -51,15 +60,6 @@ impl Section {
             content.read(start, self.page.min(self.length - start)).unwrap_or_default().into()
         };
         page.get_or_init(read).get(at % self.page..).filter(|rest| !rest.is_empty()).ok_or(Error::Io)
-    }
-}
-
-impl From<Content> for Section {
-    fn from(content: Content) -> Section {
-        let length = content.length();
-        let page = if content.is_packed() { length.max(1) } else { PAGE };
-        let pages = std::iter::repeat_with(OnceLock::new).take(length.div_ceil(page)).collect();
-        Section { content: Some(content), length, pages, page }
     }
 }
 
@@ -283,7 +283,7 @@ mod tests {
         std::fs::write(&path, bytes).unwrap();
         let content = Content::plain(std::fs::File::open(&path).unwrap(), 0, length as u64);
         std::fs::remove_file(path).unwrap();
-        Section::from(content)
+        Section::new(content, PAGE)
     }
 
     #[test]
@@ -318,7 +318,8 @@ mod tests {
     fn a_file_that_was_cut_off_is_an_error() {
         let path = std::env::temp_dir().join(format!("whatif-section-cut-{}", std::process::id()));
         std::fs::write(&path, vec![1; PAGE]).unwrap();
-        let section = Section::from(Content::plain(std::fs::File::open(&path).unwrap(), 0, 3 * PAGE as u64));
+        let section =
+            Section::new(Content::plain(std::fs::File::open(&path).unwrap(), 0, 3 * PAGE as u64), PAGE);
         std::fs::remove_file(path).unwrap();
         let mut bytes = section.bytes(RunTimeEndian::Little);
         assert_eq!(bytes.read_u8().unwrap(), 1);

@@ -73,11 +73,17 @@ impl SymbolTable {
         let symbols = elf.read_section(symbols)?;
         let names = elf.read_section(strings)?;
         let endian = if elf.headers.little_endian { Endianness::Little } else { Endianness::Big };
-        let entries = if elf.headers.is_64 {
+        let mut found = if elf.headers.is_64 {
             functions::<elf::FileHeader64<Endianness>>(&symbols, &names, endian)
         } else {
             functions::<elf::FileHeader32<Endianness>>(&symbols, &names, endian)
         };
+        // Large programs have a million.
+        drop(symbols);
+        // Aliases: of several names for one range the last one added wins.
+        found.sort_unstable_by_key(|it| (it.start, Reverse(it.end), it.preference, it.name));
+        let entry = |it: Function| Entry { range: it.start..it.end, value: it.name };
+        let entries = found.into_iter().map(entry).collect();
         Some(SymbolTable { functions: RangeIndex::new(entries), source, names })
     }
 
@@ -133,16 +139,25 @@ fn name_at(names: &[u8], offset: u32) -> &[u8] {
     table.get(offset).unwrap_or_default()
 }
 
+/// A symbol of a function.
+struct Function {
+    start: u64,
+    end: u64,
+    name: u32,
+    /// Higher for names that people like better.
+    preference: u32,
+}
+
 fn functions<H: FileHeader<Endian = Endianness>>(
     symbols: &[u8],
     names: &[u8],
     endian: Endianness,
-) -> Vec<Entry<u32>> {
+) -> Vec<Function> {
     let Ok(symbols) = object::pod::slice_from_all_bytes::<H::Sym>(symbols) else {
         return Vec::new();
     };
     let is_function = |symbol: &&H::Sym| matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC);
-    let mut found: Vec<(Entry<u32>, (bool, Reverse<usize>))> = symbols
+    symbols
         .iter()
         .filter(is_function)
         .filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF)
@@ -151,14 +166,11 @@ fn functions<H: FileHeader<Endian = Endianness>>(
             let end = start.checked_add(symbol.st_size(endian).into())?;
             let name = symbol.st_name(endian);
             let text = name_at(names, name);
-            let underscores = text.iter().take_while(|byte| **byte == b'_').count();
-            let liked = symbol.st_bind() == elf::STB_GLOBAL;
+            let underscores = text.iter().take_while(|byte| **byte == b'_').take(99).count() as u32;
+            let liked = u32::from(symbol.st_bind() == elf::STB_GLOBAL);
             // Unnamed functions tell nothing that the debug information does not.
-            let entry = Entry { range: start..end, value: name };
-            (!text.is_empty()).then_some((entry, (liked, Reverse(underscores))))
+            let preference = liked * 100 + 99 - underscores;
+            (!text.is_empty()).then_some(Function { start, end, name, preference })
         })
-        .collect();
-    // Aliases: of several names for one range the last one added wins.
-    found.sort_by_key(|(entry, preference)| (entry.range.start, Reverse(entry.range.end), *preference));
-    found.into_iter().map(|(entry, _)| entry).collect()
+        .collect()
 }

@@ -43,7 +43,11 @@ impl Callers {
     pub fn new(memory: &'static SharedMemory) -> Self {
         let (jobs, work) = channel();
         // It ends with the sender.
-        std::thread::spawn(move || work_off(memory, &work));
+        std::thread::spawn(move || {
+            // Whoever handles samples goes first.
+            let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
+            work_off(memory, &work);
+        });
         Self { jobs }
     }
 

@@ -9,7 +9,7 @@ use perf::visits::Instruction;
 use profile::Image as Named;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use symbols::{Frame, Image, NameSource, Scope, Segment, Svma};
 
@@ -24,7 +24,7 @@ const MOST_SHARE: u32 = 100;
 
 /// A candidate image: one whose code may become a region.
 struct Candidate {
-    image: Image,
+    image: Arc<Image>,
     named: Named,
     bias: u64,
     /// Whether nothing of it has a source file that could be in scope: then functions without any are. Found out with the
@@ -174,6 +174,12 @@ impl Images {
                 let bias = image.bias(start, symbols::FileOffset(offset))?;
                 let named = Named { path: path.to_string_lossy().into_owned(), build_id: image.build_id() };
                 let by_function = OnceLock::new();
+                let image = Arc::new(image);
+                if self.candidates.is_empty() {
+                    // The first sample will ask.
+                    let soon = Arc::clone(&image);
+                    let _ = std::thread::Builder::new().name("images".into()).spawn(move || soon.prepare());
+                }
                 self.candidates.push(Candidate { image, named, bias, by_function, code: Vec::new() });
                 self.arrivals += 1;
                 Some(self.candidates.len() - 1)
@@ -355,7 +361,7 @@ impl Images {
 
     /// The debug information of the candidates, for messages and snippets.
     pub fn opened(&self) -> impl Iterator<Item = &Image> {
-        self.candidates.iter().map(|candidate| &candidate.image)
+        self.candidates.iter().map(|candidate| &*candidate.image)
     }
 
     /// The file that is mapped at an address, for messages.

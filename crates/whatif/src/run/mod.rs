@@ -374,6 +374,8 @@ fn check_points(options: &mut Options, executable: &launch::Executable) -> Resul
         // By the name that it will be mapped under: what is found is kept for then.
         let image = symbols::Image::open(&canonical(executable))?;
         options.points.iter().try_for_each(|point| point.check(&image, &options.scope))?;
+        drop(image);
+        perf::heap::give_back();
     }
     Ok(cost)
 }
