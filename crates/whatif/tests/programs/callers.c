@@ -1,16 +1,7 @@
 /* One thread, whose helper works four times as long for A as for B. */
 #include "common.h"
 
-__attribute__((noinline)) static void helper(long n)
-{
-    uint64_t x = 88172645463325252u;
-    for (; n > 0; n--) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-    }
-    sink = x;
-}
+__attribute__((noinline)) static void helper(long n) { STEPS(n); }
 
 /* What follows the call keeps it from being a jump, which leaves no caller. */
 __attribute__((noinline)) static void A(void)

@@ -36,6 +36,18 @@ __attribute__((unused)) static int *volatile nowhere = (int *)8;
         }                                                                                          \
     } while (0)
 
+/* So much work, in the function that says so. */
+#define STEPS(n)                                                                                   \
+    do {                                                                                           \
+        uint64_t x_ = 88172645463325252u;                                                          \
+        for (long i_ = (n); i_ > 0; i_--) {                                                        \
+            x_ ^= x_ << 13;                                                                        \
+            x_ ^= x_ >> 7;                                                                         \
+            x_ ^= x_ << 17;                                                                        \
+        }                                                                                          \
+        sink = x_;                                                                                 \
+    } while (0)
+
 /* About 0.2 ms of work. */
 __attribute__((noinline, unused)) static void hot(void)
 {
@@ -58,6 +70,18 @@ __attribute__((noinline, unused)) static void other(void)
         x ^= x << 17;
     }
     sink = x;
+}
+
+/* The same at the end of a stack of so many frames. */
+__attribute__((noinline, unused)) static long deep(long depth)
+{
+    volatile char frame[40];
+    frame[depth % 40] = 1;
+    if (depth == 0) {
+        hot();
+        return frame[0];
+    }
+    return deep(depth - 1) + frame[depth % 40];
 }
 
 static inline double now(void)

@@ -1,17 +1,6 @@
 /* Programs that give no answer. The argument says why. */
 #include "common.h"
 
-__attribute__((noinline)) static long deep(long depth)
-{
-    volatile char frame[40];
-    frame[depth % 40] = 1;
-    if (depth == 0) {
-        hot();
-        return frame[0];
-    }
-    return deep(depth - 1) + frame[depth % 40];
-}
-
 int main(int argc, char **argv)
 {
     const char *which = argc > 1 ? argv[1] : "";

@@ -188,17 +188,6 @@ static void in_two_parts(void)
     }
 }
 
-__attribute__((noinline)) static long deep(long depth)
-{
-    volatile char frame[40];
-    frame[depth % 40] = 1;
-    if (depth == 0) {
-        hot();
-        return frame[0];
-    }
-    return deep(depth - 1) + frame[depth % 40];
-}
-
 static ucontext_t main_context, contexts[8];
 static int finished, switches;
 
