@@ -126,7 +126,7 @@ fn start_event(slot: &Slot, period: Nanos, best: Sampler, trap: bool) -> Option<
     if fd < 0 {
         sampler = Sampler::PerfUser;
         attributes[5] |= EXCLUDE_KERNEL;
-        if !trap {
+        if best != Sampler::PerfUser {
             refusal.store(-fd as u32, Relaxed);
         }
         fd = sys::perf_event_open(&attributes);
@@ -508,7 +508,7 @@ fn next_period(slot: &Slot) -> Nanos {
 fn some_age(slot: &Slot) -> Nanos {
     let mean = shared().header.period.load(Relaxed).max(1000);
     let (half, one, other) = (random(slot) % (mean / 2), random(slot) % mean, random(slot) % mean);
-    Nanos(if random(slot) % 2 == 0 { half } else { mean / 2 + one.min(other) })
+    Nanos(if random(slot).is_multiple_of(2) { half } else { mean / 2 + one.min(other) })
 }
 
 /// What is left of a period, uniform in [1/2, 3/2] of the mean, of which `gone` has passed.

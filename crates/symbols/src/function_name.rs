@@ -92,23 +92,9 @@ pub(crate) struct FunctionPattern<'a> {
 
 impl<'a> FunctionPattern<'a> {
     pub fn new(text: &'a str) -> Self {
-        /// Operators, types and parts of the C++ library that mangled names abbreviate, and what demanglers put in.
+        /// What demanglers write out and manglers abbreviate.
         const UNWRITTEN: &[&str] = &[
             "operator",
-            "void",
-            "bool",
-            "char",
-            "wchar_t",
-            "short",
-            "int",
-            "long",
-            "unsigned",
-            "signed",
-            "float",
-            "double",
-            "const",
-            "volatile",
-            "std",
             "allocator",
             "basic_string",
             "string",
@@ -118,48 +104,18 @@ impl<'a> FunctionPattern<'a> {
             "ostream",
             "basic_iostream",
             "iostream",
-            "char_traits",
-            "anonymous",
-            "namespace",
-            "lambda",
             "closure",
             "shim",
-            "vtable",
-            "decltype",
-            "auto",
-            "mut",
-            "dyn",
-            "impl",
-            "isize",
-            "usize",
-            "i16",
-            "i32",
-            "i64",
-            "i128",
-            "u16",
-            "u32",
-            "u64",
-            "u128",
-            "f32",
-            "f64",
-            "str",
-            "static",
-            "virtual",
-            "thunk",
-            "guard",
-            "variable",
-            "typeinfo",
-            "transaction",
             "clone",
-            "new",
-            "delete",
-            "unsized",
+            "unnamed",
+            "lambda",
         ];
         const SHORT: usize = 3;
+        // Arguments and patterns may be written in other ways, or stand for anything.
+        let is_path = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':');
         let last = text.rsplit("::").next().unwrap_or(text);
-        let words = last.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-        let is_written = |word: &&str| word.len() >= SHORT && !UNWRITTEN.contains(word);
-        Self { text, word: words.filter(is_written).max_by_key(|word| word.len()) }
+        let is_written = is_path && last.len() >= SHORT && !UNWRITTEN.contains(&last);
+        Self { text, word: is_written.then_some(last) }
     }
 
     /// Whether a name, as the linker knows it, is worth being demangled.
@@ -217,6 +173,8 @@ mod tests {
             ("_ZN2ns1AclEi", "A::operator()", true),
             ("_ZNSsC1Ev", "basic_string", true),
             ("_RNCNvCs1_5hello4work0B3_", "{closure#0}", true),
+            ("_RINvCs1_5hello4workKj400_EB3_", "work::<1024>", true),
+            ("_ZN3net4Sock4sendEv", "net*", true),
         ] {
             let asked = FunctionPattern::new(pattern);
             assert_eq!(asked.may_match(linkage), worth, "{linkage} {pattern}");

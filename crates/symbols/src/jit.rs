@@ -12,12 +12,15 @@ use crate::function_name::FunctionName;
 use crate::range_index::{Entry, RangeIndex};
 use crate::segment::{Frame, Segment};
 
-/// A function that was made, and what is known of its lines: from each address on, file and line.
+/// A function that was made, and what is known of its lines.
 #[derive(Debug, Clone)]
 struct Made {
     name: FunctionName,
-    lines: Arc<[(u64, Arc<str>, u32)]>,
+    lines: Lines,
 }
+
+/// From each address on: file and line.
+type Lines = Arc<[(u64, Arc<str>, u32)]>;
 
 impl Made {
     /// A name as the runtime has it: what looks like C++ in it is not.
@@ -39,9 +42,9 @@ impl JitMap {
         JitMap { made: Vec::new(), index: RangeIndex::new(Vec::new()) }
     }
 
-    /// Reads the text of a `perf-PID.map`; what is not understood is passed over. Of several functions at one place the
-    /// last one counts.
-    pub fn parse(text: &str) -> JitMap {
+    /// Takes more lines of a `perf-PID.map`; what is not understood is passed over. Of several functions at one place the
+    /// last one counts. Returns where there is something new.
+    pub fn append(&mut self, text: &str) -> Vec<(u64, u64)> {
         let entry = |line: &str| {
             let mut words = line.trim().splitn(3, ' ');
             let mut number = || u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok();
@@ -50,17 +53,23 @@ impl JitMap {
             let range = start..start.checked_add(size)?;
             (!name.is_empty()).then_some(Entry { range, value: Made::new(name) })
         };
-        let made: Vec<Entry<Made>> = text.lines().filter_map(entry).collect();
-        JitMap { index: RangeIndex::new(made.clone()), made }
+        let before = self.made.len();
+        self.made.extend(text.lines().filter_map(entry));
+        self.since(before)
     }
 
-    /// Takes what a jitdump file has more than before.
-    pub fn extend(&mut self, dump: &mut JitDump) {
+    /// Takes what a jitdump file has more than before, and returns where there is something new.
+    pub fn extend(&mut self, dump: &mut JitDump) -> Vec<(u64, u64)> {
         let before = self.made.len();
         dump.read(&mut self.made);
+        self.since(before)
+    }
+
+    fn since(&mut self, before: usize) -> Vec<(u64, u64)> {
         if self.made.len() > before {
             self.index = RangeIndex::new(self.made.clone());
         }
+        self.made[before..].iter().map(|entry| (entry.range.start, entry.range.end)).collect()
     }
 
     /// Whether it has no function.
@@ -96,7 +105,7 @@ pub struct JitDump {
     at: u64,
     big_endian: bool,
     /// Lines of functions whose code has not come yet, by the address where that will be.
-    lines: Vec<(u64, Arc<[(u64, Arc<str>, u32)]>)>,
+    lines: Vec<(u64, Lines)>,
 }
 
 const HEADER: usize = 40;
@@ -250,7 +259,8 @@ mod tests {
 
     #[test]
     fn functions_are_found_and_nonsense_is_not() {
-        let map = JitMap::parse(
+        let mut map = JitMap::empty();
+        let new = map.append(
             "7f0010 20 LazyCompile:*hot /a b.js:3\n0x7f0100 0x8 JS:*a::b<c> x.js:1:13\n\nzz 1 x\n7f0200 4\n\
              7f0300 ffffffffffffffff end\n7f0010 20 again\n",
         );
@@ -259,7 +269,11 @@ mod tests {
         assert_eq!(name(0x7f002f).as_deref(), Some("again"));
         assert_eq!((name(0x7f0030), name(0x7f0200), name(0x7f0300)), (None, None, None));
         assert_eq!(name(0x7f0104).as_deref(), Some("JS:*a::b<c> x.js:1:13"), "as it is written");
-        assert!(JitMap::parse("").is_empty() && !map.is_empty());
+        assert_eq!(new, [(0x7f0010, 0x7f0030), (0x7f0100, 0x7f0108), (0x7f0010, 0x7f0030)]);
+        assert!(JitMap::empty().is_empty() && !map.is_empty());
+        assert_eq!(map.append("7f0010 8 later\n"), [(0x7f0010, 0x7f0018)]);
+        assert_eq!(names(&map, 0x7f0017).as_deref(), Some("later"));
+        assert_eq!(names(&map, 0x7f0018).as_deref(), Some("again"));
     }
 
     fn record(kind: u32, fields: &[&[u8]]) -> Vec<u8> {

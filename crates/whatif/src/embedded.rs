@@ -18,6 +18,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 const RUNTIME: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwhatif_rt.so"));
 const FILE_NAME: &str = concat!("libwhatif_rt-", env!("WHATIF_RUNTIME_HASH"), ".so");
@@ -34,7 +35,8 @@ pub fn unpack() -> Result<PathBuf, UnpackError> {
 
 /// The folder that the runtime is in, which is the user's own: for what is worth keeping.
 pub fn folder() -> Option<PathBuf> {
-    Some(unpack().ok()?.parent()?.to_owned())
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOLDER.get_or_init(|| Some(unpack().ok()?.parent()?.to_owned())).clone()
 }
 
 /// No folder would do.

@@ -1,6 +1,6 @@
 //! `whatif open`: the report in a browser.
 
-use crate::site::{self, Site};
+use crate::site::Site;
 use crate::{cli, show};
 use anyhow::Result;
 
@@ -14,12 +14,10 @@ pub fn open(args: &cli::Open) -> Result<()> {
     if !args.no_browser {
         site.browse();
     }
-    while let Some(request) = site.next() {
-        match (request.method(), site::path(&request)) {
-            (tiny_http::Method::Get, "/") => site::answer(request, "text/html; charset=utf-8", &page),
-            (tiny_http::Method::Get, _) => site::refuse(request, 404, "there is one page"),
-            _ => site::refuse(request, 405, "there is only something to read"),
-        }
-    }
+    site.serve(|request| match (&*request.method, &*request.path) {
+        ("GET", "/") => request.answer("text/html; charset=utf-8", &page),
+        ("GET", _) => request.refuse(404, "there is one page"),
+        _ => request.refuse(405, "there is only something to read"),
+    });
     Ok(())
 }

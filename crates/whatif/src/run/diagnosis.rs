@@ -130,7 +130,7 @@ pub fn points(points: &Points) -> Vec<profile::Warning> {
                       profile), or mark the point in the source";
         warning("sampled-point", message, advice)
     });
-    never.into_iter().chain(refused).chain(sampled).collect()
+    never.into_iter().chain(sampled).chain(refused).collect()
 }
 
 /// Doubts that do not prevent an answer. `counted`: the share of the run that each placed point's visits cost.

@@ -61,13 +61,14 @@ pub struct Images {
     others: Vec<(u64, u64, String)>,
     /// All executable mappings of files, ascending, and whether the callers of their code have been asked for.
     mapped: Vec<(Code, bool)>,
-    known: HashMap<PathBuf, Option<usize>>,
+    /// Which of the candidates a file is, if any. Another file may get the name of one that is gone.
+    known: HashMap<(PathBuf, perf::maps::FileId), Option<usize>>,
     new: Vec<Code>,
     gone: Vec<(u64, u64)>,
     /// When the list was read, and how long that took.
     read: Option<(Instant, Duration)>,
     eager: bool,
-    /// How often a candidate has come, or has moved.
+    /// How often a candidate has come, has moved or has gone.
     arrivals: usize,
     problems: Vec<String>,
 }
@@ -105,13 +106,15 @@ impl Images {
         self.others.clear();
         self.map(&mappings);
         self.jit.iter_mut().for_each(|jit| jit.map(&mappings));
+        let were_mapped: Vec<bool> =
+            self.candidates.iter().map(|candidate| !candidate.code.is_empty()).collect();
         for candidate in &mut self.candidates {
             candidate.code.clear();
         }
         for mapping in mappings.iter().filter(|mapping| mapping.executable) {
             let Some(path) = mapping.path.as_deref() else { continue };
             let (start, end) = (mapping.start.0, mapping.end.0);
-            match self.candidate(path, start, mapping.offset.0) {
+            match self.candidate((path, mapping.file), start, mapping.offset.0) {
                 Some(index) => {
                     let candidate = &mut self.candidates[index];
                     // It may have been loaded again elsewhere.
@@ -128,35 +131,42 @@ impl Images {
                 }
             }
         }
+        let gone = self.candidates.iter().zip(were_mapped).filter(|(now, was)| *was && now.code.is_empty());
+        self.arrivals += gone.count();
     }
 
     /// Takes over the list of mappings; what was known of those that are still there stays.
     fn map(&mut self, mappings: &[perf::Mapping]) {
         let before = std::mem::take(&mut self.mapped);
-        let executable =
-            mappings.iter().filter(|mapping| mapping.executable && mapping.is_file() && !mapping.deleted);
+        let executable = mappings.iter().filter(|mapping| mapping.executable && mapping.is_file());
         self.mapped = executable
             .filter_map(|mapping| {
                 let (start, end, offset) = (mapping.start.0, mapping.end.0, mapping.offset.0);
                 let path = mapping.path.clone()?;
-                Some((Code { path, start, end, offset, file: mapping.file }, false))
+                // What was deleted, or replaced by another build, is still there, but can no longer be read.
+                Some((Code { path, start, end, offset, file: mapping.file }, mapping.deleted))
             })
             .collect();
         self.mapped.sort_by_key(|(code, _)| code.start);
-        let new =
-            self.mapped.iter().map(|(code, _)| code).filter(|code| !self.known.contains_key(&code.path));
-        self.new.extend(new.cloned());
+        let is_new = |code: &&Code| !self.known.contains_key(&(code.path.clone(), code.file));
+        self.new.extend(self.mapped.iter().map(|(code, _)| code).filter(is_new).cloned());
         for (old, asked) in before {
             let at = self.mapped.binary_search_by_key(&old.start, |(new, _)| new.start);
             match at.ok().map(|at| &mut self.mapped[at]).filter(|(new, _)| new.file == old.file) {
-                Some((_, now)) => *now = asked,
+                Some((_, now)) => *now |= asked,
                 None => self.gone.push((old.start, old.end)),
             }
         }
     }
 
-    fn candidate(&mut self, path: &Path, start: u64, offset: u64) -> Option<usize> {
-        if let Some(known) = self.known.get(path) {
+    fn candidate(
+        &mut self,
+        (path, file): (&Path, perf::maps::FileId),
+        start: u64,
+        offset: u64,
+    ) -> Option<usize> {
+        let key = (path.to_owned(), file);
+        if let Some(known) = self.known.get(&key) {
             return *known;
         }
         let wanted = match &self.binaries {
@@ -164,7 +174,7 @@ impl Images {
             None => path == self.program,
         };
         let index = wanted.then(|| self.open(path, start, offset)).flatten();
-        self.known.insert(path.to_owned(), index);
+        self.known.insert(key, index);
         index
     }
 
@@ -202,10 +212,11 @@ impl Images {
 
     /// Reads the list of mappings now and then: something else may be where something was.
     pub fn keep_up(&mut self) {
+        self.jit.iter_mut().for_each(Jit::keep_up);
         self.refresh_after(if self.eager { EAGER } else { STALE });
     }
 
-    /// A number that changes whenever a candidate comes, or is somewhere else than before.
+    /// A number that changes whenever a candidate comes, goes, or is somewhere else than before.
     pub fn arrivals(&self) -> usize {
         self.arrivals
     }
@@ -227,6 +238,11 @@ impl Images {
     /// The code of files that have been mapped for the first time since this was asked last.
     pub fn new_code(&mut self) -> Vec<Code> {
         std::mem::take(&mut self.new)
+    }
+
+    /// Where the program has made code since this was asked last.
+    pub fn remade(&mut self) -> Vec<(u64, u64)> {
+        self.jit.as_mut().map(Jit::remade).unwrap_or_default()
     }
 
     /// The mappings that have gone since this was asked last.
@@ -270,14 +286,16 @@ impl Images {
 
     /// Where it is in this one, if the image is mapped yet.
     pub fn address(&self, (path, address): &Spot) -> Option<u64> {
-        let image = self.candidates.iter().find(|candidate| candidate.named.path == *path)?;
+        let here = |candidate: &&Candidate| candidate.named.path == *path && !candidate.code.is_empty();
+        let image = self.candidates.iter().find(here)?;
         Some(address.wrapping_add(image.bias))
     }
 
     /// The instructions of all candidates that `entries` finds in each of them, each with the word that guards it.
     pub fn instructions(&self, entries: impl Fn(&Image) -> Vec<(Svma, Option<Svma>)>) -> Vec<Instruction> {
         let mut found = Vec::new();
-        for Candidate { image, bias, .. } in &self.candidates {
+        let mapped = self.candidates.iter().filter(|candidate| !candidate.code.is_empty());
+        for Candidate { image, bias, .. } in mapped {
             let in_file = |Svma(address): Svma| {
                 let holds = |load: &&symbols::Load| {
                     (load.address.0..load.address.0.saturating_add(load.file_size)).contains(&address)

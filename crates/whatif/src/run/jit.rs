@@ -1,11 +1,16 @@
 //! Code that the program makes while it runs (JIT compilers): where it is, and what its runtime says it is.
 
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use symbols::{JitDump, JitMap, Segment};
 
-/// How often the file is looked at again when an address is unknown.
+/// How often the files are looked at again,
 const REFRESH: Duration = Duration::from_millis(100);
+/// but never more than this share of the time.
+const MOST_SHARE: u32 = 20;
+/// Of a map; the rest is read the next time.
+const MOST_AT_ONCE: u64 = 16 << 20;
 
 /// The code that a process has made, as its jitdump file or its `/tmp/perf-PID.map` has it, or both.
 #[derive(Debug)]
@@ -18,14 +23,17 @@ pub struct Jit {
     dumped: JitMap,
     /// Once the program has mapped it; one that cannot be opened is not tried again.
     dump: Option<Option<JitDump>>,
+    /// How much of the map has been read.
     length: u64,
-    read: Option<Instant>,
+    new: Vec<(u64, u64)>,
+    /// When they were looked at, and how long that took.
+    read: Option<(Instant, Duration)>,
 }
 
 impl Jit {
     pub fn new(pid: u32) -> Self {
         let (map, dumped) = (JitMap::empty(), JitMap::empty());
-        Self { pid, memory: Vec::new(), map, dumped, dump: None, length: 0, read: None }
+        Self { pid, memory: Vec::new(), map, dumped, dump: None, length: 0, new: Vec::new(), read: None }
     }
 
     /// Takes the list of mappings.
@@ -55,16 +63,31 @@ impl Jit {
         PathBuf::from(format!("/proc/{}/root", self.pid))
     }
 
+    /// Looks now and then for what the program has made since.
+    pub fn keep_up(&mut self) {
+        let due = |(read, took): (Instant, Duration)| read.elapsed() > REFRESH.max(took * MOST_SHARE);
+        if !self.memory.is_empty() && self.read.is_none_or(due) {
+            let begin = Instant::now();
+            self.refresh();
+            self.read = Some((begin, begin.elapsed()));
+        }
+    }
+
+    /// Where there is something new since this was asked last: it may be in the place of something else.
+    pub fn remade(&mut self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.new)
+    }
+
     /// The function at an address, in pieces.
     pub fn find(&mut self, address: u64) -> Option<Vec<Segment>> {
         if !self.memory.iter().any(|(start, end)| (*start..*end).contains(&address)) {
             return None;
         }
         let known = self.known(address);
-        if known.is_some() || self.read.is_some_and(|read| read.elapsed() <= REFRESH) {
+        if known.is_some() {
             return known;
         }
-        self.refresh();
+        self.keep_up();
         self.known(address)
     }
 
@@ -77,20 +100,32 @@ impl Jit {
         if self.map.is_empty() && self.dumped.is_empty() { &[] } else { &self.memory }
     }
 
-    /// Reads what has come in. A map is written line by line: a half line is read the next time.
     fn refresh(&mut self) {
-        self.read = Some(Instant::now());
         if let Some(Some(dump)) = &mut self.dump {
-            self.dumped.extend(dump);
+            self.new.extend(self.dumped.extend(dump));
         }
+        if let Some(text) = self.more_of_map() {
+            self.new.extend(self.map.append(&text));
+        }
+    }
+
+    /// The lines that have come since: all that are whole.
+    fn more_of_map(&mut self) -> Option<String> {
         let path = self.root().join(format!("tmp/perf-{}.map", self.pid));
-        let Ok(about) = std::fs::metadata(&path) else { return };
-        if !about.is_file() || about.len() == self.length {
-            return;
+        let about = std::fs::metadata(&path).ok()?;
+        let owner = std::fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid();
+        // Anybody may put a file there.
+        if !about.is_file() || ![owner, 0].contains(&about.uid()) || about.len() == self.length {
+            return None;
         }
-        if let Ok(bytes) = std::fs::read(&path) {
-            self.length = bytes.len() as u64;
-            self.map = JitMap::parse(&String::from_utf8_lossy(&bytes));
+        if about.len() < self.length {
+            // It was begun anew.
+            (self.map, self.length) = (JitMap::empty(), 0);
         }
+        let mut bytes = vec![0; (about.len() - self.length).min(MOST_AT_ONCE) as usize];
+        let read = std::fs::File::open(&path).ok()?.read_at(&mut bytes, self.length).ok()?;
+        bytes.truncate(bytes[..read].iter().rposition(|byte| *byte == b'\n')? + 1);
+        self.length += bytes.len() as u64;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

@@ -5,14 +5,14 @@
 //! that region's share of them; nor the recording, which it reads like anybody else.
 
 use crate::show;
-use crate::site::{self, HEADERS, Site};
+use crate::site::{Request, Site};
 use anyhow::Result;
 use profile::{EstimateOptions, Profile, Recording, Region};
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tiny_http::{Method, Request};
 
 /// Time between two reports,
 const LOOK: Duration = Duration::from_secs(1);
@@ -41,6 +41,9 @@ struct Now {
     report: Option<Arc<str>>,
     number: u64,
     ended: bool,
+    /// What regions are called in it,
+    names: HashSet<String>,
+    /// and the one that somebody wants to know more about.
     pinned: Option<String>,
 }
 
@@ -55,12 +58,7 @@ impl Live {
         }
         let serving = live.clone();
         std::thread::Builder::new().name("page".into()).spawn(move || {
-            while let Some(request) = site.next() {
-                let serving = serving.clone();
-                // Some of them take as long as the program.
-                let _ =
-                    std::thread::Builder::new().name("visitor".into()).spawn(move || serving.answer(request));
-            }
+            site.serve(|request| serving.answer(request));
         })?;
         let looking = live.clone();
         std::thread::Builder::new().name("live".into()).spawn(move || looking.look(&recording))?;
@@ -79,11 +77,8 @@ impl Live {
 
     /// Shows the whole answer, and waits until somebody has seen enough (Ctrl-C).
     pub fn stay(&self, recording: &Path) {
-        if let Ok(profile) = show::load(recording) {
-            self.publish(&profile);
-        }
-        self.now().ended = true;
-        self.0.news.notify_all();
+        let last = show::load(recording).ok();
+        self.publish(last.as_ref(), true);
         eprintln!("whatif: the page stays until Ctrl-C");
         crate::launch::wait_until_asked_to_end();
     }
@@ -92,11 +87,23 @@ impl Live {
         self.0.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn publish(&self, profile: &Profile) {
-        let report = report::json::render_whole(profile);
+    /// `last`: nothing comes after it.
+    fn publish(&self, profile: Option<&Profile>, last: bool) {
+        let report = profile.map(report::json::render_whole);
+        let names = profile.map(|profile| {
+            let regions = profile.rows.regions.values();
+            regions.flat_map(|region| [region.name.clone(), region.label()]).collect()
+        });
         let mut now = self.now();
-        now.report = Some(report.into());
-        now.number += 1;
+        if now.ended {
+            return; // it was overtaken by the last one
+        }
+        if let (Some(report), Some(names)) = (report, names) {
+            now.report = Some(report.into());
+            now.names = names;
+            now.number += 1;
+        }
+        now.ended = last;
         drop(now);
         self.0.news.notify_all();
     }
@@ -110,33 +117,40 @@ impl Live {
             if let Ok(rows) = Recording::open(recording).and_then(|recording| recording.rows())
                 && windows.replace(rows.windows.len()) != Some(rows.windows.len())
             {
-                let profile = Profile::new(rows, &options);
-                if !self.now().ended {
-                    self.publish(&profile);
-                }
+                self.publish(Some(&Profile::new(rows, &options)), false);
             }
             std::thread::sleep(LOOK.max(begin.elapsed() * SHARE));
         }
     }
 
     fn answer(&self, request: Request) {
-        match (request.method(), site::path(&request)) {
-            (Method::Get, "/") => site::answer(request, "text/html; charset=utf-8", report::html::EMPTY_PAGE),
-            (Method::Get, "/data.json") => match self.after(0, PATIENCE).0 {
-                Some(report) => site::answer(request, "application/json", &report),
-                None => site::refuse(request, 503, "there is no experiment yet"),
+        match (&*request.method, &*request.path) {
+            ("GET", "/") => request.answer("text/html; charset=utf-8", report::html::EMPTY_PAGE),
+            ("GET", "/data.json") => match self.after(0, PATIENCE).0 {
+                Some(report) => request.answer("application/json", &report),
+                None => request.refuse(503, "there is no experiment yet"),
             },
-            (Method::Get, "/events") => self.tell(request),
-            (Method::Post, "/pin") => match site::parameter(&request, "region") {
-                Some(region) if !self.now().ended => {
-                    self.now().pinned = Some(region);
-                    site::answer(request, "text/plain; charset=utf-8", "");
-                }
-                _ => site::refuse(request, 409, "the program has ended"),
+            ("GET", "/events") => self.tell(request),
+            ("POST", "/pin") => match self.pin(&request.parameter("region").unwrap_or_default()) {
+                Ok(()) => request.answer("text/plain; charset=utf-8", ""),
+                Err(why) => request.refuse(409, why),
             },
-            (Method::Get, _) => site::refuse(request, 404, "there is one page"),
-            _ => site::refuse(request, 405, "that cannot be changed"),
+            ("GET", _) => request.refuse(404, "there is one page"),
+            _ => request.refuse(405, "that cannot be changed"),
         }
+    }
+
+    /// Nothing lets go what was pinned.
+    fn pin(&self, region: &str) -> Result<(), &'static str> {
+        let mut now = self.now();
+        if now.ended {
+            return Err("the program has ended");
+        }
+        if !region.is_empty() && !now.names.contains(region) {
+            return Err("no region has that name so far");
+        }
+        now.pinned = Some(region.to_owned()).filter(|region| !region.is_empty());
+        Ok(())
     }
 
     /// The report after number `seen`, once there is one, its number, and whether it is the last.
@@ -150,16 +164,10 @@ impl Live {
 
     /// Sends each report as it comes, until the end or until the browser has gone.
     fn tell(&self, request: Request) {
-        // What was there when the page asked for the data it has.
-        let mut seen = self.now().number;
-        let mut to = request.into_writer();
-        let mut head =
-            String::from("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n");
-        for (field, value) in HEADERS {
-            head += &format!("{field}: {value}\r\n");
-        }
-        let mut said =
-            to.write_all(format!("{head}\r\nretry: 1000\n\n").as_bytes()).and_then(|()| to.flush());
+        let Ok(mut to) = request.begin("text/event-stream") else { return };
+        // From the beginning: something may have come since the page asked for what it has.
+        let mut seen = 0;
+        let mut said = to.write_all(b"retry: 1000\n\n");
         while said.is_ok() {
             let (report, number, ended) = self.after(seen, SILENCE);
             seen = number;
@@ -170,7 +178,7 @@ impl Live {
             if ended {
                 text += "data: {\"ended\":true}\n\n";
             }
-            said = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+            said = to.write_all(text.as_bytes());
             if ended {
                 break;
             }

@@ -42,6 +42,7 @@ use perf::SharedRegion;
 use points::Points;
 use profile::{Nanos, Recording};
 use record::{Session, Tallies};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use series::{Outcome, Series};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -219,6 +220,7 @@ fn supervise(
     runs: &mut Runs,
 ) -> Result<Option<Failure>> {
     let held = Held(region);
+    let _descriptors = Descriptors::more();
     let attached = wait_for_runtime(region, child, executable);
     let mut session = Session::begin(recorder, start, &facts())?;
     if let Some(failure) = attached {
@@ -307,6 +309,25 @@ fn without_debug_information(options: &Options, executable: &launch::Executable)
     let image = symbols::Image::open(executable.image()).ok()?;
     let enough = image.has_line_info() || options.default_scope && image.has_functions();
     (!enough).then(|| Failure::NoDebugInformation { program: executable.image().display().to_string() })
+}
+
+/// As many open files as we may have, for there may be thousands of libraries; the next program gets what we were given.
+struct Descriptors(Option<Rlimit>);
+
+impl Descriptors {
+    fn more() -> Self {
+        let given = getrlimit(Resource::Nofile);
+        let most = Rlimit { current: given.maximum, maximum: given.maximum };
+        Self(setrlimit(Resource::Nofile, most).is_ok().then_some(given))
+    }
+}
+
+impl Drop for Descriptors {
+    fn drop(&mut self) {
+        if let Some(given) = self.0.take() {
+            let _ = setrlimit(Resource::Nofile, given);
+        }
+    }
 }
 
 /// The program waits before `main` until this is dropped, if it was asked to ([`offer`]).

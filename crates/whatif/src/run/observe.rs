@@ -185,26 +185,38 @@ impl Observer {
         for code in self.images.new_code() {
             self.callers.look_into(code);
         }
-        for (start, end) in self.images.unmapped() {
-            self.callers.forget(start);
-            self.forget(start, end);
-        }
+        self.follow_mappings();
         memory.header.running.store(running, Ordering::Relaxed);
         if std::mem::take(&mut self.unpublished) {
             self.publish();
         }
     }
 
-    /// The code of a library that has been unloaded: something else may come there.
+    /// Forgets the code that has gone, before anything is learnt of what has come there.
+    fn follow_mappings(&mut self) {
+        for (start, end) in self.images.unmapped() {
+            self.callers.forget(start);
+            self.forget(start, end);
+        }
+        for (start, end) in self.images.remade() {
+            self.forget(start, end);
+        }
+    }
+
+    /// What is known of the code from `start` to `end`: something else is there, or will be.
     fn forget(&mut self, start: u64, end: u64) {
-        let before = self.pieces.len();
-        self.pieces.retain(|piece, _| !(start..end).contains(piece));
-        if self.pieces.len() == before {
+        let reaches_in = |(_, piece): &(&u64, &Piece)| piece.end > start;
+        let first =
+            self.pieces.range(..start).next_back().filter(reaches_in).map_or(start, |(first, _)| *first);
+        let gone: Vec<u64> = self.pieces.range(first..end.max(first)).map(|(piece, _)| *piece).collect();
+        if gone.is_empty() {
             return;
         }
+        gone.iter().for_each(|piece| drop(self.pieces.remove(piece)));
+        let stays = |piece: &u64| gone.binary_search(piece).is_err();
         for known in &mut self.regions {
-            known.pieces.retain(|piece| !(start..end).contains(piece));
-            known.callers.retain(|piece| !(start..end).contains(piece));
+            known.pieces.retain(stays);
+            known.callers.retain(stays);
         }
         self.unpublished = true;
     }
@@ -214,6 +226,7 @@ impl Observer {
         self.samples += 1;
         self.weight += weight;
         self.cut += u64::from(sample.cut);
+        self.follow_mappings();
         // Callers are looked for from the inside: where the chain ends, the next table is missing.
         for frame in sample.callchain() {
             self.images.learn_callers(frame.0, &self.callers);

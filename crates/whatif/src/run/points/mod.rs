@@ -33,6 +33,8 @@ struct Placed {
     past: AtomicU64,
     /// Samples, of a point that is sampled.
     samples: Arc<AtomicU64>,
+    /// Why it could not be counted when its library was loaded.
+    refused: OnceLock<String>,
 }
 
 /// A counter, and the instruction that it counts; nowhere for system calls.
@@ -61,8 +63,6 @@ pub struct Points {
     memory: &'static SharedMemory,
     pid: u32,
     placed: Vec<Placed>,
-    /// Why a place that appeared late could not be counted.
-    refused: OnceLock<String>,
 }
 
 /// How often all points have been visited, and when.
@@ -123,13 +123,18 @@ impl Points {
                 _ => Vec::new(),
             };
             let (point, place) = (request.point.clone(), request.place.clone());
-            Ok(Placed { point, place, counters: counters.into(), past: 0.into(), samples: Arc::default() })
+            let (past, samples, refused) = (0.into(), Arc::default(), OnceLock::new());
+            Ok(Placed { point, place, counters: counters.into(), past, samples, refused })
         };
         let placed = requests.iter().map(placed).collect::<Result<_>>()?;
-        let points = Self { memory, pid, placed, refused: OnceLock::new() };
+        let mut points = Self { memory, pid, placed };
         for (nth, request) in requests.iter().enumerate() {
-            points.find(nth, request, images, scope)?;
-            if !later && request.place.is_in_image() && points.placed[nth].counters().is_empty() {
+            match points.find(nth, request, images, scope) {
+                // There may be no breakpoint left.
+                Err(_) if request.can_be_sampled() => points.placed[nth].place = request.place.sampled(),
+                found => found?,
+            }
+            if !later && points.placed[nth].place.is_in_image() && points.placed[nth].counters().is_empty() {
                 bail!(request.missing(None));
             }
         }
@@ -140,14 +145,14 @@ impl Points {
     pub fn follow(&self, requests: &[Request], images: &Images, scope: &Scope) {
         for (nth, request) in requests.iter().enumerate() {
             if let Err(error) = self.find(nth, request, images, scope) {
-                let _ = self.refused.set(format!("{}: {error:#}", request.place));
+                let _ = self.placed[nth].refused.set(format!("{}: {error:#}", request.place));
             }
         }
     }
 
     /// Watches the instructions of a place where they are now.
     fn find(&self, nth: usize, request: &Request, images: &Images, scope: &Scope) -> Result<()> {
-        if !request.place.is_in_image() {
+        if !self.placed[nth].place.is_in_image() {
             return Ok(());
         }
         let found = images.instructions(|image| request.entries(image, scope));
@@ -158,7 +163,10 @@ impl Points {
         let is_gone = |watch: &&Watch| !watches.iter().any(|now| now.address == watch.address);
         let past = counters.iter().filter(is_gone).map(|watch| watch.counter.count());
         placed.past.fetch_add(past.fold(0, u64::wrapping_add), Ordering::Relaxed);
-        *counters = watches;
+        let before = std::mem::replace(&mut *counters, watches);
+        // The kernel takes its time to do away with them, and somebody may want to count.
+        drop(counters);
+        drop(before);
         Ok(())
     }
 
@@ -179,7 +187,7 @@ impl Points {
     pub fn waiting(&self) -> impl Iterator<Item = &str> {
         let waits = |placed: &&Placed| {
             let counted = placed.past.load(Ordering::Relaxed) > 0 || !placed.counters().is_empty();
-            placed.place.is_in_image() && !counted
+            placed.place.is_in_image() && !counted && placed.refused.get().is_none()
         };
         self.placed.iter().filter(waits).map(|placed| placed.point.name.as_str())
     }
@@ -192,9 +200,9 @@ impl Points {
         self.placed.iter().filter(sampled).map(|placed| placed.point.name.as_str())
     }
 
-    /// Why a place that appeared late could not be counted.
-    pub fn refused(&self) -> Option<&str> {
-        self.refused.get().map(String::as_str)
+    /// Why places that appeared late could not be counted.
+    pub fn refused(&self) -> impl Iterator<Item = &str> {
+        self.placed.iter().filter_map(|placed| placed.refused.get()).map(String::as_str)
     }
 
     /// The points so far. One that the program registers under the name of a placed one is told apart.

@@ -59,6 +59,14 @@ impl Place {
         !matches!(self, Self::SystemCall(_) | Self::Sampled(_))
     }
 
+    /// The same code, of which samples count.
+    pub fn sampled(&self) -> Self {
+        match self {
+            Self::Code(code) => Self::Sampled(code.clone()),
+            other => other.clone(),
+        }
+    }
+
     fn entries(&self, image: &Image, scope: &Scope) -> Vec<Entry> {
         let unguarded = |entries: Vec<Svma>| entries.into_iter().map(|entry| (entry, None)).collect();
         match self {
@@ -110,13 +118,16 @@ impl std::fmt::Display for Place {
     }
 }
 
+/// The path of an image, and its build ID.
+type Build = (PathBuf, Option<String>);
+
 /// A point to be placed.
 #[derive(Debug)]
 pub struct Request {
     pub point: Point,
     pub place: Place,
-    /// What was found in images so far, by their paths: it takes its time, and the program waits for it.
-    found: Mutex<HashMap<PathBuf, Vec<Entry>>>,
+    /// What was found in images so far, by their paths and builds: it takes its time, and the program waits for it.
+    found: Mutex<HashMap<Build, Vec<Entry>>>,
 }
 
 impl Request {
@@ -159,9 +170,7 @@ impl Request {
 
     /// Lets samples stand in for its visits. It keeps its name.
     pub fn sample(&mut self) {
-        if let Place::Code(code) = &self.place {
-            self.place = Place::Sampled(code.clone());
-        }
+        self.place = self.place.sampled();
     }
 
     /// Where the place is entered in an image.
@@ -169,7 +178,7 @@ impl Request {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let find =
             || known::entries(image, &format!("{:?}", self.place), || self.place.entries(image, scope));
-        found.entry(image.path().to_owned()).or_insert_with(find).clone()
+        found.entry((image.path().to_owned(), image.build_id())).or_insert_with(find).clone()
     }
 
     /// Fails if there is no such place in `image`, the only one that is looked into, or no such system call.
