@@ -27,7 +27,7 @@ mod tests;
 pub use child::{Child, Exit};
 pub use error::LaunchError;
 pub use executable::{Executable, check};
-pub use forward::{asked_to_end, wait_until_asked_to_end};
+pub use forward::{asked_to_end, stay, wait_until_asked_to_end};
 
 use perf::SharedRegion;
 use std::ffi::{OsStr, OsString};

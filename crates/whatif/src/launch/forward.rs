@@ -37,7 +37,7 @@ const MEANT_FOR_THE_PROGRAM: Nanos = Nanos(300_000_000);
 static PROGRAMS: AtomicU32 = AtomicU32::new(0);
 /// Whether somebody wanted us, or the program, to end.
 static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
-/// Whether we wait for just that.
+/// Whether we wait for just that, or are about to.
 static STAYING: AtomicBool = AtomicBool::new(false);
 
 /// Whether a signal that ends programs has come since we were started.
@@ -45,9 +45,13 @@ pub fn asked_to_end() -> bool {
     ASKED_TO_END.load(Ordering::Relaxed)
 }
 
-/// Waits for a signal that ends programs, which then ends nothing but this wait.
-pub fn wait_until_asked_to_end() {
+/// From here on a signal that ends programs ends nothing but [`wait_until_asked_to_end`].
+pub fn stay() {
     STAYING.store(true, Ordering::Relaxed);
+}
+
+/// Waits for a signal that ends programs; after [`stay`].
+pub fn wait_until_asked_to_end() {
     while !asked_to_end() {
         std::thread::sleep(Duration::from_millis(50));
     }

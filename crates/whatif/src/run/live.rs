@@ -77,6 +77,8 @@ impl Live {
 
     /// Shows the whole answer, and waits until somebody has seen enough (Ctrl-C).
     pub fn stay(&self, recording: &Path) {
+        // Whoever sees the end on the page may be quick.
+        crate::launch::stay();
         let last = show::load(recording).ok();
         self.publish(last.as_ref(), true);
         eprintln!("whatif: the page stays until Ctrl-C");

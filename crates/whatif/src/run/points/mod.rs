@@ -131,7 +131,9 @@ impl Points {
         for (nth, request) in requests.iter().enumerate() {
             match points.find(nth, request, images, scope) {
                 // There may be no breakpoint left.
-                Err(_) if request.can_be_sampled() => points.placed[nth].place = request.place.sampled(),
+                Err(error) if request.can_be_sampled() && error.root_cause().is::<std::io::Error>() => {
+                    points.placed[nth].place = request.place.sampled();
+                }
                 found => found?,
             }
             if !later && points.placed[nth].place.is_in_image() && points.placed[nth].counters().is_empty() {
