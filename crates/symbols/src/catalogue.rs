@@ -74,11 +74,10 @@ impl Image {
     fn similar_files(&self, name: &str) -> Vec<String> {
         let mut files: BTreeSet<Arc<str>> = BTreeSet::new();
         if let Some(info) = self.debug_info() {
-            let with_code = |lines: &LineTable| {
+            let mut with_code = |lines: &LineTable| {
                 let runs = lines.runs().filter(|(_, spans)| spans.iter().any(|span| span.line().is_some()));
                 files.extend(runs.map(|(file, _)| Arc::clone(file)));
             };
-            let mut with_code = with_code;
             info.units().for_each(|unit| info.with_lines(unit, &mut with_code));
         }
         nearest(name, files.iter().map(|file| &**file), "/")

@@ -73,7 +73,8 @@ pub(super) fn begin(mut signals: SignalsInfo<WithOrigin>, child: &Child) -> io::
     let number = PROGRAMS.fetch_add(1, Ordering::Relaxed) + 1;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for origin in signals.forever() {
-            if matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT) {
+            let ends = matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT);
+            if ends {
                 ASKED_TO_END.store(true, Ordering::Relaxed);
             }
             if PROGRAMS.load(Ordering::Relaxed) != number {
@@ -83,7 +84,6 @@ pub(super) fn begin(mut signals: SignalsInfo<WithOrigin>, child: &Child) -> io::
                 None => pass_on(&origin, &program),
                 Some(when) => {
                     let typed = origin.cause == Cause::Kernel;
-                    let ends = matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT);
                     if ends && STAYING.load(Ordering::Relaxed) {
                         continue;
                     }

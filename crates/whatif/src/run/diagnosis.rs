@@ -24,7 +24,7 @@ pub fn diagnose(
     outcome: &Outcome,
     duration: Nanos,
 ) -> Option<Failure> {
-    if !options.sampling {
+    if !options.sampling() {
         return None;
     }
     let seconds = duration.as_secs_f64();

@@ -303,7 +303,7 @@ fn lock(observer: &Mutex<Observer>) -> MutexGuard<'_, Observer> {
 /// Without any function there is nothing to tell apart: better said before the program runs. The user who names source
 /// files needs debug information; everybody else is told that functions have to do.
 fn without_debug_information(options: &Options, executable: &launch::Executable) -> Option<Failure> {
-    if options.binaries.is_some() || !options.sampling {
+    if options.binaries.is_some() || !options.sampling() {
         return None;
     }
     let image = symbols::Image::open(executable.image()).ok()?;

@@ -48,7 +48,7 @@ pub struct Options {
     pub default_scope: bool,
     pub binaries: Option<GlobSet>,
     pub period: profile::Nanos,
-    pub sampling: bool,
+    /// The most capable sampler that may be used; none if nothing is to be sampled.
     pub sampler: Sampler,
     /// Rules of virtual time that are switched off, as bits.
     pub without_rules: u32,
@@ -58,6 +58,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether threads are sampled at all.
+    pub fn sampling(&self) -> bool {
+        self.sampler != Sampler::None
+    }
+
     /// Decides what was typed. `program` is the file that will be run.
     pub fn new(args: &cli::Run, program: &Path) -> Result<Self> {
         let fixed_speedups = !args.speedups.is_empty();
@@ -130,7 +135,6 @@ impl Options {
             default_scope: args.scopes.is_empty() && args.excludes.is_empty(),
             binaries: binaries(&args.binaries)?,
             period: profile::Nanos::new(args.period * 1000),
-            sampling: !args.start_only,
             sampler: match args.sampler {
                 _ if args.start_only => Sampler::None,
                 cli::HowToSample::Perf => Sampler::Perf,

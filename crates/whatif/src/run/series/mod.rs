@@ -85,7 +85,7 @@ impl<'a> Series<'a> {
         let options = self.options;
         let begin = self.runs.begin;
         let over = || options.duration.is_some_and(|most| begin.elapsed() >= most);
-        if !self.options.sampling {
+        if !self.options.sampling() {
             while !over() && conductor.wait(IDLE) {}
             return Ok(outcome);
         }
