@@ -28,6 +28,7 @@
 
 mod builds;
 mod comparison;
+pub mod continuous;
 pub mod coz;
 pub mod database;
 mod discovery;

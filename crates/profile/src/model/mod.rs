@@ -38,4 +38,4 @@ macro_rules! id {
         }
     };
 }
-use id;
+pub(crate) use id;

@@ -1,0 +1,22 @@
+//! Continuous profiles: where the cycles of a machine go, day after day.
+//!
+//! **Does:** keep samples in a folder: a catalogue (SQLite, the same layout as a recording) and immutable segments
+//! (Parquet), each of them a span of time; give them back by time, machine, process, cgroup and image.
+//!
+//! **Does not:** take samples, look into files for names, or draw anything.
+//!
+//! **Constraints:** one writer, many readers, which never wait for each other. A segment is written and synced before the
+//! catalogue knows of it, so that a crash at any moment loses what was not flushed yet and nothing else.
+//!
+//! **Place:** sample → **record → profile** → report.
+
+mod database;
+mod model;
+mod store;
+
+pub use database::{By, Database, Group, Leaf, Selection, Tree};
+pub use model::{
+    Batch, Books, CodeImage, Count, Epoch, EpochId, EventId, ImageId, ImageKind, Label, LabelId, MachineId,
+    MachineInfo, Node, Offset, Setting, Symbol, UnixSeconds,
+};
+pub use store::{Compaction, Flushed, Removed, Retention, Store};
