@@ -1,6 +1,6 @@
 //! Trying what the kernel allows, so that nobody has to find out in the middle of a run.
 
-use crate::visits::{Attributes, Where, open};
+use crate::event::{Attributes, Where, open};
 use std::io;
 
 /// Whose time samples may be taken of.

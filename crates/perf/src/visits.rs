@@ -8,10 +8,11 @@
 //! tracepoints, which need tracefs. None of them changes what the program does.
 
 use crate::clock;
+use crate::event::{Attributes, REMOVE_ON_EXEC, Where, open, read};
 use std::ffi::CString;
 use std::hint::black_box;
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use wire::{Address, Nanos};
@@ -201,118 +202,6 @@ fn tracepoint(name: &str) -> io::Result<u64> {
     let text =
         read("/sys/kernel/tracing").or_else(|error| read("/sys/kernel/debug/tracing").map_err(|_| error))?;
     text.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
-}
-
-/// `struct perf_event_attr` as of `PERF_ATTR_SIZE_VER5`, as far as it is used here.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    breakpoint_type: u32,
-    config1: u64,
-    config2: u64,
-    rest: [u64; 5],
-}
-
-/// Threads that are started inherit the event, and a program that is executed in place of this one does not; visits by
-/// the kernel are none.
-const FLAGS: u64 = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | REMOVE_ON_EXEC;
-const INHERIT: u64 = 1 << 1;
-const REMOVE_ON_EXEC: u64 = 1 << 36;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-
-impl Attributes {
-    fn new(kind: u32) -> Self {
-        Self { kind, size: size_of::<Self>() as u32, flags: FLAGS, ..Self::default() }
-    }
-
-    fn breakpoint(address: Address) -> Self {
-        const PERF_TYPE_BREAKPOINT: u32 = 5;
-        const HW_BREAKPOINT_X: u32 = 4;
-        let length = size_of::<libc::c_long>() as u64;
-        Self {
-            breakpoint_type: HW_BREAKPOINT_X,
-            config1: address.0,
-            config2: length,
-            ..Self::new(PERF_TYPE_BREAKPOINT)
-        }
-    }
-
-    /// `path` must live until the event has been opened.
-    fn uprobe(kind: u32, path: &CString, instruction: &Instruction) -> Self {
-        const SEMAPHORE_SHIFT: u32 = 32;
-        Self {
-            flags: FLAGS & !(INHERIT | REMOVE_ON_EXEC),
-            config: instruction.semaphore.unwrap_or(0) << SEMAPHORE_SHIFT,
-            config1: path.as_ptr() as u64,
-            config2: instruction.file.1,
-            ..Self::new(kind)
-        }
-    }
-
-    /// The CPU time of a thread, as samples of it need it.
-    pub(crate) fn task_clock(kernel: bool) -> Self {
-        const PERF_TYPE_SOFTWARE: u32 = 1;
-        const TASK_CLOCK: u64 = 1;
-        const SELDOM: u64 = 1_000_000_000;
-        let flags = EXCLUDE_HYPERVISOR | if kernel { 0 } else { EXCLUDE_KERNEL };
-        Self { config: TASK_CLOCK, sample_period: SELDOM, flags, ..Self::new(PERF_TYPE_SOFTWARE) }
-    }
-
-    fn tracepoint(number: u64) -> Self {
-        const PERF_TYPE_TRACEPOINT: u32 = 2;
-        // It is the kernel that passes it.
-        Self { config: number, flags: FLAGS & !EXCLUDE_KERNEL, ..Self::new(PERF_TYPE_TRACEPOINT) }
-    }
-}
-
-/// What an event belongs to.
-#[derive(Clone, Copy)]
-pub(crate) enum Where {
-    Thread(u32),
-    Cpu(u32),
-}
-
-pub(crate) fn open(attributes: &Attributes, place: Where) -> io::Result<OwnedFd> {
-    const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-    const ANY: i32 = -1;
-    let (thread, cpu) = match place {
-        Where::Thread(thread) => (thread as i32, ANY),
-        Where::Cpu(cpu) => (ANY, cpu as i32),
-    };
-    let no_group = -1_i32;
-    // SAFETY: the kernel reads `size` bytes of the attributes, which are that long, and the path that they point to,
-    // which the caller keeps.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            std::ptr::from_ref(attributes),
-            thread,
-            cpu,
-            no_group,
-            PERF_FLAG_FD_CLOEXEC,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a new descriptor that nobody else knows.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
-}
-
-fn read(event: &OwnedFd) -> Option<u64> {
-    let mut count = 0_u64;
-    // SAFETY: the kernel writes at most eight bytes to a variable of eight bytes.
-    let length = unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
-    (length == 8).then_some(count)
 }
 
 #[cfg(test)]

@@ -1,0 +1,181 @@
+//! What is in a record.
+
+use wire::{Address, Nanos};
+
+const IP: u64 = 1 << 0;
+const TID: u64 = 1 << 1;
+const TIME: u64 = 1 << 2;
+const CALLCHAIN: u64 = 1 << 5;
+const IDENTIFIER: u64 = 1 << 16;
+
+/// The words of a sample, in this order, and of the end of every other record.
+pub(super) fn sample_type(stacks: bool) -> u64 {
+    IDENTIFIER | IP | TID | TIME | if stacks { CALLCHAIN } else { 0 }
+}
+
+const MMAP: u32 = 1;
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const EXIT: u32 = 4;
+const THROTTLE: u32 = 5;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+const MMAP2: u32 = 10;
+
+const MISC_COMM_EXEC: u16 = 1 << 13;
+const MISC_BUILD_ID: u16 = 1 << 14;
+
+/// A record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// A sample.
+    Sample(Sample<'a>),
+    /// A process maps code.
+    Map {
+        /// The process.
+        pid: u32,
+        /// First address,
+        start: Address,
+        /// and how many bytes.
+        length: u64,
+        /// Where in the file `start` lies.
+        offset: u64,
+        /// Up to 20 bytes, where the kernel has it at hand.
+        build_id: &'a [u8],
+        /// The file, as the process sees it, or a name in brackets; `//anon` for memory of no file.
+        path: &'a [u8],
+    },
+    /// A thread has another name.
+    Name {
+        /// Its process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// Because the process executes another program, which has mapped nothing yet.
+        executes: bool,
+        /// The name.
+        name: &'a [u8],
+    },
+    /// A thread or a process starts.
+    Fork {
+        /// Its process,
+        pid: u32,
+        /// and that of the one that started it: the same if it is a thread.
+        parent: u32,
+    },
+    /// A thread ends.
+    Exit {
+        /// Its process.
+        pid: u32,
+    },
+    /// There was no room for so many records (of any kind).
+    Lost {
+        /// How many.
+        records: u64,
+    },
+    /// The kernel takes no samples for a moment, lest they take too much time.
+    Throttled,
+    /// Something else.
+    Other,
+}
+
+/// A sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample<'a> {
+    /// Which descriptor took it; see [`Cpu::ids`](super::Cpu::ids).
+    pub id: u64,
+    /// The instruction.
+    pub address: Address,
+    /// The process; zero for that of idle CPUs, `u32::MAX` for one that has ended.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The addresses of the callers, from the instruction outwards, after marks that say whose code follows; empty where
+    /// none were asked for.
+    pub callchain: &'a [u64],
+}
+
+impl Sample<'_> {
+    /// In [`callchain`](Self::callchain): the kernel's code follows,
+    pub const KERNEL: u64 = -128_i64 as u64;
+    /// or the process's own.
+    pub const USER: u64 = -512_i64 as u64;
+    /// This and everything above it is a mark.
+    pub const MARKS: u64 = -4095_i64 as u64;
+}
+
+/// The time of a record, and what it is. `words` are all of it, its header included.
+pub(super) fn time(words: &[u64]) -> Nanos {
+    let place = match kind(words[0]) {
+        SAMPLE => 4,
+        // Before the identifier.
+        _ => words.len().saturating_sub(2),
+    };
+    Nanos(words.get(place).copied().unwrap_or(0))
+}
+
+fn kind(header: u64) -> u32 {
+    header as u32
+}
+
+/// What the words say; a record that is shorter than it should be is [`Record::Other`].
+pub(super) fn parse<'a>(words: &'a [u64], bytes: &'a [u8]) -> Record<'a> {
+    let misc = (words[0] >> 32) as u16;
+    read(kind(words[0]), misc, words, bytes).unwrap_or(Record::Other)
+}
+
+fn read<'a>(kind: u32, misc: u16, words: &'a [u64], bytes: &'a [u8]) -> Option<Record<'a>> {
+    let low = |word: u64| word as u32;
+    let high = |word: u64| (word >> 32) as u32;
+    Some(match kind {
+        SAMPLE => {
+            let head: &[u64; 5] = words.first_chunk()?;
+            let callchain = match words.get(5) {
+                Some(&length) => words[6..].get(..usize::try_from(length).ok()?)?,
+                None => &[],
+            };
+            Record::Sample(Sample {
+                id: head[1],
+                address: Address(head[2]),
+                pid: low(head[3]),
+                tid: high(head[3]),
+                callchain,
+            })
+        }
+        MMAP2 | MMAP => {
+            let head: &[u64; 5] = words.first_chunk()?;
+            let (build_id, name): (&[u8], usize) = match (kind, misc & MISC_BUILD_ID != 0) {
+                (MMAP2, true) => {
+                    let length = usize::from(*bytes.get(40)?).min(20);
+                    (bytes.get(44..44 + length)?, 72)
+                }
+                (MMAP2, false) => (&[], 72),
+                _ => (&[], 40),
+            };
+            Record::Map {
+                pid: low(head[1]),
+                start: Address(head[2]),
+                length: head[3],
+                offset: head[4],
+                build_id,
+                path: text(bytes.get(name..)?),
+            }
+        }
+        COMM => Record::Name {
+            pid: low(*words.get(1)?),
+            tid: high(words[1]),
+            executes: misc & MISC_COMM_EXEC != 0,
+            name: text(bytes.get(16..)?),
+        },
+        FORK => Record::Fork { pid: low(*words.get(1)?), parent: high(words[1]) },
+        EXIT => Record::Exit { pid: low(*words.get(1)?) },
+        LOST => Record::Lost { records: *words.get(2)? },
+        THROTTLE => Record::Throttled,
+        _ => Record::Other,
+    })
+}
+
+/// Up to the first zero.
+fn text(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())]
+}
