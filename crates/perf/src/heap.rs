@@ -8,3 +8,9 @@ pub fn give_back() {
         libc::malloc_trim(0);
     }
 }
+
+/// Bytes of a page.
+#[must_use]
+pub fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}

@@ -195,6 +195,19 @@ impl Cpu {
     }
 }
 
+/// The calling thread, for [`Scope::Threads`].
+#[must_use]
+pub fn own_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+/// The threads of a process; none if it has gone.
+#[must_use]
+pub fn threads(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// Waits until one of the rings is half full, or for `timeout`, or for a signal.
 pub fn wait(cpus: &[Cpu], timeout: std::time::Duration) {
     let mut descriptors: Vec<PollFd<'_>> =

@@ -118,7 +118,7 @@ impl Ring {
         // bytes, and so is the ring.
         let header = unsafe { *self.word(self.position) };
         let bytes = (header >> 48) as usize;
-        if bytes < 8 || bytes % 8 != 0 || bytes as u64 > self.backlog() {
+        if bytes < 8 || !bytes.is_multiple_of(8) || bytes as u64 > self.backlog() {
             // Cannot be; there is no way to find the next record, so all that was seen is given up.
             self.position = self.head;
             return;

@@ -76,12 +76,7 @@ fn a_machine_is_sampled_with_what_its_processes_do() {
 
 #[test]
 fn own_threads_are_sampled_with_what_they_start() {
-    let scope = Scope::Threads(vec![std::process::id()]);
-    // The thread that runs the tests is not this one.
-    let scope = match scope {
-        Scope::Threads(_) => Scope::Threads(vec![rustix::thread::gettid().as_raw_nonzero().get() as u32]),
-        scope => scope,
-    };
+    let scope = Scope::Threads(vec![own_thread()]);
     let Some(mut cpus) = opened(&scope) else { return };
     std::thread::spawn(|| burn(Duration::from_millis(300))).join().unwrap();
     let (samples, others) = drain(&mut cpus, std::process::id());

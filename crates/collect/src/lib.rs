@@ -1,0 +1,39 @@
+//! From what the kernel writes about a whole machine to counts of stacks: the collector of continuous profiling.
+//!
+//! **Does:** sample all CPUs (or one's own processes), follow what processes map, execute and end, turn addresses into
+//! images and offsets, count equal stacks together, keep books of what was expected, stored and lost, and hold its own
+//! cost below a budget.
+//!
+//! **Does not:** look for names of functions (but for the kernel's and those of generated code, which nobody could find
+//! later), or write files: a [`Cut`] is what somebody else stores.
+//!
+//! **Constraints:** no unsafe code; the path of a sample allocates nothing when its stack is known; memory is bounded by
+//! the number of different stacks between two cuts, not by the number of processes that ran.
+//!
+//! **Place:** sample → record → profile → report, its first half. Described in section 5 of "Continuous Profiling: Where
+//! Have All the Cycles Gone?" (SOSP 1997), whose driver and daemon this is; `docs/collector.md` says what is different.
+#![forbid(unsafe_code)]
+
+mod calibration;
+mod collector;
+mod cut;
+mod governor;
+mod hash;
+mod images;
+mod jit;
+mod kernel;
+mod labels;
+mod merge;
+mod meter;
+mod processes;
+mod space;
+mod stacks;
+pub mod table;
+mod trace;
+mod writer;
+
+pub use collector::{Collector, Options, StartError};
+pub use cut::{Cut, EventBooks};
+pub use governor::{Budget, Cost, Governor};
+pub use trace::Traced;
+pub use writer::Writer;

@@ -1,0 +1,112 @@
+//! What one event of one CPU was expected to yield, and did.
+//!
+//! Now and then the period of an event changes. Between two changes the kernel has counted so many nanoseconds (or
+//! cycles, or faults), and a sample was due every period of them: that is what was expected, whatever was written into
+//! the ring. The samples that were taken in the same time are found by their times.
+
+use perf::stream::Reading;
+use std::collections::VecDeque;
+use wire::Nanos;
+
+/// What became of samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many should have been taken.
+    pub expected: u64,
+    /// How many were, and are known to be of an image,
+    pub stored: u64,
+    /// of none,
+    pub unknown: u64,
+    /// (among those stored) of an idle CPU.
+    pub idle: u64,
+}
+
+impl Tally {
+    /// How many should have been and were not.
+    pub fn lost(&self) -> u64 {
+        self.expected.saturating_sub(self.stored + self.unknown)
+    }
+
+    /// Adds another one.
+    pub fn add(&mut self, other: Tally) {
+        self.expected += other.expected;
+        self.stored += other.stored;
+        self.unknown += other.unknown;
+        self.idle += other.idle;
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Meter {
+    /// What had been counted when the period was last set.
+    counted: u64,
+    /// Intervals that are over, of which samples may still be in the ring: when they ended, and what was expected.
+    over: VecDeque<(Nanos, u64)>,
+    /// Samples since the last one that is closed.
+    open: Tally,
+    /// What is closed.
+    closed: Tally,
+}
+
+impl Meter {
+    /// The period was `period` until `now`, when the kernel had counted `reading`.
+    pub fn end_interval(&mut self, now: Nanos, reading: Reading, period: u64) {
+        let counted = reading.count.saturating_sub(self.counted);
+        self.counted = reading.count;
+        self.over.push_back((now, counted / period.max(1)));
+    }
+
+    /// No sample before `time` comes any more.
+    pub fn reached(&mut self, time: Nanos) {
+        while let Some(&(end, expected)) = self.over.front().filter(|(end, _)| *end < time) {
+            debug_assert!(end < time);
+            self.over.pop_front();
+            // The one that was taken just before the clock was read may be counted on the other side.
+            self.open.expected = expected.max(self.open.stored + self.open.unknown);
+            self.closed.add(std::mem::take(&mut self.open));
+        }
+    }
+
+    /// A sample, which is not older than what was [`reached`](Self::reached).
+    pub fn sample(&mut self, known: bool, idle: bool) {
+        if known {
+            self.open.stored += 1;
+        } else {
+            self.open.unknown += 1;
+        }
+        self.open.idle += u64::from(idle);
+    }
+
+    /// What became of the samples of all intervals that were closed since the last call.
+    pub fn take(&mut self) -> Tally {
+        std::mem::take(&mut self.closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_expected_is_stored_or_unknown_or_lost() {
+        let mut meter = Meter::default();
+        let reading = |count| Reading { count, lost: 0 };
+        for _ in 0..7 {
+            meter.sample(true, false);
+        }
+        meter.sample(false, false);
+        meter.end_interval(Nanos(1000), reading(1000), 100);
+        // Younger than the end: of the next interval.
+        meter.reached(Nanos(1001));
+        meter.sample(true, true);
+        let first = meter.take();
+        assert_eq!(first, Tally { expected: 10, stored: 7, unknown: 1, idle: 0 });
+        assert_eq!(first.lost(), 2);
+        meter.end_interval(Nanos(1100), reading(1100), 200);
+        meter.reached(Nanos(2000));
+        // Less than a period, and yet there was one.
+        assert_eq!(meter.take(), Tally { expected: 1, stored: 1, unknown: 0, idle: 1 });
+        assert_eq!(meter.take(), Tally::default());
+    }
+}

@@ -1,0 +1,95 @@
+//! What a process has mapped.
+
+use crate::images::ImageIndex;
+use wire::Address;
+
+/// Code in an address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address,
+    pub start: Address,
+    /// and the first after it.
+    pub end: Address,
+    /// What is mapped,
+    pub image: ImageIndex,
+    /// and which position of it lies at `start`.
+    pub offset: u64,
+}
+
+/// The code of a process. Processes that were forked from one another have the same one until one of them changes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Another number for every content.
+    pub id: u64,
+    /// In the order of their addresses; none overlap.
+    mappings: Vec<Mapping>,
+}
+
+impl Space {
+    /// Nothing is mapped.
+    pub fn new(id: u64) -> Self {
+        Self { id, mappings: Vec::new() }
+    }
+
+    /// Maps something, in the place of what was there.
+    pub fn insert(&mut self, new: Mapping) {
+        if new.start >= new.end {
+            return;
+        }
+        let first = self.mappings.partition_point(|old| old.end <= new.start);
+        let last = self.mappings.partition_point(|old| old.start < new.end);
+        let mut pieces = [None; 3];
+        if let Some(before) = self.mappings[first..last].first().filter(|old| old.start < new.start) {
+            pieces[0] = Some(Mapping { end: new.start, ..*before });
+        }
+        pieces[1] = Some(new);
+        if let Some(after) = self.mappings[first..last].last().filter(|old| old.end > new.end) {
+            let offset = after.offset + (new.end.0 - after.start.0);
+            pieces[2] = Some(Mapping { start: new.end, offset, ..*after });
+        }
+        self.mappings.splice(first..last, pieces.into_iter().flatten());
+    }
+
+    /// What lies at `address`, and at which position of it.
+    pub fn find(&self, address: Address) -> Option<(ImageIndex, u64)> {
+        let place = self.mappings.partition_point(|mapping| mapping.end <= address);
+        let mapping = self.mappings.get(place).filter(|mapping| mapping.start <= address)?;
+        Some((mapping.image, mapping.offset + (address.0 - mapping.start.0)))
+    }
+
+    /// Whether exactly this is mapped already.
+    pub fn has(&self, mapping: &Mapping) -> bool {
+        let place = self.mappings.partition_point(|old| old.end <= mapping.start);
+        self.mappings.get(place) == Some(mapping)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(start: u64, end: u64, image: u32) -> Mapping {
+        Mapping { start: Address(start), end: Address(end), image: ImageIndex(image), offset: start * 10 }
+    }
+
+    #[test]
+    fn what_is_mapped_last_is_what_lies_there() {
+        // Against an array of what lies at each address.
+        let random = &mut fastrand::Rng::with_seed(11);
+        let mut space = Space::new(0);
+        let mut plain = [None; 64];
+        for image in 0..4000 {
+            let start = random.u64(0..64);
+            let new = mapping(start, random.u64(start..=64), image);
+            space.insert(new);
+            for address in new.start.0..new.end.0 {
+                plain[address as usize] = Some((new.image, new.offset + (address - new.start.0)));
+            }
+            for address in 0..64 {
+                assert_eq!(space.find(Address(address)), plain[address as usize], "{address} in {space:?}");
+            }
+            assert!(new.start == new.end || space.has(&new));
+        }
+        assert_eq!(space.find(Address(64)), None);
+    }
+}
