@@ -15,6 +15,7 @@
 //! * `baseline` compares windows without a speedup among experiments with a run that has no others.
 //! * `start` times how long the profiler takes to begin.
 //! * `limits` runs programs with thousands of threads or libraries, and deep stacks.
+//! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
 //! * `points` times one visit to a progress point in a program that is not profiled.
 //!
 //! Runs that are compared are interleaved in random order, runs during which others used the machine
@@ -25,7 +26,8 @@
 //!
 //! # What it does not do
 //!
-//! It links to no crate of the profiler, so a peer that is installed can be measured the same way.
+//! It links to no crate of the profiler, so a peer that is installed can be measured the same way. Only `tables` is about
+//! something inside: it takes samples, and tries tables, with the collector's own code.
 
 #![forbid(unsafe_code)]
 
@@ -50,6 +52,7 @@ mod report;
 mod rounds;
 mod rules;
 mod start;
+mod tables;
 mod truth;
 
 use std::path::PathBuf;
@@ -107,6 +110,8 @@ enum What {
     Start(start::Options),
     /// Programs with as much of one thing as there is
     Limits(limits::Options),
+    /// Hash tables for samples: the paper's, its alternatives, and ours
+    Tables(tables::Options),
     /// One visit to a progress point in a program that is not profiled
     Points,
     /// Build the targets (how `--peer` builds them elsewhere)
@@ -129,6 +134,7 @@ fn main() -> Result<()> {
         What::Baseline(options) => baseline::run(&options, &machine, &whatif()?),
         What::Start(options) => start::run(&options, &machine, &whatif()?),
         What::Limits(options) => limits::run(&options, &machine, &whatif()?),
+        What::Tables(options) => tables::run(&options),
         What::Points => {
             points::run();
             Ok(())

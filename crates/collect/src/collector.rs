@@ -2,7 +2,7 @@
 
 use crate::calibration::cost_of_a_sample;
 use crate::cut::Cut;
-use crate::hash::{hash, mix};
+use crate::hash::mix;
 use crate::images::{ImageIndex, Images};
 use crate::jit::Generated;
 use crate::kernel::{Kernel, kernel_build_id};
@@ -10,7 +10,7 @@ use crate::labels::{LabelIndex, Labels};
 use crate::merge::drain;
 use crate::meter::{Meter, Tally};
 use crate::processes::{Processes, pids};
-use crate::stacks::{Frame, Stacks};
+use crate::stacks::{Frame, Stacks, chain};
 use crate::trace::Traced;
 use perf::clock::{monotonic, process_cpu_time, sleep_until};
 use perf::stream::{Cpu, Record, Sample, Scope, Setup, Source, Unit};
@@ -452,7 +452,7 @@ impl State {
     }
 
     fn idle(&mut self, event: u32) -> bool {
-        let chain = hash(u64::MAX, &[event.into()]);
+        let chain = chain(u64::MAX, &[event.into()]);
         if self.stacks.again(chain).is_none() {
             let node = self.stacks.node(Frame { parent: Stacks::ROOT, image: Images::IDLE, offset: 0 });
             let (_, label) = self.processes.get(0, &mut self.images);
@@ -472,8 +472,8 @@ impl State {
         };
         let seed = mix(space, u64::from(label.0) << 32 | u64::from(event));
         let chain = match sample.callchain {
-            [] => hash(seed, &[sample.address.0]),
-            callchain => hash(seed, callchain),
+            [] => chain(seed, &[sample.address.0]),
+            callchain => chain(seed, callchain),
         };
         let node = match self.stacks.again(chain) {
             Some(node) => node,

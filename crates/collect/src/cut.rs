@@ -36,6 +36,18 @@ impl Cut {
         (self.counts.iter().map(|counted| u64::from(counted.count)).sum(), self.counts.len())
     }
 
+    /// Forgets the samples, which count as lost from now on. Returns how many they were.
+    pub fn give_up(&mut self) -> u64 {
+        self.frames = Vec::new();
+        self.counts = Vec::new();
+        let mut sum = 0;
+        for books in &mut self.books {
+            sum += books.stored + books.unknown;
+            (books.stored, books.unknown, books.idle) = (0, 0, 0);
+        }
+        sum
+    }
+
     /// Memory it takes, in bytes.
     pub fn bytes(&self) -> usize {
         self.frames.len() * size_of::<Frame>() + self.counts.len() * size_of::<Counted>()

@@ -4,7 +4,7 @@
 //! each sample that is like one before. Only a new one is turned into nodes of images and offsets, which are shared by all
 //! processes.
 
-use crate::hash::{Hashed, Mixed};
+use crate::hash::{Hashed, Mixed, hash};
 use crate::images::ImageIndex;
 use crate::labels::LabelIndex;
 use std::collections::HashMap;
@@ -41,6 +41,11 @@ pub struct Stacks {
     chains: HashMap<u64, Counted, Hashed>,
     /// Those that `chains` had when it became too large.
     counts: HashMap<(u32, u32, u32), u32, Mixed>,
+}
+
+/// The hash of a callchain: `seed` is that of its address space, label and event.
+pub fn chain(seed: u64, callchain: &[u64]) -> u64 {
+    hash(seed, callchain)
 }
 
 /// Different callchains that are kept at a time.

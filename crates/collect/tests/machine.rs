@@ -88,7 +88,8 @@ fn what_was_not_read_in_time_is_counted_as_lost() {
     let books = cut.books[0];
     assert!(books.lost() > books.expected / 4, "{books:?}");
     // And then everything is as before.
-    let after = collect(&mut collector, Duration::from_millis(500), || std::thread::sleep(Duration::from_millis(2)));
+    let after =
+        collect(&mut collector, Duration::from_millis(500), || std::thread::sleep(Duration::from_millis(2)));
     balanced(&after);
     assert!(after.books[0].lost() < after.books[0].expected / 2, "{after:?}");
 }
@@ -97,7 +98,10 @@ fn what_was_not_read_in_time_is_counted_as_lost() {
 fn own_processes_are_sampled_without_privileges() {
     let Some(mut collector) = start(options(false, 500.0)) else { return };
     let cut = collect(&mut collector, Duration::from_millis(800), || {
-        Command::new("/bin/sh").args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).status().unwrap();
+        Command::new("/bin/sh")
+            .args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"])
+            .status()
+            .unwrap();
     });
     balanced(&cut);
     let books = cut.books[0];
@@ -109,7 +113,9 @@ fn own_processes_are_sampled_without_privileges() {
 fn several_events_take_turns() {
     let source = |name| Source::named(name).unwrap();
     let sources = vec![source("cpu-clock"), source("page-faults"), source("context-switches")];
-    let Some(mut collector) = start(Options { sources, rotate: true, ..options(true, 200.0) }) else { return };
+    let Some(mut collector) = start(Options { sources, rotate: true, ..options(true, 200.0) }) else {
+        return;
+    };
     let cut = collect(&mut collector, Duration::from_secs(3), || {
         Command::new("/bin/true").status().unwrap();
     });

@@ -14,6 +14,7 @@ pub use source::{Source, Unit};
 
 use crate::event::{Attributes, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, Where, open};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::param::page_size;
 use rustix::time::Timespec;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -193,6 +194,15 @@ impl Cpu {
     pub fn ring(&mut self) -> &mut Ring {
         &mut self.ring
     }
+}
+
+/// Whether this machine has an event, as far as this process may know.
+#[must_use]
+pub fn exists(source: Source) -> bool {
+    let setup = Setup { stacks: false, kernel: false, ring_bytes: page_size() };
+    let mut attributes = attributes(source, setup);
+    attributes.sample_period = 1_000_000_000;
+    open_newest(&mut attributes, Where::Thread(0)).is_ok()
 }
 
 /// The calling thread, for [`Scope::Threads`].

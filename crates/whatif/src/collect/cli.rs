@@ -1,0 +1,91 @@
+//! What can be typed after `whatif collect` and `whatif status`.
+
+use crate::cycles::cli::Folder;
+use clap::{Args, ValueEnum};
+
+#[derive(Debug, Args)]
+pub struct Collect {
+    #[command(flatten)]
+    pub folder: Folder,
+
+    /// Samples per second and CPU
+    #[arg(long, value_name = "HZ", default_value_t = 97.0, allow_negative_numbers = true)]
+    pub rate: f64,
+
+    /// What is sampled: cycles (the clock, where there are no hardware counters), default (a second event as well), mux
+    /// (several more, in turns), or a list of events
+    #[arg(long, value_name = "LIST", default_value = "cycles")]
+    pub events: String,
+
+    /// Samples without callers: less of everything
+    #[arg(long)]
+    pub pc_only: bool,
+
+    /// Sample the processes of this user only, which needs no privilege [default: the whole machine, if that is allowed]
+    #[arg(long)]
+    pub own: bool,
+
+    /// Seconds between two writes: what a crash may lose
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub interval: u32,
+
+    /// Length of a time bucket in the database, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub resolution: u32,
+
+    /// Take fewer samples when all of it costs more than this part of the machine
+    #[arg(long, value_name = "PERCENT", default_value = "1%", allow_hyphen_values = true)]
+    pub max_cpu: String,
+
+    /// Write earlier when counting takes more memory than this
+    #[arg(long, value_name = "SIZE", default_value = "40M")]
+    pub max_memory: String,
+
+    /// Remove what is oldest when the database takes more than this
+    #[arg(long, value_name = "SIZE", default_value = "2G")]
+    pub max_disk: String,
+
+    /// Remove what is older than this
+    #[arg(long, value_name = "AGE", default_value = "90d")]
+    pub keep: String,
+
+    /// Keep what is older than this by the hour only
+    #[arg(long, value_name = "AGE", default_value = "14d")]
+    pub coarse_after: String,
+
+    /// A name for this epoch: what is being tried out
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// Stop after so many seconds [default: at SIGINT or SIGTERM]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub duration: Option<f64>,
+
+    /// Seed of all random choices [default: a new one]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Say nothing but what went wrong
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Print a file for somebody else, and do nothing
+    #[arg(long, value_enum)]
+    pub print: Option<Print>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Print {
+    /// A unit for systemd: whatif collect --print unit | sudo tee /etc/systemd/system/whatif.service
+    Unit,
+}
+
+#[derive(Debug, Args)]
+pub struct Status {
+    #[command(flatten)]
+    pub folder: Folder,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,27 @@
+//! `whatif collect` and `whatif status`: continuous profiling as a service.
+//!
+//! **Does:** let the collector run, write what it has counted into the database, keep both within their budgets, and say
+//! how it goes. **Does not:** sample or count (`collect`), or know files (`profile::continuous`).
+//! **Constraints:** whatever happens to disk, clock or process, at most one interval is lost, and nothing without being
+//! counted. **Place:** sample → **record** → profile → report.
+
+pub mod cli;
+mod events;
+mod options;
+mod pending;
+mod service;
+mod status;
+mod unit;
+
+pub use status::status;
+
+use anyhow::Result;
+use options::Options;
+
+/// `whatif collect`.
+pub fn collect(args: &cli::Collect) -> Result<()> {
+    match args.print {
+        Some(cli::Print::Unit) => crate::show::print(&unit::text(&std::env::current_exe()?)),
+        None => service::run(&Options::of(args)?),
+    }
+}

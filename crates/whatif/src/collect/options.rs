@@ -1,0 +1,87 @@
+//! What was typed, as what it means.
+
+use super::cli::Collect;
+use super::events::{Events, events};
+use crate::cycles::{age, default_folder, size};
+use anyhow::{Context as _, Result, bail};
+use collect::Budget;
+use profile::Nanos;
+use profile::continuous::Retention;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `whatif collect` is to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub folder: PathBuf,
+    pub events: Events,
+    pub budget: Budget,
+    pub stacks: bool,
+    pub own: bool,
+    /// Seconds.
+    pub interval: i64,
+    /// Seconds.
+    pub resolution: i64,
+    /// Bytes.
+    pub max_memory: u64,
+    pub retention: Retention,
+    pub name: Option<String>,
+    pub duration: Option<Duration>,
+    pub seed: u64,
+    pub quiet: bool,
+}
+
+/// Nobody needs more, and nobody could take them.
+const MOST_HZ: f64 = 50_000.0;
+
+impl Options {
+    pub fn of(args: &Collect) -> Result<Self> {
+        if !(args.rate >= 0.1 && args.rate <= MOST_HZ) {
+            bail!("--rate {} is no rate; give samples per second and CPU, from 0.1 to {MOST_HZ}", args.rate);
+        }
+        let percent = args.max_cpu.trim_end_matches('%').trim().parse::<f64>().ok();
+        let Some(percent) = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0) else {
+            bail!("--max-cpu {} is no part of the machine; give a percentage, such as 1%", args.max_cpu);
+        };
+        let duration = match args.duration {
+            Some(seconds) => {
+                Some(Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero()).with_context(
+                    || format!("--duration {seconds} is no time; give seconds, such as 60"),
+                )?)
+            }
+            None => None,
+        };
+        let bytes = |option: &str, text: &str| -> Result<u64> {
+            size(text).with_context(|| format!("{option} {text} is no size; give bytes, or such as 40M or 2G"))
+        };
+        let old = |option: &str, text: &str| -> Result<Nanos> {
+            age(text).with_context(|| format!("{option} {text} is no age; give such as 12h, 30d or 8w"))
+        };
+        Ok(Self {
+            folder: default_folder(args.folder.db.as_deref())?,
+            events: events(&args.events, perf::stream::exists)?,
+            budget: Budget { rate_hz: args.rate, cpu: percent / 100.0 },
+            stacks: !args.pc_only,
+            own: args.own,
+            interval: args.interval.into(),
+            resolution: args.resolution.into(),
+            max_memory: bytes("--max-memory", &args.max_memory)?,
+            retention: Retention {
+                keep: Some(old("--keep", &args.keep)?),
+                coarse_after: Some(old("--coarse-after", &args.coarse_after)?),
+                most_bytes: Some(bytes("--max-disk", &args.max_disk)?),
+            },
+            name: args.name.clone(),
+            duration,
+            seed: args.seed.unwrap_or_else(|| fastrand::u64(..)),
+            quiet: args.quiet,
+        })
+    }
+
+    /// Room for the kernel, for each CPU: about two seconds of samples, in bytes.
+    pub fn ring_bytes(&self) -> usize {
+        let a_sample = if self.stacks { 400.0 } else { 40.0 };
+        let bytes = 2.0 * self.budget.rate_hz * a_sample * self.events.sources.len() as f64;
+        (bytes as usize).next_power_of_two().clamp(1 << 18, 1 << 22)
+    }
+}

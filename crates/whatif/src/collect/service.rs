@@ -1,0 +1,274 @@
+//! The loop: wait, read, count, and now and then write.
+
+use super::options::Options;
+use super::pending::Pending;
+use super::status::State;
+use anyhow::{Context as _, Result};
+use collect::{Collector, Cost, Governor, Writer};
+use perf::clock::{monotonic, process_cpu_time};
+use profile::continuous::{EpochId, MachineId, MachineInfo, Setting, Store, UnixSeconds};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::os::unix::process::CommandExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// Time between two looks at what collecting costs.
+const LOOK: Duration = Duration::from_secs(10);
+/// Time between two looks at what is old, in seconds.
+const GARBAGE: i64 = 3600;
+/// The longest the kernel is left alone.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Collects until it is told to stop.
+pub fn run(options: &Options) -> Result<()> {
+    let flag = |signal| -> Result<Arc<AtomicBool>> {
+        let raised = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal, Arc::clone(&raised)).context("cannot wait for signals")?;
+        Ok(raised)
+    };
+    let (stop, interrupted, again) = (flag(SIGTERM)?, flag(SIGINT)?, flag(SIGHUP)?);
+    let mut service = Service::start(options)?;
+    let begin = monotonic();
+    let over = |duration: Duration| monotonic().saturating_sub(begin).0 as u128 >= duration.as_nanos();
+    while !stop.load(Ordering::Relaxed) && !interrupted.load(Ordering::Relaxed) && !options.duration.is_some_and(over) {
+        if again.load(Ordering::Relaxed) {
+            return service.begin_again();
+        }
+        service.step();
+        if perf::cpu::numbers() != service.numbers {
+            service.end()?;
+            service = Service::start(options)?;
+        }
+    }
+    service.end()
+}
+
+struct Service<'a> {
+    options: &'a Options,
+    store: Store,
+    collector: Collector,
+    writer: Writer,
+    governor: Governor,
+    epoch: EpochId,
+    pending: Pending,
+    state: State,
+    /// Number of the interval, in wall-clock time.
+    interval: i64,
+    next_garbage: i64,
+    looked: (wire::Nanos, wire::Nanos, u64),
+    numbers: Vec<u32>,
+}
+
+impl<'a> Service<'a> {
+    fn start(options: &'a Options) -> Result<Self> {
+        let mut store = Store::open(&options.folder)?;
+        let (collector, scope) = collector(options)?;
+        let machine = store.machine(&machine(collector.cpus()))?;
+        let setting = setting(options, scope);
+        let epoch = begin_epoch(&mut store, machine, &setting, options)?;
+        let now = now();
+        let state = State::new(options, &setting, epoch, collector.cost_of_a_sample());
+        let service = Self {
+            options,
+            store,
+            collector,
+            writer: Writer::new(options.resolution),
+            governor: Governor::new(options.budget),
+            epoch,
+            pending: Pending::new(usize::try_from(options.max_memory / 4).unwrap_or(usize::MAX)),
+            state,
+            interval: now.0.div_euclid(options.interval),
+            next_garbage: now.0 + 60,
+            looked: (monotonic(), process_cpu_time(), 0),
+            numbers: perf::cpu::numbers(),
+        };
+        service.state.write(&options.folder);
+        service.greet(&setting);
+        Ok(service)
+    }
+
+    fn greet(&self, setting: &Setting) {
+        self.say(&format!(
+            "collecting {}: {} at {} Hz on {} CPUs, {}, into {}",
+            setting.scope,
+            setting.events.join(", "),
+            setting.rate_hz,
+            self.numbers.len(),
+            if self.options.stacks { "with callers" } else { "without callers" },
+            self.options.folder.display(),
+        ));
+        if !setting.sampler.eq("perf") {
+            self.say(&format!("sampled by {}", setting.sampler));
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if !self.options.quiet {
+            eprintln!("whatif: {text}");
+        }
+    }
+
+    /// Waits for something to do, and does it.
+    fn step(&mut self) {
+        let until_end = self.options.duration.map_or(PATIENCE, |duration| duration.min(PATIENCE));
+        self.collector.wait(until_end);
+        self.collector.tick();
+        self.look();
+        let now = now();
+        let interval = now.0.div_euclid(self.options.interval);
+        // Also when the clock was set, or the machine was suspended.
+        if interval != self.interval || self.collector.bytes() as u64 > self.options.max_memory / 2 {
+            self.interval = interval;
+            self.flush();
+            self.tidy(now);
+        }
+    }
+
+    /// Writes everything that has been counted.
+    fn flush(&mut self) {
+        let cut = self.collector.cut();
+        self.state.counted(&cut, self.governor.rate_hz());
+        self.looked.2 = 0;
+        self.pending.push(cut);
+        let (writer, collector, store, epoch) = (&mut self.writer, &self.collector, &mut self.store, self.epoch);
+        let written =
+            self.pending.write(|cut| writer.write(collector, cut, store, epoch).map(drop));
+        self.report(written.map_err(|error| error.to_string()).err());
+        self.state.waiting(self.pending.len(), self.pending.given_up());
+        self.state.write(&self.options.folder);
+    }
+
+    /// Says what went wrong, once, and that it is over.
+    fn report(&mut self, problem: Option<String>) {
+        match (&problem, self.state.problem()) {
+            (Some(problem), None) => {
+                eprintln!("whatif: nothing can be stored just now, and is kept in memory: {problem}");
+            }
+            (None, Some(_)) => eprintln!("whatif: stored again; {} samples were given up", self.pending.given_up()),
+            _ => {}
+        }
+        self.state.set_problem(problem);
+    }
+
+    /// Merges small segments, and removes what is old.
+    fn tidy(&mut self, now: UnixSeconds) {
+        if self.state.problem().is_some() && now.0 < self.next_garbage {
+            return;
+        }
+        let tidied = self.store.compact(now).map(drop).and_then(|()| {
+            if now.0 < self.next_garbage && self.state.problem().is_none() {
+                return Ok(());
+            }
+            self.next_garbage = now.0 + GARBAGE;
+            self.writer.forget_names();
+            self.store.collect_garbage(&self.options.retention, now).map(drop)
+        });
+        if let (Err(error), None) = (tidied, self.state.problem()) {
+            self.report(Some(error.to_string()));
+        }
+        perf::heap::give_back();
+    }
+
+    /// Looks at what it costs, and takes fewer samples if that is too much.
+    fn look(&mut self) {
+        let (now, own) = (monotonic(), process_cpu_time());
+        let passed = now.saturating_sub(self.looked.0);
+        if u128::from(passed.0) < LOOK.as_nanos() {
+            return;
+        }
+        let machine = passed.0 as f64 * f64::from(self.collector.cpus());
+        let a_sample = self.collector.cost_of_a_sample().map_or(0.0, |cost| cost.0 as f64);
+        let cost = Cost {
+            own: own.saturating_sub(self.looked.1).0 as f64 / machine,
+            kernel: a_sample * self.governor.rate_hz() * self.options.events.sources.len() as f64 / 1e9,
+        };
+        self.looked = (now, own, 0);
+        if self.governor.spent(cost) {
+            let rate = self.governor.rate_hz();
+            self.collector.set_rate(rate);
+            let why = if self.governor.is_holding_back() { ": more would cost too much (--max-cpu)" } else { "" };
+            self.say(&format!("{rate:.0} samples a second and CPU from now on{why}"));
+        }
+    }
+
+    /// Writes what there is, and ends the epoch.
+    fn end(mut self) -> Result<()> {
+        self.flush();
+        let lost = self.state.problem().map(str::to_owned);
+        if let Some(problem) = lost {
+            anyhow::bail!("the last {} intervals could not be stored: {problem}", self.pending.len());
+        }
+        self.store.end_epoch(self.epoch, now())?;
+        self.state.end(&self.options.folder);
+        Ok(())
+    }
+
+    /// The same command again, in place of this one: with a new version of the program, if it has been replaced.
+    fn begin_again(self) -> Result<()> {
+        self.end()?;
+        let program = std::env::current_exe().context("cannot find the program to begin again")?;
+        let text = program.to_string_lossy();
+        let program = text.strip_suffix(" (deleted)").unwrap_or(&text);
+        let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).exec();
+        Err(error).with_context(|| format!("cannot begin again with {program}"))
+    }
+}
+
+fn begin_epoch(store: &mut Store, machine: MachineId, setting: &Setting, options: &Options) -> Result<EpochId> {
+    Ok(store.begin_epoch(machine, setting, options.name.as_deref(), now())?)
+}
+
+/// Of the machine, or if that is not allowed, of one's own processes; and which of them.
+fn collector(options: &Options) -> Result<(Collector, &'static str)> {
+    let of = |machine| {
+        Collector::start(collect::Options {
+            rate_hz: options.budget.rate_hz,
+            sources: options.events.sources.clone(),
+            rotate: options.events.rotate,
+            stacks: options.stacks,
+            machine,
+            ring_bytes: options.ring_bytes(),
+            seed: options.seed,
+        })
+    };
+    if !options.own {
+        match of(true) {
+            Ok(collector) => return Ok((collector, "the whole machine")),
+            Err(error) if error.is_permission() => {
+                eprintln!("whatif: {error}\nwhatif: your own processes are sampled instead");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((of(false)?, "own processes"))
+}
+
+fn setting(options: &Options, scope: &str) -> Setting {
+    Setting {
+        scope: scope.to_owned(),
+        mode: if options.stacks { "stacks" } else { "pc" }.to_owned(),
+        events: options.events.sources.iter().map(|source| source.name().to_owned()).collect(),
+        sampler: options.events.sampler.clone(),
+        rate_hz: options.budget.rate_hz,
+        resolution: profile::Nanos::from_millis(options.resolution.unsigned_abs() * 1000),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn machine(cpus: u32) -> MachineInfo {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let host = read("/proc/sys/kernel/hostname");
+    let key = read("/etc/machine-id");
+    MachineInfo {
+        key: if key.is_empty() { host.clone() } else { key },
+        host,
+        kernel: read("/proc/sys/kernel/osrelease"),
+        cpus,
+    }
+}
+
+pub fn now() -> UnixSeconds {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    UnixSeconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}

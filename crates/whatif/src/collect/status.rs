@@ -1,0 +1,223 @@
+//! How the collector is: what it says of itself after every write, and `whatif status`.
+
+use super::cli;
+use super::options::Options;
+use crate::cycles::default_folder;
+use crate::show;
+use anyhow::{Context as _, Result, bail};
+use collect::Cut;
+use profile::continuous::{EpochId, Setting};
+use serde_json::{Value, json};
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+/// The file in the folder.
+const NAME: &str = "status.json";
+
+/// What the collector says of itself.
+#[derive(Debug)]
+pub struct State {
+    fixed: Value,
+    last: Value,
+    problem: Option<String>,
+    waiting: usize,
+    given_up: u64,
+}
+
+impl State {
+    pub fn new(options: &Options, setting: &Setting, epoch: EpochId, cost: Option<wire::Nanos>) -> Self {
+        let fixed = json!({
+            "pid": std::process::id(),
+            "started_unix": super::service::now().0,
+            "epoch": epoch.get(),
+            "scope": setting.scope,
+            "events": setting.events,
+            "sampler": setting.sampler,
+            "mode": setting.mode,
+            "rate_asked_hz": setting.rate_hz,
+            "interval_s": options.interval,
+            "max_cpu": options.budget.cpu,
+            "kernel_cost_of_a_sample_ns": cost.map(|cost| cost.0),
+        });
+        Self { fixed, last: Value::Null, problem: None, waiting: 0, given_up: 0 }
+    }
+
+    /// What the last interval brought.
+    pub fn counted(&mut self, cut: &Cut, rate_hz: f64) {
+        let machine = (cut.length.get() as f64 * f64::from(cut.cpus)).max(1.0);
+        let books = |place: usize| {
+            let books = cut.books.get(place).copied().unwrap_or_default();
+            json!({
+                "expected": books.expected, "stored": books.stored, "unknown": books.unknown,
+                "lost": books.lost(), "idle": books.idle,
+            })
+        };
+        self.last = json!({
+            "begin_unix": cut.start.0,
+            "length_s": cut.length.as_secs_f64(),
+            "books": (0..cut.books.len()).map(books).collect::<Vec<_>>(),
+            "rate_hz": rate_hz,
+            "own_cpu": cut.own_cpu.get() as f64 / machine,
+            "kernel_cpu": cut.kernel_cpu.get() as f64 / machine,
+            "resident_bytes": cut.resident,
+        });
+    }
+
+    /// What has not been written.
+    pub fn waiting(&mut self, intervals: usize, given_up: u64) {
+        (self.waiting, self.given_up) = (intervals, given_up);
+    }
+
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    pub fn set_problem(&mut self, problem: Option<String>) {
+        self.problem = problem;
+    }
+
+    /// Says so in the folder. On a full disk it does without.
+    pub fn write(&self, folder: &Path) {
+        let mut whole = self.fixed.clone();
+        whole["last"] = self.last.clone();
+        whole["problem"] = self.problem.clone().into();
+        whole["waiting_intervals"] = self.waiting.into();
+        whole["given_up_samples"] = self.given_up.into();
+        let new = folder.join(".status.json.new");
+        let written = std::fs::write(&new, format!("{whole:#}\n")).and_then(|()| std::fs::rename(&new, folder.join(NAME)));
+        if written.is_err() {
+            let _ = std::fs::remove_file(new);
+        }
+    }
+
+    /// Nothing is collected any more.
+    pub fn end(&self, folder: &Path) {
+        self.write(folder);
+    }
+}
+
+/// `whatif status`.
+pub fn status(args: &cli::Status) -> Result<()> {
+    let folder = default_folder(args.folder.db.as_deref())?;
+    let Ok(text) = std::fs::read_to_string(folder.join(NAME)) else {
+        bail!(
+            "no collector has written into {}\n  start one with: whatif collect --db {0}, or name another folder with --db",
+            folder.display()
+        );
+    };
+    let mut state: Value = serde_json::from_str(&text)
+        .with_context(|| format!("{} is damaged; the next write of the collector mends it", folder.join(NAME).display()))?;
+    let bytes = size_of(&folder);
+    state["running"] = is_running(&folder).into();
+    state["folder"] = folder.display().to_string().into();
+    state["folder_bytes"] = bytes.into();
+    if args.json {
+        return show::print(&format!("{state:#}\n"));
+    }
+    show::print(&words(&state, super::service::now().0))
+}
+
+/// Whether somebody holds the writer's lock.
+fn is_running(folder: &Path) -> bool {
+    let Ok(file) = File::open(folder.join("writer.lock")) else { return false };
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// Bytes of everything in a folder.
+fn size_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
+}
+
+fn words(state: &Value, now: i64) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let ago = |value: &Value| age(now - value.as_i64().unwrap_or(now));
+    let mut lines = vec![match state["running"].as_bool() {
+        Some(true) => format!("collecting since {} (process {})", ago(&state["started_unix"]), state["pid"]),
+        _ => "not collecting; start it with: whatif collect".to_owned(),
+    }];
+    let events: Vec<String> = state["events"].as_array().into_iter().flatten().map(&text).collect();
+    lines.push(format!(
+        "{}: {} at {} Hz per CPU, {}, epoch {}; by {}",
+        text(&state["scope"]),
+        events.join(", "),
+        number(&state["rate_asked_hz"]),
+        if state["mode"] == "pc" { "without callers" } else { "with callers" },
+        state["epoch"],
+        text(&state["sampler"]),
+    ));
+    let last = &state["last"];
+    if last.is_null() {
+        lines.push(format!("nothing written yet: that happens every {} s", state["interval_s"]));
+    } else {
+        let per_cent = |part: f64| format!("{:.2} %", 100.0 * part);
+        lines.push(format!(
+            "last interval ({} ago, {:.0} s): {} Hz per CPU, {} of the machine for the collector, {} for the kernel's \
+             sampling (budget {}), {:.0} MB resident",
+            ago(&last["begin_unix"]),
+            number(&last["length_s"]),
+            number(&last["rate_hz"]).round(),
+            per_cent(number(&last["own_cpu"])),
+            per_cent(number(&last["kernel_cpu"])),
+            per_cent(number(&state["max_cpu"])),
+            number(&last["resident_bytes"]) / 1e6,
+        ));
+        for (event, books) in events.iter().zip(last["books"].as_array().into_iter().flatten()) {
+            lines.push(format!(
+                "  {event}: {} expected = {} stored ({} idle) + {} unknown + {} lost",
+                books["expected"], books["stored"], books["idle"], books["unknown"], books["lost"]
+            ));
+        }
+    }
+    lines.push(format!("database: {}, {:.1} MB", text(&state["folder"]), number(&state["folder_bytes"]) / 1e6));
+    if let Some(problem) = state["problem"].as_str() {
+        lines.push(format!(
+            "nothing can be stored: {problem}\n  {} intervals wait in memory, {} samples were given up",
+            state["waiting_intervals"], state["given_up_samples"]
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn age(seconds: i64) -> String {
+    match seconds {
+        ..120 => format!("{} s", seconds.max(0)),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_said_in_words() {
+        let mut state = json!({
+            "running": true, "pid": 42, "started_unix": 1000, "epoch": 3, "scope": "the whole machine",
+            "events": ["cpu-clock"], "sampler": "perf", "mode": "stacks", "rate_asked_hz": 97.0, "interval_s": 60,
+            "max_cpu": 0.01, "folder": "/var/lib/whatif", "folder_bytes": 2_500_000, "last": null, "problem": null,
+        });
+        let text = words(&state, 1090);
+        assert!(text.contains("collecting since 90 s (process 42)") && text.contains("nothing written yet"), "{text}");
+        state["last"] = json!({
+            "begin_unix": 1030, "length_s": 60.0, "rate_hz": 97.0, "own_cpu": 0.0002, "kernel_cpu": 0.0011,
+            "resident_bytes": 21_000_000,
+            "books": [{"expected": 11640, "stored": 11630, "unknown": 2, "lost": 8, "idle": 9000}],
+        });
+        state["problem"] = "the disk is full".into();
+        state["running"] = false.into();
+        let text = words(&state, 1090);
+        for part in ["not collecting", "0.02 % of the machine", "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost",
+            "nothing can be stored: the disk is full"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The service, as systemd wants it.
+
+use std::path::Path;
+
+/// A unit that runs `program`.
+pub fn text(program: &Path) -> String {
+    format!(
+        "[Unit]
+Description=whatif: continuous profile of this machine
+Documentation=man:whatif(1)
+After=local-fs.target
+
+[Service]
+ExecStart={} collect --db /var/lib/whatif --quiet
+ExecReload=/bin/kill -HUP $MAINPID
+Restart=on-failure
+RestartSec=10
+StateDirectory=whatif
+Nice=5
+MemoryMax=128M
+# What sampling everybody takes, and nothing else.
+AmbientCapabilities=CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG
+CapabilityBoundingSet=CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG
+NoNewPrivileges=true
+ProtectSystem=strict
+PrivateNetwork=true
+RestrictAddressFamilies=AF_UNIX
+
+[Install]
+WantedBy=multi-user.target
+",
+        program.display()
+    )
+}
