@@ -148,6 +148,11 @@ impl Database {
         todo!()
     }
 
+    /// Gives an epoch a name.
+    pub fn name_epoch(&self, epoch: EpochId, name: &str) -> Result<(), Error> {
+        todo!()
+    }
+
     /// Causal recordings that are kept beside it: `recordings/*.db` in the folder, oldest first.
     pub fn recordings(&self) -> Vec<PathBuf> {
         todo!()

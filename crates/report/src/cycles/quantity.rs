@@ -78,17 +78,6 @@ pub(super) fn span(nanos: u64) -> String {
     }
 }
 
-/// `1.4 GB`, `350 kB`.
-pub(super) fn bytes(bytes: u64) -> String {
-    let number = bytes as f64;
-    match bytes {
-        0..1_000 => format!("{bytes} B"),
-        1_000..1_000_000 => format!("{:.0} kB", number / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", number / 1e6),
-        _ => format!("{:.1} GB", number / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,9 +109,5 @@ mod tests {
         ] {
             assert_eq!(span(nanos), text);
         }
-        assert_eq!(
-            (bytes(12), bytes(350_400), bytes(1_400_000_000)),
-            ("12 B".into(), "350 kB".into(), "1.4 GB".into())
-        );
     }
 }
