@@ -87,8 +87,8 @@ mod tests {
 
     #[test]
     fn code_becomes_text() {
-        // push %rbp; mov %rsp,%rbp; jmp .; (a byte that is no instruction); ret
-        let code = [0x55, 0x48, 0x89, 0xe5, 0xeb, 0xfe, 0x06, 0xc3];
+        // push %rbp; mov %rsp,%rbp; jmp .; ret; a byte that is no instruction
+        let code = [0x55, 0x48, 0x89, 0xe5, 0xeb, 0xfe, 0xc3, 0x06];
         let all: Vec<(u64, String)> =
             instructions(&code, 0x1000, None).into_iter().map(|one| (one.range.start, one.text)).collect();
         let of = |address, text: &str| (address, text.to_owned());
@@ -98,8 +98,8 @@ mod tests {
                 of(0x1000, "push %rbp"),
                 of(0x1001, "mov %rsp,%rbp"),
                 of(0x1004, "jmp 0x1004"),
-                of(0x1006, "(bad)"),
-                of(0x1007, "ret")
+                of(0x1006, "ret"),
+                of(0x1007, "(bad)")
             ]
         );
     }

@@ -201,7 +201,7 @@ mod tests {
             "{:?}",
             of("*::work")
         );
-        assert!(of("wrok").unwrap_err().contains("similar ones: work"), "{:?}", of("wrok"));
+        assert!(of("wrk").unwrap_err().contains("similar ones: work"), "{:?}", of("wrk"));
         assert!(of("zzz").unwrap_err().contains("see which there are: whatif top"));
     }
 
