@@ -129,6 +129,33 @@ impl Image {
         &self.files.image.headers.loads
     }
 
+    /// The machine that its code is for (`e_machine`, elf(5)): 62 is x86-64.
+    pub fn machine(&self) -> u16 {
+        self.files.image.headers.machine
+    }
+
+    /// The stated address of what is at `offset` in the file; code is preferred where pieces share a page. `None` if it
+    /// is not loaded.
+    pub fn stated(&self, offset: FileOffset) -> Option<Svma> {
+        let inside =
+            |load: &&Load| offset.0.checked_sub(load.offset.0).is_some_and(|at| at < load.memory_size);
+        let load = self.loads().iter().filter(inside).min_by_key(|load| !load.executable)?;
+        load.address.0.checked_add(offset.0 - load.offset.0).map(Svma)
+    }
+
+    /// Where in the file the byte at a stated address is. `None` if it is not in the file.
+    pub fn file_offset(&self, address: Svma) -> Option<FileOffset> {
+        let inside =
+            |load: &&Load| address.0.checked_sub(load.address.0).is_some_and(|at| at < load.file_size);
+        let load = self.loads().iter().filter(inside).min_by_key(|load| !load.executable)?;
+        Some(FileOffset(load.offset.0 + (address.0 - load.address.0)))
+    }
+
+    /// The bytes at a range of stated addresses. `None` if they are not all in the file.
+    pub fn bytes(&self, range: &Range<Svma>) -> Option<Vec<u8>> {
+        self.elf().read_address(range.start.0, range.end.0.checked_sub(range.start.0)?)
+    }
+
     /// The load bias of a process that has mapped this image's code: process address minus stated
     /// address. `mapping_start` is the process address and `mapping_offset` the file offset of an
     /// *executable* mapping, as in `/proc/<pid>/maps` or a perf mmap record. (Data and code may

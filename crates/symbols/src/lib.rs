@@ -75,5 +75,6 @@ pub use probes::Probe;
 pub use scope::{Scope, ScopeOptions};
 pub use segment::{Frame, Segment};
 pub use snippet::snippet;
+pub use suggestion::nearest_names;
 pub use symbol_table::Source as NameSource;
 pub use unwind::{Caller, CallerRule};

@@ -7,6 +7,11 @@ const SHOWN: usize = 5;
 /// Comparing longer words costs more than it helps.
 const LONGEST_WORD: usize = 200;
 
+/// The function names nearest to `wanted`, best first, at most five.
+pub fn nearest_names<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    nearest(wanted, names, "::")
+}
+
 /// The candidates nearest to `wanted`, best first, at most five. Compared without case, by the
 /// last component (after `separator`): containing it comes first, then a small edit distance.
 pub(crate) fn nearest<'a>(

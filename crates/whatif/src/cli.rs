@@ -25,14 +25,16 @@ pub enum Command {
     Points(Points),
     /// Add recordings of the same build up, in a new file
     Merge(Merge),
-    /// Make a recording of a profile that Coz has written
+    /// Make a recording of a profile that Coz has written, or add a perf.data file to a database of continuous profiles
     Import(Import),
     /// Say what is different in another recording, and fail if it is worse (for CI)
     Compare(Compare),
-    /// Write a recording in another format (docs/formats.md)
+    /// Write a recording, or what a database of continuous profiles has, in another format (docs/formats.md)
     Export(Export),
     /// Show the report in a browser
     Open(Open),
+    #[command(flatten)]
+    Cycles(crate::cycles::cli::Command),
 }
 
 #[derive(Debug, Args)]
@@ -273,12 +275,19 @@ pub struct Merge {
 
 #[derive(Debug, Args)]
 pub struct Import {
-    /// The profile, in either format of Coz
+    /// The profile: in either format of Coz, or a perf.data file
     pub file: PathBuf,
 
-    /// The file to write, which must not exist [default: whatif-NAME.db in this folder]
+    /// The file to write for a profile of Coz, which must not exist [default: whatif-NAME.db in this folder]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub folder: crate::cycles::cli::Folder,
+
+    /// A name for the epoch that a perf.data file becomes
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -319,6 +328,9 @@ pub struct Export {
     /// Where to write it [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub which: crate::cycles::cli::Which,
 }
 
 #[derive(Debug, Args)]
@@ -341,8 +353,10 @@ pub enum Format {
     Coz,
     /// The JSON-lines format of newer Coz releases
     CozJsonl,
-    /// For pprof: samples, CPU time and causal slopes (go tool pprof -sample_index=causal_slope)
+    /// For pprof: samples, CPU time and causal slopes (go tool pprof -sample_index=causal_slope); of a database with stacks
     Pprof,
+    /// For OpenTelemetry: profiles of OTLP, of a database
+    Otlp,
     /// For Firefox Profiler (profiler.firefox.com): samples, coloured by verdict
     Firefox,
     /// For flame graphs: a line for each place that was sampled

@@ -1,8 +1,9 @@
-//! `whatif import`: a profile of Coz becomes a recording; and every command that shows one takes the other.
+//! `whatif import`: a profile of Coz becomes a recording; and every command that shows one takes the other. (What perf has
+//! recorded goes to a database of continuous profiles: `cycles::import`.)
 //!
 //! sample → delay → experiment → **record** → profile → report
 
-use crate::{cli, merge};
+use crate::{cli, cycles, merge};
 use anyhow::{Context as _, Result, ensure};
 use profile::{Recording, Rows, coz};
 use std::fs::File;
@@ -16,6 +17,9 @@ const DATABASE: &[u8] = b"SQLite format 3\0";
 
 /// `whatif import`.
 pub fn import(args: &cli::Import) -> Result<()> {
+    if cycles::is_perf_data(&args.file) {
+        return cycles::import(args);
+    }
     let from = args.file.display();
     let content = std::fs::read(&args.file).with_context(|| cannot_read(&args.file))?;
     ensure!(

@@ -4,6 +4,7 @@
 
 mod cli;
 mod compare;
+mod cycles;
 mod doctor;
 mod embedded;
 mod import;
@@ -38,6 +39,7 @@ fn main() {
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
         Command::Open(args) => open::open(&args),
+        Command::Cycles(command) => cycles::run(&command),
     };
     if let Err(error) = result {
         eprintln!("whatif: {error:#}");

@@ -1,7 +1,7 @@
 //! `whatif report` and `whatif export`: the answer again, from a recording.
 
-use crate::{cli, import};
-use anyhow::{Context as _, Result, bail};
+use crate::{cli, cycles, import};
+use anyhow::{Context as _, Result, bail, ensure};
 use profile::{EstimateOptions, Profile};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,18 @@ pub fn report(args: &cli::Report) -> Result<()> {
 
 /// `whatif export`.
 pub fn export(args: &cli::Export) -> Result<()> {
+    if args.which != cycles::cli::Which::default() || args.format == cli::Format::Otlp {
+        ensure!(
+            args.file.is_none(),
+            "give either a recording, or --db DIR and what else selects samples of a database"
+        );
+        let content = cycles::export(&args.which, args.format)?;
+        let is_text = !matches!(args.format, cli::Format::Pprof | cli::Format::Otlp);
+        return match (&args.output, is_text) {
+            (None, true) => put(&content),
+            (output, _) => write(output.as_deref(), &content),
+        };
+    }
     let profile = load(&recording(args.file.as_deref())?)?;
     let text = match args.format {
         cli::Format::Json => report::json::render(&profile),
@@ -55,6 +67,7 @@ pub fn export(args: &cli::Export) -> Result<()> {
         cli::Format::Csv => report::csv::render(&profile),
         cli::Format::Markdown => report::markdown::render(&profile),
         cli::Format::Pprof => return write(args.output.as_deref(), &report::pprof::render(&profile)),
+        cli::Format::Otlp => unreachable!("it is of databases only"),
     };
     match &args.output {
         Some(_) => write(args.output.as_deref(), text.as_bytes()),

@@ -306,6 +306,11 @@ impl Database {
         }
     }
 
+    /// Gives an epoch a name.
+    pub fn name_epoch(&self, epoch: EpochId, name: &str) -> Result<(), Error> {
+        todo!()
+    }
+
     /// Causal recordings that are kept beside it: `recordings/*.db` in the folder, oldest first.
     pub fn recordings(&self) -> Vec<PathBuf> {
         let Ok(listed) = fs::read_dir(self.folder.join("recordings")) else { return Vec::new() };

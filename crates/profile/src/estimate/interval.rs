@@ -27,7 +27,7 @@ pub(super) fn of(value: f64, drawn: &mut Vec<f64>, blocks: usize, freedom: usize
 
 /// The 95 % interval of a ratio of sums, Σ v / Σ e, from independent terms (v, e): by the deviation of
 /// v − ratio·e.
-pub(crate) fn of_ratio(terms: &[(f64, f64)]) -> Estimate {
+pub fn of_ratio(terms: &[(f64, f64)]) -> Estimate {
     let (v, e) = terms.iter().fold((0.0, 0.0), |(v, e), (dv, de)| (v + dv, e + de));
     let value = v / e;
     if terms.len() < 2 {
@@ -36,6 +36,12 @@ pub(crate) fn of_ratio(terms: &[(f64, f64)]) -> Estimate {
     let n = terms.len() as f64;
     let squares: f64 = terms.iter().map(|(v, e)| (v - value * e).powi(2)).sum();
     around(value, (squares * n / (n - 1.0)).sqrt() / e, terms.len() - 1)
+}
+
+/// The 95 % interval of after − before, from two independent estimates and the degrees of freedom of each; `None` where either
+/// is not known.
+pub fn difference(before: (&Estimate, usize), after: (&Estimate, usize)) -> Option<Estimate> {
+    Difference::new(before, after).map(|apart| apart.estimate)
 }
 
 /// `value`, about which nobody knows how sure it is.

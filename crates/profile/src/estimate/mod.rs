@@ -85,6 +85,7 @@ mod working;
 pub(crate) use about::{About, shortest};
 pub use curve::Shares;
 pub use era::Era;
+pub use interval::{difference, of_ratio};
 pub use pair::{LeftOutReason, LeftOutWindows};
 pub use phase::Phase;
 pub use reading::Reading;

@@ -126,19 +126,19 @@ impl<'a> Report<'a> {
 }
 
 /// Indented, with a newline at its end.
-fn text_of(value: &impl Serialize) -> String {
+pub(crate) fn text_of(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("strings and numbers always serialize");
     text.push('\n');
     escaped(&text)
 }
 
 /// On one line.
-fn line_of(value: &impl Serialize) -> String {
+pub(crate) fn line_of(value: &impl Serialize) -> String {
     escaped(&serde_json::to_string(value).expect("strings and numbers always serialize"))
 }
 
 /// Only strings hold anything beyond ASCII, so an escape is right wherever such a character stands.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         let mut buffer = [0; 4];

@@ -5,13 +5,13 @@
 //! **Constraints:** readable from 80 columns on, and without colours: they only repeat what is written.
 //! **Place:** the last word of the sentence, for people.
 
-mod columns;
+pub(crate) mod columns;
 mod comparison;
 mod curve;
 mod drift;
 mod explain;
 mod grid;
-mod paint;
+pub(crate) mod paint;
 mod plot;
 mod table;
 

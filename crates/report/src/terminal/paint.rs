@@ -4,7 +4,7 @@ use super::Style;
 
 /// A colour of the terminal, whatever the user made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Colour {
+pub(crate) enum Colour {
     Plain,
     Bold,
     Dim,
@@ -14,7 +14,7 @@ pub(super) enum Colour {
 }
 
 /// `text`, coloured if `style` wants colours.
-pub(super) fn paint(style: Style, colour: Colour, text: &str) -> String {
+pub(crate) fn paint(style: Style, colour: Colour, text: &str) -> String {
     let code = match colour {
         Colour::Plain => return text.to_owned(),
         _ if !style.color => return text.to_owned(),

@@ -1,0 +1,157 @@
+//! The flame graph: one HTML file that works from disk. What it draws with is in `flame.html`, `flame.css` and `flame.js`.
+
+use super::stacks::{Flame, StackNode};
+use super::{Heading, Worth};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The page without its data, styles and script.
+const PAGE: &str = include_str!("flame.html");
+const STYLE: &str = include_str!("flame.css");
+const SCRIPT: &str = include_str!("flame.js");
+/// What no more than this share of the samples was taken in would be narrower than a pixel, however far one zooms; it is
+/// shown with its caller.
+const NARROWEST: f64 = 1e-5;
+
+#[derive(Serialize)]
+struct Data<'a> {
+    heading: &'a Heading,
+    time: &'a str,
+    names: Vec<Function<'a>>,
+    /// Parent (or −1), name, samples alone, samples in all; four numbers for each box, flat.
+    boxes: Vec<i64>,
+    left_out: usize,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    image: &'a str,
+    worth: Option<&'a Worth>,
+}
+
+/// The page. Nothing in the data can end the element that it is in: there is no `<` in it.
+pub fn page(heading: &Heading, flame: &Flame) -> String {
+    let data = crate::json::line_of(&data(heading, flame)).replace('<', "\\u003c");
+    let policy = format!(
+        "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'",
+        hash(SCRIPT),
+        hash(STYLE)
+    );
+    let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len());
+    let mut rest = PAGE;
+    for (mark, content) in
+        [("{POLICY}", policy.as_str()), ("{STYLE}", STYLE), ("{DATA}", &data), ("{SCRIPT}", SCRIPT)]
+    {
+        let (before, after) = rest.split_once(mark).expect("the page has a place for each part");
+        page.push_str(before);
+        page.push_str(content);
+        rest = after;
+    }
+    page.push_str(rest);
+    page
+}
+
+/// As a policy names what it allows. Written down, because what is allowed never changes between two builds; a test
+/// computes them.
+fn hash(content: &str) -> &'static str {
+    if content == SCRIPT {
+        include_str!("flame.js.sha256").trim_end()
+    } else {
+        include_str!("flame.css.sha256").trim_end()
+    }
+}
+
+fn data<'a>(heading: &'a Heading, flame: &'a Flame) -> Data<'a> {
+    let least = (flame.total() as f64 * NARROWEST) as u64;
+    let mut kept: BTreeMap<u32, i64> = BTreeMap::new();
+    let mut boxes = Vec::new();
+    let mut left_out = 0;
+    for (nth, one) in flame.boxes.iter().enumerate() {
+        let parent = match one.parent {
+            StackNode::NONE => Some(-1),
+            parent => kept.get(&parent).copied(),
+        };
+        match parent {
+            Some(parent) if one.total > least => {
+                kept.insert(nth as u32, kept.len() as i64);
+                let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+                boxes.extend([parent, i64::from(one.name), number(one.own), number(one.total)]);
+            }
+            _ => left_out += 1,
+        }
+    }
+    let names = flame
+        .names
+        .iter()
+        .map(|name| Function { name: &name.function, image: &name.image, worth: name.worth.as_ref() })
+        .collect();
+    Data { heading, time: &heading.time, names, boxes, left_out }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycles::stacks::tests::example;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn hostile_names_stay_in_the_data() {
+        let mut flame = Flame::new(&example(), false);
+        flame.names[1].function = "</script><img src=x onerror=alert(1)>\u{202e}".to_owned();
+        let page = page(&Heading::default(), &flame);
+        assert!(!page.contains("<img"), "{page}");
+        assert_eq!(page.matches("</script>").count(), 2);
+        assert!(page.contains(r"\u003c/script>\u003cimg src=x onerror=alert(1)>\u202e"));
+        assert!(page.contains("default-src 'none'; script-src 'sha256-"));
+    }
+
+    #[test]
+    fn the_policy_allows_what_is_there() {
+        for (content, file) in [(SCRIPT, "flame.js"), (STYLE, "flame.css")] {
+            let mut openssl = match Command::new("openssl")
+                .args(["dgst", "-sha256", "-binary"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+            {
+                Ok(openssl) => openssl,
+                Err(error) => return eprintln!("skipped: openssl cannot be started: {error}"),
+            };
+            std::io::Write::write_all(&mut openssl.stdin.take().unwrap(), content.as_bytes()).unwrap();
+            let digest = openssl.wait_with_output().unwrap().stdout;
+            let expected = format!("sha256-{}", base64(&digest));
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                let path = format!("{}/src/cycles/{file}.sha256", env!("CARGO_MANIFEST_DIR"));
+                std::fs::write(path, format!("{expected}\n")).unwrap();
+            } else {
+                assert_eq!(hash(content), expected, "{file}: UPDATE_GOLDEN=1 cargo test -p whatif-report");
+            }
+        }
+    }
+
+    fn base64(bytes: &[u8]) -> String {
+        const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut text = String::new();
+        for three in bytes.chunks(3) {
+            let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte))
+                << (8 * (3 - three.len()));
+            for nth in 0..4 {
+                let digit = DIGITS[(bits >> (18 - 6 * nth)) as usize & 63];
+                text.push(if nth <= three.len() { char::from(digit) } else { '=' });
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn every_box_has_its_parent() {
+        let flame = Flame::new(&example(), true);
+        let heading = Heading::default();
+        let data = data(&heading, &flame);
+        let parents: Vec<i64> = data.boxes.chunks(4).map(|four| four[0]).collect();
+        assert_eq!(parents, [-1, 0, 1, 1]);
+        assert_eq!(data.left_out, 0);
+    }
+}

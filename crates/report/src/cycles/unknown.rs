@@ -1,0 +1,99 @@
+//! Samples that nobody can name, why, and what mends it.
+
+use super::grid::{self, Cells, Set};
+use super::heading::{Heading, lines};
+use super::quantity::{count, percent};
+use super::{Answer, at_least};
+use crate::terminal::Style;
+use crate::terminal::paint::Colour;
+use profile::printable;
+use serde::Serialize;
+
+/// What has no name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Unknown {
+    /// What was asked.
+    pub heading: Heading,
+    /// Samples without a name, in all.
+    pub samples: u64,
+    /// The most first.
+    pub rows: Vec<UnknownRow>,
+}
+
+/// Samples of one image without a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UnknownRow {
+    /// The image.
+    pub image: String,
+    /// Its build ID, or nothing.
+    pub build_id: String,
+    /// Samples.
+    pub samples: u64,
+    /// The processes that ran it, the busiest first.
+    pub processes: Vec<String>,
+    /// Why nobody knows: short and stable.
+    pub code: String,
+    /// The same for people.
+    pub why: String,
+    /// What mends it.
+    pub advice: String,
+}
+
+impl Answer for Unknown {
+    const KIND: &'static str = "unknown";
+
+    fn draw(&self, style: Style) -> String {
+        let style = at_least(style);
+        let mut out = String::new();
+        self.heading.draw(&mut out, style);
+        let of = |samples: u64| percent(samples as f64 / self.heading.samples.max(1) as f64);
+        let title = match self.samples {
+            0 => "Everything has a name.".to_owned(),
+            n => format!("{} samples ({}) have no name:", count(n), of(n)),
+        };
+        lines(&mut out, style, Colour::Bold, "", &title);
+        let columns = [
+            ("share", Set::Right),
+            ("samples", Set::Right),
+            ("image", Set::Gives),
+            ("processes", Set::Gives),
+        ];
+        let cells = |row: &UnknownRow| {
+            let cells = vec![
+                of(row.samples),
+                count(row.samples),
+                printable(&row.image).into_owned(),
+                printable(&row.processes.join(", ")).into_owned(),
+            ];
+            Cells(cells, Colour::Plain)
+        };
+        if !self.rows.is_empty() {
+            grid::draw(&mut out, style, &columns, &self.rows.iter().map(cells).collect::<Vec<_>>());
+        }
+        let mut said: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !said.contains(&row.code.as_str()) {
+                said.push(&row.code);
+                let images: Vec<&str> = self
+                    .rows
+                    .iter()
+                    .filter(|other| other.code == row.code)
+                    .map(|other| super::top::short(&other.image))
+                    .collect();
+                let shown = images[..images.len().min(5)].join(", ");
+                let more =
+                    if images.len() > 5 { format!(" and {} more", images.len() - 5) } else { String::new() };
+                out.push('\n');
+                lines(
+                    &mut out,
+                    style,
+                    Colour::Yellow,
+                    "! ",
+                    &printable(&format!("{shown}{more}: {}", row.why)),
+                );
+                lines(&mut out, style, Colour::Plain, "  ", &printable(&row.advice));
+            }
+        }
+        out
+    }
+}

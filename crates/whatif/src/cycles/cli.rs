@@ -1,0 +1,333 @@
+//! What can be typed after `whatif top` and the other tools of continuous profiles.
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Continuous profiles: what costs most, and what it is worth
+    Top(Top),
+    /// Continuous profiles: the source of a function, with samples for each line
+    List(List),
+    /// Continuous profiles: the instructions of a function, with samples for each
+    Annotate(Annotate),
+    /// Continuous profiles: a flame graph, as one page for a browser
+    Flame(Flame),
+    /// Continuous profiles: what is different between two times, epochs or databases
+    Diff(Diff),
+    /// Continuous profiles: how much the cost of each function varies
+    Stats(Stats),
+    /// Continuous profiles: the spans of time with one configuration; or name the newest
+    Epochs(Epochs),
+    /// Continuous profiles: remove or thin out what is old
+    Gc(Gc),
+    /// Continuous profiles: samples that nobody can name, why, and what mends it
+    Unknown(Unknown),
+    /// Continuous profiles: whole databases
+    Db(Db),
+}
+
+/// Where the samples are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct Folder {
+    /// The database of continuous profiles [default: $WHATIF_DB, /var/lib/whatif if it exists, or
+    /// $XDG_DATA_HOME/whatif/db]
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+}
+
+/// Which samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct Which {
+    #[command(flatten)]
+    pub folder: Folder,
+
+    /// From then on: 2h, 3d, '2026-11-22 14:00', RFC 3339; local time
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+
+    /// Up to then
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+
+    /// Of this machine
+    #[arg(long, value_name = "GLOB")]
+    pub machine: Option<String>,
+
+    /// Of this cgroup and those below it
+    #[arg(long, value_name = "GLOB")]
+    pub cgroup: Option<String>,
+
+    /// Of processes with this name
+    #[arg(long, value_name = "GLOB")]
+    pub process: Option<String>,
+
+    /// Of code in this file, by path or last part of it
+    #[arg(long, value_name = "GLOB")]
+    pub image: Option<String>,
+
+    /// What was sampled [default: the first event there is]
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
+
+    /// Of one epoch, by number or name; see: whatif epochs
+    #[arg(long, value_name = "EPOCH")]
+    pub epoch: Option<String>,
+
+    /// Count idle CPUs, too
+    #[arg(long)]
+    pub idle: bool,
+}
+
+/// What is known of causes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct Causes {
+    /// A causal recording to show what code is worth, besides those in the database's folder recordings/; may be given
+    /// several times
+    #[arg(long = "recording", value_name = "FILE")]
+    pub recordings: Vec<PathBuf>,
+
+    /// Do not read recordings
+    #[arg(long, conflicts_with = "recordings")]
+    pub no_recordings: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Top {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
+
+    /// What to add up
+    #[arg(long, value_enum, default_value_t = Sums::Function)]
+    pub by: Sums,
+
+    /// Show that many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// Inlined functions are functions of their own; otherwise their samples are those of the function that they
+    /// were inlined into, as perf report has it. Lines are always those of the innermost
+    #[arg(long)]
+    pub inlined: bool,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sums {
+    /// Programs, libraries and the kernel
+    Image,
+    /// Functions
+    Function,
+    /// Source lines
+    Line,
+    /// Processes, by name
+    Process,
+    /// Cgroups
+    Cgroup,
+}
+
+#[derive(Debug, Args)]
+pub struct List {
+    /// The function: its name, the last parts of it, or a glob
+    pub function: String,
+    #[command(flatten)]
+    pub which: Which,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Annotate {
+    /// The function: its name, the last parts of it, or a glob
+    pub function: String,
+    #[command(flatten)]
+    pub which: Which,
+
+    /// Show long stretches without samples, too
+    #[arg(long)]
+    pub all: bool,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Flame {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
+
+    /// The page to write [default: whatif-flame.html in this folder]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Write folded stacks instead, to standard output or FILE
+    #[arg(long)]
+    pub folded: bool,
+
+    /// Leave out inlined functions: their samples are those of the function that they were inlined into
+    #[arg(long)]
+    pub no_inlined: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// What it was: SINCE..UNTIL, an epoch, or the folder of a database
+    #[arg(value_name = "A")]
+    pub before: String,
+
+    /// What it became
+    #[arg(value_name = "B")]
+    pub after: String,
+    #[command(flatten)]
+    pub which: Which,
+
+    /// What to add up
+    #[arg(long, value_enum, default_value_t = Compared::Function)]
+    pub by: Compared,
+
+    /// Compare shares of the samples, or CPU time for each second and CPU
+    #[arg(long, value_enum, default_value_t = Per::Share)]
+    pub per: Per,
+
+    /// Show that many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Compared {
+    /// Functions, by name and the name of their file: a new build's are the same
+    Function,
+    /// Programs, libraries and the kernel, by path
+    Image,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Per {
+    /// Shares of the samples
+    Share,
+    /// CPU time for each second and CPU
+    Second,
+}
+
+#[derive(Debug, Args)]
+pub struct Stats {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// What the parts are
+    #[arg(long, value_enum, default_value_t = Across::Hour)]
+    pub across: Across,
+
+    /// What to add up
+    #[arg(long, value_enum, default_value_t = Compared::Function)]
+    pub by: Compared,
+
+    /// Show that many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Across {
+    /// Epochs
+    Epoch,
+    /// Machines
+    Machine,
+    /// Hours
+    Hour,
+    /// Days (UTC)
+    Day,
+    /// Processes, by name
+    Process,
+}
+
+#[derive(Debug, Args)]
+pub struct Epochs {
+    #[command(flatten)]
+    pub folder: Folder,
+
+    /// Give the newest epoch a name, which --epoch and whatif diff understand
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Gc {
+    #[command(flatten)]
+    pub folder: Folder,
+
+    /// Remove what is older: 30d, 12h
+    #[arg(long, value_name = "AGE")]
+    pub keep: Option<String>,
+
+    /// In what is older, only keep apart hours: 7d
+    #[arg(long, value_name = "AGE")]
+    pub coarse_after: Option<String>,
+
+    /// Remove the oldest until no more bytes are used: 2G, 500M
+    #[arg(long, value_name = "BYTES")]
+    pub most: Option<String>,
+
+    /// Only say what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Unknown {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// Show that many images
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Db {
+    #[command(subcommand)]
+    pub command: DbCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DbCommand {
+    /// Add what databases have to another: other machines, or other times
+    Merge(Merge),
+}
+
+#[derive(Debug, Args)]
+pub struct Merge {
+    /// The database to add to, which is made if it does not exist
+    pub into: PathBuf,
+
+    /// The databases to add, which stay as they are
+    #[arg(required = true)]
+    pub from: Vec<PathBuf>,
+}

@@ -1,0 +1,248 @@
+//! `whatif diff`: what is different between two times, epochs or databases.
+
+use super::cli::{self, Compared, Per, Which};
+use super::functions::{Gather, Keys};
+use super::query::{self, Query, epochs_named};
+use super::share::{ENOUGH_SPANS, Level, certain, level, share};
+use super::{answer, time};
+use anyhow::{Context as _, Result, bail, ensure};
+use jiff::Zoned;
+use profile::continuous::{By, Group, UnixSeconds};
+use profile::estimate::difference;
+use report::cycles::{Change, Difference, Share, Side};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Spans of time that are long enough for code to come and go in, shortest first, in seconds.
+const SPANS: [i64; 6] = [60, 300, 900, 3600, 21_600, 86_400];
+/// As many as this are as good as more.
+const MANY_SPANS: i64 = 24;
+
+/// What one side is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Asked {
+    Time(String, String),
+    Database(PathBuf),
+    Epoch(String),
+}
+
+impl Asked {
+    fn parse(text: &str, is_folder: impl Fn(&Path) -> bool) -> Asked {
+        // A folder may have dots in its name: `../yesterday`.
+        if is_folder(Path::new(text)) {
+            return Asked::Database(text.into());
+        }
+        match text.split_once("..") {
+            Some((since, until)) if !text.starts_with("../") => {
+                Asked::Time(since.to_owned(), until.to_owned())
+            }
+            _ if text.contains('/') => Asked::Database(text.into()),
+            _ => Asked::Epoch(text.to_owned()),
+        }
+    }
+
+    fn query(&self, which: &Which) -> Result<Query> {
+        let folder = match self {
+            Asked::Database(folder) => Some(folder.as_path()),
+            _ => which.folder.db.as_deref(),
+        };
+        let (folder, db) = query::open(folder)?;
+        let now = Zoned::now();
+        let at = |text: &str| match text.trim() {
+            "" => Ok(None),
+            text => time::parse(text, &now).map(Some).map_err(anyhow::Error::msg),
+        };
+        match self {
+            Asked::Time(since, until) => Query::between(which, &folder, db, at(since)?, at(until)?),
+            Asked::Database(_) | Asked::Epoch(_) => {
+                let mut which = which.clone();
+                if let Asked::Epoch(epoch) = self {
+                    epochs_named(epoch, &db.epochs()?).with_context(|| {
+                        format!("'{epoch}' is neither a span of time (2026-11-21..2026-11-22, 2d..1d) nor a folder")
+                    })?;
+                    ensure!(which.epoch.is_none(), "leave --epoch out: A and B say which epochs");
+                    which.epoch = Some(epoch.clone());
+                }
+                let (since, until) =
+                    (at(which.since.as_deref().unwrap_or(""))?, at(which.until.as_deref().unwrap_or(""))?);
+                Query::between(&which, &folder, db, since, until)
+            }
+        }
+    }
+}
+
+/// `whatif diff`.
+pub fn diff(args: &cli::Diff) -> Result<()> {
+    let of = |text: &str| -> Result<Measured> {
+        let asked = Asked::parse(text, Path::is_dir);
+        if matches!(asked, Asked::Time(..)) && (args.which.since.is_some() || args.which.until.is_some()) {
+            bail!("leave --since and --until out: A and B say which times");
+        }
+        measure(text, asked.query(&args.which).with_context(|| profile::printable(text).into_owned())?, args)
+    };
+    let (a, b) = (of(&args.before)?, of(&args.after)?);
+    let names: BTreeSet<&Name> = a.levels.keys().chain(b.levels.keys()).collect();
+    let mut changes: Vec<Change> = names.into_iter().filter_map(|name| change(name, &a, &b)).collect();
+    changes.sort_by(|one, other| {
+        let by = |change: &Change| (change.certain.abs(), change.difference.value.abs());
+        let (one_by, other_by) = (by(one), by(other));
+        other_by.0.total_cmp(&one_by.0).then(other_by.1.total_cmp(&one_by.1)).then(one.name.cmp(&other.name))
+    });
+    let more = changes.len().saturating_sub(args.top);
+    changes.truncate(args.top);
+    let result = Difference {
+        a: a.side,
+        b: b.side,
+        by: if args.by == Compared::Image { "image" } else { "function" }.to_owned(),
+        per: if args.per == Per::Second { "second" } else { "share" }.to_owned(),
+        changes,
+        more,
+    };
+    answer(&result, args.json)
+}
+
+/// A function and the path of its image; or an image and nothing.
+type Name = (String, String);
+
+struct Measured {
+    side: Side,
+    levels: BTreeMap<Name, Level>,
+    /// The level of what was not sampled at all.
+    nothing: Level,
+}
+
+fn change(name: &Name, a: &Measured, b: &Measured) -> Option<Change> {
+    let of = |side: &Measured| *side.levels.get(name).unwrap_or(&side.nothing);
+    let (before, after) = (of(a), of(b));
+    let apart = difference((&before.estimate, before.freedom + 1), (&after.estimate, after.freedom + 1))?;
+    let apart = share(&apart);
+    let value = |level: Level, known: bool| {
+        let Share { value, lo, hi } = share(&level.estimate);
+        Share { value: if known { value } else { 0.0 }, lo: lo.max(0.0), hi }
+    };
+    Some(Change {
+        name: name.0.clone(),
+        image: name.1.clone(),
+        a: value(before, a.levels.contains_key(name)),
+        b: value(after, b.levels.contains_key(name)),
+        certain: certain(&apart),
+        difference: apart,
+    })
+}
+
+/// One side, span by span.
+fn measure(asked: &str, mut query: Query, args: &cli::Diff) -> Result<Measured> {
+    let length = query.heading.until.unwrap_or(0) - query.heading.since.unwrap_or(0);
+    let finest = finest(&query)?;
+    let width = span_for(length, finest);
+    let groups = query.leaves_by(By::Time(width))?;
+    if args.by == Compared::Function {
+        let positions = groups.values().flatten().map(|leaf| (leaf.image, leaf.offset));
+        query.names.learn(&query.db, positions)?;
+    }
+    let gather = match args.by {
+        Compared::Image => Gather::Image,
+        Compared::Function => Gather::Function { inlined: false },
+    };
+    let mut keys = Keys::new(&query.names, gather);
+    let covered = covered(&query, width);
+    let mut wholes: Vec<f64> = Vec::new();
+    let mut counts: BTreeMap<u32, BTreeMap<usize, u64>> = BTreeMap::new();
+    for (group, leaves) in &groups {
+        let Group::Time(start) = group else { continue };
+        let samples: u64 = leaves.iter().map(|leaf| leaf.count).sum();
+        let whole = match args.per {
+            Per::Share => samples as f64,
+            Per::Second => covered.get(start).copied().unwrap_or(0.0),
+        };
+        if whole <= 0.0 {
+            continue;
+        }
+        for leaf in leaves {
+            let key = keys.of(leaf.image, leaf.offset)[0];
+            *counts.entry(key).or_default().entry(wholes.len()).or_default() += leaf.count;
+        }
+        wholes.push(whole);
+    }
+    let weight = match args.per {
+        Per::Share => 1.0,
+        Per::Second => query.heading.nanos_per_sample,
+    };
+    // The same function of several builds is one.
+    let mut by_name: BTreeMap<Name, Vec<f64>> = BTreeMap::new();
+    for (key, of_spans) in counts {
+        let key = &keys.all()[key as usize];
+        let path = query.names.image(key.image).path;
+        let name = if args.by == Compared::Image { (path, String::new()) } else { (key.name.clone(), path) };
+        let samples = by_name.entry(name).or_insert_with(|| vec![0.0; wholes.len()]);
+        of_spans.into_iter().for_each(|(nth, count)| samples[nth] += count as f64);
+    }
+    let level_of = |samples: &[f64]| {
+        let terms: Vec<(f64, f64)> = samples.iter().copied().zip(wholes.iter().copied()).collect();
+        level(&terms, weight)
+    };
+    let levels = by_name.into_iter().map(|(name, samples)| (name, level_of(&samples))).collect();
+    let nothing = level_of(&vec![0.0; wholes.len()]);
+    let spans = if wholes.len() >= ENOUGH_SPANS { wholes.len() } else { 0 };
+    let side = Side { asked: asked.to_owned(), heading: query.heading.clone(), spans, span_s: width };
+    Ok(Measured { side, levels, nothing })
+}
+
+/// The length of the time buckets, in seconds.
+fn finest(query: &Query) -> Result<i64> {
+    let used: BTreeSet<_> = query.books.iter().map(|(epoch, _)| *epoch).collect();
+    let epochs = query.db.epochs()?;
+    let of = epochs.iter().filter(|epoch| used.contains(&epoch.id));
+    Ok(of.map(|epoch| (epoch.setting.resolution.get() / 1_000_000_000) as i64).max().unwrap_or(60).max(1))
+}
+
+/// The longest spans that there are many of.
+fn span_for(length: i64, finest: i64) -> i64 {
+    let enough = SPANS.into_iter().filter(|span| *span >= finest);
+    enough.filter(|span| length / span >= MANY_SPANS).max().unwrap_or(finest.max(SPANS[0]))
+}
+
+/// CPU time of each span of time, in nanoseconds.
+fn covered(query: &Query, width: i64) -> BTreeMap<UnixSeconds, f64> {
+    let mut covered = BTreeMap::new();
+    for (_, books) in &query.books {
+        let start = UnixSeconds(books.start.0 - books.start.0.rem_euclid(width));
+        *covered.entry(start).or_insert(0.0) += books.covered.get() as f64;
+    }
+    covered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_are_times_folders_or_epochs() {
+        let time = |a: &str, b: &str| Asked::Time(a.to_owned(), b.to_owned());
+        for (text, expected) in [
+            ("2d..1d", time("2d", "1d")),
+            ("2026-11-21 10:00..", time("2026-11-21 10:00", "")),
+            ("..now", time("", "now")),
+            ("3", Asked::Epoch("3".to_owned())),
+            ("before", Asked::Epoch("before".to_owned())),
+            ("old", Asked::Database("old".into())),
+            ("../nowhere", Asked::Database("../nowhere".into())),
+            ("/srv/db", Asked::Database("/srv/db".into())),
+        ] {
+            assert_eq!(Asked::parse(text, |path| path == Path::new("old")), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn spans_are_as_long_as_there_are_many_of_them() {
+        for (length, finest, expected) in [
+            (600, 60, 60),
+            (24 * 300, 60, 300),
+            (86_400, 60, 3600),
+            (86_400, 3600, 3600),
+            (40 * 86_400, 60, 86_400),
+        ] {
+            assert_eq!(span_for(length, finest), expected, "{length} {finest}");
+        }
+    }
+}

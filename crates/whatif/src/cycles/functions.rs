@@ -1,0 +1,214 @@
+//! What samples are added up by: functions, lines and images; alone, and with all they call.
+
+use super::names::Names;
+use profile::continuous::{ImageId, Node, Offset, Tree};
+use std::collections::HashMap;
+use symbols::FunctionName;
+
+/// What positions are gathered under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gather {
+    /// The image.
+    Image,
+    /// The function: inlined ones by themselves, or as part of what they were inlined into.
+    Function {
+        /// Whether they are by themselves.
+        inlined: bool,
+    },
+    /// The source line of every function at a position.
+    Line,
+}
+
+/// Something that samples are added up for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The image,
+    pub image: ImageId,
+    /// and the name in it.
+    pub name: String,
+}
+
+/// The keys that have been met.
+pub struct Keys<'a> {
+    names: &'a Names,
+    gather: Gather,
+    all: Vec<Key>,
+    numbers: HashMap<Key, u32>,
+    /// Innermost first.
+    of: HashMap<(ImageId, Offset), Vec<u32>>,
+    bases: HashMap<&'a str, String>,
+}
+
+impl<'a> Keys<'a> {
+    /// No keys yet; `names` has learned what they will be asked for.
+    pub fn new(names: &'a Names, gather: Gather) -> Keys<'a> {
+        Keys {
+            names,
+            gather,
+            all: Vec::new(),
+            numbers: HashMap::new(),
+            of: HashMap::new(),
+            bases: HashMap::new(),
+        }
+    }
+
+    /// Everything that was met.
+    pub fn all(&self) -> &[Key] {
+        &self.all
+    }
+
+    /// What a position is counted for, innermost first; there is at least one.
+    pub fn of(&mut self, image: ImageId, offset: Offset) -> &[u32] {
+        let position = (image, if self.gather == Gather::Image { Offset(0) } else { offset });
+        if !self.of.contains_key(&position) {
+            let numbers = self.find(image, offset);
+            self.of.insert(position, numbers);
+        }
+        &self.of[&position]
+    }
+
+    fn find(&mut self, image: ImageId, offset: Offset) -> Vec<u32> {
+        let names = self.names;
+        let symbols = names.symbols(image, offset);
+        let nameless = |keys: &mut Keys<'a>| vec![keys.number(image, names.nameless(image))];
+        match self.gather {
+            Gather::Image => vec![self.number(image, names.image(image).path)],
+            Gather::Function { .. } if symbols.is_empty() => nameless(self),
+            Gather::Function { inlined } => {
+                let shown = if inlined { symbols } else { &symbols[symbols.len() - 1..] };
+                let mut found = Vec::with_capacity(shown.len());
+                for symbol in shown {
+                    let base = self.base(&symbol.function);
+                    found.push(self.number(image, base));
+                }
+                found
+            }
+            Gather::Line => {
+                let mut found = Vec::with_capacity(symbols.len());
+                for symbol in symbols {
+                    let name = match (symbol.file.rsplit('/').next(), symbol.line) {
+                        (Some(file), line) if !file.is_empty() && line > 0 => {
+                            format!("{file}:{line} {}", self.base(&symbol.function))
+                        }
+                        _ => self.base(&symbol.function),
+                    };
+                    found.push(self.number(image, name));
+                }
+                if found.is_empty() { nameless(self) } else { found }
+            }
+        }
+    }
+
+    fn base(&mut self, function: &'a str) -> String {
+        self.bases.entry(function).or_insert_with(|| base(function)).clone()
+    }
+
+    fn number(&mut self, image: ImageId, name: String) -> u32 {
+        let key = Key { image, name };
+        if let Some(known) = self.numbers.get(&key) {
+            return *known;
+        }
+        let new = self.all.len() as u32;
+        self.all.push(key.clone());
+        self.numbers.insert(key, new);
+        new
+    }
+}
+
+/// The name that all instances of a function share.
+pub fn base(function: &str) -> String {
+    FunctionName::from_demangled(function).base().to_owned()
+}
+
+/// What something costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Samples in it,
+    pub own: u64,
+    /// and with all it calls: each sample once, however often it is on the stack.
+    pub total: u64,
+}
+
+/// Samples of each frame and of all that it calls.
+pub fn totals(tree: &Tree) -> Vec<u64> {
+    let mut totals = tree.counts.clone();
+    for nth in (0..tree.nodes.len()).rev() {
+        let parent = tree.nodes[nth].parent;
+        if parent != Node::NONE {
+            totals[parent as usize] += totals[nth];
+        }
+    }
+    totals
+}
+
+/// What each key costs, by its number. `of` gives the keys of a node, innermost first.
+pub fn tally<'k>(tree: &Tree, keys: usize, of: impl Fn(usize) -> &'k [u32]) -> Vec<Tally> {
+    let mut tallies = vec![Tally::default(); keys];
+    let totals = totals(tree);
+    for (nth, node) in tree.nodes.iter().enumerate().filter(|(nth, _)| totals[*nth] > 0) {
+        let here = of(nth);
+        if let Some(innermost) = here.first() {
+            tallies[*innermost as usize].own += tree.counts[nth];
+        }
+        for (position, key) in here.iter().enumerate() {
+            let mut above = node.parent;
+            let mut is_first = !here[position + 1..].contains(key);
+            while is_first && above != Node::NONE {
+                is_first = !of(above as usize).contains(key);
+                above = tree.nodes[above as usize].parent;
+            }
+            if is_first {
+                tallies[*key as usize].total += totals[nth];
+            }
+        }
+    }
+    tallies
+}
+
+/// The same, from positions to keys.
+pub fn tally_of(tree: &Tree, keys: &mut Keys<'_>) -> Vec<Tally> {
+    for node in &tree.nodes {
+        keys.of(node.image, node.offset);
+    }
+    let is_image = keys.gather == Gather::Image;
+    let position = |node: &Node| (node.image, if is_image { Offset(0) } else { node.offset });
+    let of: Vec<&[u32]> = tree.nodes.iter().map(|node| keys.of[&position(node)].as_slice()).collect();
+    tally(tree, keys.all.len(), |nth| of[nth])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(nodes: &[(u32, u64)]) -> Tree {
+        let image = ImageId::new(1);
+        Tree {
+            nodes: nodes
+                .iter()
+                .enumerate()
+                .map(|(nth, (parent, _))| Node { parent: *parent, image, offset: Offset(nth as u64) })
+                .collect(),
+            counts: nodes.iter().map(|(_, count)| *count).collect(),
+        }
+    }
+
+    #[test]
+    fn recursion_is_counted_once() {
+        // main → work → work → leaf, and main → leaf.
+        let tree = tree(&[(Node::NONE, 1), (0, 10), (1, 100), (2, 1000), (0, 10_000)]);
+        const KEYS: [&[u32]; 5] = [&[0], &[1], &[1], &[2], &[2]];
+        let tallies = tally(&tree, 3, |nth| KEYS[nth]);
+        let of = |own, total| Tally { own, total };
+        assert_eq!(tallies, [of(1, 11_111), of(110, 1110), of(11_000, 11_000)]);
+    }
+
+    #[test]
+    fn inlined_functions_share_samples_with_what_they_are_in() {
+        // main → (tiny inlined into work, which inlined itself once).
+        let tree = tree(&[(Node::NONE, 0), (0, 5)]);
+        const KEYS: [&[u32]; 2] = [&[0], &[2, 1, 1]];
+        let tallies = tally(&tree, 3, |nth| KEYS[nth]);
+        let of = |own, total| Tally { own, total };
+        assert_eq!(tallies, [of(0, 5), of(0, 5), of(5, 5)]);
+    }
+}

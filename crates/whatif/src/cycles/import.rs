@@ -1,0 +1,158 @@
+//! `whatif import perf.data`: what perf has recorded becomes an epoch of a database.
+
+use super::place::default_folder;
+use super::{perf_data, time};
+use crate::{cli, show};
+use anyhow::{Context as _, Result, ensure};
+use profile::Nanos;
+use profile::continuous::{Batch, Books, Count, MachineInfo, Setting, Store, UnixSeconds};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+/// What a perf.data file begins with.
+const MAGIC: &[u8; 8] = b"PERFILE2";
+/// Recordings that are shorter keep seconds apart, longer ones minutes; in seconds.
+const SHORT: i64 = 600;
+
+/// Whether a file was written by `perf record`.
+pub fn is_perf_data(path: &Path) -> bool {
+    let mut begin = [0; MAGIC.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *MAGIC
+}
+
+/// `whatif import`, of such a file.
+pub fn import(args: &cli::Import) -> Result<()> {
+    ensure!(
+        args.output.is_none(),
+        "{} is added to a database of continuous profiles; name its folder with --db DIR, and leave -o out",
+        args.file.display()
+    );
+    let from = args.file.display();
+    let file = File::open(&args.file).with_context(|| format!("cannot read {from}"))?;
+    let changed =
+        file.metadata().and_then(|data| data.modified()).unwrap_or_else(|_| std::time::SystemTime::now());
+    let ended = changed.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let content = perf_data::read(std::io::BufReader::new(file)).with_context(|| {
+        format!("cannot understand {from}; write it again with: perf record -a -g -o FILE, without a pipe")
+    })?;
+    ensure!(
+        content.samples() > 0,
+        "{from} has no samples; record for longer, or with another event: perf record -e cpu-clock"
+    );
+
+    let folder = default_folder(args.folder.db.as_deref())?;
+    let mut store = Store::open(&folder).with_context(|| {
+        format!(
+            "{} cannot be written; if a collector writes it, import into a new folder with --db DIR",
+            folder.display()
+        )
+    })?;
+    // Nanoseconds of perf's clock to seconds since 1970.
+    let offset = content.wall_offset.unwrap_or_else(|| ended.as_nanos() as i128 - i128::from(content.last));
+    let wall = |at: u64| UnixSeconds(((i128::from(at) + offset) / 1_000_000_000) as i64);
+    let (begin, end) = (wall(content.first), UnixSeconds(wall(content.last).0 + 1));
+    let resolution = if end.0 - begin.0 <= SHORT { 1 } else { 60 };
+
+    let machine = store.machine(&MachineInfo {
+        key: machine_key(&content.host),
+        host: content.host.clone(),
+        kernel: content.kernel.clone(),
+        cpus: content.cpus,
+    })?;
+    let setting = Setting {
+        scope: if content.whole_machine { "machine" } else { "own processes" }.to_owned(),
+        mode: if content.has_stacks { "stacks" } else { "pc" }.to_owned(),
+        events: content.events.iter().map(|event| event.name.clone()).collect(),
+        sampler: format!("perf {}", content.version),
+        rate_hz: content.events.first().and_then(|event| event.rate_hz).unwrap_or(0.0),
+        resolution: Nanos::new(resolution * 1_000_000_000),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let images = content.images.iter().map(|image| store.image(image)).collect::<Result<Vec<_>, _>>()?;
+    let labels = content.labels.iter().map(|label| store.label(label)).collect::<Result<Vec<_>, _>>()?;
+    let events =
+        content.events.iter().map(|event| store.event(&event.name)).collect::<Result<Vec<_>, _>>()?;
+    for (image, symbols) in &content.symbols {
+        store.add_symbols(images[*image as usize], symbols)?;
+    }
+    let epoch = store.begin_epoch(machine, &setting, args.name.as_deref(), begin)?;
+    let mut batch = Batch::default();
+    batch.nodes = content.nodes.iter().map(|node| node.with(&images)).collect();
+    let mut counts = std::collections::BTreeMap::new();
+    for (seen, count) in &content.counts {
+        let at = wall(seen.second.saturating_mul(1_000_000_000)).0;
+        let bucket = UnixSeconds(at - at.rem_euclid(resolution as i64));
+        *counts.entry((bucket, seen.label, seen.event, seen.node)).or_insert(0_u64) += count;
+    }
+    batch.counts = counts
+        .into_iter()
+        .map(|((time, label, event, node), count)| Count {
+            time,
+            label: labels[label as usize],
+            event: events[event as usize],
+            node,
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+        })
+        .collect();
+    let length = Nanos::new(content.last.saturating_sub(content.first).max(1));
+    for (event, of) in events.iter().zip(&content.events) {
+        let covered = match (content.whole_machine, of.rate_hz) {
+            (true, _) => Nanos::new(length.get().saturating_mul(u64::from(content.cpus))),
+            (false, Some(rate)) => Nanos::new((of.samples as f64 / rate * 1e9) as u64),
+            (false, None) => Nanos::ZERO,
+        };
+        batch.books.push(Books {
+            event: *event,
+            start: begin,
+            length: Nanos::new((end.0 - begin.0) as u64 * 1_000_000_000),
+            expected: of.samples + of.lost,
+            stored: of.samples - of.unknown,
+            unknown: of.unknown,
+            lost: of.lost,
+            idle: of.idle,
+            covered,
+            own_cpu: Nanos::ZERO,
+            kernel_cpu: Nanos::ZERO,
+            resident: 0,
+        });
+    }
+    store.flush(epoch, &batch)?;
+    store.end_epoch(epoch, end)?;
+    show::print(&format!(
+        "{} samples of {}, {}, in epoch {} of {} (whatif top --db {} --epoch {})\n",
+        content.samples(),
+        profile::printable(&setting.events.join(", ")),
+        time::span(begin, end),
+        epoch.get(),
+        folder.display(),
+        folder.display(),
+        epoch.get()
+    ))
+}
+
+/// What tells the machine from all others: as the collector has it, if it is this one.
+fn machine_key(host: &str) -> String {
+    let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let is_here = read("/proc/sys/kernel/hostname").as_deref() == Some(host);
+    let id = read("/etc/machine-id").filter(|id| is_here && !id.is_empty());
+    id.unwrap_or_else(|| host.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_perf_are_known_by_their_begin() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        for (content, expected) in
+            [(&b"PERFILE2rest"[..], true), (b"PERFILE", false), (b"startup\ttime=1", false)]
+        {
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(is_perf_data(&path), expected);
+        }
+        assert!(!is_perf_data(Path::new("/nowhere")));
+    }
+}

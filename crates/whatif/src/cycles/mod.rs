@@ -1,0 +1,66 @@
+//! The tools that read the database of continuous profiles.
+//!
+//! **Does:** turn what was typed into a selection, ask the database, find names, and hand the answer to `report`.
+//! **Does not:** take samples, or draw. **Constraints:** every answer begins with the books; what has no name is said, not
+//! guessed; names once found are kept in the database.
+//! **Place:** sample → record → profile → **report**.
+
+mod annotate;
+pub mod cli;
+mod code;
+mod diff;
+mod epochs;
+mod export;
+mod flame;
+mod functions;
+mod gc;
+mod import;
+mod kallsyms;
+mod list;
+mod merge;
+mod names;
+mod perf_data;
+mod place;
+mod query;
+mod share;
+mod stacks;
+mod stats;
+mod time;
+mod top;
+mod unknown;
+mod worth;
+
+pub use export::export;
+pub use import::{import, is_perf_data};
+// `whatif collect` writes where these read.
+#[allow(unused_imports)]
+pub use place::default_folder;
+
+use crate::show;
+use anyhow::Result;
+use report::cycles::Answer;
+use std::io::IsTerminal as _;
+
+/// Does what was asked.
+pub fn run(command: &cli::Command) -> Result<()> {
+    match command {
+        cli::Command::Top(args) => top::top(args),
+        cli::Command::List(args) => list::list(args),
+        cli::Command::Annotate(args) => annotate::annotate(args),
+        cli::Command::Flame(args) => flame::flame(args),
+        cli::Command::Diff(args) => diff::diff(args),
+        cli::Command::Stats(args) => stats::stats(args),
+        cli::Command::Epochs(args) => epochs::epochs(args),
+        cli::Command::Gc(args) => gc::gc(args),
+        cli::Command::Unknown(args) => unknown::unknown(args),
+        cli::Command::Db(cli::Db { command: cli::DbCommand::Merge(args) }) => merge::merge(args),
+    }
+}
+
+/// Prints an answer for people or for programs.
+fn answer(answer: &impl Answer, json: bool) -> Result<()> {
+    match json {
+        true => show::print(&answer.json()),
+        false => show::print(&answer.draw(show::style(std::io::stdout().is_terminal(), 0))),
+    }
+}
