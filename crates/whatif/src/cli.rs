@@ -33,6 +33,10 @@ pub enum Command {
     Export(Export),
     /// Show the report in a browser
     Open(Open),
+    /// Continuous profiles: sample everything that runs, all day, into a small database
+    Collect(Box<crate::collect::cli::Collect>),
+    /// Continuous profiles: how the collector is
+    Status(crate::collect::cli::Status),
     #[command(flatten)]
     Cycles(crate::cycles::cli::Command),
 }

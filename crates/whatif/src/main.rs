@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod collect;
 mod compare;
 mod cycles;
 mod doctor;
@@ -39,6 +40,8 @@ fn main() {
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
         Command::Open(args) => open::open(&args),
+        Command::Collect(args) => collect::collect(&args),
+        Command::Status(args) => collect::status(&args),
         Command::Cycles(command) => cycles::run(&command),
     };
     if let Err(error) = result {

@@ -34,7 +34,8 @@ pub fn events(text: &str, exists: impl Fn(Source) -> bool) -> Result<Events> {
             bail!("--events names {source} twice; give each event once");
         }
     }
-    let sampler = if hardware { "perf" } else { "perf, software events: this machine has no hardware counters" };
+    let sampler =
+        if hardware { "perf" } else { "perf, software events: this machine has no hardware counters" };
     Ok(Events { sources, rotate, sampler: sampler.to_owned() })
 }
 
@@ -63,7 +64,10 @@ mod tests {
         assert_eq!(names("cycles", false), Some((vec!["cpu-clock"], false)));
         assert_eq!(names("default", false), Some((vec!["cpu-clock", "page-faults"], false)));
         assert_eq!(names("mux", true).map(|(names, rotate)| (names.len(), rotate)), Some((4, true)));
-        assert_eq!(names("task-clock, major-faults", false), Some((vec!["task-clock", "major-faults"], false)));
+        assert_eq!(
+            names("task-clock, major-faults", false),
+            Some((vec!["task-clock", "major-faults"], false))
+        );
         assert_eq!(names("cycels", false), None);
         assert_eq!(names("cpu-clock,cpu-clock", false), None);
     }

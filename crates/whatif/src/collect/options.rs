@@ -2,7 +2,7 @@
 
 use super::cli::Collect;
 use super::events::{Events, events};
-use crate::cycles::{age, default_folder, size};
+use crate::cycles::{age, bytes as size, default_folder};
 use anyhow::{Context as _, Result, bail};
 use collect::Budget;
 use profile::Nanos;
@@ -44,15 +44,17 @@ impl Options {
             bail!("--max-cpu {} is no part of the machine; give a percentage, such as 1%", args.max_cpu);
         };
         let duration = match args.duration {
-            Some(seconds) => {
-                Some(Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero()).with_context(
-                    || format!("--duration {seconds} is no time; give seconds, such as 60"),
-                )?)
-            }
+            Some(seconds) => Some(
+                Duration::try_from_secs_f64(seconds)
+                    .ok()
+                    .filter(|duration| !duration.is_zero())
+                    .with_context(|| format!("--duration {seconds} is no time; give seconds, such as 60"))?,
+            ),
             None => None,
         };
         let bytes = |option: &str, text: &str| -> Result<u64> {
-            size(text).with_context(|| format!("{option} {text} is no size; give bytes, or such as 40M or 2G"))
+            size(text)
+                .with_context(|| format!("{option} {text} is no size; give bytes, or such as 40M or 2G"))
         };
         let old = |option: &str, text: &str| -> Result<Nanos> {
             age(text).with_context(|| format!("{option} {text} is no age; give such as 12h, 30d or 8w"))

@@ -68,9 +68,23 @@ mod tests {
             pending.push(cut(number));
         }
         let mut written = Vec::new();
-        assert_eq!(pending.write(|cut| if cut.resident < 1 { written.push(cut.resident); Ok(()) } else { Err(()) }), Err(()));
+        assert_eq!(
+            pending.write(|cut| if cut.resident < 1 {
+                written.push(cut.resident);
+                Ok(())
+            } else {
+                Err(())
+            }),
+            Err(())
+        );
         assert_eq!((pending.len(), pending.given_up()), (2, 0));
-        assert_eq!(pending.write(|cut| { written.push(cut.resident); Ok::<(), ()>(()) }), Ok(()));
+        assert_eq!(
+            pending.write(|cut| {
+                written.push(cut.resident);
+                Ok::<(), ()>(())
+            }),
+            Ok(())
+        );
         assert_eq!(written, [0, 1, 2]);
     }
 }

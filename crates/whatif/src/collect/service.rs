@@ -31,7 +31,10 @@ pub fn run(options: &Options) -> Result<()> {
     let mut service = Service::start(options)?;
     let begin = monotonic();
     let over = |duration: Duration| monotonic().saturating_sub(begin).0 as u128 >= duration.as_nanos();
-    while !stop.load(Ordering::Relaxed) && !interrupted.load(Ordering::Relaxed) && !options.duration.is_some_and(over) {
+    while !stop.load(Ordering::Relaxed)
+        && !interrupted.load(Ordering::Relaxed)
+        && !options.duration.is_some_and(over)
+    {
         if again.load(Ordering::Relaxed) {
             return service.begin_again();
         }
@@ -131,9 +134,9 @@ impl<'a> Service<'a> {
         self.state.counted(&cut, self.governor.rate_hz());
         self.looked.2 = 0;
         self.pending.push(cut);
-        let (writer, collector, store, epoch) = (&mut self.writer, &self.collector, &mut self.store, self.epoch);
-        let written =
-            self.pending.write(|cut| writer.write(collector, cut, store, epoch).map(drop));
+        let (writer, collector, store, epoch) =
+            (&mut self.writer, &self.collector, &mut self.store, self.epoch);
+        let written = self.pending.write(|cut| writer.write(collector, cut, store, epoch).map(drop));
         self.report(written.map_err(|error| error.to_string()).err());
         self.state.waiting(self.pending.len(), self.pending.given_up());
         self.state.write(&self.options.folder);
@@ -145,7 +148,9 @@ impl<'a> Service<'a> {
             (Some(problem), None) => {
                 eprintln!("whatif: nothing can be stored just now, and is kept in memory: {problem}");
             }
-            (None, Some(_)) => eprintln!("whatif: stored again; {} samples were given up", self.pending.given_up()),
+            (None, Some(_)) => {
+                eprintln!("whatif: stored again; {} samples were given up", self.pending.given_up())
+            }
             _ => {}
         }
         self.state.set_problem(problem);
@@ -187,7 +192,8 @@ impl<'a> Service<'a> {
         if self.governor.spent(cost) {
             let rate = self.governor.rate_hz();
             self.collector.set_rate(rate);
-            let why = if self.governor.is_holding_back() { ": more would cost too much (--max-cpu)" } else { "" };
+            let why =
+                if self.governor.is_holding_back() { ": more would cost too much (--max-cpu)" } else { "" };
             self.say(&format!("{rate:.0} samples a second and CPU from now on{why}"));
         }
     }
@@ -215,7 +221,12 @@ impl<'a> Service<'a> {
     }
 }
 
-fn begin_epoch(store: &mut Store, machine: MachineId, setting: &Setting, options: &Options) -> Result<EpochId> {
+fn begin_epoch(
+    store: &mut Store,
+    machine: MachineId,
+    setting: &Setting,
+    options: &Options,
+) -> Result<EpochId> {
     Ok(store.begin_epoch(machine, setting, options.name.as_deref(), now())?)
 }
 

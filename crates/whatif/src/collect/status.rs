@@ -84,7 +84,8 @@ impl State {
         whole["waiting_intervals"] = self.waiting.into();
         whole["given_up_samples"] = self.given_up.into();
         let new = folder.join(".status.json.new");
-        let written = std::fs::write(&new, format!("{whole:#}\n")).and_then(|()| std::fs::rename(&new, folder.join(NAME)));
+        let written = std::fs::write(&new, format!("{whole:#}\n"))
+            .and_then(|()| std::fs::rename(&new, folder.join(NAME)));
         if written.is_err() {
             let _ = std::fs::remove_file(new);
         }
@@ -105,8 +106,9 @@ pub fn status(args: &cli::Status) -> Result<()> {
             folder.display()
         );
     };
-    let mut state: Value = serde_json::from_str(&text)
-        .with_context(|| format!("{} is damaged; the next write of the collector mends it", folder.join(NAME).display()))?;
+    let mut state: Value = serde_json::from_str(&text).with_context(|| {
+        format!("{} is damaged; the next write of the collector mends it", folder.join(NAME).display())
+    })?;
     let bytes = size_of(&folder);
     state["running"] = is_running(&folder).into();
     state["folder"] = folder.display().to_string().into();
@@ -175,7 +177,11 @@ fn words(state: &Value, now: i64) -> String {
             ));
         }
     }
-    lines.push(format!("database: {}, {:.1} MB", text(&state["folder"]), number(&state["folder_bytes"]) / 1e6));
+    lines.push(format!(
+        "database: {}, {:.1} MB",
+        text(&state["folder"]),
+        number(&state["folder_bytes"]) / 1e6
+    ));
     if let Some(problem) = state["problem"].as_str() {
         lines.push(format!(
             "nothing can be stored: {problem}\n  {} intervals wait in memory, {} samples were given up",
@@ -206,7 +212,10 @@ mod tests {
             "max_cpu": 0.01, "folder": "/var/lib/whatif", "folder_bytes": 2_500_000, "last": null, "problem": null,
         });
         let text = words(&state, 1090);
-        assert!(text.contains("collecting since 90 s (process 42)") && text.contains("nothing written yet"), "{text}");
+        assert!(
+            text.contains("collecting since 90 s (process 42)") && text.contains("nothing written yet"),
+            "{text}"
+        );
         state["last"] = json!({
             "begin_unix": 1030, "length_s": 60.0, "rate_hz": 97.0, "own_cpu": 0.0002, "kernel_cpu": 0.0011,
             "resident_bytes": 21_000_000,
@@ -215,8 +224,12 @@ mod tests {
         state["problem"] = "the disk is full".into();
         state["running"] = false.into();
         let text = words(&state, 1090);
-        for part in ["not collecting", "0.02 % of the machine", "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost",
-            "nothing can be stored: the disk is full"] {
+        for part in [
+            "not collecting",
+            "0.02 % of the machine",
+            "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost",
+            "nothing can be stored: the disk is full",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

@@ -63,7 +63,7 @@ fn retention(args: &cli::Gc) -> Result<Retention> {
 }
 
 /// A number and a unit: k, M, G, T; decimal, as disks are sold.
-fn bytes(text: &str) -> Option<u64> {
+pub fn bytes(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = match unit.trim().trim_end_matches('B') {

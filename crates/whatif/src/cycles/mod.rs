@@ -32,9 +32,10 @@ mod worth;
 
 pub use export::export;
 pub use import::{import, is_perf_data};
-// `whatif collect` writes where these read.
-#[allow(unused_imports)]
+// `whatif collect` writes where these read, and is told ages and sizes alike.
+pub use gc::bytes;
 pub use place::default_folder;
+pub use time::age;
 
 use crate::show;
 use anyhow::Result;
