@@ -15,6 +15,7 @@
 //! * `baseline` compares windows without a speedup among experiments with a run that has no others.
 //! * `start` times how long the profiler takes to begin.
 //! * `limits` runs programs with thousands of threads or libraries, and deep stacks.
+//! * `collect` measures the collector of continuous profiles: cost, loss, accuracy, size, queries, crashes.
 //! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
 //! * `points` times one visit to a progress point in a program that is not profiled.
 //!
@@ -26,8 +27,8 @@
 //!
 //! # What it does not do
 //!
-//! It links to no crate of the profiler, so a peer that is installed can be measured the same way. Only `tables` is about
-//! something inside: it takes samples, and tries tables, with the collector's own code.
+//! It links to no crate of the profiler, so a peer that is installed can be measured the same way. Only `tables` and a part of `collect`
+//! are about something inside: they take samples, and try tables and write days, with the collector's own code.
 
 #![forbid(unsafe_code)]
 
@@ -36,6 +37,7 @@ mod baseline;
 mod big;
 mod calibration;
 mod calls;
+mod collect;
 mod coz;
 mod interval;
 mod limits;
@@ -110,6 +112,8 @@ enum What {
     Start(start::Options),
     /// Programs with as much of one thing as there is
     Limits(limits::Options),
+    /// The collector of continuous profiles: cost, loss, accuracy, size, queries, crashes
+    Collect(collect::Options),
     /// Hash tables for samples: the paper's, its alternatives, and ours
     Tables(tables::Options),
     /// One visit to a progress point in a program that is not profiled
@@ -134,6 +138,7 @@ fn main() -> Result<()> {
         What::Baseline(options) => baseline::run(&options, &machine, &whatif()?),
         What::Start(options) => start::run(&options, &machine, &whatif()?),
         What::Limits(options) => limits::run(&options, &machine, &whatif()?),
+        What::Collect(options) => collect::run(&options, &machine, &whatif()?),
         What::Tables(options) => tables::run(&options),
         What::Points => {
             points::run();

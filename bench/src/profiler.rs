@@ -94,6 +94,11 @@ impl Whatif {
         Ok(Self { path, folder, options: Vec::new() })
     }
 
+    /// The command itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The same with further options of `whatif run`.
     pub fn with_options(self, options: &[String]) -> Self {
         Self { options: options.to_vec(), ..self }

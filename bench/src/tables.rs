@@ -49,8 +49,8 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-const COMPILE: &str = "while :; do cc -O2 -g -c -o /dev/null \"$C\"; done";
-const FORKS: &str = "while :; do /bin/true; done";
+pub const COMPILE: &str = "while :; do cc -O2 -g -c -o /dev/null \"$C\"; done";
+pub const FORKS: &str = "while :; do /bin/true; done";
 const STEADY: &str = "\"$T/single\" >/dev/null & \"$T/sqlite\" >/dev/null; wait";
 
 /// Samples of everything that runs, while two shells run `shell`.
@@ -77,9 +77,9 @@ fn record(options: &Options, shell: &str) -> Result<Vec<Traced>> {
 }
 
 /// A shell and all that it has started, until dropped.
-struct Load(Child);
+pub struct Load(Child);
 
-fn load(shell: &str) -> Result<Load> {
+pub fn load(shell: &str) -> Result<Load> {
     let folder = targets::build::folder()?;
     let mut command = Command::new("setsid");
     command.args(["sh", "-c", shell]).env("T", &folder);
@@ -188,8 +188,16 @@ fn in_table(trace: &[Traced], key: Key, design: Design) -> Tried {
     let mut table = Table::new(design);
     let begin = Instant::now();
     match key {
-        Key::Process => trace.iter().for_each(|sample| drop(table.count(of_process(sample)))),
-        Key::Image => trace.iter().for_each(|sample| drop(table.count(of_image(sample)))),
+        Key::Process => {
+            for sample in trace {
+                table.count(of_process(sample));
+            }
+        }
+        Key::Image => {
+            for sample in trace {
+                table.count(of_image(sample));
+            }
+        }
     }
     let nanos = each(begin, trace);
     Tried { outcome: table.outcome, bytes: table.bytes(), nanos }

@@ -1,0 +1,192 @@
+//! Bytes on disk and in memory, and how long a question about a day takes.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use collect::{Collector, Cut, Writer};
+use perf::stream::Source;
+use profile::continuous::{MachineInfo, Setting, Store, UnixSeconds};
+
+use super::daemon::Daemon;
+use super::{Bench, as_number};
+use crate::interval::{Interval, count};
+use crate::program;
+use crate::tables::load;
+
+/// Different minutes that are recorded.
+const MINUTES: usize = 20;
+/// Minutes of the day that is made of them.
+const DAY: usize = 1440;
+/// A minute at the default rate has as many samples as so many seconds at ten times the rate.
+const SECONDS: f64 = 6.0;
+const RATE: f64 = 97.0;
+
+impl Bench<'_> {
+    pub fn disk(&self) -> Result<()> {
+        println!(
+            "a day of this machine at 97 Hz, replayed from {MINUTES} different minutes (recorded at 970 Hz in 6 s each) \
+             under a C compiler on one CPU and sqlite on the other"
+        );
+        for (name, stacks) in [("with callers", true), ("without callers", false)] {
+            let folder = tempfile::tempdir()?;
+            let day = day(folder.path(), stacks)?;
+            println!(
+                "  {name:<16} {} samples, {:.2} bytes each after a single minute, {:.3} at the end of the day ({:.1} MB); \
+                 write {:.1} ms a minute, compaction {:.1} ms a minute (longest {:.0} ms)",
+                day.samples,
+                day.first_bytes / day.first_samples,
+                as_number(day.bytes) / as_number(day.samples),
+                as_number(day.bytes) / 1e6,
+                1e3 * day.writing.as_secs_f64() / count(DAY),
+                1e3 * day.compacting.as_secs_f64() / count(DAY),
+                1e3 * day.longest.as_secs_f64(),
+            );
+            self.queries(folder.path(), day.begin)?;
+        }
+        let folder = tempfile::tempdir()?;
+        let daemon = Daemon::start(
+            self.whatif.path(),
+            folder.path(),
+            &["--rate", "997", "--max-cpu", "100%", "--interval", "10"],
+        )?;
+        let loads = [load(crate::tables::COMPILE)?, load(crate::tables::FORKS)?];
+        std::thread::sleep(Duration::from_secs(u64::from(self.options.accuracy)));
+        drop(loads);
+        let peak = daemon.peak()?;
+        let resident = daemon.state().and_then(|state| state["last"]["resident_bytes"].as_f64());
+        daemon.end()?;
+        println!(
+            "  memory at 997 Hz, a C compiler and short processes: {:.1} MB resident, {:.1} MB at most",
+            resident.unwrap_or(f64::NAN) / 1e6,
+            as_number(peak) / 1e6
+        );
+        Ok(())
+    }
+
+    /// How long questions take that people ask.
+    fn queries(&self, folder: &Path, begin: i64) -> Result<()> {
+        let at = |minute: i64| utc(begin + 60 * minute);
+        let half = |from, to| format!("{}..{}", at(from), at(to));
+        let (first, second) = (half(0, 720), half(720, 1440));
+        let questions: [(&str, Vec<&str>); 5] = [
+            ("top 20", vec!["top"]),
+            ("top 20 images", vec!["top", "--by", "image"]),
+            ("top 20 of one process", vec!["top", "--process", "cc1"]),
+            ("top 20 lines", vec!["top", "--by", "line"]),
+            ("diff of two halves", vec!["diff", &first, &second]),
+        ];
+        for (name, words) in questions {
+            let mut times = Vec::new();
+            for _ in 0..=self.options.rounds {
+                let mut command = Command::new(self.whatif.path());
+                command.args(&words).arg("--db").arg(folder);
+                let begin = Instant::now();
+                program::output(&mut command)?;
+                times.push(1e3 * begin.elapsed().as_secs_f64());
+            }
+            let again = Interval::of_median(&times[1..]);
+            println!(
+                "    {name:<24} {:>6.0} ms the first time, then {:.0} [{:.0}, {:.0}] ms",
+                times[0], again.estimate, again.low, again.high
+            );
+        }
+        Ok(())
+    }
+}
+
+struct Day {
+    begin: i64,
+    samples: u64,
+    bytes: u64,
+    first_samples: f64,
+    first_bytes: f64,
+    writing: Duration,
+    compacting: Duration,
+    longest: Duration,
+}
+
+/// Writes a day as the collector does.
+fn day(folder: &Path, stacks: bool) -> Result<Day> {
+    let loads = [load(crate::tables::COMPILE)?, load("while :; do \"$T/sqlite\" >/dev/null; done")?];
+    let source = Source::named("cpu-clock").context("there is a clock")?;
+    let mut collector = Collector::start(collect::Options {
+        rate_hz: 10.0 * RATE,
+        sources: vec![source],
+        rotate: false,
+        stacks,
+        machine: true,
+        ring_bytes: 1 << 20,
+        seed: 1,
+    })?;
+    let mut minutes = Vec::new();
+    for _ in 0..MINUTES {
+        minutes.push(minute(&mut collector));
+    }
+    drop(loads);
+    let mut store = Store::open(folder)?;
+    let machine = store.machine(&MachineInfo {
+        key: "bench".into(),
+        host: "bench".into(),
+        ..MachineInfo::default()
+    })?;
+    let setting = Setting {
+        events: vec!["cpu-clock".to_owned()],
+        rate_hz: RATE,
+        resolution: profile::Nanos::from_millis(60_000),
+        ..Setting::default()
+    };
+    // Two days ago, at midnight.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
+    let begin = i64::try_from(now - now % 86_400)? - 2 * 86_400;
+    let epoch = store.begin_epoch(machine, &setting, None, UnixSeconds(begin))?;
+    let mut writer = Writer::new(60);
+    let mut day = Day {
+        begin,
+        samples: 0,
+        bytes: 0,
+        first_samples: 1.0,
+        first_bytes: 0.0,
+        writing: Duration::ZERO,
+        compacting: Duration::ZERO,
+        longest: Duration::ZERO,
+    };
+    for number in 0..DAY {
+        let mut cut = minutes[fastrand::usize(..MINUTES)].clone();
+        cut.start = UnixSeconds(begin + 60 * i64::try_from(number)?);
+        cut.length = profile::Nanos::from_millis(60_000);
+        day.samples += cut.size().0;
+        let before = Instant::now();
+        let flushed = writer.write(&collector, &cut, &mut store, epoch)?;
+        day.writing += before.elapsed();
+        if number == 0 {
+            (day.first_bytes, day.first_samples) = (as_number(flushed.bytes), as_number(cut.size().0));
+        }
+        let before = Instant::now();
+        store.compact(UnixSeconds(cut.start.0 + 60))?;
+        day.compacting += before.elapsed();
+        day.longest = day.longest.max(before.elapsed());
+    }
+    store.end_epoch(epoch, UnixSeconds(begin + 86_400))?;
+    // What is over now is merged when the collector has time.
+    for _ in 0..10 {
+        store.compact(UnixSeconds(begin + 2 * 86_400))?;
+    }
+    day.bytes = store.bytes()?;
+    Ok(day)
+}
+
+fn minute(collector: &mut Collector) -> Cut {
+    let end = Instant::now() + Duration::from_secs_f64(SECONDS);
+    while Instant::now() < end {
+        collector.wait(Duration::from_millis(100));
+        collector.tick();
+    }
+    collector.cut()
+}
+
+/// A time as the tools read it.
+fn utc(unix: i64) -> String {
+    jiff::Timestamp::from_second(unix).map_or_else(|_| unix.to_string(), |time| time.to_string())
+}

@@ -1,0 +1,69 @@
+//! Samples that are lost, and those that nobody knows the image of.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::cost::per_cent;
+use super::daemon::{Books, Daemon, books};
+use super::{Bench, as_number};
+
+impl Bench<'_> {
+    pub fn loss(&self) -> Result<()> {
+        println!(
+            "{:<44} {:>9} {:>9} {:>8} {:>8} {:>9} {:>9}",
+            "samples", "expected", "stored", "unknown", "lost", "unknown %", "lost %"
+        );
+        let cpus = std::thread::available_parallelism()?.get().to_string();
+        let seconds = self.options.seconds.to_string();
+        let mix = ["mix", &cpus, &seconds];
+        let forks = ["forks", "500", &seconds];
+        let storm = ["forks", "100000", &seconds];
+        self.lost("default rate, all CPUs busy", &[], &mix, None)?;
+        self.lost("default rate, 500 processes a second", &[], &forks, None)?;
+        self.lost("997 Hz, 500 processes a second", &["--rate", "997"], &forks, None)?;
+        self.lost("997 Hz, as many processes as there can be", &["--rate", "997"], &storm, None)?;
+        self.lost("10,000 Hz, all CPUs busy", &["--rate", "10000"], &mix, None)?;
+        let stopped = Some(Duration::from_secs(u64::from(self.options.seconds) / 2));
+        let books =
+            self.lost("4,000 Hz, the collector stopped for half of it", &["--rate", "4000"], &mix, stopped)?;
+        ensure!(books.lost > 0, "nothing was lost although nobody read");
+        Ok(())
+    }
+
+    fn lost(&self, name: &str, options: &[&str], load: &[&str], stopped: Option<Duration>) -> Result<Books> {
+        let folder = tempfile::tempdir()?;
+        let options = [&["--max-cpu", "100%", "--interval", "3600"], options].concat();
+        let daemon = Daemon::start(self.whatif.path(), folder.path(), &options)?;
+        let before = daemon.cpu()?;
+        if let Some(stopped) = stopped {
+            daemon.signal("-STOP")?;
+            std::thread::scope(|scope| -> Result<()> {
+                let load = scope.spawn(|| self.run_load(load));
+                sleep(stopped);
+                daemon.signal("-CONT")?;
+                load.join().map_err(|_| anyhow::anyhow!("the load failed"))??;
+                Ok(())
+            })?;
+        } else {
+            self.run_load(load)?;
+        }
+        let own = daemon.cpu()? - before;
+        daemon.end()?;
+        let books = books(folder.path())?;
+        ensure!(books.expected == books.taken() + books.lost, "the books do not balance: {books:?}");
+        println!(
+            "{name:<44} {:>9} {:>9} {:>8} {:>8} {:>9.3} {:>9.3}   {:.0} Hz, own {:.0} ns/sample",
+            books.expected,
+            books.stored,
+            books.unknown,
+            books.lost,
+            per_cent(books.unknown, books.expected),
+            per_cent(books.lost, books.expected),
+            books.rate(),
+            own / as_number(books.taken().max(1)),
+        );
+        Ok(books)
+    }
+}
