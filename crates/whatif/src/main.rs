@@ -13,6 +13,7 @@ mod open;
 mod run;
 mod show;
 mod site;
+mod watch;
 
 use clap::Parser as _;
 use cli::{Cli, Command};
@@ -38,6 +39,7 @@ fn main() {
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
         Command::Open(args) => open::open(&args),
+        Command::Watch(args) => watch::watch(&args),
     };
     if let Err(error) = result {
         eprintln!("whatif: {error:#}");
