@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 
 use super::cost::per_cent;
 use super::daemon::{Books, Daemon, books};
-use super::{Bench, as_number};
+use super::{Bench, as_number, run_load};
 
 impl Bench<'_> {
     pub fn loss(&self) -> Result<()> {
@@ -39,8 +39,9 @@ impl Bench<'_> {
         let before = daemon.cpu()?;
         if let Some(stopped) = stopped {
             daemon.signal("-STOP")?;
+            let program = &self.load;
             std::thread::scope(|scope| -> Result<()> {
-                let load = scope.spawn(|| self.run_load(load));
+                let load = scope.spawn(|| run_load(program, load));
                 sleep(stopped);
                 daemon.signal("-CONT")?;
                 load.join().map_err(|_| anyhow::anyhow!("the load failed"))??;

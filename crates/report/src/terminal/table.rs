@@ -16,28 +16,72 @@ const SHARE: usize = 5;
 /// The columns above, the two spaces before each, and the indentation.
 const TAKEN: usize = SLOPE + INTERVAL + VERDICT + WINDOWS + SHARE + 5 * 2 + 2;
 
+/// One row of the table in words. Nothing in it can move a cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cells {
+    /// The region and its place.
+    pub region: String,
+    /// The slope and its standard error.
+    pub slope: String,
+    /// The slope's 95 % interval.
+    pub interval: String,
+    /// What that means.
+    pub verdict: &'static str,
+    /// How many windows it is known from,
+    pub windows: String,
+    /// and how many experiments.
+    pub experiments: String,
+    /// The share of all CPU time.
+    pub share: String,
+}
+
+impl Cells {
+    /// What stands above them.
+    pub fn head() -> Cells {
+        Cells {
+            region: "region".into(),
+            slope: "slope ± se".into(),
+            interval: "95 % interval".into(),
+            verdict: "verdict",
+            windows: "win".into(),
+            experiments: "exp".into(),
+            share: "share".into(),
+        }
+    }
+
+    /// What is known of a region, for one point.
+    pub fn new(profile: &Profile, of_region: &RegionEstimate, estimate: &PointEstimate) -> Cells {
+        Cells {
+            region: name(profile.region(of_region)),
+            slope: slope(estimate),
+            interval: interval(estimate),
+            verdict: word(estimate.verdict).0,
+            windows: of_region.windows.to_string(),
+            experiments: estimate.blocks.to_string(),
+            share: share(of_region),
+        }
+    }
+}
+
+/// What the table of a point shows.
+pub fn title(point: &PointSummary) -> String {
+    match point.target {
+        Target::Throughput(_) => format!("What makes `{}` faster", printable(&point.name)),
+        Target::Latency { .. } => format!("What makes the latency of `{}` shorter", printable(&point.name)),
+    }
+}
+
 /// Draws the regions in the order of what they are worth to `point`.
 pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, style: Style) {
     let ranked = profile.ranked(point.target);
     if ranked.is_empty() {
         return;
     }
-    let title = match point.target {
-        Target::Throughput(_) => format!("What makes `{}` faster", printable(&point.name)),
-        Target::Latency { .. } => format!("What makes the latency of `{}` shorter", printable(&point.name)),
-    };
-    line_of(out, &title);
+    line_of(out, &title(point));
     let curve = ((style.width - TAKEN) / 4).clamp(5, 20);
     let region = (style.width - TAKEN).saturating_sub(curve + 2).min(60);
-    let head = format!(
-        "  {}  {:>SLOPE$}  {:>INTERVAL$}  {:VERDICT$}  {:>WINDOWS$}  {:>SHARE$}  gain",
-        exactly("region", region),
-        "slope ± se",
-        "95 % interval",
-        "verdict",
-        "win",
-        "share"
-    );
+    let head = Cells::head();
+    let head = row(&head, &format!("{:VERDICT$}", head.verdict), region, "gain");
     line_of(out, &paint(style, Colour::Dim, &head));
 
     let shown = &ranked[..ranked.len().min(style.top)];
@@ -47,17 +91,9 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
     let curve = curve.min(tried);
     let top = gains.filter_map(|dot| Some(dot.gain?.value)).fold(0.1, f64::max);
     for (of_region, estimate) in shown {
-        let line = format!(
-            "  {}  {:>SLOPE$}  {:>INTERVAL$}  {}  {:>WINDOWS$}  {:>SHARE$}  {}",
-            exactly(&name(profile.region(of_region)), region),
-            slope(estimate),
-            interval(estimate),
-            verdict(estimate.verdict, style),
-            of_region.windows,
-            share(of_region),
-            curve::draw(&estimate.curve, curve, top.min(1.0)),
-        );
-        line_of(out, line.trim_end());
+        let cells = Cells::new(profile, of_region, estimate);
+        let gain = curve::draw(&estimate.curve, curve, top.min(1.0));
+        line_of(out, &row(&cells, &verdict(estimate.verdict, style), region, &gain));
     }
     for (of_region, estimate) in shown.iter().filter(|(region, _)| region.phase < 1.0) {
         let (name, phase) = (name(profile.region(of_region)), of_region.phase);
@@ -79,6 +115,16 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
         let more = format!("  … and {} more: --top {}", ranked.len() - shown.len(), ranked.len());
         line_of(out, &paint(style, Colour::Dim, &more));
     }
+}
+
+/// `verdict` is already as wide as it has to be.
+fn row(cells: &Cells, verdict: &str, region: usize, gain: &str) -> String {
+    let Cells { slope, interval, windows, share, .. } = cells;
+    let name = exactly(&cells.region, region);
+    let line = format!(
+        "  {name}  {slope:>SLOPE$}  {interval:>INTERVAL$}  {verdict}  {windows:>WINDOWS$}  {share:>SHARE$}  {gain}"
+    );
+    line.trim_end().to_owned()
 }
 
 /// What a region that helps is worth at most, if another bottleneck takes over before 100 %.
@@ -118,14 +164,18 @@ pub(super) fn number(digits: String) -> String {
 }
 
 pub(super) fn verdict(verdict: Verdict, style: Style) -> String {
-    let (text, colour) = match verdict {
+    let (text, colour) = word(verdict);
+    paint(style, colour, &format!("{text:VERDICT$}"))
+}
+
+fn word(verdict: Verdict) -> (&'static str, Colour) {
+    match verdict {
         Verdict::Helps => ("helps", Colour::Green),
         Verdict::NoEffect => ("no effect", Colour::Plain),
         Verdict::Hurts => ("hurts", Colour::Red),
         Verdict::NotEnoughData => ("unsettled", Colour::Yellow),
         Verdict::Idle => ("idle", Colour::Dim),
-    };
-    paint(style, colour, &format!("{text:VERDICT$}"))
+    }
 }
 
 fn share(region: &RegionEstimate) -> String {
