@@ -1,16 +1,32 @@
 //! The one who reads.
 
-use super::*;
-use crate::Error;
 use std::collections::{BTreeMap, HashMap};
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::query::Query;
+use super::*;
+use super::{catalogue, store};
+use crate::Error;
+use crate::database::schema::{self, Found};
+use crate::database::{Opened, open_read_only};
+
+/// How long a reader waits for the writer to keep names; they can be found again.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How often a query begins again because a segment it was about to read has become part of a larger one.
+const MOST_TRIES: usize = 10;
 
 /// Reads a database, while somebody writes it or not.
 #[derive(Debug)]
 pub struct Database {
-    #[allow(dead_code)]
     folder: PathBuf,
+    catalogue: PathBuf,
+    opened: Mutex<Opened>,
 }
 
 /// Which samples. What is not given is not asked for.
@@ -76,85 +92,310 @@ pub enum Group {
     Time(UnixSeconds),
 }
 
-#[allow(unused_variables)]
 impl Database {
     /// Opens the database in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoDatabase`], [`Error::NotADatabase`], [`Error::Newer`], [`Error::Damaged`], [`Error::Locked`],
+    /// [`Error::Io`].
     pub fn open(folder: &Path) -> Result<Database, Error> {
-        todo!()
+        let catalogue = folder.join(catalogue::FILE);
+        match fs::metadata(&catalogue) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::NoDatabase { path: folder.to_owned() });
+            }
+            Err(e) => return Err(Error::io(&catalogue, &e)),
+            Ok(meta) if !meta.is_file() || catalogue::is_too_short(&catalogue) => {
+                return Err(Error::NotADatabase { path: catalogue });
+            }
+            Ok(_) => {}
+        }
+        let not_ours = |error| match error {
+            Error::NotARecording { path } => Error::NotADatabase { path },
+            error => error,
+        };
+        let opened = open_read_only(&catalogue).map_err(not_ours)?;
+        match schema::inspect(&opened.connection, &catalogue).map_err(not_ours)? {
+            Found::Recording { .. } => {
+                Ok(Database { folder: folder.to_owned(), catalogue, opened: Mutex::new(opened) })
+            }
+            Found::Empty => Err(Error::NoDatabase { path: folder.to_owned() }),
+        }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// All machines.
+    ///
+    /// # Errors
+    ///
+    /// As every method that reads: [`Error::Damaged`], [`Error::DamagedSegment`], [`Error::Locked`], [`Error::Io`].
     pub fn machines(&self) -> Result<BTreeMap<MachineId, MachineInfo>, Error> {
-        todo!()
+        self.read(|from| from.prepare("SELECT * FROM machines")?.query_map([], catalogue::machine)?.collect())
     }
 
     /// All epochs, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn epochs(&self) -> Result<Vec<Epoch>, Error> {
-        todo!()
+        self.read(catalogue::epochs)
     }
 
     /// All images.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn images(&self) -> Result<BTreeMap<ImageId, CodeImage>, Error> {
-        todo!()
+        self.read(|from| {
+            from.prepare("SELECT * FROM code_images")?
+                .query_map([], |row| Ok((ImageId::new(row.get("id")?), catalogue::image(row)?)))?
+                .collect()
+        })
     }
 
     /// All labels.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn labels(&self) -> Result<BTreeMap<LabelId, Label>, Error> {
-        todo!()
+        self.read(|from| {
+            from.prepare("SELECT * FROM labels")?
+                .query_map([], |row| Ok((LabelId::new(row.get("id")?), catalogue::label(row)?)))?
+                .collect()
+        })
     }
 
     /// All events.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn events(&self) -> Result<BTreeMap<EventId, String>, Error> {
-        todo!()
+        self.read(|from| {
+            from.prepare("SELECT id, name FROM events")?
+                .query_map([], |row| Ok((EventId::new(row.get(0)?), row.get(1)?)))?
+                .collect()
+        })
     }
 
     /// The span of time that there are segments of.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn span(&self) -> Result<Option<Range<UnixSeconds>>, Error> {
-        todo!()
+        let segments = self.read(catalogue::segments)?;
+        let begin = segments.iter().map(|segment| segment.begin).min();
+        let end = segments.iter().map(catalogue::Segment::end).max();
+        Ok(begin.zip(end).map(|(begin, end)| begin..end))
     }
 
-    /// What became of the samples in the selected time, machines, epochs and event (labels and images do not count here).
+    /// What became of the samples in the selected time, machines, epochs and event (labels and images do not count
+    /// here). Books that are more than an hour or two old are of an hour each.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn books(&self, selection: &Selection) -> Result<Vec<(EpochId, Books)>, Error> {
-        todo!()
+        let (epochs, books) = self.read(|from| Ok((catalogue::epochs(from)?, catalogue::books(from)?)))?;
+        let event = self.event(selection)?;
+        let machines: HashMap<EpochId, MachineId> =
+            epochs.iter().map(|epoch| (epoch.id, epoch.machine)).collect();
+        let is_asked_for = |epoch: EpochId, books: &Books| {
+            let machine = machines.get(&epoch);
+            Some(books.event) == event
+                && selection.time.as_ref().is_none_or(|time| time.contains(&books.start))
+                && selection.epochs.as_ref().is_none_or(|epochs| epochs.contains(&epoch))
+                && selection.machines.as_ref().is_none_or(|of| machine.is_some_and(|m| of.contains(m)))
+        };
+        let rows = books.into_iter().map(|(epoch, _, books)| (epoch, books));
+        Ok(rows.filter(|(epoch, books)| is_asked_for(*epoch, books)).collect())
     }
 
     /// Samples by position of the sampled instruction, in no order.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn leaves(&self, selection: &Selection) -> Result<Vec<Leaf>, Error> {
-        todo!()
+        self.again_if_missing(|| Query::new(self, selection)?.leaves())
     }
 
     /// The same, kept apart.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn leaves_by(&self, selection: &Selection, by: By) -> Result<BTreeMap<Group, Vec<Leaf>>, Error> {
-        todo!()
+        self.again_if_missing(|| Query::new(self, selection)?.leaves_by(by))
     }
 
     /// All stacks.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn tree(&self, selection: &Selection) -> Result<Tree, Error> {
-        todo!()
+        self.again_if_missing(|| Query::new(self, selection)?.tree())
     }
 
     /// Samples of each label.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn by_label(&self, selection: &Selection) -> Result<BTreeMap<LabelId, u64>, Error> {
-        todo!()
+        self.again_if_missing(|| Query::new(self, selection)?.by_label())
     }
 
     /// What is known about positions in an image.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
     pub fn symbols(&self, image: ImageId) -> Result<HashMap<Offset, Vec<Symbol>>, Error> {
-        todo!()
+        self.read(|from| {
+            let mut symbols: HashMap<Offset, Vec<Symbol>> = HashMap::new();
+            let mut rows = from.prepare(
+                "SELECT s.\"offset\", coalesce(f.text, ''), coalesce(p.text, ''), s.line
+                 FROM symbols s LEFT JOIN names f ON f.id = s.function LEFT JOIN names p ON p.id = s.file
+                 WHERE s.image = ? ORDER BY s.\"offset\", s.position",
+            )?;
+            let mut rows = rows.query([image.get()])?;
+            while let Some(row) = rows.next()? {
+                let offset: i64 = row.get(0)?;
+                let symbol = Symbol { function: row.get(1)?, file: row.get(2)?, line: row.get(3)? };
+                symbols.entry(Offset(offset as u64)).or_default().push(symbol);
+            }
+            Ok(symbols)
+        })
     }
 
     /// Keeps names for the next query, where the folder can be written; nothing otherwise.
     pub fn remember_symbols(&self, image: ImageId, symbols: &[(Offset, Vec<Symbol>)]) {
-        todo!()
+        let keep = || -> rusqlite::Result<()> {
+            let connection = self.open_to_write()?;
+            if !has_tables(&connection)? {
+                return Ok(());
+            }
+            connection.pragma_update(None, "synchronous", "normal")?;
+            store::transaction(&connection, |to| {
+                // It may have been removed since it was read about.
+                if !to.prepare("SELECT 1 FROM code_images WHERE id = ?")?.exists([image.get()])? {
+                    return Ok(());
+                }
+                symbols.iter().try_for_each(|(offset, symbols)| {
+                    catalogue::insert_symbols(to, image.get(), offset.0, symbols, false)
+                })
+            })
+        };
+        if !symbols.is_empty() {
+            // Whatever it was, the names will be found again.
+            let _ = keep();
+        }
     }
 
-    /// Gives an epoch a name.
+    /// Gives an epoch a name, while somebody writes the database or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`], [`Error::Io`].
     pub fn name_epoch(&self, epoch: EpochId, name: &str) -> Result<(), Error> {
-        todo!()
+        let keep = || -> rusqlite::Result<()> {
+            let connection = self.open_to_write()?;
+            store::transaction(&connection, |to| {
+                to.execute("UPDATE epochs SET name = ? WHERE id = ?", (name, epoch.get()))?;
+                Ok(())
+            })
+        };
+        keep().map_err(|error| Error::of(&self.catalogue, error))
+    }
+
+    /// The catalogue, for the little that readers write into it.
+    fn open_to_write(&self) -> rusqlite::Result<Connection> {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.catalogue, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        Ok(connection)
     }
 
     /// Causal recordings that are kept beside it: `recordings/*.db` in the folder, oldest first.
     pub fn recordings(&self) -> Vec<PathBuf> {
-        todo!()
+        let Ok(listed) = fs::read_dir(self.folder.join("recordings")) else { return Vec::new() };
+        let mut found: Vec<_> = listed
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "db"))
+            .map(|path| (fs::metadata(&path).and_then(|meta| meta.modified()).ok(), path))
+            .collect();
+        found.sort();
+        found.into_iter().map(|(_, path)| path).collect()
     }
+
+    /// The event that is asked for: the one in the selection, or the first that the oldest selected epoch was to sample.
+    pub(super) fn event(&self, selection: &Selection) -> Result<Option<EventId>, Error> {
+        if selection.event.is_some() {
+            return Ok(selection.event);
+        }
+        let (epochs, events) = (self.epochs()?, self.events()?);
+        let asked = epochs
+            .iter()
+            .filter(|epoch| selection.epochs.as_ref().is_none_or(|of| of.contains(&epoch.id)))
+            .filter(|epoch| selection.machines.as_ref().is_none_or(|of| of.contains(&epoch.machine)))
+            .filter_map(|epoch| epoch.setting.events.first())
+            .find_map(|name| events.iter().find(|(_, event)| *event == name));
+        Ok(asked.or(events.iter().next()).map(|(&event, _)| event))
+    }
+
+    /// Reads from the catalogue as it is at one moment. One of an older layout has nothing for us.
+    pub(super) fn read<T: Default>(
+        &self,
+        body: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = || {
+            let from = opened.connection.unchecked_transaction()?;
+            if has_tables(&from)? { body(&from) } else { Ok(T::default()) }
+        };
+        run().map_err(|error: rusqlite::Error| match error {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..) => {
+                Error::Damaged { path: self.catalogue.clone(), detail: error.to_string() }
+            }
+            error => Error::of(&self.catalogue, error),
+        })
+    }
+
+    /// Does it again if a file was not there: its samples are in another one by now.
+    pub(super) fn again_if_missing<T>(&self, mut body: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        let mut missing = None;
+        for _ in 0..MOST_TRIES {
+            match body() {
+                Err(Error::NotFound { path }) if missing.as_ref() != Some(&path) => missing = Some(path),
+                // The catalogue has been read again since, and still names it.
+                Err(Error::NotFound { path }) => {
+                    return Err(Error::DamagedSegment { path, detail: "there is no such file".to_owned() });
+                }
+                result => return result,
+            }
+            let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            if opened.copy.is_some() {
+                *opened = open_read_only(&self.catalogue)?;
+            }
+        }
+        body()
+    }
+}
+
+fn has_tables(from: &Connection) -> rusqlite::Result<bool> {
+    from.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = 'segments'")?.exists([])
 }

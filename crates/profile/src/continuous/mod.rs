@@ -10,13 +10,30 @@
 //!
 //! **Place:** sample → **record → profile** → report.
 
+mod catalogue;
+mod columns;
+mod compaction;
 mod database;
+mod date;
+mod draft;
+mod frames;
+mod garbage;
+mod lock;
+mod merge;
 mod model;
+mod query;
+mod rewrite;
+mod segment;
+mod steps;
 mod store;
 
+pub use compaction::Compaction;
 pub use database::{By, Database, Group, Leaf, Selection, Tree};
+pub use garbage::{Removed, Retention};
 pub use model::{
     Batch, Books, CodeImage, Count, Epoch, EpochId, EventId, ImageId, ImageKind, Label, LabelId, MachineId,
     MachineInfo, Node, Offset, Setting, Symbol, UnixSeconds,
 };
-pub use store::{Compaction, Flushed, Removed, Retention, Store};
+#[doc(hidden)]
+pub use steps::Watcher;
+pub use store::{Flushed, Store};

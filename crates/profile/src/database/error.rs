@@ -68,6 +68,43 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// There is no profile database in the folder.
+    #[error("there is no profile database in {path}\n  start one with: whatif collect --db {path}")]
+    NoDatabase {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The catalogue in the folder is something else.
+    #[error(
+        "{path} is not the catalogue of a profile database, so it was left alone\n  \
+         give another folder, or start a new one with: whatif collect --db NEW-FOLDER"
+    )]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A segment of a profile database cannot be read.
+    #[error(
+        "{path} is damaged or missing: {detail}\n  \
+         put it back from a copy; without one, removing it and starting whatif collect again leaves out its samples only"
+    )]
+    DamagedSegment {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// Another program is the writer of this database.
+    #[error(
+        "{path} is being written by another program{who}\n  \
+         stop that one first, or use another folder: --db NEW-FOLDER"
+    )]
+    OtherWriter {
+        /// The folder.
+        path: PathBuf,
+        /// Which one, if it said so: ` (process 4711)`.
+        who: String,
+    },
     /// The file system said no.
     #[error("{path} cannot be used: {detail}\n  check its folder, permissions and free space: df {path}")]
     Io {
@@ -88,7 +125,7 @@ pub enum Error {
 
 impl Error {
     /// What an error of SQLite means for the person who gave `path`.
-    pub(super) fn of(path: &Path, source: rusqlite::Error) -> Error {
+    pub(crate) fn of(path: &Path, source: rusqlite::Error) -> Error {
         let path = path.to_owned();
         let detail = source.to_string();
         match source.sqlite_error_code() {
@@ -107,7 +144,7 @@ impl Error {
     }
 
     /// What an error of the file system means for the person who gave `path`.
-    pub(super) fn io(path: &Path, source: &std::io::Error) -> Error {
+    pub(crate) fn io(path: &Path, source: &std::io::Error) -> Error {
         let path = path.to_owned();
         match source.kind() {
             std::io::ErrorKind::NotFound => Error::NotFound { path },

@@ -3,21 +3,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
+use rusqlite::{Connection, ErrorCode, Row};
 
 use super::schema::{self, Found};
-use super::{Error, Recorder};
+use super::{Error, Opened, Recorder, open_read_only};
 use crate::model::{
     Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,
     Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window,
     WindowFlags,
 };
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
-
-/// How long to wait while a writer folds its log into the file.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A recording that is read: a finished one, one that is still being written, or what a killed run
 /// left behind.
@@ -55,15 +51,7 @@ impl Recording {
         if !meta.is_file() {
             return Err(Error::NotARecording { path: path.to_owned() });
         }
-        let (connection, copy) = match connect(path) {
-            Ok(connection) => (connection, None),
-            Err(e) if is_refusal(&e) => {
-                let copy = copy_with_log(path).map_err(|e| Error::io(path, &e))?;
-                let connection = connect(&copy.path().join(COPY)).map_err(|e| Error::of(path, e))?;
-                (connection, Some(copy))
-            }
-            Err(e) => return Err(Error::of(path, e)),
-        };
+        let Opened { connection, copy } = open_read_only(path)?;
         match schema::inspect(&connection, path)? {
             Found::Recording { .. } => Ok(Recording { connection, path: path.to_owned(), _copy: copy }),
             Found::Empty => Err(Error::Empty { path: path.to_owned() }),
@@ -131,43 +119,6 @@ impl Recording {
                 Ok((SessionId::new(row.get("session")?), Warning { code, message, advice }))
             })?,
         })
-    }
-}
-
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(PATIENCE)?;
-    // Opening touches nothing yet; this reads the header and, if there is one, the log.
-    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-    Ok(connection)
-}
-
-/// Whether SQLite could not make the files it needs beside the recording.
-fn is_refusal(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied)
-    )
-}
-
-/// The name of the copied file in its folder.
-const COPY: &str = "recording";
-
-/// Copies a recording and its log to a new temporary folder.
-fn copy_with_log(path: &Path) -> std::io::Result<tempfile::TempDir> {
-    let folder = tempfile::Builder::new().prefix("whatif-").tempdir()?;
-    let copy = |from: &Path, name: &str| {
-        // Not `fs::copy`: it would copy the missing leave to write as well.
-        let mut to = fs::File::create(folder.path().join(name))?;
-        std::io::copy(&mut fs::File::open(from)?, &mut to).map(drop)
-    };
-    copy(path, COPY)?;
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    match copy(Path::new(&log), "recording-wal") {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
-        _ => Ok(folder),
     }
 }
 
@@ -346,26 +297,4 @@ fn parsed<T>(row: &Row<'_>, column: &str, parse: impl FnOnce(&str) -> Option<T>)
         let unknown = format!("{column} cannot be `{}`", crate::printable(&text));
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What `open` does where it may not write; as root, no folder could be made read-only here.
-    #[test]
-    fn a_copy_has_the_rows_of_the_log() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("p.whatif");
-        let mut to = Recorder::create(&path).unwrap();
-        to.begin_session(&SessionStart::default()).unwrap();
-
-        let copy = copy_with_log(&path).unwrap();
-        let connection = connect(&copy.path().join(COPY)).unwrap();
-        assert_eq!(sessions(&connection).unwrap().len(), 1);
-
-        to.close().unwrap();
-        let copy = copy_with_log(&path).unwrap();
-        assert_eq!(sessions(&connect(&copy.path().join(COPY)).unwrap()).unwrap().len(), 1);
-    }
 }

@@ -18,6 +18,23 @@
 //! | `snippets` | region | the source when it was measured |
 //! | `warnings` | doubt about a session | |
 //!
+//! Continuous profiles have these as well, in the file `catalogue.db` of their folder (since layout 3; times of day are
+//! whole seconds since 1970, in columns that end in `_unix_s`). The samples are in the Parquet files that `segments`
+//! names: see `docs/database.md`.
+//!
+//! | table | one row per | notes |
+//! |---|---|---|
+//! | `machines` | machine | `key` tells it from all others; what is known of it last |
+//! | `epochs` | span of time with one setting of the collector | `uid` is the same in every database it is merged into; `ended_unix_s` is NULL while it runs, and until the next start if the collector was killed; `flushes` counts its flushes |
+//! | `epoch_events` | epoch and name of an event it was asked for | in order of `position` |
+//! | `events` | what can be sampled | |
+//! | `labels` | who ran: process name and cgroup | |
+//! | `code_images` | file, or what stands for one, that samples fall into | `kind` is `file`, `kernel`, `generated`, `memory`, `idle` or `unknown`; not the table `images`, which belongs to sessions |
+//! | `names` | name of a function or source file | `hash` finds it |
+//! | `symbols` | frame at a position of an image | `position` 0 is the innermost inlined function; `function` and `file` are keys of `names`; a file of no name is 0 |
+//! | `segments` | pair of Parquet files in `segments/` | flushes `first_flush` to `last_flush` of its epoch; time buckets begin from `begin_unix_s` to `last_unix_s`; `level` 0 is one flush, 1 an hour, 2 a day; `images` and `labels` are lists in JSON of the keys that occur in it |
+//! | `books` | epoch, event and flush; after an hour, epoch, event and hour | what became of the samples |
+//!
 //! `application_id` says that the file is ours, `user_version` which of these layouts it has.
 //! Sessions are additive: recordings are merged by adding rows under fresh keys.
 
@@ -28,16 +45,17 @@ use rusqlite::Connection;
 use super::Error;
 
 /// "What", as the header of the file has it.
-pub(super) const APPLICATION_ID: i64 = 0x5768_6174;
+pub(crate) const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `Recording` the old one.
-pub(super) const VERSION: i64 = 2;
+pub(crate) const VERSION: i64 = 3;
 
 /// All tables, and the marks that make the file ours, in one transaction.
-pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
          {TABLES}
+         {CONTINUOUS}
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {VERSION};
          COMMIT;"
@@ -45,15 +63,15 @@ pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Brings a file of an older layout up to this one, in one transaction, before anything is added to it.
-pub(super) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result<()> {
+pub(crate) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result<()> {
     if version >= VERSION {
         return Ok(());
     }
+    let spans = if version < 2 { SPANS } else { "" };
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
-         ALTER TABLE visits ADD COLUMN span_visits INTEGER;
-         ALTER TABLE visits ADD COLUMN span_elapsed_ns INTEGER;
-         ALTER TABLE visits ADD COLUMN span_required_ns INTEGER;
+         {spans}
+         {CONTINUOUS}
          PRAGMA user_version = {VERSION};
          COMMIT;"
     ))
@@ -61,7 +79,7 @@ pub(super) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result
 
 /// What a file turned out to be.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// A recording in a layout that this version reads.
     Recording {
         /// Which one.
@@ -72,7 +90,7 @@ pub(super) enum Found {
 }
 
 /// Looks at the marks of the file behind `connection`.
-pub(super) fn inspect(connection: &Connection, path: &Path) -> Result<Found, Error> {
+pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<Found, Error> {
     let ask = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|e| Error::of(path, e));
     let version = ask("PRAGMA user_version")?;
     match (ask("PRAGMA application_id")?, version) {
@@ -87,6 +105,113 @@ pub(super) fn inspect(connection: &Connection, path: &Path) -> Result<Found, Err
         _ => Err(Error::NotARecording { path: path.to_owned() }),
     }
 }
+
+/// What layout 2 added.
+const SPANS: &str = "
+ALTER TABLE visits ADD COLUMN span_visits INTEGER;
+ALTER TABLE visits ADD COLUMN span_elapsed_ns INTEGER;
+ALTER TABLE visits ADD COLUMN span_required_ns INTEGER;
+";
+
+/// What layout 3 added.
+const CONTINUOUS: &str = "
+CREATE TABLE machines (
+    id     INTEGER PRIMARY KEY,
+    key    TEXT NOT NULL UNIQUE,
+    host   TEXT NOT NULL,
+    kernel TEXT NOT NULL,
+    cpus   INTEGER NOT NULL
+);
+CREATE TABLE epochs (
+    id             INTEGER PRIMARY KEY,
+    uid            TEXT NOT NULL UNIQUE,
+    machine        INTEGER NOT NULL REFERENCES machines,
+    name           TEXT,
+    scope          TEXT NOT NULL,
+    mode           TEXT NOT NULL,
+    sampler        TEXT NOT NULL,
+    rate_hz        REAL NOT NULL,
+    resolution_ns  INTEGER NOT NULL,
+    version        TEXT NOT NULL,
+    started_unix_s INTEGER NOT NULL,
+    ended_unix_s   INTEGER,
+    flushes        INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE epoch_events (
+    epoch    INTEGER NOT NULL REFERENCES epochs,
+    position INTEGER NOT NULL,
+    name     TEXT NOT NULL,
+    PRIMARY KEY (epoch, position)
+) WITHOUT ROWID;
+CREATE TABLE events (
+    id   INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+);
+CREATE TABLE labels (
+    id      INTEGER PRIMARY KEY,
+    process TEXT NOT NULL,
+    cgroup  TEXT NOT NULL,
+    UNIQUE (process, cgroup)
+);
+CREATE TABLE code_images (
+    id       INTEGER PRIMARY KEY,
+    path     TEXT NOT NULL,
+    build_id TEXT NOT NULL,
+    kind     TEXT NOT NULL,
+    UNIQUE (path, build_id, kind)
+);
+CREATE TABLE names (
+    id   INTEGER PRIMARY KEY,
+    hash INTEGER NOT NULL,
+    text TEXT NOT NULL
+);
+CREATE INDEX names_by_hash ON names (hash);
+CREATE TABLE symbols (
+    image    INTEGER NOT NULL REFERENCES code_images,
+    \"offset\" INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    function INTEGER NOT NULL,
+    file     INTEGER NOT NULL,
+    line     INTEGER NOT NULL,
+    PRIMARY KEY (image, \"offset\", position)
+) WITHOUT ROWID;
+CREATE TABLE segments (
+    id            INTEGER PRIMARY KEY,
+    epoch         INTEGER NOT NULL REFERENCES epochs,
+    first_flush   INTEGER NOT NULL,
+    last_flush    INTEGER NOT NULL,
+    begin_unix_s  INTEGER NOT NULL,
+    last_unix_s   INTEGER NOT NULL,
+    resolution_ns INTEGER NOT NULL,
+    level         INTEGER NOT NULL,
+    nodes         INTEGER NOT NULL,
+    samples       INTEGER NOT NULL,
+    stacks_file   TEXT NOT NULL,
+    samples_file  TEXT NOT NULL,
+    stacks_bytes  INTEGER NOT NULL,
+    samples_bytes INTEGER NOT NULL,
+    images        TEXT NOT NULL,
+    labels        TEXT NOT NULL
+);
+CREATE TABLE books (
+    epoch         INTEGER NOT NULL REFERENCES epochs,
+    first_flush   INTEGER NOT NULL,
+    event         INTEGER NOT NULL REFERENCES events,
+    last_flush    INTEGER NOT NULL,
+    start_unix_s  INTEGER NOT NULL,
+    length_ns     INTEGER NOT NULL,
+    expected      INTEGER NOT NULL,
+    stored        INTEGER NOT NULL,
+    unknown       INTEGER NOT NULL,
+    lost          INTEGER NOT NULL,
+    idle          INTEGER NOT NULL,
+    covered_ns    INTEGER NOT NULL,
+    own_cpu_ns    INTEGER NOT NULL,
+    kernel_cpu_ns INTEGER NOT NULL,
+    resident      INTEGER NOT NULL,
+    PRIMARY KEY (epoch, first_flush, event, start_unix_s)
+) WITHOUT ROWID;
+";
 
 const TABLES: &str = "
 CREATE TABLE sessions (

@@ -1,0 +1,124 @@
+//! Compaction: the segments of an hour become one, those of a day as well.
+
+use super::catalogue::{self, Place, Segment};
+use super::rewrite::{Changes, rewrite};
+use super::{Store, UnixSeconds};
+use crate::Error;
+
+/// What was merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compaction {
+    /// Segments that were read,
+    pub read: usize,
+    /// and written,
+    pub written: usize,
+    /// and their bytes, before and after.
+    pub bytes: (u64, u64),
+}
+
+/// Of each level but the last, the length of the span whose segments become one of the next.
+const SPANS: [i64; 2] = [3600, 86_400];
+/// How long after the end of a span something may still come in that belongs to it.
+const GRACE: i64 = 120;
+/// So many segments are merged at a time.
+const MOST_INPUTS: usize = 120;
+
+impl Store {
+    /// Merges small segments that are over into larger ones, a bounded amount of work for each call: one hour or one
+    /// day of an epoch. There may be more to do as long as the answer is not [`Compaction::default`].
+    ///
+    /// # Errors
+    ///
+    /// See [`machine`](Self::machine).
+    pub fn compact(&mut self, now: UnixSeconds) -> Result<Compaction, Error> {
+        let segments = catalogue::segments(&self.connection).map_err(|e| self.wrong(e))?;
+        let ended: Vec<_> = catalogue::epochs(&self.connection)
+            .map_err(|e| self.wrong(e))?
+            .into_iter()
+            .filter(|epoch| epoch.ended.is_some())
+            .map(|epoch| epoch.id)
+            .collect();
+        let is_over = |run: &Run| {
+            let end = (run.bucket.0 + 1).saturating_mul(SPANS[run.bucket.1]).saturating_add(GRACE);
+            // The clock was set back.
+            let never = run.inputs[0].begin.0 > now.0.saturating_add(SPANS[0]);
+            now.0 >= end || never || ended.contains(&run.inputs[0].epoch)
+        };
+        for level in 0..SPANS.len() {
+            let due = runs(&segments, level).into_iter().find(is_over);
+            if let Some(run) = due {
+                return self.merge_run(&run);
+            }
+        }
+        Ok(Compaction::default())
+    }
+
+    fn merge_run(&mut self, run: &Run) -> Result<Compaction, Error> {
+        let level = run.bucket.1 as i64 + 1;
+        let inputs = &run.inputs[..run.inputs.len().min(MOST_INPUTS)];
+        if let [only] = inputs {
+            self.write("raise a level", |to| {
+                to.execute("UPDATE segments SET level = ? WHERE id = ?", [level, only.id])?;
+                catalogue::thin_books(to, only.epoch, (only.first_flush, only.last_flush))
+            })?;
+            return Ok(Compaction { read: 1, written: 1, bytes: (only.bytes, only.bytes) });
+        }
+        let (used, written, files) =
+            rewrite(&self.segments, inputs, Changes::default(), &self.segments, &mut self.steps)?;
+        let inputs = &inputs[..used];
+        let flushes = (inputs[0].first_flush, inputs[used - 1].last_flush);
+        let resolution = inputs.iter().map(|input| input.resolution).max().unwrap_or_default();
+        let place = Place { epoch: inputs[0].epoch, flushes, resolution, level };
+        let samples: u64 = inputs.iter().map(|input| input.samples).sum();
+        if samples != written.samples {
+            return Err(Error::DamagedSegment {
+                path: self.segments.join(&inputs[0].samples_file),
+                detail: format!(
+                    "{samples} samples were expected here and beyond, and {} found",
+                    written.samples
+                ),
+            });
+        }
+        self.write("write a merged segment into the catalogue", |to| {
+            inputs.iter().try_for_each(|input| catalogue::delete_segment(to, input.id))?;
+            if level == 1 {
+                catalogue::thin_books(to, place.epoch, flushes)?;
+            }
+            catalogue::insert_segment(to, place, &written)
+        })?;
+        files.keep();
+        self.remove_files(inputs.iter().flat_map(Segment::files));
+        let before = inputs.iter().map(|input| input.bytes).sum();
+        Ok(Compaction {
+            read: used,
+            written: 1,
+            bytes: (before, written.stacks_bytes + written.samples_bytes),
+        })
+    }
+}
+
+/// Segments that may become one: of one epoch, flushed one after the other, of the same span of time.
+struct Run {
+    /// Number and level of the span.
+    bucket: (i64, usize),
+    inputs: Vec<Segment>,
+}
+
+fn runs(segments: &[Segment], level: usize) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut before: Option<(&Segment, i64)> = None;
+    for segment in segments {
+        let number = segment.begin.0.div_euclid(SPANS[level]);
+        let is_one = segment.level == level as i64;
+        let follows = before.is_some_and(|(before, of)| {
+            before.epoch == segment.epoch && before.level == level as i64 && of == number
+        });
+        match runs.last_mut() {
+            Some(run) if is_one && follows => run.inputs.push(segment.clone()),
+            _ if is_one => runs.push(Run { bucket: (number, level), inputs: vec![segment.clone()] }),
+            _ => {}
+        }
+        before = Some((segment, number));
+    }
+    runs
+}

@@ -1,0 +1,318 @@
+//! Draft: a segment that is being written.
+//!
+//! First the frames of all that goes into it, then its samples. Until the catalogue knows it, its files do not count:
+//! they are removed with it, and by the next one who opens the database if this process dies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::columns::{ColumnWriter, Values, unwritten};
+use super::frames::Frames;
+use super::segment::{Row, sample_columns, stack_columns};
+use super::steps::Steps;
+use super::{Node, UnixSeconds, date};
+use crate::Error;
+
+/// So many rows are sorted and written together; what one of them needs in memory is what a draft needs.
+const GROUP: usize = 128 * 1024;
+
+/// The frames of a draft, and how many samples of each event fell into each of them itself.
+#[derive(Debug, Default)]
+pub(super) struct Outline {
+    pub(super) frames: Frames,
+    pub(super) counts: BTreeMap<i32, Vec<u64>>,
+}
+
+impl Outline {
+    /// Adds samples to a frame.
+    pub(super) fn add(&mut self, event: i32, frame: u32, count: u64) {
+        let counts = self.counts.entry(event).or_default();
+        if counts.len() <= frame as usize {
+            counts.resize(frame as usize + 1, 0);
+        }
+        counts[frame as usize] += count;
+    }
+
+    /// Forgets the frames from `length` on.
+    pub(super) fn truncate(&mut self, length: usize) {
+        self.frames.truncate(length);
+        self.counts.values_mut().for_each(|counts| counts.truncate(length));
+    }
+
+    /// For each frame its place in the file, and [`Node::NONE`] for those without samples: callers in the order that
+    /// they came in, then the frames that call nothing, those with most samples first, so that the numbers of
+    /// neighbouring rows differ by little.
+    fn places(&self) -> Vec<u32> {
+        let total: Vec<u64> = (0..self.frames.len())
+            .map(|at| self.counts.values().filter_map(|counts| counts.get(at)).sum())
+            .collect();
+        let mut calls = vec![false; total.len()];
+        let mut used: Vec<bool> = total.iter().map(|&total| total > 0).collect();
+        for at in (0..total.len()).rev() {
+            let parent = self.frames.parents[at];
+            if used[at] && parent != Node::NONE {
+                (used[parent as usize], calls[parent as usize]) = (true, true);
+            }
+        }
+        let mut places = vec![Node::NONE; total.len()];
+        let mut next = 0;
+        for at in (0..total.len()).filter(|&at| calls[at]) {
+            places[at] = next;
+            next += 1;
+        }
+        let mut leaves: Vec<u32> =
+            (0..total.len()).filter(|&at| used[at] && !calls[at]).map(|at| at as u32).collect();
+        leaves.sort_by_key(|&at| std::cmp::Reverse(total[at as usize]));
+        for at in leaves {
+            places[at as usize] = next;
+            next += 1;
+        }
+        places
+    }
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Written {
+    pub(super) stacks_file: String,
+    pub(super) samples_file: String,
+    pub(super) stacks_bytes: u64,
+    pub(super) samples_bytes: u64,
+    pub(super) nodes: u64,
+    pub(super) samples: u64,
+    /// Begin of the first
+    pub(super) begin: UnixSeconds,
+    /// and of the last time bucket.
+    pub(super) last: UnixSeconds,
+    pub(super) images: BTreeSet<i32>,
+    pub(super) labels: BTreeSet<i32>,
+}
+
+/// Files that are removed again if nobody says that they shall stay.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished(Vec<PathBuf>);
+
+impl Unfinished {
+    pub(super) fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // If it fails, the next one who opens the database does it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// A segment whose frames are written and whose samples follow.
+pub(super) struct Draft<'a> {
+    folder: &'a Path,
+    steps: &'a mut Steps,
+    files: Unfinished,
+    /// Of what was outlined,
+    frames: Frames,
+    /// and where each of them is in the file.
+    places: Vec<u32>,
+    writer: ColumnWriter,
+    samples_path: PathBuf,
+    rows: Vec<Row>,
+    written: Written,
+    /// Whether a row has been written.
+    any: bool,
+}
+
+impl<'a> Draft<'a> {
+    /// Writes the frames. `folder` is that of the segments, `about` a moment to name the files after.
+    pub(super) fn new(
+        folder: &'a Path,
+        outline: Outline,
+        about: UnixSeconds,
+        steps: &'a mut Steps,
+    ) -> Result<Draft<'a>, Error> {
+        let name = format!("{}-{:016x}", date::for_a_file(about), fastrand::u64(..));
+        let mut written = Written {
+            stacks_file: format!("{name}.stacks.parquet"),
+            samples_file: format!("{name}.samples.parquet"),
+            ..Written::default()
+        };
+        let stacks_path = folder.join(&written.stacks_file);
+        let samples_path = folder.join(&written.samples_file);
+        let files = Unfinished(vec![stacks_path.clone(), samples_path.clone()]);
+        let places = outline.places();
+        step(steps, "make the file of the stacks", &stacks_path)?;
+        let file = File::create_new(&stacks_path).map_err(|e| failed(&stacks_path, &e))?;
+        step(steps, "write the stacks", &stacks_path)?;
+        write_stacks(file, &outline, &places, &mut written)
+            .and_then(|file| {
+                steps.next("sync the stacks")?;
+                file.sync_all()?;
+                written.stacks_bytes = file.metadata()?.len();
+                Ok(())
+            })
+            .map_err(|e| unwritten(&stacks_path, &e))?;
+        step(steps, "make the file of the samples", &samples_path)?;
+        let file = File::create_new(&samples_path).map_err(|e| failed(&samples_path, &e))?;
+        let writer = ColumnWriter::new(file, "samples", &sample_columns())
+            .map_err(|e| unwritten(&samples_path, &e))?;
+        let frames = outline.frames;
+        Ok(Draft {
+            folder,
+            steps,
+            files,
+            frames,
+            places,
+            writer,
+            samples_path,
+            rows: Vec::new(),
+            written,
+            any: false,
+        })
+    }
+
+    /// The index of a frame that was outlined.
+    pub(super) fn frame(&mut self, parent: u32, image: i32, offset: u64) -> u32 {
+        self.frames.intern(parent, image, offset)
+    }
+
+    /// Adds samples; `node` is the index in the outline.
+    pub(super) fn push(&mut self, row: Row) -> Result<(), Error> {
+        let node = *self.places.get(row.node as usize).unwrap_or(&Node::NONE);
+        if node == Node::NONE {
+            // The frames of a segment do not say what its samples say.
+            return Err(Error::DamagedSegment {
+                path: self.samples_path.clone(),
+                detail: "a sample lies in a frame without samples".to_owned(),
+            });
+        }
+        self.rows.push(Row { node, ..row });
+        if self.rows.len() < GROUP {
+            return Ok(());
+        }
+        self.tidy();
+        if self.rows.len() < GROUP / 2 { Ok(()) } else { self.write() }
+    }
+
+    /// Writes what is left, and gives the two files, which are removed again unless they are kept.
+    pub(super) fn finish(mut self) -> Result<(Written, Unfinished), Error> {
+        self.tidy();
+        if !self.rows.is_empty() {
+            self.write()?;
+        }
+        let Draft { folder, steps, files, writer, samples_path, mut written, .. } = self;
+        step(steps, "write the end of the samples", &samples_path)?;
+        let file = writer.finish().map_err(|e| unwritten(&samples_path, &e))?;
+        step(steps, "sync the samples", &samples_path)?;
+        let sync = || -> io::Result<u64> {
+            file.sync_all()?;
+            Ok(file.metadata()?.len())
+        };
+        written.samples_bytes = sync().map_err(|e| failed(&samples_path, &e))?;
+        // The names of the files must survive a power failure as well.
+        step(steps, "sync the folder", folder)?;
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| failed(folder, &e))?;
+        Ok((written, files))
+    }
+
+    /// Sorts the rows and makes one of those that are alike.
+    fn tidy(&mut self) {
+        self.rows.sort_unstable_by_key(Row::key);
+        self.rows.dedup_by(|row, before| {
+            let sum = (row.key() == before.key()).then(|| before.count.checked_add(row.count)).flatten();
+            before.count = sum.unwrap_or(before.count);
+            sum.is_some()
+        });
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        step(self.steps, "write samples", &self.samples_path)?;
+        let written = &mut self.written;
+        for row in &self.rows {
+            let (time, label) = (UnixSeconds(row.time), row.label);
+            if !self.any {
+                (written.begin, written.last, self.any) = (time, time, true);
+            }
+            (written.begin, written.last) = (written.begin.min(time), written.last.max(time));
+            written.samples += u64::from(row.count);
+            // Rows of a label are neighbours.
+            if written.labels.last() != Some(&label) {
+                written.labels.insert(label);
+            }
+        }
+        let short = |of: fn(&Row) -> i32| self.rows.iter().map(of).collect::<Vec<i32>>();
+        let times: Vec<i64> = self.rows.iter().map(|row| row.time.saturating_mul(1000)).collect();
+        let columns = [
+            short(|row| row.label),
+            short(|row| row.event),
+            short(|row| row.node as i32),
+            short(|row| row.count as i32),
+        ];
+        let mut values = vec![Values::Long(&times)];
+        values.extend(columns.iter().map(|column| Values::Short(column)));
+        self.writer.write(&values).map_err(|e| unwritten(&self.samples_path, &e))?;
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+/// Whatever it was: the folder was there, and now something is wrong with it.
+pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::Io { path: path.to_owned(), detail: error.to_string() }
+}
+
+pub(super) fn step(steps: &mut Steps, name: &'static str, path: &Path) -> Result<(), Error> {
+    steps.next(name).map_err(|e| failed(path, &e))
+}
+
+fn write_stacks(
+    file: File,
+    outline: &Outline,
+    places: &[u32],
+    written: &mut Written,
+) -> Result<File, parquet::errors::ParquetError> {
+    let mut writer = ColumnWriter::new(file, "stacks", &stack_columns(outline.counts.keys().copied()))?;
+    let used = places.iter().filter(|&&place| place != Node::NONE).count();
+    let mut order = vec![0_u32; used];
+    for (at, &place) in places.iter().enumerate() {
+        if place != Node::NONE {
+            order[place as usize] = at as u32;
+        }
+    }
+    let numbers: Vec<i32> = (0..used as i32).collect();
+    let frames = &outline.frames;
+    let parent = |&at: &u32| match frames.parents[at as usize] {
+        Node::NONE => -1,
+        parent => places[parent as usize] as i32,
+    };
+    let parents: Vec<i32> = order.iter().map(parent).collect();
+    let images: Vec<i32> = order.iter().map(|&at| frames.images[at as usize]).collect();
+    let offsets: Vec<i64> = order.iter().map(|&at| frames.offsets[at as usize] as i64).collect();
+    let counts: Vec<Vec<i64>> = outline
+        .counts
+        .values()
+        .map(|counts| order.iter().map(|&at| counts.get(at as usize).copied().unwrap_or(0) as i64).collect())
+        .collect();
+    let mut values = vec![
+        Values::Short(&numbers),
+        Values::Short(&parents),
+        Values::Short(&images),
+        Values::Long(&offsets),
+    ];
+    values.extend(counts.iter().map(|counts| Values::Long(counts)));
+    if used > 0 {
+        writer.write(&values)?;
+    }
+    written.nodes = used as u64;
+    let mut last = None;
+    for &image in &images {
+        if last != Some(image) {
+            written.images.insert(image);
+            last = Some(image);
+        }
+    }
+    writer.finish()
+}

@@ -1,0 +1,196 @@
+//! Garbage: what is old is thinned out, then removed.
+
+use std::collections::{BTreeSet, HashSet};
+
+use rusqlite::{Connection, Transaction, params};
+
+use super::catalogue::{self, Place, Segment};
+use super::rewrite::{Changes, rewrite};
+use super::{Store, UnixSeconds};
+use crate::{Error, Nanos};
+
+/// How long things are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Segments older than this are removed.
+    pub keep: Option<Nanos>,
+    /// In segments older than this, time buckets of an hour take the place of finer ones.
+    pub coarse_after: Option<Nanos>,
+    /// The oldest segments are removed until the folder has at most so many bytes.
+    pub most_bytes: Option<u64>,
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Segments,
+    pub segments: usize,
+    /// their samples,
+    pub samples: u64,
+    /// and how much smaller the folder is, in bytes.
+    pub bytes: u64,
+}
+
+/// The longer time bucket.
+const HOUR: Nanos = Nanos::new(3600 * 1_000_000_000);
+
+impl Store {
+    /// Removes and thins out what is old.
+    ///
+    /// # Errors
+    ///
+    /// See [`machine`](Self::machine). What was done before an error stays done.
+    pub fn collect_garbage(&mut self, retention: &Retention, now: UnixSeconds) -> Result<Removed, Error> {
+        let before = self.bytes()?;
+        let mut removed = Removed::default();
+        let before_now = |span: Nanos| UnixSeconds(now.0.saturating_sub(catalogue::whole_seconds(span)));
+        if let Some(keep) = retention.keep {
+            let until = before_now(keep);
+            let old = self.listed()?.into_iter().filter(|segment| segment.end() <= until).collect();
+            self.remove_segments(old, Some(until), &mut removed)?;
+        }
+        if let Some(after) = retention.coarse_after {
+            let until = before_now(after);
+            for segment in self.listed()? {
+                if segment.end() <= until && segment.resolution < HOUR {
+                    self.coarsen(&segment)?;
+                }
+            }
+        }
+        if let Some(most) = retention.most_bytes {
+            self.remove_beyond(most, &mut removed)?;
+        }
+        self.remove_unused()?;
+        removed.bytes = before.saturating_sub(self.bytes()?);
+        Ok(removed)
+    }
+
+    fn listed(&self) -> Result<Vec<Segment>, Error> {
+        catalogue::segments(&self.connection).map_err(|e| self.wrong(e))
+    }
+
+    /// Removes the oldest segments until there are at most so many bytes.
+    fn remove_beyond(&mut self, most: u64, removed: &mut Removed) -> Result<(), Error> {
+        if self.bytes()? <= most {
+            return Ok(());
+        }
+        // The log, and rows of what has gone already, need not cost a segment.
+        self.remove_unused()?;
+        let mut beyond = self.bytes()?.saturating_sub(most);
+        let mut segments = self.listed()?;
+        segments.sort_by_key(|segment| (segment.last, segment.id));
+        let mut old = Vec::new();
+        for segment in segments {
+            if beyond == 0 {
+                break;
+            }
+            beyond = beyond.saturating_sub(segment.bytes);
+            old.push(segment);
+        }
+        self.remove_segments(old, None, removed)
+    }
+
+    /// Removes segments and their books, and the other books that ended before `until`.
+    fn remove_segments(
+        &mut self,
+        old: Vec<Segment>,
+        until: Option<UnixSeconds>,
+        removed: &mut Removed,
+    ) -> Result<(), Error> {
+        self.write("remove segments from the catalogue", |to| {
+            for segment in &old {
+                catalogue::delete_segment(to, segment.id)?;
+                to.prepare_cached(
+                    "DELETE FROM books WHERE epoch = ? AND first_flush >= ? AND last_flush <= ?",
+                )?
+                .execute(params![
+                    segment.epoch.get(),
+                    segment.first_flush,
+                    segment.last_flush
+                ])?;
+            }
+            if let Some(until) = until {
+                to.execute("DELETE FROM books WHERE start_unix_s + length_ns / 1000000000 <= ?", [until.0])?;
+            }
+            Ok(())
+        })?;
+        self.remove_files(old.iter().flat_map(Segment::files));
+        removed.segments += old.len();
+        removed.samples += old.iter().map(|segment| segment.samples).sum::<u64>();
+        Ok(())
+    }
+
+    /// Writes a segment again, with time buckets of an hour.
+    fn coarsen(&mut self, segment: &Segment) -> Result<(), Error> {
+        let changes = Changes { bucket: Some(catalogue::whole_seconds(HOUR)), ..Changes::default() };
+        let inputs = std::slice::from_ref(segment);
+        let (_, written, files) = rewrite(&self.segments, inputs, changes, &self.segments, &mut self.steps)?;
+        let flushes = (segment.first_flush, segment.last_flush);
+        let place = Place { epoch: segment.epoch, flushes, resolution: HOUR, level: segment.level };
+        self.write("write a thinned segment into the catalogue", |to| {
+            catalogue::delete_segment(to, segment.id)?;
+            catalogue::insert_segment(to, place, &written)
+        })?;
+        files.keep();
+        self.remove_files(segment.files());
+        Ok(())
+    }
+
+    /// Removes rows that nothing refers to any more, and gives their room back to the file system.
+    fn remove_unused(&mut self) -> Result<(), Error> {
+        let (images, labels) = (self.images.given.clone(), self.labels.given.clone());
+        self.write("remove rows that nobody needs", |to| {
+            let mut used: (BTreeSet<i64>, BTreeSet<i64>) = Default::default();
+            for segment in catalogue::segments(to)? {
+                used.0.extend(catalogue::keys(&segment.images));
+                used.1.extend(catalogue::keys(&segment.labels));
+            }
+            for image in unused(to, "code_images", &used.0, &images)? {
+                to.prepare_cached("DELETE FROM symbols WHERE image = ?")?.execute([image])?;
+                to.prepare_cached("DELETE FROM code_images WHERE id = ?")?.execute([image])?;
+            }
+            for label in unused(to, "labels", &used.1, &labels)? {
+                to.prepare_cached("DELETE FROM labels WHERE id = ?")?.execute([label])?;
+            }
+            remove_names(to)?;
+            remove_epochs(to)
+        })?;
+        // Readers may hold the log; then it becomes smaller next time.
+        let shrink = |sql: &str| -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            while rows.next()?.is_some() {}
+            Ok(())
+        };
+        let _ = shrink("PRAGMA incremental_vacuum");
+        let _ = shrink("PRAGMA wal_checkpoint(TRUNCATE)");
+        Ok(())
+    }
+}
+
+fn unused(
+    from: &Connection,
+    table: &str,
+    used: &BTreeSet<i64>,
+    given: &HashSet<i64>,
+) -> rusqlite::Result<Vec<i64>> {
+    let mut all = from.prepare(&format!("SELECT id FROM {table}"))?;
+    let all = all.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+    Ok(all.into_iter().filter(|key| !used.contains(key) && !given.contains(key)).collect())
+}
+
+fn remove_names(to: &Transaction<'_>) -> rusqlite::Result<()> {
+    to.execute(
+        "DELETE FROM names WHERE id NOT IN (SELECT function FROM symbols UNION SELECT file FROM symbols)",
+        [],
+    )
+    .map(drop)
+}
+
+/// Removes epochs that are over and that nothing is left of.
+fn remove_epochs(to: &Transaction<'_>) -> rusqlite::Result<()> {
+    const OVER: &str = "SELECT id FROM epochs WHERE ended_unix_s IS NOT NULL AND flushes > 0
+        AND id NOT IN (SELECT epoch FROM segments) AND id NOT IN (SELECT epoch FROM books)";
+    to.execute(&format!("DELETE FROM epoch_events WHERE epoch IN ({OVER})"), [])?;
+    to.execute(&format!("DELETE FROM epochs WHERE id IN ({OVER})"), []).map(drop)
+}
