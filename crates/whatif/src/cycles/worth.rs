@@ -80,7 +80,7 @@ impl Worths {
                     rank: u8::from(region.inclusive),
                 }),
                 (RegionKind::Line, Some(function)) if !region.inclusive => {
-                    let key = (base(function), region.image.clone());
+                    let key = (base(function, false), region.image.clone());
                     lines.entry(key).or_default().push((region.name.clone(), of_point, point.name.clone()));
                 }
                 _ => {}
