@@ -12,8 +12,8 @@ use super::segment::{self, Row, Stacks};
 use super::steps::Steps;
 use crate::Error;
 
-/// A segment gets no more frames than this from others: what a frame needs in memory (some 40 bytes) bounds the writer.
-const MOST_NODES: usize = 300_000;
+/// A segment gets no more frames than this from others: what a frame needs in memory (some 35 bytes) bounds the writer.
+const MOST_NODES: usize = 600_000;
 
 /// What becomes of the keys of another database.
 #[derive(Debug, Default)]
