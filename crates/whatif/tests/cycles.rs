@@ -2,9 +2,11 @@
 //! fall into, so that names are found.
 
 mod support;
+#[path = "../../profile/tests/synthetic/mod.rs"]
+mod synthetic;
 
-use profile::Nanos;
 use profile::continuous::*;
+use profile::{Nanos, Recorder, RegionKind};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -561,6 +563,74 @@ fn perf_data_becomes_an_epoch() {
     assert!(ended.stdout.contains("cpu-clock on "), "{ended:#?}");
     let ended = whatif_in(&sandbox, &folder, &["import", "perf.data", "-o", "x.db"]).assert_code(90);
     assert!(ended.stderr.contains("name its folder with --db DIR, and leave -o out"), "{ended:#?}");
+}
+
+/// A recording in which the hot function does nothing for progress, the warm one does, and so does one nobody sampled.
+fn recording(path: &Path, build_id: &str) {
+    let truth = |name, slope| synthetic::Truth { name, slope, noise: 0.01, blocks: 60 };
+    let mut rows = synthetic::rows(&[
+        truth("hot:1", 0.0),
+        truth("warm:2", 0.6),
+        truth("rare:3", 0.5),
+        truth("rare:4", 0.1),
+    ]);
+    for region in rows.regions.values_mut() {
+        let (name, _) = region.name.split_once(':').unwrap();
+        region.image = profile::Image {
+            path: this_program().to_string_lossy().into_owned(),
+            build_id: Some(build_id.to_owned()),
+        };
+        // Of the rare one only lines were tried.
+        match name {
+            "rare" => region.function = Some("cycles::rare_in_this_test".to_owned()),
+            name => {
+                region.kind = RegionKind::Function;
+                region.name = format!("cycles::{name}_in_this_test");
+            }
+        }
+    }
+    let mut recorder = Recorder::create(path).unwrap();
+    recorder.add(&rows).unwrap();
+    recorder.close().unwrap();
+}
+
+#[test]
+fn cost_stands_beside_worth() {
+    let made = made();
+    let build_id = Image::open(&this_program()).unwrap().build_id().unwrap_or_default();
+    std::fs::create_dir(made.folder.join("recordings")).unwrap();
+    recording(&made.folder.join("recordings/run.db"), &build_id);
+    let json = made.json(&["top"]);
+    assert_eq!(json["recordings"], serde_json::json!(["run.db"]));
+    let rows = by_name(&json["rows"]);
+    let (hot, warm) = (&rows["cycles::hot_in_this_test"], &rows["cycles::warm_in_this_test"]);
+    assert_eq!(
+        (hot["worth"]["verdict"].as_str(), hot["mark"].as_str()),
+        (Some("no-effect"), Some("hot-but-does-not-matter")),
+        "{hot}"
+    );
+    assert_eq!(warm["worth"]["verdict"], "helps", "{warm}");
+    assert!((warm["worth"]["slope"].as_f64().unwrap() - 0.6).abs() < 0.1, "{warm}");
+    assert_eq!(warm["worth"]["other_build"], build_id.is_empty());
+    let rare = &json["not_hot"][0];
+    assert_eq!(rare["name"], "cycles::rare_in_this_test", "{json:#}");
+    // Both lines together, and the better one by name.
+    assert!((rare["worth"]["slope"].as_f64().unwrap() - 0.6).abs() < 0.1, "{rare}");
+    assert_eq!(rare["worth"]["line"], "rare:3");
+    let text = made.text(&["top"]);
+    assert!(
+        text.contains("○ ") && text.contains("● 0.") && text.contains("These matter, but are not hot"),
+        "{text}"
+    );
+    assert!(!made.text(&["top", "--no-recordings"]).contains("worth"));
+    made.text(&["flame", "-o", "worth.html"]);
+    let page = std::fs::read_to_string(made.sandbox.path("worth.html")).unwrap();
+    assert!(page.contains(r#""verdict":"helps""#), "{page}");
+    // Another build says so.
+    recording(&made.sandbox.path("old.db"), "0123");
+    std::fs::remove_file(made.folder.join("recordings/run.db")).unwrap();
+    let json = made.json(&["top", "--recording", "old.db"]);
+    assert_eq!(by_name(&json["rows"])["cycles::warm_in_this_test"]["worth"]["other_build"], true);
 }
 
 /// Needed by nothing but debug information.
