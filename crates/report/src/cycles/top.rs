@@ -100,6 +100,10 @@ impl Answer for Top {
             ("image", Set::Gives),
             ("best line", Set::Gives),
         ];
+        // With what it is worth there is no room for two ways to say what it costs.
+        let has_worth = self.rows.iter().chain(&self.not_hot).any(|row| row.worth.is_some());
+        let with_samples = style.width >= 100 || !has_worth;
+        let cells = |row: &Row| cells(row, with_samples);
         let rows: Vec<Cells> = self.rows.iter().map(cells).collect();
         grid::draw(&mut out, style, &columns, &rows);
         if self.more > 0 {
@@ -130,7 +134,7 @@ impl Answer for Top {
     }
 }
 
-fn cells(row: &Row) -> Cells {
+fn cells(row: &Row, with_samples: bool) -> Cells {
     let colour = match (&row.worth, row.mark) {
         (Some(worth), _) if worth.verdict == "helps" => Colour::Green,
         (Some(worth), _) if worth.verdict == "hurts" => Colour::Red,
@@ -142,7 +146,7 @@ fn cells(row: &Row) -> Cells {
         percent(row.share.value),
         plus_minus(row.share.half()),
         row.total_share.map_or_else(String::new, percent),
-        count(row.samples),
+        if with_samples { count(row.samples) } else { String::new() },
         span(row.cpu_ns),
         row.worth.as_ref().map_or_else(String::new, |worth| worth.text(row.mark)),
         printable(&row.name).into_owned(),
