@@ -51,7 +51,7 @@ impl Daemon {
 
     /// What it says of itself.
     pub fn state(&self) -> Option<Value> {
-        serde_json::from_str(&fs::read_to_string(self.folder.join("status.json")).ok()?).ok()
+        state_of(&self.folder)
     }
 
     /// CPU time it has used, in nanoseconds.
@@ -86,6 +86,11 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What the last collector said of itself.
+pub fn state_of(folder: &Path) -> Option<Value> {
+    serde_json::from_str(&fs::read_to_string(folder.join("status.json")).ok()?).ok()
 }
 
 /// CPU time of the first thread of a process, in nanoseconds: neither `perf record` nor we have others.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::cost::per_cent;
-use super::daemon::{Books, Daemon, books};
+use super::daemon::{Books, Daemon, books, state_of};
 use super::{Bench, as_number, run_load};
 
 impl Bench<'_> {
@@ -52,10 +52,12 @@ impl Bench<'_> {
         }
         let own = daemon.cpu()? - before;
         daemon.end()?;
+        let no_room = state_of(folder.path()).and_then(|state| state["no_room"].as_u64()).unwrap_or(0);
         let books = books(folder.path())?;
         ensure!(books.expected == books.taken() + books.lost, "the books do not balance: {books:?}");
         println!(
-            "{name:<44} {:>9} {:>9} {:>8} {:>8} {:>9.3} {:>9.3}   {:.0} Hz, own {:.0} ns/sample",
+            "{name:<44} {:>9} {:>9} {:>8} {:>8} {:>9.3} {:>9.3}   {no_room} for lack of room; {:.0} Hz, own \
+             {:.0} ns/sample",
             books.expected,
             books.stored,
             books.unknown,

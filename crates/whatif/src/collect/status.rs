@@ -14,12 +14,14 @@ use std::path::Path;
 /// The file in the folder.
 const NAME: &str = "status.json";
 
-/// CPU time, in nanoseconds.
+/// CPU time, in nanoseconds, and samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     machine: f64,
     own: f64,
     kernel: f64,
+    /// Samples that there was no room for.
+    no_room: u64,
 }
 
 /// What the collector says of itself.
@@ -57,11 +59,12 @@ impl State {
         self.sums.machine += cut.length.get() as f64 * f64::from(cut.cpus);
         self.sums.own += cut.own_cpu.get() as f64;
         self.sums.kernel += cut.kernel_cpu.get() as f64;
+        self.sums.no_room += cut.books.iter().map(|books| books.no_room).sum::<u64>();
         let books = |place: usize| {
             let books = cut.books.get(place).copied().unwrap_or_default();
             json!({
                 "expected": books.expected, "stored": books.stored, "unknown": books.unknown,
-                "lost": books.lost(), "idle": books.idle,
+                "lost": books.lost(), "no_room": books.no_room, "idle": books.idle,
             })
         };
         self.last = json!({
@@ -92,6 +95,7 @@ impl State {
         whole["last"] = self.last.clone();
         let part = |sum: f64| sum / self.sums.machine.max(1.0);
         whole["own_cpu"] = part(self.sums.own).into();
+        whole["no_room"] = self.sums.no_room.into();
         whole["kernel_cpu"] = part(self.sums.kernel).into();
         whole["problem"] = self.problem.clone().into();
         whole["waiting_intervals"] = self.waiting.into();
@@ -187,8 +191,9 @@ fn words(state: &Value, now: i64) -> String {
         ));
         for (event, books) in events.iter().zip(last["books"].as_array().into_iter().flatten()) {
             lines.push(format!(
-                "  {event}: {} expected = {} stored ({} idle) + {} unknown + {} lost",
-                books["expected"], books["stored"], books["idle"], books["unknown"], books["lost"]
+                "  {event}: {} expected = {} stored ({} idle) + {} unknown + {} lost ({} for lack of room; the CPU did not take \
+                 the others in time)",
+                books["expected"], books["stored"], books["idle"], books["unknown"], books["lost"], books["no_room"]
             ));
         }
     }
@@ -234,7 +239,7 @@ mod tests {
         state["last"] = json!({
             "begin_unix": 1030, "length_s": 60.0, "rate_hz": 97.0,
             "resident_bytes": 21_000_000,
-            "books": [{"expected": 11640, "stored": 11630, "unknown": 2, "lost": 8, "idle": 9000}],
+            "books": [{"expected": 11640, "stored": 11630, "unknown": 2, "lost": 8, "no_room": 0, "idle": 9000}],
         });
         state["own_cpu"] = 0.0002.into();
         state["problem"] = "the disk is full".into();
@@ -243,7 +248,7 @@ mod tests {
         for part in [
             "not collecting",
             "0.02 % of the machine",
-            "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost",
+            "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost (0 for",
             "nothing can be stored: the disk is full",
         ] {
             assert!(text.contains(part), "{part}: {text}");
