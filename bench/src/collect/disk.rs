@@ -170,9 +170,7 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
     }
     store.end_epoch(epoch, UnixSeconds(begin + 86_400))?;
     // What is over now is merged when the collector has time.
-    for _ in 0..10 {
-        store.compact(UnixSeconds(begin + 2 * 86_400))?;
-    }
+    while store.compact(UnixSeconds(begin + 2 * 86_400))?.read > 0 {}
     day.bytes = store.bytes()?;
     Ok(day)
 }
