@@ -134,14 +134,15 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
     let setting = Setting {
         events: vec!["cpu-clock".to_owned()],
         rate_hz: RATE,
-        resolution: profile::Nanos::from_millis(60_000),
+        resolution: profile::Nanos::from_millis(if stacks { 60_000 } else { 600_000 }),
         ..Setting::default()
     };
     // Two days ago, at midnight.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
     let begin = i64::try_from(now - now % 86_400)? - 2 * 86_400;
     let epoch = store.begin_epoch(machine, &setting, None, UnixSeconds(begin))?;
-    let mut writer = Writer::new(60);
+    // As by default.
+    let mut writer = Writer::new(if stacks { 60 } else { 600 });
     let mut day = Day {
         begin,
         samples: 0,

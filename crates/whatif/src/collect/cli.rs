@@ -29,9 +29,9 @@ pub struct Collect {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub interval: u32,
 
-    /// Length of a time bucket in the database, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub resolution: u32,
+    /// Length of a time bucket in the database, in seconds [default: 60, with --pc-only 600]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub resolution: Option<u32>,
 
     /// Take fewer samples when all of it costs more than this part of the machine
     #[arg(long, value_name = "PERCENT", default_value = "1%", allow_hyphen_values = true)]

@@ -66,7 +66,7 @@ impl Options {
             stacks: !args.pc_only,
             own: args.own,
             interval: args.interval.into(),
-            resolution: args.resolution.into(),
+            resolution: args.resolution.unwrap_or(if args.pc_only { 600 } else { 60 }).into(),
             max_memory: bytes("--max-memory", &args.max_memory)?,
             retention: Retention {
                 keep: Some(old("--keep", &args.keep)?),
