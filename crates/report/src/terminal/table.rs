@@ -1,7 +1,7 @@
 //! The table of one progress point: what each region is worth to it.
 
 use profile::{
-    PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, plus_minus, printable,
+    Mark, PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, plus_minus, printable,
 };
 
 use super::columns::exactly;
@@ -13,8 +13,42 @@ const INTERVAL: usize = 13;
 const VERDICT: usize = 9;
 const WINDOWS: usize = 4;
 const SHARE: usize = 5;
-/// The columns above, the two spaces before each, and the indentation.
-const TAKEN: usize = SLOPE + INTERVAL + VERDICT + WINDOWS + SHARE + 5 * 2 + 2;
+/// Where there are fewer columns, the number of windows makes room for the share in production.
+const WIDE: usize = 100;
+
+/// Columns that not every table has.
+#[derive(Clone, Copy)]
+struct Columns {
+    windows: bool,
+    production: bool,
+}
+
+impl Columns {
+    fn of(profile: &Profile, style: Style) -> Columns {
+        let production = profile.regions.iter().any(|region| region.production.is_some());
+        Columns { windows: !production || style.width >= WIDE, production }
+    }
+
+    /// What all columns but the region and the curve take, with two spaces before each, and the indentation.
+    fn taken(self) -> usize {
+        let windows = if self.windows { WINDOWS + 2 } else { 0 };
+        let production = if self.production { SHARE + 2 } else { 0 };
+        SLOPE + INTERVAL + VERDICT + SHARE + 4 * 2 + 2 + windows + production
+    }
+
+    /// The numbers between the verdict and the curve.
+    fn cells(self, windows: &str, share: &str, production: &str) -> String {
+        let mut cells = String::new();
+        if self.windows {
+            cells = format!("{windows:>WINDOWS$}  ");
+        }
+        cells.push_str(&format!("{share:>SHARE$}"));
+        if self.production {
+            cells.push_str(&format!("  {production:>SHARE$}"));
+        }
+        cells
+    }
+}
 
 /// Draws the regions in the order of what they are worth to `point`.
 pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, style: Style) {
@@ -27,16 +61,17 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
         Target::Latency { .. } => format!("What makes the latency of `{}` shorter", printable(&point.name)),
     };
     line_of(out, &title);
-    let curve = ((style.width - TAKEN) / 4).clamp(5, 20);
-    let region = (style.width - TAKEN).saturating_sub(curve + 2).min(60);
+    let columns = Columns::of(profile, style);
+    let room = style.width.saturating_sub(columns.taken());
+    let curve = (room / 4).clamp(5, 20);
+    let region = room.saturating_sub(curve + 2).clamp(8, 60);
     let head = format!(
-        "  {}  {:>SLOPE$}  {:>INTERVAL$}  {:VERDICT$}  {:>WINDOWS$}  {:>SHARE$}  gain",
+        "  {}  {:>SLOPE$}  {:>INTERVAL$}  {:VERDICT$}  {}  gain",
         exactly("region", region),
         "slope ± se",
         "95 % interval",
         "verdict",
-        "win",
-        "share"
+        columns.cells("win", "share", "prod."),
     );
     line_of(out, &paint(style, Colour::Dim, &head));
 
@@ -48,13 +83,17 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
     let top = gains.filter_map(|dot| Some(dot.gain?.value)).fold(0.1, f64::max);
     for (of_region, estimate) in shown {
         let line = format!(
-            "  {}  {:>SLOPE$}  {:>INTERVAL$}  {}  {:>WINDOWS$}  {:>SHARE$}  {}",
+            "{} {}  {:>SLOPE$}  {:>INTERVAL$}  {}  {}  {}",
+            sign(of_region.mark()),
             exactly(&name(profile.region(of_region)), region),
             slope(estimate),
             interval(estimate),
             verdict(estimate.verdict, style),
-            of_region.windows,
-            share(of_region),
+            columns.cells(
+                &of_region.windows.to_string(),
+                &share(of_region.share),
+                &share(of_region.production)
+            ),
             curve::draw(&estimate.curve, curve, top.min(1.0)),
         );
         line_of(out, line.trim_end());
@@ -128,8 +167,39 @@ pub(super) fn verdict(verdict: Verdict, style: Style) -> String {
     paint(style, colour, &format!("{text:VERDICT$}"))
 }
 
-fn share(region: &RegionEstimate) -> String {
-    match region.share {
+/// What cost and worth together say, at a glance.
+fn sign(mark: Option<Mark>) -> char {
+    match mark {
+        Some(Mark::HotButDoesNotMatter) => '○',
+        Some(Mark::MattersButIsNotHot) => '◆',
+        None => ' ',
+    }
+}
+
+/// What the legend has to say about shares in production and signs.
+pub(super) fn legend(profile: &Profile, style: Style) -> String {
+    let columns = Columns::of(profile, style);
+    let windows = if columns.windows { " win: windows." } else { "" };
+    let production = profile.production().filter(|_| columns.production).map(|covered| {
+        format!(
+            " prod.: of the program's samples in production ({}, {} to {}).",
+            match covered.hosts {
+                1 => "1 machine".to_owned(),
+                hosts => format!("{hosts} machines"),
+            },
+            covered.since.day(),
+            covered.until.day()
+        )
+    });
+    let has = |mark| profile.regions.iter().any(|region: &RegionEstimate| region.mark() == Some(mark));
+    let hot = if has(Mark::HotButDoesNotMatter) { " ○ is hot, but does not matter." } else { "" };
+    let matters = if has(Mark::MattersButIsNotHot) { " ◆ matters, but is not hot." } else { "" };
+    let production = production.unwrap_or_default();
+    format!("{windows} share: of all CPU time.{production} gain: at small to full speedups.{hot}{matters}")
+}
+
+fn share(share: Option<f64>) -> String {
+    match share {
         Some(share) if share > 0.0 && share < 0.005 => "<1 %".into(),
         Some(share) => format!("{:.0} %", share * 100.0),
         None => "–".into(),
