@@ -54,9 +54,9 @@ pub use estimate::{
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
 pub use mark::Mark;
 pub use model::{
-    Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind, RegionSamples,
-    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window,
-    WindowFlags,
+    Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,
+    RegionSamples, Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits,
+    Warning, Window, WindowFlags,
 };
 pub use printable::printable;
 pub use production::Covered;

@@ -7,7 +7,9 @@
 
 use std::fmt::Write as _;
 
-use profile::{Mark, PointEstimate, PointSummary, Profile, RegionEstimate, Target, Verdict, plus_minus, printable};
+use profile::{
+    Mark, PointEstimate, PointSummary, Profile, RegionEstimate, Target, Verdict, plus_minus, printable,
+};
 
 /// So many regions are listed for each point.
 const TOP: usize = 10;

@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::schema::{self, Found};
 use super::{Error, integer, ns};
 use crate::model::{
-    Exit, Image, Point, PointId, Production, Region, RegionId, RegionSamples, Rows, SampleTotals, SessionEnd, SessionId,
-    SessionStart, Snippet, Span, Warning, Window,
+    Exit, Image, Point, PointId, Production, Region, RegionId, RegionSamples, Rows, SampleTotals, SessionEnd,
+    SessionId, SessionStart, Snippet, Span, Warning, Window,
 };
 
 /// How long to wait for another writer.

@@ -8,12 +8,12 @@ use rusqlite::{Connection, ErrorCode, Row};
 
 use super::schema::{self, Found};
 use super::{Error, Opened, Recorder, open_read_only};
-use crate::model::{
-    Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind, RegionSamples,
-    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window,
-    WindowFlags,
-};
 use crate::continuous::UnixSeconds;
+use crate::model::{
+    Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,
+    RegionSamples, Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits,
+    Warning, Window, WindowFlags,
+};
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
 
 /// A recording that is read: a finished one, one that is still being written, or what a killed run

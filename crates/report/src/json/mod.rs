@@ -13,9 +13,9 @@ pub use comparison::render as render_comparison;
 pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
-    BlockRow, Covered, Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, LeftOutReason, Mark, PointEstimate,
-    PointSummary, Profile, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Warning,
-    Window,
+    BlockRow, Covered, Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, LeftOutReason, Mark,
+    PointEstimate, PointSummary, Profile, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId,
+    Warning, Window,
 };
 use serde::Serialize;
 

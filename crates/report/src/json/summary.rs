@@ -4,7 +4,8 @@ use profile::PointSummary;
 use serde::Serialize;
 
 use super::{
-    OfDoubts, OfDrift, OfEstimate, OfImage, OfLeftOut, OfPoint, OfProduction, OfRegion, OfRunDrift, OfSession, OfWarning,
+    OfDoubts, OfDrift, OfEstimate, OfImage, OfLeftOut, OfPoint, OfProduction, OfRegion, OfRunDrift,
+    OfSession, OfWarning,
 };
 
 #[derive(Serialize)]

@@ -1,7 +1,8 @@
 //! The table of one progress point: what each region is worth to it.
 
 use profile::{
-    Mark, PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, plus_minus, printable,
+    Mark, PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, plus_minus,
+    printable,
 };
 
 use super::columns::exactly;
