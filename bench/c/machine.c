@@ -63,7 +63,7 @@ static void *mix(void *rounds)
         while (t_.tv_sec + t_.tv_nsec * 1e-9 < (then));                                                                \
     } while (0)
 
-__attribute__((noinline)) static void in_phase(double then) { UNTIL(then); sink++; }
+__attribute__((noinline)) static void in_phase(double then) { UNTIL(then); sink += 2; }
 __attribute__((noinline)) static void out_of_phase(double then) { UNTIL(then); sink++; }
 
 int main(int argc, char **argv)
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
     } else {
         char *const arguments[] = {"true", 0};
         long forks = 0;
-        for (double next = begin; next < end; next += 1 / rate) {
+        for (double next = begin; now() < end; next += 1 / rate) {
             pid_t child;
             if (!posix_spawn(&child, "/bin/true", 0, 0, arguments, environ))
                 forks++;

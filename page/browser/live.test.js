@@ -108,7 +108,7 @@ test("what somebody looks at stays when new numbers come", async () => {
   expect((await labels(page)).some((label) => label.startsWith("hash_more"))).toBe(true);
 });
 
-test("a region can be pinned, and a refusal is said", async () => {
+test("a region can be pinned and let go, and a refusal is said", async () => {
   await open();
   await page.getByRole("row", { name: /compress/ }).click();
   whatif.refuse = true;
@@ -116,9 +116,17 @@ test("a region can be pinned, and a refusal is said", async () => {
   await page.getByRole("button", { name: /not possible/ }).waitFor();
   whatif.refuse = false;
   await page.getByRole("button", { name: /^Pin/ }).click();
-  await page.getByRole("button", { name: "Pinned" }).waitFor();
+  await page.getByRole("button", { name: "Unpin", pressed: true }).waitFor();
   expect(whatif.pinned).toEqual(["compress"]);
   expect(whatif.asked).toContain("POST /pin?region=compress&token=7");
+  await page.getByRole("button", { name: "Unpin" }).click();
+  await page.getByRole("button", { name: "Pin", exact: true, pressed: false }).waitFor();
+  expect(whatif.pinned).toEqual(["compress", ""]);
+  // Somebody does it on another page.
+  whatif.send({ pinned: "compress" });
+  await page.getByRole("button", { name: "Unpin" }).waitFor();
+  whatif.send({ pinned: null });
+  await page.getByRole("button", { name: "Pin", exact: true }).waitFor();
 });
 
 test("a lost connection is said, and tried again", async () => {
@@ -143,7 +151,7 @@ test("the end is said, and nobody is asked after it", async () => {
   await page.getByText("the program has ended").waitFor();
   expect(await page.locator("h1").innerText()).toBe("The last word.");
   await expect.poll(() => whatif.streams.size).toBe(0);
-  expect(await page.getByRole("button", { name: "Pin" }).count()).toBe(0);
+  expect(await page.getByRole("button", { name: /pin/i }).count()).toBe(0);
   expect(visitor.complaints).toEqual([]);
 });
 

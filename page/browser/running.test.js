@@ -43,7 +43,9 @@ describe.skipIf(WHATIF === undefined)("a program that runs", () => {
     );
     await page.locator("#regions tbody tr", { hasText: "A+" }).first().click();
     await page.getByRole("button", { name: "Pin" }).click();
-    await page.getByRole("button", { name: "Pinned" }).waitFor();
+    await page.getByRole("button", { name: "Unpin" }).click();
+    await page.getByRole("button", { name: "Pin", exact: true }).click();
+    await page.getByRole("button", { name: "Unpin" }).waitFor();
     // The program ends, and what is known stays.
     await page.waitForFunction(() => !document.body.innerText.includes("● live"), undefined, { timeout: 30_000 });
     expect(await page.locator("h1").innerText()).toContain("A");

@@ -9,7 +9,7 @@ import type { Report, WholeEstimate, WholeRegion } from "./model";
 import { whole } from "./parts";
 import { claim, limit } from "./prose";
 import type { Source } from "./source";
-import { change, selected, status } from "./state";
+import { change, pinned, selected, status } from "./state";
 import { VerdictMark } from "./table";
 import { Long, Prose } from "./text";
 
@@ -66,18 +66,24 @@ function Whole({ report, region, estimate }: { report: Report; region: WholeRegi
   );
 }
 
-/** Asks whatif to spend its next experiments here. */
+/** Asks whatif to spend its next experiments here, or to choose by itself again. */
 function Pin({ region, source }: { region: string; source: Source }) {
-  const [state, setState] = useState<"free" | "asked" | "pinned" | "refused">("free");
-  const words = { free: "Pin", asked: "Pin …", pinned: "Pinned", refused: "Pin: not possible, try again" };
+  const [state, setState] = useState<"said" | "asked" | "refused">("said");
+  const here = pinned.value === region;
+  const word = here ? "Unpin" : "Pin";
+  const words = { said: word, asked: `${word} …`, refused: `${word}: not possible, try again` };
   return (
     <button
       type="button"
-      title="The next experiments try this region"
-      disabled={state === "asked" || state === "pinned"}
+      title={here ? "Most experiments try this region: let whatif choose again" : "The next experiments try this region"}
+      aria-pressed={here}
+      disabled={state === "asked"}
       onClick={async () => {
+        const wanted = here ? null : region;
         setState("asked");
-        setState((await source.pin(region)) ? "pinned" : "refused");
+        const granted = await source.pin(wanted ?? "");
+        if (granted) pinned.value = wanted;
+        setState(granted ? "said" : "refused");
       }}
     >
       {words[state]}

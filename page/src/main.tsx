@@ -8,7 +8,7 @@ import { followKeys } from "./keyboard";
 import { read } from "./parts";
 import { printable, shortened } from "./printable";
 import { connect, type World } from "./source";
-import { comparison, followAddress, report, show, status } from "./state";
+import { comparison, followAddress, pinned, report, show, status } from "./state";
 import { followTheme } from "./theme";
 
 /** The data element, which Rust fills, */
@@ -31,6 +31,7 @@ const source = connect(
   world,
   show,
   (value) => (status.value = value),
+  (region) => (pinned.value = region),
 );
 effect(() => {
   const program = (report.value ?? comparison.value?.after)?.sessions.at(-1)?.program.split("/").at(-1);

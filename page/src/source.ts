@@ -38,15 +38,20 @@ export interface EventStream {
 const CLOSED = 2;
 
 export interface Source {
-  /** Asks that whatif spends its next experiments on the region; false if it cannot. */
+  /** Asks that whatif spends its next experiments on the region, on none with an empty name; false if it cannot. */
   pin(region: string): Promise<boolean>;
 }
 
 const NO_DATA =
   "There is no report in this page. Write one with: whatif export --format html RECORDING, and open the file it wrote.";
 
-/** Calls `show` with each report as it comes, and `tell` whenever the status changes. */
-export function connect(world: World, show: (report: Report | Comparison) => void, tell: (status: Status) => void): Source {
+/** Calls `show` with each report as it comes, `tell` whenever the status changes, and `pinned` when another region is pinned, or none. */
+export function connect(
+  world: World,
+  show: (report: Report | Comparison) => void,
+  tell: (status: Status) => void,
+  pinned: (region: string | null) => void,
+): Source {
   const take = (value: unknown): boolean => {
     const report = check(value);
     if (typeof report === "string") {
@@ -69,6 +74,8 @@ export function connect(world: World, show: (report: Report | Comparison) => voi
       if (hasEnded(value)) {
         stream.close();
         tell({ is: "ended" });
+      } else if (isPinned(value)) {
+        pinned(typeof value.pinned === "string" ? value.pinned : null);
       } else if (value !== undefined) {
         take(value);
       }
@@ -126,4 +133,8 @@ function parsed(text: string): unknown {
 
 function hasEnded(value: unknown): boolean {
   return typeof value === "object" && value !== null && "ended" in value;
+}
+
+function isPinned(value: unknown): value is { pinned: unknown } {
+  return typeof value === "object" && value !== null && "pinned" in value;
 }

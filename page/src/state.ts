@@ -13,6 +13,8 @@ export const report = signal<Report | null>(null);
 /** Instead of a report. */
 export const comparison = signal<Comparison | null>(null);
 export const status = signal<Status>({ is: "loading" });
+/** The region that most experiments are spent on, because somebody wanted it. */
+export const pinned = signal<string | null>(null);
 export const view = signal<View>(DEFAULT_VIEW);
 /** True while the page is laid out for paper. */
 export const printing = signal(false);

@@ -19,6 +19,7 @@ function browser(part: Partial<World>, answers: Record<string, unknown> = {}) {
   const asked: string[] = [];
   const shown: string[] = [];
   const told: Status["is"][] = [];
+  const pinned: (string | null)[] = [];
   const streams: EventStream[] = [];
   const world: World = {
     embedded: "null",
@@ -37,10 +38,10 @@ function browser(part: Partial<World>, answers: Record<string, unknown> = {}) {
     },
     ...part,
   };
-  const source = connect(world, (report) => shown.push(report.sentence), (status) => told.push(status.is));
+  const source = connect(world, (report) => shown.push(report.sentence), (status) => told.push(status.is), (region) => pinned.push(region));
   const rest = () => new Promise((resolve) => setTimeout(resolve));
   const message = (value: unknown) => streams[0]!.onmessage!({ data: JSON.stringify(value) } as MessageEvent<string>);
-  return { asked, shown, told, streams, source, rest, message };
+  return { asked, shown, told, pinned, streams, source, rest, message };
 }
 
 test("what is in the page is shown, and nobody is asked", async () => {
@@ -71,6 +72,9 @@ test("a served page asks its own server, and follows it to the end", async () =>
   of.message({ ...REPORT, sentence: "two" });
   expect(await of.source.pin("a&b")).toBe(true);
   expect(await of.source.pin("unknown")).toBe(false);
+  of.message({ pinned: null });
+  of.message({ pinned: "a&b" });
+  expect(of.pinned).toEqual([null, "a&b"]);
   of.streams[0]!.onerror!(undefined as never);
   of.streams[0]!.onopen!(undefined as never);
   of.message({ ended: true });

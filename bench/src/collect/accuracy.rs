@@ -16,11 +16,13 @@ impl Bench<'_> {
         for rate in ["97", "997"] {
             let shares = self.shares(rate, &["mix", "1", &seconds])?;
             let of = |name| shares.0.iter().find(|(known, _)| known == name).map_or(0.0, |(_, share)| *share);
+            let sum = of("seventy") + of("twenty") + of("ten");
             println!(
-                "  {rate:>4} Hz: 70 / 20 / 10 found as {:.1} / {:.1} / {:.1}",
-                of("seventy"),
-                of("twenty"),
-                of("ten")
+                "  {rate:>4} Hz: 70 / 20 / 10 found as {:.1} / {:.1} / {:.1}, and {:.1} of all in the kernel and elsewhere",
+                100.0 * of("seventy") / sum,
+                100.0 * of("twenty") / sum,
+                100.0 * of("ten") / sum,
+                100.0 - sum
             );
         }
         // Code that takes turns exactly as often as samples are taken, and at twice and half of it.

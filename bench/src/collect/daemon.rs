@@ -23,10 +23,7 @@ pub struct Books {
     pub stored: u64,
     pub unknown: u64,
     pub lost: u64,
-    pub idle: u64,
     pub covered_ns: u64,
-    pub own_cpu_ns: u64,
-    pub resident: u64,
     pub intervals: u64,
 }
 
@@ -54,7 +51,7 @@ impl Daemon {
 
     /// What it says of itself.
     pub fn state(&self) -> Option<Value> {
-        serde_json::from_str(&fs::read_to_string(self.folder.join("status.json")).ok()?).ok()
+        state_of(&self.folder)
     }
 
     /// CPU time it has used, in nanoseconds.
@@ -91,6 +88,11 @@ impl Drop for Daemon {
     }
 }
 
+/// What the last collector said of itself.
+pub fn state_of(folder: &Path) -> Option<Value> {
+    serde_json::from_str(&fs::read_to_string(folder.join("status.json")).ok()?).ok()
+}
+
 /// CPU time of the first thread of a process, in nanoseconds: neither `perf record` nor we have others.
 pub fn cpu_of(pid: u32) -> Result<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
@@ -100,8 +102,7 @@ pub fn cpu_of(pid: u32) -> Result<f64> {
 /// The sums over the first event.
 pub fn books(folder: &Path) -> Result<Books> {
     let catalogue = Connection::open(folder.join("catalogue.db"))?;
-    let sums = "SELECT sum(expected), sum(stored), sum(unknown), sum(lost), sum(idle), sum(covered_ns), \
-                sum(own_cpu_ns), max(resident), count(*) FROM books WHERE event = (SELECT min(id) FROM events)";
+    let sums = "SELECT sum(expected), sum(stored), sum(unknown), sum(lost), sum(covered_ns), count(*) FROM books WHERE event = (SELECT min(id) FROM events)";
     Ok(catalogue.query_row(sums, [], |row| {
         let number =
             |column| row.get::<_, Option<i64>>(column).map(|number| number.unwrap_or(0).unsigned_abs());
@@ -110,11 +111,8 @@ pub fn books(folder: &Path) -> Result<Books> {
             stored: number(1)?,
             unknown: number(2)?,
             lost: number(3)?,
-            idle: number(4)?,
-            covered_ns: number(5)?,
-            own_cpu_ns: number(6)?,
-            resident: number(7)?,
-            intervals: number(8)?,
+            covered_ns: number(4)?,
+            intervals: number(5)?,
         })
     })?)
 }

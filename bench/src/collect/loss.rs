@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::cost::per_cent;
-use super::daemon::{Books, Daemon, books};
-use super::{Bench, as_number};
+use super::daemon::{Books, Daemon, books, state_of};
+use super::{Bench, as_number, run_load};
 
 impl Bench<'_> {
     pub fn loss(&self) -> Result<()> {
@@ -39,8 +39,9 @@ impl Bench<'_> {
         let before = daemon.cpu()?;
         if let Some(stopped) = stopped {
             daemon.signal("-STOP")?;
+            let program = &self.load;
             std::thread::scope(|scope| -> Result<()> {
-                let load = scope.spawn(|| self.run_load(load));
+                let load = scope.spawn(|| run_load(program, load));
                 sleep(stopped);
                 daemon.signal("-CONT")?;
                 load.join().map_err(|_| anyhow::anyhow!("the load failed"))??;
@@ -51,10 +52,12 @@ impl Bench<'_> {
         }
         let own = daemon.cpu()? - before;
         daemon.end()?;
+        let no_room = state_of(folder.path()).and_then(|state| state["no_room"].as_u64()).unwrap_or(0);
         let books = books(folder.path())?;
         ensure!(books.expected == books.taken() + books.lost, "the books do not balance: {books:?}");
         println!(
-            "{name:<44} {:>9} {:>9} {:>8} {:>8} {:>9.3} {:>9.3}   {:.0} Hz, own {:.0} ns/sample",
+            "{name:<44} {:>9} {:>9} {:>8} {:>8} {:>9.3} {:>9.3}   {no_room} for lack of room; {:.0} Hz, own \
+             {:.0} ns/sample",
             books.expected,
             books.stored,
             books.unknown,

@@ -12,7 +12,7 @@ mod disk;
 mod kills;
 mod loss;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
@@ -97,11 +97,16 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
 impl Bench<'_> {
     /// Runs the load, and returns the number that it ends with.
     fn run_load(&self, arguments: &[&str]) -> Result<f64> {
-        let output = program::output(std::process::Command::new(&self.load).args(arguments))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let said = text.lines().find_map(|line| line.strip_prefix("done ")?.parse().ok());
-        said.with_context(|| format!("{} {arguments:?} said: {text}", self.load.display()))
+        run_load(&self.load, arguments)
     }
+}
+
+/// See [`Bench::run_load`].
+fn run_load(load: &Path, arguments: &[&str]) -> Result<f64> {
+    let output = program::output(std::process::Command::new(load).args(arguments))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let said = text.lines().find_map(|line| line.strip_prefix("done ")?.parse().ok());
+    said.with_context(|| format!("{} {arguments:?} said: {text}", load.display()))
 }
 
 /// A number of samples, to calculate with.

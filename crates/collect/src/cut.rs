@@ -43,6 +43,7 @@ impl Cut {
         let mut sum = 0;
         for books in &mut self.books {
             sum += books.stored + books.unknown;
+            books.no_room += books.stored + books.unknown;
             (books.stored, books.unknown, books.idle) = (0, 0, 0);
         }
         sum

@@ -19,6 +19,9 @@ pub struct Tally {
     pub unknown: u64,
     /// (among those stored) of an idle CPU.
     pub idle: u64,
+    /// How many of those that are lost there was no room for. The others were never taken: a hypervisor had stopped the
+    /// CPU, or its interrupts were off, when their time came.
+    pub no_room: u64,
 }
 
 impl Tally {
@@ -33,6 +36,7 @@ impl Tally {
         self.stored += other.stored;
         self.unknown += other.unknown;
         self.idle += other.idle;
+        self.no_room += other.no_room;
     }
 }
 
@@ -40,9 +44,10 @@ impl Tally {
 #[derive(Debug, Default)]
 pub struct Meter {
     /// What had been counted when the period was last set.
-    counted: u64,
-    /// Intervals that are over, of which samples may still be in the ring: when they ended, and what was expected.
-    over: VecDeque<(Nanos, u64)>,
+    counted: Reading,
+    /// Intervals that are over, of which samples may still be in the ring: when they ended, what was expected, and what
+    /// there was no room for.
+    over: VecDeque<(Nanos, u64, u64)>,
     /// Samples since the last one that is closed.
     open: Tally,
     /// What is closed.
@@ -52,18 +57,19 @@ pub struct Meter {
 impl Meter {
     /// The period was `period` until `now`, when the kernel had counted `reading`.
     pub fn end_interval(&mut self, now: Nanos, reading: Reading, period: u64) {
-        let counted = reading.count.saturating_sub(self.counted);
-        self.counted = reading.count;
-        self.over.push_back((now, counted / period.max(1)));
+        let counted = reading.count.saturating_sub(self.counted.count);
+        let no_room = reading.lost.saturating_sub(self.counted.lost);
+        self.counted = reading;
+        self.over.push_back((now, counted / period.max(1), no_room));
     }
 
     /// No sample before `time` comes any more.
     pub fn reached(&mut self, time: Nanos) {
-        while let Some(&(end, expected)) = self.over.front().filter(|(end, _)| *end < time) {
-            debug_assert!(end < time);
+        while let Some(&(_, expected, no_room)) = self.over.front().filter(|(end, ..)| *end < time) {
             self.over.pop_front();
             // The one that was taken just before the clock was read may be counted on the other side.
             self.open.expected = expected.max(self.open.stored + self.open.unknown);
+            self.open.no_room = no_room.min(self.open.lost());
             self.closed.add(std::mem::take(&mut self.open));
         }
     }
@@ -91,7 +97,7 @@ mod tests {
     #[test]
     fn what_was_expected_is_stored_or_unknown_or_lost() {
         let mut meter = Meter::default();
-        let reading = |count| Reading { count, lost: 0 };
+        let reading = |count| Reading { count, lost: count / 1000 };
         for _ in 0..7 {
             meter.sample(true, false);
         }
@@ -101,12 +107,12 @@ mod tests {
         meter.reached(Nanos(1001));
         meter.sample(true, true);
         let first = meter.take();
-        assert_eq!(first, Tally { expected: 10, stored: 7, unknown: 1, idle: 0 });
+        assert_eq!(first, Tally { expected: 10, stored: 7, unknown: 1, idle: 0, no_room: 1 });
         assert_eq!(first.lost(), 2);
         meter.end_interval(Nanos(1100), reading(1100), 200);
         meter.reached(Nanos(2000));
         // Less than a period, and yet there was one.
-        assert_eq!(meter.take(), Tally { expected: 1, stored: 1, unknown: 0, idle: 1 });
+        assert_eq!(meter.take(), Tally { expected: 1, stored: 1, unknown: 0, idle: 1, no_room: 0 });
         assert_eq!(meter.take(), Tally::default());
     }
 }

@@ -113,24 +113,37 @@ impl Profile {
 
     /// "Making X 20 % faster makes P 11 % ± 2 % faster", without a full stop.
     fn claim(&self, region: &RegionEstimate, estimate: &PointEstimate, point: &PointSummary) -> String {
-        // The sign is the slope's, which the verdict is about.
-        let faster = estimate.verdict != Verdict::Hurts;
-        let change = match (faster, point.target) {
+        let (name, subject) = (name(self.region(region)), subject(point));
+        let word = |better: bool| match (better, point.target) {
             (true, Target::Throughput(_)) => "faster",
             (false, Target::Throughput(_)) => "slower",
             (true, Target::Latency { .. }) => "shorter",
             (false, Target::Latency { .. }) => "longer",
         };
-        let how_much = match &estimate.effect {
-            Some(effect) => plus_minus(effect, if faster { effect.value } else { -effect.value }),
-            None => String::new(),
+        // The verdict is about the slope, which is that of all speedups together.
+        let better = estimate.verdict != Verdict::Hurts;
+        let said = |effect: &Estimate, better: bool| {
+            plus_minus(effect, if better { effect.value } else { -effect.value }) + " " + word(better)
         };
-        format!(
-            "Making {} {REFERENCE} faster makes {} {how_much} {change}",
-            name(self.region(region)),
-            subject(point)
-        )
+        match (&estimate.effect, &estimate.slope) {
+            // A curve that goes up first and down later, or the other way round.
+            (Some(effect), Some(slope)) if is_seen(effect) && (effect.value > 0.0) != better => format!(
+                "Making {name} faster makes {subject} {} over all speedups (slope {}), though {} at {REFERENCE}",
+                word(better),
+                format!("{:.2} ± {:.2}", slope.value, slope.half_width()).replace('-', "−"),
+                said(effect, !better),
+            ),
+            (Some(effect), _) => {
+                format!("Making {name} {REFERENCE} faster makes {subject} {}", said(effect, better))
+            }
+            (None, _) => format!("Making {name} {REFERENCE} faster makes {subject} {}", word(better)),
+        }
     }
+}
+
+/// Whether anything of it is left when it is rounded.
+fn is_seen(effect: &Estimate) -> bool {
+    effect.value.abs() >= 0.0005
 }
 
 /// Whether one is a line of the other, a function.

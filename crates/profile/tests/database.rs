@@ -210,7 +210,10 @@ fn an_older_layout_is_read_and_added_to() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
     // What the first layout did not have.
-    let older = "ALTER TABLE visits DROP COLUMN span_visits;
+    let older = "DROP TABLE symbols; DROP TABLE books; DROP TABLE segments; DROP TABLE names;
+         DROP TABLE code_images; DROP TABLE labels; DROP TABLE events; DROP TABLE epoch_events;
+         DROP TABLE epochs; DROP TABLE machines;
+         ALTER TABLE visits DROP COLUMN span_visits;
          ALTER TABLE visits DROP COLUMN span_elapsed_ns;
          ALTER TABLE visits DROP COLUMN span_required_ns;
          PRAGMA user_version = 1;";
@@ -233,7 +236,7 @@ fn an_older_layout_is_read_and_added_to() {
 fn other_versions_are_refused_in_words() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    for (version, newer) in [(3, true), (0, false), (-1, false)] {
+    for (version, newer) in [(4, true), (0, false), (-1, false)] {
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
             match error {

@@ -39,6 +39,37 @@ fn contention_makes_slower() {
 }
 
 #[test]
+fn a_curve_that_turns_is_told_by_its_slope() {
+    let mut profile = of(&[("hash.c:90", -0.5), ("hash.c:88", 0.0)]);
+    let of_worst = profile.regions.iter_mut().flat_map(|region| &mut region.points);
+    let worst = of_worst.filter(|point| point.verdict == Verdict::Hurts).last().unwrap();
+    let effect = |value: f64| Some(Estimate { value, se: 0.005, lo: value - 0.01, hi: value + 0.01 });
+    worst.effect = effect(0.02);
+    worst.slope = Some(Estimate { value: -0.1, se: 0.02, lo: -0.14, hi: -0.06 });
+    assert_eq!(
+        profile.sentence(),
+        "Making `hash.c:90` faster makes `requests` slower over all speedups (slope −0.10 ± 0.04), though \
+         2 % ± 1 % faster at 20 %: contention; nothing you could change helps."
+    );
+
+    let mut profile = of(&[("hash.c:90", 0.5), ("hash.c:88", 0.0)]);
+    let best = &mut profile.regions[0].points[0];
+    (best.verdict, best.effect) = (Verdict::Helps, effect(-0.02));
+    best.slope = Some(Estimate { value: 0.1, se: 0.02, lo: 0.06, hi: 0.14 });
+    let sentence = profile.sentence();
+    assert!(
+        sentence.starts_with(
+            "Making `hash.c:90` faster makes `requests` faster over all speedups (slope 0.10 ± 0.04), \
+             though 2 % ± 1 % slower at 20 %; "
+        ),
+        "{sentence}"
+    );
+    // What rounding leaves nothing of has no direction.
+    profile.regions[0].points[0].effect = effect(-0.0004);
+    assert!(profile.sentence().contains("makes `requests` 0.0 % ± 1.0 % faster"), "{}", profile.sentence());
+}
+
+#[test]
 fn nothing_helps() {
     let sentence = of(&[("hash.c:90", 0.0), ("hash.c:88", 0.0)]).sentence();
     assert!(sentence.starts_with("Nothing that was tried makes `requests` faster"), "{sentence}");

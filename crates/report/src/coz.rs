@@ -6,7 +6,7 @@
 //!
 //! | record | fields | ours |
 //! |---|---|---|
-//! | `startup` | `time` | when the session began, unix ns |
+//! | `startup` | `time` | when the session began, unix ns; and a `recorder`, which Coz does not have: no experiment was under way at the end, as its last one may be |
 //! | `experiment` | `selected`, `speedup`, `duration`, `selected-samples` (JSON: `selected_samples`) | one per window; the duration is effective, ns |
 //! | `throughput-point` | `name`, `delta` | visits in the window |
 //! | `latency-point` | `name`, `arrivals`, `departures`, `difference` | the difference is what is in flight: the mean over the window, where Coz has the value at its end |
@@ -90,7 +90,8 @@ fn render(profile: &Profile, line: fn(&mut String, &Record<'_>) -> fmt::Result) 
         line(&mut out, &Record { kind, fields }).expect("a string takes any text");
     };
     for session in &rows.sessions {
-        put("startup", &[("time", Field::Whole(session.start.started.get()))]);
+        let recorder = ("recorder", Field::Text("whatif"));
+        put("startup", &[("time", Field::Whole(session.start.started.get())), recorder]);
         for window in rows.windows.iter().filter(|w| w.session == session.id && counts(w)) {
             put(
                 "experiment",

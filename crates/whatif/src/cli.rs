@@ -33,6 +33,8 @@ pub enum Command {
     Export(Export),
     /// Show the report in a browser
     Open(Open),
+    /// Show the report in this terminal while a program runs in another one
+    Watch(Watch),
     /// Continuous profiles: sample everything that runs, all day, into a small database
     Collect(Box<crate::collect::cli::Collect>),
     /// Continuous profiles: how the collector is
@@ -277,7 +279,7 @@ impl Points {
 
 #[derive(Debug, Args)]
 pub struct Merge {
-    /// The recordings, which stay as they are
+    /// The recordings, or profiles that Coz has written; they stay as they are
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
@@ -305,10 +307,10 @@ pub struct Import {
 
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// The recording of what it was
+    /// The recording of what it was, or a profile that Coz has written
     pub before: PathBuf,
 
-    /// The recording of what it became
+    /// The recording of what it became, or a profile that Coz has written
     pub after: PathBuf,
 
     /// As JSON (docs/json.md)
@@ -354,6 +356,13 @@ pub struct Open {
     /// Only say where it is, and start no browser
     #[arg(long)]
     pub no_browser: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// The recording that whatif run writes, is going to write or has written, or a profile of Coz [default: the newest
+    /// whatif-*.db in this folder]
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -58,6 +58,11 @@ pub fn rows(path: &Path) -> Result<Rows> {
     Ok(Recording::open(path)?.rows()?)
 }
 
+/// Whether the file is a profile of Coz that can be read.
+pub fn is_profile_of_coz(path: &Path) -> bool {
+    matches!(profile_of_coz(path), Ok(Some(_)))
+}
+
 /// What is in the file, if it is a profile of Coz.
 fn profile_of_coz(path: &Path) -> Result<Option<Vec<u8>>> {
     // What cannot be read is told by those who read recordings.

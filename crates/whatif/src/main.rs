@@ -15,6 +15,7 @@ mod open;
 mod run;
 mod show;
 mod site;
+mod watch;
 
 use clap::Parser as _;
 use cli::{Cli, Command};
@@ -40,6 +41,7 @@ fn main() {
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
         Command::Open(args) => open::open(&args),
+        Command::Watch(args) => watch::watch(&args),
         Command::Collect(args) => collect::collect(&args),
         Command::Status(args) => collect::status(&args),
         Command::Cycles(command) => cycles::run(&command),

@@ -21,9 +21,17 @@ pub fn after_run(profile: &Profile, path: &Path) {
 /// How to draw: as wide as the terminal, in colour if it is one and nobody minds.
 pub fn style(terminal: bool, top: usize) -> report::terminal::Style {
     let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let width =
-        terminal_size::terminal_size().filter(|_| terminal).map_or(100, |(width, _)| usize::from(width.0));
+    let asked = std::env::var("COLUMNS").ok();
+    let of_terminal = terminal_size::terminal_size().filter(|_| terminal);
+    let width = width(asked.as_deref(), of_terminal.map(|(width, _)| usize::from(width.0)));
     report::terminal::Style { color, width, top }
+}
+
+/// What `COLUMNS` asks for; else what the terminal has; else what most can show.
+fn width(asked: Option<&str>, of_terminal: Option<usize>) -> usize {
+    // More is no terminal's, and no reason to run out of memory.
+    let asked = asked.and_then(|columns| columns.trim().parse().ok());
+    asked.filter(|columns| (1..=10_000).contains(columns)).or(of_terminal).unwrap_or(100)
 }
 
 /// `whatif report`.
@@ -119,5 +127,27 @@ pub fn recording(named: Option<&Path>) -> Result<PathBuf> {
     match newest {
         Some((_, path)) => Ok(path),
         None => bail!("no recording (whatif-*.db) in this folder; make one with: whatif run -- PROGRAM"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_width_is_what_was_asked_for() {
+        for (asked, of_terminal, expected) in [
+            (None, None, 100),
+            (None, Some(80), 80),
+            (Some("72"), Some(80), 72),
+            (Some("72"), None, 72),
+            (Some(""), Some(80), 80),
+            (Some("0"), None, 100),
+            (Some("-5"), None, 100),
+            (Some("99999999999999999999999"), Some(80), 80),
+            (Some("100000"), None, 100),
+        ] {
+            assert_eq!(width(asked, of_terminal), expected, "{asked:?} {of_terminal:?}");
+        }
     }
 }

@@ -134,3 +134,12 @@ fn damaged_lines_are_counted() {
     assert!(text.contains("! 2 lines of the profile could not be used (line 4 first"), "{text}");
     assert!(text.starts_with("Making `hash.c:88` 20 % faster makes `requests` 10.0 % ±"), "{text}");
 }
+
+#[test]
+fn where_a_profile_of_coz_is_taken_the_help_says_so() {
+    let sandbox = Sandbox::new();
+    for command in ["report", "export", "open", "watch", "merge", "compare", "import"] {
+        let help = whatif(&sandbox, &[command, "--help"]).assert_code(0).stdout;
+        assert!(help.contains("Coz"), "{help}");
+    }
+}

@@ -93,15 +93,27 @@ fn the_page_is_told_what_is_known_until_the_end() {
     let mut events = running.ask("GET", "/events", &running.query, &running.host);
     let mut reports: Vec<serde_json::Value> = Vec::new();
     let mut pinned = false;
+    let mut told = Vec::new();
     loop {
         let event = event(&mut events);
         if event["ended"] == true {
             break;
         }
+        if let Some(name) = event.get("pinned") {
+            told.push(name.clone());
+            continue;
+        }
         // As soon as it has been seen.
-        pinned = pinned || running.get("POST", "/pin", "&region=seldom").0 == 200;
+        if !pinned && running.get("POST", "/pin", "&region=seldom").0 == 200 {
+            pinned = true;
+            assert_eq!(running.get("POST", "/pin", "&region=").0, 200, "it can be let go");
+            assert_eq!(running.get("POST", "/pin", "&region=seldom").0, 200);
+        }
         reports.push(event);
     }
+    // Pages are told what is pinned, though not of what was for a moment only.
+    assert!(told.first().is_some_and(|first| first.is_null()), "{told:?}");
+    assert_eq!(told.last().unwrap(), "seldom");
     assert!(reports.len() >= 2, "{}", reports.len());
     let last = reports.last().unwrap();
     // The region runs for a fifth of the time, and the other one for the rest.

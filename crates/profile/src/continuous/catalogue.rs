@@ -121,7 +121,7 @@ pub(super) fn segments(from: &Connection) -> rusqlite::Result<Vec<Segment>> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) epoch: EpochId,
-    pub(super) flushes: (i64, i64),
+    pub(super) flushes: Flushes,
     pub(super) resolution: Nanos,
     pub(super) level: i64,
 }
@@ -259,8 +259,11 @@ pub(super) fn label(row: &Row<'_>) -> rusqlite::Result<Label> {
     Ok(Label { process: row.get("process")?, cgroup: row.get("cgroup")? })
 }
 
-/// The books that begin in `time` (seconds), with their epochs and first and last flushes.
-pub(super) fn books(from: &Connection) -> rusqlite::Result<Vec<(EpochId, (i64, i64), Books)>> {
+/// The first and the last of some flushes of an epoch.
+pub(super) type Flushes = (i64, i64);
+
+/// All books, with the flushes they are of.
+pub(super) fn books(from: &Connection) -> rusqlite::Result<Vec<(EpochId, Flushes, Books)>> {
     from.prepare_cached("SELECT * FROM books ORDER BY epoch, first_flush, start_unix_s, event")?
         .query_map([], |row| {
             let flushes = (row.get("first_flush")?, row.get("last_flush")?);
@@ -287,7 +290,7 @@ pub(super) fn books(from: &Connection) -> rusqlite::Result<Vec<(EpochId, (i64, i
 pub(super) fn insert_books(
     to: &Connection,
     epoch: EpochId,
-    flushes: (i64, i64),
+    flushes: Flushes,
     books: &Books,
 ) -> rusqlite::Result<()> {
     to.prepare_cached(
@@ -321,7 +324,7 @@ pub(super) fn insert_books(
 }
 
 /// Makes one row for each event of those of the given flushes of an epoch.
-pub(super) fn thin_books(to: &Connection, epoch: EpochId, flushes: (i64, i64)) -> rusqlite::Result<()> {
+pub(super) fn thin_books(to: &Connection, epoch: EpochId, flushes: Flushes) -> rusqlite::Result<()> {
     let key = params![epoch.get(), flushes.0, flushes.1];
     to.prepare_cached("CREATE TEMP TABLE IF NOT EXISTS thinned AS SELECT * FROM main.books WHERE 0")?
         .execute([])?;

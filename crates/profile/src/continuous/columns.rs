@@ -12,7 +12,7 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
 use crate::Error;
@@ -74,15 +74,6 @@ impl Column {
     }
 }
 
-/// The numbers of a column in one row group.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Values<'a> {
-    /// Of [`Kind::Int`] and [`Kind::Unsigned`], which shares the bits.
-    Short(&'a [i32]),
-    /// Of the others.
-    Long(&'a [i64]),
-}
-
 /// Writes a file.
 pub(super) struct ColumnWriter {
     writer: SerializedFileWriter<File>,
@@ -117,19 +108,9 @@ impl ColumnWriter {
         Ok(ColumnWriter { writer })
     }
 
-    /// Adds a row group.
-    pub(super) fn write(&mut self, columns: &[Values<'_>]) -> Result<(), ParquetError> {
-        let mut group = self.writer.next_row_group()?;
-        for values in columns {
-            let mut column =
-                group.next_column()?.ok_or_else(|| ParquetError::General("no such column".to_owned()))?;
-            match values {
-                Values::Short(values) => column.typed::<Int32Type>().write_batch(values, None, None)?,
-                Values::Long(values) => column.typed::<Int64Type>().write_batch(values, None, None)?,
-            };
-            column.close()?;
-        }
-        group.close().map(drop)
+    /// Begins a row group.
+    pub(super) fn group(&mut self) -> Result<Group<'_>, ParquetError> {
+        self.writer.next_row_group().map(|writer| Group { writer })
     }
 
     /// Writes the end of the file, and gives the file back.
@@ -138,8 +119,46 @@ impl ColumnWriter {
     }
 }
 
+/// A row group, column by column in their order.
+pub(super) struct Group<'a> {
+    writer: SerializedRowGroupWriter<'a, File>,
+}
+
+impl Group<'_> {
+    /// The next column, of 32 bits.
+    pub(super) fn shorts(&mut self, values: impl Iterator<Item = i32>) -> Result<(), ParquetError> {
+        self.column::<Int32Type>(values)
+    }
+
+    /// The next column, of 64 bits.
+    pub(super) fn longs(&mut self, values: impl Iterator<Item = i64>) -> Result<(), ParquetError> {
+        self.column::<Int64Type>(values)
+    }
+
+    fn column<T: DataType>(&mut self, mut values: impl Iterator<Item = T::T>) -> Result<(), ParquetError> {
+        let no_column = || ParquetError::General("no such column".to_owned());
+        let mut column = self.writer.next_column()?.ok_or_else(no_column)?;
+        let mut some = Vec::with_capacity(PIECE);
+        loop {
+            some.extend(values.by_ref().take(PIECE));
+            if some.is_empty() {
+                return column.close();
+            }
+            column.typed::<T>().write_batch(&some, None, None)?;
+            some.clear();
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<(), ParquetError> {
+        self.writer.close().map(drop)
+    }
+}
+
+/// So many numbers are handed to the writer at a time.
+const PIECE: usize = 4096;
+
 /// Compression level of zstd.
-const LEVEL: i32 = 9;
+const LEVEL: i32 = 3;
 
 /// Reads a file.
 pub(super) struct ColumnReader<'a> {

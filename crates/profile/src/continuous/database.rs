@@ -282,10 +282,7 @@ impl Database {
     /// Keeps names for the next query, where the folder can be written; nothing otherwise.
     pub fn remember_symbols(&self, image: ImageId, symbols: &[(Offset, Vec<Symbol>)]) {
         let keep = || -> rusqlite::Result<()> {
-            let flags =
-                rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = Connection::open_with_flags(&self.catalogue, flags)?;
-            connection.busy_timeout(PATIENCE)?;
+            let connection = self.open_to_write()?;
             if !has_tables(&connection)? {
                 return Ok(());
             }
@@ -306,9 +303,28 @@ impl Database {
         }
     }
 
-    /// Gives an epoch a name.
+    /// Gives an epoch a name, while somebody writes the database or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`], [`Error::Io`].
     pub fn name_epoch(&self, epoch: EpochId, name: &str) -> Result<(), Error> {
-        todo!()
+        let keep = || -> rusqlite::Result<()> {
+            let connection = self.open_to_write()?;
+            store::transaction(&connection, |to| {
+                to.execute("UPDATE epochs SET name = ? WHERE id = ?", (name, epoch.get()))?;
+                Ok(())
+            })
+        };
+        keep().map_err(|error| Error::of(&self.catalogue, error))
+    }
+
+    /// The catalogue, for the little that readers write into it.
+    fn open_to_write(&self) -> rusqlite::Result<Connection> {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.catalogue, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        Ok(connection)
     }
 
     /// Causal recordings that are kept beside it: `recordings/*.db` in the folder, oldest first.

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::columns::{ColumnWriter, Values, unwritten};
+use super::columns::{ColumnWriter, unwritten};
 use super::frames::Frames;
 use super::segment::{Row, sample_columns, stack_columns};
 use super::steps::Steps;
@@ -16,7 +16,7 @@ use super::{Node, UnixSeconds, date};
 use crate::Error;
 
 /// So many rows are sorted and written together; what one of them needs in memory is what a draft needs.
-const GROUP: usize = 128 * 1024;
+const GROUP: usize = 192 * 1024;
 
 /// The frames of a draft, and how many samples of each event fell into each of them itself.
 #[derive(Debug, Default)]
@@ -41,33 +41,49 @@ impl Outline {
         self.counts.values_mut().for_each(|counts| counts.truncate(length));
     }
 
-    /// For each frame its place in the file, and [`Node::NONE`] for those without samples: callers in the order that
-    /// they came in, then the frames that call nothing, those with most samples first, so that the numbers of
-    /// neighbouring rows differ by little.
+    /// For each frame its place in the file, and [`Node::NONE`] for those without samples. Callers come first, and the
+    /// frames that one calls stand together, so that a column of callers only rises. Where only the sampled instruction
+    /// is known, they are ordered by their samples, most first: the numbers of frequent ones are neighbours then, and
+    /// those of rare ones too.
     fn places(&self) -> Vec<u32> {
-        let total: Vec<u64> = (0..self.frames.len())
-            .map(|at| self.counts.values().filter_map(|counts| counts.get(at)).sum())
-            .collect();
-        let mut calls = vec![false; total.len()];
-        let mut used: Vec<bool> = total.iter().map(|&total| total > 0).collect();
-        for at in (0..total.len()).rev() {
-            let parent = self.frames.parents[at];
-            if used[at] && parent != Node::NONE {
-                (used[parent as usize], calls[parent as usize]) = (true, true);
+        let frames = &self.frames;
+        let count = |at: usize| -> u64 { self.counts.values().filter_map(|counts| counts.get(at)).sum() };
+        let mut used: Vec<bool> = (0..frames.len()).map(|at| count(at) > 0).collect();
+        let mut is_flat = true;
+        for at in (0..used.len()).rev() {
+            let parent = frames.parent(at);
+            if parent != Node::NONE {
+                is_flat = false;
+                used[parent as usize] |= used[at];
             }
         }
-        let mut places = vec![Node::NONE; total.len()];
-        let mut next = 0;
-        for at in (0..total.len()).filter(|&at| calls[at]) {
-            places[at] = next;
-            next += 1;
+        let mut depths: Vec<u16> = Vec::with_capacity(used.len());
+        for at in 0..used.len() {
+            let parent = frames.parent(at);
+            depths.push(if parent == Node::NONE { 0 } else { depths[parent as usize].saturating_add(1) });
         }
-        let mut leaves: Vec<u32> =
-            (0..total.len()).filter(|&at| used[at] && !calls[at]).map(|at| at as u32).collect();
-        leaves.sort_by_key(|&at| std::cmp::Reverse(total[at as usize]));
-        for at in leaves {
-            places[at as usize] = next;
-            next += 1;
+        let mut order: Vec<u32> = (0..used.len() as u32).filter(|&at| used[at as usize]).collect();
+        drop(used);
+        // Deeper than any depth that is told apart, callers still come first.
+        order.sort_by_key(|&at| depths[at as usize]);
+        let mut places = vec![Node::NONE; frames.len()];
+        let mut next = 0;
+        for level in order.chunk_by_mut(|&a, &b| depths[a as usize] == depths[b as usize]) {
+            if depths[level[0] as usize] < u16::MAX {
+                level.sort_unstable_by_key(|&at| {
+                    let at = at as usize;
+                    let caller = match frames.parent(at) {
+                        Node::NONE if is_flat => u64::MAX - count(at),
+                        Node::NONE => 0,
+                        parent => u64::from(places[parent as usize]),
+                    };
+                    (caller, frames.image(at), frames.offset(at))
+                });
+            }
+            for &at in &*level {
+                places[at as usize] = next;
+                next += 1;
+            }
         }
         places
     }
@@ -197,6 +213,15 @@ impl<'a> Draft<'a> {
         if self.rows.len() < GROUP / 2 { Ok(()) } else { self.write() }
     }
 
+    /// Says that other times follow, which are better kept apart: who asks for a span of time reads less.
+    pub(super) fn pause(&mut self) -> Result<(), Error> {
+        if self.rows.len() < GROUP / 4 {
+            return Ok(());
+        }
+        self.tidy();
+        if self.rows.len() < GROUP / 4 { Ok(()) } else { self.write() }
+    }
+
     /// Writes what is left, and gives the two files, which are removed again unless they are kept.
     pub(super) fn finish(mut self) -> Result<(Written, Unfinished), Error> {
         self.tidy();
@@ -243,17 +268,17 @@ impl<'a> Draft<'a> {
                 written.labels.insert(label);
             }
         }
-        let short = |of: fn(&Row) -> i32| self.rows.iter().map(of).collect::<Vec<i32>>();
-        let times: Vec<i64> = self.rows.iter().map(|row| row.time.saturating_mul(1000)).collect();
-        let columns = [
-            short(|row| row.label),
-            short(|row| row.event),
-            short(|row| row.node as i32),
-            short(|row| row.count as i32),
-        ];
-        let mut values = vec![Values::Long(&times)];
-        values.extend(columns.iter().map(|column| Values::Short(column)));
-        self.writer.write(&values).map_err(|e| unwritten(&self.samples_path, &e))?;
+        let rows = &self.rows;
+        let mut group = || {
+            let mut group = self.writer.group()?;
+            group.longs(rows.iter().map(|row| row.time.saturating_mul(1000)))?;
+            group.shorts(rows.iter().map(|row| row.label))?;
+            group.shorts(rows.iter().map(|row| row.event))?;
+            group.shorts(rows.iter().map(|row| row.node as i32))?;
+            group.shorts(rows.iter().map(|row| row.count as i32))?;
+            group.finish()
+        };
+        group().map_err(|e| unwritten(&self.samples_path, &e))?;
         self.rows.clear();
         Ok(())
     }
@@ -282,37 +307,29 @@ fn write_stacks(
             order[place as usize] = at as u32;
         }
     }
-    let numbers: Vec<i32> = (0..used as i32).collect();
     let frames = &outline.frames;
-    let parent = |&at: &u32| match frames.parents[at as usize] {
-        Node::NONE => -1,
-        parent => places[parent as usize] as i32,
-    };
-    let parents: Vec<i32> = order.iter().map(parent).collect();
-    let images: Vec<i32> = order.iter().map(|&at| frames.images[at as usize]).collect();
-    let offsets: Vec<i64> = order.iter().map(|&at| frames.offsets[at as usize] as i64).collect();
-    let counts: Vec<Vec<i64>> = outline
-        .counts
-        .values()
-        .map(|counts| order.iter().map(|&at| counts.get(at as usize).copied().unwrap_or(0) as i64).collect())
-        .collect();
-    let mut values = vec![
-        Values::Short(&numbers),
-        Values::Short(&parents),
-        Values::Short(&images),
-        Values::Long(&offsets),
-    ];
-    values.extend(counts.iter().map(|counts| Values::Long(counts)));
-    if used > 0 {
-        writer.write(&values)?;
-    }
-    written.nodes = used as u64;
     let mut last = None;
-    for &image in &images {
-        if last != Some(image) {
+    for &at in &order {
+        let image = frames.image(at as usize);
+        if last.replace(image) != Some(image) {
             written.images.insert(image);
-            last = Some(image);
         }
     }
+    if used > 0 {
+        // One column at a time: all of them together would be as large as the frames themselves.
+        let mut group = writer.group()?;
+        group.shorts(0..used as i32)?;
+        group.shorts(order.iter().map(|&at| match frames.parent(at as usize) {
+            Node::NONE => -1,
+            parent => places[parent as usize] as i32,
+        }))?;
+        group.shorts(order.iter().map(|&at| frames.image(at as usize)))?;
+        group.longs(order.iter().map(|&at| frames.offset(at as usize) as i64))?;
+        for counts in outline.counts.values() {
+            group.longs(order.iter().map(|&at| counts.get(at as usize).copied().unwrap_or(0) as i64))?;
+        }
+        group.finish()?;
+    }
+    written.nodes = used as u64;
     writer.finish()
 }

@@ -2,14 +2,16 @@
 
 use super::Node;
 
-/// Frames in columns; a parent has a lower index than its children, and no two are alike.
+/// Frames in columns; a caller has a lower index than what it calls, and no two are alike.
+///
+/// Of the many frames of a long time few lie at different positions, so that positions are kept once: 8 bytes for a
+/// frame, and some 6 to find it again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frames {
-    pub(super) parents: Vec<u32>,
-    pub(super) images: Vec<i32>,
-    pub(super) offsets: Vec<u64>,
-    /// Open addressing: indices of frames, or [`Node::NONE`]; the length is a power of two.
-    slots: Vec<u32>,
+    parents: Vec<u32>,
+    positions: Vec<u32>,
+    known: Positions,
+    slots: Slots,
 }
 
 impl Frames {
@@ -17,65 +19,125 @@ impl Frames {
         self.parents.len()
     }
 
+    /// The index of the caller, or [`Node::NONE`].
+    pub(super) fn parent(&self, at: usize) -> u32 {
+        self.parents[at]
+    }
+
+    pub(super) fn image(&self, at: usize) -> i32 {
+        self.known.images[self.positions[at] as usize]
+    }
+
+    pub(super) fn offset(&self, at: usize) -> u64 {
+        self.known.offsets[self.positions[at] as usize]
+    }
+
     /// The index of a frame, which is added if it is new.
     pub(super) fn intern(&mut self, parent: u32, image: i32, offset: u64) -> u32 {
-        if (self.len() + 1) * 3 > self.slots.len() * 2 {
-            self.grow();
+        let position = self.known.intern(image, offset);
+        let (parents, positions) = (&mut self.parents, &mut self.positions);
+        let next = parents.len() as u32;
+        let at = self.slots.find_or_add(
+            next,
+            |at| mixed((u64::from(parents[at as usize]) << 32) | u64::from(positions[at as usize])),
+            mixed((u64::from(parent) << 32) | u64::from(position)),
+            |at| parents[at as usize] == parent && positions[at as usize] == position,
+        );
+        if at == next {
+            parents.push(parent);
+            positions.push(position);
         }
-        let slot = self.slot(parent, image, offset);
-        if self.slots[slot] == Node::NONE {
-            self.slots[slot] = self.len() as u32;
-            self.parents.push(parent);
-            self.images.push(image);
-            self.offsets.push(offset);
-        }
-        self.slots[slot]
+        at
     }
 
     /// Forgets the frames from `length` on.
     pub(super) fn truncate(&mut self, length: usize) {
         self.parents.truncate(length);
-        self.images.truncate(length);
-        self.offsets.truncate(length);
-        self.index(self.slots.len());
+        self.positions.truncate(length);
+        let (parents, positions) = (&self.parents, &self.positions);
+        self.slots.fill(length as u32, |at| {
+            mixed((u64::from(parents[at as usize]) << 32) | u64::from(positions[at as usize]))
+        });
     }
+}
 
-    /// The slot of a frame: where it is, or where it belongs.
-    fn slot(&self, parent: u32, image: i32, offset: u64) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut slot = mixed(parent, image, offset) as usize & mask;
+/// Positions in images, each once.
+#[derive(Clone, Debug, Default)]
+struct Positions {
+    images: Vec<i32>,
+    offsets: Vec<u64>,
+    slots: Slots,
+}
+
+impl Positions {
+    fn intern(&mut self, image: i32, offset: u64) -> u32 {
+        let hash = |image: i32, offset: u64| mixed(offset ^ u64::from(image as u32).rotate_left(40));
+        let (images, offsets) = (&mut self.images, &mut self.offsets);
+        let next = images.len() as u32;
+        let at = self.slots.find_or_add(
+            next,
+            |at| hash(images[at as usize], offsets[at as usize]),
+            hash(image, offset),
+            |at| offsets[at as usize] == offset && images[at as usize] == image,
+        );
+        if at == next {
+            images.push(image);
+            offsets.push(offset);
+        }
+        at
+    }
+}
+
+/// A hash table of indices, with open addressing; [`Node::NONE`] marks what is free, and the length is a power of two.
+#[derive(Clone, Debug, Default)]
+struct Slots(Vec<u32>);
+
+impl Slots {
+    /// The index that `is_it`; or `next`, which is added. `hash_of` an index, and `hash` of the one looked for.
+    fn find_or_add(
+        &mut self,
+        next: u32,
+        hash_of: impl Fn(u32) -> u64,
+        hash: u64,
+        is_it: impl Fn(u32) -> bool,
+    ) -> u32 {
+        if (next as usize + 1) * 4 > self.0.len() * 3 {
+            let length = (self.0.len() * 2).max(64);
+            self.0.resize(length, Node::NONE);
+            self.fill(next, hash_of);
+        }
+        let mask = self.0.len() - 1;
+        let mut slot = hash as usize & mask;
         loop {
-            let at = self.slots[slot] as usize;
-            if at == Node::NONE as usize
-                || (self.offsets[at] == offset && self.parents[at] == parent && self.images[at] == image)
-            {
-                return slot;
+            match self.0[slot] {
+                Node::NONE => {
+                    self.0[slot] = next;
+                    return next;
+                }
+                at if is_it(at) => return at,
+                _ => slot = (slot + 1) & mask,
             }
-            slot = (slot + 1) & mask;
         }
     }
 
-    fn grow(&mut self) {
-        self.index((self.slots.len() * 2).max(64));
-    }
-
-    fn index(&mut self, slots: usize) {
-        self.slots.clear();
-        self.slots.resize(slots, Node::NONE);
-        for at in 0..self.len() {
-            let slot = self.slot(self.parents[at], self.images[at], self.offsets[at]);
-            self.slots[slot] = at as u32;
+    /// Holds the indices below `length`, and no others.
+    fn fill(&mut self, length: u32, hash_of: impl Fn(u32) -> u64) {
+        self.0.fill(Node::NONE);
+        for at in 0..length {
+            let mask = self.0.len() - 1;
+            let mut slot = hash_of(at) as usize & mask;
+            while self.0[slot] != Node::NONE {
+                slot = (slot + 1) & mask;
+            }
+            self.0[slot] = at;
         }
     }
 }
 
-/// Scatters a frame over all 64 bits.
-fn mixed(parent: u32, image: i32, offset: u64) -> u64 {
-    let caller = (u64::from(parent) << 32) | u64::from(image as u32);
-    let product = u128::from(caller ^ 0x9e37_79b9_7f4a_7c15) * u128::from(offset ^ 0xd6e8_feb8_6659_fd93);
-    let folded = (product >> 64) as u64 ^ product as u64;
-    // Either factor may have been zero or a small power of two.
-    (folded ^ caller.rotate_left(17) ^ offset).wrapping_mul(0xff51_afd7_ed55_8ccd) >> 20
+/// Scatters a number over all 64 bits.
+fn mixed(number: u64) -> u64 {
+    let product = u128::from(number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
+    (product >> 64) as u64 ^ product as u64
 }
 
 #[cfg(test)]
@@ -95,5 +157,6 @@ mod tests {
         assert_eq!(frames.len(), 10);
         assert_eq!(frames.intern(2, 5, 5), 5);
         assert_eq!(frames.intern(2, 5, 6), 10);
+        assert_eq!((frames.parent(10), frames.image(10), frames.offset(10)), (2, 5, 6));
     }
 }

@@ -4,13 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::catalogue::{self, Place, Segment};
+use super::catalogue::{self, Flushes, Place, Segment};
 use super::rewrite::{Changes, Keys, rewrite};
 use super::{Books, Database, EpochId, EventId, MachineId, MachineInfo, Offset, Store, Symbol};
 use crate::Error;
-
-/// Flushes of an epoch.
-type Flushes = (i64, i64);
 
 impl Store {
     /// Adds everything that another database has: other machines, or other times of this one. What is here already is

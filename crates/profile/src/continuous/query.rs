@@ -52,12 +52,7 @@ impl<'a> Query<'a> {
         let mut groups: BTreeMap<Group, u32> = BTreeMap::new();
         let mut sums = Sums::default();
         self.for_each(
-            |part| {
-                part.counts_by(by)?
-                    .into_iter()
-                    .map(|(group, counts)| Ok((group, part.leaves_of(&counts)?)))
-                    .collect::<Result<Vec<_>, _>>()
-            },
+            |part| part.leaves_by(by),
             |_, parts| {
                 for (group, leaves) in parts {
                     let next = groups.len() as u32;
@@ -107,9 +102,9 @@ impl<'a> Query<'a> {
         )?;
         let nodes = (0..frames.len())
             .map(|at| Node {
-                parent: frames.parents[at],
-                image: ImageId::new(i64::from(frames.images[at])),
-                offset: Offset(frames.offsets[at]),
+                parent: frames.parent(at),
+                image: ImageId::new(i64::from(frames.image(at))),
+                offset: Offset(frames.offset(at)),
             })
             .collect();
         Ok(Tree { nodes, counts: sums })
@@ -224,8 +219,8 @@ impl Part<'_> {
         Ok(counts)
     }
 
-    /// The same, kept apart.
-    fn counts_by(&self, by: By) -> Result<Vec<(Group, Vec<u64>)>, Error> {
+    /// The positions of frames with samples, kept apart; a group may come several times.
+    fn leaves_by(&self, by: By) -> Result<Vec<(Group, Vec<Leaf>)>, Error> {
         let span_of = |time: i64, length: i64| UnixSeconds(time.div_euclid(length.max(1)) * length.max(1));
         let whole = match by {
             By::Epoch => Some(Group::Epoch(self.segment.epoch)),
@@ -237,16 +232,34 @@ impl Part<'_> {
             }
         };
         if let Some(group) = whole {
-            return Ok(vec![(group, self.counts()?)]);
+            return Ok(vec![(group, self.leaves_of(&self.counts()?)?)]);
         }
-        let mut groups: HashMap<Group, Vec<u64>> = HashMap::new();
+        let positions = self.positions()?;
+        let mut groups: HashMap<Group, Vec<Leaf>> = HashMap::new();
+        // Rows of a group are neighbours: one list of counts serves them all, one after the other.
+        let mut counts = vec![0_u64; positions.images.len()];
+        let (mut touched, mut of): (Vec<u32>, Option<Group>) = (Vec::new(), None);
+        let mut settle = |of: Option<Group>, counts: &mut [u64], touched: &mut Vec<u32>| {
+            if let Some(of) = of {
+                let leaf = |at: u32| positions.leaf(at as usize, std::mem::take(&mut counts[at as usize]));
+                groups.entry(of).or_default().extend(touched.drain(..).filter_map(leaf));
+            }
+        };
         self.rows(|row| {
             let group = match by {
                 By::Time(length) => Group::Time(span_of(row.time, length)),
                 _ => Group::Label(LabelId::new(i64::from(row.label))),
             };
-            add(groups.entry(group).or_default(), &row);
+            if of != Some(group) {
+                settle(of.replace(group), &mut counts, &mut touched);
+            }
+            let count = &mut counts[row.node as usize];
+            if *count == 0 {
+                touched.push(row.node);
+            }
+            *count += u64::from(row.count);
         })?;
+        settle(of, &mut counts, &mut touched);
         Ok(groups.into_iter().collect())
     }
 
@@ -291,24 +304,35 @@ impl Part<'_> {
 
     /// The positions of frames with samples.
     fn leaves_of(&self, counts: &[u64]) -> Result<Vec<Leaf>, Error> {
-        let (images, offsets) = self.open(|stacks| {
+        let positions = self.positions()?;
+        Ok(counts.iter().enumerate().filter_map(|(at, &count)| positions.leaf(at, count)).collect())
+    }
+
+    fn positions(&self) -> Result<Positions<'_>, Error> {
+        self.open(|stacks| {
             let mut offsets = Vec::new();
             for group in 0..stacks.groups() {
                 stacks.longs(group, "offset", &mut offsets)?;
             }
-            Ok((column(stacks, "image")?, offsets))
-        })?;
-        let mut counts = counts.to_vec();
-        self.clear_other_images(&images, &mut counts);
-        let all = images.iter().zip(&offsets).zip(&counts);
-        Ok(all
-            .filter(|&(_, &count)| count > 0)
-            .map(|((&image, &offset), &count)| Leaf {
-                image: ImageId::new(i64::from(image)),
-                offset: Offset(offset as u64),
-                count,
-            })
-            .collect())
+            let wanted = self.query.selection.images.as_deref();
+            Ok(Positions { images: column(stacks, "image")?, offsets, wanted })
+        })
+    }
+}
+
+/// Where the frames of a segment are.
+struct Positions<'a> {
+    images: Vec<i32>,
+    offsets: Vec<i64>,
+    wanted: Option<&'a [ImageId]>,
+}
+
+impl Positions<'_> {
+    /// The samples of a frame, if there are any and its image is asked for.
+    fn leaf(&self, at: usize, count: u64) -> Option<Leaf> {
+        let image = ImageId::new(i64::from(*self.images.get(at)?));
+        let wanted = count > 0 && self.wanted.is_none_or(|wanted| wanted.contains(&image));
+        wanted.then(|| Leaf { image, offset: Offset(self.offsets[at] as u64), count })
     }
 }
 
@@ -347,10 +371,10 @@ impl Sums {
     fn leaves(&self) -> impl Iterator<Item = (u32, Leaf)> {
         let positions = &self.positions;
         (0..positions.len()).map(|at| {
-            let image = ImageId::new(i64::from(positions.images[at]));
+            let image = ImageId::new(i64::from(positions.image(at)));
             (
-                positions.parents[at],
-                Leaf { image, offset: Offset(positions.offsets[at]), count: self.counts[at] },
+                positions.parent(at),
+                Leaf { image, offset: Offset(positions.offset(at)), count: self.counts[at] },
             )
         })
     }

@@ -12,8 +12,8 @@ use super::segment::{self, Row, Stacks};
 use super::steps::Steps;
 use crate::Error;
 
-/// A segment gets no more frames than this from others: what a frame needs in memory (some 40 bytes) bounds the writer.
-const MOST_NODES: usize = 300_000;
+/// A segment gets no more frames than this from others: what a frame needs in memory (some 35 bytes) bounds the writer.
+const MOST_NODES: usize = 600_000;
 
 /// What becomes of the keys of another database.
 #[derive(Debug, Default)]
@@ -88,7 +88,12 @@ pub(super) fn rewrite(
     let inputs = &inputs[..used];
     let mut draft =
         Draft::new(to, outline, inputs.iter().map(|input| input.begin).min().unwrap_or_default(), steps)?;
+    let mut hour = None;
     for input in inputs {
+        let of = input.begin.0.div_euclid(3600);
+        if hour.replace(of).is_some_and(|before| before != of) {
+            draft.pause()?;
+        }
         let path = from.join(&input.stacks_file);
         let stacks = Stacks::read(&ColumnReader::open(&path)?)?;
         let map = add_frames(&stacks, changes, |parent, image, offset| draft.frame(parent, image, offset));

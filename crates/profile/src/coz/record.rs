@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 /// One line that was understood.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Record {
-    /// A run begins, at this time in nanoseconds since 1970 (on Linux).
-    Startup(u64),
+    /// A run begins, at this time in nanoseconds since 1970 (on Linux). `complete`: its last experiment is, too, because `whatif`
+    /// wrote it, not Coz.
+    Startup { time: u64, complete: bool },
     /// It ended, at such a time, with so many samples in all.
     Shutdown { time: u64, samples: Option<u64> },
     /// How long the run took until now, or one experiment.
@@ -24,9 +25,12 @@ pub(super) enum Record {
 impl Record {
     /// Whether a file with such a line is a profile of Coz.
     pub(super) fn begins_something(&self) -> bool {
-        matches!(self, Record::Startup(_) | Record::Experiment { .. })
+        matches!(self, Record::Startup { .. } | Record::Experiment { .. })
     }
 }
+
+/// The `recorder` of a run that `whatif` exported.
+pub(super) const OURS: &str = "whatif";
 
 /// A line that was not understood, by what may be lost with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +103,10 @@ impl<'a> Fields<'a> {
             return None;
         }
         Some(match kind {
-            "startup" => Record::Startup(self.count("time")?),
+            "startup" => Record::Startup {
+                time: self.count("time")?,
+                complete: self.text("recorder").as_deref() == Some(OURS),
+            },
             "shutdown" => Record::Shutdown { time: self.count("time")?, samples: self.count("samples") },
             "runtime" => Record::Runtime(self.count("time")?),
             "samples" => Record::Samples { location: self.text("location")?, count: self.count("count")? },
@@ -196,9 +203,14 @@ mod tests {
         let latency =
             |in_flight| Ok(Record::Latency { name: "q".into(), arrivals: 5, departures: 7, in_flight });
         for (line, record) in [
-            ("startup\ttime=12", Ok(Record::Startup(12))),
-            (r#"{"type":"startup","time":12}"#, Ok(Record::Startup(12))),
-            (r#"{"type":"startup","time":1.2e1}"#, Ok(Record::Startup(12))),
+            ("startup\ttime=12", Ok(Record::Startup { time: 12, complete: false })),
+            (r#"{"type":"startup","time":12}"#, Ok(Record::Startup { time: 12, complete: false })),
+            ("startup\ttime=12\trecorder=whatif", Ok(Record::Startup { time: 12, complete: true })),
+            (
+                r#"{"type":"startup","time":12,"recorder":"whatif"}"#,
+                Ok(Record::Startup { time: 12, complete: true }),
+            ),
+            (r#"{"type":"startup","time":1.2e1}"#, Ok(Record::Startup { time: 12, complete: false })),
             (
                 "experiment\tselected=a.c:3\tspeedup=0.15\tduration=9\tselected-samples=4",
                 experiment(150, 9, 4),

@@ -19,6 +19,8 @@ pub(super) struct Damage {
 pub(super) struct Run {
     /// When it began, if the profile says so.
     pub(super) startup: Option<u64>,
+    /// Whether no experiment was under way when it ended.
+    complete: bool,
     pub(super) experiments: Vec<Experiment>,
     /// Samples in each line, as they were written last.
     pub(super) samples: BTreeMap<String, u64>,
@@ -148,13 +150,15 @@ impl Reader {
     /// Takes what belongs to a run.
     fn tally(&mut self, record: Record) -> bool {
         // Profiles may begin in the middle of a run.
-        let begins = matches!(record, Record::Startup(_) | Record::Experiment { .. });
-        if self.runs.is_empty() && begins || matches!(record, Record::Startup(_)) {
+        let begins = matches!(record, Record::Startup { .. } | Record::Experiment { .. });
+        if self.runs.is_empty() && begins || matches!(record, Record::Startup { .. }) {
             self.runs.push(Run::default());
         }
         let Some(run) = self.runs.last_mut() else { return false };
         match record {
-            Record::Startup(time) => run.startup = Some(time),
+            Record::Startup { time, complete } => {
+                (run.startup, run.complete) = (Some(time), complete);
+            }
             Record::Shutdown { time, samples } => {
                 (run.shutdown, run.all_samples) = (Some(time), samples);
             }
@@ -227,7 +231,7 @@ fn mark(runs: &mut [Run]) {
         for (experiment, cut) in run.experiments.iter_mut().zip(cut) {
             experiment.cut = cut;
         }
-        if let Some(last) = run.experiments.last_mut().filter(|_| ended) {
+        if let Some(last) = run.experiments.last_mut().filter(|_| ended && !run.complete) {
             last.cut = true;
         }
     }

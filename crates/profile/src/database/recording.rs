@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode, Row};
+use rusqlite::{Connection, ErrorCode, Row, RowIndex};
 
 use super::schema::{self, Found};
 use super::{Error, Opened, Recorder, open_read_only};
@@ -234,29 +234,9 @@ fn region(row: &Row<'_>) -> rusqlite::Result<(RegionId, Region)> {
     Ok((RegionId::new(row.get("id")?), region))
 }
 
+/// A recording has up to millions of these: columns are asked for by position, not looked up by name in every row.
 fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
-    let mut visits: HashMap<i64, Vec<Visits>> = HashMap::new();
-    let listed: Vec<(i64, Visits)> = table(from, "SELECT * FROM visits ORDER BY \"window\", point", |row| {
-        // The first layout has no such columns.
-        let known = row.as_ref().column_index("span_visits").is_ok()
-            && row.get::<_, Option<i64>>("span_visits")?.is_some();
-        let of_point = || -> rusqlite::Result<Span> {
-            Ok(Span {
-                visits: count(row, "span_visits")?,
-                elapsed: span(row, "span_elapsed_ns")?,
-                required: span(row, "span_required_ns")?,
-            })
-        };
-        let visits = Visits {
-            point: PointId::new(row.get("point")?),
-            count: count(row, "count")?,
-            span: known.then(of_point).transpose()?,
-        };
-        Ok((row.get("window")?, visits))
-    })?;
-    for (window, of_point) in listed {
-        visits.entry(window).or_default().push(of_point);
-    }
+    let mut visits = visits(from)?;
     let mut in_flight: HashMap<i64, Vec<InFlight>> = HashMap::new();
     let listed: Vec<(i64, InFlight)> =
         table(from, "SELECT \"window\", point, visit_ns FROM in_flight ORDER BY 1, 2", |row| {
@@ -266,47 +246,71 @@ fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
     for (window, of_pair) in listed {
         in_flight.entry(window).or_default().push(of_pair);
     }
-    table(from, "SELECT * FROM windows ORDER BY id", |row| {
-        let id = row.get("id")?;
-        let speedup: u16 = row.get("speedup_permille")?;
+    const COLUMNS: &str =
+        "id, session, block, index_in_block, region, speedup_permille, epoch, start_ns, elapsed_ns,
+        required_ns, region_samples, region_weight_ns, total_samples, total_weight_ns, owed_ns, paid_ns,
+        credited_ns, overslept_ns, unpaid_ns, threads, busy, flags";
+    table(from, &format!("SELECT {COLUMNS} FROM windows ORDER BY id"), |row| {
+        let id = row.get(0)?;
+        let speedup: u16 = row.get(5)?;
         Ok(Window {
-            session: SessionId::new(row.get("session")?),
-            block: row.get("block")?,
-            index: row.get("index_in_block")?,
-            region: RegionId::new(row.get("region")?),
+            session: SessionId::new(row.get(1)?),
+            block: row.get(2)?,
+            index: row.get(3)?,
+            region: RegionId::new(row.get(4)?),
             speedup: Speedup::from_per_mille(speedup)
-                .ok_or(rusqlite::Error::IntegralValueOutOfRange(0, i64::from(speedup)))?,
-            epoch: Epoch::new(count(row, "epoch")?),
-            start: span(row, "start_ns")?,
-            elapsed: span(row, "elapsed_ns")?,
-            required: span(row, "required_ns")?,
+                .ok_or(rusqlite::Error::IntegralValueOutOfRange(5, i64::from(speedup)))?,
+            epoch: Epoch::new(count(row, 6)?),
+            start: span(row, 7)?,
+            elapsed: span(row, 8)?,
+            required: span(row, 9)?,
             visits: visits.remove(&id).unwrap_or_default(),
             in_flight: in_flight.remove(&id).unwrap_or_default(),
-            region_samples: count(row, "region_samples")?,
-            region_weight: span(row, "region_weight_ns")?,
-            total_samples: count(row, "total_samples")?,
-            total_weight: span(row, "total_weight_ns")?,
+            region_samples: count(row, 10)?,
+            region_weight: span(row, 11)?,
+            total_samples: count(row, 12)?,
+            total_weight: span(row, 13)?,
             books: Books {
-                owed: span(row, "owed_ns")?,
-                paid: span(row, "paid_ns")?,
-                credited: span(row, "credited_ns")?,
-                overslept: span(row, "overslept_ns")?,
-                unpaid: span(row, "unpaid_ns")?,
+                owed: span(row, 14)?,
+                paid: span(row, 15)?,
+                credited: span(row, 16)?,
+                overslept: span(row, 17)?,
+                unpaid: span(row, 18)?,
             },
-            threads: row.get("threads")?,
-            busy: row.get("busy")?,
-            flags: parsed(row, "flags", |names| Some(WindowFlags::from_names(names)))?,
+            threads: row.get(19)?,
+            busy: row.get(20)?,
+            flags: WindowFlags::from_names(row.get_ref(21)?.as_str()?),
         })
     })
 }
 
+/// The visits of each window.
+fn visits(from: &Connection) -> rusqlite::Result<HashMap<i64, Vec<Visits>>> {
+    // The first layout has no spans.
+    let has_spans = from.prepare("SELECT * FROM visits")?.column_index("span_visits").is_ok();
+    let spans = if has_spans { "span_visits, span_elapsed_ns, span_required_ns" } else { "NULL, NULL, NULL" };
+    let listed = format!("SELECT \"window\", point, count, {spans} FROM visits ORDER BY \"window\", point");
+    let mut visits: HashMap<i64, Vec<Visits>> = HashMap::new();
+    let mut listed = from.prepare(&listed)?;
+    let mut rows = listed.query([])?;
+    while let Some(row) = rows.next()? {
+        let span = match row.get::<_, Option<i64>>(3)? {
+            Some(_) => Some(Span { visits: count(row, 3)?, elapsed: span(row, 4)?, required: span(row, 5)? }),
+            None => None,
+        };
+        let of_point = Visits { point: PointId::new(row.get(1)?), count: count(row, 2)?, span };
+        visits.entry(row.get(0)?).or_default().push(of_point);
+    }
+    Ok(visits)
+}
+
 /// A number that cannot be negative.
-fn count(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
+fn count(row: &Row<'_>, column: impl RowIndex) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
     u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, number))
 }
 
-fn span(row: &Row<'_>, column: &str) -> rusqlite::Result<Nanos> {
+fn span(row: &Row<'_>, column: impl RowIndex) -> rusqlite::Result<Nanos> {
     count(row, column).map(Nanos::new)
 }
 

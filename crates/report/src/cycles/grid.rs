@@ -6,7 +6,7 @@ use crate::terminal::paint::{Colour, paint};
 use unicode_width::UnicodeWidthStr as _;
 
 /// No text that gives way is made narrower.
-const NARROWEST: usize = 16;
+const NARROWEST: usize = 10;
 
 /// How a column is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ pub struct Source {
     pub file: String,
     /// Why there is no text, or why it may be that of other code.
     pub doubt: Option<String>,
-    /// Samples of the function here, with what was inlined into it,
+    /// Samples of the function itself here, without what was inlined into it,
     pub samples: u64,
     /// and with what it calls.
     pub total: u64,

@@ -25,6 +25,7 @@ pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
         percent if !percent.is_finite() => "–".to_owned(),
         0.0 => "0 %".to_owned(),
+        percent if percent > 0.0 && percent < 0.005 => "<0.01 %".to_owned(),
         percent if percent.abs() < 0.095 => format!("{percent:.2} %"),
         percent => format!("{percent:.1} %"),
     }
@@ -84,9 +85,14 @@ mod tests {
 
     #[test]
     fn quantities_are_short() {
-        for (share, text) in
-            [(0.1234, "12.3 %"), (0.0, "0 %"), (0.0001, "0.01 %"), (-0.5, "−50.0 %"), (1.0, "100.0 %")]
-        {
+        for (share, text) in [
+            (0.1234, "12.3 %"),
+            (0.0, "0 %"),
+            (0.0001, "0.01 %"),
+            (0.00001, "<0.01 %"),
+            (-0.5, "−50.0 %"),
+            (1.0, "100.0 %"),
+        ] {
             assert_eq!(percent(share), text);
         }
         assert_eq!((signed(0.01), signed(-0.01)), ("+1.0 %".to_owned(), "−1.0 %".to_owned()));

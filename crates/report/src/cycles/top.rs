@@ -93,7 +93,12 @@ impl Answer for Top {
             ("worth", Set::Left),
             (self.by.as_str(), Set::Gives),
             ("image", Set::Gives),
+            ("best line", Set::Gives),
         ];
+        // With what it is worth there is no room for two ways to say what it costs.
+        let has_worth = self.rows.iter().chain(&self.not_hot).any(|row| row.worth.is_some());
+        let with_samples = style.width >= 100 || !has_worth;
+        let cells = |row: &Row| cells(row, with_samples);
         let rows: Vec<Cells> = self.rows.iter().map(cells).collect();
         grid::draw(&mut out, style, &columns, &rows);
         if self.more > 0 {
@@ -108,8 +113,9 @@ impl Answer for Top {
         }
         if !self.recordings.is_empty() {
             out.push('\n');
-            let text = "worth: the slope of the causal profile, gain per speedup, with its 95 % interval; ○ is hot but does not \
-                        matter, ● matters, ≈ is of another build.";
+            let text = "worth: the slope of the causal profile, gain per speedup, with its 95 % interval. ● helps, ○ is hot but does \
+                        not matter, · has no effect, ▼ hurts, ? is not settled; ≈ is of another build. best line: where only lines \
+                        were tried, whose slopes are added up.";
             lines(&mut out, style, Colour::Dim, "  ", text);
             lines(
                 &mut out,
@@ -123,48 +129,45 @@ impl Answer for Top {
     }
 }
 
-fn cells(row: &Row) -> Cells {
+fn cells(row: &Row, with_samples: bool) -> Cells {
     let colour = match (&row.worth, row.mark) {
         (Some(worth), _) if worth.verdict == "helps" => Colour::Green,
         (Some(worth), _) if worth.verdict == "hurts" => Colour::Red,
         (_, Some(Mark::HotButDoesNotMatter)) => Colour::Dim,
         _ => Colour::Plain,
     };
+    let line = row.worth.as_ref().and_then(|worth| worth.line.as_deref()).unwrap_or_default();
     let cells = vec![
         percent(row.share.value),
         plus_minus(row.share.half()),
         row.total_share.map_or_else(String::new, percent),
-        count(row.samples),
+        if with_samples { count(row.samples) } else { String::new() },
         span(row.cpu_ns),
         row.worth.as_ref().map_or_else(String::new, |worth| worth.text(row.mark)),
         printable(&row.name).into_owned(),
         printable(short(&row.image)).into_owned(),
+        printable(line).into_owned(),
     ];
     Cells(cells, colour)
 }
 
 impl Worth {
-    /// `● 0.45 (0.40 … 0.50)`
-    pub(super) fn text(&self, mark: Option<Mark>) -> String {
+    /// `● 0.45 ±0.05`
+    fn text(&self, mark: Option<Mark>) -> String {
         let sign = match (mark, self.verdict.as_str()) {
-            (Some(Mark::HotButDoesNotMatter), _) => "○ ",
-            (_, "helps") => "● ",
-            _ => "  ",
+            (Some(Mark::HotButDoesNotMatter), _) => '○',
+            (_, "helps") => '●',
+            (_, "hurts") => '▼',
+            (_, "no-effect") => '·',
+            _ => '?',
         };
-        let number = |n: f64| format!("{n:.2}").replace("-0.00", "0.00").replace('-', "−");
+        let slope = format!("{:.2}", self.slope).replace("-0.00", "0.00").replace('-', "−");
         let interval = match (self.lo, self.hi) {
-            (Some(lo), Some(hi)) => format!(" ({} … {})", number(lo), number(hi)),
+            (Some(lo), Some(hi)) => format!(" ±{:.2}", (hi - self.slope).max(self.slope - lo)),
             _ => String::new(),
         };
-        let verdict = match self.verdict.as_str() {
-            "no-effect" => " no effect",
-            "hurts" => " hurts",
-            "not-enough-data" => " unsettled",
-            _ => "",
-        };
-        let line = self.line.as_deref().map_or_else(String::new, |line| format!(" {}", printable(line)));
         let about = if self.other_build { "≈" } else { "" };
-        format!("{sign}{about}{}{interval}{verdict}{line}", number(self.slope))
+        format!("{sign} {about}{slope}{interval}")
     }
 }
 

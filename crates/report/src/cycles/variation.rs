@@ -20,6 +20,8 @@ pub struct Variation {
     pub by: String,
     /// The parts.
     pub parts: Vec<Part>,
+    /// Parts that have too few samples to be among them.
+    pub left_out: usize,
     /// Those that vary most first.
     pub rows: Vec<Varying>,
     /// How many are not among them.
@@ -99,8 +101,12 @@ impl Answer for Variation {
             let more = format!("… and {} more: --top {}", self.more, self.rows.len() + self.more);
             lines(&mut out, style, Colour::Dim, "  ", &more);
         }
+        let left_out = match self.left_out {
+            0 => String::new(),
+            n => format!("; {n} with too few samples are left out"),
+        };
         let text = format!(
-            "Shares in {} parts ({}). range: (max − min) ÷ mean; chance: the standard deviation that samples of this number \
+            "Shares in {} parts ({}){left_out}. range: (max − min) ÷ mean; chance: the standard deviation that samples of this number \
              would have by chance alone. Sorted by the deviation beyond chance.",
             self.parts.len(),
             self.across

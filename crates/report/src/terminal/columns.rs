@@ -4,7 +4,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// `text` in lines of at most `width` columns, broken at spaces where there are any. The spaces of
 /// "20 %" and "± 2 %" are not among them.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words(text) {
         let line = &lines[lines.len() - 1];
@@ -65,7 +65,7 @@ fn fitting(text: &str, width: usize) -> usize {
 /// `text` in exactly `width` columns: filled up with spaces, or with its middle cut out.
 ///
 /// The middle, because a place tells most at its ends: the function and the line.
-pub(crate) fn exactly(text: &str, width: usize) -> String {
+pub fn exactly(text: &str, width: usize) -> String {
     let have = text.width();
     if have <= width {
         return format!("{text}{}", " ".repeat(width - have));

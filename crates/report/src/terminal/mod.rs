@@ -3,8 +3,12 @@
 //! **Does:** lay the profile out for a given width. **Does not:** find out how wide the terminal is,
 //! whether it has colours or whether `NO_COLOR` is set: the caller says so in a [`Style`].
 //! **Constraints:** readable from 80 columns on, and without colours: they only repeat what is written.
+//! The parts that others lay out in their own way (`whatif watch`) are functions by themselves: they take the room that there is
+//! and return lines without colours.
 //! **Place:** the last word of the sentence, for people.
 
+mod bar;
+mod braille;
 pub(crate) mod columns;
 mod comparison;
 mod curve;
@@ -14,20 +18,25 @@ mod grid;
 pub(crate) mod paint;
 mod plot;
 mod table;
+mod timeline;
 
 use std::fmt::Write as _;
 
 use profile::{
-    Doubts, Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, Session, Target, Unsteady, Warning,
-    printable,
+    Doubts, Exit, LeftOut, Nanos, PointSummary, Profile, REFERENCE, Session, SessionEnd, Target, Unsteady,
+    Warning, printable,
 };
 
 pub use comparison::render as render_comparison;
 
 use paint::{Colour, paint};
 
+pub use bar::Axis;
+pub use columns::{exactly, wrap};
 pub use explain::render as render_explanation;
-pub use plot::render as render_curves;
+pub use plot::{curve, render as render_curves};
+pub use table::{Cells, title};
+pub use timeline::timeline;
 
 /// Runs of one command that are shown one by one.
 const SHOWN_RUNS: usize = 5;
@@ -102,6 +111,18 @@ pub fn render(profile: &Profile, style: Style) -> String {
     out
 }
 
+/// The doubts about a profile, each once, with what can be done about it. Nothing in them can move a cursor.
+pub fn warnings(profile: &Profile) -> Vec<(String, String)> {
+    let warnings: Vec<Warning> = profile.warnings().into_iter().map(|(_, warning)| warning).collect();
+    counted(&warnings).into_iter().map(in_words).collect()
+}
+
+/// What a warning says, and its advice.
+fn in_words((warning, times): (&Warning, usize)) -> (String, String) {
+    let again = if times > 1 { format!(" ({times} runs)") } else { String::new() };
+    (format!("{}{again}", printable(&warning.message)), printable(&warning.advice).into_owned())
+}
+
 fn warnings_of(out: &mut String, profile: &Profile, style: Style) {
     draw_warnings(out, &profile.warnings().into_iter().map(|(_, w)| w).collect::<Vec<_>>(), style);
 }
@@ -113,14 +134,12 @@ fn draw_warnings(out: &mut String, warnings: &[Warning], style: Style) {
         return;
     }
     line_of(out, "\nWarnings");
-    for (warning, times) in warnings {
-        let again = if times > 1 { format!(" ({times} runs)") } else { String::new() };
-        let text = format!("{}{again}", printable(&warning.message));
+    for (text, advice) in warnings.into_iter().map(in_words) {
         for (nth, line) in columns::wrap(&text, style.width - 4).iter().enumerate() {
             let bullet = if nth == 0 { "  ! " } else { "    " };
             line_of(out, &paint(style, Colour::Yellow, &format!("{bullet}{line}")));
         }
-        for line in columns::wrap(&printable(&warning.advice), style.width - 4) {
+        for line in columns::wrap(&advice, style.width - 4) {
             line_of(out, &format!("    {line}"));
         }
     }
@@ -138,7 +157,8 @@ fn note(out: &mut String, text: &str, style: Style) {
     }
 }
 
-fn describe(point: &PointSummary) -> String {
+/// What is known of a point.
+pub fn describe(point: &PointSummary) -> String {
     let mut text = match point.target {
         Target::Throughput(_) => format!("{}: ", printable(&point.name)),
         Target::Latency { .. } => format!("{} (latency): ", printable(&point.name)),
@@ -193,27 +213,33 @@ fn doubts(doubts: &Doubts) -> Vec<String> {
     .collect()
 }
 
-fn run(session: &Session) -> String {
+/// How a run went.
+pub fn run(session: &Session) -> String {
     let start = &session.start;
-    let end = match session.end {
+    let how = match session.end {
         None => "unfinished: it still runs, or whatif was killed".to_owned(),
-        Some(end) => match end.exit {
-            Exit::Code(code) => format!("{}, exit code {code}", end.duration),
-            Exit::Signal(signal) => format!("{}, killed by signal {signal}", end.duration),
-            Exit::Unknown => format!("{}, its end was not seen", end.duration),
-        },
+        Some(of_run) => end(&of_run),
     };
     let lost = match session.samples.lost {
         0 => String::new(),
         lost => format!(", {lost} lost"),
     };
     format!(
-        "{}: {end}; {} samples{lost} every {} ({})",
+        "{}: {how}; {} samples{lost} every {} ({})",
         command(session),
         session.samples.count,
         start.sample_period,
         printable(&start.sampler)
     )
+}
+
+/// How long a run took, and how it ended.
+pub fn end(end: &SessionEnd) -> String {
+    match end.exit {
+        Exit::Code(code) => format!("{}, exit code {code}", end.duration),
+        Exit::Signal(signal) => format!("{}, killed by signal {signal}", end.duration),
+        Exit::Unknown => format!("{}, its end was not seen", end.duration),
+    }
 }
 
 fn is_same_command(one: &Session, other: &Session) -> bool {
@@ -242,7 +268,8 @@ fn quoted(word: &str) -> String {
     if word.is_empty() || word.contains(char::is_whitespace) { format!("'{word}'") } else { word.to_owned() }
 }
 
-fn left_out(left_out: &LeftOut) -> Vec<String> {
+/// What no estimate uses.
+pub fn left_out(left_out: &LeftOut) -> Vec<String> {
     let windows = &left_out.windows;
     [
         (left_out.without_baseline, "region", "that no baseline window was measured for"),

@@ -2,13 +2,16 @@
 
 use profile::{Dot, Explanation, PointEstimate, PointSummary, Target, Verdict, printable};
 
+use super::braille::Braille;
 use super::paint::{Colour, paint};
 use super::{Style, line_of, note, table};
 
-/// Rows of a plot.
+/// Rows of a plot in the report.
 const HEIGHT: usize = 12;
 /// Columns left of it.
 const LABELS: usize = 8;
+/// Rows below it.
+const AXIS: usize = 2;
 /// Gains beyond are cut off: an interval may reach to minus anything.
 const MOST: f64 = 1.5;
 
@@ -44,19 +47,13 @@ fn of_point(out: &mut String, point: &PointEstimate, summary: &PointSummary, sty
         &format!("{} ({kind}){slope}, {} blocks: {verdict}", printable(&summary.name), point.blocks),
         style,
     );
-    let columns = style.width.min(100) - LABELS - 2;
-    let Some(plot) = Plot::new(&point.curve, columns) else {
+    let Some(plot) = Plot::new(&point.curve, style.width.min(100) - LABELS - 2, HEIGHT) else {
         note(out, "there is no curve: the point was not visited at any speedup", style);
         return;
     };
-    for (row, cells) in plot.rows().into_iter().enumerate() {
-        let label = plot.label(row).map_or(String::new(), |gain| format!("{:.0} %", gain * 100.0));
-        line_of(out, &format!("{label:>LABELS$} │{}", cells.trim_end()));
+    for line in plot.lines() {
+        line_of(out, &line);
     }
-    line_of(out, &format!("{:>LABELS$} └{}", "", "─".repeat(columns)));
-    let right = columns.saturating_sub("0 %100 %".len() + "speedup".len());
-    let (before, after) = (right / 2, right - right / 2);
-    line_of(out, &format!("{:>LABELS$}  0 %{:before$}speedup{:after$}100 %", "gain", "", ""));
     let band = match plot.has_band {
         true => "line: the gain; dotted: its 95 % interval",
         false => "line: the gain; too few blocks for an interval",
@@ -64,10 +61,16 @@ fn of_point(out: &mut String, point: &PointEstimate, summary: &PointSummary, sty
     note(out, &format!("{band}; on the line at zero the speedups that were tried"), style);
 }
 
-/// A picture of dots, eight to a cell.
+/// The curve with its axes in at most so many columns and rows; `None` where there is none, or no room for it.
+pub fn curve(dots: &[Dot], width: usize, height: usize) -> Option<Vec<String>> {
+    let columns = width.checked_sub(LABELS + 2).filter(|columns| *columns >= 20)?;
+    let rows = height.checked_sub(AXIS).filter(|rows| *rows >= 2)?;
+    Some(Plot::new(dots, columns, rows)?.lines())
+}
+
+/// A curve between its axes.
 struct Plot {
-    /// The cells' dots, row by row from the top.
-    cells: Vec<u8>,
+    picture: Braille,
     columns: usize,
     low: f64,
     high: f64,
@@ -76,7 +79,7 @@ struct Plot {
 
 impl Plot {
     /// `None` without a gain at any speedup.
-    fn new(curve: &[Dot], columns: usize) -> Option<Plot> {
+    fn new(curve: &[Dot], columns: usize, rows: usize) -> Option<Plot> {
         // Speedup, and gain, lower and upper end.
         let ends: Vec<(f64, [f64; 3])> = curve
             .iter()
@@ -92,7 +95,7 @@ impl Plot {
         let values = || ends.iter().flat_map(|(_, ends)| *ends).filter(|value| value.is_finite());
         let (low, high) = (values().fold(0.0, f64::min), values().fold(0.05, f64::max));
         let has_band = ends.iter().any(|(_, [_, lo, hi])| hi - lo > 0.0);
-        let mut plot = Plot { cells: vec![0; columns * HEIGHT], columns, low, high, has_band };
+        let mut plot = Plot { picture: Braille::new(columns, rows), columns, low, high, has_band };
         for column in (0..columns * 2).step_by(4) {
             plot.set(column, 0.0);
         }
@@ -124,33 +127,39 @@ impl Plot {
     }
 
     fn set(&mut self, column: usize, gain: f64) {
-        // The dots of a braille cell, by column and row.
-        const DOTS: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
-        if !gain.is_finite() || column >= self.columns * 2 {
-            return;
+        if gain.is_finite() {
+            self.picture.set(column, self.down(gain));
         }
-        let down = (self.high - gain) / (self.high - self.low) * (HEIGHT * 4 - 1) as f64;
-        let row = (down.round().max(0.0) as usize).min(HEIGHT * 4 - 1);
-        self.cells[row / 4 * self.columns + column / 2] |= DOTS[column % 2][row % 4];
     }
 
-    fn rows(&self) -> Vec<String> {
-        let cell = |dots: &u8| match dots {
-            0 => ' ',
-            dots => char::from_u32(0x2800 + u32::from(*dots)).unwrap_or(' '),
-        };
-        self.cells.chunks(self.columns).map(|row| row.iter().map(cell).collect()).collect()
+    /// How many dots below the top a gain is.
+    fn down(&self, gain: f64) -> usize {
+        let last = self.picture.down() - 1;
+        let down = (self.high - gain) / (self.high - self.low) * last as f64;
+        (down.round().max(0.0) as usize).min(last)
+    }
+
+    /// The picture with its axes.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (row, cells) in self.picture.lines().into_iter().enumerate() {
+            let label = self.label(row).map_or(String::new(), |gain| format!("{:.0} %", gain * 100.0));
+            lines.push(format!("{label:>LABELS$} │{}", cells.trim_end()));
+        }
+        lines.push(format!("{:>LABELS$} └{}", "", "─".repeat(self.columns)));
+        let right = self.columns.saturating_sub("0 %100 %".len() + "speedup".len());
+        let (before, after) = (right / 2, right - right / 2);
+        lines.push(format!("{:>LABELS$}  0 %{:before$}speedup{:after$}100 %", "gain", "", ""));
+        lines
     }
 
     /// The gain that is written beside a row: at the top, at the bottom, and at zero.
     fn label(&self, row: usize) -> Option<f64> {
-        let of_row = |gain: f64| {
-            ((self.high - gain) / (self.high - self.low) * (HEIGHT * 4 - 1) as f64).round() as usize / 4
-        };
-        if row == of_row(0.0) {
+        if row == self.down(0.0) / 4 {
             return Some(0.0);
         }
-        [(0, self.high), (HEIGHT - 1, self.low)].into_iter().find(|(at, _)| *at == row).map(|(_, gain)| gain)
+        let last = self.picture.down() / 4 - 1;
+        [(0, self.high), (last, self.low)].into_iter().find(|(at, _)| *at == row).map(|(_, gain)| gain)
     }
 }
 
@@ -165,7 +174,7 @@ mod tests {
     }
 
     fn rows(curve: &[Dot]) -> Vec<String> {
-        Plot::new(curve, 24).unwrap().rows()
+        Plot::new(curve, 24, HEIGHT).unwrap().picture.lines()
     }
 
     #[test]
@@ -184,7 +193,7 @@ mod tests {
     #[test]
     fn a_band_lies_around_the_line_and_zero_is_labelled() {
         let curve = [dot(0, 0.0, 0.1), dot(100, -0.4, 0.1)];
-        let plot = Plot::new(&curve, 24).unwrap();
+        let plot = Plot::new(&curve, 24, HEIGHT).unwrap();
         assert!(plot.has_band);
         assert_eq!((plot.low, plot.high), (-0.5, 0.1));
         let labels: Vec<Option<f64>> = (0..HEIGHT).map(|row| plot.label(row)).collect();
@@ -197,10 +206,23 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_drawn() {
-        assert!(Plot::new(&[], 24).is_none());
-        assert!(Plot::new(&[dot(0, 0.0, 0.1)], 24).is_none());
+        assert!(Plot::new(&[], 24, HEIGHT).is_none());
+        assert!(Plot::new(&[dot(0, 0.0, 0.1)], 24, HEIGHT).is_none());
         let wild = [dot(0, 0.0, 0.0), dot(100, 0.5, f64::INFINITY)];
-        let plot = Plot::new(&wild, 24).unwrap();
+        let plot = Plot::new(&wild, 24, HEIGHT).unwrap();
         assert_eq!((plot.low, plot.high, plot.has_band), (0.0, 0.5, false));
+    }
+
+    #[test]
+    fn a_curve_takes_the_room_that_there_is() {
+        let dots = [dot(0, 0.0, 0.1), dot(100, 0.5, 0.1)];
+        for (width, height) in [(30, 4), (31, 5), (200, 40)] {
+            let lines = curve(&dots, width, height).unwrap();
+            assert_eq!(lines.len(), height);
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
+        }
+        for (width, height) in [(29, 40), (200, 3), (0, 0)] {
+            assert_eq!(curve(&dots, width, height), None);
+        }
     }
 }

@@ -37,17 +37,83 @@ impl Columns {
         SLOPE + INTERVAL + VERDICT + SHARE + 4 * 2 + 2 + windows + production
     }
 
-    /// The numbers between the verdict and the curve.
-    fn cells(self, windows: &str, share: &str, production: &str) -> String {
-        let mut cells = String::new();
+    /// `verdict` is already as wide as it has to be.
+    fn row(self, cells: &Cells, verdict: &str, region: usize, gain: &str) -> String {
+        let Cells { mark, slope, interval, windows, share, production, .. } = cells;
+        let name = exactly(&cells.region, region);
+        let mut line = format!("{mark} {name}  {slope:>SLOPE$}  {interval:>INTERVAL$}  {verdict}");
         if self.windows {
-            cells = format!("{windows:>WINDOWS$}  ");
+            line.push_str(&format!("  {windows:>WINDOWS$}"));
         }
-        cells.push_str(&format!("{share:>SHARE$}"));
+        line.push_str(&format!("  {share:>SHARE$}"));
         if self.production {
-            cells.push_str(&format!("  {production:>SHARE$}"));
+            line.push_str(&format!("  {production:>SHARE$}"));
         }
-        cells
+        line.push_str(&format!("  {gain}"));
+        line.trim_end().to_owned()
+    }
+}
+
+/// One row of the table in words. Nothing in it can move a cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cells {
+    /// The region and its place.
+    pub region: String,
+    /// The slope and its standard error.
+    pub slope: String,
+    /// The slope's 95 % interval.
+    pub interval: String,
+    /// What that means.
+    pub verdict: &'static str,
+    /// How many windows it is known from,
+    pub windows: String,
+    /// and how many experiments.
+    pub experiments: String,
+    /// The share of all CPU time,
+    pub share: String,
+    /// and that in production.
+    pub production: String,
+    /// What cost and worth together say, or a space.
+    pub mark: char,
+}
+
+impl Cells {
+    /// What stands above them.
+    pub fn head() -> Cells {
+        Cells {
+            region: "region".into(),
+            slope: "slope ± se".into(),
+            interval: "95 % interval".into(),
+            verdict: "verdict",
+            windows: "win".into(),
+            experiments: "exp".into(),
+            share: "share".into(),
+            production: "prod.".into(),
+            mark: ' ',
+        }
+    }
+
+    /// What is known of a region, for one point.
+    pub fn new(profile: &Profile, of_region: &RegionEstimate, estimate: &PointEstimate) -> Cells {
+        Cells {
+            region: name(profile.region(of_region)),
+            slope: slope(estimate),
+            interval: interval(estimate),
+            verdict: word(estimate.verdict).0,
+            windows: of_region.windows.to_string(),
+            experiments: estimate.blocks.to_string(),
+            share: share(of_region.share),
+            production: share(of_region.production),
+            mark: sign(of_region.mark()),
+        }
+    }
+}
+
+/// What the table of a point shows.
+pub fn title(point: &PointSummary) -> String {
+    match point.target {
+        Target::Throughput(_) => format!("What makes `{}` faster", printable(&point.name)),
+        Target::Latency { .. } => format!("What makes the latency of `{}` shorter", printable(&point.name)),
     }
 }
 
@@ -57,23 +123,13 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
     if ranked.is_empty() {
         return;
     }
-    let title = match point.target {
-        Target::Throughput(_) => format!("What makes `{}` faster", printable(&point.name)),
-        Target::Latency { .. } => format!("What makes the latency of `{}` shorter", printable(&point.name)),
-    };
-    line_of(out, &title);
+    line_of(out, &title(point));
     let columns = Columns::of(profile, style);
     let room = style.width.saturating_sub(columns.taken());
     let curve = (room / 4).clamp(5, 20);
     let region = room.saturating_sub(curve + 2).clamp(8, 60);
-    let head = format!(
-        "  {}  {:>SLOPE$}  {:>INTERVAL$}  {:VERDICT$}  {}  gain",
-        exactly("region", region),
-        "slope ± se",
-        "95 % interval",
-        "verdict",
-        columns.cells("win", "share", "prod."),
-    );
+    let head = Cells::head();
+    let head = columns.row(&head, &format!("{:VERDICT$}", head.verdict), region, "gain");
     line_of(out, &paint(style, Colour::Dim, &head));
 
     let shown = &ranked[..ranked.len().min(style.top)];
@@ -83,21 +139,9 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
     let curve = curve.min(tried);
     let top = gains.filter_map(|dot| Some(dot.gain?.value)).fold(0.1, f64::max);
     for (of_region, estimate) in shown {
-        let line = format!(
-            "{} {}  {:>SLOPE$}  {:>INTERVAL$}  {}  {}  {}",
-            sign(of_region.mark()),
-            exactly(&name(profile.region(of_region)), region),
-            slope(estimate),
-            interval(estimate),
-            verdict(estimate.verdict, style),
-            columns.cells(
-                &of_region.windows.to_string(),
-                &share(of_region.share),
-                &share(of_region.production)
-            ),
-            curve::draw(&estimate.curve, curve, top.min(1.0)),
-        );
-        line_of(out, line.trim_end());
+        let cells = Cells::new(profile, of_region, estimate);
+        let gain = curve::draw(&estimate.curve, curve, top.min(1.0));
+        line_of(out, &columns.row(&cells, &verdict(estimate.verdict, style), region, &gain));
     }
     for (of_region, estimate) in shown.iter().filter(|(region, _)| region.phase < 1.0) {
         let (name, phase) = (name(profile.region(of_region)), of_region.phase);
@@ -158,14 +202,18 @@ pub(super) fn number(digits: String) -> String {
 }
 
 pub(super) fn verdict(verdict: Verdict, style: Style) -> String {
-    let (text, colour) = match verdict {
+    let (text, colour) = word(verdict);
+    paint(style, colour, &format!("{text:VERDICT$}"))
+}
+
+fn word(verdict: Verdict) -> (&'static str, Colour) {
+    match verdict {
         Verdict::Helps => ("helps", Colour::Green),
         Verdict::NoEffect => ("no effect", Colour::Plain),
         Verdict::Hurts => ("hurts", Colour::Red),
         Verdict::NotEnoughData => ("unsettled", Colour::Yellow),
         Verdict::Idle => ("idle", Colour::Dim),
-    };
-    paint(style, colour, &format!("{text:VERDICT$}"))
+    }
 }
 
 /// What cost and worth together say, at a glance.

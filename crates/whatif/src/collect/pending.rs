@@ -63,7 +63,11 @@ mod tests {
     #[test]
     fn cuts_wait_for_their_turn() {
         let mut pending = Pending::new(0);
-        let cut = |resident| Cut { resident, ..Cut::default() };
+        let cut = |resident| {
+            let mut cut = Cut::default();
+            cut.resident = resident;
+            cut
+        };
         for number in 0..3 {
             pending.push(cut(number));
         }

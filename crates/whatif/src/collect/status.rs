@@ -14,11 +14,23 @@ use std::path::Path;
 /// The file in the folder.
 const NAME: &str = "status.json";
 
+/// CPU time, in nanoseconds, and samples.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    machine: f64,
+    own: f64,
+    kernel: f64,
+    /// Samples that there was no room for.
+    no_room: u64,
+}
+
 /// What the collector says of itself.
 #[derive(Debug)]
 pub struct State {
     fixed: Value,
     last: Value,
+    /// Since the start.
+    sums: Sums,
     problem: Option<String>,
     waiting: usize,
     given_up: u64,
@@ -39,17 +51,20 @@ impl State {
             "max_cpu": options.budget.cpu,
             "kernel_cost_of_a_sample_ns": cost.map(|cost| cost.0),
         });
-        Self { fixed, last: Value::Null, problem: None, waiting: 0, given_up: 0 }
+        Self { fixed, last: Value::Null, sums: Sums::default(), problem: None, waiting: 0, given_up: 0 }
     }
 
     /// What the last interval brought.
     pub fn counted(&mut self, cut: &Cut, rate_hz: f64) {
-        let machine = (cut.length.get() as f64 * f64::from(cut.cpus)).max(1.0);
+        self.sums.machine += cut.length.get() as f64 * f64::from(cut.cpus);
+        self.sums.own += cut.own_cpu.get() as f64;
+        self.sums.kernel += cut.kernel_cpu.get() as f64;
+        self.sums.no_room += cut.books.iter().map(|books| books.no_room).sum::<u64>();
         let books = |place: usize| {
             let books = cut.books.get(place).copied().unwrap_or_default();
             json!({
                 "expected": books.expected, "stored": books.stored, "unknown": books.unknown,
-                "lost": books.lost(), "idle": books.idle,
+                "lost": books.lost(), "no_room": books.no_room, "idle": books.idle,
             })
         };
         self.last = json!({
@@ -57,8 +72,6 @@ impl State {
             "length_s": cut.length.as_secs_f64(),
             "books": (0..cut.books.len()).map(books).collect::<Vec<_>>(),
             "rate_hz": rate_hz,
-            "own_cpu": cut.own_cpu.get() as f64 / machine,
-            "kernel_cpu": cut.kernel_cpu.get() as f64 / machine,
             "resident_bytes": cut.resident,
         });
     }
@@ -80,6 +93,10 @@ impl State {
     pub fn write(&self, folder: &Path) {
         let mut whole = self.fixed.clone();
         whole["last"] = self.last.clone();
+        let part = |sum: f64| sum / self.sums.machine.max(1.0);
+        whole["own_cpu"] = part(self.sums.own).into();
+        whole["no_room"] = self.sums.no_room.into();
+        whole["kernel_cpu"] = part(self.sums.kernel).into();
         whole["problem"] = self.problem.clone().into();
         whole["waiting_intervals"] = self.waiting.into();
         whole["given_up_samples"] = self.given_up.into();
@@ -160,20 +177,23 @@ fn words(state: &Value, now: i64) -> String {
     } else {
         let per_cent = |part: f64| format!("{:.2} %", 100.0 * part);
         lines.push(format!(
-            "last interval ({} ago, {:.0} s): {} Hz per CPU, {} of the machine for the collector, {} for the kernel's \
-             sampling (budget {}), {:.0} MB resident",
-            ago(&last["begin_unix"]),
-            number(&last["length_s"]),
-            number(&last["rate_hz"]).round(),
-            per_cent(number(&last["own_cpu"])),
-            per_cent(number(&last["kernel_cpu"])),
+            "cost since then: {} of the machine for the collector, {} for the kernel's sampling (budget {}); {:.0} MB resident",
+            per_cent(number(&state["own_cpu"])),
+            per_cent(number(&state["kernel_cpu"])),
             per_cent(number(&state["max_cpu"])),
             number(&last["resident_bytes"]) / 1e6,
         ));
+        lines.push(format!(
+            "last interval: began {} ago, {:.0} s, {} Hz per CPU",
+            ago(&last["begin_unix"]),
+            number(&last["length_s"]),
+            number(&last["rate_hz"]).round(),
+        ));
         for (event, books) in events.iter().zip(last["books"].as_array().into_iter().flatten()) {
             lines.push(format!(
-                "  {event}: {} expected = {} stored ({} idle) + {} unknown + {} lost",
-                books["expected"], books["stored"], books["idle"], books["unknown"], books["lost"]
+                "  {event}: {} expected = {} stored ({} idle) + {} unknown + {} lost ({} for lack of room; the CPU did not take \
+                 the others in time)",
+                books["expected"], books["stored"], books["idle"], books["unknown"], books["lost"], books["no_room"]
             ));
         }
     }
@@ -217,17 +237,18 @@ mod tests {
             "{text}"
         );
         state["last"] = json!({
-            "begin_unix": 1030, "length_s": 60.0, "rate_hz": 97.0, "own_cpu": 0.0002, "kernel_cpu": 0.0011,
+            "begin_unix": 1030, "length_s": 60.0, "rate_hz": 97.0,
             "resident_bytes": 21_000_000,
-            "books": [{"expected": 11640, "stored": 11630, "unknown": 2, "lost": 8, "idle": 9000}],
+            "books": [{"expected": 11640, "stored": 11630, "unknown": 2, "lost": 8, "no_room": 0, "idle": 9000}],
         });
+        state["own_cpu"] = 0.0002.into();
         state["problem"] = "the disk is full".into();
         state["running"] = false.into();
         let text = words(&state, 1090);
         for part in [
             "not collecting",
             "0.02 % of the machine",
-            "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost",
+            "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost (0 for",
             "nothing can be stored: the disk is full",
         ] {
             assert!(text.contains(part), "{part}: {text}");

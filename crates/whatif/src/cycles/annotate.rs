@@ -20,8 +20,13 @@ pub fn annotate(args: &cli::Annotate) -> Result<()> {
     let leaves = query.leaves()?;
     query.names.learn(&query.db, leaves.iter().map(|leaf| (leaf.image, leaf.offset)))?;
     let symbols = |leaf: &Leaf| query.names.symbols(leaf.image, leaf.offset);
-    let function = the_function(&args.function, leaves.iter().flat_map(symbols))?;
-    let is_of = |leaf: &&Leaf| symbols(leaf).last().is_some_and(|symbol| base(&symbol.function) == function);
+    let function = the_function(
+        &args.function,
+        leaves.iter().flat_map(|leaf| query.names.functions(leaf.image, leaf.offset)),
+    )?;
+    let base_of = |leaf: &Leaf, function: &str| base(function, query.names.is_verbatim(leaf.image));
+    let is_of =
+        |leaf: &&Leaf| symbols(leaf).last().is_some_and(|symbol| base_of(leaf, &symbol.function) == function);
     let mut by_image: BTreeMap<ImageId, Vec<Leaf>> = BTreeMap::new();
     for leaf in leaves.iter().filter(is_of) {
         by_image.entry(leaf.image).or_default().push(*leaf);
@@ -29,8 +34,8 @@ pub fn annotate(args: &cli::Annotate) -> Result<()> {
     if by_image.is_empty() {
         let around: BTreeSet<String> = leaves
             .iter()
-            .filter(|leaf| symbols(leaf).iter().any(|symbol| base(&symbol.function) == function))
-            .filter_map(|leaf| Some(base(&symbols(leaf).last()?.function)))
+            .filter(|leaf| symbols(leaf).iter().any(|symbol| base_of(leaf, &symbol.function) == function))
+            .filter_map(|leaf| Some(base_of(leaf, &symbols(leaf).last()?.function)))
             .collect();
         let around: Vec<String> = around.into_iter().take(5).collect();
         bail!(

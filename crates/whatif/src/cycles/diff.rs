@@ -84,9 +84,12 @@ pub fn diff(args: &cli::Diff) -> Result<()> {
     let names: BTreeSet<&Name> = a.levels.keys().chain(b.levels.keys()).collect();
     let mut changes: Vec<Change> = names.into_iter().filter_map(|name| change(name, &a, &b)).collect();
     changes.sort_by(|one, other| {
-        let by = |change: &Change| (change.certain.abs(), change.difference.value.abs());
-        let (one_by, other_by) = (by(one), by(other));
-        other_by.0.total_cmp(&one_by.0).then(other_by.1.total_cmp(&one_by.1)).then(one.name.cmp(&other.name))
+        let by = |change: &Change| {
+            [change.certain.abs(), change.difference.value.abs(), change.a.value.max(change.b.value)]
+        };
+        let pairs = by(other).into_iter().zip(by(one));
+        let order = pairs.map(|(other, one)| other.total_cmp(&one)).find(|order| order.is_ne());
+        order.unwrap_or_else(|| one.name.cmp(&other.name))
     });
     let more = changes.len().saturating_sub(args.top);
     changes.truncate(args.top);

@@ -36,7 +36,8 @@ pub struct Keys<'a> {
     numbers: HashMap<Key, u32>,
     /// Innermost first.
     of: HashMap<(ImageId, Offset), Vec<u32>>,
-    bases: HashMap<&'a str, String>,
+    /// Names of generated code are not those of any language that is known here.
+    bases: HashMap<(&'a str, bool), String>,
 }
 
 impl<'a> Keys<'a> {
@@ -78,7 +79,7 @@ impl<'a> Keys<'a> {
                 let shown = if inlined { symbols } else { &symbols[symbols.len() - 1..] };
                 let mut found = Vec::with_capacity(shown.len());
                 for symbol in shown {
-                    let base = self.base(&symbol.function);
+                    let base = self.base(image, &symbol.function);
                     found.push(self.number(image, base));
                 }
                 found
@@ -88,9 +89,9 @@ impl<'a> Keys<'a> {
                 for symbol in symbols {
                     let name = match (symbol.file.rsplit('/').next(), symbol.line) {
                         (Some(file), line) if !file.is_empty() && line > 0 => {
-                            format!("{file}:{line} {}", self.base(&symbol.function))
+                            format!("{file}:{line} {}", self.base(image, &symbol.function))
                         }
-                        _ => self.base(&symbol.function),
+                        _ => self.base(image, &symbol.function),
                     };
                     found.push(self.number(image, name));
                 }
@@ -99,8 +100,9 @@ impl<'a> Keys<'a> {
         }
     }
 
-    fn base(&mut self, function: &'a str) -> String {
-        self.bases.entry(function).or_insert_with(|| base(function)).clone()
+    fn base(&mut self, image: ImageId, function: &'a str) -> String {
+        let is_verbatim = self.names.is_verbatim(image);
+        self.bases.entry((function, is_verbatim)).or_insert_with(|| base(function, is_verbatim)).clone()
     }
 
     fn number(&mut self, image: ImageId, name: String) -> u32 {
@@ -116,8 +118,13 @@ impl<'a> Keys<'a> {
 }
 
 /// The name that all instances of a function share.
-pub fn base(function: &str) -> String {
-    FunctionName::from_demangled(function).base().to_owned()
+pub fn base(function: &str, is_verbatim: bool) -> String {
+    name(function, is_verbatim).base().to_owned()
+}
+
+/// A name as it was stored.
+pub fn name(function: &str, is_verbatim: bool) -> FunctionName {
+    if is_verbatim { FunctionName::verbatim(function) } else { FunctionName::from_demangled(function) }
 }
 
 /// What something costs.

@@ -60,25 +60,30 @@ pub fn import(args: &cli::Import) -> Result<()> {
         kernel: content.kernel.clone(),
         cpus: content.cpus,
     })?;
+    // perf adds events of its own that have no samples.
+    let sampled = || content.events.iter().filter(|event| event.samples > 0);
     let setting = Setting {
         scope: if content.whole_machine { "machine" } else { "own processes" }.to_owned(),
         mode: if content.has_stacks { "stacks" } else { "pc" }.to_owned(),
-        events: content.events.iter().map(|event| event.name.clone()).collect(),
+        events: sampled().map(|event| event.name.clone()).collect(),
         sampler: format!("perf {}", content.version),
-        rate_hz: content.events.first().and_then(|event| event.rate_hz).unwrap_or(0.0),
+        rate_hz: sampled().next().and_then(|event| event.rate_hz).unwrap_or(0.0),
         resolution: Nanos::new(resolution * 1_000_000_000),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let images = content.images.iter().map(|image| store.image(image)).collect::<Result<Vec<_>, _>>()?;
     let labels = content.labels.iter().map(|label| store.label(label)).collect::<Result<Vec<_>, _>>()?;
-    let events =
-        content.events.iter().map(|event| store.event(&event.name)).collect::<Result<Vec<_>, _>>()?;
+    let key = |event: &perf_data::Event| match event.samples {
+        0 => Ok(None),
+        _ => store.event(&event.name).map(Some),
+    };
+    let events = content.events.iter().map(key).collect::<Result<Vec<_>, _>>()?;
     for (image, symbols) in &content.symbols {
         store.add_symbols(images[*image as usize], symbols)?;
     }
     let epoch = store.begin_epoch(machine, &setting, args.name.as_deref(), begin)?;
-    let mut batch = Batch::default();
-    batch.nodes = content.nodes.iter().map(|node| node.with(&images)).collect();
+    let nodes = content.nodes.iter().map(|node| node.with(&images)).collect();
+    let mut batch = Batch { nodes, ..Batch::default() };
     let mut counts = std::collections::BTreeMap::new();
     for (seen, count) in &content.counts {
         let at = wall(seen.second.saturating_mul(1_000_000_000)).0;
@@ -87,23 +92,21 @@ pub fn import(args: &cli::Import) -> Result<()> {
     }
     batch.counts = counts
         .into_iter()
-        .map(|((time, label, event, node), count)| Count {
-            time,
-            label: labels[label as usize],
-            event: events[event as usize],
-            node,
-            count: u32::try_from(count).unwrap_or(u32::MAX),
+        .filter_map(|((time, label, event, node), count)| {
+            let (label, event) = (labels[label as usize], events[event as usize]?);
+            Some(Count { time, label, event, node, count: u32::try_from(count).unwrap_or(u32::MAX) })
         })
         .collect();
     let length = Nanos::new(content.last.saturating_sub(content.first).max(1));
     for (event, of) in events.iter().zip(&content.events) {
+        let Some(event) = *event else { continue };
         let covered = match (content.whole_machine, of.rate_hz) {
             (true, _) => Nanos::new(length.get().saturating_mul(u64::from(content.cpus))),
             (false, Some(rate)) => Nanos::new((of.samples as f64 / rate * 1e9) as u64),
             (false, None) => Nanos::ZERO,
         };
         batch.books.push(Books {
-            event: *event,
+            event,
             start: begin,
             length: Nanos::new((end.0 - begin.0) as u64 * 1_000_000_000),
             expected: of.samples + of.lost,

@@ -1,15 +1,14 @@
 //! `whatif list`: a function's source, with counts.
 
-use super::functions::{base, tally};
+use super::functions::{base, name, tally};
 use super::query::Query;
 use super::{answer, cli};
 use anyhow::{Result, bail};
-use profile::continuous::{ImageId, Node, Symbol, Tree};
+use profile::continuous::{ImageId, Node, Tree};
 use profile::printable;
 use report::cycles::{Listing, Source, SourceLine};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use symbols::FunctionName;
 
 /// Lines without samples that are shown before and after those with some.
 const AROUND: u32 = 2;
@@ -21,18 +20,18 @@ pub fn list(args: &cli::List) -> Result<()> {
     let mut query = Query::new(&args.which)?;
     let tree = query.tree()?;
     query.names.learn(&query.db, tree.nodes.iter().map(|node| (node.image, node.offset)))?;
-    let sampled = tree.nodes.iter().flat_map(|node| query.names.symbols(node.image, node.offset));
+    let sampled = tree.nodes.iter().flat_map(|node| query.names.functions(node.image, node.offset));
     let function = the_function(&args.function, sampled)?;
     let sources = sources(&query, &tree, &function);
     answer(&Listing { function, sources, heading: query.heading.clone() }, args.json)
 }
 
-/// The one function that is meant.
-pub fn the_function<'a>(pattern: &str, sampled: impl Iterator<Item = &'a Symbol>) -> Result<String> {
-    let mut names: BTreeMap<&str, Option<String>> = BTreeMap::new();
-    for symbol in sampled {
-        names.entry(&symbol.function).or_insert_with(|| {
-            let name = FunctionName::from_demangled(symbol.function.as_str());
+/// The one function that is meant, of those that were sampled: names, and whether they are names and nothing more.
+pub fn the_function<'a>(pattern: &str, sampled: impl Iterator<Item = (&'a str, bool)>) -> Result<String> {
+    let mut names: BTreeMap<(&str, bool), Option<String>> = BTreeMap::new();
+    for (function, is_verbatim) in sampled {
+        names.entry((function, is_verbatim)).or_insert_with(|| {
+            let name = name(function, is_verbatim);
             name.matches(pattern).then(|| name.base().to_owned())
         });
     }
@@ -40,7 +39,8 @@ pub fn the_function<'a>(pattern: &str, sampled: impl Iterator<Item = &'a Symbol>
     let asked = printable(pattern);
     match found.iter().copied().collect::<Vec<_>>().as_slice() {
         [] => {
-            let bases: BTreeSet<String> = names.keys().map(|name| base(name)).collect();
+            let bases: BTreeSet<String> =
+                names.keys().map(|(name, is_verbatim)| base(name, *is_verbatim)).collect();
             let near = symbols::nearest_names(pattern, bases.iter().map(String::as_str));
             match near.as_slice() {
                 [] => bail!("no sample is in a function '{asked}'\n  see which there are: whatif top"),
@@ -71,7 +71,7 @@ type At<'a> = (ImageId, &'a str, u32);
 
 fn sources(query: &Query, tree: &Tree, function: &str) -> Vec<Source> {
     let names = &query.names;
-    let mut is_meant: HashMap<&str, bool> = HashMap::new();
+    let mut is_meant: HashMap<(&str, ImageId), bool> = HashMap::new();
     let mut numbers: BTreeMap<At<'_>, u32> = BTreeMap::new();
     // For each frame of the tree the lines of the function there, and whether the first is that of the sample itself.
     let mut of: Vec<(Vec<u32>, bool)> = Vec::with_capacity(tree.nodes.len());
@@ -79,7 +79,10 @@ fn sources(query: &Query, tree: &Tree, function: &str) -> Vec<Source> {
         let mut lines = Vec::new();
         let mut is_innermost = false;
         for (depth, symbol) in names.symbols(node.image, node.offset).iter().enumerate() {
-            if *is_meant.entry(&symbol.function).or_insert_with(|| base(&symbol.function) == function) {
+            if *is_meant
+                .entry((&symbol.function, node.image))
+                .or_insert_with(|| base(&symbol.function, names.is_verbatim(node.image)) == function)
+            {
                 is_innermost |= depth == 0;
                 let next = numbers.len() as u32;
                 lines.push(*numbers.entry((node.image, &symbol.file, symbol.line)).or_insert(next));
@@ -184,14 +187,13 @@ fn with_text(lines: Vec<SourceLine>, file: &str, image: &str) -> (Vec<SourceLine
 mod tests {
     use super::*;
 
-    fn symbols(names: &[&str]) -> Vec<Symbol> {
-        names.iter().map(|name| Symbol { function: (*name).to_owned(), ..Symbol::default() }).collect()
-    }
-
     #[test]
     fn one_function_is_meant_or_candidates_are_told() {
-        let sampled = symbols(&["a::work", "b::work", "main", "rest<int>(int)", "rest<char>(char)", "work"]);
-        let of = |pattern: &str| the_function(pattern, sampled.iter()).map_err(|error| error.to_string());
+        let sampled = ["a::work", "b::work", "main", "rest<int>(int)", "rest<char>(char)", "work"];
+        let of = |pattern: &str| {
+            the_function(pattern, sampled.iter().map(|name| (*name, false)))
+                .map_err(|error| error.to_string())
+        };
         assert_eq!(of("main"), Ok("main".to_owned()));
         assert_eq!(of("rest"), Ok("rest".to_owned()));
         assert_eq!(of("a::work"), Ok("a::work".to_owned()));

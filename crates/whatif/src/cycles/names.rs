@@ -228,6 +228,12 @@ impl Names {
         self.known.get(&image).and_then(|known| known.get(&offset)).map_or(&[], Vec::as_slice)
     }
 
+    /// The functions at a position, and whether their names [are verbatim](Self::is_verbatim).
+    pub fn functions(&self, image: ImageId, offset: Offset) -> impl Iterator<Item = (&str, bool)> {
+        let is_verbatim = self.is_verbatim(image);
+        self.symbols(image, offset).iter().map(move |symbol| (symbol.function.as_str(), is_verbatim))
+    }
+
     /// Why positions of an image have no names, if some have none.
     pub fn problem(&self, image: ImageId) -> Option<Problem> {
         let by_kind = match self.image(image).kind {
@@ -235,6 +241,12 @@ impl Names {
             _ => None,
         };
         by_kind.or_else(|| self.problems.get(&image).copied())
+    }
+
+    /// Whether names of an image are names and nothing more: of scripts, and of C, whatever characters they have.
+    pub fn is_verbatim(&self, image: ImageId) -> bool {
+        let kind = self.images.get(&image).map(|image| image.kind);
+        matches!(kind, Some(ImageKind::Generated | ImageKind::Kernel))
     }
 
     /// What stands for code of an image that has no name.

@@ -6,20 +6,25 @@ use profile::continuous::{ImageId, Node, Offset, Tree};
 use report::cycles::{ImageName, Line, Place, StackNode, Stacks};
 use std::collections::HashMap;
 
-/// The tree with the names that are known.
+/// The tree with the names that are known, in an order that depends on nothing but what was sampled.
 pub fn named(tree: &Tree, names: &Names) -> Stacks {
     let mut stacks = Stacks::default();
     let mut images: HashMap<ImageId, u32> = HashMap::new();
     let mut places: HashMap<(ImageId, Offset), u32> = HashMap::new();
     // Frames that nothing was counted above are left out.
     let totals = super::functions::totals(tree);
-    let mut kept: Vec<u32> = Vec::with_capacity(tree.nodes.len());
-    for (nth, node) in tree.nodes.iter().enumerate() {
-        if totals[nth] == 0 {
-            kept.push(Node::NONE);
-            continue;
-        }
-        let Node { image, offset, .. } = *node;
+    let mut callees: HashMap<u32, Vec<usize>> = HashMap::new();
+    for (nth, node) in tree.nodes.iter().enumerate().filter(|(nth, _)| totals[*nth] > 0) {
+        callees.entry(node.parent).or_default().push(nth);
+    }
+    for of in callees.values_mut() {
+        // The last one is taken first.
+        of.sort_by_key(|nth| std::cmp::Reverse((tree.nodes[*nth].image, tree.nodes[*nth].offset)));
+    }
+    let outermost = callees.remove(&Node::NONE).unwrap_or_default();
+    let mut left: Vec<(usize, u32)> = outermost.into_iter().map(|nth| (nth, StackNode::NONE)).collect();
+    while let Some((nth, parent)) = left.pop() {
+        let Node { image, offset, .. } = tree.nodes[nth];
         let place = *places.entry((image, offset)).or_insert_with(|| {
             let number = *images.entry(image).or_insert_with(|| {
                 let known = names.image(image);
@@ -29,9 +34,11 @@ pub fn named(tree: &Tree, names: &Names) -> Stacks {
             stacks.places.push(Place { image: number, offset: offset.0, lines: lines(names, image, offset) });
             stacks.places.len() as u32 - 1
         });
-        let parent = if node.parent == Node::NONE { StackNode::NONE } else { kept[node.parent as usize] };
-        kept.push(stacks.nodes.len() as u32);
+        let own = stacks.nodes.len() as u32;
         stacks.nodes.push(StackNode { parent, place, count: tree.counts[nth] });
+        left.extend(
+            callees.remove(&(nth as u32)).unwrap_or_default().into_iter().map(|callee| (callee, own)),
+        );
     }
     stacks
 }
@@ -42,9 +49,10 @@ fn lines(names: &Names, image: ImageId, offset: Offset) -> Vec<Line> {
         let name = names.nameless(image);
         return vec![Line { function: name.clone(), base: name, ..Line::default() }];
     }
+    let is_verbatim = names.is_verbatim(image);
     let line = |symbol: &profile::continuous::Symbol| Line {
         function: symbol.function.clone(),
-        base: base(&symbol.function),
+        base: base(&symbol.function, is_verbatim),
         file: symbol.file.clone(),
         line: symbol.line,
     };

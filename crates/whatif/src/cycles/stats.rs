@@ -9,6 +9,9 @@ use profile::continuous::{By, Group, Leaf};
 use report::cycles::{Part, Variation, Varying};
 use std::collections::BTreeMap;
 
+/// Shares of fewer samples are nothing but chance.
+const FEW: u64 = 30;
+
 /// `whatif stats`.
 pub fn stats(args: &cli::Stats) -> Result<()> {
     let mut query = Query::new(&args.which)?;
@@ -23,7 +26,13 @@ pub fn stats(args: &cli::Stats) -> Result<()> {
     if args.by == Compared::Function {
         query.names.learn(&query.db, groups.values().flatten().map(|leaf| (leaf.image, leaf.offset)))?;
     }
-    let parts = parts(&query, groups)?;
+    let mut parts = parts(&query, groups)?;
+    let samples = |leaves: &[Leaf]| leaves.iter().map(|leaf| leaf.count).sum::<u64>();
+    let all = parts.len();
+    if parts.iter().filter(|(_, leaves)| samples(leaves) >= FEW).count() > 1 {
+        parts.retain(|(_, leaves)| samples(leaves) >= FEW);
+    }
+    let left_out = all - parts.len();
     ensure!(
         parts.len() > 1,
         "all samples are of one {name}, so nothing can vary\n  choose a longer time with --since, or other parts with --across"
@@ -40,10 +49,8 @@ pub fn stats(args: &cli::Stats) -> Result<()> {
             counts.entry(key).or_insert_with(|| vec![0; parts.len()])[nth] += leaf.count;
         }
     }
-    let parts: Vec<Part> = parts
-        .into_iter()
-        .map(|(name, leaves)| Part { name, samples: leaves.iter().map(|leaf| leaf.count).sum() })
-        .collect();
+    let parts: Vec<Part> =
+        parts.into_iter().map(|(name, leaves)| Part { name, samples: samples(&leaves) }).collect();
     let mut rows: Vec<Varying> = counts
         .into_iter()
         .map(|(key, counts)| {
@@ -62,6 +69,7 @@ pub fn stats(args: &cli::Stats) -> Result<()> {
         across: name.to_owned(),
         by: by.to_owned(),
         parts,
+        left_out,
         rows,
         more,
         heading: query.heading.clone(),

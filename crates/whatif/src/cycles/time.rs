@@ -6,6 +6,9 @@ use jiff::{Timestamp, Zoned};
 use profile::Nanos;
 use profile::continuous::UnixSeconds;
 
+/// Of shorter spans the seconds are told, too.
+const SHORT: i64 = 600;
+
 /// A time: `now`, an age (`2h`), a local date or time of day, or RFC 3339.
 pub fn parse(text: &str, now: &Zoned) -> Result<UnixSeconds, String> {
     let text = text.trim();
@@ -47,19 +50,23 @@ pub fn age(text: &str) -> Option<Nanos> {
 
 /// A local time for people, without seconds.
 pub fn local(time: UnixSeconds) -> String {
-    in_zone(time, &TimeZone::system())
+    in_zone(time, &TimeZone::system(), "%Y-%m-%d %H:%M")
 }
 
-fn in_zone(UnixSeconds(time): UnixSeconds, zone: &TimeZone) -> String {
+fn in_zone(UnixSeconds(time): UnixSeconds, zone: &TimeZone, format: &str) -> String {
     match Timestamp::from_second(time) {
-        Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
+        Ok(time) => time.to_zoned(zone.clone()).strftime(format).to_string(),
         Err(_) => time.to_string(),
     }
 }
 
 /// From one to another; a day that is the same is said once.
 pub fn span(from: UnixSeconds, to: UnixSeconds) -> String {
-    joined(&local(from), &local(to))
+    let exact = |time| in_zone(time, &TimeZone::system(), "%Y-%m-%d %H:%M:%S");
+    match to.0.saturating_sub(from.0) {
+        ..SHORT => joined(&exact(from), &exact(to)),
+        _ => joined(&local(from), &local(to)),
+    }
 }
 
 fn joined(from: &str, to: &str) -> String {
@@ -97,7 +104,7 @@ mod tests {
             let error = parse(text, &now).unwrap_err();
             assert!(error.contains("is no time; give an age"), "{text}: {error}");
         }
-        assert_eq!(in_zone(UnixSeconds(0), &zone), "1970-01-01 02:00");
+        assert_eq!(in_zone(UnixSeconds(0), &zone, "%Y-%m-%d %H:%M"), "1970-01-01 02:00");
         assert_eq!(joined("1970-01-01 02:00", "1970-01-01 03:00"), "1970-01-01 02:00 to 03:00");
         assert_eq!(joined("1970-01-01 02:00", "1970-01-02 03:00"), "1970-01-01 02:00 to 1970-01-02 03:00");
     }

@@ -27,6 +27,9 @@ pub struct Worths {
     pub recordings: Vec<String>,
 }
 
+/// A line, what is known of it, and the point that becomes faster.
+type Line<'a> = (String, &'a PointEstimate, String);
+
 impl Worths {
     /// From the recordings that were named, and those of the database. Later ones are the better ones.
     pub fn load(causes: &Causes, db: &Database) -> Result<Worths> {
@@ -53,8 +56,7 @@ impl Worths {
     fn add(&mut self, profile: &Profile, recording: &str) {
         let recording = recording.rsplit('/').next().unwrap_or(recording).to_owned();
         self.recordings.push(recording.clone());
-        let mut lines: BTreeMap<(String, profile::Image), Vec<(String, &PointEstimate, String)>> =
-            BTreeMap::new();
+        let mut lines: BTreeMap<(String, profile::Image), Vec<Line<'_>>> = BTreeMap::new();
         let mut found = Vec::new();
         for estimate in &profile.regions {
             let region = profile.region(estimate);
@@ -75,7 +77,7 @@ impl Worths {
                     rank: u8::from(region.inclusive),
                 }),
                 (RegionKind::Line, Some(function)) if !region.inclusive => {
-                    let key = (base(function), region.image.clone());
+                    let key = (base(function, false), region.image.clone());
                     lines.entry(key).or_default().push((region.name.clone(), of_point, point.name.clone()));
                 }
                 _ => {}

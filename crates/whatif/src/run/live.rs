@@ -47,6 +47,16 @@ struct Now {
     pinned: Option<String>,
 }
 
+/// What a page is told.
+struct News {
+    report: Option<Arc<str>>,
+    /// Of the report,
+    number: u64,
+    pinned: Option<String>,
+    /// and whether it is the last.
+    ended: bool,
+}
+
 impl Live {
     /// Serves the page, and says where.
     pub fn start(recording: PathBuf, browser: bool) -> Result<Self> {
@@ -128,7 +138,7 @@ impl Live {
     fn answer(&self, request: Request) {
         match (&*request.method, &*request.path) {
             ("GET", "/") => request.answer("text/html; charset=utf-8", report::html::EMPTY_PAGE),
-            ("GET", "/data.json") => match self.after(0, PATIENCE).0 {
+            ("GET", "/data.json") => match self.after(0, None, PATIENCE).report {
                 Some(report) => request.answer("application/json", &report),
                 None => request.refuse(503, "there is no experiment yet"),
             },
@@ -142,7 +152,7 @@ impl Live {
         }
     }
 
-    /// Nothing lets go what was pinned.
+    /// Pins the region of that name; nothing lets go what was pinned.
     fn pin(&self, region: &str) -> Result<(), &'static str> {
         let mut now = self.now();
         if now.ended {
@@ -152,16 +162,24 @@ impl Live {
             return Err("no region has that name so far");
         }
         now.pinned = Some(region.to_owned()).filter(|region| !region.is_empty());
+        drop(now);
+        self.0.news.notify_all();
         Ok(())
     }
 
-    /// The report after number `seen`, once there is one, its number, and whether it is the last.
-    fn after(&self, seen: u64, patience: Duration) -> (Option<Arc<str>>, u64, bool) {
-        let waiting = |now: &mut Now| now.number <= seen && !now.ended;
+    /// The report after number `seen`, once there is one, or another region than `pinned` is.
+    fn after(&self, seen: u64, pinned: Option<&Option<String>>, patience: Duration) -> News {
+        let waiting = |now: &mut Now| {
+            now.number <= seen && !now.ended && pinned.is_none_or(|pinned| *pinned == now.pinned)
+        };
         let waited = self.0.news.wait_timeout_while(self.now(), patience, waiting);
         let (now, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let report = now.report.clone().filter(|_| now.number > seen);
-        (report, now.number, now.ended)
+        News {
+            report: now.report.clone().filter(|_| now.number > seen),
+            number: now.number,
+            pinned: now.pinned.clone(),
+            ended: now.ended,
+        }
     }
 
     /// Sends each report as it comes, until the end or until the browser has gone.
@@ -169,14 +187,21 @@ impl Live {
         let Ok(mut to) = request.begin("text/event-stream") else { return };
         // From the beginning: something may have come since the page asked for what it has.
         let mut seen = 0;
+        let mut pinned = None;
         let mut said = to.write_all(b"retry: 1000\n\n");
         while said.is_ok() {
-            let (report, number, ended) = self.after(seen, SILENCE);
+            let News { report, number, pinned: now_pinned, ended } =
+                self.after(seen, pinned.as_ref(), SILENCE);
             seen = number;
             let mut text = match report {
                 Some(report) => format!("data: {report}\n\n"),
                 None => ": nothing new\n\n".to_owned(),
             };
+            // All pages show what somebody pinned on one of them.
+            if pinned.as_ref() != Some(&now_pinned) {
+                text += &format!("data: {}\n\n", serde_json::json!({ "pinned": now_pinned }));
+                pinned = Some(now_pinned);
+            }
             if ended {
                 text += "data: {\"ended\":true}\n\n";
             }

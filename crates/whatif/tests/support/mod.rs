@@ -200,6 +200,7 @@ impl Sandbox {
         command
             .current_dir(self.folder())
             .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
+            .env_remove("COLUMNS")
             .env_remove("LD_PRELOAD")
             .env_remove("LD_LIBRARY_PATH")
             .env_remove("WHATIF_REGION");

@@ -9,7 +9,7 @@ mod costs;
 mod notes;
 mod program;
 
-pub use costs::{Cost, Costs};
+pub use costs::Costs;
 pub use notes::unseen;
 
 use super::naming::Naming;

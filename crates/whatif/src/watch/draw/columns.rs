@@ -1,0 +1,92 @@
+//! Which columns of the table have room.
+
+/// How wide each column is; 0 is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Columns {
+    pub(super) region: usize,
+    pub(super) slope: usize,
+    /// The interval as a bar,
+    pub(super) bar: usize,
+    /// and as numbers.
+    pub(super) interval: usize,
+    pub(super) verdict: usize,
+    pub(super) share: usize,
+    pub(super) experiments: usize,
+}
+
+/// Between two columns.
+pub(super) const GAP: usize = 2;
+const SLOPE: usize = 12;
+const INTERVAL: usize = 13;
+const VERDICT: usize = 9;
+const SHARE: usize = 5;
+const EXPERIMENTS: usize = 4;
+/// A bar takes what names leave, between these.
+const BAR: std::ops::RangeInclusive<usize> = 12..=40;
+/// A name has at least so many columns before there are others beside it.
+const NAME: usize = 15;
+/// More than this is left to the bars.
+const LONG_NAME: usize = 60;
+
+impl Columns {
+    /// In at most so many columns.
+    pub(super) fn new(width: usize) -> Columns {
+        let mut columns =
+            Columns { region: width, slope: 0, bar: 0, interval: 0, verdict: 0, share: 0, experiments: 0 };
+        // What tells most first; names need not be whole for the first two.
+        columns.verdict = columns.take(VERDICT, NAME);
+        columns.slope = columns.take(SLOPE, NAME);
+        columns.bar = columns.take(*BAR.start(), NAME + 5);
+        columns.share = columns.take(SHARE, NAME + 5);
+        columns.experiments = columns.take(EXPERIMENTS, NAME + 5);
+        columns.interval = columns.take(INTERVAL, NAME + 10);
+        if columns.bar > 0 {
+            let more = columns.region.saturating_sub(LONG_NAME).min(BAR.end() - BAR.start());
+            columns.region -= more;
+            columns.bar += more;
+        }
+        columns.region = columns.region.min(LONG_NAME * 2);
+        columns
+    }
+
+    /// So many of the name's columns, and the gap before them, if it keeps `name`.
+    fn take(&mut self, width: usize, name: usize) -> usize {
+        match self.region.checked_sub(width + GAP) {
+            Some(left) if left >= name => {
+                self.region = left;
+                width
+            }
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tells_most_has_room_first() {
+        let of = |width| {
+            let c = Columns::new(width);
+            [c.region, c.slope, c.bar, c.interval, c.verdict, c.share, c.experiments]
+        };
+        for (width, expected) in [
+            (0, [0, 0, 0, 0, 0, 0, 0]),
+            (10, [10, 0, 0, 0, 0, 0, 0]),
+            (26, [15, 0, 0, 0, 9, 0, 0]),
+            (40, [15, 12, 0, 0, 9, 0, 0]),
+            (60, [21, 12, 12, 0, 9, 0, 0]),
+            (80, [28, 12, 12, 0, 9, 5, 4]),
+            (92, [25, 12, 12, 13, 9, 5, 4]),
+            (160, [65, 12, 40, 13, 9, 5, 4]),
+        ] {
+            assert_eq!(of(width), expected, "{width}");
+        }
+        for width in 0..400 {
+            let used: usize =
+                of(width).iter().sum::<usize>() + GAP * of(width)[1..].iter().filter(|c| **c > 0).count();
+            assert!(used <= width, "{width}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The screen, drawn into a buffer of whatever size.
+//!
+//! **Does:** decide what has room and put it there; words, numbers and pictures are the report's. **Does not:** know a
+//! terminal. **Constraints:** no size is too small, none an error.
+
+mod columns;
+mod pen;
+mod pictures;
+mod table;
+#[cfg(test)]
+mod tests;
+mod texts;
+
+use super::listing::Row;
+use super::view::{Look, View};
+use pen::{BOLD, DIM, Pen, REVERSED};
+use profile::{PointSummary, Profile, Target, printable};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use report::terminal;
+
+/// Everything that is drawn.
+pub struct Scene<'a> {
+    /// The file's name.
+    pub name: &'a str,
+    /// How the run stands.
+    pub standing: &'a str,
+    /// Why all this may be old.
+    pub trouble: Option<&'a str>,
+    /// Why there is nothing to show, if there is not.
+    pub nothing: &'a str,
+    pub profile: Option<&'a Profile>,
+    /// The point that is shown,
+    pub target: Option<Target>,
+    /// and whether there are others.
+    pub several_points: bool,
+    /// The regions, in their order.
+    pub rows: &'a [Row<'a>],
+    pub view: &'a View,
+    pub color: bool,
+}
+
+/// What had room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Rows of the table.
+    pub page: usize,
+    /// How many lines of a text come before those that can be its last screen.
+    pub scroll: usize,
+}
+
+/// Draws `scene` into all of `area`.
+pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Room {
+    let area = area.intersection(buffer.area);
+    let pen = &mut Pen { buffer, area, color: scene.color };
+    if pen.left() == 0 || pen.width() == 0 {
+        return Room::default();
+    }
+    title(pen, scene);
+    if pen.left() >= 3 {
+        let line = footer(scene);
+        pen.bottom(1).line(&line, if scene.view.typing { Style::new() } else { DIM });
+    }
+    if scene.view.look == Look::Help {
+        return texts::scrolled(pen, &texts::help(pen.width()), scene.view.scroll);
+    }
+    let Some(profile) = scene.profile else {
+        pen.plain(&terminal::wrap(&printable(scene.nothing), pen.width()));
+        return Room::default();
+    };
+    match scene.view.look {
+        Look::Warnings => {
+            let lines = texts::warnings(&terminal::warnings(profile), pen.width());
+            texts::scrolled(pen, &lines, scene.view.scroll)
+        }
+        Look::Curve => {
+            pictures::large(pen, scene, profile);
+            Room::default()
+        }
+        Look::Table | Look::Help => overview(pen, scene, profile),
+    }
+}
+
+impl Scene<'_> {
+    fn point(&self) -> Option<&PointSummary> {
+        self.profile?.point(self.target?)
+    }
+
+    /// The number of the selected row, and the row.
+    fn selected(&self) -> Option<(usize, Row<'_>)> {
+        let regions: Vec<_> = self.rows.iter().map(|(region, _)| region.region).collect();
+        let row = self.view.row(&regions);
+        self.rows.get(row).map(|selected| (row, *selected))
+    }
+}
+
+/// What is watched, and how it stands. Where there is no room for both, how it stands.
+fn title(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let stands = match scene.trouble {
+        Some(trouble) => printable(trouble).into_owned(),
+        None => scene.standing.to_owned(),
+    };
+    let width = pen.width();
+    let taken = stands.chars().count() + 2;
+    let line = match (width.checked_sub(taken), &*stands) {
+        (_, "") => terminal::exactly(&printable(scene.name), width),
+        (Some(left @ 8..), _) => format!("{}  {stands}", terminal::exactly(&printable(scene.name), left)),
+        _ => terminal::exactly(&stands, width),
+    };
+    pen.line(&line, if scene.trouble.is_some() { pen.warning().patch(REVERSED) } else { REVERSED });
+}
+
+fn footer(scene: &Scene<'_>) -> String {
+    let view = scene.view;
+    if view.typing {
+        return format!("/{}▏", printable(&view.filter));
+    }
+    let filter = match &*view.filter {
+        "" => String::new(),
+        filter => format!("/{}  Esc all  ", printable(filter)),
+    };
+    let point = if scene.several_points { "p point  " } else { "" };
+    match view.look {
+        Look::Table => {
+            format!("{filter}q quit  ? help  ⏎ curve  / filter  s by {}  {point}", view.order.name())
+        }
+        Look::Curve => format!("{filter}q quit  ? help  Esc back  ↑↓ region  {point}"),
+        Look::Warnings | Look::Help => "q quit  Esc back  ↑↓ scroll".into(),
+    }
+}
+
+/// The sentence, the warnings, the table, and pictures of the region that is selected.
+fn overview(pen: &mut Pen<'_>, scene: &Scene<'_>, profile: &Profile) -> Room {
+    let sentence = terminal::wrap(&profile.sentence(), pen.width());
+    let warnings = texts::warnings(&terminal::warnings(profile), pen.width());
+    let share = share(pen.left(), sentence.len(), warnings.len(), scene.rows.len());
+    for line in texts::cut(&sentence, share.sentence, "…") {
+        pen.line(&line, BOLD);
+    }
+    let style = pen.warning();
+    for line in texts::cut(&warnings, share.warnings, "  … w: all warnings") {
+        pen.line(&line, if line.starts_with("  !") { style } else { Style::new() });
+    }
+    pictures::small(&mut pen.bottom(share.pictures), scene, profile);
+    table::draw(pen, scene, profile)
+}
+
+/// How many lines each part has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share {
+    sentence: usize,
+    warnings: usize,
+    pictures: usize,
+}
+
+/// `lines` are there; the sentence and the warnings would like so many, and so would the table, for its rows. The sentence and two
+/// rows come first.
+fn share(lines: usize, sentence: usize, warnings: usize, rows: usize) -> Share {
+    /// The table's title and head.
+    const HEAD: usize = 2;
+    /// Less is no picture.
+    const PICTURES: usize = 8;
+    let sentence = sentence.min((lines / 3).max(1)).min(lines);
+    let left = lines - sentence;
+    let warnings = if left >= 5 { warnings.min((left / 5).max(1)) } else { 0 };
+    let left = left - warnings;
+    let wanted = left.saturating_sub(HEAD + rows.max(2)).max(left / 2);
+    let pictures = if wanted >= PICTURES && left >= PICTURES + HEAD + 2 { wanted.min(30) } else { 0 };
+    Share { sentence, warnings, pictures }
+}

@@ -1,0 +1,263 @@
+//! `whatif collect` and `whatif status` on this machine, with everything else that runs on it.
+
+mod support;
+
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Lines};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use support::{Sandbox, have, run, skip};
+
+/// A collector, and something that keeps a CPU busy.
+struct Collecting {
+    child: Child,
+    said: Lines<BufReader<ChildStderr>>,
+    load: Child,
+    folder: PathBuf,
+    _sandbox: Sandbox,
+}
+
+impl Collecting {
+    /// Starts it, and waits until it samples; `None`, said aloud, where that is not allowed.
+    fn start(options: &[&str]) -> Option<Self> {
+        let sandbox = Sandbox::new();
+        let folder = sandbox.recording().with_file_name("cycles");
+        let mut command = sandbox.whatif();
+        command.args(["collect", "--db"]).arg(&folder).args(options);
+        Self::started(command, sandbox, folder)
+    }
+
+    fn started(mut command: Command, sandbox: Sandbox, folder: PathBuf) -> Option<Self> {
+        let load = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut collecting = Self { child, said, load, folder, _sandbox: sandbox };
+        let first = collecting.hear(&["collecting", "does not allow", "no hardware counters"]);
+        if first.contains("does not allow") {
+            skip(&first);
+            return None;
+        }
+        Some(collecting)
+    }
+
+    /// Waits for a line with one of these words.
+    #[track_caller]
+    fn hear(&mut self, words: &[&str]) -> String {
+        let line =
+            self.said.by_ref().map(Result::unwrap).find(|line| words.iter().any(|word| line.contains(word)));
+        line.unwrap_or_else(|| panic!("never said {words:?}"))
+    }
+
+    fn status(&self) -> Value {
+        answer(&["status", "--json"], &self.folder)
+    }
+
+    /// Waits until a write with these words is known.
+    fn wait_for(&self, mut is_there: impl FnMut(&Value) -> bool) -> Value {
+        let begin = std::time::Instant::now();
+        loop {
+            let status = self.status();
+            if is_there(&status) {
+                return status;
+            }
+            assert!(begin.elapsed() < support::HANG, "{status:#}");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap().success());
+    }
+
+    /// Ends it by a signal.
+    fn end(mut self, signal: &str) -> PathBuf {
+        self.signal(signal);
+        let status = self.child.wait().unwrap();
+        assert!(
+            status.success(),
+            "{status}: {:?}",
+            self.said.by_ref().map(Result::unwrap).collect::<Vec<_>>()
+        );
+        // The sandbox goes with the collector.
+        let kept = self.folder.with_extension(format!("{}", self.child.id()));
+        let kept = std::env::temp_dir().join(kept.file_name().unwrap());
+        let _ = std::fs::remove_dir_all(&kept);
+        assert!(Command::new("cp").arg("-r").arg(&self.folder).arg(&kept).status().unwrap().success());
+        kept
+    }
+}
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        for child in [&mut self.child, &mut self.load] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What a command says in JSON.
+#[track_caller]
+fn answer(words: &[&str], folder: &Path) -> Value {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(words).arg("--db").arg(folder);
+    let ended = run(command).assert_code(0);
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+}
+
+fn sum(rows: &Value) -> u64 {
+    rows.as_array().unwrap().iter().map(|row| row["samples"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn what_runs_is_collected_and_the_books_balance() {
+    let Some(collecting) = Collecting::start(&["--rate", "500", "--interval", "1", "--max-cpu", "100%"])
+    else {
+        return;
+    };
+    let status = collecting.wait_for(|status| status["last"]["books"][0]["stored"].as_u64() > Some(500));
+    assert_eq!(status["running"], true, "{status:#}");
+    let folder = collecting.end("-TERM");
+    let status = answer(&["status", "--json"], &folder);
+    assert_eq!(status["running"], false, "{status:#}");
+    let all = answer(&["top", "--json", "--by", "process", "--idle", "--top", "100000"], &folder);
+    let books = &all["heading"]["books"];
+    let number = |name: &str| books[name].as_u64().unwrap_or_else(|| panic!("no {name} in {all:#}"));
+    assert_eq!(number("expected"), number("stored") + number("unknown") + number("lost"));
+    assert_eq!(
+        sum(&all["rows"]),
+        number("stored") + number("unknown"),
+        "every sample is somebody's: {all:#}"
+    );
+    let rows = all["rows"].as_array().unwrap();
+    let shell = rows.iter().find(|row| row["name"] == "sh").unwrap_or_else(|| panic!("{all:#}"));
+    assert!(shell["samples"].as_u64().unwrap() > 200, "{shell:#}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn hanging_up_begins_again_with_the_same_process() {
+    let Some(mut collecting) = Collecting::start(&["--rate", "200", "--interval", "1"]) else { return };
+    let first = collecting.wait_for(|status| status["epoch"].is_u64());
+    collecting.signal("-HUP");
+    collecting.hear(&["collecting"]);
+    let second = collecting.wait_for(|status| status["epoch"] != first["epoch"]);
+    assert_eq!(first["pid"], second["pid"]);
+    // Only one may write.
+    let sandbox = Sandbox::new();
+    let mut other = sandbox.whatif();
+    other.args(["collect", "--duration", "1", "--db"]).arg(&collecting.folder);
+    let refused = run(other).assert_code(90);
+    assert!(refused.stderr.contains(&format!("{}", collecting.child.id())), "{refused:#?}");
+    let folder = collecting.end("-INT");
+    let epochs = answer(&["epochs", "--json"], &folder);
+    let text = format!("{epochs:#}");
+    assert_eq!(
+        text.matches("\"scope\"").count().max(epochs["rows"].as_array().map_or(0, Vec::len)),
+        2,
+        "{text}"
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_full_disk_is_waited_for() {
+    if !have("unshare") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let folder = sandbox.recording().with_file_name("cycles");
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = "mount -t tmpfs -o size=3m none \"$1\" || exit 77; shift; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(&folder).arg(sandbox.whatif().get_program());
+    command.args(["collect", "--interval", "1", "--rate", "997", "--max-cpu", "100%", "--db"]).arg(&folder);
+    let probe = Command::new("unshare").args(["-m", "true"]).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        return skip("a file system of one's own takes root");
+    }
+    let Some(mut collecting) = Collecting::started(command, sandbox, folder) else { return };
+    // Seen through the collector, whose file system it is.
+    let inside = format!("/proc/{}/root{}", collecting.child.id(), collecting.folder.display());
+    let filler = Path::new(&inside).join("filler");
+    let mut file = std::fs::File::create(&filler).unwrap();
+    // Up to the last byte.
+    while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+    let said = collecting.hear(&["nothing can be stored just now", "stored again"]);
+    assert!(said.contains("nothing can be stored just now"), "{said}");
+    drop(file);
+    std::fs::remove_file(&filler).unwrap();
+    let said = collecting.hear(&["stored again"]);
+    assert!(said.contains(" 0 samples were given up"), "{said}");
+    collecting.signal("-TERM");
+    assert!(collecting.child.wait().unwrap().success());
+}
+
+#[test]
+fn without_privileges_own_processes_are_sampled() {
+    if !have("setpriv") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let home = sandbox.recording().parent().unwrap().to_owned();
+    let folder = home.join("cycles");
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"];
+    let program = sandbox.whatif().get_program().to_owned();
+    let allowed = Command::new("setpriv").args(nobody).arg(&program).arg("--version").output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        return skip("nobody may not execute what was built here");
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .args(nobody)
+        .arg(&program)
+        .args(["collect", "--duration", "2", "--rate", "200", "--db"])
+        .arg(&folder);
+    let ended = run(command);
+    if ended.stderr.contains("your processes") {
+        return skip(&ended.stderr);
+    }
+    let ended = ended.assert_code(0);
+    assert!(ended.stderr.contains("your own processes are sampled instead"), "{ended:#?}");
+    assert!(ended.stderr.contains("setcap cap_perfmon"), "{ended:#?}");
+    let status = answer(&["status", "--json"], &folder);
+    assert_eq!(status["scope"], "own processes", "{status:#}");
+}
+
+#[test]
+fn what_makes_no_sense_is_said() {
+    let sandbox = Sandbox::new();
+    for (options, advice) in [
+        (&["--rate", "0"][..], "from 0.1"),
+        (&["--rate", "-5"], "from 0.1"),
+        (&["--events", "cycels"], "cpu-clock"),
+        (&["--events", "cpu-clock,cpu-clock"], "twice"),
+        (&["--max-cpu", "nothing"], "such as 1%"),
+        (&["--max-disk", "much"], "2G"),
+        (&["--keep", "ever"], "30d"),
+        (&["--duration", "0"], "such as 60"),
+        (&["--db", "/dev/null/db"], "/dev/null"),
+    ] {
+        let mut command = sandbox.whatif();
+        command.args(["collect", "--duration", "1"]).args(options);
+        if !options.contains(&"--db") {
+            command.arg("--db").arg(sandbox.recording());
+        }
+        if options.contains(&"--duration") {
+            command = sandbox.whatif();
+            command.arg("collect").args(options).arg("--db").arg(sandbox.recording());
+        }
+        let ended = run(command).assert_code(90);
+        assert!(ended.stderr.contains(advice), "{options:?}: {ended:#?}");
+    }
+    let mut status = sandbox.whatif();
+    status.args(["status", "--db"]).arg(sandbox.recording());
+    assert!(run(status).assert_code(90).stderr.contains("whatif collect --db"));
+    let mut unit = sandbox.whatif();
+    unit.args(["collect", "--print", "unit"]);
+    let unit = run(unit).assert_code(0).stdout;
+    assert!(unit.contains("[Service]") && unit.contains("CAP_PERFMON"), "{unit}");
+}

@@ -1,0 +1,644 @@
+//! The tools for continuous profiles, on databases that are made here: this very test program is the image that samples
+//! fall into, so that names are found.
+
+mod support;
+#[path = "../../profile/tests/synthetic/mod.rs"]
+mod synthetic;
+
+use profile::continuous::*;
+use profile::{Nanos, Recorder, RegionKind};
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use support::{Ended, Sandbox, have, run};
+use symbols::{Image, Scope, ScopeOptions, Svma};
+
+/// Noon of some day, a whole hour.
+const NOON: i64 = 1_790_000_400 - 1_790_000_400 % 86_400 + 43_200;
+
+/// Sampled by nobody, but somewhere in this file.
+#[inline(never)]
+fn hot_in_this_test(n: u64) -> u64 {
+    let mut sum = 0;
+    for k in 0..std::hint::black_box(n) {
+        sum ^= k.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    sum
+}
+
+#[inline(never)]
+fn warm_in_this_test(n: u64) -> u64 {
+    std::hint::black_box(n).rotate_left(7) ^ std::hint::black_box(hot_in_this_test(n))
+}
+
+/// The offsets in the file of the instructions of a function, by its name.
+fn offsets(image: &Image, function: &str) -> Vec<u64> {
+    let entry = image.function_entries(function).into_iter().next().expect("the function is there");
+    let range = image.container(entry).unwrap();
+    let offset = |address| image.file_offset(Svma(address)).unwrap().0;
+    (range.start.0..range.end.0).step_by(4).map(offset).collect()
+}
+
+fn this_program() -> PathBuf {
+    std::env::current_exe().unwrap()
+}
+
+/// What samples there are.
+struct Made {
+    sandbox: Sandbox,
+    folder: PathBuf,
+}
+
+/// Adds an epoch of `minutes` in which `hot_in_this_test` has `hot` of 1000 samples a minute.
+fn add_epoch(
+    store: &mut Store,
+    host: &str,
+    start: i64,
+    minutes: i64,
+    hot: u32,
+    name: Option<&str>,
+    lost: u64,
+) {
+    std::hint::black_box(warm_in_this_test(1));
+    let path = this_program();
+    let image = Image::open(&path).unwrap();
+    let (hot_at, warm_at) = (offsets(&image, "hot_in_this_test"), offsets(&image, "warm_in_this_test"));
+    let machine =
+        MachineInfo { key: host.to_owned(), host: host.to_owned(), kernel: "6.1".to_owned(), cpus: 2 };
+    let machine = store.machine(&machine).unwrap();
+    let setting = Setting {
+        scope: "machine".to_owned(),
+        mode: "stacks".to_owned(),
+        events: vec!["cpu-clock".to_owned()],
+        sampler: "perf events".to_owned(),
+        rate_hz: 10.0,
+        resolution: Nanos::new(60_000_000_000),
+        version: "0".to_owned(),
+    };
+    let event = store.event("cpu-clock").unwrap();
+    let epoch = store.begin_epoch(machine, &setting, name, UnixSeconds(start)).unwrap();
+    let code = |path: &str, build_id: &str, kind| CodeImage {
+        path: path.to_owned(),
+        build_id: build_id.to_owned(),
+        kind,
+    };
+    let own = store
+        .image(&code(&path.to_string_lossy(), &image.build_id().unwrap_or_default(), ImageKind::File))
+        .unwrap();
+    let kernel = store.image(&code("[kernel]", "aa", ImageKind::Kernel)).unwrap();
+    let idle = store.image(&code("[idle]", "", ImageKind::Idle)).unwrap();
+    let gone = store.image(&code("/opt/gone/bin/server", "bb", ImageKind::File)).unwrap();
+    let unknown = store.image(&code("[unknown]", "", ImageKind::Unknown)).unwrap();
+    let hostile = store.image(&code("/tmp/<b>\u{1b}[2J\u{202e}evil", "cc", ImageKind::Generated)).unwrap();
+    let symbol = |name: &str| vec![Symbol { function: name.to_owned(), ..Symbol::default() }];
+    store
+        .add_symbols(kernel, &[(Offset(0x10), symbol("do_syscall_64")), (Offset(0x20), symbol("copy_page"))])
+        .unwrap();
+    store
+        .add_symbols(hostile, &[(Offset(1), symbol("</script><img src=x onerror=alert(1)>\u{1b}[31m;x"))])
+        .unwrap();
+    let label = |store: &mut Store, process: &str, cgroup: &str| {
+        store.label(&Label { process: process.to_owned(), cgroup: cgroup.to_owned() }).unwrap()
+    };
+    let tester = label(store, "tester", "/user.slice/session-1.scope");
+    let server = label(store, "server", "/system.slice/server.service");
+    let nobody = label(store, "swapper", "");
+    let node = |parent, image, offset| Node { parent, image, offset: Offset(offset) };
+    let mut batch = Batch {
+        nodes: vec![
+            node(Node::NONE, own, warm_at[2]),
+            node(0, own, hot_at[1]),
+            node(0, own, hot_at[2]),
+            node(1, own, hot_at[1]),
+            node(1, kernel, 0x10),
+            node(4, kernel, 0x20),
+            node(Node::NONE, idle, 0),
+            node(Node::NONE, gone, 0x1234),
+            node(Node::NONE, unknown, 0),
+            node(Node::NONE, hostile, 1),
+        ],
+        ..Batch::default()
+    };
+    for minute in 0..minutes {
+        let time = UnixSeconds(start + 60 * minute);
+        // A little unrest, the same each time.
+        let wave = ((minute * 37) % 11) as u32;
+        let mut count = |label, node, count| batch.counts.push(Count { time, label, event, node, count });
+        count(tester, 0, 50);
+        count(tester, 1, hot / 2 + wave);
+        count(tester, 2, hot / 4);
+        count(tester, 3, hot / 4 - wave);
+        count(tester, 5, 100);
+        count(server, 7, 20);
+        count(server, 8, 5);
+        count(server, 9, 1000 - 50 - hot - 100 - 20 - 5);
+        count(nobody, 6, 200);
+        batch.books.push(Books {
+            event,
+            start: time,
+            length: Nanos::new(60_000_000_000),
+            expected: 1200 + lost,
+            stored: 1195,
+            unknown: 5,
+            lost,
+            idle: 200,
+            covered: Nanos::new(120_000_000_000),
+            own_cpu: Nanos::new(1_000_000),
+            kernel_cpu: Nanos::new(1_000_000),
+            resident: 1 << 20,
+        });
+    }
+    store.flush(epoch, &batch).unwrap();
+    store.end_epoch(epoch, UnixSeconds(start + 60 * minutes)).unwrap();
+}
+
+fn made() -> Made {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("db");
+    let mut store = Store::open(&folder).unwrap();
+    add_epoch(&mut store, "alpha", NOON, 120, 400, Some("before"), 0);
+    add_epoch(&mut store, "alpha", NOON + 7200, 120, 600, None, 0);
+    drop(store);
+    Made { sandbox, folder }
+}
+
+impl Made {
+    #[track_caller]
+    fn whatif(&self, args: &[&str]) -> Ended {
+        whatif_in(&self.sandbox, &self.folder, args)
+    }
+
+    #[track_caller]
+    fn text(&self, args: &[&str]) -> String {
+        let ended = self.whatif(args).assert_code(0);
+        assert_eq!(ended.stderr, "", "{args:?}");
+        ended.stdout
+    }
+
+    #[track_caller]
+    fn json(&self, args: &[&str]) -> serde_json::Value {
+        let text = self.text(&[args, &["--json"]].concat());
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+#[track_caller]
+fn whatif_in(sandbox: &Sandbox, folder: &Path, args: &[&str]) -> Ended {
+    let mut command = sandbox.whatif();
+    command.env("WHATIF_DB", folder).env("TZ", "UTC").args(args);
+    run(command)
+}
+
+/// The rows by name, of JSON.
+fn by_name(rows: &serde_json::Value) -> BTreeMap<String, serde_json::Value> {
+    rows.as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["name"].as_str().unwrap().to_owned(), row.clone()))
+        .collect()
+}
+
+#[test]
+fn top_says_what_costs_most_under_its_books() {
+    let made = made();
+    let text = made.text(&["top"]);
+    assert!(text.starts_with("cpu-clock on alpha (2 CPUs), 20"), "{text}");
+    let words = text.split([' ', '\n']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    assert!(words.contains("expected 288\u{202f}000 = stored 286\u{202f}800 + unknown 1200 (0.4 %) + lost 0 (0 %), 16.7 % of them idle and left out; 10.0 a second and CPU in 8 h of CPU time"), "{text}");
+    let json = made.json(&["top"]);
+    assert_eq!((json["version"].as_u64(), json["kind"].as_str()), (Some(1), Some("top")));
+    assert_eq!(json["heading"]["samples"], 240_000);
+    assert_eq!(json["heading"]["books"]["expected"], 288_000);
+    let rows = by_name(&json["rows"]);
+    let hot = &rows["cycles::hot_in_this_test"];
+    // 400 of 1000 in the first two hours, 600 in the others.
+    assert_eq!((hot["samples"].as_u64(), hot["total"].as_u64()), (Some(120_000), Some(144_000)), "{hot}");
+    assert!((hot["share"]["value"].as_f64().unwrap() - 0.5).abs() < 1e-9);
+    assert_eq!(hot["cpu_ns"], 120_000_u64 * 100_000_000);
+    assert_eq!(rows["cycles::warm_in_this_test"]["total"], 240 * 50 + 144_000);
+    assert_eq!(rows["copy_page"]["samples"], 24_000);
+    // Twice the same, the second time with names from the catalogue.
+    assert_eq!(made.json(&["top"]), json);
+
+    for (args, name, samples) in [
+        (&["top", "--by", "process"][..], "server", 84_000),
+        (&["top", "--by", "cgroup"], "/user.slice/session-1.scope", 156_000),
+        (&["top", "--by", "image"], "[kernel]", 24_000),
+        (&["top", "--idle"], "[idle]", 48_000),
+        (&["top", "--process", "tester"], "cycles::hot_in_this_test", 120_000),
+        (&["top", "--cgroup", "user.slice"], "cycles::hot_in_this_test", 120_000),
+        (&["top", "--image", "cycles-*"], "cycles::hot_in_this_test", 120_000),
+        (&["top", "--epoch", "before"], "cycles::hot_in_this_test", 48_000),
+        (&["top", "--epoch", "2"], "cycles::hot_in_this_test", 72_000),
+        (&["top", "--machine", "al*"], "cycles::hot_in_this_test", 120_000),
+        (&["top", "--event", "cpu-clock"], "cycles::hot_in_this_test", 120_000),
+    ] {
+        let rows = by_name(&made.json(args)["rows"]);
+        let row = rows.get(name).unwrap_or_else(|| panic!("{args:?}: {rows:#?}"));
+        assert_eq!(row["samples"], samples, "{args:?}: {row}");
+    }
+    let lines = made.text(&["top", "--by", "line"]);
+    assert!(lines.contains("cycles.rs:"), "{lines}");
+    let one = made.text(&["top", "--top", "1"]);
+    assert!(one.contains("… and ") && one.contains("more: --top "), "{one}");
+    // A part of the time.
+    let json = made.json(&["top", "--since", "2026-01-01", "--until", &rfc(NOON + 7200)]);
+    assert_eq!(json["heading"]["samples"], 120_000);
+}
+
+fn rfc(at: i64) -> String {
+    let (day, second) = (at.div_euclid(86_400), at.rem_euclid(86_400));
+    // Days since a date that is known, as a leap year and month are not needed here.
+    let days_of_2026 = day - 20_454;
+    let months = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let (mut month, mut left) = (1, days_of_2026);
+    for days in months {
+        if left < days {
+            break;
+        }
+        left -= days;
+        month += 1;
+    }
+    format!(
+        "2026-{month:02}-{:02}T{:02}:{:02}:{:02}Z",
+        left + 1,
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+#[test]
+fn a_function_is_shown_by_lines_and_instructions() {
+    let made = made();
+    let text = made.text(&["list", "hot_in_this_test"]);
+    assert!(text.contains("cycles::hot_in_this_test in ") && text.contains("tests/cycles.rs"), "{text}");
+    assert!(text.contains("wrapping_mul") || text.contains("fn hot_in_this_test"), "{text}");
+    let json = made.json(&["list", "hot_in_this_test"]);
+    let sources = json["sources"].as_array().unwrap();
+    assert_eq!(sources[0]["total"], 144_000);
+    let text = made.text(&["annotate", "hot_in_this_test"]);
+    if cfg!(target_arch = "x86_64") {
+        assert!(text.contains("%r") && text.contains("; cycles.rs:"), "{text}");
+        let json = made.json(&["annotate", "hot_in_this_test"]);
+        let instructions = json["code"][0]["instructions"].as_array().unwrap();
+        let samples: u64 = instructions.iter().map(|one| one["samples"].as_u64().unwrap()).sum();
+        assert_eq!(samples, 120_000);
+    } else {
+        assert!(text.contains("only code for x86-64"), "{text}");
+    }
+    let ended = made.whatif(&["list", "hot_in_this_tests"]).assert_code(90);
+    assert!(ended.stderr.contains("similar ones: cycles::hot_in_this_test"), "{ended:#?}");
+    let ended = made.whatif(&["list", "*_in_this_test"]).assert_code(90);
+    assert!(
+        ended
+            .stderr
+            .contains("may be any of 2 functions: cycles::hot_in_this_test, cycles::warm_in_this_test"),
+        "{ended:#?}"
+    );
+    let ended = made.whatif(&["annotate", "copy_page"]).assert_code(0);
+    assert!(ended.stdout.contains("! the kernel"), "{ended:#?}");
+}
+
+#[test]
+fn flame_graphs_hold_hostile_names_as_text() {
+    let made = made();
+    let said = made.text(&["flame"]);
+    assert!(said.contains("240000 samples, in whatif-flame.html"), "{said}");
+    let page = std::fs::read_to_string(made.sandbox.path("whatif-flame.html")).unwrap();
+    assert!(page.contains("script-src 'sha256-") && !page.contains("<img"), "{page}");
+    assert!(page.contains("hot_in_this_test"));
+    let folded = made.text(&["flame", "--folded"]);
+    assert!(
+        folded.contains("cycles::warm_in_this_test;cycles::hot_in_this_test;do_syscall_64;copy_page 24000\n"),
+        "{folded}"
+    );
+    assert!(folded.contains(r"onerror=alert(1)>\u{1b}[31m:x "), "{folded}");
+    made.text(&["flame", "--folded", "-o", "x.folded"]);
+    assert_eq!(std::fs::read_to_string(made.sandbox.path("x.folded")).unwrap(), folded);
+    let ended = made.whatif(&["flame", "-o", "nowhere/x.html"]).assert_code(90);
+    assert!(
+        ended.stderr.contains("cannot write nowhere/x.html; choose another place with -o FILE"),
+        "{ended:#?}"
+    );
+}
+
+#[test]
+fn differences_are_certain_or_not() {
+    let made = made();
+    let json = made.json(&["diff", "before", "2"]);
+    let changes = json["changes"].as_array().unwrap();
+    let hot = by_name(&json["changes"])["cycles::hot_in_this_test"].clone();
+    assert!((hot["difference"]["value"].as_f64().unwrap() - 0.2).abs() < 1e-6, "{hot}");
+    assert!(hot["certain"].as_f64().unwrap() > 0.18, "{hot}");
+    assert!(json["a"]["spans"].as_u64().unwrap() >= 8);
+    let last = changes.last().unwrap();
+    assert_eq!(last["certain"], 0.0, "{last}");
+    let text = made.text(&["diff", "before", "2", "--by", "image"]);
+    assert!(text.contains("A: before") && text.contains("spans of") && text.contains("[kernel]"), "{text}");
+    let spans = [format!("{}..{}", rfc(NOON), rfc(NOON + 7200)), format!("{}..", rfc(NOON + 7200))];
+    let of_times = made.json(&["diff", &spans[0], &spans[1]]);
+    assert_eq!(of_times["changes"], json["changes"]);
+    let per_second = made.json(&["diff", "before", "2", "--per", "second"]);
+    let hot = by_name(&per_second["changes"])["cycles::hot_in_this_test"].clone();
+    // 200 of the 1200 samples of a minute.
+    assert!((hot["difference"]["value"].as_f64().unwrap() - 1.0 / 6.0).abs() < 1e-6, "{hot}");
+    for (args, says) in [
+        (&["diff", "nothing", "2"][..], "'nothing' is neither a span of time"),
+        (&["diff", "2x..1d", "2"], "is no time; give an age"),
+        (&["diff", "2d..1d", "2", "--since", "1d"], "leave --since and --until out"),
+        (&["diff", "./nowhere", "2"], "there is no database of continuous profiles at ./nowhere"),
+    ] {
+        let ended = made.whatif(args).assert_code(90);
+        assert!(ended.stderr.contains(says), "{args:?}: {ended:#?}");
+    }
+}
+
+#[test]
+fn variation_is_told_from_chance() {
+    let made = made();
+    let json = made.json(&["stats", "--across", "epoch"]);
+    let first = &json["rows"][0];
+    let names = ["cycles::hot_in_this_test", "</script><img src=x onerror=alert(1)>\u{1b}[31m;x"];
+    assert!(names.contains(&first["name"].as_str().unwrap()), "{first}");
+    let hot = by_name(&json["rows"])["cycles::hot_in_this_test"].clone();
+    assert_eq!((hot["min"].as_f64(), hot["max"].as_f64()), (Some(0.4), Some(0.6)));
+    assert_eq!(hot["most_in"], "2");
+    for across in ["machine", "day"] {
+        let ended = made.whatif(&["stats", "--across", across]).assert_code(90);
+        assert!(ended.stderr.contains("so nothing can vary"), "{across}: {ended:#?}");
+    }
+    for across in ["hour", "process"] {
+        let text = made.text(&["stats", "--across", across, "--by", "image"]);
+        assert!(text.contains("std dev") && text.contains(&format!("({across})")), "{text}");
+    }
+}
+
+#[test]
+fn epochs_are_listed_and_named() {
+    let made = made();
+    let text = made.text(&["epochs"]);
+    assert!(text.contains("before") && text.contains("cpu-clock …"), "{text}");
+    // While somebody writes.
+    let writer = Store::open(&made.folder).unwrap();
+    assert_eq!(made.text(&["epochs", "--name", "after"]), "epoch 2 is now called after\n");
+    drop(writer);
+    let json = made.json(&["epochs"]);
+    assert_eq!(json["epochs"][1]["name"], "after");
+    assert_eq!(json["epochs"][0]["samples"], 120 * 1200);
+    made.text(&["diff", "before", "after"]);
+    let ended = made.whatif(&["epochs", "--name", "7"]).assert_code(90);
+    assert!(ended.stderr.contains("cannot be the name of an epoch"), "{ended:#?}");
+}
+
+#[test]
+fn garbage_is_collected_by_one_writer() {
+    let made = made();
+    for (args, says) in [
+        (&["gc"][..], "nothing says what is old: give --keep 30d"),
+        (&["gc", "--keep", "never"], "'never' is no age; give a number and a unit"),
+        (&["gc", "--most", "lots"], "'lots' is no size"),
+    ] {
+        let ended = made.whatif(args).assert_code(90);
+        assert!(ended.stderr.contains(says), "{args:?}: {ended:#?}");
+    }
+    let text = made.text(&["gc", "--keep", "1h", "--coarse-after", "1h", "--most", "1", "--dry-run"]);
+    assert!(
+        text.contains("would remove segments before") && text.contains("would remove the oldest"),
+        "{text}"
+    );
+    let writer = Store::open(&made.folder).unwrap();
+    let ended = made.whatif(&["gc", "--keep", "30d"]).assert_code(90);
+    assert!(ended.stderr.contains("while the collector runs it removes what is old by itself"), "{ended:#?}");
+    drop(writer);
+    let text = made.text(&["gc", "--keep", "1h"]);
+    assert!(text.starts_with("removed "), "{text}");
+}
+
+#[test]
+fn what_has_no_name_is_told_with_what_mends_it() {
+    let made = made();
+    let json = made.json(&["unknown"]);
+    let rows = json["rows"].as_array().unwrap();
+    let code = |image: &str| {
+        let row = rows.iter().find(|row| row["image"] == image).unwrap_or_else(|| panic!("{rows:#?}"));
+        (
+            row["code"].as_str().unwrap(),
+            row["samples"].as_u64().unwrap(),
+            row["processes"][0].as_str().unwrap(),
+        )
+    };
+    assert_eq!(code("/opt/gone/bin/server"), ("missing-file", 4800, "server"));
+    assert_eq!(code("[unknown]"), ("no-image", 1200, "server"));
+    let text = made.text(&["unknown"]);
+    assert!(text.contains("6000 samples (2.5 %) have no name:"), "{text}");
+    assert!(text.contains("debuginfod-find debuginfo bb"), "{text}");
+}
+
+#[test]
+fn databases_are_merged() {
+    let made = made();
+    let other = made.sandbox.path("other");
+    let mut store = Store::open(&other).unwrap();
+    add_epoch(&mut store, "beta", NOON, 10, 400, None, 100);
+    drop(store);
+    let text = made.text(&["db", "merge", "all", "db", "other"]);
+    assert!(text.starts_with("2 databases added to all (whatif top --db all)"), "{text}");
+    let json = made.json(&["top", "--db", "all"]);
+    assert_eq!(json["heading"]["machines"], serde_json::json!(["alpha", "beta"]));
+    assert_eq!(json["heading"]["samples"], 250_000);
+    let text = made.text(&["stats", "--db", "all", "--across", "machine"]);
+    assert!(text.contains("alpha") || text.contains("beta"), "{text}");
+    // Loss is said with what to do about it.
+    let text = made.text(&["top", "--db", "other"]);
+    assert!(text.contains("! 7.7 % of the samples were lost") && text.contains("whatif status"), "{text}");
+    let ended = made.whatif(&["db", "merge", "all", "nowhere"]).assert_code(90);
+    assert!(ended.stderr.contains("there is no database at nowhere; name the folder of one"), "{ended:#?}");
+    let ended = made.whatif(&["db", "merge", "all", "all"]).assert_code(90);
+    assert!(ended.stderr.contains("cannot be added to itself"), "{ended:#?}");
+}
+
+#[test]
+fn databases_are_exported() {
+    let made = made();
+    for (format, begins) in
+        [("pprof", &b"\x1f\x8b"[..]), ("otlp", b"\n"), ("folded", b""), ("html", b"<!doctype html>")]
+    {
+        made.text(&["export", "--db", "db", "--format", format, "-o", "out"]);
+        let content = std::fs::read(made.sandbox.path("out")).unwrap();
+        assert!(content.starts_with(begins) && content.len() > 100, "{format}");
+        let mut command = made.sandbox.whatif();
+        command.args(["export", "--db", "db", "--format", format]);
+        assert_eq!(command.output().unwrap().stdout, content, "{format}");
+    }
+    let ended = made.whatif(&["export", "--db", "db", "--format", "coz"]).assert_code(90);
+    assert!(ended.stderr.contains("can be written as pprof, otlp, folded or html"), "{ended:#?}");
+    let ended = made.whatif(&["export", "x.db", "--db", "db", "--format", "pprof"]).assert_code(90);
+    assert!(ended.stderr.contains("give either a recording, or --db DIR"), "{ended:#?}");
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let made = made();
+    for (args, says) in [
+        (&["top", "--since", "yesterday"][..], "'yesterday' is no time; give an age"),
+        (&["top", "--since", "1d", "--until", "2d"], "is not before --until"),
+        (
+            &["top", "--since", "1970-01-01", "--until", "1970-01-02"],
+            "no samples were taken from 1970-01-01 00:00 to 1970-01-02 00:00",
+        ),
+        (&["top", "--process", "testr"], "no process is 'testr'; there are: tester"),
+        (&["top", "--cgroup", "zzz"], "no cgroup is 'zzz'; there are: "),
+        (&["top", "--machine", "alpa"], "no machine is 'alpa'; there are: alpha"),
+        (&["top", "--image", "zzz"], "no image is 'zzz'; there are: "),
+        (&["top", "--event", "cycles"], "no event is 'cycles'; there are: cpu-clock"),
+        (&["top", "--epoch", "9"], "there is no epoch 9; see which there are: whatif epochs"),
+        (&["top", "--process", "swapper"], "but of idle CPUs (--idle)"),
+        (&["top", "--db", "nowhere"], "there is no database of continuous profiles at nowhere"),
+        (&["top", "--db", "."], "there is no"),
+        (&["top", "--recording", "nowhere.db"], "--recording nowhere.db"),
+    ] {
+        let ended = made.whatif(args).assert_code(90);
+        assert!(ended.stderr.contains(says), "{args:?}: {ended:#?}");
+        assert_eq!(ended.stdout, "", "{args:?}");
+    }
+    // A database without samples.
+    drop(Store::open(&made.sandbox.path("empty")).unwrap());
+    let ended = made.whatif(&["top", "--db", "empty"]).assert_code(90);
+    assert!(ended.stderr.contains("there are no samples in empty yet"), "{ended:#?}");
+}
+
+#[test]
+fn output_is_plain_in_a_pipe_and_may_end_early() {
+    let made = made();
+    for args in [&["top"][..], &["unknown"], &["stats"], &["flame", "--folded"]] {
+        assert!(!made.text(args).contains('\u{1b}'), "{args:?}");
+        assert!(!made.text(args).contains('\u{202e}'), "{args:?}");
+    }
+    let mut command = made.sandbox.whatif();
+    command
+        .env("WHATIF_DB", &made.folder)
+        .args(["top", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut pipe = child.stdout.take().unwrap();
+    pipe.read_exact(&mut [0; 1]).unwrap();
+    drop(pipe);
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn perf_data_becomes_an_epoch() {
+    if !have("perf") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut perf = sandbox.command("perf");
+    perf.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-g", "-o", "perf.data", "--"]);
+    perf.args(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]);
+    let recorded = perf.output().unwrap();
+    if !recorded.status.success() {
+        return support::skip(&format!(
+            "perf cannot record here: {}",
+            String::from_utf8_lossy(&recorded.stderr)
+        ));
+    }
+    let folder = sandbox.path("db");
+    let ended = whatif_in(&sandbox, &folder, &["import", "perf.data", "--name", "perf"]).assert_code(0);
+    assert!(
+        ended.stdout.contains("samples of cpu-clock") && ended.stdout.contains("in epoch 1"),
+        "{ended:#?}"
+    );
+    let ended =
+        whatif_in(&sandbox, &folder, &["top", "--by", "image", "--epoch", "perf", "--json"]).assert_code(0);
+    let json: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let images: Vec<_> =
+        json["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert!(images.iter().any(|image| image.ends_with("sh")), "{images:?}");
+    let ended = whatif_in(&sandbox, &folder, &["top", "--process", "sh"]).assert_code(0);
+    assert!(ended.stdout.contains("cpu-clock on "), "{ended:#?}");
+    let ended = whatif_in(&sandbox, &folder, &["import", "perf.data", "-o", "x.db"]).assert_code(90);
+    assert!(ended.stderr.contains("name its folder with --db DIR, and leave -o out"), "{ended:#?}");
+}
+
+/// A recording in which the hot function does nothing for progress, the warm one does, and so does one nobody sampled.
+fn recording(path: &Path, build_id: &str) {
+    let truth = |name, slope| synthetic::Truth { name, slope, noise: 0.01, blocks: 60 };
+    let mut rows = synthetic::rows(&[
+        truth("hot:1", 0.0),
+        truth("warm:2", 0.6),
+        truth("rare:3", 0.5),
+        truth("rare:4", 0.1),
+    ]);
+    for region in rows.regions.values_mut() {
+        let (name, _) = region.name.split_once(':').unwrap();
+        region.image = profile::Image {
+            path: this_program().to_string_lossy().into_owned(),
+            build_id: Some(build_id.to_owned()),
+        };
+        // Of the rare one only lines were tried.
+        match name {
+            "rare" => region.function = Some("cycles::rare_in_this_test".to_owned()),
+            name => {
+                region.kind = RegionKind::Function;
+                region.name = format!("cycles::{name}_in_this_test");
+            }
+        }
+    }
+    let mut recorder = Recorder::create(path).unwrap();
+    recorder.add(&rows).unwrap();
+    recorder.close().unwrap();
+}
+
+#[test]
+fn cost_stands_beside_worth() {
+    let made = made();
+    let build_id = Image::open(&this_program()).unwrap().build_id().unwrap_or_default();
+    std::fs::create_dir(made.folder.join("recordings")).unwrap();
+    recording(&made.folder.join("recordings/run.db"), &build_id);
+    let json = made.json(&["top"]);
+    assert_eq!(json["recordings"], serde_json::json!(["run.db"]));
+    let rows = by_name(&json["rows"]);
+    let (hot, warm) = (&rows["cycles::hot_in_this_test"], &rows["cycles::warm_in_this_test"]);
+    assert_eq!(
+        (hot["worth"]["verdict"].as_str(), hot["mark"].as_str()),
+        (Some("no-effect"), Some("hot-but-does-not-matter")),
+        "{hot}"
+    );
+    assert_eq!(warm["worth"]["verdict"], "helps", "{warm}");
+    assert!((warm["worth"]["slope"].as_f64().unwrap() - 0.6).abs() < 0.1, "{warm}");
+    assert_eq!(warm["worth"]["other_build"], build_id.is_empty());
+    let rare = &json["not_hot"][0];
+    assert_eq!(rare["name"], "cycles::rare_in_this_test", "{json:#}");
+    // Both lines together, and the better one by name.
+    assert!((rare["worth"]["slope"].as_f64().unwrap() - 0.6).abs() < 0.1, "{rare}");
+    assert_eq!(rare["worth"]["line"], "rare:3");
+    let text = made.text(&["top"]);
+    assert!(
+        text.contains("○ ") && text.contains("● 0.") && text.contains("These matter, but are not hot"),
+        "{text}"
+    );
+    assert!(!made.text(&["top", "--no-recordings"]).contains("worth"));
+    made.text(&["flame", "-o", "worth.html"]);
+    let page = std::fs::read_to_string(made.sandbox.path("worth.html")).unwrap();
+    assert!(page.contains(r#""verdict":"helps""#), "{page}");
+    // Another build says so.
+    recording(&made.sandbox.path("old.db"), "0123");
+    std::fs::remove_file(made.folder.join("recordings/run.db")).unwrap();
+    let json = made.json(&["top", "--recording", "old.db"]);
+    assert_eq!(by_name(&json["rows"])["cycles::warm_in_this_test"]["worth"]["other_build"], true);
+}
+
+/// Needed by nothing but debug information.
+#[test]
+fn the_functions_that_are_sampled_are_here() {
+    let image = Image::open(&this_program()).unwrap();
+    let scope = Scope::new(ScopeOptions::default()).unwrap();
+    let entry = image.function_entries("hot_in_this_test")[0];
+    assert_eq!(image.frames(entry, &scope).last().unwrap().function.base(), "cycles::hot_in_this_test");
+    assert_eq!(image.stated(image.file_offset(entry).unwrap()), Some(entry));
+}
