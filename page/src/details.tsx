@@ -7,7 +7,7 @@ import { DETAILS, TABLE } from "./filter";
 import { Listing } from "./listing";
 import type { Report, WholeEstimate, WholeRegion } from "./model";
 import { whole } from "./parts";
-import { claim, limit } from "./prose";
+import { claim, cost, limit } from "./prose";
 import type { Source } from "./source";
 import { change, pinned, selected, status } from "./state";
 import { VerdictMark } from "./table";
@@ -53,11 +53,13 @@ export function Details({ report, source }: { report: Report; source: Source | n
 
 function Whole({ report, region, estimate }: { report: Report; region: WholeRegion; estimate: WholeEstimate }) {
   const most = limit(estimate);
+  const costs = cost(region);
   return (
     <>
       <p>
         <Prose text={claim(region, estimate)} />
         {most && <> <Prose text={most} /></>}
+        {costs && <> <Prose text={costs} /></>}
       </p>
       <Curve estimate={estimate} />
       <Listing region={region} />

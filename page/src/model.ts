@@ -8,12 +8,16 @@ export const VERSION = 1;
 export type PointKind = "throughput" | "latency";
 export type Verdict = "helps" | "no-effect" | "hurts" | "not-enough-data" | "idle";
 type Maybe = number | null;
+/** What cost and worth say together. */
+export type Mark = "hot-but-does-not-matter" | "matters-but-is-not-hot";
 
 export interface Report {
   version: number;
   sentence: string;
   sessions: Session[];
   points: Point[];
+  /** Which samples the shares in production are of; null or missing if nobody knew any. */
+  production?: { since_unix_s: number; until_unix_s: number; hosts: number } | null;
   regions: Region[];
   drift: Drift[];
   run_drift: RunDrift[];
@@ -66,6 +70,8 @@ export interface Region {
   image: { path: string; build_id: string | null };
   samples: number;
   share: Maybe;
+  production_share?: Maybe;
+  mark?: Mark | null;
   windows: number;
   verdict: Verdict;
   /** One per entry of the report's points, in that order. */

@@ -1,6 +1,6 @@
 // What the terminal says in words, in the same words.
 
-import type { Doubts, Estimate, LeftOut, Point, Region, Session, Verdict, Warning, WholeEstimate, WholeRegion } from "./model";
+import type { Doubts, Estimate, LeftOut, Mark, Point, Region, Report, Session, Verdict, Warning, WholeEstimate, WholeRegion } from "./model";
 import type { Change, PointChange } from "./comparison";
 import { count, duration, fixed, interval, percent, plusMinus, threeDigits } from "./format";
 import { inSentence, label } from "./region";
@@ -16,6 +16,12 @@ export const VERDICT_WORDS: Record<Verdict, { sign: string; word: string }> = {
   hurts: { sign: "▼", word: "hurts" },
   "not-enough-data": { sign: "?", word: "unsettled" },
   idle: { sign: "–", word: "idle" },
+};
+
+/** What cost and worth say together, at a glance and in words. */
+export const MARK_WORDS: Record<Mark, { sign: string; words: string }> = {
+  "hot-but-does-not-matter": { sign: "○", words: "hot, but does not matter" },
+  "matters-but-is-not-hot": { sign: "◆", words: "matters, but is not hot" },
 };
 
 export const wordOf = (verdict: Verdict): string => VERDICT_WORDS[verdict].word;
@@ -92,6 +98,22 @@ export function claim(region: Region, estimate: WholeEstimate): string {
       return `Not enough data yet to say what ${inSentence(region)} does to ${subject(estimate)}${now}: ${more}.`;
     }
   }
+}
+
+/** What it costs, if that does not go together with what it is worth, or if production knows. */
+export function cost({ share, production_share, mark }: Region): string | null {
+  const here = share === null ? null : `${percent(share)} of the time here`;
+  const there = production_share == null ? null : `${percent(production_share, 1)} of the time in production`;
+  if (there === null && !mark) return null;
+  const words = mark ? `It ${mark === "hot-but-does-not-matter" ? "is " : ""}${MARK_WORDS[mark].words}: ` : "It has ";
+  return `${words}${[here, there].filter(Boolean).join(", ")}.`;
+}
+
+/** Which samples the shares in production are of. */
+export function covered(production: NonNullable<Report["production"]>): string {
+  const day = (seconds: number): string => new Date(seconds * 1000).toISOString().slice(0, 10);
+  const { since_unix_s, until_unix_s, hosts } = production;
+  return `${count(hosts, "machine")}, ${day(since_unix_s)} to ${day(until_unix_s)}`;
 }
 
 /** What a region that helps is worth at most, if another bottleneck takes over before 100 %. */

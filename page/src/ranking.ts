@@ -18,7 +18,7 @@ export interface Row {
 /** Where an estimate stands: smaller is better. */
 export type Rank = readonly [group: number, within: number];
 
-export type Column = "region" | "slope" | "interval" | "verdict" | "blocks" | "windows" | "share";
+export type Column = "region" | "slope" | "interval" | "verdict" | "blocks" | "windows" | "share" | "production";
 
 export interface Sort<C extends string> {
   column: C;
@@ -66,6 +66,7 @@ const ORDERS: Record<Column, (a: Row, b: Row) => number> = {
   blocks: (a, b) => descending(a.estimate.blocks, b.estimate.blocks),
   windows: (a, b) => descending(a.region.windows, b.region.windows),
   share: (a, b) => descending(a.region.share, b.region.share),
+  production: (a, b) => descending(a.region.production_share ?? null, b.region.production_share ?? null),
 };
 
 export const COLUMNS = Object.keys(ORDERS) as Column[];

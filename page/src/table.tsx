@@ -4,11 +4,11 @@ import { COLUMNS, type Column, type Row } from "./ranking";
 import { range, share, slope, threeDigits } from "./format";
 import { DETAILS, Filter, TABLE } from "./filter";
 import { Grid, type GridColumn } from "./grid";
-import { VERDICT_WORDS } from "./prose";
-import { change, point, selected, sharedGains, shownRows, total, view } from "./state";
+import { covered, MARK_WORDS, VERDICT_WORDS } from "./prose";
+import { change, point, report, selected, sharedGains, shownRows, total, view } from "./state";
 import { Sparkline } from "./sparkline";
 import { Name } from "./text";
-import type { Verdict } from "./model";
+import type { Mark, Verdict } from "./model";
 
 
 export function VerdictMark({ verdict }: { verdict: Verdict }) {
@@ -20,13 +20,29 @@ export function VerdictMark({ verdict }: { verdict: Verdict }) {
   );
 }
 
+/** At a glance what cost and worth say together; nothing where they go together. */
+function MarkSign({ mark }: { mark: Mark | null | undefined }) {
+  if (!mark) return null;
+  const { sign, words } = MARK_WORDS[mark];
+  return (
+    <span role="img" aria-label={words} title={words}>
+      {sign}{" "}
+    </span>
+  );
+}
+
 const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
   {
     id: "region",
     head: "region",
     title: "A function or a line; + means with all it calls",
     rising: true,
-    cell: ({ label }) => <Name text={label} />,
+    cell: ({ label, region }) => (
+      <>
+        <MarkSign mark={region.mark} />
+        <Name text={label} />
+      </>
+    ),
   },
   {
     id: "slope",
@@ -76,6 +92,14 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
     cell: ({ region }) => share(region.share),
   },
   {
+    id: "production",
+    head: "prod.",
+    title: "Of the program's samples in production",
+    numeric: true,
+    width: "4.8em",
+    cell: ({ region }) => share(region.production_share ?? null),
+  },
+  {
     id: "gain",
     head: "gain",
     title: "At small to full speedups; the same scale in all rows",
@@ -93,6 +117,9 @@ export function RegionTable() {
   const { sort } = view.value;
   const rows = shownRows.value;
   const of = point.value;
+  const production = report.value?.production;
+  const columns = production ? SHOWN : SHOWN.filter(({ id }) => id !== "production");
+  const marks = new Set(report.value?.regions.flatMap(({ mark }) => (mark ? [mark] : [])));
   if (!of) return null;
   if (total.value === 0) return <p>No region was tried often enough to say anything about it.</p>;
   return (
@@ -102,7 +129,7 @@ export function RegionTable() {
       <Grid
         id={TABLE}
         label="Regions"
-        columns={SHOWN}
+        columns={columns}
         rows={rows}
         keyOf={({ key }) => key}
         sort={sort}
@@ -118,7 +145,8 @@ export function RegionTable() {
       <p class="legend">
         slope: gain per speedup, so that 0.50 makes the point 10&nbsp;% faster for 20&nbsp;%; ± is its standard error,
         then its 95&nbsp;% interval. blocks: experiments, that is pairs of windows. win: windows. share: of all CPU time.
-        gain: at small to full speedups.{" "}
+        {production && ` prod.: of the program's samples in production (${covered(production)}).`} gain: at small to full
+        speedups. {[...marks].map((mark) => `${MARK_WORDS[mark].sign} ${MARK_WORDS[mark].words}. `)}
         {of.rate_per_s !== null && `Without speedups: ${threeDigits(of.rate_per_s)} per second.`}
       </p>
     </>

@@ -35,6 +35,23 @@ test("the sentence, the warning, the table, the curve, the source and the reason
   expect(html).toContain('class="baseline"');
 });
 
+test("what production says stands beside the worth, where it says anything", () => {
+  const of = realistic();
+  expect(text(page(of))).not.toContain("prod.");
+  of.production = { since_unix_s: 1_790_000_000, until_unix_s: 1_790_600_000, hosts: 2 };
+  of.regions[0]!.production_share = 0.004;
+  of.regions[0]!.mark = "matters-but-is-not-hot";
+  const wanted = shownRows.value.find((row) => row.region.name === of.regions[0]!.name)!;
+  change({ region: wanted.key });
+  const html = page(of);
+  const seen = text(html);
+  expect(seen).toContain("prod.: of the program's samples in production (2 machines, 2026-09-21 to 2026-09-28).");
+  expect(seen).toContain("<1 %");
+  expect(seen).toContain("◆ matters, but is not hot.");
+  expect(html).toContain('aria-label="matters, but is not hot"');
+  expect(seen.replaceAll("\u00a0", " ")).toContain("0.4 % of the time in production.");
+});
+
 test("every region of every point can be drawn", () => {
   for (const of of [realistic(), hostile()]) {
     report.value = of;

@@ -35,8 +35,10 @@ mod discovery;
 pub mod drift;
 pub mod estimate;
 pub mod explain;
+mod mark;
 pub mod model;
 mod printable;
+mod production;
 mod ranking;
 mod sentence;
 mod units;
@@ -50,12 +52,14 @@ pub use estimate::{
     REFERENCE, Reading, Shares, SpeedupSum, Target, Trend, Unsteady, Verdict, Working,
 };
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
+pub use mark::Mark;
 pub use model::{
-    Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,
-    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window,
-    WindowFlags,
+    Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,
+    RegionSamples, Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits,
+    Warning, Window, WindowFlags,
 };
 pub use printable::printable;
+pub use production::Covered;
 pub use ranking::{Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
 pub use sentence::plus_minus;
 pub use units::{Epoch, Nanos, Speedup, VisitNanos};

@@ -9,6 +9,7 @@ use crate::estimate::{
     Verdict,
 };
 use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Session, Window, WindowFlags};
+use crate::production;
 use crate::units::Nanos;
 
 /// Fewer different speedups than this do not show a curve, unless the user asked for exactly those.
@@ -68,6 +69,8 @@ pub struct RegionEstimate {
     pub samples: u64,
     /// and their share of all CPU time, 0 to 1; `None` without samples.
     pub share: Option<f64>,
+    /// Its share of the program's samples in production; `None` where nobody knows.
+    pub production: Option<f64>,
     /// How many windows were used.
     pub windows: usize,
     /// The share of the run in which it runs; gains are already scaled by it.
@@ -148,6 +151,7 @@ impl Profile {
                 region: of_region.region,
                 samples,
                 share,
+                production: production::share(&rows, of_region.region),
                 windows: of_region.windows(),
                 phase: phase.factor,
                 points: points

@@ -6,10 +6,10 @@
 
 use std::borrow::Cow;
 
-use profile::{Dot, Estimate, PointEstimate, Profile, RegionEstimate, printable};
+use profile::{Dot, Estimate, Mark, PointEstimate, Profile, RegionEstimate, printable};
 
 /// What the columns are called.
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 25] = [
     "region",
     "kind",
     "with_callees",
@@ -33,6 +33,8 @@ const COLUMNS: [&str; 23] = [
     "gain_hi",
     "raw_gain",
     "windows",
+    "production_share",
+    "mark",
 ];
 
 /// All regions with enough speedups, in the order of the report.
@@ -46,7 +48,8 @@ pub fn render(profile: &Profile) -> String {
                     .into_iter()
                     .chain([name(&point.name), point.target.kind().into()])
                     .chain(of_estimate(estimate))
-                    .chain(of_dot(dot));
+                    .chain(of_dot(dot))
+                    .chain(beside(region));
                 put(&mut text, cells);
             }
         }
@@ -91,6 +94,11 @@ fn of_dot(dot: &Dot) -> [Cow<'static, str>; 6] {
         number(dot.raw),
         dot.windows.to_string().into(),
     ]
+}
+
+/// What stands beside the worth: the cost in production, and what to think of both.
+fn beside(estimate: &RegionEstimate) -> [Cow<'static, str>; 2] {
+    [number(estimate.production), estimate.mark().map_or("", Mark::name).into()]
 }
 
 /// Six digits after the point; nothing for what is not known.

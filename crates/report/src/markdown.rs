@@ -7,7 +7,9 @@
 
 use std::fmt::Write as _;
 
-use profile::{PointEstimate, PointSummary, Profile, RegionEstimate, Target, Verdict, plus_minus, printable};
+use profile::{
+    Mark, PointEstimate, PointSummary, Profile, RegionEstimate, Target, Verdict, plus_minus, printable,
+};
 
 /// So many regions are listed for each point.
 const TOP: usize = 10;
@@ -56,9 +58,13 @@ fn table(text: &mut String, profile: &Profile, point: &PointSummary) {
     if ranked.is_empty() {
         return;
     }
+    let (head, line) = match profile.production() {
+        Some(_) => (" In production |", "--:|"),
+        None => ("", ""),
+    };
     write!(
         text,
-        "\n| What makes {} {what} | 20 % faster is worth | Slope | Verdict | Share |\n|---|--:|--:|---|--:|\n",
+        "\n| What makes {} {what} | 20 % faster is worth | Slope | Verdict | Share |{head}\n|---|--:|--:|---|--:|{line}\n",
         code(&point.name)
     )
     .expect(FITS);
@@ -74,9 +80,15 @@ fn row(profile: &Profile, region: &RegionEstimate, estimate: &PointEstimate) -> 
     let known = |estimate: &&profile::Estimate| estimate.half_width().is_finite();
     let effect = estimate.effect.as_ref().filter(known);
     let slope = estimate.slope.as_ref().filter(known);
-    let share = region.share.map(|share| format!("{:.0} %", 100.0 * share));
+    let share = |share: Option<f64>| share.map(|share| format!("{:.0} %", 100.0 * share)).unwrap_or_default();
+    let production = profile.production().map(|_| format!(" {} |", share(region.production)));
+    let mark = match region.mark() {
+        Some(Mark::HotButDoesNotMatter) => " (hot, but does not matter)",
+        Some(Mark::MattersButIsNotHot) => " (matters, but is not hot)",
+        None => "",
+    };
     format!(
-        "| {} | {} | {} | {} | {} |\n",
+        "| {} | {} | {} | {}{mark} | {} |{}\n",
         code(&profile.region(region).label()),
         effect.map_or("?".to_owned(), |effect| plus_minus(effect, effect.value)),
         slope.map_or("?".to_owned(), |slope| {
@@ -85,7 +97,8 @@ fn row(profile: &Profile, region: &RegionEstimate, estimate: &PointEstimate) -> 
             format!("{value:.2} ± {:.2}", slope.half_width()).replace('-', "−")
         }),
         verdict(estimate.verdict),
-        share.unwrap_or_default(),
+        share(region.share),
+        production.unwrap_or_default(),
     )
 }
 

@@ -1,5 +1,6 @@
 //! What answers about continuous profiles look like.
 
+use profile::Mark;
 use report::cycles::*;
 use report::terminal::Style;
 

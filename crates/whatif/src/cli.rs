@@ -49,6 +49,15 @@ pub struct Run {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
+    /// Try first what costs most in production, according to this database of continuous profiles (whatif collect), and
+    /// show that cost beside what code is worth; without -o the recording goes to DIR/recordings/
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["start_only", "list_regions", "suggest_points"])]
+    pub hint_db: Option<PathBuf>,
+
+    /// Of that database, take what is not older: 12h, 7d, 4w
+    #[arg(long, value_name = "AGE", default_value = "7d", requires = "hint_db")]
+    pub hint_since: String,
+
     /// Only try this code: FUNCTION (with everything it calls) or FILE:LINE, either of them with @FUNCTION for what that
     /// function calls only; may be given several times
     #[arg(long = "region", value_name = "FUNCTION|FILE:LINE[@CALLER]")]

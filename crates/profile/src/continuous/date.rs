@@ -9,6 +9,14 @@ pub(super) fn for_a_file(moment: UnixSeconds) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}{:02}Z", second / 3600, second / 60 % 60)
 }
 
+impl UnixSeconds {
+    /// The day in UTC, as `2026-11-22`.
+    pub fn day(self) -> String {
+        let (year, month, day) = date(self.0.div_euclid(86_400));
+        format!("{year:04}-{month:02}-{day:02}")
+    }
+}
+
 /// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
 fn date(days: i64) -> (i64, i64, i64) {
     // Every 400 years have as many days; counted from a 1 March, a leap day is the last of its year.
@@ -51,6 +59,7 @@ mod tests {
             (-1, "1969-12-31T2359Z"),
         ] {
             assert_eq!(for_a_file(UnixSeconds(seconds)), name);
+            assert_eq!(UnixSeconds(seconds).day(), name[..10]);
         }
     }
 }

@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::schema::{self, Found};
 use super::{Error, integer, ns};
 use crate::model::{
-    Exit, Image, Point, PointId, Region, RegionId, RegionSamples, Rows, SampleTotals, SessionEnd, SessionId,
-    SessionStart, Snippet, Span, Warning, Window,
+    Exit, Image, Point, PointId, Production, Region, RegionId, RegionSamples, Rows, SampleTotals, SessionEnd,
+    SessionId, SessionStart, Snippet, Span, Warning, Window,
 };
 
 /// How long to wait for another writer.
@@ -236,6 +236,33 @@ impl Recorder {
         })
     }
 
+    /// Keeps what regions cost in production; replaces what was kept before.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn set_production(&mut self, rows: &[Production]) -> Result<(), Error> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.write(|to| {
+            let mut replace =
+                to.prepare_cached("INSERT OR REPLACE INTO production VALUES (?, ?, ?, ?, ?, ?, ?)")?;
+            for row in rows {
+                replace.execute(params![
+                    row.session.get(),
+                    row.region.get(),
+                    row.share,
+                    integer(row.samples),
+                    row.since.0,
+                    row.until.0,
+                    row.hosts,
+                ])?;
+            }
+            Ok(())
+        })
+    }
+
     /// Keeps the source around `region`; replaces what was kept before.
     ///
     /// # Errors
@@ -324,6 +351,13 @@ impl Recorder {
                 .map(|samples| RegionSamples { session: new, region: regions[&samples.region], ..*samples })
                 .collect();
             self.set_samples(new, &session.samples, &samples)?;
+            let production: Vec<Production> = rows
+                .production
+                .iter()
+                .filter(|row| row.session == session.id)
+                .map(|row| Production { session: new, region: regions[&row.region], ..*row })
+                .collect();
+            self.set_production(&production)?;
             for (_, warning) in rows.warnings.iter().filter(|(of, _)| *of == session.id) {
                 self.add_warning(new, warning)?;
             }

@@ -8,10 +8,11 @@ use rusqlite::{Connection, ErrorCode, Row, RowIndex};
 
 use super::schema::{self, Found};
 use super::{Error, Opened, Recorder, open_read_only};
+use crate::continuous::UnixSeconds;
 use crate::model::{
-    Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,
-    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window,
-    WindowFlags,
+    Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,
+    RegionSamples, Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits,
+    Warning, Window, WindowFlags,
 };
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
 
@@ -110,6 +111,7 @@ impl Recording {
                     weight: span(row, "weight_ns")?,
                 })
             })?,
+            production: production(from)?,
             snippets: table(from, "SELECT * FROM snippets", |row| {
                 let snippet = Snippet { first_line: row.get("first_line")?, text: row.get("text")? };
                 Ok((RegionId::new(row.get("region")?), snippet))
@@ -120,6 +122,24 @@ impl Recording {
             })?,
         })
     }
+}
+
+/// Earlier layouts have no such table.
+fn production(from: &Connection) -> rusqlite::Result<Vec<Production>> {
+    if !from.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'production'")?.exists([])? {
+        return Ok(Vec::new());
+    }
+    table(from, "SELECT * FROM production ORDER BY session, region", |row| {
+        Ok(Production {
+            session: SessionId::new(row.get("session")?),
+            region: RegionId::new(row.get("region")?),
+            share: row.get("share")?,
+            samples: count(row, "samples")?,
+            since: UnixSeconds(row.get("since_unix_s")?),
+            until: UnixSeconds(row.get("until_unix_s")?),
+            hosts: row.get("hosts")?,
+        })
+    })
 }
 
 fn table<T, C: FromIterator<T>>(

@@ -15,6 +15,7 @@
 //! | `visits` | window and visited point | `span_…`: from visit to visit, NULL where that is not known (since layout 2) |
 //! | `in_flight` | window and latency pair | `point` is the begin point |
 //! | `samples` | session and region | over the whole run, not only in windows |
+//! | `production` | session and region | what continuous profiles said of it (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
 //! | `snippets` | region | the source when it was measured |
 //! | `warnings` | doubt about a session | |
 //!
@@ -55,6 +56,7 @@ pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
          {TABLES}
+         {PRODUCTION}
          {CONTINUOUS}
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {VERSION};
@@ -71,6 +73,7 @@ pub(crate) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
          {spans}
+         {PRODUCTION}
          {CONTINUOUS}
          PRAGMA user_version = {VERSION};
          COMMIT;"
@@ -113,7 +116,21 @@ ALTER TABLE visits ADD COLUMN span_elapsed_ns INTEGER;
 ALTER TABLE visits ADD COLUMN span_required_ns INTEGER;
 ";
 
-/// What layout 3 added.
+/// What layout 3 added,
+const PRODUCTION: &str = "
+CREATE TABLE production (
+    session      INTEGER NOT NULL REFERENCES sessions,
+    region       INTEGER NOT NULL REFERENCES regions,
+    share        REAL NOT NULL,
+    samples      INTEGER NOT NULL,
+    since_unix_s INTEGER NOT NULL,
+    until_unix_s INTEGER NOT NULL,
+    hosts        INTEGER NOT NULL,
+    PRIMARY KEY (session, region)
+) WITHOUT ROWID;
+";
+
+/// and for continuous profiles.
 const CONTINUOUS: &str = "
 CREATE TABLE machines (
     id     INTEGER PRIMARY KEY,

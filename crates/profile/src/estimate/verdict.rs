@@ -48,6 +48,12 @@ impl Verdict {
             Verdict::Idle => "idle",
         }
     }
+
+    /// The verdict with this [`name`](Self::name).
+    pub fn from_name(name: &str) -> Option<Verdict> {
+        use Verdict::{Helps, Hurts, Idle, NoEffect, NotEnoughData};
+        [Helps, NoEffect, Hurts, NotEnoughData, Idle].into_iter().find(|verdict| verdict.name() == name)
+    }
 }
 
 /// The verdict on a slope, estimated from `blocks` blocks: `slope` is what noise leaves of it, and

@@ -5,6 +5,7 @@
 //! *record* writes and *profile* reads.
 
 mod point;
+mod production;
 mod region;
 mod rows;
 mod session;
@@ -12,6 +13,7 @@ mod warning;
 mod window;
 
 pub use point::{Point, PointId, PointKind};
+pub use production::Production;
 pub use region::{Image, Region, RegionId, RegionKind, Snippet};
 pub use rows::{RegionSamples, Rows};
 pub use session::{Exit, SampleTotals, Session, SessionEnd, SessionId, SessionStart};

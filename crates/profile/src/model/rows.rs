@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Point, PointId, Region, RegionId, Session, SessionId, Snippet, Warning, Window};
+use super::{Point, PointId, Production, Region, RegionId, Session, SessionId, Snippet, Warning, Window};
 use crate::units::Nanos;
 
 /// All rows of a recording, as they were at one moment.
@@ -18,6 +18,8 @@ pub struct Rows {
     pub windows: Vec<Window>,
     /// Samples of each region over each whole run.
     pub samples: Vec<RegionSamples>,
+    /// What regions cost in production, where a run was told.
+    pub production: Vec<Production>,
     /// Source around regions.
     pub snippets: BTreeMap<RegionId, Snippet>,
     /// Doubts, with the session that raised them.

@@ -37,7 +37,7 @@ pub use otlp::otlp;
 pub use pprof::pprof;
 pub use quantity::Share;
 pub use stacks::{Flame, FlameBox, ImageName, Line, Name, Place, StackNode, Stacks};
-pub use top::{Mark, Row, Top, Worth};
+pub use top::{Row, Top, Worth};
 pub use unknown::{Unknown, UnknownRow};
 pub use variation::{Part, Variation, Varying};
 

@@ -6,8 +6,8 @@ use super::quantity::{Share, count, percent, plus_minus, span};
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
-use profile::printable;
-use serde::Serialize;
+use profile::{Mark, printable};
+use serde::{Serialize, Serializer};
 
 /// The most expensive, by image, function, line, process or cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -48,6 +48,7 @@ pub struct Row {
     /// What making it faster is worth.
     pub worth: Option<Worth>,
     /// What to think of both.
+    #[serde(serialize_with = "by_name")]
     pub mark: Option<Mark>,
 }
 
@@ -72,14 +73,8 @@ pub struct Worth {
     pub other_build: bool,
 }
 
-/// Cost against worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mark {
-    /// It costs much, and making it faster changes nothing.
-    HotButDoesNotMatter,
-    /// It costs little, and making it faster helps.
-    MattersButIsNotHot,
+fn by_name<S: Serializer>(mark: &Option<Mark>, to: S) -> Result<S::Ok, S::Error> {
+    mark.map(Mark::name).serialize(to)
 }
 
 impl Answer for Top {

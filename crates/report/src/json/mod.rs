@@ -13,9 +13,9 @@ pub use comparison::render as render_comparison;
 pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
-    BlockRow, Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, LeftOutReason, PointEstimate,
-    PointSummary, Profile, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Warning,
-    Window,
+    BlockRow, Covered, Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, LeftOutReason, Mark,
+    PointEstimate, PointSummary, Profile, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId,
+    Warning, Window,
 };
 use serde::Serialize;
 
@@ -115,6 +115,7 @@ impl<'a> Report<'a> {
             sentence: profile.sentence(),
             sessions: profile.rows.sessions.iter().map(OfSession::new).collect(),
             points: profile.points.iter().map(OfPoint::new).collect(),
+            production: profile.production().map(OfProduction::new),
             regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
             drift: profile.drift.iter().map(|drift| OfDrift::new(profile, drift)).collect(),
             run_drift: profile.run_drift.iter().map(|drift| OfRunDrift::new(profile, drift)).collect(),
@@ -160,12 +161,28 @@ struct Report<'a> {
     sentence: String,
     sessions: Vec<OfSession<'a>>,
     points: Vec<OfPoint<'a>>,
+    production: Option<OfProduction>,
     regions: Vec<OfRegion<'a>>,
     drift: Vec<OfDrift<'a>>,
     run_drift: Vec<OfRunDrift<'a>>,
     left_out: OfLeftOut,
     doubts: OfDoubts,
     warnings: Vec<OfWarning<'a>>,
+}
+
+/// Which samples `production_share` is of.
+#[derive(Clone, Copy, Serialize)]
+struct OfProduction {
+    since_unix_s: i64,
+    until_unix_s: i64,
+    hosts: u32,
+}
+
+impl OfProduction {
+    fn new(covered: Covered) -> Self {
+        let Covered { since, until, hosts } = covered;
+        OfProduction { since_unix_s: since.0, until_unix_s: until.0, hosts }
+    }
 }
 
 #[derive(Serialize)]
@@ -298,6 +315,8 @@ struct OfRegion<'a> {
     image: OfImage<'a>,
     samples: u64,
     share: Option<f64>,
+    production_share: Option<f64>,
+    mark: Option<&'static str>,
     windows: usize,
     phase: f64,
     verdict: &'static str,
@@ -326,6 +345,8 @@ impl<'a> OfRegion<'a> {
             image: OfImage::new(&region.image),
             samples: estimate.samples,
             share: estimate.share.and_then(finite),
+            production_share: estimate.production.and_then(finite),
+            mark: estimate.mark().map(Mark::name),
             windows: estimate.windows,
             phase: estimate.phase,
             verdict: estimate.verdict().name(),

@@ -4,7 +4,8 @@ use profile::PointSummary;
 use serde::Serialize;
 
 use super::{
-    OfDoubts, OfDrift, OfEstimate, OfImage, OfLeftOut, OfPoint, OfRegion, OfRunDrift, OfSession, OfWarning,
+    OfDoubts, OfDrift, OfEstimate, OfImage, OfLeftOut, OfPoint, OfProduction, OfRegion, OfRunDrift,
+    OfSession, OfWarning,
 };
 
 #[derive(Serialize)]
@@ -13,6 +14,7 @@ pub(super) struct Report<'a> {
     sentence: &'a str,
     sessions: &'a [OfSession<'a>],
     points: &'a [OfPoint<'a>],
+    production: Option<OfProduction>,
     regions: Vec<Region<'a>>,
     drift: &'a [OfDrift<'a>],
     run_drift: &'a [OfRunDrift<'a>],
@@ -31,6 +33,7 @@ impl<'a> Report<'a> {
             sentence: &whole.sentence,
             sessions: &whole.sessions,
             points: &whole.points,
+            production: whole.production,
             regions: whole
                 .regions
                 .iter()
@@ -61,6 +64,8 @@ struct Region<'a> {
     image: &'a OfImage<'a>,
     samples: u64,
     share: Option<f64>,
+    production_share: Option<f64>,
+    mark: Option<&'static str>,
     windows: usize,
     verdict: &'static str,
     points: Vec<Estimate<'a>>,
@@ -79,6 +84,8 @@ impl<'a> Region<'a> {
             image: &whole.image,
             samples: whole.samples,
             share: whole.share,
+            production_share: whole.production_share,
+            mark: whole.mark,
             windows: whole.windows,
             verdict: whole.verdict,
             points: whole.points.iter().map(Estimate::new).collect(),

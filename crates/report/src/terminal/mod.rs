@@ -73,9 +73,9 @@ pub fn render(profile: &Profile, style: Style) -> String {
         line_of(&mut out, "");
         let legend = format!(
             "slope: gain per speedup, so that 0.50 makes the point {:.0} % faster for {REFERENCE}; ± is its \
-             standard error, then its 95 % interval. win: windows. share: of all CPU time. gain: at small to \
-             full speedups.",
-            REFERENCE.fraction() * 50.0
+             standard error, then its 95 % interval.{}",
+            REFERENCE.fraction() * 50.0,
+            table::legend(profile, style)
         );
         note(&mut out, &legend, style);
     }

@@ -1,7 +1,8 @@
 //! The table of one progress point: what each region is worth to it.
 
 use profile::{
-    PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, plus_minus, printable,
+    Mark, PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, plus_minus,
+    printable,
 };
 
 use super::columns::exactly;
@@ -13,8 +14,45 @@ const INTERVAL: usize = 13;
 const VERDICT: usize = 9;
 const WINDOWS: usize = 4;
 const SHARE: usize = 5;
-/// The columns above, the two spaces before each, and the indentation.
-const TAKEN: usize = SLOPE + INTERVAL + VERDICT + WINDOWS + SHARE + 5 * 2 + 2;
+/// Where there are fewer columns, the number of windows makes room for the share in production.
+const WIDE: usize = 100;
+
+/// Columns that not every table has.
+#[derive(Clone, Copy)]
+struct Columns {
+    windows: bool,
+    production: bool,
+}
+
+impl Columns {
+    fn of(profile: &Profile, style: Style) -> Columns {
+        let production = profile.regions.iter().any(|region| region.production.is_some());
+        Columns { windows: !production || style.width >= WIDE, production }
+    }
+
+    /// What all columns but the region and the curve take, with two spaces before each, and the indentation.
+    fn taken(self) -> usize {
+        let windows = if self.windows { WINDOWS + 2 } else { 0 };
+        let production = if self.production { SHARE + 2 } else { 0 };
+        SLOPE + INTERVAL + VERDICT + SHARE + 4 * 2 + 2 + windows + production
+    }
+
+    /// `verdict` is already as wide as it has to be.
+    fn row(self, cells: &Cells, verdict: &str, region: usize, gain: &str) -> String {
+        let Cells { mark, slope, interval, windows, share, production, .. } = cells;
+        let name = exactly(&cells.region, region);
+        let mut line = format!("{mark} {name}  {slope:>SLOPE$}  {interval:>INTERVAL$}  {verdict}");
+        if self.windows {
+            line.push_str(&format!("  {windows:>WINDOWS$}"));
+        }
+        line.push_str(&format!("  {share:>SHARE$}"));
+        if self.production {
+            line.push_str(&format!("  {production:>SHARE$}"));
+        }
+        line.push_str(&format!("  {gain}"));
+        line.trim_end().to_owned()
+    }
+}
 
 /// One row of the table in words. Nothing in it can move a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +69,12 @@ pub struct Cells {
     pub windows: String,
     /// and how many experiments.
     pub experiments: String,
-    /// The share of all CPU time.
+    /// The share of all CPU time,
     pub share: String,
+    /// and that in production.
+    pub production: String,
+    /// What cost and worth together say, or a space.
+    pub mark: char,
 }
 
 impl Cells {
@@ -46,6 +88,8 @@ impl Cells {
             windows: "win".into(),
             experiments: "exp".into(),
             share: "share".into(),
+            production: "prod.".into(),
+            mark: ' ',
         }
     }
 
@@ -58,7 +102,9 @@ impl Cells {
             verdict: word(estimate.verdict).0,
             windows: of_region.windows.to_string(),
             experiments: estimate.blocks.to_string(),
-            share: share(of_region),
+            share: share(of_region.share),
+            production: share(of_region.production),
+            mark: sign(of_region.mark()),
         }
     }
 }
@@ -78,10 +124,12 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
         return;
     }
     line_of(out, &title(point));
-    let curve = ((style.width - TAKEN) / 4).clamp(5, 20);
-    let region = (style.width - TAKEN).saturating_sub(curve + 2).min(60);
+    let columns = Columns::of(profile, style);
+    let room = style.width.saturating_sub(columns.taken());
+    let curve = (room / 4).clamp(5, 20);
+    let region = room.saturating_sub(curve + 2).clamp(8, 60);
     let head = Cells::head();
-    let head = row(&head, &format!("{:VERDICT$}", head.verdict), region, "gain");
+    let head = columns.row(&head, &format!("{:VERDICT$}", head.verdict), region, "gain");
     line_of(out, &paint(style, Colour::Dim, &head));
 
     let shown = &ranked[..ranked.len().min(style.top)];
@@ -93,7 +141,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
     for (of_region, estimate) in shown {
         let cells = Cells::new(profile, of_region, estimate);
         let gain = curve::draw(&estimate.curve, curve, top.min(1.0));
-        line_of(out, &row(&cells, &verdict(estimate.verdict, style), region, &gain));
+        line_of(out, &columns.row(&cells, &verdict(estimate.verdict, style), region, &gain));
     }
     for (of_region, estimate) in shown.iter().filter(|(region, _)| region.phase < 1.0) {
         let (name, phase) = (name(profile.region(of_region)), of_region.phase);
@@ -115,16 +163,6 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
         let more = format!("  … and {} more: --top {}", ranked.len() - shown.len(), ranked.len());
         line_of(out, &paint(style, Colour::Dim, &more));
     }
-}
-
-/// `verdict` is already as wide as it has to be.
-fn row(cells: &Cells, verdict: &str, region: usize, gain: &str) -> String {
-    let Cells { slope, interval, windows, share, .. } = cells;
-    let name = exactly(&cells.region, region);
-    let line = format!(
-        "  {name}  {slope:>SLOPE$}  {interval:>INTERVAL$}  {verdict}  {windows:>WINDOWS$}  {share:>SHARE$}  {gain}"
-    );
-    line.trim_end().to_owned()
 }
 
 /// What a region that helps is worth at most, if another bottleneck takes over before 100 %.
@@ -178,8 +216,39 @@ fn word(verdict: Verdict) -> (&'static str, Colour) {
     }
 }
 
-fn share(region: &RegionEstimate) -> String {
-    match region.share {
+/// What cost and worth together say, at a glance.
+fn sign(mark: Option<Mark>) -> char {
+    match mark {
+        Some(Mark::HotButDoesNotMatter) => '○',
+        Some(Mark::MattersButIsNotHot) => '◆',
+        None => ' ',
+    }
+}
+
+/// What the legend has to say about shares in production and signs.
+pub(super) fn legend(profile: &Profile, style: Style) -> String {
+    let columns = Columns::of(profile, style);
+    let windows = if columns.windows { " win: windows." } else { "" };
+    let production = profile.production().filter(|_| columns.production).map(|covered| {
+        format!(
+            " prod.: of the program's samples in production ({}, {} to {}).",
+            match covered.hosts {
+                1 => "1 machine".to_owned(),
+                hosts => format!("{hosts} machines"),
+            },
+            covered.since.day(),
+            covered.until.day()
+        )
+    });
+    let has = |mark| profile.regions.iter().any(|region: &RegionEstimate| region.mark() == Some(mark));
+    let hot = if has(Mark::HotButDoesNotMatter) { " ○ is hot, but does not matter." } else { "" };
+    let matters = if has(Mark::MattersButIsNotHot) { " ◆ matters, but is not hot." } else { "" };
+    let production = production.unwrap_or_default();
+    format!("{windows} share: of all CPU time.{production} gain: at small to full speedups.{hot}{matters}")
+}
+
+fn share(share: Option<f64>) -> String {
+    match share {
         Some(share) if share > 0.0 && share < 0.005 => "<1 %".into(),
         Some(share) => format!("{:.0} %", share * 100.0),
         None => "–".into(),

@@ -36,6 +36,14 @@ pub use import::{import, is_perf_data};
 pub use gc::bytes;
 pub use place::default_folder;
 pub use time::age;
+// `whatif run --hint-db` asks them what production spends its time in.
+pub use names::Names;
+pub use query::{Query, open};
+
+/// A time as people type it: an age, a local time, or RFC 3339.
+pub fn parse_time(text: &str) -> Result<profile::continuous::UnixSeconds, String> {
+    time::parse(text, &jiff::Zoned::now())
+}
 
 use crate::show;
 use anyhow::Result;

@@ -5,14 +5,9 @@ use super::functions::base;
 use crate::show;
 use anyhow::{Context as _, Result};
 use profile::continuous::{CodeImage, Database};
-use profile::{PointEstimate, Profile, RegionKind, Verdict};
-use report::cycles::{Mark, Worth};
+use profile::{Mark, PointEstimate, Profile, RegionKind, Verdict};
+use report::cycles::Worth;
 use std::collections::BTreeMap;
-
-/// A smaller share of the samples is not hot.
-const HOT: f64 = 0.02;
-/// Gains below this are not worth having, as the causal profile has it.
-const WORTH_HAVING: f64 = 0.02;
 
 /// What recordings say about a function of an image.
 #[derive(Clone, Debug)]
@@ -160,14 +155,9 @@ fn order(of: &PointEstimate) -> f64 {
 /// What to think of what something costs (its share, with all it calls) and what it is worth.
 pub fn mark(share: f64, worth: Option<&Worth>) -> Option<Mark> {
     let worth = worth?;
-    let is_hot = share >= HOT;
-    if is_hot && worth.verdict == Verdict::NoEffect.name() {
-        Some(Mark::HotButDoesNotMatter)
-    } else if !is_hot && worth.verdict == Verdict::Helps.name() && worth.slope > WORTH_HAVING {
-        Some(Mark::MattersButIsNotHot)
-    } else {
-        None
-    }
+    // Of few experiments nobody knows enough, and recordings do not say here how many there were.
+    let verdict = Verdict::from_name(&worth.verdict).filter(|verdict| *verdict != Verdict::NotEnoughData)?;
+    Mark::of_slope(share, verdict, worth.lo.zip(worth.hi))
 }
 
 #[cfg(test)]
@@ -207,7 +197,9 @@ mod tests {
 
     #[test]
     fn cost_and_worth_are_compared() {
-        let worth = |verdict: &str| Worth { slope: 0.5, verdict: verdict.to_owned(), ..Worth::default() };
+        let (lo, hi) = (Some(0.4), Some(0.6));
+        let worth =
+            |verdict: &str| Worth { slope: 0.5, lo, hi, verdict: verdict.to_owned(), ..Worth::default() };
         for (share, verdict, expected) in [
             (0.3, "no-effect", Some(Mark::HotButDoesNotMatter)),
             (0.001, "no-effect", None),

@@ -4,7 +4,8 @@
 //! order: half of all windows are baselines, and each sits next to the window it is compared with, so that
 //! drift and phases cancel. A fixed share of the choices is purely random, whatever earlier experiments gave: a
 //! line may only matter later (papers, section 2, "Experiment initialization"). The others go where an answer
-//! is wanted and missing ([`outlook`](super::outlook)); while nothing is known yet, to the code that costs most.
+//! is wanted and missing ([`outlook`](super::outlook)); while nothing is known yet, to the code that costs most, and before
+//! that to what costs most in production ([`hint`](super::hint)), if anybody knows.
 //! Speedups are drawn without regard to the past, so that each stays a random sample of the run.
 
 use profile::{Nanos, RegionId, Speedup};
@@ -33,6 +34,11 @@ const CANDIDATES: usize = 3;
 /// Speedups are drawn so that one of each of so many groups, from small to large, comes before a second of any:
 /// as many as a verdict needs.
 const GROUPS: usize = 5;
+
+/// A region with at least this share in production is tried before others.
+const HOT: f64 = 0.02;
+/// Whoever lacks more has been asked for.
+const MOST: f64 = 1.0;
 
 /// What a run may choose from.
 #[derive(Clone, Debug)]
@@ -142,6 +148,8 @@ pub struct Offer {
     /// How much an experiment on it would help, from 0 to 1, more if somebody has asked for it; `None` for a line whose function does not matter so
     /// far, which is only tried at random.
     pub need: Option<f64>,
+    /// Its share of the program's samples in production; 0 where nobody knows.
+    pub production: f64,
 }
 
 fn doubled(length: Nanos) -> Nanos {
@@ -169,7 +177,8 @@ impl History {
         };
         // First of all, functions get as many as a verdict needs.
         let anything = !offers.iter().any(|offer| is_new(&offer));
-        let Offer { region, index, .. } = choose(offers, anything, random)?;
+        let hottest = hottest(offers.iter().filter(is_new)).filter(|_| !is_asked_for(offers));
+        let Offer { region, index, .. } = choose(offers, anything, hottest, random)?;
         *self.tried.entry(region).or_default() += 1;
         let deck = self.decks.entry(region).or_default();
         if deck.is_empty() {
@@ -222,11 +231,30 @@ impl History {
     }
 }
 
-/// `anything`: purely random choices may take what nobody is interested in.
-fn choose(offers: &[Offer], anything: bool, random: &mut fastrand::Rng) -> Option<Offer> {
+/// What costs most in production, if it costs much and there is something to learn about it.
+fn hottest<'a>(offers: impl Iterator<Item = &'a Offer>) -> Option<Offer> {
+    let hot = offers.filter(|offer| offer.production >= HOT && offer.need.is_some_and(|need| need > 0.0));
+    // Equal ones in the order of their keys, so that the same seed makes the same choices.
+    hot.max_by(|a, b| a.production.total_cmp(&b.production).then(b.region.cmp(&a.region))).copied()
+}
+
+fn is_asked_for(offers: &[Offer]) -> bool {
+    offers.iter().any(|offer| offer.need.is_some_and(|need| need > MOST))
+}
+
+/// `anything`: purely random choices may take what nobody is interested in. `hottest`: what the others take.
+fn choose(
+    offers: &[Offer],
+    anything: bool,
+    hottest: Option<Offer>,
+    random: &mut fastrand::Rng,
+) -> Option<Offer> {
     let interesting: Vec<Offer> = offers.iter().copied().filter(|offer| offer.need.is_some()).collect();
     if random.f64() < PURELY_RANDOM {
         return random.choice(if anything { offers } else { &interesting }).copied();
+    }
+    if hottest.is_some() {
+        return hottest;
     }
     // Each region once: what lacks most, not what runs most.
     let mut wanted: Vec<(f64, Offer)> =
@@ -267,7 +295,13 @@ mod tests {
     use super::*;
 
     fn offer(region: usize, samples: u64, need: f64) -> Offer {
-        Offer { region: RegionId::new(region as i64), index: region, samples, need: Some(need) }
+        Offer {
+            region: RegionId::new(region as i64),
+            index: region,
+            samples,
+            need: Some(need),
+            production: 0.0,
+        }
     }
 
     fn percent(n: u16) -> Speedup {
@@ -335,6 +369,36 @@ mod tests {
         for (times, expected) in times.iter().zip(expected) {
             assert!((f64::from(*times) - expected).abs() < 100.0, "{times} instead of {expected}");
         }
+    }
+
+    #[test]
+    fn what_costs_most_in_production_is_tried_first_and_then_like_the_others() {
+        let hot = |region, need, production| Offer { production, ..offer(region, 10, need) };
+        let offers =
+            [hot(0, 0.5, 0.0), hot(1, 0.3, 0.3), hot(2, 0.4, 0.4), hot(3, 0.0, 0.9), hot(4, 0.01, 0.01)];
+        let mut chosen = [[0; 5]; 2];
+        for seed in 0..200 {
+            let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(seed));
+            for nth in 0..100 {
+                let plan = history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap();
+                chosen[usize::from(nth >= 5)][plan.index] += 1;
+            }
+        }
+        let [first, later] = chosen;
+        // 70 % and a fifth of the rest; what lacks nothing is only tried at random, and so is what is not hot.
+        assert!((700..=800).contains(&first[2]), "{first:?}");
+        assert!((30..=100).contains(&first[0]) && (30..=100).contains(&first[3]), "{first:?}");
+        // By what they lack: 0.5, 0.3 and 0.4, but for the first five of region 1.
+        assert!(later[0] > later[2] && later[0] > later[1], "{later:?}");
+        assert!((1000..=1300).contains(&later[3]), "purely random choices stay so: {later:?}");
+        // What somebody has asked for comes before.
+        let mut asked = offers;
+        asked[0].need = Some(20.0);
+        let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(1));
+        let of_asked = (0..100).filter(|_| {
+            history.next(&asked, &Choices::every_five_per_cent(), &mut random).unwrap().index == 0
+        });
+        assert!(of_asked.count() > 60);
     }
 
     #[test]

@@ -12,11 +12,13 @@ mod diagnosis;
 mod experiment;
 mod failure;
 mod futex_code;
+mod hint;
 mod images;
 mod in_flight;
 mod jit;
 mod live;
 mod look;
+mod naming;
 mod observe;
 mod options;
 mod outlook;
@@ -33,6 +35,7 @@ use anyhow::{Context as _, Result};
 pub(crate) use failure::list;
 
 use failure::Failure;
+use hint::Hint;
 use images::Images;
 use live::Live;
 use observe::Observer;
@@ -73,6 +76,15 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
     }
     check_build(&options, &executable)?;
     let runtime = embedded::unpack()?;
+    let hint = options.hint.as_ref().map(|source| {
+        if !options.quiet {
+            eprintln!(
+                "whatif: reading {} meanwhile: what costs most there is tried first",
+                source.folder.display()
+            );
+        }
+        Hint::ask(source, &options, &canonical(&executable))
+    });
     let fixed = options.fixed_speedups || !options.requests.is_empty();
     let live = args.live.then(|| Live::start(options.output.clone(), !args.no_browser)).transpose()?;
     let mut runs = Runs {
@@ -84,6 +96,7 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
         random: fastrand::Rng::with_seed(options.seed),
         outlook: Outlook::new(options.precision, fixed),
         whole: series::Whole::default(),
+        hint,
         visit_cost,
         shown: false,
         live,
@@ -122,6 +135,8 @@ struct Runs {
     random: fastrand::Rng,
     outlook: Outlook,
     whole: series::Whole,
+    /// What production says about where to look.
+    hint: Option<Hint>,
     /// What a visit to a breakpoint costs, if there are any.
     visit_cost: Option<wire::Nanos>,
     /// Whether the answer has been shown, while the program goes on.
@@ -243,6 +258,9 @@ fn supervise(
     let now = monotonic();
     let tallies = Tallies::of(&observer, &session, now);
     session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
+    if let Some(hint) = &runs.hint {
+        tell_production(hint, &observer, &mut session)?;
+    }
     let failure =
         diagnosis::diagnose(options, region, &points, &observer, &outcome, now.saturating_sub(start));
     let counted = points.costs(runs.visit_cost, now.saturating_sub(start));
@@ -264,6 +282,21 @@ fn supervise(
     let exit = child.wait();
     session.finish(monotonic(), ended(exit))?;
     Ok(failure)
+}
+
+/// Writes down what production says, and what is doubtful about it.
+fn tell_production(hint: &Hint, observer: &Observer, session: &mut Session) -> Result<()> {
+    let answer = hint.at_last();
+    for warning in &answer.warnings {
+        session.warn(warning)?;
+    }
+    let Some(costs) = &answer.costs else { return Ok(()) };
+    session.production(observer, costs)?;
+    let ran = observer.regions().iter().filter(|known| known.samples > 0).map(|known| &known.region);
+    match hint::unseen(costs, observer.totals().0, ran) {
+        Some(warning) => session.warn(&warning),
+        None => Ok(()),
+    }
 }
 
 /// Experiments were conducted, but not a region has enough of them for an answer.

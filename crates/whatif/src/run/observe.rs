@@ -9,6 +9,7 @@ use crate::cli::Granularity;
 use crate::run::callers::Callers;
 use crate::run::images::{Images, Located};
 use crate::run::look::Look;
+use crate::run::naming::Naming;
 use crate::run::options::Options;
 use crate::run::region::{Request, request_region};
 use crate::run::series::Spot;
@@ -96,7 +97,7 @@ pub struct Observer {
     /// Points to which every sample is a visit.
     sampled: Vec<(Request, Arc<AtomicU64>)>,
     granularity: Granularity,
-    instances: bool,
+    naming: Naming,
     pieces: BTreeMap<u64, Piece>,
     regions: Vec<Known>,
     index: HashMap<(RegionKind, String, Option<String>, usize), usize>,
@@ -147,7 +148,7 @@ impl Observer {
             requests: options.requests.clone(),
             sampled,
             granularity: options.granularity,
-            instances: options.instances,
+            naming: options.naming(),
             pieces: BTreeMap::new(),
             regions: Vec::new(),
             index: HashMap::new(),
@@ -426,18 +427,7 @@ impl Observer {
     }
 
     fn region_of(&mut self, kind: RegionKind, frame: &Frame, located: &Located) -> usize {
-        let mut file = frame.file.as_deref().map(str::to_owned);
-        let name = match (kind, &file, frame.line) {
-            (RegionKind::Line, Some(file), Some(line)) => {
-                format!("{}:{line}", file.rsplit('/').next().unwrap_or(file))
-            }
-            _ if self.granularity == Granularity::Module => module(frame),
-            _ if self.instances => frame.function.to_string(),
-            _ => frame.function.base().to_owned(),
-        };
-        if self.granularity == Granularity::Module && frame.function.base().contains("::") {
-            file = None; // it may be in several
-        }
+        let (name, file) = self.naming.of(kind, frame);
         let key = (kind, name.clone(), file.clone(), located.image);
         if let Some(index) = self.index.get(&key) {
             let region = &mut self.regions[*index].region;
@@ -594,18 +584,6 @@ impl Observer {
 
     pub fn images(&self) -> &Images {
         &self.images
-    }
-}
-
-/// What a function is part of: its module or type, or else its source file.
-fn module(frame: &Frame) -> String {
-    let file = || {
-        let file = frame.file.as_deref()?;
-        Some(file.rsplit('/').next().unwrap_or(file).to_owned())
-    };
-    match frame.function.base().rsplit_once("::") {
-        Some((module, _)) if !module.is_empty() => module.to_owned(),
-        _ => file().unwrap_or_else(|| frame.function.base().to_owned()),
     }
 }
 

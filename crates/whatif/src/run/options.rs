@@ -2,7 +2,9 @@
 
 use crate::cli;
 use crate::run::experiment::Choices;
+use crate::run::hint;
 use crate::run::look::Look;
+use crate::run::naming::Naming;
 use crate::run::points;
 use crate::run::region::Request;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -17,6 +19,8 @@ use wire::layout::Sampler;
 #[derive(Debug)]
 pub struct Options {
     pub output: PathBuf,
+    /// What knows where production spends its time.
+    pub hint: Option<hint::Source>,
     /// Whether to look only, without experiments and without a recording that anybody keeps.
     pub look: Option<Look>,
     _scratch: Option<tempfile::TempDir>,
@@ -107,13 +111,18 @@ impl Options {
         };
         let scratch =
             look.map(|_| tempfile::tempdir()).transpose().context("cannot make a temporary folder")?;
-        let output = match &scratch {
-            Some(folder) => folder.path().join("look.db"),
-            None => args.output.clone().unwrap_or_else(|| default_output(program)),
+        let hint =
+            args.hint_db.as_deref().map(|folder| hint::Source::new(folder, &args.hint_since)).transpose()?;
+        let output = match (&scratch, &args.output, &hint) {
+            (Some(folder), ..) => folder.path().join("look.db"),
+            (None, Some(output), _) => output.clone(),
+            (None, None, None) => default_output(Path::new(""), program),
+            (None, None, Some(hint)) => default_output(&beside(&hint.folder, args.quiet), program),
         };
         let usual = if leaves_alone { cli::Then::Continue } else { cli::Then::Terminate };
         Ok(Self {
             output,
+            hint,
             look,
             _scratch: scratch,
             program: args.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -152,6 +161,11 @@ impl Options {
     /// Whether the program may be run several times.
     pub fn again(&self) -> bool {
         self.repeat.is_some() || self.until_sure
+    }
+
+    /// What regions are called that nobody has named.
+    pub fn naming(&self) -> Naming {
+        Naming { granularity: self.granularity, instances: self.instances }
     }
 
     /// Whether a sure answer ends the experiments.
@@ -203,6 +217,8 @@ fn typed(args: &cli::Run) -> String {
         "instances": args.instances,
         "duration": args.duration,
         "until_sure": args.until_sure,
+        "hint_db": args.hint_db,
+        "hint_since": args.hint_db.as_ref().map(|_| &args.hint_since),
         "precision": args.precision,
         "end_to_end": args.end_to_end,
         "then": args.then.map(|then| format!("{then:?}").to_lowercase()),
@@ -219,15 +235,38 @@ fn typed(args: &cli::Run) -> String {
     .to_string()
 }
 
-/// `whatif-PROGRAM-TIME.db` in the working directory; a number is appended if there is one already, so
+/// Where recordings are kept beside a database of continuous profiles, whose tools then show what code is worth; the
+/// working directory if that cannot be written.
+fn beside(database: &Path, quiet: bool) -> PathBuf {
+    let folder = database.join("recordings");
+    let made = match std::fs::create_dir(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => tempfile::tempfile_in(&folder).map(drop),
+    };
+    match made {
+        Ok(()) => folder,
+        Err(error) => {
+            if !quiet {
+                eprintln!(
+                    "whatif: {} cannot be written ({error}): the recording will be in this folder; whatif top --recording FILE \
+                     shows it beside the cost",
+                    folder.display()
+                );
+            }
+            PathBuf::new()
+        }
+    }
+}
+
+/// `whatif-PROGRAM-TIME.db` in a folder; a number is appended if there is one already, so
 /// that two runs within a second do not share a recording by accident.
-fn default_output(program: &Path) -> PathBuf {
+fn default_output(folder: &Path, program: &Path) -> PathBuf {
     let name = program.file_name().unwrap_or_default().to_string_lossy().replace(['/', '\0'], "_");
     let time = utc(SystemTime::now());
-    let mut path = PathBuf::from(format!("whatif-{name}-{time}.db"));
+    let mut path = folder.join(format!("whatif-{name}-{time}.db"));
     let mut number = 2;
     while path.exists() {
-        path = PathBuf::from(format!("whatif-{name}-{time}-{number}.db"));
+        path = folder.join(format!("whatif-{name}-{time}-{number}.db"));
         number += 1;
     }
     path

@@ -1,11 +1,12 @@
 //! Writing down: what was measured becomes rows of the recording.
 
+use crate::run::hint::Costs;
 use crate::run::observe::{Observer, Seen};
 use crate::run::window::Measured;
 use anyhow::Result;
 use profile::{
-    Books, Epoch, InFlight, Nanos, Point, PointId, PointKind, Recorder, Region, RegionId, RegionSamples,
-    SampleTotals, SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
+    Books, Epoch, InFlight, Nanos, Point, PointId, PointKind, Production, Recorder, Region, RegionId,
+    RegionSamples, SampleTotals, SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -62,6 +63,8 @@ pub struct Session {
     regions: HashMap<usize, RegionId>,
     points: BTreeMap<PointId, Point>,
     snippets: HashSet<RegionId>,
+    /// Regions whose cost in production is written.
+    in_production: HashSet<RegionId>,
 }
 
 impl Session {
@@ -75,6 +78,7 @@ impl Session {
             regions: HashMap::new(),
             points: BTreeMap::new(),
             snippets: HashSet::new(),
+            in_production: HashSet::new(),
         })
     }
 
@@ -210,6 +214,27 @@ impl Session {
         let (count, weight) = tallies.all;
         let totals = SampleTotals { until, delayed, count, weight, lost };
         Ok(self.recorder.set_samples(self.id, &totals, &rows)?)
+    }
+
+    /// Writes what the regions that have been written cost in production.
+    pub fn production(&mut self, observer: &Observer, costs: &Costs) -> Result<()> {
+        let mut rows = Vec::new();
+        for (index, region) in &self.regions {
+            let known = &observer.regions()[*index];
+            let cost = costs.of(*index, &known.region, known.requested);
+            if let Some(cost) = cost.filter(|_| self.in_production.insert(*region)) {
+                rows.push(Production {
+                    session: self.id,
+                    region: *region,
+                    share: cost.share,
+                    samples: cost.samples,
+                    since: costs.span.since,
+                    until: costs.span.until,
+                    hosts: costs.span.hosts,
+                });
+            }
+        }
+        Ok(self.recorder.set_production(&rows)?)
     }
 
     pub fn warn(&mut self, warning: &profile::Warning) -> Result<()> {

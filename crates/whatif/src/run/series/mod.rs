@@ -6,6 +6,7 @@ pub use whole::{Spot, Whole};
 
 use crate::launch;
 use crate::run::experiment::{Offer, Shown};
+use crate::run::hint::{self, Hint};
 use crate::run::observe::{Known, Observer};
 use crate::run::options::Options;
 use crate::run::points::Points;
@@ -188,11 +189,23 @@ impl<'a> Series<'a> {
         let need = match &self.runs.live {
             Some(live) if live.wants(&known.region) => Some(PINNED),
             _ if self.is_of_interest(observer, index) => {
-                Some(self.runs.outlook.need(region, self.share(known)))
+                Some(self.runs.outlook.need(region, self.expected(known, index)))
             }
             _ => None,
         };
-        Ok(Offer { region, index, samples: known.samples, need })
+        let production = self.production(known, index).unwrap_or(0.0);
+        Ok(Offer { region, index, samples: known.samples, need, production })
+    }
+
+    /// The share of a region in production, if that is known by now.
+    fn production(&self, known: &Known, index: usize) -> Option<f64> {
+        let costs = self.runs.hint.as_ref().and_then(Hint::costs)?;
+        costs.of(index, &known.region, known.requested).map(|cost| cost.share)
+    }
+
+    /// The share of the time that a region may be worth, here or in production.
+    fn expected(&self, known: &Known, index: usize) -> f64 {
+        hint::expected(self.share(known), self.production(known, index))
     }
 
     /// The share of the time in which a region has been running so far.
@@ -218,10 +231,15 @@ impl<'a> Series<'a> {
     /// Estimates what is known so far about the regions that ran most.
     fn look(&mut self) -> Result<()> {
         let observer = lock(self.observer);
+        let mut most: Vec<(usize, f64)> = self
+            .most_run(&observer)
+            .into_iter()
+            .map(|index| (index, self.expected(&observer.regions()[index], index)))
+            .collect();
+        most.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         let mut regions = Vec::new();
-        for index in self.most_run(&observer).into_iter().take(LOOKED_AT) {
-            let known = &observer.regions()[index];
-            regions.push((self.session.region(index, &known.region)?, self.share(known)));
+        for (index, share) in most.into_iter().take(LOOKED_AT) {
+            regions.push((self.session.region(index, &observer.regions()[index].region)?, share));
         }
         drop(observer);
         self.runs.outlook.look(self.session.points(), &regions);
@@ -250,6 +268,10 @@ impl<'a> Series<'a> {
         let memory = self.region.memory();
         dead_slots::collect(memory);
         let tallies = Tallies::of(&lock(self.observer), self.session, monotonic());
-        self.session.samples(tallies, delayed, memory.slots.totals().lost)
+        self.session.samples(tallies, delayed, memory.slots.totals().lost)?;
+        match self.runs.hint.as_ref().and_then(Hint::costs) {
+            Some(costs) => self.session.production(&lock(self.observer), costs),
+            None => Ok(()),
+        }
     }
 }
