@@ -113,7 +113,8 @@ export function cost({ share, production_share, mark }: Region): string | null {
 export function covered(production: NonNullable<Report["production"]>): string {
   const day = (seconds: number): string => new Date(seconds * 1000).toISOString().slice(0, 10);
   const { since_unix_s, until_unix_s, hosts } = production;
-  return `${count(hosts, "machine")}, ${day(since_unix_s)} to ${day(until_unix_s)}`;
+  const [since, until] = [day(since_unix_s), day(until_unix_s)];
+  return `${count(hosts, "machine")}, ${since === until ? since : `${since} to ${until}`}`;
 }
 
 /** What a region that helps is worth at most, if another bottleneck takes over before 100 %. */

@@ -227,6 +227,7 @@ fn a_recording_of_an_older_layout_has_no_continuous_profiles() {
             "epoch_events",
             "epochs",
             "machines",
+            "production",
         ] {
             connection.execute_batch(&format!("DROP TABLE {table}")).unwrap();
         }

@@ -212,7 +212,7 @@ fn an_older_layout_is_read_and_added_to() {
     // What the first layout did not have.
     let older = "DROP TABLE symbols; DROP TABLE books; DROP TABLE segments; DROP TABLE names;
          DROP TABLE code_images; DROP TABLE labels; DROP TABLE events; DROP TABLE epoch_events;
-         DROP TABLE epochs; DROP TABLE machines;
+         DROP TABLE epochs; DROP TABLE machines; DROP TABLE production;
          ALTER TABLE visits DROP COLUMN span_visits;
          ALTER TABLE visits DROP COLUMN span_elapsed_ns;
          ALTER TABLE visits DROP COLUMN span_required_ns;

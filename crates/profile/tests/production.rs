@@ -19,12 +19,15 @@ fn row(region: i64, share: f64) -> Production {
     }
 }
 
-/// A region that is worth something, and two that are not; all have 11 % of the time in the run.
+/// A region that is worth something, and two that are not; all have 1 % of the time in the run.
 fn recorded() -> Rows {
     let truth = |name, slope| Truth { name, slope, noise: 0.02, blocks: 40 };
     let mut rows = rows(&[truth("hash.c:1", 0.5), truth("hash.c:2", 0.0), truth("hash.c:3", 0.0)]);
     for samples in &mut rows.samples {
         samples.weight = Nanos::from_millis(90);
+    }
+    for window in &mut rows.windows {
+        window.region_weight = Nanos::from_millis(1);
     }
     rows.production = vec![row(1, 0.001), row(2, 0.31), row(3, 0.001)];
     rows
@@ -84,6 +87,9 @@ fn regions_are_marked_by_cost_and_worth() {
     let mut rows = recorded();
     rows.production.clear();
     rows.samples[2].weight = Nanos::from_millis(900);
+    for window in rows.windows.iter_mut().filter(|window| window.region == RegionId::new(3)) {
+        window.region_weight = Nanos::from_millis(10);
+    }
     assert_eq!(
         marks(rows),
         [

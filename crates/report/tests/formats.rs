@@ -74,6 +74,51 @@ fn terminal_with_120_columns_and_colours() {
     golden("terminal-120.txt", &text);
 }
 
+/// Cost in production beside the worth, with one region that is hot for nothing and one that is worth more than it costs.
+#[test]
+fn production_and_marks_are_shown() {
+    let truth = |name, slope| Truth { name, slope, noise: 0.02, blocks: 40 };
+    let mut rows = rows(&[truth("hash.c:90", 0.0), truth("hash.c:88", 0.4), truth("hash.c:12", 0.3)]);
+    rows.samples.iter_mut().for_each(|samples| samples.weight = Nanos::from_millis(90));
+    rows.windows.iter_mut().for_each(|window| window.region_weight = Nanos::from_millis(1));
+    let since = continuous::UnixSeconds(1_790_000_000);
+    let until = continuous::UnixSeconds(1_790_600_000);
+    rows.production = [(1, 0.31), (2, 0.002), (3, 0.25)]
+        .into_iter()
+        .map(|(region, share)| Production {
+            session: SessionId::new(1),
+            region: RegionId::new(region),
+            share,
+            samples: (10_000.0 * share) as u64,
+            since,
+            until,
+            hosts: 3,
+        })
+        .collect();
+    let profile = Profile::new(rows, &EstimateOptions::default());
+    let text = terminal::render(&profile, terminal::Style::default());
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("\n○ hash.c:90 ") && text.contains("\n◆ hash.c:88 "), "{text}");
+    golden("terminal-production.txt", &text);
+    let wide = terminal::render(&profile, terminal::Style { width: 120, ..Default::default() });
+    assert!(wide.contains("   win  share  prod.  gain"), "{wide}");
+    let said = markdown::render(&profile);
+    assert!(said.contains("| Verdict | Share | In production |\n"), "{said}");
+    assert!(said.contains("| no effect (hot, but does not matter) | 1 % | 31 % |\n"), "{said}");
+    let report: serde_json::Value = serde_json::from_str(&json::render(&profile)).unwrap();
+    assert_documented(&report);
+    assert_eq!(report["production"]["hosts"], 3);
+    let of = |name: &str| {
+        let regions = report["regions"].as_array().unwrap();
+        let region = regions.iter().find(|region| region["name"] == name).unwrap();
+        (region["production_share"].as_f64().unwrap(), region["mark"].clone())
+    };
+    assert_eq!(of("hash.c:90"), (0.31, "hot-but-does-not-matter".into()));
+    assert_eq!(of("hash.c:88"), (0.002, "matters-but-is-not-hot".into()));
+    assert_eq!(of("hash.c:12"), (0.25, serde_json::Value::Null));
+    assert!(csv::render(&profile).contains(",0.002000,matters-but-is-not-hot\r\n"));
+}
+
 #[test]
 fn terminal_with_latency() {
     let mut rows = with_latency(some_rows());

@@ -244,7 +244,9 @@ fn what_a_user_names_has_all_that_it_calls_in_production_too() {
 
 #[test]
 fn another_build_tells_functions_by_name_or_nothing() {
-    let Some(Hinted { folder, ended, .. }) = hinted(Build::Other, "10", &["--granularity", "line"]) else {
+    let Some(Hinted { sandbox: _sandbox, folder, ended }) =
+        hinted(Build::Other, "10", &["--granularity", "line"])
+    else {
         return;
     };
     assert!(ended.stdout.ends_with("done\n"), "{ended:#?}");
@@ -254,7 +256,9 @@ fn another_build_tells_functions_by_name_or_nothing() {
     let lines = known.production.iter().filter(|row| known.regions[&row.region].kind == RegionKind::Line);
     assert_eq!(lines.count(), 0);
 
-    let Some(Hinted { folder, ended, .. }) = hinted(Build::Nameless, "10", &[]) else { return };
+    let Some(Hinted { sandbox: _sandbox, folder, ended }) = hinted(Build::Nameless, "10", &[]) else {
+        return;
+    };
     assert!(ended.stdout.ends_with("done\n"), "{ended:#?}");
     let nameless = rows(&recording(&folder.join("recordings")));
     assert_warns(&nameless, "hint-nameless", "100 % of the samples of hinted in production have no names");
@@ -263,7 +267,7 @@ fn another_build_tells_functions_by_name_or_nothing() {
 
 #[test]
 fn a_database_that_says_nothing_is_a_warning() {
-    let Some(Hinted { folder, ended, .. }) = hinted(Build::None, "5", &[]) else { return };
+    let Some(Hinted { sandbox: _sandbox, folder, ended }) = hinted(Build::None, "5", &[]) else { return };
     assert!(ended.stdout.ends_with("done\n"), "{ended:#?}");
     let path = recording(&folder.join("recordings"));
     assert_warns(&rows(&path), "hint-not-there", "has no samples of hinted since 20");

@@ -146,11 +146,11 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
     for (of_region, estimate) in shown.iter().filter(|(region, _)| region.phase < 1.0) {
         let (name, phase) = (name(profile.region(of_region)), of_region.phase);
         let slopes = estimate.slope.map_or_else(String::new, |slope| {
-            format!(
+            number(format!(
                 ": its slope is {:.2} while it does, and {:.2} over the whole run",
                 slope.value / phase,
                 slope.value
-            )
+            ))
         });
         note(out, &format!("{name} runs in {:.0} % of the run{slopes}.", phase * 100.0), style);
     }
@@ -230,15 +230,13 @@ pub(super) fn legend(profile: &Profile, style: Style) -> String {
     let columns = Columns::of(profile, style);
     let windows = if columns.windows { " win: windows." } else { "" };
     let production = profile.production().filter(|_| columns.production).map(|covered| {
-        format!(
-            " prod.: of the program's samples in production ({}, {} to {}).",
-            match covered.hosts {
-                1 => "1 machine".to_owned(),
-                hosts => format!("{hosts} machines"),
-            },
-            covered.since.day(),
-            covered.until.day()
-        )
+        let machines = match covered.hosts {
+            1 => "1 machine".to_owned(),
+            hosts => format!("{hosts} machines"),
+        };
+        let (since, until) = (covered.since.day(), covered.until.day());
+        let days = if since == until { since } else { format!("{since} to {until}") };
+        format!(" prod.: of the program's samples in production ({machines}, {days}).")
     });
     let has = |mark| profile.regions.iter().any(|region: &RegionEstimate| region.mark() == Some(mark));
     let hot = if has(Mark::HotButDoesNotMatter) { " ○ is hot, but does not matter." } else { "" };
