@@ -15,13 +15,13 @@ impl Bench<'_> {
     pub fn kills(&self) -> Result<()> {
         let kills = self.options.kills;
         let folder = tempfile::tempdir()?;
-        let (mut longest, mut stored, mut without) = (Duration::ZERO, 0, 0);
+        let (mut longest, mut stored, mut intervals, mut without) = (Duration::ZERO, 0, 0, 0);
         for kill in 0..kills {
             // An interval of a second: often killed while it writes.
             let daemon =
                 Daemon::start(self.whatif.path(), folder.path(), &["--interval", "1", "--rate", "997"])?;
             let begun = Instant::now();
-            sleep(Duration::from_millis(fastrand::u64(0..2500)));
+            sleep(Duration::from_millis(fastrand::u64(0..3500)));
             daemon.signal("-KILL")?;
             let ran = begun.elapsed();
             drop(daemon);
@@ -35,14 +35,14 @@ impl Bench<'_> {
                 "after {kill} kills samples are missing: {} of {stored}",
                 now.taken()
             );
-            let last = now.intervals;
-            // Everything but what was counted since the last whole second was written.
-            if now.taken() == stored && ran > Duration::from_millis(2200) {
+            // Everything but what was counted in the last interval, the one before it being written perhaps.
+            let written = now.intervals - intervals;
+            let whole = ran.as_secs().saturating_sub(1);
+            if written < whole {
                 without += 1;
             }
-            stored = now.taken();
+            (stored, intervals) = (now.taken(), now.intervals);
             longest = longest.max(ran);
-            let _ = last;
             // Every segment that the catalogue knows can be read, and its samples are those of the books.
             if kill % 25 == 0 || kill + 1 == kills {
                 self.readable(folder.path(), stored).with_context(|| format!("after {} kills", kill + 1))?;

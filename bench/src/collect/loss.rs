@@ -34,7 +34,8 @@ impl Bench<'_> {
 
     fn lost(&self, name: &str, options: &[&str], load: &[&str], stopped: Option<Duration>) -> Result<Books> {
         let folder = tempfile::tempdir()?;
-        let options = [&["--max-cpu", "100%", "--interval", "3600"], options].concat();
+        let options =
+            [&["--max-cpu", "100%", "--interval", "3600", "--resolution", "3600"], options].concat();
         let daemon = Daemon::start(self.whatif.path(), folder.path(), &options)?;
         let before = daemon.cpu()?;
         if let Some(stopped) = stopped {

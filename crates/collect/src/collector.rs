@@ -72,8 +72,8 @@ pub enum StartError {
     },
 }
 
-const ADVICE_MACHINE: &str = "give the program the right to: sudo setcap cap_perfmon,cap_sys_ptrace,cap_dac_read_search=ep \
-     $(command -v whatif), or run it as root; --own samples your own processes without";
+const ADVICE_MACHINE: &str = "run it as root, or as a service with just the capabilities it needs: whatif collect --print unit; \
+     --own samples your own processes without";
 const ADVICE_OWN: &str = "allow it with: sudo sysctl kernel.perf_event_paranoid=2 (in a container, its seccomp profile must allow perf_event_open)";
 
 impl StartError {
@@ -101,12 +101,19 @@ impl StartError {
 
 /// A record may be written this long after the time that is in it.
 const LATE: Nanos = Nanos(5_000_000);
-/// About so long a period stays the same.
+/// About so long a period stays the same, but for no less than so many samples: what has passed since the last one is
+/// given up.
+const LEAST_SAMPLES: u64 = 50;
+/// See above.
 const INTERVAL: Nanos = Nanos(1_000_000_000);
 /// Periods differ from their mean by up to this part of it.
 const JITTER: f64 = 0.1;
+/// Names of processes and cgroups that are kept between two cuts.
+const MOST_LABELS: usize = 4096;
 /// Time between two looks at everything that runs, after records were lost.
 const RESCAN: Nanos = Nanos(10_000_000_000);
+/// Room that is enough for a while, in bytes.
+const LEAST_RING: usize = 1 << 16;
 /// Time after which processes that have gone unnoticed are forgotten.
 const REAP: Nanos = Nanos(300_000_000_000);
 
@@ -117,10 +124,13 @@ pub struct Collector {
     state: State,
     options: Options,
     rate_hz: f64,
+    /// By CPU: when the periods of its events were set.
+    renewed: Vec<Nanos>,
     /// Which of the sources after the first is on, if they take turns.
     turn: usize,
     random: fastrand::Rng,
     next_interval: Nanos,
+    next_look: Nanos,
     next_reap: Nanos,
     own_before: Nanos,
     begun: (SystemTime, Nanos),
@@ -143,8 +153,8 @@ struct State {
     periods: Vec<Vec<u64>>,
     /// Which source the kernel means by its number.
     ids: HashMap<u64, u32>,
-    /// Records (of any kind) that there was no room for, since the last cut.
-    lost_records: u64,
+    /// Samples so far.
+    taken: u64,
     /// Everything that runs has to be looked at again.
     confused: bool,
     scanned: Nanos,
@@ -171,9 +181,17 @@ impl Collector {
         while let Some(&number) = numbers.get(place) {
             match open(number, &scope, setup, &options, &mut random) {
                 Ok(opened) => cpus.push(opened),
+                // More memory would be locked than is allowed (`perf_event_mlock_kb`, `ulimit -l`), perhaps.
+                Err(error) if error.is_permission() && setup.ring_bytes > LEAST_RING => {
+                    setup.ring_bytes /= 2;
+                    cpus.clear();
+                    place = 0;
+                    continue;
+                }
                 // Somebody without privileges may sample without the kernel's code.
                 Err(error) if !options.machine && error.is_permission() && setup.kernel => {
                     setup.kernel = false;
+                    setup.ring_bytes = options.ring_bytes;
                     cpus.clear();
                     place = 0;
                     continue;
@@ -193,7 +211,7 @@ impl Collector {
             meters: cpus.iter().map(|_| options.sources.iter().map(|_| Meter::default()).collect()).collect(),
             periods,
             ids: HashMap::new(),
-            lost_records: 0,
+            taken: 0,
             confused: false,
             scanned: now,
             located: Vec::new(),
@@ -203,6 +221,7 @@ impl Collector {
         state.processes.scan(&mut state.images);
         let cost = options.sources.first().and_then(|source| cost_of_a_sample(*source, setup));
         let mut collector = Self {
+            renewed: vec![now; cpus.len()],
             cpus,
             state,
             rate_hz: options.rate_hz,
@@ -210,6 +229,7 @@ impl Collector {
             turn: 0,
             random,
             next_interval: now + INTERVAL,
+            next_look: now + INTERVAL,
             next_reap: now + REAP,
             own_before: process_cpu_time(),
             begun: (SystemTime::now(), now),
@@ -235,9 +255,12 @@ impl Collector {
             self.end_intervals();
             self.next_interval = now + Nanos((INTERVAL.0 as f64 * self.random_factor(0.2)) as u64);
             self.state.processes.tend();
-            self.watch_more();
         }
         self.drain(None);
+        if now >= self.next_look {
+            self.next_look = now + INTERVAL;
+            self.watch_more();
+        }
         if std::mem::take(&mut self.state.confused) {
             if now.saturating_sub(self.state.scanned) > RESCAN {
                 self.state.scanned = now;
@@ -248,7 +271,9 @@ impl Collector {
         }
         if now >= self.next_reap {
             self.next_reap = now + REAP;
-            self.state.processes.reap();
+            for pid in self.state.processes.reap() {
+                self.state.generated.forget(pid);
+            }
         }
     }
 
@@ -283,15 +308,36 @@ impl Collector {
         };
         self.begun = now;
         self.own_before = own;
-        self.state.lost_records = 0;
         perf::heap::give_back();
         cut
     }
 
-    /// Takes so many samples per second and CPU from now on.
+    /// Takes so many samples per second and CPU from now on. Of one's own processes the rate cannot be changed: the kernel
+    /// would not tell events that were inherited.
     pub fn set_rate(&mut self, rate_hz: f64) {
         self.rate_hz = rate_hz;
+        self.renewed.fill(Nanos::ZERO);
         self.end_intervals();
+    }
+
+    /// Whether the rate can be changed.
+    #[must_use]
+    pub fn has_a_governor(&self) -> bool {
+        self.options.machine
+    }
+
+    /// Samples so far.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.state.taken
+    }
+
+    /// Everything that was cut has been stored: forgets names that nobody needs any more, if there are many.
+    pub fn stored(&mut self) {
+        if self.state.processes.labels().len() > MOST_LABELS {
+            self.state.processes.renumber();
+        }
+        self.state.generated.forget_names();
     }
 
     /// What the kernel takes for one sample, where it could be measured.
@@ -333,14 +379,28 @@ impl Collector {
         for place in 0..self.cpus.len() {
             // One for all events of the CPU: up to here samples are in this interval, whoever took them.
             let now = monotonic();
+            let age = now.saturating_sub(self.renewed[place]).0;
+            let mut renewed_any = false;
             for event in 0..self.options.sources.len() {
                 let factor = self.random_factor(JITTER);
                 let cpu = &mut self.cpus[place];
                 let reading = cpu.reading(event);
                 let period = &mut self.state.periods[place][event];
-                self.state.meters[place][event].end_interval(now, reading, *period);
-                *period = (period_of(self.options.sources[event], self.rate_hz) * factor).max(1.0) as u64;
-                cpu.set_period(event, *period);
+                // What is counted by occurrence is not in step with any clock, and takes a sample at once when its period is
+                // set; and inherited events are not told.
+                let source = self.options.sources[event];
+                let renew = self.options.machine
+                    && (source.unit() == Unit::Nanos && age / LEAST_SAMPLES > *period
+                        || self.renewed[place] == Nanos::ZERO);
+                self.state.meters[place][event].end_interval(now, reading, *period, renew);
+                if renew {
+                    *period = (period_of(source, self.rate_hz) * factor).max(1.0) as u64;
+                    cpu.set_period(event, *period);
+                    renewed_any = true;
+                }
+            }
+            if renewed_any {
+                self.renewed[place] = now;
             }
             ends.push(now);
         }
@@ -386,7 +446,8 @@ impl Collector {
         }
         let all = own_processes();
         for &pid in &all {
-            if !self.watched.contains(&pid) && !self.state.processes.contains(pid) {
+            // Seen twice, and nobody whom we watch has started it.
+            if self.watched.contains(&pid) && !self.state.processes.contains(pid) {
                 let threads = perf::stream::threads(pid);
                 // It may end meanwhile, or there are too many.
                 self.cpus.iter_mut().for_each(|cpu| drop(cpu.add_threads(&threads)));
@@ -423,7 +484,7 @@ impl State {
                 self.processes.map(pid, start, length, offset, build_id, path, &mut self.images);
             }
             Record::Name { pid, tid, executes, name } => {
-                self.processes.rename(pid, tid, executes, name);
+                self.processes.rename(pid, tid, executes, name, &mut self.images);
                 if executes {
                     self.generated.forget(pid);
                 }
@@ -435,8 +496,7 @@ impl State {
                 }
             }
             Record::Lost { records } => {
-                self.lost_records += records;
-                self.confused = true;
+                self.confused |= records > 0;
             }
             Record::Throttled | Record::Other => {}
         }
@@ -444,7 +504,8 @@ impl State {
 
     fn sample(&mut self, cpu: usize, time: Nanos, sample: &Sample<'_>) {
         let event = self.ids.get(&sample.id).copied().unwrap_or(0);
-        let idle = sample.pid == 0 && self.kernel.is_idle(sample.address);
+        self.taken += 1;
+        let idle = sample.pid == 0 && sample.address.0 >> 63 != 0 && self.kernel.is_idle(sample.address);
         let known = if idle { self.idle(event) } else { self.busy(cpu, time, sample, event) };
         let meter = &mut self.meters[cpu][event as usize];
         meter.reached(time);
@@ -576,7 +637,8 @@ fn open(
 
 /// Processes of this user.
 fn own_processes() -> Vec<u32> {
-    let own = std::fs::metadata("/proc/self").map(|metadata| metadata.uid()).ok();
+    // Not that of `/proc/self`, which is root's for programs with capabilities.
+    let own = Some(perf::stream::own_user());
     let is_own =
         |pid: &u32| std::fs::metadata(format!("/proc/{pid}")).map(|metadata| metadata.uid()).ok() == own;
     pids().into_iter().filter(is_own).collect()

@@ -60,7 +60,7 @@ impl Governor {
         let before = self.rate_hz;
         if self.above >= LOOKS {
             // What it costs is mostly in proportion to the rate.
-            self.rate_hz = (self.rate_hz * 0.95 / part).max(LEAST_HZ);
+            self.rate_hz = (self.rate_hz * 0.95 / part).max(LEAST_HZ.min(self.budget.rate_hz));
         } else if self.below >= LOOKS {
             self.rate_hz = possible;
         }

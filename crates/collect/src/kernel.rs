@@ -12,6 +12,8 @@ use wire::Address;
 pub struct Kernel {
     /// Address of `_text`, from which the positions in its image count.
     text: u64,
+    /// Address behind the last of its functions.
+    end: u64,
     /// Of every function, in order: distance from `text`, and where its name begins in `names`.
     functions: Vec<(u32, u32)>,
     /// Names, each followed by a zero.
@@ -68,8 +70,10 @@ impl Kernel {
             if let (Some(address @ 1..), Some("t" | "T" | "w" | "W"), Some(name)) =
                 (address, words.next(), words.next())
             {
-                if name == "_text" {
-                    self.text = address;
+                match name {
+                    "_text" => self.text = address,
+                    "_etext" | "_einittext" => self.end = self.end.max(address),
+                    _ => {}
                 }
                 far.push((address, self.names.len() as u32));
                 self.names.extend(name.bytes());
@@ -119,12 +123,23 @@ impl Kernel {
             self.bases.insert(image, module.range.start);
             return (image, address.0 - module.range.start);
         }
-        (Images::KERNEL, address.0.wrapping_sub(self.text))
+        match self.text {
+            // Nobody should learn where the kernel lies.
+            0 => (Images::KERNEL, 0),
+            text => (Images::KERNEL, address.0.wrapping_sub(text)),
+        }
     }
 
     /// The name of the function at a position.
     pub fn name(&self, image: ImageIndex, offset: u64) -> Option<&str> {
         let base = self.bases.get(&image).copied().unwrap_or(self.text);
+        if base == 0 {
+            return None;
+        }
+        // Beyond its end there may be code that came later.
+        if image == Images::KERNEL && self.end > self.text && base.wrapping_add(offset) >= self.end {
+            return None;
+        }
         let distance = u32::try_from(base.wrapping_add(offset).wrapping_sub(self.text)).ok()?;
         let place = self.functions.partition_point(|(start, _)| *start <= distance).checked_sub(1)?;
         Some(self.text_at(self.functions[place].1))

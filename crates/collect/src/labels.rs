@@ -26,6 +26,11 @@ impl Labels {
         index
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// What a number stands for.
     pub fn get(&self, index: LabelIndex) -> &Label {
         &self.list[index.0 as usize]

@@ -22,6 +22,8 @@ pub struct Tally {
     /// How many of those that are lost there was no room for. The others were never taken: a hypervisor had stopped the
     /// CPU, or its interrupts were off, when their time came.
     pub no_room: u64,
+    /// How many more were taken than the counter called for; there should be none.
+    pub surplus: u64,
 }
 
 impl Tally {
@@ -37,14 +39,19 @@ impl Tally {
         self.unknown += other.unknown;
         self.idle += other.idle;
         self.no_room += other.no_room;
+        self.surplus += other.surplus;
     }
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Meter {
-    /// What had been counted when the period was last set.
-    counted: Reading,
+    /// What had been counted when the period was last set,
+    base: u64,
+    /// and how many samples have been expected since.
+    told: u64,
+    /// What there had been no room for when the last interval ended.
+    lost: u64,
     /// Intervals that are over, of which samples may still be in the ring: when they ended, what was expected, and what
     /// there was no room for.
     over: VecDeque<(Nanos, u64, u64)>,
@@ -55,20 +62,25 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The period was `period` until `now`, when the kernel had counted `reading`.
-    pub fn end_interval(&mut self, now: Nanos, reading: Reading, period: u64) {
-        let counted = reading.count.saturating_sub(self.counted.count);
-        let no_room = reading.lost.saturating_sub(self.counted.lost);
-        self.counted = reading;
-        self.over.push_back((now, counted / period.max(1), no_room));
+    /// The period was `period` until `now`, when the kernel had counted `reading`; `renewed`: and begins anew, rather than
+    /// going on.
+    pub fn end_interval(&mut self, now: Nanos, reading: Reading, period: u64, renewed: bool) {
+        let due = reading.count.saturating_sub(self.base) / period.max(1);
+        let expected = due.saturating_sub(self.told);
+        (self.base, self.told) = if renewed { (reading.count, 0) } else { (self.base, due.max(self.told)) };
+        let no_room = reading.lost.saturating_sub(self.lost);
+        self.lost = reading.lost;
+        self.over.push_back((now, expected, no_room));
     }
 
     /// No sample before `time` comes any more.
     pub fn reached(&mut self, time: Nanos) {
         while let Some(&(_, expected, no_room)) = self.over.front().filter(|(end, ..)| *end < time) {
             self.over.pop_front();
+            let taken = self.open.stored + self.open.unknown;
+            self.open.expected = expected.max(taken);
             // The one that was taken just before the clock was read may be counted on the other side.
-            self.open.expected = expected.max(self.open.stored + self.open.unknown);
+            self.open.surplus = taken.saturating_sub(expected + 1);
             self.open.no_room = no_room.min(self.open.lost());
             self.closed.add(std::mem::take(&mut self.open));
         }
@@ -102,17 +114,39 @@ mod tests {
             meter.sample(true, false);
         }
         meter.sample(false, false);
-        meter.end_interval(Nanos(1000), reading(1000), 100);
+        meter.end_interval(Nanos(1000), reading(1000), 100, true);
         // Younger than the end: of the next interval.
         meter.reached(Nanos(1001));
         meter.sample(true, true);
         let first = meter.take();
-        assert_eq!(first, Tally { expected: 10, stored: 7, unknown: 1, idle: 0, no_room: 1 });
+        assert_eq!(first, Tally { expected: 10, stored: 7, unknown: 1, no_room: 1, ..Tally::default() });
         assert_eq!(first.lost(), 2);
-        meter.end_interval(Nanos(1100), reading(1100), 200);
+        meter.end_interval(Nanos(1100), reading(1100), 200, true);
         meter.reached(Nanos(2000));
-        // Less than a period, and yet there was one.
-        assert_eq!(meter.take(), Tally { expected: 1, stored: 1, unknown: 0, idle: 1, no_room: 0 });
+        // Less than a period, and yet there was one: at the end of the interval before.
+        assert_eq!(meter.take(), Tally { expected: 1, stored: 1, idle: 1, ..Tally::default() });
         assert_eq!(meter.take(), Tally::default());
+    }
+
+    #[test]
+    fn a_long_period_goes_on_from_interval_to_interval() {
+        let mut meter = Meter::default();
+        let mut expected = Vec::new();
+        for second in 1..=6 {
+            meter.end_interval(Nanos(second), Reading { count: second * 100, lost: 0 }, 250, false);
+            meter.reached(Nanos(second + 1));
+            expected.push(meter.take().expected);
+        }
+        assert_eq!(expected, [0, 0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn more_than_was_called_for_is_said() {
+        let mut meter = Meter::default();
+        (0..15).for_each(|_| meter.sample(true, false));
+        meter.end_interval(Nanos(1000), Reading { count: 1000, lost: 0 }, 100, true);
+        meter.reached(Nanos(1001));
+        let tally = meter.take();
+        assert_eq!((tally.expected, tally.surplus, tally.lost()), (15, 4, 0));
     }
 }

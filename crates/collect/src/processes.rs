@@ -6,7 +6,7 @@ use crate::space::{Mapping, Space};
 use perf::FileOffset;
 use perf::maps::FileId;
 use profile::continuous::{ImageKind, Label};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use wire::Address;
@@ -35,6 +35,9 @@ pub struct Processes {
     by_path: HashMap<Box<[u8]>, Vec<u8>>,
     next_space: u64,
     nobody: LabelIndex,
+    idle: LabelIndex,
+    /// Looked for in vain, lately.
+    gone: HashSet<u32>,
     labels: Labels,
 }
 
@@ -45,7 +48,8 @@ impl Processes {
     /// Nobody, yet.
     pub fn new() -> Self {
         let mut labels = Labels::default();
-        let nobody = labels.intern(Label { process: "[ended]".to_owned(), cgroup: String::new() });
+        let of = |process: &str| Label { process: process.to_owned(), cgroup: String::new() };
+        let (nobody, idle) = (labels.intern(of("[ended]")), labels.intern(of("[idle]")));
         Self {
             table: HashMap::new(),
             departed: Default::default(),
@@ -54,6 +58,8 @@ impl Processes {
             by_path: HashMap::new(),
             next_space: 1,
             nobody,
+            idle,
+            gone: HashSet::new(),
             labels,
         }
     }
@@ -69,16 +75,25 @@ impl Processes {
             return (Rc::clone(&process.space), process.label);
         }
         // Older than we are, or its start was lost.
-        self.adopt(pid, images);
+        if pid != 0 && pid != u32::MAX && !self.gone.contains(&pid) {
+            self.adopt(pid, images);
+        }
         match self.known(pid) {
             Some(process) => (Rc::clone(&process.space), process.label),
-            None => (Rc::new(Space::new(0)), self.nobody),
+            None => {
+                self.gone.insert(pid);
+                (Rc::new(Space::new(0)), if pid == 0 { self.idle } else { self.nobody })
+            }
         }
     }
 
     /// Address space (by its number) and label of a process that is known.
     pub fn known_keys(&self, pid: u32) -> Option<(u64, LabelIndex)> {
-        self.known(pid).map(|process| (process.space.id, process.label))
+        match pid {
+            0 => Some((0, self.idle)),
+            u32::MAX => Some((0, self.nobody)),
+            _ => self.known(pid).map(|process| (process.space.id, process.label)),
+        }
     }
 
     fn known(&self, pid: u32) -> Option<&Process> {
@@ -110,11 +125,11 @@ impl Processes {
     fn map_existing(&mut self, pid: u32, space: &mut Space, mapping: &perf::Mapping, images: &mut Images) {
         use std::os::unix::ffi::OsStrExt as _;
         let path = mapping.path.as_deref().map_or(&b"//anon"[..], |path| path.as_os_str().as_bytes());
-        let image = if mapping.is_file() {
+        let image = if mapping.is_file() && !is_memory(path) {
             let build_id = self.build_ids.entry(mapping.file).or_insert_with(|| {
                 let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
-                let seen = as_seen_by(pid, path);
-                [Path::new(&mapped), &seen].into_iter().find_map(build_id).unwrap_or_default()
+                let seen = || as_seen_by(pid, path).and_then(|path| build_id(&path));
+                build_id(Path::new(&mapped)).or_else(seen).unwrap_or_default()
             });
             images.intern(ImageKind::File, path, build_id)
         } else {
@@ -141,7 +156,7 @@ impl Processes {
             return;
         }
         let image = match path.first() {
-            Some(b'/') if !path.starts_with(b"//") => {
+            Some(b'/') if !is_memory(path) => {
                 let read;
                 let build_id = if build_id.is_empty() {
                     read = self.build_id_of(pid, path);
@@ -171,15 +186,22 @@ impl Processes {
         if let Some(known) = self.by_path.get(path) {
             return known.clone();
         }
-        let found = build_id(&as_seen_by(pid, path)).unwrap_or_default();
-        self.by_path.insert(path.into(), found.clone());
+        // Not known a moment later, if the process has gone: another one may still tell.
+        let found = as_seen_by(pid, path).and_then(|path| build_id(&path)).unwrap_or_default();
+        if !found.is_empty() {
+            self.by_path.insert(path.into(), found.clone());
+        }
         found
     }
 
     /// A thread has another name, or its process executes another program.
-    pub fn rename(&mut self, pid: u32, tid: u32, executes: bool, name: &[u8]) {
+    pub fn rename(&mut self, pid: u32, tid: u32, executes: bool, name: &[u8], images: &mut Images) {
         if !executes && pid != tid {
             return;
+        }
+        if !executes && !self.table.contains_key(&pid) {
+            // Its start was lost: what it has mapped is not.
+            self.adopt(pid, images);
         }
         let id = self.new_space();
         let old = self.known(pid).map(|process| process.label);
@@ -238,8 +260,14 @@ impl Processes {
     /// What is to be done now and then: looks up the cgroups of processes that have lived for a while (short ones are in that
     /// of their parent), and forgets those that ended two calls ago.
     pub fn tend(&mut self) {
+        self.gone.clear();
+        let table = &self.table;
+        self.fresh.retain(|pid| table.contains_key(pid));
+        // In a storm the newest are as good as any.
         let number = self.fresh.len().min(LOOKUPS);
-        for pid in self.fresh.drain(..number).collect::<Vec<_>>() {
+        let chosen = self.fresh.split_off(self.fresh.len() - number);
+        self.fresh.truncate(LOOKUPS);
+        for pid in chosen {
             let Some(process) = self.table.get(&pid) else { continue };
             let Some(cgroup) = cgroup(pid) else { continue };
             let label = self.labels.get(process.label);
@@ -254,12 +282,27 @@ impl Processes {
         self.departed[0] = HashMap::new();
     }
 
-    /// Forgets what is known about files: one may have been replaced. And processes that have gone without a word.
-    pub fn reap(&mut self) {
+    /// Forgets what is known about files: one may have been replaced. And processes that have gone without a word, which
+    /// are returned.
+    pub fn reap(&mut self) -> Vec<u32> {
         self.by_path.clear();
         self.build_ids.clear();
-        self.table.retain(|pid, _| Path::new(&format!("/proc/{pid}")).exists());
+        let gone = self.table.keys().filter(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+        let gone: Vec<u32> = gone.copied().collect();
+        gone.iter().for_each(|pid| drop(self.table.remove(pid)));
         self.table.shrink_to(2 * self.table.len());
+        gone
+    }
+
+    /// Forgets the names that no process has any more. Numbers of labels mean something else from now on.
+    pub fn renumber(&mut self) {
+        let old = std::mem::take(&mut self.labels);
+        for label in [&mut self.nobody, &mut self.idle] {
+            *label = self.labels.intern(old.get(*label).clone());
+        }
+        for process in self.table.values_mut().chain(self.departed.iter_mut().flat_map(HashMap::values_mut)) {
+            process.label = self.labels.intern(old.get(process.label).clone());
+        }
     }
 
     /// Processes that are known.
@@ -286,12 +329,20 @@ fn no_file(path: &[u8], images: &mut Images) -> ImageIndex {
     }
 }
 
-fn as_seen_by(pid: u32, path: &[u8]) -> PathBuf {
+/// Whether a path is that of memory which a program may fill with code that it generates.
+fn is_memory(path: &[u8]) -> bool {
+    [&b"//anon"[..], b"/memfd:", b"/dev/zero", b"/SYSV", b"/anon_hugepage"]
+        .iter()
+        .any(|start| path.starts_with(start))
+}
+
+/// A file, in the mount namespace of a process that still runs.
+fn as_seen_by(pid: u32, path: &[u8]) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     let inside = Path::new("/proc").join(pid.to_string()).join("root");
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     let seen = inside.join(path.strip_prefix("/").unwrap_or(path));
-    if seen.exists() { seen } else { path.to_owned() }
+    seen.exists().then_some(seen)
 }
 
 fn build_id(path: &Path) -> Option<Vec<u8>> {
@@ -325,7 +376,7 @@ mod tests {
         let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
         // Numbers that no process has.
         let (parent, child) = (1 << 29, (1 << 29) + 1);
-        processes.rename(parent, parent, true, b"shell");
+        processes.rename(parent, parent, true, b"shell", &mut images);
         processes.map(parent, Address(0x1000), 0x1000, 0, &[1], b"/bin/shell", &mut images);
         processes.fork(child, parent, &mut images);
         let (space, of_parent) = processes.get(child, &mut images);
@@ -341,12 +392,12 @@ mod tests {
         processes.map(child, Address(0x3000), 0x1000, 0x2000, &[2], b"/lib/more.so", &mut images);
         assert_eq!(processes.known_keys(child).unwrap().0, changed.id);
         // It executes another program.
-        processes.rename(child, child, true, b"tool");
+        processes.rename(child, child, true, b"tool", &mut images);
         assert_eq!(processes.get(child, &mut images).0.find(Address(0x1000)), None);
         assert_eq!((label(&processes, child), label(&processes, parent)), ("tool", "shell"));
         // Threads' names are not those of the process.
         processes.fork(child, child, &mut images);
-        processes.rename(child, child + 1, false, b"worker");
+        processes.rename(child, child + 1, false, b"worker", &mut images);
         assert_eq!(label(&processes, child), "tool");
         assert!(!processes.exit(child));
         assert!(processes.exit(child));
@@ -359,6 +410,10 @@ mod tests {
         assert_eq!(processes.known_keys(child), None);
         let (space, nobody) = processes.get(child, &mut images);
         assert_eq!((space.id, nobody), (0, processes.nobody));
+        // Names that nobody has any more are forgotten.
+        processes.renumber();
+        assert_eq!(label(&processes, parent), "shell");
+        assert_eq!(processes.labels().len(), 3, "{:?}", processes.labels());
     }
 
     #[test]

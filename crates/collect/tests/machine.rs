@@ -69,7 +69,9 @@ fn nothing_is_lost_and_nothing_is_unknown_while_processes_come_and_go() {
         cut.own_cpu.get() / taken.max(1)
     );
     // Wide margins: a virtual machine may be stopped.
-    assert!(books.expected as f64 > 3.0 * 997.0 * 0.8 * f64::from(cut.cpus), "{books:?}");
+    let called_for = cut.length.as_secs_f64() * 997.0 * f64::from(cut.cpus);
+    assert!((books.expected as f64 / called_for - 1.0).abs() < 0.2, "{books:?} of {called_for}");
+    assert_eq!(books.surplus, 0, "{books:?}");
     assert!(books.lost() < books.expected / 4, "{books:?}");
     assert!(books.unknown <= 2 + taken / 100, "{books:?}");
 }
@@ -107,6 +109,28 @@ fn own_processes_are_sampled_without_privileges() {
     let books = cut.books[0];
     assert!(books.stored > 50, "{books:?}");
     assert!(books.unknown < books.stored / 10, "{books:?}");
+    assert!(books.surplus <= books.expected / 50, "{books:?}");
+}
+
+#[test]
+fn a_seldom_sample_comes_all_the_same() {
+    // Longer than an interval.
+    let Some(mut collector) = start(options(true, 0.7)) else { return };
+    let cut =
+        collect(&mut collector, Duration::from_secs(5), || std::thread::sleep(Duration::from_millis(20)));
+    balanced(&cut);
+    assert!(cut.books[0].stored >= 2, "{:?}", cut.books);
+}
+
+#[test]
+fn what_happens_seldom_is_not_sampled_more_often_than_it_happens() {
+    // One sample in ten thousand.
+    let sources = ["cpu-clock", "cpu-migrations"].map(|name| Source::named(name).unwrap()).to_vec();
+    let Some(mut collector) = start(Options { sources, ..options(true, 1.0) }) else { return };
+    let cut =
+        collect(&mut collector, Duration::from_secs(4), || std::thread::sleep(Duration::from_millis(20)));
+    balanced(&cut);
+    assert!(cut.books[1].stored + cut.books[1].unknown <= 4, "{:?}", cut.books);
 }
 
 #[test]

@@ -15,6 +15,12 @@ pub fn monotonic() -> Nanos {
     nanos(clock_gettime(ClockId::Monotonic))
 }
 
+/// Now, on `CLOCK_BOOTTIME`: as the monotonic clock, but it goes on while the machine is suspended.
+#[must_use]
+pub fn since_boot() -> Nanos {
+    nanos(clock_gettime(ClockId::Boottime))
+}
+
 /// CPU time of the calling thread, for measuring what the controller itself costs.
 #[must_use]
 pub fn thread_cpu_time() -> Nanos {

@@ -11,6 +11,7 @@
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
 //! * [`trial`]: what the kernel allows.
+//! * [`stranger`]: opening files that somebody else has made.
 //! * [`stream`]: samples of whole CPUs, and what processes map, execute and end, as the kernel writes it.
 //! * [`visits`]: counting how often a process executes an instruction.
 //!
@@ -32,6 +33,7 @@ pub mod heap;
 pub mod maps;
 pub mod region;
 pub mod signals;
+pub mod stranger;
 pub mod stream;
 pub mod trial;
 pub mod visits;

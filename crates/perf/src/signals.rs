@@ -70,6 +70,13 @@ impl Drop for AllBlocked {
     }
 }
 
+/// Ignores `signal` from now on, also in a program that is executed in place of this one.
+pub fn ignore(signal: i32) {
+    if SIGNALS.contains(&signal) {
+        set_disposition(signal, libc::SIG_IGN);
+    }
+}
+
 /// Ends this process by `signal`, so that whoever waits for it sees that. Leaves no core file: the one that
 /// matters is the program's. Ends it with 128 + `signal` should the signal not be deadly.
 pub fn die_by(signal: i32) -> ! {

@@ -117,7 +117,7 @@ fn what_runs_is_collected_and_the_books_balance() {
     else {
         return;
     };
-    let status = collecting.wait_for(|status| status["last"]["books"][0]["stored"].as_u64() > Some(500));
+    let status = collecting.wait_for(|status| status["last"]["books"][0]["stored"].as_u64() > Some(200));
     assert_eq!(status["running"], true, "{status:#}");
     let folder = collecting.end("-TERM");
     let status = answer(&["status", "--json"], &folder);
@@ -222,7 +222,7 @@ fn without_privileges_own_processes_are_sampled() {
     }
     let ended = ended.assert_code(0);
     assert!(ended.stderr.contains("your own processes are sampled instead"), "{ended:#?}");
-    assert!(ended.stderr.contains("setcap cap_perfmon"), "{ended:#?}");
+    assert!(ended.stderr.contains("--print unit"), "{ended:#?}");
     let status = answer(&["status", "--json"], &folder);
     assert_eq!(status["scope"], "own processes", "{status:#}");
 }
@@ -238,6 +238,7 @@ fn what_makes_no_sense_is_said() {
         (&["--max-cpu", "nothing"], "such as 1%"),
         (&["--max-disk", "much"], "2G"),
         (&["--keep", "ever"], "30d"),
+        (&["--interval", "3600"], "--resolution 3600"),
         (&["--duration", "0"], "such as 60"),
         (&["--db", "/dev/null/db"], "/dev/null"),
     ] {

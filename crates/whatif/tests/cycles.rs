@@ -311,8 +311,10 @@ fn flame_graphs_hold_hostile_names_as_text() {
     assert!(page.contains("script-src 'sha256-") && !page.contains("<img"), "{page}");
     assert!(page.contains("hot_in_this_test"));
     let folded = made.text(&["flame", "--folded"]);
+    // Where it is inlined, the compiler decides.
+    let without = folded.replace(";core::hint::black_box", "");
     assert!(
-        folded.contains("cycles::warm_in_this_test;cycles::hot_in_this_test;do_syscall_64;copy_page 24000\n"),
+        without.contains("cycles::warm_in_this_test;cycles::hot_in_this_test;do_syscall_64;copy_page 24000\n"),
         "{folded}"
     );
     assert!(folded.contains(r"onerror=alert(1)>\u{1b}[31m:x "), "{folded}");

@@ -218,6 +218,12 @@ pub fn threads(pid: u32) -> Vec<u32> {
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// The user that this process acts as.
+#[must_use]
+pub fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Waits until one of the rings is half full, or for `timeout`, or for a signal.
 pub fn wait(cpus: &[Cpu], timeout: std::time::Duration) {
     let mut descriptors: Vec<PollFd<'_>> =

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use super::draft::failed;
@@ -27,6 +28,8 @@ impl Lock {
             .write(true)
             .create(true)
             .truncate(false)
+            // Whoever could open it could keep the writer out.
+            .mode(0o600)
             .open(&path)
             .map_err(|e| failed(&path, &e))?;
         match file.try_lock() {

@@ -1,7 +1,8 @@
 //! The one who writes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -112,7 +113,8 @@ impl Store {
     fn open_watched(folder: &Path, mut steps: Steps) -> Result<Store, Error> {
         step(&mut steps, "make the folder", folder)?;
         let segments = catalogue::segments_folder(folder);
-        fs::create_dir_all(folder).map_err(|e| failed(folder, &e))?;
+        // What everybody runs is nobody else's business.
+        DirBuilder::new().recursive(true).mode(0o750).create(folder).map_err(|e| failed(folder, &e))?;
         let lock = Lock::take(folder)?;
         step(&mut steps, "open the catalogue", folder)?;
         let connection = open_catalogue(&folder.join(catalogue::FILE))?;

@@ -39,6 +39,14 @@ impl Options {
         if !(args.rate >= 0.1 && args.rate <= MOST_HZ) {
             bail!("--rate {} is no rate; give samples per second and CPU, from 0.1 to {MOST_HZ}", args.rate);
         }
+        let resolution = args.resolution.unwrap_or(if args.pc_only { 600 } else { 60 });
+        if args.interval > resolution {
+            bail!(
+                "--interval {} is longer than a time bucket of {resolution} s; give --resolution {0} as well, or a shorter \
+                 interval",
+                args.interval
+            );
+        }
         let percent = args.max_cpu.trim_end_matches('%').trim().parse::<f64>().ok();
         let Some(percent) = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0) else {
             bail!("--max-cpu {} is no part of the machine; give a percentage, such as 1%", args.max_cpu);
@@ -66,7 +74,7 @@ impl Options {
             stacks: !args.pc_only,
             own: args.own,
             interval: args.interval.into(),
-            resolution: args.resolution.unwrap_or(if args.pc_only { 600 } else { 60 }).into(),
+            resolution: resolution.into(),
             max_memory: bytes("--max-memory", &args.max_memory)?,
             retention: Retention {
                 keep: Some(old("--keep", &args.keep)?),

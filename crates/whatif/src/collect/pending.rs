@@ -30,10 +30,6 @@ impl Pending {
             bytes -= cut.bytes();
             self.given_up += cut.give_up();
         }
-        // Even sums add up in the end.
-        while self.cuts.len() > 10_000 {
-            self.cuts.pop_front();
-        }
     }
 
     /// Lets `write` have them, the oldest first, until it fails.

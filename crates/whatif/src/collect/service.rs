@@ -5,8 +5,8 @@ use super::pending::Pending;
 use super::status::State;
 use anyhow::{Context as _, Result};
 use collect::{Collector, Cost, Governor, Writer};
-use perf::clock::{monotonic, process_cpu_time};
-use profile::continuous::{EpochId, MachineId, MachineInfo, Setting, Store, UnixSeconds};
+use perf::clock::{monotonic, process_cpu_time, since_boot};
+use profile::continuous::{EpochId, MachineId, MachineInfo, Retention, Setting, Store, UnixSeconds};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::os::unix::process::CommandExt as _;
 use std::sync::Arc;
@@ -15,8 +15,10 @@ use std::time::{Duration, SystemTime};
 
 /// Time between two looks at what collecting costs.
 const LOOK: Duration = Duration::from_secs(10);
-/// Time between two looks at what is old, in seconds.
-const GARBAGE: i64 = 3600;
+/// Time between two looks at what is old.
+const GARBAGE: wire::Nanos = wire::Nanos(3_600_000_000_000);
+/// What the kernel takes for a sample where that could not be measured: about as much as on our virtual machines.
+const SOME: f64 = 10_000.0;
 /// The longest the kernel is left alone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -35,14 +37,21 @@ pub fn run(options: &Options) -> Result<()> {
         && !interrupted.load(Ordering::Relaxed)
         && !options.duration.is_some_and(over)
     {
-        if again.load(Ordering::Relaxed) {
-            return service.begin_again();
-        }
         service.step();
-        if perf::cpu::numbers() != service.numbers {
-            service.end()?;
-            service = Service::start(options)?;
+        let other_cpus = perf::cpu::numbers() != service.numbers;
+        if !other_cpus && !again.load(Ordering::Relaxed) {
+            continue;
         }
+        // Not while something waits to be stored: it would be lost.
+        if !service.has_stored_everything() {
+            continue;
+        }
+        service.end()?;
+        if again.load(Ordering::Relaxed) {
+            let stopped = || stop.load(Ordering::Relaxed) || interrupted.load(Ordering::Relaxed);
+            return if stopped() { Ok(()) } else { begin_again() };
+        }
+        service = Service::start_patiently(options)?;
     }
     service.end()
 }
@@ -58,7 +67,13 @@ struct Service<'a> {
     state: State,
     /// Number of the interval, in wall-clock time.
     interval: i64,
-    next_garbage: i64,
+    /// By the clock since the start of the machine.
+    next_garbage: wire::Nanos,
+    /// What both clocks said last, and until when the wall clock is not believed.
+    clocks: (UnixSeconds, wire::Nanos),
+    doubt: wire::Nanos,
+    /// Whether tidying has failed before.
+    untidy: bool,
     looked: (wire::Nanos, wire::Nanos, u64),
     numbers: Vec<u32>,
 }
@@ -82,13 +97,33 @@ impl<'a> Service<'a> {
             pending: Pending::new(usize::try_from(options.max_memory / 4).unwrap_or(usize::MAX)),
             state,
             interval: now.0.div_euclid(options.interval),
-            next_garbage: now.0 + 60,
+            next_garbage: since_boot() + wire::Nanos(60_000_000_000),
+            clocks: (now, since_boot()),
+            doubt: wire::Nanos::ZERO,
+            untidy: false,
             looked: (monotonic(), process_cpu_time(), 0),
             numbers: perf::cpu::numbers(),
         };
         service.state.write(&options.folder);
         service.greet(&setting);
         Ok(service)
+    }
+
+    /// The same, if it fails a few times: a CPU may have gone just now.
+    fn start_patiently(options: &'a Options) -> Result<Self> {
+        for _ in 0..10 {
+            if let Ok(service) = Self::start(options) {
+                return Ok(service);
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        Self::start(options)
+    }
+
+    /// Writes, and says whether nothing is left.
+    fn has_stored_everything(&mut self) -> bool {
+        self.flush();
+        self.pending.len() == 0
     }
 
     fn greet(&self, setting: &Setting) {
@@ -132,11 +167,16 @@ impl<'a> Service<'a> {
     fn flush(&mut self) {
         let cut = self.collector.cut();
         self.state.counted(&cut, self.governor.rate_hz());
-        self.looked.2 = 0;
         self.pending.push(cut);
         let (writer, collector, store, epoch) =
             (&mut self.writer, &self.collector, &mut self.store, self.epoch);
         let written = self.pending.write(|cut| writer.write(collector, cut, store, epoch).map(drop));
+        if written.is_ok() {
+            self.collector.stored();
+        } else {
+            // Perhaps there is something to remove.
+            let _ = self.store.collect_garbage(&self.retention(), now());
+        }
         self.report(written.map_err(|error| error.to_string()).err());
         self.state.waiting(self.pending.len(), self.pending.given_up());
         self.state.write(&self.options.folder);
@@ -158,21 +198,45 @@ impl<'a> Service<'a> {
 
     /// Merges small segments, and removes what is old.
     fn tidy(&mut self, now: UnixSeconds) {
-        if self.state.problem().is_some() && now.0 < self.next_garbage {
-            return;
-        }
+        let passed = since_boot();
+        self.compare_clocks(now, passed);
         let tidied = self.store.compact(now).map(drop).and_then(|()| {
-            if now.0 < self.next_garbage && self.state.problem().is_none() {
+            if passed < self.next_garbage {
                 return Ok(());
             }
-            self.next_garbage = now.0 + GARBAGE;
+            self.next_garbage = passed + GARBAGE;
             self.writer.forget_names();
-            self.store.collect_garbage(&self.options.retention, now).map(drop)
+            self.store.collect_garbage(&self.retention(), now).map(drop)
         });
-        if let (Err(error), None) = (tidied, self.state.problem()) {
-            self.report(Some(error.to_string()));
+        match (tidied, self.untidy) {
+            (Err(error), false) => {
+                self.untidy = true;
+                eprintln!("whatif: the database cannot be tidied up just now, and grows: {error}");
+            }
+            (Ok(()), true) => {
+                self.untidy = false;
+                eprintln!("whatif: the database is tidied up again");
+            }
+            _ => {}
         }
         perf::heap::give_back();
+    }
+
+    /// When the wall clock jumps, nothing is old because of it for a day: it may have been set wrong.
+    fn compare_clocks(&mut self, now: UnixSeconds, passed: wire::Nanos) {
+        let by_wall = now.0 - self.clocks.0.0;
+        let by_other = (passed.saturating_sub(self.clocks.1).0 / 1_000_000_000) as i64;
+        if (by_wall - by_other).abs() > 600 {
+            self.doubt = passed + wire::Nanos(86_400_000_000_000);
+        }
+        self.clocks = (now, passed);
+    }
+
+    fn retention(&self) -> Retention {
+        if since_boot() < self.doubt {
+            return Retention { keep: None, coarse_after: None, ..self.options.retention };
+        }
+        self.options.retention
     }
 
     /// Looks at what it costs, and takes fewer samples if that is too much.
@@ -183,13 +247,14 @@ impl<'a> Service<'a> {
             return;
         }
         let machine = passed.0 as f64 * f64::from(self.collector.cpus());
-        let a_sample = self.collector.cost_of_a_sample().map_or(0.0, |cost| cost.0 as f64);
+        let a_sample = self.collector.cost_of_a_sample().map_or(SOME, |cost| cost.0 as f64);
+        let taken = self.collector.taken();
         let cost = Cost {
             own: own.saturating_sub(self.looked.1).0 as f64 / machine,
-            kernel: a_sample * self.governor.rate_hz() * self.options.events.sources.len() as f64 / 1e9,
+            kernel: a_sample * (taken - self.looked.2) as f64 / machine,
         };
-        self.looked = (now, own, 0);
-        if self.governor.spent(cost) {
+        self.looked = (now, own, taken);
+        if self.collector.has_a_governor() && self.governor.spent(cost) {
             let rate = self.governor.rate_hz();
             self.collector.set_rate(rate);
             let why =
@@ -209,16 +274,17 @@ impl<'a> Service<'a> {
         self.state.end(&self.options.folder);
         Ok(())
     }
+}
 
-    /// The same command again, in place of this one: with a new version of the program, if it has been replaced.
-    fn begin_again(self) -> Result<()> {
-        self.end()?;
-        let program = std::env::current_exe().context("cannot find the program to begin again")?;
-        let text = program.to_string_lossy();
-        let program = text.strip_suffix(" (deleted)").unwrap_or(&text);
-        let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).exec();
-        Err(error).with_context(|| format!("cannot begin again with {program}"))
-    }
+/// The same command again, in place of this one: with a new version of the program, if it has been replaced.
+fn begin_again() -> Result<()> {
+    let program = std::env::current_exe().context("cannot find the program to begin again")?;
+    let text = program.to_string_lossy();
+    let program = text.strip_suffix(" (deleted)").unwrap_or(&text);
+    // Until the new one has its handler: another one asks for what is being done.
+    perf::signals::ignore(SIGHUP);
+    let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).exec();
+    Err(error).with_context(|| format!("cannot begin again with {program}"))
 }
 
 fn begin_epoch(

@@ -8,7 +8,6 @@ use anyhow::{Context as _, Result, bail};
 use collect::Cut;
 use profile::continuous::{EpochId, Setting};
 use serde_json::{Value, json};
-use std::fs::{File, TryLockError};
 use std::path::Path;
 
 /// The file in the folder.
@@ -64,7 +63,7 @@ impl State {
             let books = cut.books.get(place).copied().unwrap_or_default();
             json!({
                 "expected": books.expected, "stored": books.stored, "unknown": books.unknown,
-                "lost": books.lost(), "no_room": books.no_room, "idle": books.idle,
+                "lost": books.lost(), "no_room": books.no_room, "surplus": books.surplus, "idle": books.idle,
             })
         };
         self.last = json!({
@@ -109,7 +108,8 @@ impl State {
     }
 
     /// Nothing is collected any more.
-    pub fn end(&self, folder: &Path) {
+    pub fn end(&mut self, folder: &Path) {
+        self.fixed["ended"] = true.into();
         self.write(folder);
     }
 }
@@ -127,7 +127,7 @@ pub fn status(args: &cli::Status) -> Result<()> {
         format!("{} is damaged; the next write of the collector mends it", folder.join(NAME).display())
     })?;
     let bytes = size_of(&folder);
-    state["running"] = is_running(&folder).into();
+    state["running"] = is_running(&state).into();
     state["folder"] = folder.display().to_string().into();
     state["folder_bytes"] = bytes.into();
     if args.json {
@@ -136,10 +136,11 @@ pub fn status(args: &cli::Status) -> Result<()> {
     show::print(&words(&state, super::service::now().0))
 }
 
-/// Whether somebody holds the writer's lock.
-fn is_running(folder: &Path) -> bool {
-    let Ok(file) = File::open(folder.join("writer.lock")) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+/// Whether the process that wrote the state still collects. (Asking for the writer's lock could keep a writer out.)
+fn is_running(state: &Value) -> bool {
+    let Some(pid) = state["pid"].as_u64() else { return false };
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    state["ended"] != true && line.split(|byte| *byte == 0).any(|word| word == b"collect")
 }
 
 /// Bytes of everything in a folder.
@@ -179,7 +180,10 @@ fn words(state: &Value, now: i64) -> String {
         lines.push(format!(
             "cost since then: {} of the machine for the collector, {} for the kernel's sampling (budget {}); {:.0} MB resident",
             per_cent(number(&state["own_cpu"])),
-            per_cent(number(&state["kernel_cpu"])),
+            match state["kernel_cost_of_a_sample_ns"].is_null() {
+                true => "an unknown part".to_owned(),
+                false => per_cent(number(&state["kernel_cpu"])),
+            },
             per_cent(number(&state["max_cpu"])),
             number(&last["resident_bytes"]) / 1e6,
         ));
@@ -229,6 +233,7 @@ mod tests {
         let mut state = json!({
             "running": true, "pid": 42, "started_unix": 1000, "epoch": 3, "scope": "the whole machine",
             "events": ["cpu-clock"], "sampler": "perf", "mode": "stacks", "rate_asked_hz": 97.0, "interval_s": 60,
+            "kernel_cost_of_a_sample_ns": 9000,
             "max_cpu": 0.01, "folder": "/var/lib/whatif", "folder_bytes": 2_500_000, "last": null, "problem": null,
         });
         let text = words(&state, 1090);

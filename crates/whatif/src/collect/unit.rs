@@ -7,7 +7,6 @@ pub fn text(program: &Path) -> String {
     format!(
         "[Unit]
 Description=whatif: continuous profile of this machine
-Documentation=man:whatif(1)
 After=local-fs.target
 
 [Service]
@@ -16,6 +15,9 @@ ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=10
 StateDirectory=whatif
+StateDirectoryMode=0750
+UMask=0027
+LimitMEMLOCK=infinity
 Nice=5
 MemoryMax=128M
 # What sampling everybody takes, and nothing else.
