@@ -151,6 +151,8 @@ struct State {
     meters: Vec<Vec<Meter>>,
     /// The period that each source has on each CPU just now.
     periods: Vec<Vec<u64>>,
+    /// By source: whether it is a clock, which goes on while nobody runs.
+    clocks: Vec<bool>,
     /// Which source the kernel means by its number.
     ids: HashMap<u64, u32>,
     /// Samples so far.
@@ -210,6 +212,11 @@ impl Collector {
             stacks: Stacks::default(),
             meters: cpus.iter().map(|_| options.sources.iter().map(|_| Meter::default()).collect()).collect(),
             periods,
+            clocks: options
+                .sources
+                .iter()
+                .map(|source| options.machine && source.name() == "cpu-clock")
+                .collect(),
             ids: HashMap::new(),
             taken: 0,
             confused: false,
@@ -431,8 +438,10 @@ impl Collector {
         };
         let state = &mut self.state;
         drain(&mut self.cpus, &until, |cpu, time, record| state.take(cpu, time, record));
-        for (meters, until) in state.meters.iter_mut().zip(&until) {
-            meters.iter_mut().for_each(|meter| meter.reached(Nanos(until.0 + 1)));
+        for (cpu, until) in until.iter().enumerate() {
+            for event in 0..state.meters[cpu].len() {
+                state.reached(cpu, event, Nanos(until.0 + 1));
+            }
         }
         for pid in state.generated.take_grown() {
             state.processes.refresh(pid);
@@ -506,19 +515,32 @@ impl State {
         let event = self.ids.get(&sample.id).copied().unwrap_or(0);
         self.taken += 1;
         let idle = sample.pid == 0 && sample.address.0 >> 63 != 0 && self.kernel.is_idle(sample.address);
-        let known = if idle { self.idle(event) } else { self.busy(cpu, time, sample, event) };
-        let meter = &mut self.meters[cpu][event as usize];
-        meter.reached(time);
-        meter.sample(known, idle);
+        let known = if idle { self.idle(event, 1) } else { self.busy(cpu, time, sample, event) };
+        self.reached(cpu, event as usize, time);
+        let period = self.clocks[event as usize].then(|| self.periods[cpu][event as usize]);
+        self.meters[cpu][event as usize].sample(time, period, known, idle);
     }
 
-    fn idle(&mut self, event: u32) -> bool {
+    /// No sample before `time` comes any more.
+    fn reached(&mut self, cpu: usize, event: usize, time: Nanos) {
+        let slept = self.meters[cpu][event].reached(time);
+        if slept > 0 {
+            // There has been one, or it would not be known to sleep; but perhaps before the last cut.
+            self.idle(event as u32, u32::try_from(slept).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// So many samples of a CPU that has nothing to do.
+    fn idle(&mut self, event: u32, count: u32) -> bool {
         let chain = chain(u64::MAX, &[event.into()]);
+        let mut left = count;
         if self.stacks.again(chain).is_none() {
             let node = self.stacks.node(Frame { parent: Stacks::ROOT, image: Images::IDLE, offset: 0 });
             let (_, label) = self.processes.get(0, &mut self.images);
             self.stacks.first(chain, node, label, event);
         }
+        left -= 1;
+        self.stacks.more(chain, left);
         true
     }
 

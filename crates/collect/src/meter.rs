@@ -3,6 +3,10 @@
 //! Now and then the period of an event changes. Between two changes the kernel has counted so many nanoseconds (or
 //! cycles, or faults), and a sample was due every period of them: that is what was expected, whatever was written into
 //! the ring. The samples that were taken in the same time are found by their times.
+//!
+//! A CPU that sleeps is not always woken for a sample: the kernel throttles events by the clock tick, which idle CPUs do not have.
+//! Samples that are missing after one of an idle CPU stand for idle time, up to the next one: a CPU that has work has its tick,
+//! and its samples.
 
 use perf::stream::Reading;
 use std::collections::VecDeque;
@@ -52,9 +56,13 @@ pub struct Meter {
     told: u64,
     /// What there had been no room for when the last interval ended.
     lost: u64,
-    /// Intervals that are over, of which samples may still be in the ring: when they ended, what was expected, and what
-    /// there was no room for.
-    over: VecDeque<(Nanos, u64, u64)>,
+    /// Intervals that are over, of which samples may still be in the ring: when they ended, what was expected, what there was
+    /// no room for, and the period.
+    over: VecDeque<(Nanos, u64, u64, u64)>,
+    /// The last sample (or the end of an interval after it): when, and whether the CPU was idle.
+    last: Option<(Nanos, bool)>,
+    /// Samples that are missing while it was, since the last interval that is closed.
+    asleep: u64,
     /// Samples since the last one that is closed.
     open: Tally,
     /// What is closed.
@@ -70,24 +78,43 @@ impl Meter {
         (self.base, self.told) = if renewed { (reading.count, 0) } else { (self.base, due.max(self.told)) };
         let no_room = reading.lost.saturating_sub(self.lost);
         self.lost = reading.lost;
-        self.over.push_back((now, expected, no_room));
+        self.over.push_back((now, expected, no_room, period.max(1)));
     }
 
-    /// No sample before `time` comes any more.
-    pub fn reached(&mut self, time: Nanos) {
-        while let Some(&(_, expected, no_room)) = self.over.front().filter(|(end, ..)| *end < time) {
+    /// No sample before `time` comes any more. Returns how many samples of an idle CPU were not taken until then: they count
+    /// as stored.
+    pub fn reached(&mut self, time: Nanos) -> u64 {
+        let mut slept = 0;
+        while let Some(&(end, expected, no_room, period)) = self.over.front().filter(|(end, ..)| *end < time)
+        {
             self.over.pop_front();
+            if let Some((last, true)) = self.last {
+                self.asleep += end.saturating_sub(last).0 / period;
+                self.last = Some((end, true));
+            }
             let taken = self.open.stored + self.open.unknown;
+            let asleep = std::mem::take(&mut self.asleep).min(expected.saturating_sub(taken + no_room));
+            self.open.stored += asleep;
+            self.open.idle += asleep;
+            slept += asleep;
+            let taken = taken + asleep;
             self.open.expected = expected.max(taken);
             // The one that was taken just before the clock was read may be counted on the other side.
             self.open.surplus = taken.saturating_sub(expected + 1);
             self.open.no_room = no_room.min(self.open.lost());
             self.closed.add(std::mem::take(&mut self.open));
         }
+        slept
     }
 
-    /// A sample, which is not older than what was [`reached`](Self::reached).
-    pub fn sample(&mut self, known: bool, idle: bool) {
+    /// A sample, which is not older than what was [`reached`](Self::reached); one is due every `period` nanoseconds (or
+    /// none of an idle CPU is, of what is no clock).
+    pub fn sample(&mut self, time: Nanos, period: Option<u64>, known: bool, idle: bool) {
+        if let (Some((last, true)), Some(period)) = (self.last, period) {
+            let gap = time.saturating_sub(last).0 + period / 2;
+            self.asleep += (gap / period.max(1)).saturating_sub(1);
+        }
+        self.last = Some((time, idle && period.is_some()));
         if known {
             self.open.stored += 1;
         } else {
@@ -111,13 +138,13 @@ mod tests {
         let mut meter = Meter::default();
         let reading = |count| Reading { count, lost: count / 1000 };
         for _ in 0..7 {
-            meter.sample(true, false);
+            meter.sample(Nanos(1), None, true, false);
         }
-        meter.sample(false, false);
+        meter.sample(Nanos(1), None, false, false);
         meter.end_interval(Nanos(1000), reading(1000), 100, true);
         // Younger than the end: of the next interval.
         meter.reached(Nanos(1001));
-        meter.sample(true, true);
+        meter.sample(Nanos(1001), None, true, true);
         let first = meter.take();
         assert_eq!(first, Tally { expected: 10, stored: 7, unknown: 1, no_room: 1, ..Tally::default() });
         assert_eq!(first.lost(), 2);
@@ -143,10 +170,26 @@ mod tests {
     #[test]
     fn more_than_was_called_for_is_said() {
         let mut meter = Meter::default();
-        (0..15).for_each(|_| meter.sample(true, false));
+        (0..15).for_each(|_| meter.sample(Nanos(1), None, true, false));
         meter.end_interval(Nanos(1000), Reading { count: 1000, lost: 0 }, 100, true);
         meter.reached(Nanos(1001));
         let tally = meter.take();
         assert_eq!((tally.expected, tally.surplus, tally.lost()), (15, 4, 0));
+    }
+
+    #[test]
+    fn idle_cpus_sleep_through_samples_and_busy_ones_lose_them() {
+        let count = |count| Reading { count, lost: 0 };
+        for (idle, slept) in [(true, 7), (false, 0)] {
+            let mut meter = Meter::default();
+            // At 100 and 200, at 600, and none until 1000.
+            for time in [100, 200, 600] {
+                meter.sample(Nanos(time), Some(100), true, idle);
+            }
+            meter.end_interval(Nanos(1000), count(1000), 100, true);
+            assert_eq!(meter.reached(Nanos(1001)), slept);
+            let tally = meter.take();
+            assert_eq!((tally.expected, tally.lost()), (10, 7 - slept), "{tally:?}");
+        }
     }
 }

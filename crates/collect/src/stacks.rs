@@ -62,6 +62,13 @@ impl Stacks {
         Some(counted.node)
     }
 
+    /// Counts so many more samples of a callchain that there has been.
+    pub fn more(&mut self, chain: u64, count: u32) {
+        if let Some(counted) = self.chains.get_mut(&chain) {
+            counted.count += count;
+        }
+    }
+
     /// The node of a frame.
     pub fn node(&mut self, frame: Frame) -> u32 {
         *self.nodes.entry(frame).or_insert_with(|| {

@@ -314,7 +314,8 @@ fn flame_graphs_hold_hostile_names_as_text() {
     // Where it is inlined, the compiler decides.
     let without = folded.replace(";core::hint::black_box", "");
     assert!(
-        without.contains("cycles::warm_in_this_test;cycles::hot_in_this_test;do_syscall_64;copy_page 24000\n"),
+        without
+            .contains("cycles::warm_in_this_test;cycles::hot_in_this_test;do_syscall_64;copy_page 24000\n"),
         "{folded}"
     );
     assert!(folded.contains(r"onerror=alert(1)>\u{1b}[31m:x "), "{folded}");
