@@ -94,7 +94,7 @@ impl Bench<'_> {
         match way {
             Way::Plain => Ok(Ran { work: load()?, own: 0.0, each: 0.0, kernel: 0.0 }),
             Way::Whatif { stacks } => {
-                let mut options = vec!["--rate", &rate_text, "--max-cpu", "100%", "--interval", "5"];
+                let mut options = vec!["--rate", &rate_text, "--max-cpu", "100%"];
                 if !stacks {
                     options.push("--pc-only");
                 }
