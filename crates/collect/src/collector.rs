@@ -124,6 +124,8 @@ pub struct Collector {
     state: State,
     options: Options,
     rate_hz: f64,
+    /// By CPU: how long it has been idle since the start of the machine.
+    idle: Vec<Nanos>,
     /// By CPU: when the periods of its events were set.
     renewed: Vec<Nanos>,
     /// Which of the sources after the first is on, if they take turns.
@@ -228,6 +230,7 @@ impl Collector {
         state.processes.scan(&mut state.images);
         let cost = options.sources.first().and_then(|source| cost_of_a_sample(*source, setup));
         let mut collector = Self {
+            idle: vec![Nanos::ZERO; cpus.len()],
             renewed: vec![now; cpus.len()],
             cpus,
             state,
@@ -383,9 +386,15 @@ impl Collector {
     /// Ends the intervals of all meters, and gives all events another period; returns when, for each CPU.
     fn end_intervals(&mut self) -> Vec<Nanos> {
         let mut ends = Vec::with_capacity(self.cpus.len());
+        let idle = perf::cpu::idle();
         for place in 0..self.cpus.len() {
             // One for all events of the CPU: up to here samples are in this interval, whoever took them.
             let now = monotonic();
+            let slept = {
+                let idle = idle.get(&self.cpus[place].number()).copied().unwrap_or_default();
+                let before = std::mem::replace(&mut self.idle[place], idle);
+                idle.saturating_sub(before)
+            };
             let age = now.saturating_sub(self.renewed[place]).0;
             let mut renewed_any = false;
             for event in 0..self.options.sources.len() {
@@ -399,7 +408,13 @@ impl Collector {
                 let renew = self.options.machine
                     && (source.unit() == Unit::Nanos && age / LEAST_SAMPLES > *period
                         || self.renewed[place] == Nanos::ZERO);
-                self.state.meters[place][event].end_interval(now, reading, *period, renew);
+                self.state.meters[place][event].end_interval(
+                    now,
+                    reading,
+                    *period,
+                    renew,
+                    if self.state.clocks[event] { slept } else { Nanos::ZERO },
+                );
                 if renew {
                     *period = (period_of(source, self.rate_hz) * factor).max(1.0) as u64;
                     cpu.set_period(event, *period);
@@ -517,8 +532,7 @@ impl State {
         let idle = sample.pid == 0 && sample.address.0 >> 63 != 0 && self.kernel.is_idle(sample.address);
         let known = if idle { self.idle(event, 1) } else { self.busy(cpu, time, sample, event) };
         self.reached(cpu, event as usize, time);
-        let period = self.clocks[event as usize].then(|| self.periods[cpu][event as usize]);
-        self.meters[cpu][event as usize].sample(time, period, known, idle);
+        self.meters[cpu][event as usize].sample(known, idle);
     }
 
     /// No sample before `time` comes any more.

@@ -4,9 +4,8 @@
 //! cycles, or faults), and a sample was due every period of them: that is what was expected, whatever was written into
 //! the ring. The samples that were taken in the same time are found by their times.
 //!
-//! A CPU that sleeps is not always woken for a sample: the kernel throttles events by the clock tick, which idle CPUs do not have.
-//! Samples that are missing after one of an idle CPU stand for idle time, up to the next one: a CPU that has work has its tick,
-//! and its samples.
+//! A CPU that sleeps is not always woken for a sample. How long it slept is known from the kernel's books, so samples that are
+//! missing count as idle, as far as that time called for more of them than were taken.
 
 use perf::stream::Reading;
 use std::collections::VecDeque;
@@ -57,12 +56,10 @@ pub struct Meter {
     /// What there had been no room for when the last interval ended.
     lost: u64,
     /// Intervals that are over, of which samples may still be in the ring: when they ended, what was expected, what there was
-    /// no room for, and the period.
+    /// no room for, and what the CPU's idle time called for.
     over: VecDeque<(Nanos, u64, u64, u64)>,
-    /// The last sample (or the end of an interval after it): when, and whether the CPU was idle.
-    last: Option<(Nanos, bool)>,
-    /// Samples that are missing while it was, since the last interval that is closed.
-    asleep: u64,
+    /// Idle time that has not called for a sample yet.
+    idle_left: u64,
     /// Samples since the last one that is closed.
     open: Tally,
     /// What is closed.
@@ -72,28 +69,28 @@ pub struct Meter {
 impl Meter {
     /// The period was `period` until `now`, when the kernel had counted `reading`; `renewed`: and begins anew, rather than
     /// going on.
-    pub fn end_interval(&mut self, now: Nanos, reading: Reading, period: u64, renewed: bool) {
-        let due = reading.count.saturating_sub(self.base) / period.max(1);
+    /// `idle`: how long the CPU has been idle meanwhile, where the source is a clock.
+    pub fn end_interval(&mut self, now: Nanos, reading: Reading, period: u64, renewed: bool, idle: Nanos) {
+        let period = period.max(1);
+        self.idle_left += idle.0;
+        let asleep = self.idle_left / period;
+        self.idle_left %= period;
+        let due = reading.count.saturating_sub(self.base) / period;
         let expected = due.saturating_sub(self.told);
         (self.base, self.told) = if renewed { (reading.count, 0) } else { (self.base, due.max(self.told)) };
         let no_room = reading.lost.saturating_sub(self.lost);
         self.lost = reading.lost;
-        self.over.push_back((now, expected, no_room, period.max(1)));
+        self.over.push_back((now, expected, no_room, asleep));
     }
 
     /// No sample before `time` comes any more. Returns how many samples of an idle CPU were not taken until then: they count
     /// as stored.
     pub fn reached(&mut self, time: Nanos) -> u64 {
         let mut slept = 0;
-        while let Some(&(end, expected, no_room, period)) = self.over.front().filter(|(end, ..)| *end < time)
-        {
+        while let Some(&(_, expected, no_room, idle)) = self.over.front().filter(|(end, ..)| *end < time) {
             self.over.pop_front();
-            if let Some((last, true)) = self.last {
-                self.asleep += end.saturating_sub(last).0 / period;
-                self.last = Some((end, true));
-            }
             let taken = self.open.stored + self.open.unknown;
-            let asleep = std::mem::take(&mut self.asleep).min(expected.saturating_sub(taken + no_room));
+            let asleep = idle.saturating_sub(self.open.idle).min(expected.saturating_sub(taken + no_room));
             self.open.stored += asleep;
             self.open.idle += asleep;
             slept += asleep;
@@ -107,14 +104,8 @@ impl Meter {
         slept
     }
 
-    /// A sample, which is not older than what was [`reached`](Self::reached); one is due every `period` nanoseconds (or
-    /// none of an idle CPU is, of what is no clock).
-    pub fn sample(&mut self, time: Nanos, period: Option<u64>, known: bool, idle: bool) {
-        if let (Some((last, true)), Some(period)) = (self.last, period) {
-            let gap = time.saturating_sub(last).0 + period / 2;
-            self.asleep += (gap / period.max(1)).saturating_sub(1);
-        }
-        self.last = Some((time, idle && period.is_some()));
+    /// A sample, which is not older than what was [`reached`](Self::reached).
+    pub fn sample(&mut self, known: bool, idle: bool) {
         if known {
             self.open.stored += 1;
         } else {
@@ -138,17 +129,17 @@ mod tests {
         let mut meter = Meter::default();
         let reading = |count| Reading { count, lost: count / 1000 };
         for _ in 0..7 {
-            meter.sample(Nanos(1), None, true, false);
+            meter.sample(true, false);
         }
-        meter.sample(Nanos(1), None, false, false);
-        meter.end_interval(Nanos(1000), reading(1000), 100, true);
+        meter.sample(false, false);
+        meter.end_interval(Nanos(1000), reading(1000), 100, true, Nanos::ZERO);
         // Younger than the end: of the next interval.
         meter.reached(Nanos(1001));
-        meter.sample(Nanos(1001), None, true, true);
+        meter.sample(true, true);
         let first = meter.take();
         assert_eq!(first, Tally { expected: 10, stored: 7, unknown: 1, no_room: 1, ..Tally::default() });
         assert_eq!(first.lost(), 2);
-        meter.end_interval(Nanos(1100), reading(1100), 200, true);
+        meter.end_interval(Nanos(1100), reading(1100), 200, true, Nanos::ZERO);
         meter.reached(Nanos(2000));
         // Less than a period, and yet there was one: at the end of the interval before.
         assert_eq!(meter.take(), Tally { expected: 1, stored: 1, idle: 1, ..Tally::default() });
@@ -160,7 +151,13 @@ mod tests {
         let mut meter = Meter::default();
         let mut expected = Vec::new();
         for second in 1..=6 {
-            meter.end_interval(Nanos(second), Reading { count: second * 100, lost: 0 }, 250, false);
+            meter.end_interval(
+                Nanos(second),
+                Reading { count: second * 100, lost: 0 },
+                250,
+                false,
+                Nanos::ZERO,
+            );
             meter.reached(Nanos(second + 1));
             expected.push(meter.take().expected);
         }
@@ -170,8 +167,8 @@ mod tests {
     #[test]
     fn more_than_was_called_for_is_said() {
         let mut meter = Meter::default();
-        (0..15).for_each(|_| meter.sample(Nanos(1), None, true, false));
-        meter.end_interval(Nanos(1000), Reading { count: 1000, lost: 0 }, 100, true);
+        (0..15).for_each(|_| meter.sample(true, false));
+        meter.end_interval(Nanos(1000), Reading { count: 1000, lost: 0 }, 100, true, Nanos::ZERO);
         meter.reached(Nanos(1001));
         let tally = meter.take();
         assert_eq!((tally.expected, tally.surplus, tally.lost()), (15, 4, 0));
@@ -179,17 +176,14 @@ mod tests {
 
     #[test]
     fn idle_cpus_sleep_through_samples_and_busy_ones_lose_them() {
-        let count = |count| Reading { count, lost: 0 };
-        for (idle, slept) in [(true, 7), (false, 0)] {
+        // Of ten samples three were taken, one of them idle.
+        for (idle, slept) in [(0, 0), (199, 0), (500, 4), (900, 7)] {
             let mut meter = Meter::default();
-            // At 100 and 200, at 600, and none until 1000.
-            for time in [100, 200, 600] {
-                meter.sample(Nanos(time), Some(100), true, idle);
-            }
-            meter.end_interval(Nanos(1000), count(1000), 100, true);
+            [false, true, false].into_iter().for_each(|idle| meter.sample(true, idle));
+            meter.end_interval(Nanos(1000), Reading { count: 1000, lost: 0 }, 100, true, Nanos(idle));
             assert_eq!(meter.reached(Nanos(1001)), slept);
             let tally = meter.take();
-            assert_eq!((tally.expected, tally.lost()), (10, 7 - slept), "{tally:?}");
+            assert_eq!((tally.expected, tally.lost(), tally.idle), (10, 7 - slept, 1 + slept), "{tally:?}");
         }
     }
 }

@@ -60,6 +60,21 @@ fn list(text: &str) -> Option<Vec<u32>> {
 /// More than any kernel is built for.
 const MOST_CPUS: u32 = 1 << 16;
 
+/// How long each CPU has been idle (or waiting for a device) since the start, by its number; in ticks.
+#[must_use]
+pub fn idle() -> std::collections::HashMap<u32, Nanos> {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let tick = nanos_per_tick();
+    let line = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        let number = words.next()?.parse().ok()?;
+        let ticks: Vec<u64> = words.skip(3).take(2).filter_map(|word| word.parse().ok()).collect();
+        Some((number, Nanos(ticks.iter().sum::<u64>() * tick)))
+    };
+    // The first line is that of all of them.
+    text.lines().skip(1).map_while(line).collect()
+}
+
 /// CPU time used since the start, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuUse {
