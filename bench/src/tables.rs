@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use collect::stacks::{Frame, Stacks};
+use collect::stacks::{Frame, Stacks, chain};
 use collect::table::{Design, HashFunction, Key, Outcome, Policy, Table};
-use collect::{Collector, LabelIndex, Traced};
+use collect::{Collector, LabelIndex, Trace, Traced};
 use perf::stream::Source;
 
 use crate::interval::{Interval, count};
@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> Result<()> {
         ("steady", "two programs that compute", STEADY),
     ] {
         let trace = record(options, shell)?;
-        ensure!(trace.len() > 100, "only {} samples were taken", trace.len());
+        ensure!(trace.samples.len() > 100, "only {} samples were taken", trace.samples.len());
         println!("\n{name}: {what}; {}", described(&trace));
         tables(&trace, options.rounds);
     }
@@ -54,7 +54,7 @@ pub const FORKS: &str = "while :; do /bin/true; done";
 const STEADY: &str = "\"$T/single\" >/dev/null & \"$T/sqlite\" >/dev/null; wait";
 
 /// Samples of everything that runs, while two shells run `shell`.
-fn record(options: &Options, shell: &str) -> Result<Vec<Traced>> {
+fn record(options: &Options, shell: &str) -> Result<Trace> {
     let mut loads = (0..2).map(|_| load(shell)).collect::<Result<Vec<Load>>>()?;
     let source = Source::named("cpu-clock").context("there is a clock")?;
     let mut collector = Collector::start(collect::Options {
@@ -96,11 +96,12 @@ impl Drop for Load {
     }
 }
 
-fn described(trace: &[Traced]) -> String {
-    let different = |key: fn(&Traced) -> (u64, u64)| trace.iter().map(key).collect::<HashSet<_>>().len();
+fn described(trace: &Trace) -> String {
+    let different =
+        |key: fn(&Traced) -> (u64, u64)| trace.samples.iter().map(key).collect::<HashSet<_>>().len();
     format!(
         "{} samples, {} processes, {} addresses in processes, {} positions in images, {} stacks",
-        trace.len(),
+        trace.samples.len(),
         different(|sample| (sample.pid.into(), 0)),
         different(of_process),
         different(of_image),
@@ -138,7 +139,7 @@ fn designs() -> Vec<(&'static str, Key, Design)> {
     ]
 }
 
-fn tables(trace: &[Traced], rounds: usize) {
+fn tables(trace: &Trace, rounds: usize) {
     println!(
         "  {:<32} {:>7} {:>8} {:>8} {:>9} {:>18} {:>8}",
         "table", "key", "entries", "misses", "evicted", "ns", "KB"
@@ -184,17 +185,17 @@ fn as_number(samples: u64) -> f64 {
     samples as f64
 }
 
-fn in_table(trace: &[Traced], key: Key, design: Design) -> Tried {
+fn in_table(trace: &Trace, key: Key, design: Design) -> Tried {
     let mut table = Table::new(design);
     let begin = Instant::now();
     match key {
         Key::Process => {
-            for sample in trace {
+            for sample in &trace.samples {
                 table.count(of_process(sample));
             }
         }
         Key::Image => {
-            for sample in trace {
+            for sample in &trace.samples {
                 table.count(of_image(sample));
             }
         }
@@ -204,33 +205,33 @@ fn in_table(trace: &[Traced], key: Key, design: Design) -> Tried {
 }
 
 /// The structure that the collector uses: all samples of the trace as those of one interval.
-fn in_stacks(trace: &[Traced], whole: bool) -> Tried {
+fn in_stacks(trace: &Trace, whole: bool) -> Tried {
     let mut stacks = Stacks::default();
     let mut misses = 0;
     let begin = Instant::now();
-    for sample in trace {
+    for sample in &trace.samples {
         let frame = Frame {
             parent: if whole { sample.node } else { Stacks::ROOT },
             image: sample.image,
             offset: sample.offset,
         };
-        // Without callers, a callchain is its address.
-        let chain = if whole { sample.chain } else { of_position(sample) };
-        if stacks.again(chain).is_none() {
+        // As the collector does: the callchain of every sample is hashed, and without callers its address.
+        let hashed = if whole { chain(sample.seed, trace.callchain(sample)) } else { of_address(sample) };
+        if stacks.again(hashed).is_none() {
             misses += 1;
             let node = stacks.node(frame);
-            stacks.first(chain, node, LabelIndex(0), 0);
+            stacks.first(hashed, node, LabelIndex(0), 0);
         }
     }
     let nanos = each(begin, trace);
-    let outcome = Outcome { samples: trace.len() as u64, misses, evictions: 0 };
+    let outcome = Outcome { samples: trace.samples.len() as u64, misses, evictions: 0 };
     Tried { outcome, bytes: stacks.bytes(), nanos }
 }
 
-fn of_position(sample: &Traced) -> u64 {
-    collect::stacks::chain(u64::from(sample.pid), &[sample.address.0])
+fn of_address(sample: &Traced) -> u64 {
+    chain(sample.seed, &[sample.address.0])
 }
 
-fn each(begin: Instant, trace: &[Traced]) -> f64 {
-    begin.elapsed().as_secs_f64() * 1e9 / count(trace.len())
+fn each(begin: Instant, trace: &Trace) -> f64 {
+    begin.elapsed().as_secs_f64() * 1e9 / count(trace.samples.len())
 }

@@ -159,19 +159,19 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
         cut.length = profile::Nanos::from_millis(60_000);
         day.samples += cut.size().0;
         let before = Instant::now();
-        let flushed = writer.write(&collector, &cut, &mut store, epoch)?;
+        let flushed = writer.write(&cut, &mut store, epoch)?;
         day.writing += before.elapsed();
         if number == 0 {
             (day.first_bytes, day.first_samples) = (as_number(flushed.bytes), as_number(cut.size().0));
         }
         let before = Instant::now();
-        store.compact(UnixSeconds(cut.start.0 + 60))?;
+        store.compact(UnixSeconds(cut.start.0 + 60), &mut || ())?;
         day.compacting += before.elapsed();
         day.longest = day.longest.max(before.elapsed());
     }
     store.end_epoch(epoch, UnixSeconds(begin + 86_400))?;
     // What is over now is merged when the collector has time.
-    while store.compact(UnixSeconds(begin + 2 * 86_400))?.read > 0 {}
+    while store.compact(UnixSeconds(begin + 2 * 86_400), &mut || ())?.read > 0 {}
     day.bytes = store.bytes()?;
     Ok(day)
 }

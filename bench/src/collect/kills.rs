@@ -44,7 +44,7 @@ impl Bench<'_> {
             (stored, intervals) = (now.taken(), now.intervals);
             longest = longest.max(ran);
             // Every segment that the catalogue knows can be read, and its samples are those of the books.
-            if kill % 25 == 0 || kill + 1 == kills {
+            if stored > 0 && (kill % 25 == 0 || kill + 1 == kills) {
                 self.readable(folder.path(), stored).with_context(|| format!("after {} kills", kill + 1))?;
             }
         }

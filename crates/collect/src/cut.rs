@@ -1,7 +1,9 @@
 //! What was counted between two moments.
 
+use crate::legend::Legend;
 use crate::meter::Tally;
 use crate::stacks::{Counted, Frame};
+use perf::stream::Source;
 use profile::Nanos;
 use profile::continuous::UnixSeconds;
 
@@ -12,11 +14,14 @@ pub struct Cut {
     pub start: UnixSeconds,
     /// and how long it took.
     pub length: Nanos,
-    /// Frames, parents before their children.
+    /// Frames, parents before their children. Their images, and the labels of what was counted, are those of the legend,
     pub(crate) frames: Vec<Frame>,
     pub(crate) counts: Vec<Counted>,
+    pub(crate) legend: Legend,
+    /// and their events those of this list.
+    pub(crate) events: Vec<Source>,
     /// What became of the samples, event by event.
-    pub books: Vec<EventBooks>,
+    pub books: Vec<Tally>,
     /// CPU time the collector used.
     pub own_cpu: Nanos,
     /// CPU time the kernel used for taking samples, as far as that is known.
@@ -27,19 +32,23 @@ pub struct Cut {
     pub cpus: u32,
 }
 
-/// Of one event.
-pub type EventBooks = Tally;
-
 impl Cut {
     /// Samples that are stored, and different stacks among them.
     pub fn size(&self) -> (u64, usize) {
         (self.counts.iter().map(|counted| u64::from(counted.count)).sum(), self.counts.len())
     }
 
+    /// Samples of processes of this name.
+    pub fn samples_of(&self, process: &str) -> u64 {
+        let of = |counted: &&Counted| self.legend.labels[counted.label.0 as usize].process == process;
+        self.counts.iter().filter(of).map(|counted| u64::from(counted.count)).sum()
+    }
+
     /// Forgets the samples, which count as lost from now on. Returns how many they were.
     pub fn give_up(&mut self) -> u64 {
         self.frames = Vec::new();
         self.counts = Vec::new();
+        self.legend = Legend::default();
         let mut sum = 0;
         for books in &mut self.books {
             sum += books.stored + books.unknown;
@@ -51,6 +60,17 @@ impl Cut {
 
     /// Memory it takes, in bytes.
     pub fn bytes(&self) -> usize {
-        self.frames.len() * size_of::<Frame>() + self.counts.len() * size_of::<Counted>()
+        size_of_val(&*self.frames) + size_of_val(&*self.counts) + self.legend.bytes()
+    }
+
+    /// Makes one of this cut and the one before it. Neither has samples any more: they count as lost.
+    pub fn follow(&mut self, mut before: Cut) {
+        before.give_up();
+        self.give_up();
+        self.start = before.start;
+        self.length = Nanos::new(self.length.get() + before.length.get());
+        self.books.iter_mut().zip(before.books).for_each(|(books, before)| books.add(before));
+        self.own_cpu = Nanos::new(self.own_cpu.get() + before.own_cpu.get());
+        self.kernel_cpu = Nanos::new(self.kernel_cpu.get() + before.kernel_cpu.get());
     }
 }

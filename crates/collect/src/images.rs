@@ -1,6 +1,7 @@
 //! The images that samples fall into, each with a number.
 
 use crate::hash::{Hashed, hash, mix};
+use crate::slots::{Marks, Slots};
 use profile::continuous::{CodeImage, ImageKind};
 use std::collections::HashMap;
 
@@ -8,10 +9,10 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageIndex(pub u32);
 
-/// All images seen so far.
+/// All images that somebody has mapped, or that samples are in.
 #[derive(Debug)]
 pub struct Images {
-    list: Vec<CodeImage>,
+    slots: Slots<CodeImage>,
     /// By hash of everything that makes them different.
     known: HashMap<u64, ImageIndex, Hashed>,
 }
@@ -28,7 +29,7 @@ impl Images {
 
     /// With those that there always are.
     pub fn new(kernel_build_id: &[u8]) -> Self {
-        let mut images = Self { list: Vec::new(), known: HashMap::default() };
+        let mut images = Self { slots: Slots::default(), known: HashMap::default() };
         for (kind, name, build_id) in [
             (ImageKind::Idle, "[idle]", &[][..]),
             (ImageKind::Unknown, "[unknown]", &[]),
@@ -51,19 +52,37 @@ impl Images {
         if let Some(&index) = self.known.get(&key) {
             return index;
         }
-        let index = ImageIndex(self.list.len() as u32);
-        self.list.push(CodeImage {
+        let index = ImageIndex(self.slots.add(CodeImage {
             path: String::from_utf8_lossy(path).into_owned(),
             build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             kind,
-        });
+        }));
         self.known.insert(key, index);
         index
     }
 
     /// What a number stands for.
     pub fn get(&self, index: ImageIndex) -> &CodeImage {
-        &self.list[index.0 as usize]
+        self.slots.get(index.0)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Marks for [`keep`](Self::keep): those that there always are have theirs.
+    pub fn marks(&self) -> Marks {
+        let mut marks = self.slots.marks();
+        [Self::IDLE, Self::UNKNOWN, Self::KERNEL, Self::MEMORY].iter().for_each(|image| marks.set(image.0));
+        marks
+    }
+
+    /// Forgets all that have no mark.
+    pub fn keep(&mut self, marks: &Marks) {
+        self.known.retain(|_, index| marks.has(index.0));
+        self.known.shrink_to(2 * self.known.len());
+        self.slots.keep(marks);
     }
 }
 

@@ -1,11 +1,17 @@
 //! The kernel's own code: where it lies, what it is called, and which of it is waiting for work.
+//!
+//! Code that comes later: programs are said by the kernel (of a whole machine). Modules are not; when they are others, when records
+//! were lost, and when samples fall where nothing was, everything is read again, but not more often than once a minute, and less and
+//! less often if that does not help.
 
 use crate::images::{ImageIndex, Images};
+use crate::programs::Programs;
+use crate::slots::Marks;
 use profile::continuous::ImageKind;
 use std::collections::HashMap;
 use std::io::BufReader;
 use std::ops::Range;
-use wire::Address;
+use wire::{Address, Nanos};
 
 /// See the module. Where the kernel keeps its addresses to itself (`kernel.kptr_restrict`) there are no names.
 #[derive(Debug, Default)]
@@ -22,7 +28,26 @@ pub struct Kernel {
     modules: Vec<Module>,
     /// Where the images of modules begin.
     bases: HashMap<ImageIndex, u64>,
+    /// Code that the kernel has generated.
+    pub programs: Programs,
+    /// A sample fell here, where nothing is known to be.
+    missed: Option<Address>,
+    /// What the kernel has said about programs was lost, perhaps.
+    doubtful: bool,
+    /// When it may all be read again, and how long to wait then if that has not helped.
+    next_look: Nanos,
+    patience: Nanos,
+    /// When it may be read again because it must have changed.
+    next_change: Nanos,
 }
+
+/// The least and the most time between two times that everything is read: that takes 30 to 50 ms.
+const LEAST_PATIENCE: Nanos = Nanos(60_000_000_000);
+const MOST_PATIENCE: Nanos = Nanos(3_600_000_000_000);
+/// Modules of `/proc/kallsyms` that are none: what is in them comes and goes by itself.
+const GENERATED: [&str; 3] = ["[bpf]", "[__builtin__ftrace]", "[__builtin__kprobes]"];
+/// Programs may be as long as this, in bytes, where nobody says how long they are.
+const LONGEST: u64 = 1 << 16;
 
 #[derive(Debug)]
 struct Module {
@@ -50,20 +75,67 @@ const IDLE: [&str; 13] = [
 const ALSO_IDLE: [&str; 3] = ["pv_native_safe_halt", "cpu_do_idle", "psci_cpu_suspend_enter"];
 
 impl Kernel {
-    /// Reads `/proc/kallsyms` and `/proc/modules`.
-    pub fn read() -> Self {
+    /// Reads `/proc/kallsyms` and `/proc/modules`. `follows`: the kernel says which programs come and go; otherwise they have no names,
+    /// for they would keep them when they have gone.
+    pub fn read(follows: bool) -> Self {
         let mut kernel = Self::default();
         if let Ok(file) = std::fs::File::open("/proc/kallsyms") {
             kernel.read_symbols(BufReader::new(file));
         }
-        kernel.read_modules(&std::fs::read_to_string("/proc/modules").unwrap_or_default());
+        if !follows {
+            kernel.programs = Programs::default();
+        }
+        kernel.modules = modules(&modules_text());
         kernel
+    }
+
+    /// Records were lost, perhaps of programs that came or went.
+    pub fn doubt(&mut self) {
+        self.doubtful = true;
+    }
+
+    /// Reads it all again, if a sample fell where nothing was, if there are other modules (`listed` is `/proc/modules`), or if it is
+    /// doubtful, and if it is time. Positions have no names any more that had them in a module which has gone. What is known stays
+    /// when the kernel keeps its addresses to itself since.
+    pub fn look_again(&mut self, now: Nanos, listed: &str, read: impl FnOnce() -> Self) {
+        let missed = self.missed.filter(|_| now >= self.next_look);
+        let changed = now >= self.next_change && (self.doubtful || self.has_changed(listed));
+        if missed.is_none() && !changed {
+            return;
+        }
+        let new = read();
+        let is_hidden =
+            self.text != 0 && new.text == 0 || !self.functions.is_empty() && new.functions.is_empty();
+        self.missed = None;
+        if !is_hidden {
+            let (next_look, patience) = (self.next_look, self.patience);
+            *self = Self { next_look, patience, next_change: now + LEAST_PATIENCE, ..new };
+        }
+        let helped = |missed| self.programs.find(missed).is_some() || self.module(missed).is_some();
+        if is_hidden || !missed.is_none_or(helped) {
+            self.patience = Nanos(2 * self.patience.0).clamp(LEAST_PATIENCE, MOST_PATIENCE);
+            self.next_look = now + self.patience;
+        } else if missed.is_some() {
+            self.patience = LEAST_PATIENCE;
+            self.next_look = now + self.patience;
+        }
+        if is_hidden {
+            self.next_change = self.next_look;
+        }
+    }
+
+    /// Whether there are other modules than before, or in other places.
+    fn has_changed(&self, listed: &str) -> bool {
+        let new = modules(listed);
+        let key = |module: &Module| (module.range.clone(), module.name.clone());
+        // None: their places are hidden.
+        !new.is_empty() && !new.iter().map(key).eq(self.modules.iter().map(key))
     }
 
     /// Lines of address, type, name, and perhaps module in brackets.
     fn read_symbols(&mut self, mut lines: impl std::io::BufRead) {
         let mut line = String::new();
-        let mut far = Vec::new();
+        let (mut far, mut generated) = (Vec::new(), Vec::new());
         while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
             let mut words = line.split_whitespace();
             let address = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
@@ -74,6 +146,11 @@ impl Kernel {
                     "_text" => self.text = address,
                     "_etext" | "_einittext" => self.end = self.end.max(address),
                     _ => {}
+                }
+                if words.next().is_some_and(|module| GENERATED.contains(&module)) {
+                    generated.push((address, name.to_owned()));
+                    line.clear();
+                    continue;
                 }
                 far.push((address, self.names.len() as u32));
                 self.names.extend(name.bytes());
@@ -91,6 +168,11 @@ impl Kernel {
                 self.idle.push(*start..end);
             }
         }
+        generated.sort();
+        for (place, (start, name)) in generated.iter().enumerate() {
+            let next = generated.get(place + 1).map_or(u64::MAX, |(next, _)| *next);
+            self.programs.add(Address(*start), (next - start).min(LONGEST), name);
+        }
         let distance = |address: u64| u32::try_from(address.checked_sub(self.text)?).ok();
         self.functions =
             far.iter().filter_map(|(address, name)| Some((distance(*address)?, *name))).collect();
@@ -98,22 +180,10 @@ impl Kernel {
         self.names.shrink_to_fit();
     }
 
-    /// Lines of name, size, and later the address.
-    fn read_modules(&mut self, text: &str) {
-        let module = |line: &str| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let start = u64::from_str_radix(words.get(5)?.trim_start_matches("0x"), 16).ok()?;
-            let range = start..start + words.get(1)?.parse::<u64>().ok()?;
-            (start > 0).then(|| Module { range, name: words[0].to_owned(), image: None })
-        };
-        self.modules = text.lines().filter_map(module).collect();
-        self.modules.sort_by_key(|module| module.range.start);
-    }
-
     /// The image of an address, and the position in it.
     pub fn locate(&mut self, address: Address, images: &mut Images) -> (ImageIndex, u64) {
-        let place = self.modules.partition_point(|module| module.range.end <= address.0);
-        if let Some(module) = self.modules.get_mut(place).filter(|module| module.range.contains(&address.0)) {
+        if let Some(place) = self.module(address) {
+            let module = &mut self.modules[place];
             let image = *module.image.get_or_insert_with(|| {
                 let notes = format!("/sys/module/{}/notes/.note.gnu.build-id", module.name);
                 let build_id = std::fs::read(notes).ok().and_then(|notes| build_id(&notes));
@@ -123,11 +193,24 @@ impl Kernel {
             self.bases.insert(image, module.range.start);
             return (image, address.0 - module.range.start);
         }
+        if self.end > self.text && !(self.text..self.end).contains(&address.0) {
+            self.missed = Some(address);
+        }
         match self.text {
             // Nobody should learn where the kernel lies.
             0 => (Images::KERNEL, 0),
             text => (Images::KERNEL, address.0.wrapping_sub(text)),
         }
+    }
+
+    fn module(&self, address: Address) -> Option<usize> {
+        let place = self.modules.partition_point(|module| module.range.end <= address.0);
+        self.modules.get(place)?.range.contains(&address.0).then_some(place)
+    }
+
+    /// Marks the images of modules.
+    pub fn mark(&self, images: &mut Marks) {
+        self.modules.iter().filter_map(|module| module.image).for_each(|image| images.set(image.0));
     }
 
     /// The name of the function at a position.
@@ -142,7 +225,9 @@ impl Kernel {
         }
         let distance = u32::try_from(base.wrapping_add(offset).wrapping_sub(self.text)).ok()?;
         let place = self.functions.partition_point(|(start, _)| *start <= distance).checked_sub(1)?;
-        Some(self.text_at(self.functions[place].1))
+        let (start, name) = self.functions[place];
+        // One of somebody else, before the module, is none.
+        (self.text + u64::from(start) >= base).then(|| self.text_at(name))
     }
 
     /// Whether a CPU that is here (in its idle process) has nothing to do. Without names: always.
@@ -155,6 +240,24 @@ impl Kernel {
         let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
         std::str::from_utf8(&rest[..end]).unwrap_or("")
     }
+}
+
+/// `/proc/modules`.
+pub fn modules_text() -> String {
+    std::fs::read_to_string("/proc/modules").unwrap_or_default()
+}
+
+/// Lines of name, size, and later the address.
+fn modules(listed: &str) -> Vec<Module> {
+    let module = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let start = u64::from_str_radix(words.get(5)?.trim_start_matches("0x"), 16).ok()?;
+        let range = start..start + words.get(1)?.parse::<u64>().ok()?;
+        (start > 0).then(|| Module { range, name: words[0].to_owned(), image: None })
+    };
+    let mut modules: Vec<Module> = listed.lines().filter_map(module).collect();
+    modules.sort_by_key(|module| module.range.start);
+    modules
 }
 
 /// The kernel's build ID.
@@ -187,12 +290,13 @@ mod tests {
         ffffffff81000200 T default_idle\nffffffff81000240 T after\nffffffff81000300 d data\n\
         ffffffffa0001010 t in_module\t[fancy]\n";
 
+    const MODULES: &str =
+        "fancy 8192 0 - Live 0xffffffffa0001000\nother 4096 1 fancy, Live 0xffffffffa0008000\n";
+
     fn kernel() -> Kernel {
         let mut kernel = Kernel::default();
         kernel.read_symbols(SYMBOLS.as_bytes());
-        kernel.read_modules(
-            "fancy 8192 0 - Live 0xffffffffa0001000\nother 4096 1 fancy, Live 0xffffffffa0008000\n",
-        );
+        kernel.modules = modules(MODULES);
         kernel
     }
 
@@ -211,6 +315,109 @@ mod tests {
         assert!(!kernel.is_idle(Address(0xffff_ffff_8100_0240)));
         // Nobody knows.
         assert!(Kernel::default().is_idle(Address(0xffff_ffff_8100_0240)));
+    }
+
+    #[test]
+    fn code_that_was_loaded_later_is_found() {
+        const LATER: &str = "ffffffff81000000 T _text\nffffffff81000300 T _etext\nffffffffa0100010 t late\t[late]\n\
+            ffffffffa0200000 t bpf_prog_1_a\t[bpf]\nffffffffa0200040 t bpf_prog_2_b\t[bpf]\n";
+        const LATE: &str = "late 4096 0 - Live 0xffffffffa0100000\n";
+        let later = || {
+            let mut kernel = Kernel::default();
+            kernel.read_symbols(LATER.as_bytes());
+            kernel.modules = modules(LATE);
+            kernel
+        };
+        let never = || -> Kernel { panic!("nothing was missed, or it is too soon") };
+        let (module, program) = (Address(0xffff_ffff_a010_0020), Address(0xffff_ffff_a020_0050));
+        let mut images = Images::new(&[]);
+        let mut kernel = kernel();
+        kernel.end = 0xffff_ffff_8100_0300;
+        kernel.look_again(second(1000), MODULES, never);
+        assert_eq!(kernel.locate(module, &mut images).0, Images::KERNEL);
+        kernel.look_again(second(1000), MODULES, later);
+        let (image, offset) = kernel.locate(module, &mut images);
+        assert_eq!((images.get(image).path.as_str(), kernel.name(image, offset)), ("[late]", Some("late")));
+        assert_eq!(kernel.name(image, 1), None, "what lies before it is of another one");
+        assert_eq!(kernel.programs.find(program), Some("bpf_prog_2_b"));
+        // Nobody will ever know what is here: less and less is it looked for.
+        let mut looks = Vec::new();
+        for minute in 0..600 {
+            kernel.locate(Address(0xffff_ffff_b000_0000), &mut images);
+            kernel.look_again(second(1001 + 60 * minute), LATE, || {
+                looks.push(minute);
+                later()
+            });
+        }
+        assert_eq!(looks, [1, 3, 7, 15, 31, 63, 123, 183, 243, 303, 363, 423, 483, 543]);
+    }
+
+    fn second(seconds: u64) -> Nanos {
+        Nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_module_in_the_place_of_another_one_is_seen() {
+        const OTHERS: &str =
+            "plain 8192 0 - Live 0xffffffffa0001000\nother 4096 0 - Live 0xffffffffa0008000\n";
+        let others = || {
+            let mut kernel = kernel();
+            kernel.modules = modules(OTHERS);
+            kernel
+        };
+        let never = || -> Kernel { panic!("nothing is different, or it is too soon") };
+        let (mut kernel, mut images) = (kernel(), Images::new(&[]));
+        let mut name = |kernel: &mut Kernel| {
+            let (image, _) = kernel.locate(Address(0xffff_ffff_a000_1020), &mut images);
+            images.get(image).path.clone()
+        };
+        assert_eq!(name(&mut kernel), "[fancy]");
+        // How many use it does not matter.
+        kernel.look_again(second(1000), &MODULES.replace(" 0 - ", " 7 - "), never);
+        kernel.look_again(second(1000), OTHERS, others);
+        assert_eq!(name(&mut kernel), "[plain]");
+        kernel.look_again(second(1001), MODULES, never);
+        kernel.look_again(second(1001), "plain 8192 0 - Live 0x0000000000000000\n", never);
+        kernel.look_again(second(1060), MODULES, super::tests::kernel);
+        assert_eq!(name(&mut kernel), "[fancy]");
+    }
+
+    #[test]
+    fn what_is_doubtful_is_read_again() {
+        let (start, mut reads) = (Address(0xffff_ffff_a020_0000), 0);
+        let mut kernel = kernel();
+        kernel.programs.add(start, 64, "has_gone");
+        for seconds in 1000..1180 {
+            kernel.doubt();
+            kernel.look_again(second(seconds), MODULES, || {
+                reads += 1;
+                super::tests::kernel()
+            });
+            assert_eq!(kernel.programs.find(start), None);
+        }
+        assert_eq!(reads, 3, "once a minute");
+        kernel.look_again(second(2000), MODULES, super::tests::kernel);
+        kernel.look_again(second(3000), MODULES, || panic!("nothing is doubtful any more"));
+    }
+
+    #[test]
+    fn names_stay_when_the_kernel_hides_its_addresses() {
+        let (mut kernel, mut images) = (kernel(), Images::new(&[]));
+        kernel.end = 0xffff_ffff_8100_0300;
+        let function = Address(0xffff_ffff_8100_01ff);
+        let mut reads = Vec::new();
+        for minute in 0..20 {
+            kernel.doubt();
+            kernel.locate(Address(0xffff_ffff_b000_0000), &mut images);
+            kernel.look_again(second(1000 + 60 * minute), "", || {
+                reads.push(minute);
+                Kernel::default()
+            });
+            let (image, offset) = kernel.locate(function, &mut images);
+            assert_eq!(kernel.name(image, offset), Some("helper"));
+            assert_eq!(kernel.modules.len(), 2);
+        }
+        assert_eq!(reads, [0, 1, 3, 7, 15], "it does not help");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Who ran, each with a number.
 
+use crate::slots::{Marks, Slots};
 use profile::continuous::Label;
 use std::collections::HashMap;
 
@@ -7,10 +8,10 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LabelIndex(pub u32);
 
-/// All labels seen so far.
+/// All labels that somebody has.
 #[derive(Debug, Default)]
 pub struct Labels {
-    list: Vec<Label>,
+    slots: Slots<Label>,
     known: HashMap<Label, LabelIndex>,
 }
 
@@ -20,19 +21,30 @@ impl Labels {
         if let Some(&index) = self.known.get(&label) {
             return index;
         }
-        let index = LabelIndex(self.list.len() as u32);
-        self.list.push(label.clone());
+        let index = LabelIndex(self.slots.add(label.clone()));
         self.known.insert(label, index);
         index
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.list.len()
+        self.slots.len()
     }
 
     /// What a number stands for.
     pub fn get(&self, index: LabelIndex) -> &Label {
-        &self.list[index.0 as usize]
+        self.slots.get(index.0)
+    }
+
+    /// Marks for [`keep`](Self::keep).
+    pub fn marks(&self) -> Marks {
+        self.slots.marks()
+    }
+
+    /// Forgets all that have no mark.
+    pub fn keep(&mut self, marks: &Marks) {
+        self.known.retain(|_, index| marks.has(index.0));
+        self.known.shrink_to(2 * self.known.len());
+        self.slots.keep(marks);
     }
 }

@@ -15,27 +15,39 @@
 #![forbid(unsafe_code)]
 
 mod calibration;
+mod cgroup;
 mod collector;
 mod cut;
+mod files;
 mod governor;
 mod hash;
 mod images;
 mod jit;
 mod kernel;
 mod labels;
+mod legend;
 mod merge;
 mod meter;
+mod own;
 mod processes;
+mod programs;
+mod reader;
+mod slots;
 mod space;
 pub mod stacks;
+mod start;
 pub mod table;
 mod trace;
 mod writer;
 
-pub use collector::{Collector, Options, StartError};
-pub use cut::{Cut, EventBooks};
+pub use collector::Collector;
+pub use cut::Cut;
 pub use governor::{Budget, Cost, Governor};
 pub use images::ImageIndex;
+pub use jit::function_number;
 pub use labels::LabelIndex;
-pub use trace::Traced;
+pub use meter::Tally;
+pub use own::pids;
+pub use start::{Options, StartError};
+pub use trace::{Trace, Traced};
 pub use writer::Writer;

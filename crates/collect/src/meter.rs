@@ -27,6 +27,11 @@ pub struct Tally {
     pub no_room: u64,
     /// How many more were taken than the counter called for; there should be none.
     pub surplus: u64,
+    /// How often the kernel stopped taking samples until its next tick, because it allows no more.
+    pub throttled: u64,
+    /// For how long the event counted, on all CPUs together: that is what the samples stand for. Less than all of the time for
+    /// one that takes turns, or that counts only while certain threads run.
+    pub covered: Nanos,
 }
 
 impl Tally {
@@ -43,7 +48,20 @@ impl Tally {
         self.idle += other.idle;
         self.no_room += other.no_room;
         self.surplus += other.surplus;
+        self.throttled += other.throttled;
+        self.covered += other.covered;
     }
+}
+
+/// An interval that is over.
+#[derive(Clone, Copy, Debug)]
+struct Over {
+    end: Nanos,
+    expected: u64,
+    covered: Nanos,
+    no_room: u64,
+    /// How many samples the CPU's idle time called for.
+    idle: u64,
 }
 
 /// See the module.
@@ -53,11 +71,11 @@ pub struct Meter {
     base: u64,
     /// and how many samples have been expected since.
     told: u64,
-    /// What there had been no room for when the last interval ended.
+    /// For how long it had counted, and what there had been no room for, when the last interval ended.
+    running: Nanos,
     lost: u64,
-    /// Intervals that are over, of which samples may still be in the ring: when they ended, what was expected, what there was
-    /// no room for, and what the CPU's idle time called for.
-    over: VecDeque<(Nanos, u64, u64, u64)>,
+    /// Intervals that are over, of which samples may still be in the ring.
+    over: VecDeque<Over>,
     /// Idle time that has not called for a sample yet.
     idle_left: u64,
     /// Samples since the last one that is closed.
@@ -80,15 +98,18 @@ impl Meter {
         (self.base, self.told) = if renewed { (reading.count, 0) } else { (self.base, due.max(self.told)) };
         let no_room = reading.lost.saturating_sub(self.lost);
         self.lost = reading.lost;
-        self.over.push_back((now, expected, no_room, asleep));
+        let covered = reading.running.saturating_sub(self.running);
+        self.running = reading.running;
+        self.over.push_back(Over { end: now, expected, covered, no_room, idle: asleep });
     }
 
     /// No sample before `time` comes any more. Returns how many samples of an idle CPU were not taken until then: they count
     /// as stored.
     pub fn reached(&mut self, time: Nanos) -> u64 {
         let mut slept = 0;
-        while let Some(&(_, expected, no_room, idle)) = self.over.front().filter(|(end, ..)| *end < time) {
-            self.over.pop_front();
+        while let Some(Over { expected, covered, no_room, idle, .. }) =
+            self.over.pop_front_if(|over| over.end < time)
+        {
             let taken = self.open.stored + self.open.unknown;
             let asleep = idle.saturating_sub(self.open.idle).min(expected.saturating_sub(taken + no_room));
             self.open.stored += asleep;
@@ -96,6 +117,7 @@ impl Meter {
             slept += asleep;
             let taken = taken + asleep;
             self.open.expected = expected.max(taken);
+            self.open.covered = covered;
             // The one that was taken just before the clock was read may be counted on the other side.
             self.open.surplus = taken.saturating_sub(expected + 1);
             self.open.no_room = no_room.min(self.open.lost());
@@ -114,6 +136,11 @@ impl Meter {
         self.open.idle += u64::from(idle);
     }
 
+    /// The kernel has stopped taking samples for a moment.
+    pub fn throttled(&mut self) {
+        self.open.throttled += 1;
+    }
+
     /// What became of the samples of all intervals that were closed since the last call.
     pub fn take(&mut self) -> Tally {
         std::mem::take(&mut self.closed)
@@ -124,25 +151,44 @@ impl Meter {
 mod tests {
     use super::*;
 
+    fn counted(count: u64) -> Reading {
+        Reading { count, ..Reading::default() }
+    }
+
     #[test]
     fn what_was_expected_is_stored_or_unknown_or_lost() {
         let mut meter = Meter::default();
-        let reading = |count| Reading { count, lost: count / 1000 };
+        let reading = |count| Reading { count, running: Nanos(count), lost: count / 1000 };
         for _ in 0..7 {
             meter.sample(true, false);
         }
         meter.sample(false, false);
+        meter.throttled();
         meter.end_interval(Nanos(1000), reading(1000), 100, true, Nanos::ZERO);
         // Younger than the end: of the next interval.
         meter.reached(Nanos(1001));
         meter.sample(true, true);
         let first = meter.take();
-        assert_eq!(first, Tally { expected: 10, stored: 7, unknown: 1, no_room: 1, ..Tally::default() });
+        assert_eq!(
+            first,
+            Tally {
+                expected: 10,
+                stored: 7,
+                unknown: 1,
+                no_room: 1,
+                throttled: 1,
+                covered: Nanos(1000),
+                ..Tally::default()
+            }
+        );
         assert_eq!(first.lost(), 2);
         meter.end_interval(Nanos(1100), reading(1100), 200, true, Nanos::ZERO);
         meter.reached(Nanos(2000));
         // Less than a period, and yet there was one: at the end of the interval before.
-        assert_eq!(meter.take(), Tally { expected: 1, stored: 1, idle: 1, ..Tally::default() });
+        assert_eq!(
+            meter.take(),
+            Tally { expected: 1, stored: 1, idle: 1, covered: Nanos(100), ..Tally::default() }
+        );
         assert_eq!(meter.take(), Tally::default());
     }
 
@@ -151,13 +197,7 @@ mod tests {
         let mut meter = Meter::default();
         let mut expected = Vec::new();
         for second in 1..=6 {
-            meter.end_interval(
-                Nanos(second),
-                Reading { count: second * 100, lost: 0 },
-                250,
-                false,
-                Nanos::ZERO,
-            );
+            meter.end_interval(Nanos(second), counted(second * 100), 250, false, Nanos::ZERO);
             meter.reached(Nanos(second + 1));
             expected.push(meter.take().expected);
         }
@@ -168,10 +208,25 @@ mod tests {
     fn more_than_was_called_for_is_said() {
         let mut meter = Meter::default();
         (0..15).for_each(|_| meter.sample(true, false));
-        meter.end_interval(Nanos(1000), Reading { count: 1000, lost: 0 }, 100, true, Nanos::ZERO);
+        meter.end_interval(Nanos(1000), counted(1000), 100, true, Nanos::ZERO);
         meter.reached(Nanos(1001));
         let tally = meter.take();
         assert_eq!((tally.expected, tally.surplus, tally.lost()), (15, 4, 0));
+    }
+
+    #[test]
+    fn events_that_take_turns_cover_the_time_of_their_turns() {
+        let mut meter = Meter::default();
+        let mut sum = Tally::default();
+        // On for every third second, half of which the CPU's counter was somebody else's.
+        for second in 1..=9_u64 {
+            let turns = second.div_ceil(3);
+            let reading = Reading { count: 100 * turns, running: Nanos(500 * turns), lost: 0 };
+            meter.end_interval(Nanos(1000 * second), reading, 10, false, Nanos::ZERO);
+            meter.reached(Nanos(1000 * second + 1));
+            sum.add(meter.take());
+        }
+        assert_eq!((sum.expected, sum.covered), (30, Nanos(1500)));
     }
 
     #[test]
@@ -180,7 +235,7 @@ mod tests {
         for (idle, slept) in [(0, 0), (199, 0), (500, 4), (900, 7)] {
             let mut meter = Meter::default();
             [false, true, false].into_iter().for_each(|idle| meter.sample(true, idle));
-            meter.end_interval(Nanos(1000), Reading { count: 1000, lost: 0 }, 100, true, Nanos(idle));
+            meter.end_interval(Nanos(1000), counted(1000), 100, true, Nanos(idle));
             assert_eq!(meter.reached(Nanos(1001)), slept);
             let tally = meter.take();
             assert_eq!((tally.expected, tally.lost(), tally.idle), (10, 7 - slept, 1 + slept), "{tally:?}");

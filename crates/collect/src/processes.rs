@@ -1,13 +1,17 @@
 //! Who runs, and what they have mapped.
 
-use crate::images::{ImageIndex, Images};
+use crate::cgroup::cgroup;
+use crate::files::Files;
+use crate::images::Images;
 use crate::labels::{LabelIndex, Labels};
+use crate::own::pids;
+use crate::slots::Marks;
 use crate::space::{Mapping, Space};
 use perf::FileOffset;
 use perf::maps::FileId;
-use profile::continuous::{ImageKind, Label};
+use profile::continuous::Label;
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use wire::Address;
 
@@ -30,9 +34,7 @@ pub struct Processes {
     departed: [HashMap<u32, Process>; 2],
     /// New since their cgroups were looked up.
     fresh: Vec<u32>,
-    /// Build IDs of files whose mappings had none.
-    build_ids: HashMap<FileId, Vec<u8>>,
-    by_path: HashMap<Box<[u8]>, Vec<u8>>,
+    files: Files,
     next_space: u64,
     nobody: LabelIndex,
     idle: LabelIndex,
@@ -54,8 +56,7 @@ impl Processes {
             table: HashMap::new(),
             departed: Default::default(),
             fresh: Vec::new(),
-            build_ids: HashMap::new(),
-            by_path: HashMap::new(),
+            files: Files::default(),
             next_space: 1,
             nobody,
             idle,
@@ -64,7 +65,7 @@ impl Processes {
         }
     }
 
-    /// All names that processes have had.
+    /// All names that processes have, or have had lately.
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
@@ -114,29 +115,15 @@ impl Processes {
         let mut space = Space::new(self.new_space());
         for mapping in perf::maps(pid).unwrap_or_default() {
             if mapping.executable {
-                self.map_existing(pid, &mut space, &mapping, images);
+                let image = self.files.image_of(pid, &mapping, images);
+                let FileOffset(offset) = mapping.offset;
+                space.insert(Mapping { start: mapping.start, end: mapping.end, image, offset });
             }
         }
+        space.is_complete();
         let process = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
         let label = self.labels.intern(Label { process, cgroup: cgroup(pid).unwrap_or_default() });
         self.table.insert(pid, Process { space: Rc::new(space), label, threads });
-    }
-
-    fn map_existing(&mut self, pid: u32, space: &mut Space, mapping: &perf::Mapping, images: &mut Images) {
-        use std::os::unix::ffi::OsStrExt as _;
-        let path = mapping.path.as_deref().map_or(&b"//anon"[..], |path| path.as_os_str().as_bytes());
-        let image = if mapping.is_file() && !is_memory(path) {
-            let build_id = self.build_ids.entry(mapping.file).or_insert_with(|| {
-                let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
-                let seen = || as_seen_by(pid, path).and_then(|path| build_id(&path));
-                build_id(Path::new(&mapped)).or_else(seen).unwrap_or_default()
-            });
-            images.intern(ImageKind::File, path, build_id)
-        } else {
-            no_file(path, images)
-        };
-        let FileOffset(offset) = mapping.offset;
-        space.insert(Mapping { start: mapping.start, end: mapping.end, image, offset });
     }
 
     /// A process has mapped code.
@@ -148,6 +135,7 @@ impl Processes {
         length: u64,
         offset: u64,
         build_id: &[u8],
+        file: FileId,
         path: &[u8],
         images: &mut Images,
     ) {
@@ -155,19 +143,7 @@ impl Processes {
         if pid == u32::MAX || start.0 >> 63 != 0 {
             return;
         }
-        let image = match path.first() {
-            Some(b'/') if !is_memory(path) => {
-                let read;
-                let build_id = if build_id.is_empty() {
-                    read = self.build_id_of(pid, path);
-                    &read[..]
-                } else {
-                    build_id
-                };
-                images.intern(ImageKind::File, path, build_id)
-            }
-            _ => no_file(path, images),
-        };
+        let image = self.files.image(pid, path, build_id, file, images);
         let mapping = Mapping { start, end: Address(start.0.saturating_add(length)), image, offset };
         let id = self.new_space();
         if !self.table.contains_key(&pid) {
@@ -180,18 +156,9 @@ impl Processes {
         let space = Rc::make_mut(&mut process.space);
         space.insert(mapping);
         space.id = id;
-    }
-
-    fn build_id_of(&mut self, pid: u32, path: &[u8]) -> Vec<u8> {
-        if let Some(known) = self.by_path.get(path) {
-            return known.clone();
+        if space.is_overgrown() {
+            self.adopt(pid, images);
         }
-        // Not known a moment later, if the process has gone: another one may still tell.
-        let found = as_seen_by(pid, path).and_then(|path| build_id(&path)).unwrap_or_default();
-        if !found.is_empty() {
-            self.by_path.insert(path.into(), found.clone());
-        }
-        found
     }
 
     /// A thread has another name, or its process executes another program.
@@ -285,8 +252,7 @@ impl Processes {
     /// Forgets what is known about files: one may have been replaced. And processes that have gone without a word, which
     /// are returned.
     pub fn reap(&mut self) -> Vec<u32> {
-        self.by_path.clear();
-        self.build_ids.clear();
+        self.files.forget();
         let gone = self.table.keys().filter(|pid| !Path::new(&format!("/proc/{pid}")).exists());
         let gone: Vec<u32> = gone.copied().collect();
         gone.iter().for_each(|pid| drop(self.table.remove(pid)));
@@ -294,15 +260,18 @@ impl Processes {
         gone
     }
 
-    /// Forgets the names that no process has any more. Numbers of labels mean something else from now on.
-    pub fn renumber(&mut self) {
-        let old = std::mem::take(&mut self.labels);
-        for label in [&mut self.nobody, &mut self.idle] {
-            *label = self.labels.intern(old.get(*label).clone());
+    /// Marks what processes are called, and have mapped.
+    pub fn mark(&self, images: &mut Marks, labels: &mut Marks) {
+        [self.nobody, self.idle].iter().for_each(|label| labels.set(label.0));
+        for process in self.table.values().chain(self.departed.iter().flat_map(HashMap::values)) {
+            labels.set(process.label.0);
+            process.space.images().for_each(|image| images.set(image.0));
         }
-        for process in self.table.values_mut().chain(self.departed.iter_mut().flat_map(HashMap::values_mut)) {
-            process.label = self.labels.intern(old.get(process.label).clone());
-        }
+    }
+
+    /// Forgets names that have no mark.
+    pub fn keep(&mut self, labels: &Marks) {
+        self.labels.keep(labels);
     }
 
     /// Processes that are known.
@@ -314,53 +283,6 @@ impl Processes {
         self.next_space += 1;
         self.next_space
     }
-}
-
-/// The processes that there are.
-pub fn pids() -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn no_file(path: &[u8], images: &mut Images) -> ImageIndex {
-    match path {
-        b"[vdso]" | b"[vsyscall]" => images.intern(ImageKind::Memory, path, &[]),
-        _ => Images::MEMORY,
-    }
-}
-
-/// Whether a path is that of memory which a program may fill with code that it generates.
-fn is_memory(path: &[u8]) -> bool {
-    [&b"//anon"[..], b"/memfd:", b"/dev/zero", b"/SYSV", b"/anon_hugepage"]
-        .iter()
-        .any(|start| path.starts_with(start))
-}
-
-/// A file, in the mount namespace of a process that still runs.
-fn as_seen_by(pid: u32, path: &[u8]) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let inside = Path::new("/proc").join(pid.to_string()).join("root");
-    let path = Path::new(std::ffi::OsStr::from_bytes(path));
-    let seen = inside.join(path.strip_prefix("/").unwrap_or(path));
-    seen.exists().then_some(seen)
-}
-
-fn build_id(path: &Path) -> Option<Vec<u8>> {
-    let digits = symbols::Image::open(path).ok()?.build_id()?;
-    let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-    (0..digits.len()).step_by(2).map(byte).collect()
-}
-
-/// The cgroup of a process, from its root: that of the second version, or else the longest of the first.
-fn cgroup(pid: u32) -> Option<String> {
-    Some(parse_cgroup(&std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?))
-}
-
-fn parse_cgroup(text: &str) -> String {
-    let paths = || text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-    let second = text.lines().find_map(|line| line.strip_prefix("0::"));
-    let path = second.filter(|path| *path != "/").or_else(|| paths().max_by_key(|path| path.len()));
-    path.filter(|path| *path != "/").unwrap_or("").to_owned()
 }
 
 #[cfg(test)]
@@ -376,20 +298,33 @@ mod tests {
         let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
         // Numbers that no process has.
         let (parent, child) = (1 << 29, (1 << 29) + 1);
+        let maps_more = |processes: &mut Processes, images: &mut Images| {
+            let (start, file) = (Address(0x3000), FileId::default());
+            processes.map(child, start, 0x1000, 0x2000, &[2], file, b"/lib/more.so", images);
+        };
         processes.rename(parent, parent, true, b"shell", &mut images);
-        processes.map(parent, Address(0x1000), 0x1000, 0, &[1], b"/bin/shell", &mut images);
+        processes.map(
+            parent,
+            Address(0x1000),
+            0x1000,
+            0,
+            &[1],
+            FileId::default(),
+            b"/bin/shell",
+            &mut images,
+        );
         processes.fork(child, parent, &mut images);
         let (space, of_parent) = processes.get(child, &mut images);
         assert_eq!(processes.known_keys(parent), Some((space.id, of_parent)), "they share");
         // One of them maps more.
-        processes.map(child, Address(0x3000), 0x1000, 0x2000, &[2], b"/lib/more.so", &mut images);
+        maps_more(&mut processes, &mut images);
         let (changed, _) = processes.get(child, &mut images);
         assert_ne!(changed.id, space.id);
         assert_eq!(space.find(Address(0x3000)), None);
         let (image, offset) = changed.find(Address(0x3010)).unwrap();
         assert_eq!((images.get(image).path.as_str(), offset), ("/lib/more.so", 0x2010));
         // Said again: nothing has changed.
-        processes.map(child, Address(0x3000), 0x1000, 0x2000, &[2], b"/lib/more.so", &mut images);
+        maps_more(&mut processes, &mut images);
         assert_eq!(processes.known_keys(child).unwrap().0, changed.id);
         // It executes another program.
         processes.rename(child, child, true, b"tool", &mut images);
@@ -411,9 +346,12 @@ mod tests {
         let (space, nobody) = processes.get(child, &mut images);
         assert_eq!((space.id, nobody), (0, processes.nobody));
         // Names that nobody has any more are forgotten.
-        processes.renumber();
+        let (mut of_images, mut of_labels) = (images.marks(), processes.labels.marks());
+        processes.mark(&mut of_images, &mut of_labels);
+        processes.keep(&of_labels);
+        images.keep(&of_images);
         assert_eq!(label(&processes, parent), "shell");
-        assert_eq!(processes.labels().len(), 3, "{:?}", processes.labels());
+        assert_eq!((processes.labels().len(), images.len()), (3, 5), "{:?}", processes.labels());
     }
 
     #[test]
@@ -424,17 +362,5 @@ mod tests {
         let image = images.get(image);
         assert_eq!(image.path, std::env::current_exe().unwrap().to_str().unwrap());
         assert!(image.build_id.len() > 8, "{image:?}");
-    }
-
-    #[test]
-    fn cgroups_of_both_versions() {
-        for (text, path) in [
-            ("0::/user.slice/session-1.scope\n", "/user.slice/session-1.scope"),
-            ("0::/\n", ""),
-            ("12:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n0::/\n", "/docker/abc"),
-            ("", ""),
-        ] {
-            assert_eq!(parse_cgroup(text), path, "{text}");
-        }
     }
 }

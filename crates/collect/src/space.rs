@@ -23,12 +23,17 @@ pub struct Space {
     pub id: u64,
     /// In the order of their addresses; none overlap.
     mappings: Vec<Mapping>,
+    /// How many there were when all of them were read.
+    looked_at: usize,
 }
+
+/// Mappings that a process may have without anybody looking.
+const SOME: usize = 1024;
 
 impl Space {
     /// Nothing is mapped.
     pub fn new(id: u64) -> Self {
-        Self { id, mappings: Vec::new() }
+        Self { id, mappings: Vec::new(), looked_at: 0 }
     }
 
     /// Maps something, in the place of what was there.
@@ -55,6 +60,21 @@ impl Space {
         let place = self.mappings.partition_point(|mapping| mapping.end <= address);
         let mapping = self.mappings.get(place).filter(|mapping| mapping.start <= address)?;
         Some((mapping.image, mapping.offset + (address.0 - mapping.start.0)))
+    }
+
+    /// The images that are mapped.
+    pub fn images(&self) -> impl Iterator<Item = ImageIndex> {
+        self.mappings.iter().map(|mapping| mapping.image)
+    }
+
+    /// Whether there is much more than when it was last looked at as a whole: nobody says what is unmapped.
+    pub fn is_overgrown(&self) -> bool {
+        self.mappings.len() > 2 * self.looked_at + SOME
+    }
+
+    /// It has been looked at as a whole.
+    pub fn is_complete(&mut self) {
+        self.looked_at = self.mappings.len();
     }
 
     /// Whether exactly this is mapped already.
@@ -91,5 +111,18 @@ mod tests {
             assert!(new.start == new.end || space.has(&new));
         }
         assert_eq!(space.find(Address(64)), None);
+    }
+    #[test]
+    fn what_is_never_unmapped_is_noticed() {
+        let mut space = Space::new(0);
+        let add = |space: &mut Space, numbers: std::ops::Range<u64>| {
+            numbers.for_each(|at| space.insert(mapping(2 * at, 2 * at + 1, 1)));
+        };
+        add(&mut space, 0..SOME as u64);
+        assert!(!space.is_overgrown());
+        add(&mut space, 0..SOME as u64 + 1);
+        assert!(space.is_overgrown());
+        space.is_complete();
+        assert!(!space.is_overgrown(), "it is as large as that");
     }
 }

@@ -7,6 +7,7 @@
 use crate::hash::{Hashed, Mixed, hash};
 use crate::images::ImageIndex;
 use crate::labels::LabelIndex;
+use crate::slots::Marks;
 use std::collections::HashMap;
 
 /// A frame.
@@ -90,6 +91,13 @@ impl Stacks {
         self.chains.insert(chain, Counted { node, label, event, count: 1 });
     }
 
+    /// Marks everything that has samples.
+    pub fn mark(&self, images: &mut Marks, labels: &mut Marks) {
+        self.frames.iter().for_each(|frame| images.set(frame.image.0));
+        self.chains.values().for_each(|counted| labels.set(counted.label.0));
+        self.counts.keys().for_each(|(_, label, _)| labels.set(*label));
+    }
+
     /// How much memory it takes, about, in bytes.
     pub fn bytes(&self) -> usize {
         self.frames.capacity() * size_of::<Frame>()
@@ -108,9 +116,9 @@ impl Stacks {
             count,
         });
         let counts = counts.collect();
-        let frames = self.frames.split_off(0);
         // A storm of short processes should not keep its memory for ever.
         let usual = 2 * self.nodes.len().max(1 << 10);
+        let frames = std::mem::replace(&mut self.frames, Vec::with_capacity(usual / 2));
         self.nodes.clear();
         self.nodes.shrink_to(usual);
         self.counts.shrink_to(1 << 12);
@@ -118,7 +126,8 @@ impl Stacks {
     }
 
     /// Callchains of different processes, or of one that has mapped more, become one where they have the same nodes.
-    fn fold(&mut self) {
+    /// After it, every callchain is a new one.
+    pub fn fold(&mut self) {
         for (_, counted) in self.chains.drain() {
             *self.counts.entry((counted.node, counted.label.0, counted.event)).or_insert(0) += counted.count;
         }

@@ -1,16 +1,17 @@
 //! Handing a cut over to the database.
 
-use crate::collector::Names;
-use crate::images::ImageIndex;
-use crate::labels::LabelIndex;
+use crate::Cut;
+use crate::legend::{Legend, Named};
 use crate::stacks::Stacks;
-use crate::{Collector, Cut};
 use profile::Error;
 use profile::continuous::{
-    Batch, Books, Count, EpochId, Flushed, ImageId, ImageKind, LabelId, Node, Offset, Store, Symbol,
+    Batch, Books, Count, EpochId, EventId, Flushed, ImageId, LabelId, Node, Offset, Store, Symbol,
     UnixSeconds,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
+
+/// Positions that are remembered to have their names; others are given them again.
+const MOST_NAMED: usize = 1 << 16;
 
 /// Stores cuts, and names that nobody could find later with the first cut that needs them.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct Writer {
     /// Length of a time bucket, in seconds.
     resolution: i64,
     /// Positions that have their names.
-    named: HashSet<(ImageIndex, u64)>,
+    named: HashSet<(ImageId, Offset)>,
 }
 
 impl Writer {
@@ -27,35 +28,28 @@ impl Writer {
         Self { resolution: resolution.max(1), named: HashSet::new() }
     }
 
-    /// Stores `cut`, which `collector` has made. If that fails nothing has been stored, and it may be tried again.
+    /// Stores `cut`. If that fails nothing has been stored, and it may be tried again.
     ///
     /// # Errors
     /// As for [`Store::flush`].
-    pub fn write(
-        &mut self,
-        collector: &Collector,
-        cut: &Cut,
-        store: &mut Store,
-        epoch: EpochId,
-    ) -> Result<Flushed, Error> {
-        let names = collector.names();
-        let images = keys(cut.frames.iter().map(|frame| frame.image), |image: ImageIndex| {
-            store.image(names.images.get(image))
-        })?;
-        let labels = keys(cut.counts.iter().map(|counted| counted.label), |label: LabelIndex| {
-            store.label(names.labels.get(label))
-        })?;
-        let mut events = Vec::new();
-        for source in names.sources {
-            events.push(store.event(source.name())?);
-        }
-        let new = self.unnamed(cut, &names, &images);
-        for (image, symbols) in &new.symbols {
+    pub fn write(&mut self, cut: &Cut, store: &mut Store, epoch: EpochId) -> Result<Flushed, Error> {
+        let Legend { images, labels, .. } = &cut.legend;
+        let images = images.iter().map(|image| store.image(image)).collect::<Result<Vec<_>, _>>()?;
+        let labels = labels.iter().map(|label| store.label(label)).collect::<Result<Vec<_>, _>>()?;
+        let events =
+            cut.events.iter().map(|event| store.event(event.name())).collect::<Result<Vec<_>, _>>()?;
+        let new = self.unnamed(cut, &images);
+        for (image, symbols) in &new {
             store.add_symbols(*image, symbols)?;
         }
         let batch = self.batch(cut, &images, &labels, &events);
         let flushed = store.flush(epoch, &batch)?;
-        self.named.extend(new.positions);
+        if self.named.len() > MOST_NAMED {
+            self.named.clear();
+        }
+        for (image, symbols) in new {
+            self.named.extend(symbols.into_iter().map(|(offset, _)| (image, offset)));
+        }
         Ok(flushed)
     }
 
@@ -64,13 +58,7 @@ impl Writer {
         self.named.clear();
     }
 
-    fn batch(
-        &self,
-        cut: &Cut,
-        images: &HashMap<ImageIndex, ImageId>,
-        labels: &HashMap<LabelIndex, LabelId>,
-        events: &[profile::continuous::EventId],
-    ) -> Batch {
+    fn batch(&self, cut: &Cut, images: &[ImageId], labels: &[LabelId], events: &[EventId]) -> Batch {
         let time = UnixSeconds(cut.start.0 - cut.start.0.rem_euclid(self.resolution));
         Batch {
             nodes: cut
@@ -78,7 +66,7 @@ impl Writer {
                 .iter()
                 .map(|frame| Node {
                     parent: if frame.parent == Stacks::ROOT { Node::NONE } else { frame.parent },
-                    image: images[&frame.image],
+                    image: images[frame.image.0 as usize],
                     offset: Offset(frame.offset),
                 })
                 .collect(),
@@ -87,7 +75,7 @@ impl Writer {
                 .iter()
                 .map(|counted| Count {
                     time,
-                    label: labels[&counted.label],
+                    label: labels[counted.label.0 as usize],
                     event: events[counted.event as usize],
                     node: counted.node,
                     count: counted.count,
@@ -105,7 +93,7 @@ impl Writer {
                     unknown: tally.unknown,
                     lost: tally.lost(),
                     idle: tally.idle,
-                    covered: profile::Nanos::new(cut.length.get() * u64::from(cut.cpus)),
+                    covered: profile::Nanos::new(tally.covered.0),
                     own_cpu: cut.own_cpu,
                     kernel_cpu: cut.kernel_cpu,
                     resident: cut.resident,
@@ -114,43 +102,17 @@ impl Writer {
         }
     }
 
-    fn unnamed(&self, cut: &Cut, names: &Names<'_>, images: &HashMap<ImageIndex, ImageId>) -> New {
-        let mut new = New::default();
-        for frame in &cut.frames {
-            let position = (frame.image, frame.offset);
-            let function = match names.images.get(frame.image).kind {
-                ImageKind::Kernel => names.kernel.name(frame.image, frame.offset),
-                ImageKind::Generated => names.generated.name(frame.image, frame.offset),
-                _ => continue,
-            };
-            let Some(function) = function else { continue };
-            if !self.named.contains(&position) && new.positions.insert(position) {
-                let symbol = Symbol { function: function.to_owned(), file: String::new(), line: 0 };
-                let of_image = new.symbols.entry(images[&frame.image]).or_default();
-                of_image.push((Offset(frame.offset), vec![symbol]));
+    /// Names that have not been stored.
+    fn unnamed(&self, cut: &Cut, images: &[ImageId]) -> BTreeMap<ImageId, Vec<(Offset, Vec<Symbol>)>> {
+        let mut new: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for &Named { image, offset, function } in &cut.legend.named {
+            let (image, offset) = (images[image.0 as usize], Offset(offset));
+            if !self.named.contains(&(image, offset)) {
+                let function = cut.legend.functions[function as usize].as_str().into();
+                let symbol = Symbol { function, ..Symbol::default() };
+                new.entry(image).or_default().push((offset, vec![symbol]));
             }
         }
         new
     }
-}
-
-/// Names that are stored for the first time.
-#[derive(Debug, Default)]
-struct New {
-    positions: HashSet<(ImageIndex, u64)>,
-    symbols: BTreeMap<ImageId, Vec<(Offset, Vec<Symbol>)>>,
-}
-
-/// The database's key of each number.
-fn keys<I: Copy + Eq + std::hash::Hash, K>(
-    numbers: impl Iterator<Item = I>,
-    mut key: impl FnMut(I) -> Result<K, Error>,
-) -> Result<HashMap<I, K>, Error> {
-    let mut keys = HashMap::new();
-    for number in numbers {
-        if let std::collections::hash_map::Entry::Vacant(vacant) = keys.entry(number) {
-            vacant.insert(key(number)?);
-        }
-    }
-    Ok(keys)
 }

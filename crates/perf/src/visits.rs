@@ -207,6 +207,13 @@ fn tracepoint(name: &str) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// Whoever has it is the only one who visits: uprobes count the visits of all tests.
+    fn only_visitor() -> MutexGuard<'static, ()> {
+        static ONLY: Mutex<()> = Mutex::new(());
+        ONLY.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     fn counts_exactly(means: Means) {
         let counter = match Counter::by(means, std::process::id(), &in_ourselves().unwrap()) {
@@ -238,12 +245,14 @@ mod tests {
     /// One after the other: both count visits to the same function.
     #[test]
     fn visits_are_counted_exactly() {
+        let _only = only_visitor();
         counts_exactly(Means::Breakpoint);
         counts_exactly(Means::Uprobe);
     }
 
     #[test]
     fn a_visit_costs_something() {
+        let _only = only_visitor();
         for means in [Means::Breakpoint, Means::Uprobe] {
             match cost(means) {
                 Ok(cost) => {

@@ -85,11 +85,11 @@ fn after_a_crash_at_any_step_all_flushes_are_whole() {
         store.flush(epoch, &batch).unwrap();
         let flushing = found.lock().unwrap().drain(..).map(|found| (found, before)).collect::<Vec<_>>();
         // Merging and thinning out change no sums.
-        while store.compact(at).unwrap().read > 0 {}
+        while store.compact(at, &mut || ()).unwrap().read > 0 {}
         if minute % 10 == 9 {
             let retention =
                 Retention { coarse_after: Some(Nanos::new(3_600_000_000_000)), ..Retention::default() };
-            store.collect_garbage(&retention, at).unwrap();
+            store.collect_garbage(&retention, at, &mut || ()).unwrap();
         }
         let merging =
             found.lock().unwrap().drain(..).map(|found| (found, expected.samples())).collect::<Vec<_>>();
@@ -156,7 +156,7 @@ fn whatever_fails_in_a_flush_it_can_be_repeated() {
             left -= 1;
             if left < 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         });
-        let result = store.compact(UnixSeconds(START + 86_400));
+        let result = store.compact(UnixSeconds(START + 86_400), &mut || ());
         *act.lock().unwrap() = Box::new(|_| Ok(()));
         assert_eq!(samples(&Database::open(folder.path()).unwrap()), expected.samples());
         if result.is_ok_and(|merged| merged.read == 0) {
@@ -189,7 +189,7 @@ fn readers_do_not_notice_that_segments_are_merged() {
                 }
             });
         }
-        while store.compact(UnixSeconds(START + 2 * 86_400)).unwrap().read > 0 {}
+        while store.compact(UnixSeconds(START + 2 * 86_400), &mut || ()).unwrap().read > 0 {}
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     assert_eq!(files(folder.path()), 2);
@@ -233,11 +233,47 @@ fn segments_with_other_bytes_are_an_error() {
                 broken[random.usize(..whole.len())] ^= 1 << random.u8(..8);
             }
             fs::write(entry.path(), &broken).unwrap();
-            // It may not be noticed, but it ends.
-            let _ = database.tree(&Selection::default());
-            let _ = database.by_label(&Selection::default());
+            // `by_label` reads both files.
+            let error = database.by_label(&Selection::default()).unwrap_err();
+            assert!(
+                matches!(&error, Error::DamagedSegment { path, .. } if *path == entry.path()),
+                "{error:?}"
+            );
         }
         fs::write(entry.path(), &whole).unwrap();
     }
     assert_eq!(samples(&database), right);
+}
+
+#[test]
+fn a_damaged_segment_does_not_keep_others_from_being_merged_or_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let (_, epoch) = begin(&mut store);
+    let random = &mut fastrand::Rng::with_seed(7);
+    let mut known: Vec<PathBuf> = Vec::new();
+    let mut damaged = PathBuf::new();
+    for flush in 0..4 {
+        let batch = batch(&mut store, UnixSeconds(START + 300 * flush), random);
+        store.flush(epoch, &batch).unwrap();
+        let all = fs::read_dir(folder.path().join("segments")).unwrap().map(|entry| entry.unwrap().path());
+        let new: Vec<PathBuf> = all.filter(|path| !known.contains(path)).collect();
+        if flush == 1 {
+            damaged = new.iter().find(|path| path.to_str().unwrap().contains("samples")).unwrap().clone();
+        }
+        known.extend(new);
+    }
+    fs::write(&damaged, b"nothing").unwrap();
+    let later = UnixSeconds(START + 2 * 86_400);
+    let error = store.compact(later, &mut || ()).unwrap_err();
+    assert!(matches!(&error, Error::DamagedSegment { path, .. } if *path == damaged), "{error:?}");
+    while store.compact(later, &mut || ()).unwrap().read > 0 {}
+    // The one before it, it, and those after it.
+    assert_eq!(files(folder.path()), 6);
+    let thin = Retention { coarse_after: Some(Nanos::new(1)), ..Retention::default() };
+    let error = store.collect_garbage(&thin, later, &mut || ()).unwrap_err();
+    assert!(matches!(&error, Error::DamagedSegment { path, .. } if *path == damaged), "{error:?}");
+    let keep = Retention { keep: Some(Nanos::new(1_000_000_000)), ..thin };
+    assert_eq!(store.collect_garbage(&keep, later, &mut || ()).unwrap().segments, 3);
+    assert_eq!(files(folder.path()), 0);
 }

@@ -106,15 +106,18 @@ fn merged_databases_have_the_samples_of_both() {
     let images = Database::open(c).unwrap().images().unwrap();
     let merged: Vec<ImageId> =
         images.iter().filter(|(_, of)| of.path == "/bin/1").map(|(id, _)| *id).collect();
-    assert_eq!(Database::open(c).unwrap().symbols(merged[0]).unwrap()[&Offset(1)], vec![symbol]);
+    assert_eq!(
+        Database::open(c).unwrap().symbols(&merged[..1]).unwrap()[&merged[0]].named[&Offset(1)],
+        vec![symbol]
+    );
 
     // Nor does it matter what was merged on either side since.
     let now = UnixSeconds(START + 86_400 * 2);
-    while all.compact(now).unwrap().read > 0 {}
+    while all.compact(now, &mut || ()).unwrap().read > 0 {}
     all.merge(&from_a).unwrap();
     assert_eq!(named(c), sum);
-    while first.compact(now).unwrap().read > 0 {}
-    while second.compact(now).unwrap().read > 0 {}
+    while first.compact(now, &mut || ()).unwrap().read > 0 {}
+    while second.compact(now, &mut || ()).unwrap().read > 0 {}
     all.merge(&from_a).unwrap();
     all.merge(&from_b).unwrap();
     assert_eq!(named(c), sum);
@@ -139,7 +142,7 @@ fn what_came_since_is_added() {
         first.flush(epoch, &batch).unwrap();
     }
     first.end_epoch(epoch, UnixSeconds(START + 71 * 60)).unwrap();
-    while first.compact(UnixSeconds(START + 3 * 86_400)).unwrap().read > 0 {}
+    while first.compact(UnixSeconds(START + 3 * 86_400), &mut || ()).unwrap().read > 0 {}
     all.merge(&Database::open(a).unwrap()).unwrap();
     assert_eq!(named(b), named(a));
     assert_eq!(books(b), books(a));
@@ -151,7 +154,7 @@ fn what_came_since_is_added() {
 fn the_folder_is_kept_below_its_limit() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = filled(folder.path(), "a", 0..120, 1);
-    while store.compact(UnixSeconds(START + 3 * 3600)).unwrap().read > 0 {}
+    while store.compact(UnixSeconds(START + 3 * 3600), &mut || ()).unwrap().read > 0 {}
     drop(store);
     // Another process has no keys in its hands any more.
     let mut store = Store::open(folder.path()).unwrap();
@@ -161,6 +164,7 @@ fn the_folder_is_kept_below_its_limit() {
         .collect_garbage(
             &Retention { most_bytes: Some(before - 1), ..Retention::default() },
             UnixSeconds(START),
+            &mut || (),
         )
         .unwrap();
     assert!(store.bytes().unwrap() < before);
@@ -176,7 +180,11 @@ fn the_folder_is_kept_below_its_limit() {
     assert_eq!(Database::open(folder.path()).unwrap().images().unwrap().len(), images);
     assert!(removed.bytes > 0);
     let removed = store
-        .collect_garbage(&Retention { most_bytes: Some(0), ..Retention::default() }, UnixSeconds(START))
+        .collect_garbage(
+            &Retention { most_bytes: Some(0), ..Retention::default() },
+            UnixSeconds(START),
+            &mut || (),
+        )
         .unwrap();
     assert!(removed.segments > 0 && removed.samples > 0);
     let database = Database::open(folder.path()).unwrap();
@@ -189,7 +197,7 @@ fn what_is_older_than_it_is_kept_goes_with_its_books() {
     let mut store = filled(folder.path(), "a", 0..60, 1);
     let before = books(folder.path()).0;
     let keep = Retention { keep: Some(Nanos::new(1_800_000_000_000)), ..Retention::default() };
-    let removed = store.collect_garbage(&keep, UnixSeconds(START + 3600)).unwrap();
+    let removed = store.collect_garbage(&keep, UnixSeconds(START + 3600), &mut || ()).unwrap();
     assert!(removed.segments > 20);
     let left = Database::open(folder.path()).unwrap();
     assert!(left.span().unwrap().unwrap().end > UnixSeconds(START + 1800));
@@ -242,7 +250,7 @@ fn a_recording_of_an_older_layout_has_no_continuous_profiles() {
         let database = Database::open(folder.path()).unwrap();
         assert!(database.epochs().unwrap().is_empty());
         assert!(database.leaves(&Selection::default()).unwrap().is_empty());
-        database.remember_symbols(ImageId::new(1), &[(Offset(1), vec![Symbol::default()])]);
+        database.remember_symbols(ImageId::new(1), &[(Offset(1), vec![Symbol::default()])], 1);
         // The writer brings it up to date.
         drop(filled(folder.path(), "a", 0..3, 1));
         assert_eq!(database.epochs().unwrap().len(), 1);

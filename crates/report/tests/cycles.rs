@@ -118,6 +118,20 @@ fn top_for_programs() {
     assert_eq!(json["rows"][2]["name"], "evil\u{202e}\nname");
 }
 
+/// What a recording says of something that matters.
+fn helps() -> Worth {
+    Worth {
+        slope: 0.45,
+        lo: Some(0.4),
+        hi: Some(0.5),
+        verdict: "helps".to_owned(),
+        point: "requests".to_owned(),
+        line: Some("a.c:11".to_owned()),
+        recording: "load.db".to_owned(),
+        other_build: true,
+    }
+}
+
 #[test]
 fn differences_in_a_terminal() {
     let share = |value: f64, half: f64| Share { value, lo: value - half, hi: value + half };
@@ -128,6 +142,7 @@ fn differences_in_a_terminal() {
         b: share(b, half),
         difference: share(b - a, half),
         certain,
+        worth: (name == "work").then(helps),
     };
     let side = |asked: &str, spans| Side { asked: asked.to_owned(), heading: heading(), spans, span_s: 300 };
     let diff = Difference {
@@ -155,6 +170,7 @@ fn instructions_without_samples_are_left_out_where_there_are_many() {
         image: "/usr/sbin/nginx".to_owned(),
         name: "work(int)".to_owned(),
         samples: 90,
+        worth: Some(helps()),
         instructions: (0..40).map(instruction).collect(),
         ..Code::default()
     };

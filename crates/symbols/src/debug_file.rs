@@ -57,7 +57,7 @@ fn separate(image: &Elf) -> Option<Elf> {
         .headers
         .build_id
         .as_deref()
-        .and_then(|id| build_id_paths(id).find_map(|path| open_if(&path, |elf| is_build(elf, id))));
+        .and_then(|id| debug_files_of(id).find_map(|path| open_if(&path, |elf| is_build(elf, id))));
     by_build_id.or_else(|| by_debug_link(image))
 }
 
@@ -69,38 +69,80 @@ fn is_build(elf: &Elf, build_id: &[u8]) -> bool {
     elf.headers.build_id.as_deref() == Some(build_id)
 }
 
-fn build_id_paths(build_id: &[u8]) -> impl Iterator<Item = PathBuf> {
-    let hex = hex(build_id);
-    let (first, rest) = hex.split_at(hex.len().min(2));
-    let global = PathBuf::from(format!("{GLOBAL}/.build-id/{first}/{rest}.debug"));
-    let cache = std::env::var_os("DEBUGINFOD_CACHE_PATH").map(PathBuf::from).or_else(|| {
-        let home = PathBuf::from(std::env::var_os("HOME")?);
-        Some(home.join(".cache/debuginfod_client"))
-    });
-    let cached = cache.map(|cache| cache.join(&hex).join("debuginfo"));
-    std::iter::once(global).chain(cached)
+/// A place where a build may be kept apart from where it is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub path: PathBuf,
+    /// Whether it would be the program itself, rather than its debug information alone.
+    pub has_code: bool,
+}
+
+/// Where a build is looked for by its ID, in hexadecimal, best first. None for what cannot be a build ID.
+pub fn places(build_id: &str) -> Vec<Place> {
+    places_with(build_id, |name| std::env::var_os(name).map(PathBuf::from))
+}
+
+fn places_with(build_id: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Place> {
+    if build_id.len() < 3 || !build_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Vec::new();
+    }
+    // debuginfod_find_debuginfo(3).
+    let cache = variable("DEBUGINFOD_CACHE_PATH")
+        .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("debuginfod_client")))
+        .or_else(|| Some(variable("HOME")?.join(".cache/debuginfod_client")));
+    let (first, rest) = build_id.split_at(2);
+    let of_machine = PathBuf::from(format!("{GLOBAL}/.build-id/{first}/{rest}.debug"));
+    let cached = |name, has_code| {
+        let path = cache.as_ref()?.join(build_id).join(name);
+        Some(Place { path, has_code })
+    };
+    let of_machine = Some(Place { path: of_machine, has_code: false });
+    [cached("executable", true), of_machine, cached("debuginfo", false)].into_iter().flatten().collect()
+}
+
+fn debug_files_of(build_id: &[u8]) -> impl Iterator<Item = PathBuf> {
+    places(&hex(build_id)).into_iter().filter(|place| !place.has_code).map(|place| place.path)
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Where the debug file may lie that an image names (`.gnu_debuglink`), best first. gdb looks there too. None if the image
+/// names none, or cannot be read.
+pub fn linked_debug_files(image: &Path) -> Vec<PathBuf> {
+    let linked = || {
+        let image = Elf::open(image).ok()?;
+        Some(linked_files(&image, &debug_link(&image)?.0))
+    };
+    linked().unwrap_or_default()
+}
+
+fn linked_files(image: &Elf, name: &Path) -> Vec<PathBuf> {
+    let Ok(image) = image.path.canonicalize() else { return Vec::new() };
+    let Some(folder) = image.parent() else { return Vec::new() };
+    let below_global = folder.strip_prefix("/").unwrap_or(folder);
+    [folder.to_owned(), folder.join(".debug"), Path::new(GLOBAL).join(below_global)]
+        .into_iter()
+        .map(|folder| folder.join(name))
+        .filter(|place| *place != image)
+        .collect()
+}
+
 /// `.gnu_debuglink`: a file name, padded to four bytes, and the CRC-32 of the file.
-fn by_debug_link(image: &Elf) -> Option<Elf> {
+fn debug_link(image: &Elf) -> Option<(PathBuf, u32)> {
     let link = image.read_section(".gnu_debuglink")?;
     let length = link.iter().position(|byte| *byte == 0)?;
-    let name = Path::new(OsStr::from_bytes(&link[..length]));
+    let name = PathBuf::from(OsStr::from_bytes(&link[..length]));
     let crc: [u8; 4] = link.get((length + 4) & !3..)?.get(..4)?.try_into().ok()?;
     let crc = if image.headers.little_endian { u32::from_le_bytes(crc) } else { u32::from_be_bytes(crc) };
-    let image_path = image.path.canonicalize().ok()?;
-    let directory = image_path.parent()?;
-    let below_global = directory.strip_prefix("/").unwrap_or(directory);
-    let places = [
-        directory.join(name),
-        directory.join(".debug").join(name),
-        Path::new(GLOBAL).join(below_global).join(name),
-    ];
-    places.iter().filter(|place| **place != image_path).find_map(|place| {
+    Some((name, crc))
+}
+
+fn by_debug_link(image: &Elf) -> Option<Elf> {
+    let (name, crc) = debug_link(image)?;
+    linked_files(image, &name).iter().find_map(|place| {
         open_if(place, |elf| match &image.headers.build_id {
             // Saves reading all of the file.
             Some(id) if elf.headers.build_id.is_some() => is_build(elf, id),
@@ -117,7 +159,7 @@ fn supplementary(debug: &Elf) -> Option<Elf> {
     let build_id = &link[length + 1..];
     let beside = debug.path.canonicalize().ok()?.parent()?.join(name);
     std::iter::once(beside)
-        .chain(build_id_paths(build_id))
+        .chain(debug_files_of(build_id))
         .find_map(|path| open_if(&path, |elf| is_build(elf, build_id)))
 }
 
@@ -145,9 +187,28 @@ mod tests {
     }
 
     #[test]
-    fn build_ids_are_paths() {
-        let first = build_id_paths(&[0xab, 0xcd, 0xef]).next().unwrap();
-        assert_eq!(first, Path::new("/usr/lib/debug/.build-id/ab/cdef.debug"));
-        assert!(build_id_paths(&[]).next().is_some());
+    fn builds_are_looked_for_in_order() {
+        let of = |wanted: &'static [(&str, &str)]| {
+            let variable = |name: &str| {
+                let (_, value) = wanted.iter().find(|(known, _)| *known == name)?;
+                Some(PathBuf::from(value))
+            };
+            let shown = |place: Place| format!("{} {}", place.path.display(), place.has_code);
+            places_with("abcdef", variable).into_iter().map(shown).collect::<Vec<_>>()
+        };
+        let global = "/usr/lib/debug/.build-id/ab/cdef.debug false";
+        assert_eq!(of(&[]), [global]);
+        for (variables, cache) in [
+            (&[("HOME", "/h")][..], "/h/.cache/debuginfod_client"),
+            (&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")], "/x/debuginfod_client"),
+            (&[("XDG_CACHE_HOME", "/x"), ("DEBUGINFOD_CACHE_PATH", "/d")], "/d"),
+        ] {
+            let [executable, debug] = [("executable", true), ("debuginfo", false)]
+                .map(|(name, code)| format!("{cache}/abcdef/{name} {code}"));
+            assert_eq!(of(variables), [executable, global.to_owned(), debug]);
+        }
+        for id in ["", "ab", "../../etc/passwd"] {
+            assert!(places(id).is_empty());
+        }
     }
 }

@@ -190,9 +190,14 @@ impl Image {
     /// frames. Together the segments cover it, in order, without gaps. Parses only the
     /// compilation units that have code in it.
     pub fn segments(&self, container: Range<Svma>, scope: &Scope) -> Vec<Segment> {
-        let range = container.start.0..container.end.0;
         let symbols = self.symbols();
-        let symbol = symbols.containing(range.start).map(|entry| symbols.name(entry));
+        let symbol = symbols.containing(container.start.0).map(|entry| symbols.name(entry));
+        self.cut(container, symbol, scope)
+    }
+
+    /// The same where the symbol table has this to say.
+    fn cut(&self, container: Range<Svma>, symbol: Option<FunctionName>, scope: &Scope) -> Vec<Segment> {
+        let range = container.start.0..container.end.0;
         let (parts, rows) = self.debug_info().map(|info| read(info, &range)).unwrap_or_default();
         cut(range, &parts, &rows, symbol.as_ref(), scope)
     }
@@ -201,14 +206,21 @@ impl Image {
     /// ask about the byte before it.
     pub fn frames(&self, address: Svma, scope: &Scope) -> Vec<Frame> {
         let Some(end) = address.0.checked_add(1) else { return Vec::new() };
-        let segments = self.segments(address..Svma(end), scope);
-        segments.into_iter().next().map_or_else(Vec::new, |segment| segment.frames)
+        only(self.segments(address..Svma(end), scope))
     }
 
-    /// The name that the symbol table has for the function that contains `address`.
+    /// The same without the names that functions are given here if they have none (`program+0x1180`): those functions are
+    /// [unknown](FunctionName::is_unknown). For who keeps names: a debug file may come and tell the real ones.
+    pub fn named_frames(&self, address: Svma, scope: &Scope) -> Vec<Frame> {
+        let Some(end) = address.0.checked_add(1) else { return Vec::new() };
+        only(self.cut(address..Svma(end), self.symbol(address), scope))
+    }
+
+    /// The name that the symbol table has for the function that contains `address`; none if that is only called by its
+    /// address.
     pub fn symbol(&self, address: Svma) -> Option<FunctionName> {
         let entry = self.symbols().containing(address.0)?;
-        Some(self.symbols().name(entry))
+        self.symbols().real_name(entry)
     }
 
     pub(crate) fn elf(&self) -> &Elf {
@@ -234,6 +246,11 @@ impl Image {
     pub(crate) fn debug_info(&self) -> Option<&DebugInfo> {
         self.debug_info.get_or_init(|| DebugInfo::read(&self.files)).as_ref()
     }
+}
+
+/// The frames of one address.
+fn only(segments: Vec<Segment>) -> Vec<Frame> {
+    segments.into_iter().next().map_or_else(Vec::new, |segment| segment.frames)
 }
 
 /// What the debug information has in `range`: functions that do not overlap, and rows, sorted.

@@ -65,6 +65,7 @@ mod unwind;
 
 pub use address::{FileOffset, Load, Svma};
 pub use catalogue::LineLookup;
+pub use debug_file::{Place, linked_debug_files, places};
 pub use error::{ImageError, ScopeError};
 pub use executable::{Class, ElfProgram, Executable, Linking, Machine, inspect};
 pub use function_name::FunctionName;

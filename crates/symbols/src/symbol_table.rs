@@ -19,6 +19,8 @@ pub(crate) struct SymbolTable {
     source: Source,
     /// All names, each closed by NUL; the index's values are offsets into it.
     names: Vec<u8>,
+    /// From here on they are made up.
+    made_up: u32,
 }
 
 /// Where function names are from.
@@ -45,6 +47,7 @@ impl SymbolTable {
             functions: RangeIndex::new(Vec::new()),
             source: Source::Addresses,
             names: Vec::new(),
+            made_up: 0,
         };
         read(".symtab", ".strtab", Source::Symbols)
             .or_else(|| read(".dynsym", ".dynstr", Source::DynamicSymbols))
@@ -61,6 +64,7 @@ impl SymbolTable {
         let mut entries: Vec<Entry<u32>> = self.functions.entries().to_vec();
         let unnamed: Vec<Range<u64>> =
             places.filter(|range| self.containing(range.start).is_none()).collect();
+        self.made_up = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         for range in unnamed {
             let Ok(value) = u32::try_from(self.names.len()) else { break };
             self.names.extend_from_slice(format!("{program}+{:#x}\0", range.start).as_bytes());
@@ -84,7 +88,7 @@ impl SymbolTable {
         found.sort_unstable_by_key(|it| (it.start, Reverse(it.end), it.preference, it.name));
         let entry = |it: Function| Entry { range: it.start..it.end, value: it.name };
         let entries = found.into_iter().map(entry).collect();
-        Some(SymbolTable { functions: RangeIndex::new(entries), source, names })
+        Some(SymbolTable { functions: RangeIndex::new(entries), source, names, made_up: u32::MAX })
     }
 
     /// The function that contains `address`: its range and name.
@@ -96,6 +100,11 @@ impl SymbolTable {
     pub fn name(&self, entry: &Entry<u32>) -> FunctionName {
         let bytes = name_at(&self.names, entry.value);
         FunctionName::from_linkage(&String::from_utf8_lossy(bytes))
+    }
+
+    /// The demangled name of an entry, unless it is only a place.
+    pub fn real_name(&self, entry: &Entry<u32>) -> Option<FunctionName> {
+        (entry.value < self.made_up).then(|| self.name(entry))
     }
 
     /// Where the functions that match begin; not the pieces that compilers move elsewhere (`work.cold`), which are entered

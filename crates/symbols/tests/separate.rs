@@ -140,3 +140,23 @@ fn not_images() {
     std::fs::write(&text, b"\x7fELF\x02\x01\x01").unwrap();
     assert!(matches!(Image::open(&text), Err(ImageError::Damaged { .. })));
 }
+
+#[test]
+fn made_up_names_are_told_from_real_ones() {
+    let directory = tempdir().unwrap();
+    let Some((program, at)) = program(directory.path(), &["-O2"]) else { return };
+    let stripped = directory.path().join("stripped");
+    if !run(Command::new("strip").arg("--strip-all").arg(&program).arg("-o").arg(&stripped)) {
+        return;
+    }
+    let names = |path: &Path| {
+        let image = Image::open(path).unwrap();
+        let of = |frames: Vec<symbols::Frame>| frames.first().map(|frame| frame.function.full().to_owned());
+        let scope = default_scope();
+        let (all, real) = (image.frames(at, &scope), image.named_frames(at, &scope));
+        (of(all), of(real), image.symbol(at).map(|name| name.full().to_owned()))
+    };
+    let work = || Some("work".to_owned());
+    assert_eq!(names(&program), (work(), work(), work()));
+    assert_eq!(names(&stripped), (Some(format!("stripped+{:#x}", at.0)), None, None));
+}

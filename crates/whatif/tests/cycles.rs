@@ -7,8 +7,10 @@ mod synthetic;
 
 use profile::continuous::*;
 use profile::{Nanos, Recorder, RegionKind};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use support::{Ended, Sandbox, have, run};
@@ -67,15 +69,7 @@ fn add_epoch(
     let machine =
         MachineInfo { key: host.to_owned(), host: host.to_owned(), kernel: "6.1".to_owned(), cpus: 2 };
     let machine = store.machine(&machine).unwrap();
-    let setting = Setting {
-        scope: "machine".to_owned(),
-        mode: "stacks".to_owned(),
-        events: vec!["cpu-clock".to_owned()],
-        sampler: "perf events".to_owned(),
-        rate_hz: 10.0,
-        resolution: Nanos::new(60_000_000_000),
-        version: "0".to_owned(),
-    };
+    let setting = setting("stacks");
     let event = store.event("cpu-clock").unwrap();
     let epoch = store.begin_epoch(machine, &setting, name, UnixSeconds(start)).unwrap();
     let code = |path: &str, build_id: &str, kind| CodeImage {
@@ -91,7 +85,7 @@ fn add_epoch(
     let gone = store.image(&code("/opt/gone/bin/server", "bb", ImageKind::File)).unwrap();
     let unknown = store.image(&code("[unknown]", "", ImageKind::Unknown)).unwrap();
     let hostile = store.image(&code("/tmp/<b>\u{1b}[2J\u{202e}evil", "cc", ImageKind::Generated)).unwrap();
-    let symbol = |name: &str| vec![Symbol { function: name.to_owned(), ..Symbol::default() }];
+    let symbol = |name: &str| vec![Symbol { function: name.into(), ..Symbol::default() }];
     store
         .add_symbols(kernel, &[(Offset(0x10), symbol("do_syscall_64")), (Offset(0x20), symbol("copy_page"))])
         .unwrap();
@@ -299,7 +293,13 @@ fn a_function_is_shown_by_lines_and_instructions() {
         "{ended:#?}"
     );
     let ended = made.whatif(&["annotate", "copy_page"]).assert_code(0);
-    assert!(ended.stdout.contains("! the kernel"), "{ended:#?}");
+    let words = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("! samples of the kernel are kept by function"), "{words}");
+    assert!(words.contains("perf record -a, then perf annotate"), "{words}");
+    let ended = made.whatif(&["annotate", "*onerror*"]).assert_code(0);
+    let words = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("! samples of generated code are kept by function"), "{words}");
+    assert!(words.contains("perf inject --jit"), "{words}");
 }
 
 #[test]
@@ -407,17 +407,100 @@ fn garbage_is_collected_by_one_writer() {
         let ended = made.whatif(args).assert_code(90);
         assert!(ended.stderr.contains(says), "{args:?}: {ended:#?}");
     }
-    let text = made.text(&["gc", "--keep", "1h", "--coarse-after", "1h", "--most", "1", "--dry-run"]);
-    assert!(
-        text.contains("would remove segments before") && text.contains("would remove the oldest"),
-        "{text}"
-    );
     let writer = Store::open(&made.folder).unwrap();
     let ended = made.whatif(&["gc", "--keep", "30d"]).assert_code(90);
     assert!(ended.stderr.contains("while the collector runs it removes what is old by itself"), "{ended:#?}");
     drop(writer);
     let text = made.text(&["gc", "--keep", "1h"]);
     assert!(text.starts_with("removed "), "{text}");
+}
+
+#[test]
+fn what_a_dry_run_says_is_what_is_done() {
+    // One is old, two are newer than any `--keep` here.
+    let now = seconds_now();
+    let made = || {
+        let sandbox = Sandbox::new();
+        let folder = sandbox.path("db");
+        let mut store = Store::open(&folder).unwrap();
+        for (days, minutes) in [(50, 120), (5, 60), (4, 30)] {
+            add_epoch(&mut store, "alpha", now - days * 86_400, minutes, 400, None, 0);
+        }
+        drop(store);
+        Made { sandbox, folder }
+    };
+    let content = |folder: &Path| {
+        let names = |folder: PathBuf| {
+            let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+            // Of the log of a database that somebody reads.
+            entries
+                .filter(|name| !name.to_string_lossy().contains("catalogue.db-"))
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        (names(folder.to_owned()), names(folder.join("segments")))
+    };
+    for (args, segments) in [
+        (&["--keep", "30d"][..], 1),
+        (&["--keep", "30d", "--most", "1"], 3),
+        (&["--coarse-after", "1d"], 0),
+        (&["--keep", "10d", "--coarse-after", "1d", "--most", "1G"], 1),
+        (&["--keep", "100d"], 0),
+    ] {
+        let made = made();
+        let before = (content(&made.folder), made.json(&["top"])["heading"]["samples"].clone());
+        let would = made.text(&[&["gc", "--dry-run"], args].concat());
+        assert!(would.starts_with(&format!("would remove {segments} segments")), "{args:?}: {would}");
+        assert_eq!((content(&made.folder), made.json(&["top"])["heading"]["samples"].clone()), before);
+        let done = made.text(&[&["gc"], args].concat());
+        assert_eq!(would.replace("would remove", "removed"), done, "{args:?}");
+    }
+    // While somebody writes, too.
+    let made = made();
+    let writer = Store::open(&made.folder).unwrap();
+    let would = made.text(&["gc", "--keep", "30d", "--dry-run"]);
+    assert!(would.starts_with("would remove 1 segments"), "{would}");
+    drop(writer);
+}
+
+/// Trials that are there.
+fn trials(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.to_string_lossy().contains("/.trial-")).collect()
+}
+
+#[test]
+fn an_interrupted_dry_run_leaves_nothing() {
+    let made = made();
+    // So many that it is not done at once.
+    let segments = made.folder.join("segments");
+    for nth in 0..20_000 {
+        std::fs::write(segments.join(format!("other-{nth}")), "").unwrap();
+    }
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut command = made.sandbox.whatif();
+        command.env("WHATIF_DB", &made.folder).args(["gc", "--keep", "1d", "--dry-run"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut has_ended = false;
+        while !has_ended && trials(&made.folder).is_empty() {
+            has_ended = child.try_wait().unwrap().is_some();
+        }
+        if !has_ended {
+            kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+        }
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+        let expected = [None, Some(signal.as_raw())];
+        assert!(expected.contains(&ended.status.signal()), "{:?}", ended.status);
+        assert_eq!(trials(&made.folder), Vec::<PathBuf>::new());
+    }
+    // What a `kill -9` leaves is removed by whoever writes.
+    std::fs::create_dir_all(made.folder.join(".trial-killed/segments")).unwrap();
+    made.text(&["gc", "--keep", "10000d"]);
+    assert_eq!(trials(&made.folder), Vec::<PathBuf>::new());
+}
+
+fn seconds_now() -> i64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64
 }
 
 #[test]
@@ -534,38 +617,282 @@ fn output_is_plain_in_a_pipe_and_may_end_early() {
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 }
 
-#[test]
-fn perf_data_becomes_an_epoch() {
+/// What perf records of a program with these options, below its `perf.data`; or why it cannot, said aloud.
+fn recorded(sandbox: &Sandbox, options: &[&str], program: &[&std::ffi::OsStr]) -> bool {
     if !have("perf") {
-        return;
+        return false;
     }
-    let sandbox = Sandbox::new();
     let mut perf = sandbox.command("perf");
-    perf.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-g", "-o", "perf.data", "--"]);
-    perf.args(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]);
+    perf.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o", "perf.data"])
+        .args(options)
+        .arg("--")
+        .args(program);
     let recorded = perf.output().unwrap();
     if !recorded.status.success() {
-        return support::skip(&format!(
-            "perf cannot record here: {}",
-            String::from_utf8_lossy(&recorded.stderr)
-        ));
+        let why = String::from_utf8_lossy(&recorded.stderr).into_owned();
+        support::skip(&format!("perf cannot record here: {why}"));
+    }
+    recorded.status.success()
+}
+
+#[test]
+fn perf_data_becomes_an_epoch() {
+    let shell = ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"].map(std::ffi::OsStr::new);
+    // Compressed, too, which not every perf can; and without build IDs, over which some fail.
+    for options in [&["-g"][..], &["-g", "-z", "--no-buildid"]] {
+        let sandbox = Sandbox::new();
+        if !recorded(&sandbox, options, &shell) {
+            continue;
+        }
+        let folder = sandbox.path("db");
+        let ended = whatif_in(&sandbox, &folder, &["import", "perf.data", "--name", "perf"]).assert_code(0);
+        assert!(
+            ended.stdout.contains("samples of cpu-clock") && ended.stdout.contains("in epoch 1"),
+            "{ended:#?}"
+        );
+        let ended = whatif_in(&sandbox, &folder, &["top", "--by", "image", "--epoch", "perf", "--json"])
+            .assert_code(0);
+        let json: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let images: Vec<_> =
+            json["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+        assert!(images.iter().any(|image| image.ends_with("sh")), "{images:?}");
+        let ended = whatif_in(&sandbox, &folder, &["top", "--process", "sh"]).assert_code(0);
+        assert!(ended.stdout.contains("cpu-clock on "), "{ended:#?}");
+        let ended = whatif_in(&sandbox, &folder, &["import", "perf.data", "-o", "x.db"]).assert_code(90);
+        assert!(ended.stderr.contains("name its folder with --db DIR, and leave -o out"), "{ended:#?}");
+    }
+}
+
+#[test]
+fn generated_code_in_perf_data_has_the_names_of_its_map() {
+    let Some(program) = support::program("jit.c") else { return };
+    let sandbox = Sandbox::new();
+    if !recorded(&sandbox, &["--no-buildid"], &[program.as_os_str(), "keep".as_ref()]) {
+        return;
     }
     let folder = sandbox.path("db");
-    let ended = whatif_in(&sandbox, &folder, &["import", "perf.data", "--name", "perf"]).assert_code(0);
-    assert!(
-        ended.stdout.contains("samples of cpu-clock") && ended.stdout.contains("in epoch 1"),
-        "{ended:#?}"
-    );
-    let ended =
-        whatif_in(&sandbox, &folder, &["top", "--by", "image", "--epoch", "perf", "--json"]).assert_code(0);
+    whatif_in(&sandbox, &folder, &["import", "perf.data"]).assert_code(0);
+    let map = std::fs::read_to_string(sandbox.path("map")).unwrap();
+    std::fs::remove_file(map.trim()).unwrap();
+    let ended = whatif_in(&sandbox, &folder, &["top", "--json"]).assert_code(0);
     let json: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-    let images: Vec<_> =
-        json["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
-    assert!(images.iter().any(|image| image.ends_with("sh")), "{images:?}");
-    let ended = whatif_in(&sandbox, &folder, &["top", "--process", "sh"]).assert_code(0);
-    assert!(ended.stdout.contains("cpu-clock on "), "{ended:#?}");
-    let ended = whatif_in(&sandbox, &folder, &["import", "perf.data", "-o", "x.db"]).assert_code(90);
-    assert!(ended.stderr.contains("name its folder with --db DIR, and leave -o out"), "{ended:#?}");
+    let first = &json["rows"][0];
+    assert_eq!(
+        (first["name"].as_str(), first["image"].as_str()),
+        (Some("js:hot"), Some("[generated by jit]"))
+    );
+    assert!(first["share"]["value"].as_f64().unwrap() > 0.5, "{first}");
+}
+
+/// How a collector samples a machine, with callers (`stacks`) or without (`pc`).
+fn setting(mode: &str) -> Setting {
+    Setting {
+        scope: "machine".to_owned(),
+        mode: mode.to_owned(),
+        events: vec!["cpu-clock".to_owned()],
+        sampler: "perf events".to_owned(),
+        rate_hz: 10.0,
+        resolution: Nanos::new(60_000_000_000),
+        version: "0".to_owned(),
+    }
+}
+
+/// A database in which `function` of the program at `path`, which may be gone, has all samples.
+fn sampled_in(folder: &Path, path: &Path, build_id: &str, offset: u64) {
+    let mut store = Store::open(folder).unwrap();
+    let machine = MachineInfo { key: "m".to_owned(), host: "m".to_owned(), kernel: String::new(), cpus: 1 };
+    let machine = store.machine(&machine).unwrap();
+    let setting = setting("pc");
+    let event = store.event("cpu-clock").unwrap();
+    let epoch = store.begin_epoch(machine, &setting, None, UnixSeconds(NOON)).unwrap();
+    let path = path.to_string_lossy().into_owned();
+    let image =
+        store.image(&CodeImage { path, build_id: build_id.to_owned(), kind: ImageKind::File }).unwrap();
+    let label = store.label(&Label { process: "gone".to_owned(), cgroup: String::new() }).unwrap();
+    let time = UnixSeconds(NOON);
+    let batch = Batch {
+        nodes: vec![Node { parent: Node::NONE, image, offset: Offset(offset) }],
+        counts: vec![Count { time, label, event, node: 0, count: 600 }],
+        books: vec![Books {
+            event,
+            start: time,
+            length: Nanos::new(60_000_000_000),
+            expected: 600,
+            stored: 600,
+            unknown: 0,
+            lost: 0,
+            idle: 0,
+            covered: Nanos::new(60_000_000_000),
+            own_cpu: Nanos::ZERO,
+            kernel_cpu: Nanos::ZERO,
+            resident: 0,
+        }],
+    };
+    store.flush(epoch, &batch).unwrap();
+    store.end_epoch(epoch, UnixSeconds(NOON + 60)).unwrap();
+}
+
+/// A program that waits until it is ended, however its test ends.
+struct Waiting(std::process::Child);
+
+impl Waiting {
+    /// Starts `command`, which says a line once it is there.
+    fn start(mut command: std::process::Command) -> Result<Waiting, String> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let mut said = [0];
+        if child.stdout.as_mut().unwrap().read_exact(&mut said).is_ok() {
+            return Ok(Waiting(child));
+        }
+        let ended = child.wait_with_output().unwrap();
+        Err(String::from_utf8_lossy(&ended.stderr).trim().to_owned())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A program, its build ID, and where a function of it is in the file.
+fn waiting_program() -> Option<(PathBuf, String, u64)> {
+    let program = support::program_as("waits.c", "waits", &["-Wl,--build-id"])?;
+    let image = Image::open(&program).unwrap();
+    let offset = offsets(&image, "wait_for_the_end")[1];
+    Some((program, image.build_id().expect("it was built with one"), offset))
+}
+
+#[test]
+fn files_that_are_gone_have_names_while_a_process_runs_them() {
+    let Some((program, build_id, offset)) = waiting_program() else { return };
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("db");
+    let copy = sandbox.path("server");
+    sampled_in(&folder, &copy, &build_id, offset);
+    let top = || whatif_in(&sandbox, &folder, &["top"]).assert_code(0).stdout;
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let nobody = words(top());
+    assert!(nobody.contains("100.0 % of the samples have no names, those of "), "{nobody}");
+    assert!(nobody.contains("/server (not here)") && nobody.contains(&build_id), "{nobody}");
+    assert_eq!(nobody.matches("have no names").count(), 1, "{nobody}");
+    let json = whatif_in(&sandbox, &folder, &["top", "--json"]).assert_code(0);
+    assert!(json.stdout.contains(r#""code": "nameless""#) || json.stdout.contains(r#""code":"nameless""#));
+
+    std::fs::copy(&program, &copy).unwrap();
+    let running = Waiting::start(sandbox.command(&copy)).unwrap();
+    // Replaced, as an upgrade does it: the new file is another one.
+    std::fs::remove_file(&copy).unwrap();
+    std::fs::copy(this_program(), &copy).unwrap();
+    let listed = whatif_in(&sandbox, &folder, &["annotate", "wait_for_the_end"]).assert_code(0);
+    assert!(cfg!(not(target_arch = "x86_64")) || listed.stdout.contains("%r"), "{listed:#?}");
+    let replaced = top();
+    assert!(replaced.contains("wait_for_the_end") && !replaced.contains("no names"), "{replaced}");
+    drop(running);
+    // They were kept.
+    assert!(top().contains("wait_for_the_end"));
+}
+
+#[test]
+fn stripped_programs_have_no_names_until_their_debug_file_is_there() {
+    let Some((program, build_id, offset)) = waiting_program() else { return };
+    let sandbox = Sandbox::new();
+    let aside = sandbox.path("aside");
+    std::fs::create_dir(&aside).unwrap();
+    let (stripped, debug) = (sandbox.path("server"), aside.join("server.debug"));
+    if !have("objcopy") {
+        return support::skip("without objcopy nothing can be stripped here");
+    }
+    let mut keep = sandbox.command("objcopy");
+    keep.arg("--only-keep-debug").args([&program, &debug]);
+    run(keep).assert_code(0);
+    let mut strip = sandbox.command("objcopy");
+    strip.arg("--strip-all").arg(format!("--add-gnu-debuglink={}", debug.display()));
+    strip.args([&program, &stripped]);
+    run(strip).assert_code(0);
+
+    let cache = sandbox.path("cache");
+    let ask = |folder: &Path, args: &[&str]| {
+        let mut command = sandbox.whatif();
+        command.env_remove("DEBUGINFOD_CACHE_PATH").env("XDG_CACHE_HOME", &cache);
+        command.env("WHATIF_DB", folder).args(args);
+        run(command).assert_code(0).stdout
+    };
+    let assert_nameless = |folder: &Path| {
+        // The second time from what is kept.
+        for _ in 0..2 {
+            let text = ask(folder, &["top"]);
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains("/server (no symbols)") && !text.contains("+0x"), "{text}");
+        }
+        let unknown = ask(folder, &["unknown", "--json"]);
+        assert!(unknown.contains("no-symbols") && unknown.contains("/server"), "{unknown}");
+    };
+    let in_cache = cache.join("debuginfod_client").join(&build_id).join("debuginfo");
+    for (db, place) in [("linked", sandbox.path("server.debug")), ("cached", in_cache)] {
+        let folder = sandbox.path(db);
+        sampled_in(&folder, &stripped, &build_id, offset);
+        assert_nameless(&folder);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::copy(&debug, &place).unwrap();
+        assert!(ask(&folder, &["top"]).contains("wait_for_the_end"), "{}", place.display());
+        std::fs::remove_file(&place).unwrap();
+        // It was kept.
+        assert!(ask(&folder, &["top"]).contains("wait_for_the_end"), "{}", place.display());
+    }
+    // Nor is it called after the link that leads to it.
+    let folder = sandbox.path("gone");
+    sampled_in(&folder, &stripped, &build_id, offset);
+    let _running = Waiting::start(sandbox.command(&stripped)).unwrap();
+    std::fs::remove_file(&stripped).unwrap();
+    assert_nameless(&folder);
+}
+
+#[test]
+fn code_of_other_machines_is_said_to_be_so() {
+    let Some((program, build_id, offset)) = waiting_program() else { return };
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("db");
+    let foreign = sandbox.path("foreign");
+    let mut bytes = std::fs::read(&program).unwrap();
+    // e_machine: RISC-V, which nobody tests on.
+    bytes[18..20].copy_from_slice(&243_u16.to_le_bytes());
+    std::fs::write(&foreign, bytes).unwrap();
+    sampled_in(&folder, &foreign, &build_id, offset);
+    let ended = whatif_in(&sandbox, &folder, &["annotate", "wait_for_the_end"]).assert_code(0);
+    let words = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("only code for x86-64 can be taken apart here, and this is for RISC-V"),
+        "{words}"
+    );
+    assert!(words.contains("whatif list FUNCTION") && words.contains("objdump -d "), "{words}");
+}
+
+#[test]
+fn files_of_other_mount_namespaces_have_names_while_a_process_runs_there() {
+    let Some((program, build_id, offset)) = waiting_program() else { return };
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("db");
+    let hidden = sandbox.path("hidden");
+    std::fs::create_dir(&hidden).unwrap();
+    let inside = hidden.join("server");
+    sampled_in(&folder, &inside, &build_id, offset);
+    let mut command = sandbox.command("unshare");
+    // What runs there is another file than the one that is asked for, so that nothing but its file system leads to that.
+    let script = r#"mount -t tmpfs none "$1" && cp "$2" "$1/server" && exec "$2""#;
+    command.args(["--mount", "--", "sh", "-c", script, "sh"]).args([&hidden, &program]);
+    let _running = match Waiting::start(command) {
+        Ok(running) => running,
+        Err(why) => return support::skip(&format!("no mount namespace can be made here: {why}")),
+    };
+    assert!(!inside.exists());
+    let text = whatif_in(&sandbox, &folder, &["top"]).assert_code(0).stdout;
+    assert!(text.contains("wait_for_the_end"), "{text}");
 }
 
 /// A recording in which the hot function does nothing for progress, the warm one does, and so does one nobody sampled.
@@ -626,6 +953,15 @@ fn cost_stands_beside_worth() {
         "{text}"
     );
     assert!(!made.text(&["top", "--no-recordings"]).contains("worth"));
+    let same = &warm["worth"];
+    assert_eq!(&made.json(&["list", "warm_in_this_test"])["sources"][0]["worth"], same);
+    assert_eq!(&made.json(&["annotate", "warm_in_this_test"])["code"][0]["worth"], same);
+    for (words, rows) in
+        [(&["diff", "before", "2"][..], "changes"), (&["stats", "--across", "epoch"], "rows")]
+    {
+        let json = made.json(words);
+        assert_eq!(&by_name(&json[rows])["cycles::warm_in_this_test"]["worth"], same, "{json:#}");
+    }
     made.text(&["flame", "-o", "worth.html"]);
     let page = std::fs::read_to_string(made.sandbox.path("worth.html")).unwrap();
     assert!(page.contains(r#""verdict":"helps""#), "{page}");

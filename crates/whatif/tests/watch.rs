@@ -241,6 +241,12 @@ fn a_run_is_watched_from_before_its_beginning_to_its_end() {
         watch.until("resized screen", |screen| !screen.text().trim().is_empty());
     }
     watch.sees(&["often", "/OFT  Esc all"]);
+    // A terminal that does not know its size is taken for a usual one.
+    tcsetwinsize(&watch.keys, Winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    watch.press("?");
+    watch.sees(&["this help"]);
+    watch.press("?");
+    watch.sees(&["often", "/OFT  Esc all"]);
 
     drop(run);
     watch.sees(&["ended, "]);

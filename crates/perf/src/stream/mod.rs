@@ -17,7 +17,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::param::page_size;
 use rustix::time::Timespec;
 use std::io;
+use std::ops::AddAssign;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use wire::Nanos;
 
 /// What is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +58,17 @@ struct Event {
     source: Source,
     period: u64,
     descriptors: Vec<OwnedFd>,
+    /// What those had counted that were closed.
+    closed: Reading,
 }
 
 /// What an event has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// In its unit.
+    /// In its unit,
     pub count: u64,
+    /// and for how long: the time it was switched on and had a counter (of a thread's: while it ran), on all CPUs together.
+    pub running: Nanos,
     /// Samples that there was no room for (Linux 6.0; zero before).
     pub lost: u64,
 }
@@ -80,7 +86,7 @@ impl Cpu {
         };
         let mut attributes = attributes(Source::NOTHING, setup);
         if *scope == Scope::Machine {
-            attributes.flags |= PROCESSES;
+            attributes.flags |= PROCESSES | KSYMBOL;
         }
         let anchor = open_newest(&mut attributes, place)?;
         let ring = Ring::map(&anchor, setup.ring_bytes)?;
@@ -98,10 +104,10 @@ impl Cpu {
     /// # Errors
     /// As for [`open`](Self::open); `ENOENT` and `EOPNOTSUPP` where the machine does not have it.
     pub fn add(&mut self, source: Source, period: u64, scope: &Scope) -> io::Result<()> {
-        self.events.push(Event { source, period, descriptors: Vec::new() });
+        self.events.push(Event { source, period, descriptors: Vec::new(), closed: Reading::default() });
         let added = match scope {
             Scope::Machine => self.open_event(self.events.len() - 1, Where::Cpu(self.number)),
-            Scope::Threads(threads) => self.add_threads(threads),
+            Scope::Threads(threads) => self.open_threads(self.events.len() - 1, threads),
         };
         if added.is_err() {
             self.events.pop();
@@ -109,18 +115,13 @@ impl Cpu {
         added
     }
 
-    /// Samples these threads as well. Those that have ended meanwhile are left out.
-    ///
-    /// # Errors
-    /// As for [`open`](Self::open).
-    pub fn add_threads(&mut self, threads: &[u32]) -> io::Result<()> {
-        for event in 0..self.events.len() {
-            for &thread in threads {
-                match self.open_event(event, Where::ThreadOnCpu(thread, self.number)) {
-                    // It has ended, or is somebody else's.
-                    Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EACCES)) => {}
-                    opened => opened?,
-                }
+    /// Those that have ended meanwhile are left out.
+    fn open_threads(&mut self, event: usize, threads: &[u32]) -> io::Result<()> {
+        for &thread in threads {
+            match self.open_event(event, Where::ThreadOnCpu(thread, self.number)) {
+                // It has ended, or is somebody else's.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EACCES)) => {}
+                opened => opened?,
             }
         }
         Ok(())
@@ -147,32 +148,59 @@ impl Cpu {
 
     /// The numbers by which the kernel calls the descriptors of `event` in [`Sample::id`].
     pub fn ids(&self, event: usize) -> impl Iterator<Item = u64> + '_ {
-        self.events[event].descriptors.iter().filter_map(|descriptor| {
-            let mut id = 0_u64;
-            // SAFETY: the kernel writes eight bytes to a variable of eight bytes.
-            let got = unsafe { libc::ioctl(descriptor.as_raw_fd(), GET_ID, &raw mut id) };
-            (got == 0).then_some(id)
-        })
+        self.events[event].descriptors.iter().filter_map(id)
     }
 
     /// What `event` has counted. Takes some microseconds, for the CPU is asked itself.
     #[must_use]
     pub fn reading(&self, event: usize) -> Reading {
-        let mut sum = Reading::default();
-        for descriptor in &self.events[event].descriptors {
-            let mut words = [0_u64; 2];
-            // SAFETY: the kernel writes at most sixteen bytes to a variable of sixteen bytes.
-            let length =
-                unsafe { libc::read(descriptor.as_raw_fd(), words.as_mut_ptr().cast(), size_of_val(&words)) };
-            if length >= 8 {
-                sum.count += words[0];
-                sum.lost += words[1];
-            }
+        let Event { source, descriptors, closed, .. } = &self.events[event];
+        let mut sum = *closed;
+        descriptors.iter().for_each(|descriptor| sum += read(descriptor));
+        if source.unit() == Unit::Nanos {
+            // A clock that the kernel stops until the next tick (it allows so many samples between two of them, and a CPU that
+            // sleeps has none) counts nothing meanwhile, but is on.
+            sum.count = sum.running.0;
         }
         sum
     }
 
+    /// Closes what belongs to threads that have ended, if all that they started have ended as well. Returns the numbers by which
+    /// the kernel calls them in samples that may still be in the ring.
+    ///
+    /// As long as somebody lives who inherited an event, its descriptor must stay open: with it the event of all of them goes.
+    pub fn close_ended(&mut self) -> Vec<u64> {
+        let mut ids = Vec::new();
+        for event in &mut self.events {
+            let open = std::mem::take(&mut event.descriptors);
+            let mut asked: Vec<PollFd<'_>> =
+                open.iter().map(|fd| PollFd::new(fd, PollFlags::empty())).collect();
+            // If it fails nobody has ended: that is asked again.
+            let _ = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+            let ended: Vec<bool> = asked.iter().map(|fd| fd.revents().contains(PollFlags::HUP)).collect();
+            for (descriptor, ended) in open.into_iter().zip(ended) {
+                if ended {
+                    event.closed += read(&descriptor);
+                    ids.extend(id(&descriptor));
+                } else {
+                    event.descriptors.push(descriptor);
+                }
+            }
+        }
+        ids
+    }
+
+    /// How many descriptors its events have.
+    #[must_use]
+    pub fn descriptors(&self) -> usize {
+        self.events.iter().map(|event| event.descriptors.len()).sum()
+    }
+
     /// Samples `event` every `period` of its unit from now on. What has passed since its last sample is forgotten.
+    ///
+    /// Not for [`Scope::Threads`]: `PERF_EVENT_IOC_PERIOD` is for one event, and not (as `ENABLE`) for those that were inherited
+    /// from it, and the kernel exchanges the events of such threads when it switches from one to the other
+    /// (`perf_event_context_sched_out`). So some would have this period and some the old one, and nobody knows who.
     pub fn set_period(&mut self, event: usize, period: u64) {
         self.events[event].period = period;
         for descriptor in &self.events[event].descriptors {
@@ -193,6 +221,59 @@ impl Cpu {
     /// Its ring.
     pub fn ring(&mut self) -> &mut Ring {
         &mut self.ring
+    }
+}
+
+/// Samples these threads as well, on all CPUs. Those that have ended meanwhile are left out. Returns for each descriptor the number
+/// by which the kernel calls it in [`Sample::id`], and its event.
+///
+/// # Errors
+/// As for [`Cpu::open`]. Then none of them is sampled.
+pub fn add_threads(cpus: &mut [Cpu], threads: &[u32]) -> io::Result<Vec<(u64, usize)>> {
+    let lengths = |cpu: &Cpu| cpu.events.iter().map(|event| event.descriptors.len()).collect();
+    let before: Vec<Vec<usize>> = cpus.iter().map(lengths).collect();
+    let added = cpus
+        .iter_mut()
+        .try_for_each(|cpu| (0..cpu.events.len()).try_for_each(|event| cpu.open_threads(event, threads)));
+    let mut ids = Vec::new();
+    for (cpu, before) in cpus.iter_mut().zip(before) {
+        for (number, (event, before)) in cpu.events.iter_mut().zip(before).enumerate() {
+            if added.is_ok() {
+                ids.extend(event.descriptors[before..].iter().filter_map(id).map(|id| (id, number)));
+            } else {
+                // Samples may have been taken already.
+                event.descriptors.drain(before..).for_each(|descriptor| event.closed += read(&descriptor));
+            }
+        }
+    }
+    added.map(|()| ids)
+}
+
+impl AddAssign for Reading {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.running += other.running;
+        self.lost += other.lost;
+    }
+}
+
+/// The number by which the kernel calls a descriptor.
+fn id(descriptor: &OwnedFd) -> Option<u64> {
+    let mut id = 0_u64;
+    // SAFETY: the kernel writes eight bytes to a variable of eight bytes.
+    let got = unsafe { libc::ioctl(descriptor.as_raw_fd(), GET_ID, &raw mut id) };
+    (got == 0).then_some(id)
+}
+
+/// What one descriptor has counted, with what threads have that inherited it.
+fn read(descriptor: &OwnedFd) -> Reading {
+    let mut words = [0_u64; 3];
+    // SAFETY: the kernel writes at most as many bytes as the variable has.
+    let length =
+        unsafe { libc::read(descriptor.as_raw_fd(), words.as_mut_ptr().cast(), size_of_val(&words)) };
+    match length {
+        16.. => Reading { count: words[0], running: Nanos(words[1]), lost: words[2] },
+        _ => Reading::default(),
     }
 }
 
@@ -224,6 +305,30 @@ pub fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// Whether an error says that this process has as many descriptors open as it may.
+#[must_use]
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMFILE)
+}
+
+/// Lets this process have as many descriptors as it may at most (`ulimit -Hn`). Programs that it executes may have them, too.
+pub fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // It can only be refused where it is that high already.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// How many more descriptors this process may have open.
+#[must_use]
+pub fn descriptors_left() -> usize {
+    use rustix::process::{Resource, getrlimit};
+    let Some(most) = getrlimit(Resource::Nofile).current else { return usize::MAX };
+    // One of them is for looking.
+    let open = std::fs::read_dir("/proc/self/fd").map_or(usize::MAX, |open| open.count() - 1);
+    usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(open)
+}
+
 /// Waits until one of the rings is half full, or for `timeout`, or for a signal.
 pub fn wait(cpus: &[Cpu], timeout: std::time::Duration) {
     let mut descriptors: Vec<PollFd<'_>> =
@@ -246,9 +351,11 @@ const SAMPLE_ID_ALL: u64 = 1 << 18;
 const MMAP2: u64 = 1 << 23;
 const COMM_EXEC: u64 = 1 << 24;
 const USE_CLOCK: u64 = 1 << 25;
+const KSYMBOL: u64 = 1 << 29;
 const BUILD_ID: u64 = 1 << 34;
 const EXCLUDE_CALLCHAIN_KERNEL: u64 = 1 << 21;
 
+const READ_RUNNING: u64 = 1 << 1;
 const READ_LOST: u64 = 1 << 4;
 
 const ENABLE: libc::c_ulong = 0x2400;
@@ -266,7 +373,7 @@ fn attributes(source: Source, setup: Setup) -> Attributes {
     Attributes {
         config,
         sample_type: record::sample_type(setup.stacks),
-        read_format: READ_LOST,
+        read_format: READ_RUNNING | READ_LOST,
         flags,
         wakeup: u32::try_from(setup.ring_bytes / 2).unwrap_or(u32::MAX),
         clock: libc::CLOCK_MONOTONIC,
@@ -279,12 +386,17 @@ fn open_newest(attributes: &mut Attributes, place: Where) -> io::Result<OwnedFd>
     let unknown = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
     match open(attributes, place) {
         // Linux before 6.0.
-        Err(error) if unknown(&error) => attributes.read_format = 0,
+        Err(error) if unknown(&error) => attributes.read_format &= !READ_LOST,
         opened => return opened,
     }
     match open(attributes, place) {
         // Linux before 5.12.
         Err(error) if unknown(&error) => attributes.flags &= !BUILD_ID,
+        opened => return opened,
+    }
+    match open(attributes, place) {
+        // Linux before 5.1.
+        Err(error) if unknown(&error) => attributes.flags &= !KSYMBOL,
         opened => return opened,
     }
     open(attributes, place)

@@ -1,5 +1,6 @@
 //! What is in a record.
 
+use crate::maps::FileId;
 use wire::{Address, Nanos};
 
 const IP: u64 = 1 << 0;
@@ -21,6 +22,9 @@ const THROTTLE: u32 = 5;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
+const KSYMBOL: u32 = 17;
+
+const KSYMBOL_UNREGISTER: u16 = 1 << 0;
 
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_BUILD_ID: u16 = 1 << 14;
@@ -42,6 +46,8 @@ pub enum Record<'a> {
         offset: u64,
         /// Up to 20 bytes, where the kernel has it at hand.
         build_id: &'a [u8],
+        /// Which file it is, where there is no build ID; inode zero where that is not said.
+        file: FileId,
         /// The file, as the process sees it, or a name in brackets; `//anon` for memory of no file.
         path: &'a [u8],
     },
@@ -68,13 +74,28 @@ pub enum Record<'a> {
         /// Its process.
         pid: u32,
     },
+    /// The kernel has generated code (a BPF program, a trampoline), or does without it from now on.
+    KernelCode {
+        /// First address,
+        start: Address,
+        /// and how many bytes.
+        length: u32,
+        /// Its name, as in `/proc/kallsyms`.
+        name: &'a [u8],
+        /// It is there no more.
+        gone: bool,
+    },
     /// There was no room for so many records (of any kind).
     Lost {
         /// How many.
         records: u64,
     },
-    /// The kernel takes no samples for a moment, lest they take too much time.
-    Throttled,
+    /// The kernel takes no samples until its next tick, for there were more in this one than it allows
+    /// (`kernel.perf_event_max_sample_rate`, which it lowers itself when they take too long).
+    Throttled {
+        /// Which descriptor took too many; see [`Cpu::ids`](super::Cpu::ids).
+        id: u64,
+    },
     /// Something else.
     Other,
 }
@@ -144,13 +165,16 @@ fn read<'a>(kind: u32, misc: u16, words: &'a [u64], bytes: &'a [u8]) -> Option<R
         }
         MMAP2 | MMAP => {
             let head: &[u64; 5] = words.first_chunk()?;
-            let (build_id, name): (&[u8], usize) = match (kind, misc & MISC_BUILD_ID != 0) {
+            let (build_id, file, name): (&[u8], _, usize) = match (kind, misc & MISC_BUILD_ID != 0) {
                 (MMAP2, true) => {
                     let length = usize::from(*bytes.get(40)?).min(20);
-                    (bytes.get(44..44 + length)?, 72)
+                    (bytes.get(44..44 + length)?, FileId::default(), 72)
                 }
-                (MMAP2, false) => (&[], 72),
-                _ => (&[], 40),
+                (MMAP2, false) => {
+                    let device = *words.get(5)?;
+                    (&[], FileId { device: (low(device), high(device)), inode: *words.get(6)? }, 72)
+                }
+                _ => (&[], FileId::default(), 40),
             };
             Record::Map {
                 pid: low(head[1]),
@@ -158,6 +182,7 @@ fn read<'a>(kind: u32, misc: u16, words: &'a [u64], bytes: &'a [u8]) -> Option<R
                 length: head[3],
                 offset: head[4],
                 build_id,
+                file,
                 path: text(bytes.get(name..)?),
             }
         }
@@ -169,8 +194,15 @@ fn read<'a>(kind: u32, misc: u16, words: &'a [u64], bytes: &'a [u8]) -> Option<R
         },
         FORK => Record::Fork { pid: low(*words.get(1)?), parent: high(words[1]) },
         EXIT => Record::Exit { pid: low(*words.get(1)?) },
+        KSYMBOL => Record::KernelCode {
+            start: Address(*words.get(1)?),
+            length: low(*words.get(2)?),
+            name: text(bytes.get(24..)?),
+            gone: (words[2] >> 48) as u16 & KSYMBOL_UNREGISTER != 0,
+        },
         LOST => Record::Lost { records: *words.get(2)? },
-        THROTTLE => Record::Throttled,
+        // Time, then the identifier.
+        THROTTLE => Record::Throttled { id: *words.get(2)? },
         _ => Record::Other,
     })
 }

@@ -1,4 +1,6 @@
 use super::*;
+use crate::clock::thread_cpu_time;
+use crate::maps::FileId;
 use std::time::{Duration, Instant};
 use wire::Nanos;
 
@@ -109,4 +111,176 @@ fn a_ring_goes_round_and_round_and_says_what_it_lost() {
     // Forced: nobody reads.
     burn(Duration::from_millis(400));
     assert!(cpu.reading(0).lost > reading.lost, "{reading:?}");
+}
+
+#[test]
+fn code_that_the_kernel_generates_comes_and_goes() {
+    let record = |flags: u64| {
+        let name = b"bpf_prog_0123456789abcdef_count\0";
+        let mut words =
+            vec![17 | ((3 + 4 + 2) * 8) << 48, 0xffff_ffff_c000_1000, 0x140 | 1 << 32 | flags << 48];
+        words.extend(name.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)));
+        words.extend([5, 7]);
+        words
+    };
+    for (flags, gone) in [(0, false), (1, true)] {
+        let words = record(flags);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let (start, name) = (wire::Address(0xffff_ffff_c000_1000), &b"bpf_prog_0123456789abcdef_count"[..]);
+        assert_eq!(record::parse(&words, &bytes), Record::KernelCode { start, length: 0x140, name, gone });
+        assert_eq!(record::time(&words), Nanos(5));
+        for length in 1..words.len() {
+            // Cut off: something, but no panic.
+            record::parse(&words[..length], &bytes[..8 * length]);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_mapped_is_known_by_its_build_id_or_its_inode() {
+    let name = b"/lib/some.so\0\0\0\0";
+    let mapped = |misc: u64, identity: [u64; 3]| {
+        let mut words = vec![10 | misc << 32 | (14 * 8) << 48, 7 | 8 << 32, 0x1000, 0x2000, 0x3000];
+        words.extend(identity);
+        words.push(5);
+        words.extend(name.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)));
+        words.extend([7 | 8 << 32, 9, 10]);
+        let bytes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
+        for length in 1..words.len() {
+            // Cut off: something, but no panic.
+            record::parse(&words[..length], &bytes[..8 * length]);
+        }
+        match record::parse(&words, &bytes) {
+            Record::Map { pid: 7, build_id, file, path: b"/lib/some.so", .. } => (build_id.to_vec(), file),
+            other => panic!("{other:?}"),
+        }
+    };
+    let file = FileId { device: (8, 1), inode: 4711 };
+    assert_eq!(mapped(0, [8 | 1 << 32, 4711, 1]), (vec![], file));
+    // Its length, and then its bytes.
+    let with_build_id = mapped(1 << 14, [2 | 0x0201 << 32, 0, 0]);
+    assert_eq!(with_build_id, (vec![1, 2], FileId::default()));
+}
+
+#[test]
+fn the_kernel_says_which_event_it_throttles() {
+    // Header, then time, identifier and stream, and the words at the end of every record.
+    let words = [5 | 56 << 48, 1000, 77, 78, 0, 1000, 77];
+    let bytes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
+    assert_eq!(record::parse(&words, &bytes), Record::Throttled { id: 77 });
+    assert_eq!(record::time(&words), Nanos(1000));
+    assert_eq!(record::parse(&words[..2], &bytes[..16]), Record::Other);
+}
+
+/// A thread that burns as much CPU time as it is told to, each time, until nobody tells it any more.
+struct Burner {
+    thread: std::thread::JoinHandle<()>,
+    id: u32,
+    tell: std::sync::mpsc::Sender<Duration>,
+    done: std::sync::mpsc::Receiver<u32>,
+}
+
+impl Burner {
+    /// `then` runs at its end.
+    fn start(then: impl FnOnce() + Send + 'static) -> Self {
+        let (tell, told) = std::sync::mpsc::channel::<Duration>();
+        let (say, done) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            say.send(own_thread()).unwrap();
+            for time in told {
+                let end = thread_cpu_time() + Nanos(time.as_nanos() as u64);
+                while thread_cpu_time() < end {}
+                say.send(own_thread()).unwrap();
+            }
+            then();
+        });
+        let id = done.recv().unwrap();
+        Self { thread, id, tell, done }
+    }
+
+    fn burn(&self, time: Duration) {
+        self.tell.send(time).unwrap();
+        self.done.recv().unwrap();
+    }
+
+    fn end(self) {
+        drop(self.tell);
+        self.thread.join().unwrap();
+    }
+}
+
+fn count(cpus: &[Cpu]) -> u64 {
+    cpus.iter().map(|cpu| cpu.reading(0).count).sum()
+}
+
+fn descriptors(cpus: &[Cpu]) -> usize {
+    cpus.iter().map(Cpu::descriptors).sum()
+}
+
+/// The kernel lets a thread go a moment after others know that it has ended.
+fn close_until(cpus: &mut [Cpu], left: usize) -> usize {
+    let (mut closed, begin) = (0, Instant::now());
+    while descriptors(cpus) > left {
+        let open = descriptors(cpus);
+        assert!(begin.elapsed() < Duration::from_secs(60), "{open} descriptors are still open, not {left}");
+        closed += cpus.iter_mut().map(|cpu| cpu.close_ended().len()).sum::<usize>();
+        std::thread::yield_now();
+    }
+    closed
+}
+
+#[test]
+fn descriptors_of_threads_that_ended_are_closed_and_what_they_counted_stays() {
+    let (say, child) = std::sync::mpsc::channel();
+    // The first one starts another one at its end, which inherits its events.
+    let first = Burner::start(move || say.send(Burner::start(|| {})).unwrap());
+    let Some(mut cpus) = opened(&Scope::Threads(vec![first.id])) else { return };
+    let all = descriptors(&cpus);
+    assert_eq!(all, cpus.len());
+    first.burn(Duration::from_millis(50));
+    first.end();
+    let second = child.recv().unwrap();
+    second.burn(Duration::from_millis(50));
+    assert!(cpus.iter_mut().all(|cpu| cpu.close_ended().is_empty()), "the second one is still there");
+    let before = count(&cpus);
+    second.burn(Duration::from_millis(50));
+    second.end();
+    assert_eq!(close_until(&mut cpus, 0), all);
+    let after = count(&cpus);
+    assert!(after >= before + 40_000_000 && before >= 80_000_000, "{before} and {after} ns");
+}
+
+/// Runs this test again in a process that may have so many descriptors; nothing in that process itself.
+fn with_descriptors(most: usize, test: &str) -> Option<std::process::Output> {
+    const LIMITED: &str = "WHATIF_TEST_DESCRIPTORS";
+    if std::env::var_os(LIMITED).is_some() {
+        return None;
+    }
+    let program = std::env::current_exe().unwrap();
+    let command = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", &command]).arg(program).args([test, "--exact", "--nocapture"]).env(LIMITED, "1");
+    Some(shell.output().unwrap())
+}
+
+#[test]
+fn where_descriptors_run_out_none_of_the_threads_is_sampled() {
+    let most = 3 * crate::cpu::numbers().len() + 64;
+    let name = "stream::tests::where_descriptors_run_out_none_of_the_threads_is_sampled";
+    if let Some(output) = with_descriptors(most, name) {
+        return assert!(output.status.success(), "{output:?}");
+    }
+    let Some(mut cpus) = opened(&Scope::Threads(vec![own_thread()])) else { return };
+    let burners: Vec<Burner> = (0..100).map(|_| Burner::start(|| {})).collect();
+    let (before, left) = (descriptors(&cpus), descriptors_left());
+    let threads: Vec<u32> = burners.iter().map(|burner| burner.id).collect();
+    let error = add_threads(&mut cpus, &threads).unwrap_err();
+    assert!(is_out_of_descriptors(&error), "{error}");
+    assert_eq!((descriptors(&cpus), descriptors_left()), (before, left));
+    let ids = add_threads(&mut cpus, &threads[..1]).unwrap();
+    assert_eq!(ids.len(), cpus.len());
+    for (place, cpu) in cpus.iter().enumerate() {
+        assert!(cpu.ids(0).any(|id| id == ids[place].0), "{ids:?}");
+    }
+    burners.into_iter().for_each(Burner::end);
 }

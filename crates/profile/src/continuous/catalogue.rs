@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::draft::Written;
 use super::{
-    Books, CodeImage, Epoch, EpochId, EventId, ImageKind, Label, MachineId, MachineInfo, Setting, Symbol,
-    UnixSeconds,
+    Books, CodeImage, Epoch, EpochId, EventId, ImageKind, Label, MachineId, MachineInfo, Setting, UnixSeconds,
 };
 use crate::Nanos;
 use crate::database::{integer, ns};
@@ -340,55 +339,6 @@ pub(super) fn thin_books(to: &Connection, epoch: EpochId, flushes: Flushes) -> r
     to.prepare_cached("DELETE FROM main.books WHERE epoch = ? AND first_flush >= ? AND last_flush <= ?")?
         .execute(key)?;
     to.prepare_cached("INSERT INTO main.books SELECT * FROM temp.thinned")?.execute([]).map(drop)
-}
-
-/// The key of a name, which is added if it is new; 0 for none.
-pub(super) fn intern_name(to: &Connection, name: &str) -> rusqlite::Result<i64> {
-    if name.is_empty() {
-        return Ok(0);
-    }
-    let hash = hash(name);
-    let known = to
-        .prepare_cached("SELECT id FROM names WHERE hash = ? AND text = ?")?
-        .query_row(params![hash, name], |row| row.get(0))
-        .optional()?;
-    if let Some(id) = known {
-        return Ok(id);
-    }
-    to.prepare_cached("INSERT INTO names (hash, text) VALUES (?, ?)")?.execute(params![hash, name])?;
-    Ok(to.last_insert_rowid())
-}
-
-/// Keeps what one position of an image stands for; `replace` what was kept before, or leave it.
-pub(super) fn insert_symbols(
-    to: &Connection,
-    image: i64,
-    offset: u64,
-    symbols: &[Symbol],
-    replace: bool,
-) -> rusqlite::Result<()> {
-    let key = params![image, offset as i64];
-    if replace {
-        to.prepare_cached("DELETE FROM symbols WHERE image = ? AND \"offset\" = ?")?.execute(key)?;
-    } else if to.prepare_cached("SELECT 1 FROM symbols WHERE image = ? AND \"offset\" = ?")?.exists(key)? {
-        return Ok(());
-    }
-    let mut insert = to.prepare_cached("INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?)")?;
-    for (position, symbol) in (0_i64..).zip(symbols) {
-        let (function, file) = (intern_name(to, &symbol.function)?, intern_name(to, &symbol.file)?);
-        insert.execute(params![image, offset as i64, position, function, file, symbol.line])?;
-    }
-    Ok(())
-}
-
-/// Finds a name again; it need not be the only one.
-fn hash(name: &str) -> i64 {
-    let mut hash = name.len() as u64;
-    for &byte in name.as_bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    }
-    // 32 bits are less bytes in the file, and enough to find it.
-    i64::from((hash >> 32) as u32)
 }
 
 /// A number that cannot be negative.

@@ -1,9 +1,10 @@
 //! Columns: one Parquet file, written and read column by column.
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{DataType, Int32Type, Int64Type};
@@ -15,6 +16,7 @@ use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
+use super::checksum::{self, Summed};
 use crate::Error;
 
 /// What the numbers of a column are.
@@ -37,8 +39,6 @@ pub(super) enum Packing {
     Delta,
     /// By their place in a list of all that occur: for few that repeat.
     Dictionary,
-    /// All first bytes, all second bytes, …: for small numbers without order.
-    Split,
 }
 
 /// A column.
@@ -76,7 +76,7 @@ impl Column {
 
 /// Writes a file.
 pub(super) struct ColumnWriter {
-    writer: SerializedFileWriter<File>,
+    writer: SerializedFileWriter<Summed>,
 }
 
 impl ColumnWriter {
@@ -100,11 +100,11 @@ impl ColumnWriter {
                 properties.set_column_dictionary_enabled(path.clone(), column.packing == Packing::Dictionary);
             properties = match column.packing {
                 Packing::Delta => properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
-                Packing::Split => properties.set_column_encoding(path, Encoding::BYTE_STREAM_SPLIT),
                 Packing::Dictionary => properties,
             };
         }
-        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build()))?;
+        let writer =
+            SerializedFileWriter::new(Summed::new(file), Arc::new(schema), Arc::new(properties.build()))?;
         Ok(ColumnWriter { writer })
     }
 
@@ -113,15 +113,15 @@ impl ColumnWriter {
         self.writer.next_row_group().map(|writer| Group { writer })
     }
 
-    /// Writes the end of the file, and gives the file back.
-    pub(super) fn finish(self) -> Result<File, ParquetError> {
-        self.writer.into_inner()
+    /// Writes the end of the file, and gives the file back, with its checksum.
+    pub(super) fn finish(self) -> Result<(File, u32), ParquetError> {
+        self.writer.into_inner().map(Summed::finish)
     }
 }
 
 /// A row group, column by column in their order.
 pub(super) struct Group<'a> {
-    writer: SerializedRowGroupWriter<'a, File>,
+    writer: SerializedRowGroupWriter<'a, Summed>,
 }
 
 impl Group<'_> {
@@ -161,19 +161,24 @@ const PIECE: usize = 4096;
 const LEVEL: i32 = 3;
 
 /// Reads a file.
-pub(super) struct ColumnReader<'a> {
-    reader: SerializedFileReader<File>,
-    path: &'a Path,
+pub(super) struct ColumnReader {
+    reader: SerializedFileReader<Bytes>,
+    path: PathBuf,
 }
 
-impl<'a> ColumnReader<'a> {
+impl ColumnReader {
     /// # Errors
     ///
-    /// [`Error::NotFound`] if the file is gone.
-    pub(super) fn open(path: &'a Path) -> Result<ColumnReader<'a>, Error> {
-        let file = File::open(path).map_err(|e| Error::io(path, &e))?;
-        let reader = SerializedFileReader::new(file).map_err(|e| damaged(path, &e))?;
-        Ok(ColumnReader { reader, path })
+    /// [`Error::NotFound`] if the file is gone, [`Error::DamagedSegment`] if it is not what was written. Nothing of that is
+    /// read: the library panics for some bytes.
+    pub(super) fn open(path: &Path) -> Result<ColumnReader, Error> {
+        let bytes = fs::read(path).map_err(|e| Error::io(path, &e))?;
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if !checksum::is_right(name, &bytes) {
+            return Err(wrong(path, "it has other bytes than were written"));
+        }
+        let reader = SerializedFileReader::new(Bytes::from(bytes)).map_err(|e| damaged(path, &e))?;
+        Ok(ColumnReader { reader, path: path.to_owned() })
     }
 
     fn meta(&self) -> &ParquetMetaData {
@@ -213,15 +218,29 @@ impl<'a> ColumnReader<'a> {
         self.read::<Int64Type>(group, column, to)
     }
 
+    /// The numbers of a column of 32 bits in all row groups.
+    pub(super) fn all_shorts(&self, column: &str) -> Result<Vec<i32>, Error> {
+        let mut values = Vec::new();
+        (0..self.groups()).try_for_each(|group| self.shorts(group, column, &mut values))?;
+        Ok(values)
+    }
+
+    /// The numbers of a column of 64 bits in all row groups.
+    pub(super) fn all_longs(&self, column: &str) -> Result<Vec<i64>, Error> {
+        let mut values = Vec::new();
+        (0..self.groups()).try_for_each(|group| self.longs(group, column, &mut values))?;
+        Ok(values)
+    }
+
     fn column(&self, name: &str) -> Result<usize, Error> {
-        self.names()
-            .position(|of| of == name)
-            .ok_or_else(|| damaged(self.path, &ParquetError::General(format!("there is no column `{name}`"))))
+        self.names().position(|of| of == name).ok_or_else(|| {
+            damaged(&self.path, &ParquetError::General(format!("there is no column `{name}`")))
+        })
     }
 
     fn read<T: DataType>(&self, group: usize, column: &str, to: &mut Vec<T::T>) -> Result<(), Error> {
         let index = self.column(column)?;
-        let wrong = |e: &ParquetError| damaged(self.path, e);
+        let wrong = |e: &ParquetError| damaged(&self.path, e);
         if self.meta().file_metadata().schema_descr().column(index).physical_type() != T::get_physical_type()
         {
             return Err(wrong(&ParquetError::General(format!("the column `{column}` is of another type"))));
@@ -246,15 +265,20 @@ impl<'a> ColumnReader<'a> {
     }
 }
 
-impl ColumnReader<'_> {
+impl ColumnReader {
     /// The file says something that cannot be.
     pub(super) fn wrong(&self, what: &str) -> Error {
-        Error::DamagedSegment { path: self.path.to_owned(), detail: what.to_owned() }
+        wrong(&self.path, what)
     }
 }
 
+/// A file of a segment says something that cannot be.
+pub(super) fn wrong(path: &Path, what: &str) -> Error {
+    Error::DamagedSegment { path: path.to_owned(), detail: what.to_owned() }
+}
+
 fn damaged(path: &Path, error: &ParquetError) -> Error {
-    Error::DamagedSegment { path: path.to_owned(), detail: error.to_string() }
+    wrong(path, &error.to_string())
 }
 
 /// What went wrong when `path` was written.

@@ -4,6 +4,7 @@ use super::catalogue::{self, Place, Segment};
 use super::rewrite::{Changes, rewrite};
 use super::{Store, UnixSeconds};
 use crate::Error;
+use std::path::Path;
 
 /// What was merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,12 +26,13 @@ const MOST_INPUTS: usize = 120;
 
 impl Store {
     /// Merges small segments that are over into larger ones, a bounded amount of work for each call: one hour or one
-    /// day of an epoch. There may be more to do as long as the answer is not [`Compaction::default`].
+    /// day of an epoch. There may be more to do as long as the answer is not [`Compaction::default`]. A day may take
+    /// seconds; meanwhile `breathe` is called every few milliseconds.
     ///
     /// # Errors
     ///
-    /// See [`machine`](Self::machine).
-    pub fn compact(&mut self, now: UnixSeconds) -> Result<Compaction, Error> {
+    /// See [`machine`](Self::machine). A segment that cannot be read is an error once; afterwards it is left as it is.
+    pub fn compact(&mut self, now: UnixSeconds, breathe: &mut dyn FnMut()) -> Result<Compaction, Error> {
         let segments = catalogue::segments(&self.connection).map_err(|e| self.wrong(e))?;
         let ended: Vec<_> = catalogue::epochs(&self.connection)
             .map_err(|e| self.wrong(e))?
@@ -47,13 +49,13 @@ impl Store {
         for level in 0..SPANS.len() {
             let due = runs(&segments, level).into_iter().find(is_over);
             if let Some(run) = due {
-                return self.merge_run(&run);
+                return self.merge_run(&run, breathe);
             }
         }
         Ok(Compaction::default())
     }
 
-    fn merge_run(&mut self, run: &Run) -> Result<Compaction, Error> {
+    fn merge_run(&mut self, run: &Run, breathe: &mut dyn FnMut()) -> Result<Compaction, Error> {
         let level = run.bucket.1 as i64 + 1;
         let inputs = &run.inputs[..run.inputs.len().min(MOST_INPUTS)];
         if let [only] = inputs {
@@ -63,22 +65,16 @@ impl Store {
             })?;
             return Ok(Compaction { read: 1, written: 1, bytes: (only.bytes, only.bytes) });
         }
-        let (used, written, files) =
-            rewrite(&self.segments, inputs, Changes::default(), &self.segments, &mut self.steps)?;
+        let rewritten =
+            rewrite(&self.segments, inputs, Changes::default(), &self.segments, &mut self.steps, breathe);
+        if let Err(Error::DamagedSegment { path, .. } | Error::NotFound { path }) = &rewritten {
+            self.leave_out(inputs, path)?;
+        }
+        let (used, written, files) = rewritten?;
         let inputs = &inputs[..used];
         let flushes = (inputs[0].first_flush, inputs[used - 1].last_flush);
         let resolution = inputs.iter().map(|input| input.resolution).max().unwrap_or_default();
         let place = Place { epoch: inputs[0].epoch, flushes, resolution, level };
-        let samples: u64 = inputs.iter().map(|input| input.samples).sum();
-        if samples != written.samples {
-            return Err(Error::DamagedSegment {
-                path: self.segments.join(&inputs[0].samples_file),
-                detail: format!(
-                    "{samples} samples were expected here and beyond, and {} found",
-                    written.samples
-                ),
-            });
-        }
         self.write("write a merged segment into the catalogue", |to| {
             inputs.iter().try_for_each(|input| catalogue::delete_segment(to, input.id))?;
             if level == 1 {
@@ -93,6 +89,16 @@ impl Store {
             read: used,
             written: 1,
             bytes: (before, written.stacks_bytes + written.samples_bytes),
+        })
+    }
+
+    /// Lets the others be merged without the one that cannot be read.
+    fn leave_out(&mut self, inputs: &[Segment], path: &Path) -> Result<(), Error> {
+        let is_it = |input: &&Segment| input.files().iter().any(|file| path.ends_with(file));
+        let Some(damaged) = inputs.iter().find(is_it) else { return Ok(()) };
+        self.write("leave a damaged segment out", |to| {
+            to.execute("UPDATE segments SET level = ? WHERE id = ?", [SPANS.len() as i64, damaged.id])
+                .map(drop)
         })
     }
 }

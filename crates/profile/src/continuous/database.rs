@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use super::query::Query;
 use super::*;
-use super::{catalogue, store};
+use super::{catalogue, names, store};
 use crate::Error;
 use crate::database::schema::{self, Found};
 use crate::database::{Opened, open_read_only};
@@ -44,52 +44,6 @@ pub struct Selection {
     pub event: Option<EventId>,
     /// Only samples whose sampled instruction is in one of these images.
     pub images: Option<Vec<ImageId>>,
-}
-
-/// Samples at one position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaf {
-    /// The image
-    pub image: ImageId,
-    /// and the position in it.
-    pub offset: Offset,
-    /// How many samples.
-    pub count: u64,
-}
-
-/// All stacks, as a tree of frames.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tree {
-    /// Frames; parents before their children, no two alike.
-    pub nodes: Vec<Node>,
-    /// Samples of each node itself, without what it calls.
-    pub counts: Vec<u64>,
-}
-
-/// What samples can be kept apart by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// Epochs.
-    Epoch,
-    /// Machines.
-    Machine,
-    /// Who ran.
-    Label,
-    /// Spans of so many seconds.
-    Time(i64),
-}
-
-/// One of the parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Group {
-    /// By epoch.
-    Epoch(EpochId),
-    /// By machine.
-    Machine(MachineId),
-    /// By label.
-    Label(LabelId),
-    /// By time: the begin of the span.
-    Time(UnixSeconds),
 }
 
 impl Database {
@@ -234,8 +188,8 @@ impl Database {
     /// # Errors
     ///
     /// See [`machines`](Self::machines).
-    pub fn leaves_by(&self, selection: &Selection, by: By) -> Result<BTreeMap<Group, Vec<Leaf>>, Error> {
-        self.again_if_missing(|| Query::new(self, selection)?.leaves_by(by))
+    pub fn parts(&self, selection: &Selection, by: By) -> Result<Parts, Error> {
+        self.again_if_missing(|| Query::new(self, selection)?.parts(by))
     }
 
     /// All stacks.
@@ -256,31 +210,18 @@ impl Database {
         self.again_if_missing(|| Query::new(self, selection)?.by_label())
     }
 
-    /// What is known about positions in an image.
+    /// What is known about positions in images; each of them has an entry.
     ///
     /// # Errors
     ///
     /// See [`machines`](Self::machines).
-    pub fn symbols(&self, image: ImageId) -> Result<HashMap<Offset, Vec<Symbol>>, Error> {
-        self.read(|from| {
-            let mut symbols: HashMap<Offset, Vec<Symbol>> = HashMap::new();
-            let mut rows = from.prepare(
-                "SELECT s.\"offset\", coalesce(f.text, ''), coalesce(p.text, ''), s.line
-                 FROM symbols s LEFT JOIN names f ON f.id = s.function LEFT JOIN names p ON p.id = s.file
-                 WHERE s.image = ? ORDER BY s.\"offset\", s.position",
-            )?;
-            let mut rows = rows.query([image.get()])?;
-            while let Some(row) = rows.next()? {
-                let offset: i64 = row.get(0)?;
-                let symbol = Symbol { function: row.get(1)?, file: row.get(2)?, line: row.get(3)? };
-                symbols.entry(Offset(offset as u64)).or_default().push(symbol);
-            }
-            Ok(symbols)
-        })
+    pub fn symbols(&self, images: &[ImageId]) -> Result<HashMap<ImageId, KnownPositions>, Error> {
+        self.read(|from| names::read(from, images))
     }
 
-    /// Keeps names for the next query, where the folder can be written; nothing otherwise.
-    pub fn remember_symbols(&self, image: ImageId, symbols: &[(Offset, Vec<Symbol>)]) {
+    /// Keeps names for the next query, where the folder can be written; nothing otherwise. A position without symbols has
+    /// none in what was `searched`: a number that is another one as soon as there may be more to find.
+    pub fn remember_symbols(&self, image: ImageId, symbols: &[(Offset, Vec<Symbol>)], searched: u32) {
         let keep = || -> rusqlite::Result<()> {
             let connection = self.open_to_write()?;
             if !has_tables(&connection)? {
@@ -292,8 +233,9 @@ impl Database {
                 if !to.prepare("SELECT 1 FROM code_images WHERE id = ?")?.exists([image.get()])? {
                     return Ok(());
                 }
-                symbols.iter().try_for_each(|(offset, symbols)| {
-                    catalogue::insert_symbols(to, image.get(), offset.0, symbols, false)
+                symbols.iter().try_for_each(|(offset, symbols)| match symbols.as_slice() {
+                    [] => names::insert_nameless(to, image.get(), offset.0, searched),
+                    symbols => names::insert(to, image.get(), offset.0, symbols, false),
                 })
             })
         };

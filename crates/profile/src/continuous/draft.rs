@@ -12,11 +12,13 @@ use super::columns::{ColumnWriter, unwritten};
 use super::frames::Frames;
 use super::segment::{Row, sample_columns, stack_columns};
 use super::steps::Steps;
-use super::{Node, UnixSeconds, date};
+use super::{Node, UnixSeconds, checksum, date};
 use crate::Error;
 
 /// So many rows are sorted and written together; what one of them needs in memory is what a draft needs.
-const GROUP: usize = 192 * 1024;
+const GROUP: usize = 384 * 1024;
+/// So many can be pushed between two [pauses](Draft::pause) and are sorted as a whole.
+pub(super) const ROOM: usize = GROUP / 4 * 3;
 
 /// The frames of a draft, and how many samples of each event fell into each of them itself.
 #[derive(Debug, Default)]
@@ -114,6 +116,12 @@ impl Unfinished {
     pub(super) fn keep(mut self) {
         self.0.clear();
     }
+
+    fn rename(&mut self, nth: usize, to: PathBuf) -> io::Result<()> {
+        fs::rename(&self.0[nth], &to)?;
+        self.0[nth] = to;
+        Ok(())
+    }
 }
 
 impl Drop for Unfinished {
@@ -130,6 +138,8 @@ pub(super) struct Draft<'a> {
     folder: &'a Path,
     steps: &'a mut Steps,
     files: Unfinished,
+    /// The beginning of their names.
+    name: String,
     /// Of what was outlined,
     frames: Frames,
     /// and where each of them is in the file.
@@ -151,26 +161,21 @@ impl<'a> Draft<'a> {
         steps: &'a mut Steps,
     ) -> Result<Draft<'a>, Error> {
         let name = format!("{}-{:016x}", date::for_a_file(about), fastrand::u64(..));
-        let mut written = Written {
-            stacks_file: format!("{name}.stacks.parquet"),
-            samples_file: format!("{name}.samples.parquet"),
-            ..Written::default()
-        };
-        let stacks_path = folder.join(&written.stacks_file);
-        let samples_path = folder.join(&written.samples_file);
-        let files = Unfinished(vec![stacks_path.clone(), samples_path.clone()]);
+        let mut written = Written::default();
+        let stacks_path = folder.join(format!("{name}.stacks.parquet"));
+        let samples_path = folder.join(format!("{name}.samples.parquet"));
+        let mut files = Unfinished(vec![stacks_path.clone(), samples_path.clone()]);
         let places = outline.places();
         step(steps, "make the file of the stacks", &stacks_path)?;
         let file = File::create_new(&stacks_path).map_err(|e| failed(&stacks_path, &e))?;
         step(steps, "write the stacks", &stacks_path)?;
-        write_stacks(file, &outline, &places, &mut written)
-            .and_then(|file| {
-                steps.next("sync the stacks")?;
-                file.sync_all()?;
-                written.stacks_bytes = file.metadata()?.len();
-                Ok(())
-            })
-            .map_err(|e| unwritten(&stacks_path, &e))?;
+        let (file, sum) =
+            write_stacks(file, &outline, &places, &mut written).map_err(|e| unwritten(&stacks_path, &e))?;
+        step(steps, "sync the stacks", &stacks_path)?;
+        written.stacks_bytes = synced(&file).map_err(|e| failed(&stacks_path, &e))?;
+        step(steps, "name the stacks", &stacks_path)?;
+        written.stacks_file = checksum::name(&name, sum, "stacks");
+        files.rename(0, folder.join(&written.stacks_file)).map_err(|e| failed(&stacks_path, &e))?;
         step(steps, "make the file of the samples", &samples_path)?;
         let file = File::create_new(&samples_path).map_err(|e| failed(&samples_path, &e))?;
         let writer = ColumnWriter::new(file, "samples", &sample_columns())
@@ -180,6 +185,7 @@ impl<'a> Draft<'a> {
             folder,
             steps,
             files,
+            name,
             frames,
             places,
             writer,
@@ -195,17 +201,26 @@ impl<'a> Draft<'a> {
         self.frames.intern(parent, image, offset)
     }
 
-    /// Adds samples; `node` is the index in the outline.
+    /// The place in the file of a frame with that index; [`Node::NONE`] if it has no samples, itself or in what it calls.
+    pub(super) fn place(&self, frame: u32) -> u32 {
+        self.places.get(frame as usize).copied().unwrap_or(Node::NONE)
+    }
+
+    /// How many frames there are in the file.
+    pub(super) fn frames(&self) -> usize {
+        self.written.nodes as usize
+    }
+
+    /// Adds samples; `node` is the place of the frame.
     pub(super) fn push(&mut self, row: Row) -> Result<(), Error> {
-        let node = *self.places.get(row.node as usize).unwrap_or(&Node::NONE);
-        if node == Node::NONE {
+        if row.node as usize >= self.frames() {
             // The frames of a segment do not say what its samples say.
             return Err(Error::DamagedSegment {
                 path: self.samples_path.clone(),
                 detail: "a sample lies in a frame without samples".to_owned(),
             });
         }
-        self.rows.push(Row { node, ..row });
+        self.rows.push(row);
         if self.rows.len() < GROUP {
             return Ok(());
         }
@@ -213,7 +228,7 @@ impl<'a> Draft<'a> {
         if self.rows.len() < GROUP / 2 { Ok(()) } else { self.write() }
     }
 
-    /// Says that other times follow, which are better kept apart: who asks for a span of time reads less.
+    /// Says that other frames or other times follow, which are better kept apart.
     pub(super) fn pause(&mut self) -> Result<(), Error> {
         if self.rows.len() < GROUP / 4 {
             return Ok(());
@@ -228,15 +243,14 @@ impl<'a> Draft<'a> {
         if !self.rows.is_empty() {
             self.write()?;
         }
-        let Draft { folder, steps, files, writer, samples_path, mut written, .. } = self;
+        let Draft { folder, steps, mut files, name, writer, samples_path, mut written, .. } = self;
         step(steps, "write the end of the samples", &samples_path)?;
-        let file = writer.finish().map_err(|e| unwritten(&samples_path, &e))?;
+        let (file, sum) = writer.finish().map_err(|e| unwritten(&samples_path, &e))?;
         step(steps, "sync the samples", &samples_path)?;
-        let sync = || -> io::Result<u64> {
-            file.sync_all()?;
-            Ok(file.metadata()?.len())
-        };
-        written.samples_bytes = sync().map_err(|e| failed(&samples_path, &e))?;
+        written.samples_bytes = synced(&file).map_err(|e| failed(&samples_path, &e))?;
+        step(steps, "name the samples", &samples_path)?;
+        written.samples_file = checksum::name(&name, sum, "samples");
+        files.rename(1, folder.join(&written.samples_file)).map_err(|e| failed(&samples_path, &e))?;
         // The names of the files must survive a power failure as well.
         step(steps, "sync the folder", folder)?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| failed(folder, &e))?;
@@ -284,6 +298,12 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// Writes a file to the disk, and says how long it is.
+fn synced(file: &File) -> io::Result<u64> {
+    file.sync_all()?;
+    Ok(file.metadata()?.len())
+}
+
 /// Whatever it was: the folder was there, and now something is wrong with it.
 pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
     Error::Io { path: path.to_owned(), detail: error.to_string() }
@@ -298,7 +318,7 @@ fn write_stacks(
     outline: &Outline,
     places: &[u32],
     written: &mut Written,
-) -> Result<File, parquet::errors::ParquetError> {
+) -> Result<(File, u32), parquet::errors::ParquetError> {
     let mut writer = ColumnWriter::new(file, "stacks", &stack_columns(outline.counts.keys().copied()))?;
     let used = places.iter().filter(|&&place| place != Node::NONE).count();
     let mut order = vec![0_u32; used];

@@ -1,6 +1,6 @@
 //! Frames: the stacks of one segment or of a whole query, each frame once.
 
-use super::Node;
+use super::{ImageId, Node, Offset, Position};
 
 /// Frames in columns; a caller has a lower index than what it calls, and no two are alike.
 ///
@@ -50,6 +50,11 @@ impl Frames {
         at
     }
 
+    /// The callers, the positions as indices, and what they stand for.
+    pub(super) fn into_columns(self) -> (Vec<u32>, Vec<u32>, Positions) {
+        (self.parents, self.positions, self.known)
+    }
+
     /// Forgets the frames from `length` on.
     pub(super) fn truncate(&mut self, length: usize) {
         self.parents.truncate(length);
@@ -63,14 +68,24 @@ impl Frames {
 
 /// Positions in images, each once.
 #[derive(Clone, Debug, Default)]
-struct Positions {
+pub(super) struct Positions {
     images: Vec<i32>,
     offsets: Vec<u64>,
     slots: Slots,
 }
 
 impl Positions {
-    fn intern(&mut self, image: i32, offset: u64) -> u32 {
+    pub(super) fn len(&self) -> usize {
+        self.images.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Position> + '_ {
+        let images = self.images.iter().map(|&image| ImageId::new(i64::from(image)));
+        images.zip(self.offsets.iter().map(|&offset| Offset(offset)))
+    }
+
+    /// The index of a position, which is added if it is new.
+    pub(super) fn intern(&mut self, image: i32, offset: u64) -> u32 {
         let hash = |image: i32, offset: u64| mixed(offset ^ u64::from(image as u32).rotate_left(40));
         let (images, offsets) = (&mut self.images, &mut self.offsets);
         let next = images.len() as u32;

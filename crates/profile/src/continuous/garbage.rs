@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 use rusqlite::{Connection, Transaction, params};
 
 use super::catalogue::{self, Place, Segment};
+use super::columns::ColumnReader;
 use super::rewrite::{Changes, rewrite};
+use super::segment::Stacks;
 use super::{Store, UnixSeconds};
 use crate::{Error, Nanos};
 
@@ -16,6 +18,8 @@ pub struct Retention {
     pub keep: Option<Nanos>,
     /// In segments older than this, time buckets of an hour take the place of finer ones.
     pub coarse_after: Option<Nanos>,
+    /// So many segments get them at a time; all that are due otherwise.
+    pub most_coarsened: Option<usize>,
     /// The oldest segments are removed until the folder has at most so many bytes.
     pub most_bytes: Option<u64>,
 }
@@ -31,16 +35,24 @@ pub struct Removed {
     pub bytes: u64,
 }
 
+/// So many names of one program's generated code are not worth looking for those that nobody needs.
+const FEW_NAMES: i64 = 10_000;
 /// The longer time bucket.
 const HOUR: Nanos = Nanos::new(3600 * 1_000_000_000);
 
 impl Store {
-    /// Removes and thins out what is old.
+    /// Removes and thins out what is old. Thinning out a day may take seconds; meanwhile `breathe` is called every few
+    /// milliseconds.
     ///
     /// # Errors
     ///
     /// See [`machine`](Self::machine). What was done before an error stays done.
-    pub fn collect_garbage(&mut self, retention: &Retention, now: UnixSeconds) -> Result<Removed, Error> {
+    pub fn collect_garbage(
+        &mut self,
+        retention: &Retention,
+        now: UnixSeconds,
+        breathe: &mut dyn FnMut(),
+    ) -> Result<Removed, Error> {
         let before = self.bytes()?;
         let mut removed = Removed::default();
         let before_now = |span: Nanos| UnixSeconds(now.0.saturating_sub(catalogue::whole_seconds(span)));
@@ -49,12 +61,14 @@ impl Store {
             let old = self.listed()?.into_iter().filter(|segment| segment.end() <= until).collect();
             self.remove_segments(old, Some(until), &mut removed)?;
         }
+        // One that cannot be read shall not keep the others.
+        let mut coarsened = Ok(());
         if let Some(after) = retention.coarse_after {
             let until = before_now(after);
-            for segment in self.listed()? {
-                if segment.end() <= until && segment.resolution < HOUR {
-                    self.coarsen(&segment)?;
-                }
+            let is_due = |segment: &Segment| segment.end() <= until && segment.resolution < HOUR;
+            let due = self.listed()?.into_iter().filter(is_due);
+            for segment in due.take(retention.most_coarsened.unwrap_or(usize::MAX)) {
+                coarsened = coarsened.and(self.coarsen(&segment, breathe));
             }
         }
         if let Some(most) = retention.most_bytes {
@@ -62,7 +76,7 @@ impl Store {
         }
         self.remove_unused()?;
         removed.bytes = before.saturating_sub(self.bytes()?);
-        Ok(removed)
+        coarsened.map(|()| removed)
     }
 
     fn listed(&self) -> Result<Vec<Segment>, Error> {
@@ -121,10 +135,11 @@ impl Store {
     }
 
     /// Writes a segment again, with time buckets of an hour.
-    fn coarsen(&mut self, segment: &Segment) -> Result<(), Error> {
+    fn coarsen(&mut self, segment: &Segment, breathe: &mut dyn FnMut()) -> Result<(), Error> {
         let changes = Changes { bucket: Some(catalogue::whole_seconds(HOUR)), ..Changes::default() };
         let inputs = std::slice::from_ref(segment);
-        let (_, written, files) = rewrite(&self.segments, inputs, changes, &self.segments, &mut self.steps)?;
+        let (_, written, files) =
+            rewrite(&self.segments, inputs, changes, &self.segments, &mut self.steps, breathe)?;
         let flushes = (segment.first_flush, segment.last_flush);
         let place = Place { epoch: segment.epoch, flushes, resolution: HOUR, level: segment.level };
         self.write("write a thinned segment into the catalogue", |to| {
@@ -139,6 +154,7 @@ impl Store {
     /// Removes rows that nothing refers to any more, and gives their room back to the file system.
     fn remove_unused(&mut self) -> Result<(), Error> {
         let (images, labels) = (self.images.given.clone(), self.labels.given.clone());
+        let stale = self.stale_names()?;
         self.write("remove rows that nobody needs", |to| {
             let mut used: (BTreeSet<i64>, BTreeSet<i64>) = Default::default();
             for segment in catalogue::segments(to)? {
@@ -151,6 +167,11 @@ impl Store {
             }
             for label in unused(to, "labels", &used.1, &labels)? {
                 to.prepare_cached("DELETE FROM labels WHERE id = ?")?.execute([label])?;
+            }
+            for (image, offsets) in &stale {
+                let mut remove =
+                    to.prepare_cached("DELETE FROM symbols WHERE image = ? AND \"offset\" = ?")?;
+                offsets.iter().try_for_each(|offset| remove.execute(params![image, offset]).map(drop))?;
             }
             remove_names(to)?;
             remove_epochs(to)
@@ -165,6 +186,55 @@ impl Store {
         let _ = shrink("PRAGMA incremental_vacuum");
         let _ = shrink("PRAGMA wal_checkpoint(TRUNCATE)");
         Ok(())
+    }
+}
+
+impl Store {
+    /// Positions in generated code that have names and no samples any more: a program that generates code day after day has
+    /// ever new ones, in an image that stays. Where they are few they may stay as well.
+    fn stale_names(&self) -> Result<Vec<(i64, Vec<i64>)>, Error> {
+        let many = || -> rusqlite::Result<Vec<i64>> {
+            self.connection
+                .prepare_cached(
+                    "SELECT image FROM symbols JOIN code_images ON id = image WHERE kind = 'generated'
+                     GROUP BY image HAVING count(*) > ?",
+                )?
+                .query_map([FEW_NAMES], |row| row.get(0))?
+                .collect()
+        };
+        let many = many().map_err(|e| self.wrong(e))?;
+        if many.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut used: HashSet<(i64, i64)> = HashSet::new();
+        for segment in self.listed()? {
+            let keys = catalogue::keys(&segment.images);
+            if !many.iter().any(|image| keys.contains(image)) {
+                continue;
+            }
+            let path = self.segments.join(&segment.stacks_file);
+            match ColumnReader::open(&path).and_then(|reader| Stacks::read(&reader)) {
+                Ok(Stacks { images, offsets, .. }) => {
+                    let positions = images.into_iter().map(i64::from).zip(offsets);
+                    let positions = positions.map(|(image, offset)| (image, offset as i64));
+                    used.extend(positions.filter(|(image, _)| many.contains(image)));
+                }
+                // What it had is not known.
+                Err(Error::DamagedSegment { .. } | Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let named = |image: i64| -> rusqlite::Result<Vec<i64>> {
+            self.connection
+                .prepare_cached("SELECT DISTINCT \"offset\" FROM symbols WHERE image = ?")?
+                .query_map([image], |row| row.get(0))?
+                .collect()
+        };
+        let stale = |image: i64| -> rusqlite::Result<(i64, Vec<i64>)> {
+            let offsets = named(image)?.into_iter().filter(|&offset| !used.contains(&(image, offset)));
+            Ok((image, offsets.collect()))
+        };
+        many.into_iter().map(stale).collect::<rusqlite::Result<_>>().map_err(|e| self.wrong(e))
     }
 }
 

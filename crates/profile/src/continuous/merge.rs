@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::catalogue::{self, Flushes, Place, Segment};
 use super::rewrite::{Changes, Keys, rewrite};
-use super::{Books, Database, EpochId, EventId, MachineId, MachineInfo, Offset, Store, Symbol};
+use super::{Books, Database, EpochId, EventId, MachineId, MachineInfo, Store, names};
 use crate::Error;
 
 impl Store {
@@ -102,7 +102,8 @@ impl Store {
             }
             let changes = Changes { keys: Some(keys), bucket: None };
             let inputs = std::slice::from_ref(&theirs);
-            let (_, written, files) = rewrite(&from, inputs, changes, &self.segments, &mut self.steps)?;
+            let (_, written, files) =
+                rewrite(&from, inputs, changes, &self.segments, &mut self.steps, &mut || ())?;
             let place = Place {
                 epoch,
                 flushes: flushes(&theirs),
@@ -159,12 +160,12 @@ impl Store {
 
     fn merge_symbols(&mut self, other: &Database, keys: &Keys) -> Result<(), Error> {
         for there in other.images()?.into_keys() {
-            let symbols: Vec<(Offset, Vec<Symbol>)> = other.symbols(there)?.into_iter().collect();
+            let symbols = other.symbols(&[there])?.remove(&there).unwrap_or_default().named;
             let here = i32::try_from(there.get()).ok().and_then(|there| keys.images.get(&there));
             if let (Some(&here), false) = (here, symbols.is_empty()) {
                 self.write_with_keys("merge symbols", |to| {
                     symbols.iter().try_for_each(|(offset, symbols)| {
-                        catalogue::insert_symbols(to, i64::from(here), offset.0, symbols, false)
+                        names::insert(to, i64::from(here), offset.0, symbols, false)
                     })
                 })?;
             }

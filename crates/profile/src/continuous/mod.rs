@@ -10,7 +10,9 @@
 //!
 //! **Place:** sample → **record → profile** → report.
 
+mod answer;
 mod catalogue;
+mod checksum;
 mod columns;
 mod compaction;
 mod database;
@@ -21,19 +23,23 @@ mod garbage;
 mod lock;
 mod merge;
 mod model;
+mod names;
+mod part;
 mod query;
 mod rewrite;
 mod segment;
 mod steps;
 mod store;
 
+pub use answer::{By, Group, Leaf, Parts, Position, Tree};
 pub use compaction::Compaction;
-pub use database::{By, Database, Group, Leaf, Selection, Tree};
+pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};
 pub use model::{
     Batch, Books, CodeImage, Count, Epoch, EpochId, EventId, ImageId, ImageKind, Label, LabelId, MachineId,
     MachineInfo, Node, Offset, Setting, Symbol, UnixSeconds,
 };
+pub use names::KnownPositions;
 #[doc(hidden)]
 pub use steps::Watcher;
 pub use store::{Flushed, Store};

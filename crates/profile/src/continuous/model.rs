@@ -1,5 +1,7 @@
 //! The nouns of a continuous profile.
 
+use std::sync::Arc;
+
 use crate::units::Nanos;
 
 crate::model::id! {
@@ -180,7 +182,8 @@ pub struct Books {
     pub lost: u64,
     /// Samples of idle CPUs.
     pub idle: u64,
-    /// CPU time of all CPUs in the interval that the samples stand for: `cpus × length`.
+    /// CPU time that the samples stand for: for how long the event counted, on all CPUs together. That is `cpus × length` for a
+    /// clock of the whole machine, and less for an event that takes turns, or that counts only while certain processes run.
     pub covered: Nanos,
     /// CPU time the collector used for it,
     pub own_cpu: Nanos,
@@ -194,9 +197,9 @@ pub struct Books {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Symbol {
     /// Demangled.
-    pub function: String,
+    pub function: Arc<str>,
     /// Source file, or nothing.
-    pub file: String,
+    pub file: Arc<str>,
     /// Line in it, or zero.
     pub line: u32,
 }

@@ -2,8 +2,8 @@
 //!
 //! | file | one row per | columns |
 //! |---|---|---|
-//! | `….stacks.parquet` | frame | `node`: its number; `parent`: that of its caller, −1 for none; `image`, `offset`: where the code is; `self_N` for each event N: samples of the frame itself over the whole segment |
-//! | `….samples.parquet` | time bucket, label, event and frame | `time`: begin of the bucket; `label`, `event`, `node`, `count` |
+//! | `….CRC.stacks.parquet` | frame | `node`: its number; `parent`: that of its caller, −1 for none; `image`, `offset`: where the code is; `self_N` for each event N: samples of the frame itself over the whole segment |
+//! | `….CRC.samples.parquet` | time bucket, label, event and frame | `time`: begin of the bucket; `label`, `event`, `node`, `count` |
 
 use std::ops::Range;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(super) fn sample_columns() -> Vec<Column> {
         Column::new("label", Kind::Int, Packing::Dictionary),
         Column::new("event", Kind::Int, Packing::Dictionary),
         Column::new("node", Kind::Int, Packing::Delta),
-        Column::new("count", Kind::Unsigned, Packing::Split),
+        Column::new("count", Kind::Unsigned, Packing::Dictionary),
     ]
 }
 
@@ -50,14 +50,9 @@ pub(super) struct Stacks {
 
 impl Stacks {
     /// Reads them.
-    pub(super) fn read(from: &ColumnReader<'_>) -> Result<Stacks, Error> {
-        let (mut parents, mut images, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
-        for group in 0..from.groups() {
-            from.shorts(group, "parent", &mut parents)?;
-            from.shorts(group, "image", &mut images)?;
-            from.longs(group, "offset", &mut offsets)?;
-        }
-        let parents: Vec<u32> = parents.into_iter().map(|parent| parent as u32).collect();
+    pub(super) fn read(from: &ColumnReader) -> Result<Stacks, Error> {
+        let (images, offsets) = (from.all_shorts("image")?, from.all_longs("offset")?);
+        let parents: Vec<u32> = from.all_shorts("parent")?.into_iter().map(|parent| parent as u32).collect();
         if parents.iter().enumerate().any(|(at, &parent)| parent != Node::NONE && parent as usize >= at) {
             return Err(from.wrong("a frame comes before its caller"));
         }
@@ -70,19 +65,14 @@ impl Stacks {
 }
 
 /// The events that a file with frames has samples of.
-pub(super) fn events(from: &ColumnReader<'_>) -> Vec<i32> {
+pub(super) fn events(from: &ColumnReader) -> Vec<i32> {
     from.names().filter_map(|name| name.strip_prefix("self_")?.parse().ok()).collect()
 }
 
 /// The samples of an event in each frame itself, in the order of the frames; nothing if there are none.
-pub(super) fn self_counts(from: &ColumnReader<'_>, event: EventId) -> Result<Vec<u64>, Error> {
+pub(super) fn self_counts(from: &ColumnReader, event: EventId) -> Result<Vec<u64>, Error> {
     let name = i32::try_from(event.get()).map(self_column).unwrap_or_default();
-    let mut counts = Vec::new();
-    if from.names().any(|of| of == name) {
-        for group in 0..from.groups() {
-            from.longs(group, &name, &mut counts)?;
-        }
-    }
+    let counts = if from.names().any(|of| of == name) { from.all_longs(&name)? } else { Vec::new() };
     Ok(counts.into_iter().map(|count| count as u64).collect())
 }
 
@@ -105,11 +95,23 @@ impl Row {
     }
 }
 
+/// Which columns of samples are read besides frames, times and counts; the others are zero.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needed {
+    pub(super) labels: bool,
+    pub(super) events: bool,
+}
+
+impl Needed {
+    pub(super) const ALL: Needed = Needed { labels: true, events: true };
+}
+
 /// Hands the samples of a file to `each`, without those row groups that have nothing in `time`.
 pub(super) fn read_rows(
     path: &Path,
     nodes: usize,
     time: Option<&Range<UnixSeconds>>,
+    needed: Needed,
     mut each: impl FnMut(Row) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let from = ColumnReader::open(path)?;
@@ -124,10 +126,17 @@ pub(super) fn read_rows(
         times.clear();
         [&mut labels, &mut events, &mut at, &mut counts].into_iter().for_each(Vec::clear);
         from.longs(group, "time", &mut times)?;
-        from.shorts(group, "label", &mut labels)?;
-        from.shorts(group, "event", &mut events)?;
         from.shorts(group, "node", &mut at)?;
         from.shorts(group, "count", &mut counts)?;
+        for (name, is_needed, values) in
+            [("label", needed.labels, &mut labels), ("event", needed.events, &mut events)]
+        {
+            if is_needed {
+                from.shorts(group, name, values)?;
+            } else {
+                values.resize(times.len(), 0);
+            }
+        }
         for row in 0..times.len() {
             let node = at[row] as u32;
             if node as usize >= nodes {

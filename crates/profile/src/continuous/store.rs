@@ -51,7 +51,8 @@ pub(super) struct Keyring<T> {
     known: HashMap<T, i64>,
     new: Vec<(T, i64)>,
     next: i64,
-    /// What the caller may still have in its hands.
+    /// What the caller may still have in its hands, or be given without another look: what was given since the last flush,
+    /// and what is in `known`.
     pub(super) given: HashSet<i64>,
 }
 
@@ -86,6 +87,11 @@ impl<T: Clone + Eq + std::hash::Hash> Keyring<T> {
         self.known.insert(thing.clone(), key);
         self.given.insert(key);
         Ok(key)
+    }
+
+    /// What was given has been used: who needs it again asks again.
+    fn used(&mut self) {
+        self.given = self.known.values().copied().collect();
     }
 }
 
@@ -185,7 +191,8 @@ impl Store {
         })
     }
 
-    /// The key of an image, which is added if it is new. Cheap when asked again.
+    /// The key of an image, which is added if it is new. Good until the end of the next [`flush`](Self::flush): then it is in a
+    /// segment, or may be removed as garbage. Cheap when asked again.
     ///
     /// # Errors
     ///
@@ -201,7 +208,8 @@ impl Store {
         self.images.key(image, find).map(ImageId::new).map_err(|e| self.wrong(e))
     }
 
-    /// The key of a label, which is added if it is new. Cheap when asked again.
+    /// The key of a label, which is added if it is new. Good until the end of the next [`flush`](Self::flush): then it is in a
+    /// segment, or may be removed as garbage. Cheap when asked again.
     ///
     /// # Errors
     ///
@@ -241,9 +249,9 @@ impl Store {
     /// See [`machine`](Self::machine).
     pub fn add_symbols(&mut self, image: ImageId, symbols: &[(Offset, Vec<Symbol>)]) -> Result<(), Error> {
         self.write_with_keys("write symbols", |to| {
-            symbols.iter().try_for_each(|(offset, symbols)| {
-                catalogue::insert_symbols(to, image.get(), offset.0, symbols, true)
-            })
+            symbols
+                .iter()
+                .try_for_each(|(offset, symbols)| names::insert(to, image.get(), offset.0, symbols, true))
         })
     }
 
@@ -282,6 +290,8 @@ impl Store {
                 .execute([flush, epoch.get()])
                 .map(drop)
         })?;
+        self.images.used();
+        self.labels.used();
         Ok(draft.map_or(Flushed::default(), |(written, files)| {
             files.keep();
             Flushed { bytes: written.stacks_bytes + written.samples_bytes }
@@ -326,11 +336,12 @@ impl Store {
         let Some(about) = about else { return Ok(None) };
         let mut draft = Draft::new(&self.segments, outline, about, &mut self.steps)?;
         for count in batch.counts.iter().filter(|count| count.count > 0) {
+            let node = draft.place(map[count.node as usize]);
             draft.push(Row {
                 time: count.time.0,
                 label: key(count.label.get()),
                 event: key(count.event.get()),
-                node: map[count.node as usize],
+                node,
                 count: count.count,
             })?;
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use profile::Nanos;
 use profile::continuous::{
     Batch, Books, By, CodeImage, Count, EpochId, EventId, Group, ImageId, ImageKind, Label, LabelId, Leaf,
-    MachineId, Node, Offset, Selection, Setting, Store, Tree, UnixSeconds,
+    MachineId, Node, Offset, Position, Selection, Setting, Store, Tree, UnixSeconds,
 };
 
 /// Positions from the outermost frame to the sampled one.
@@ -145,14 +145,21 @@ pub fn by_position(leaves: &[Leaf]) -> BTreeMap<(ImageId, Offset), u64> {
     sums
 }
 
+pub fn by_place(positions: &[Position], leaves: &[(u32, u64)]) -> BTreeMap<Position, u64> {
+    let mut sums = BTreeMap::new();
+    leaves.iter().for_each(|(at, count)| *sums.entry(positions[*at as usize]).or_default() += count);
+    sums
+}
+
 pub fn by_path(tree: &Tree) -> BTreeMap<Path, u64> {
-    assert_eq!(tree.nodes.len(), tree.counts.len());
+    assert_eq!((tree.places.len(), tree.counts.len()), (tree.len(), tree.len()));
+    let positions: std::collections::BTreeSet<_> = tree.positions.iter().collect();
+    assert_eq!(positions.len(), tree.positions.len(), "no two positions alike");
     let mut paths: Vec<Path> = Vec::new();
-    for (at, node) in tree.nodes.iter().enumerate() {
-        assert!(node.parent == Node::NONE || (node.parent as usize) < at, "parents come first");
-        let mut path =
-            if node.parent == Node::NONE { Vec::new() } else { paths[node.parent as usize].clone() };
-        path.push((node.image, node.offset));
+    for at in 0..tree.len() {
+        assert!(tree.parent(at).is_none_or(|parent| parent < at), "parents come first");
+        let mut path = tree.parent(at).map(|parent| paths[parent].clone()).unwrap_or_default();
+        path.push(tree.position(at));
         paths.push(path);
     }
     let all: std::collections::BTreeSet<_> = paths.iter().collect();

@@ -2,6 +2,7 @@
 
 use super::heading::{Heading, lines};
 use super::quantity::{count, percent};
+use super::worth::Worth;
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::{Colour, paint};
@@ -37,6 +38,8 @@ pub struct Code {
     pub name: String,
     /// Samples in it.
     pub samples: u64,
+    /// What making the function faster is worth.
+    pub worth: Option<Worth>,
     /// Its instructions, ascending; none where nobody can read them.
     pub instructions: Vec<Instruction>,
     /// Why there are none.
@@ -79,6 +82,9 @@ impl Answer for Annotation {
                 percent(share)
             );
             lines(&mut out, style, Colour::Bold, "", &printable(&title));
+            if let Some(worth) = &code.worth {
+                worth.draw(&mut out, style);
+            }
             if let Some(doubt) = &code.doubt {
                 lines(&mut out, style, Colour::Yellow, "! ", &printable(doubt));
             }

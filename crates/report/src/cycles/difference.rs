@@ -3,6 +3,7 @@
 use super::grid::{self, Cells, Set};
 use super::heading::{Heading, lines};
 use super::quantity::{Share, count, percent, plus_minus, signed};
+use super::worth::{self, Worth};
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
@@ -54,6 +55,8 @@ pub struct Change {
     pub difference: Share,
     /// How much of the difference is certain; 0 if none is.
     pub certain: f64,
+    /// What making it faster is worth.
+    pub worth: Option<Worth>,
 }
 
 impl Answer for Difference {
@@ -71,6 +74,7 @@ impl Answer for Difference {
             ("B", Set::Right),
             ("B − A", Set::Right),
             ("95 %", Set::Left),
+            ("worth", Set::Left),
             (self.by.as_str(), Set::Gives),
             ("image", Set::Gives),
         ];
@@ -86,6 +90,7 @@ impl Answer for Difference {
                 percent(change.b.value),
                 signed(change.difference.value),
                 format!("{}{mark}", plus_minus(change.difference.half())),
+                change.worth.as_ref().map_or_else(String::new, |worth| worth.brief(None)),
                 printable(&change.name).into_owned(),
                 printable(super::top::short(&change.image)).into_owned(),
             ];
@@ -112,6 +117,9 @@ impl Answer for Difference {
             basis(&self.b, "B")
         );
         lines(&mut out, style, Colour::Dim, "  ", &text);
+        if self.changes.iter().any(|change| change.worth.is_some()) {
+            lines(&mut out, style, Colour::Dim, "  ", worth::LEGEND);
+        }
         out
     }
 }

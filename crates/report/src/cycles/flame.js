@@ -2,7 +2,13 @@
 // Draws the boxes of the flame graph. Names reach the page as text only (textContent), never as markup.
 (() => {
   const ROW = 20;
+  /** Boxes that are narrower are not drawn, in pixels; */
   const NARROWEST = 2;
+  /** and of more than this, only the widest, so that the page stays quick. */
+  const MOST = 10000;
+  /** Names in a line of text are cut to this, in characters, and in titles, which browsers cut as well, to that. */
+  const NAME = 120;
+  const TITLE = 1000;
   const data = JSON.parse(document.getElementById("data").textContent);
   const by = (id) => document.getElementById(id);
   const graph = by("graph");
@@ -10,28 +16,43 @@
   // As the terminal shows them: nothing that moves, hides or reorders text.
   const hostile = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
   const printable = (text) => text.replace(hostile, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
-  const percent = (share) => `${(100 * share).toFixed(share < 0.00095 ? 2 : 1)} %`;
-  const count = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
+  const percent = (share) => (share === 0 ? "0 %" : `${(100 * share).toFixed(share < 0.00095 ? 2 : 1)} %`);
+  const digits = new Intl.NumberFormat("en");
+  const count = (n) => digits.format(n).replaceAll(",", "\u202f");
+  // Without its middle: a name tells most at its ends.
+  const shortened = (text, limit) => {
+    if (text.length <= limit) return text;
+    const letters = Array.from(text);
+    if (letters.length <= limit) return text;
+    return `${letters.slice(0, limit >> 1).join("")}…${letters.slice(1 - (limit >> 1)).join("")}`;
+  };
 
+  const names = data.names.map(({ name, image, worth }) => {
+    const shown = printable(name);
+    return { shown, lower: shown.toLowerCase(), image: printable(image), worth, rank: 0, isFound: false };
+  });
+  const ascending = (a, b) => (a.shown < b.shown ? -1 : a.shown > b.shown ? 1 : 0);
+  [...names].sort(ascending).forEach((name, rank) => (name.rank = rank));
+
+  const whole = { name: null, own: 0, total: 0, children: [], depth: 0, below: null, size: 1 };
   const boxes = [];
   for (let at = 0; at < data.boxes.length; at += 4) {
-    const [parent, name, own, total] = data.boxes.slice(at, at + 4);
-    boxes.push({ parent, name, own, total, children: [], depth: parent < 0 ? 1 : boxes[parent].depth + 1 });
-  }
-  const whole = { parent: null, name: null, own: 0, total: 0, children: [], depth: 0 };
-  for (const box of boxes) {
-    const below = box.parent < 0 ? whole : boxes[box.parent];
+    const below = data.boxes[at] < 0 ? whole : boxes[data.boxes[at]];
+    const [own, total] = [data.boxes[at + 2], data.boxes[at + 3]];
+    const box = { name: names[data.boxes[at + 1]], own, total, children: [], depth: below.depth + 1, below, size: 1 };
     below.children.push(box);
-    box.below = below;
-    if (below === whole) whole.total += box.total;
+    boxes.push(box);
+    if (below === whole) whole.total += total;
   }
-  const nameOf = (box) => (box === whole ? "all" : printable(data.names[box.name].name));
-  const byName = (a, b) => (nameOf(a) < nameOf(b) ? -1 : nameOf(a) > nameOf(b) ? 1 : 0);
-  for (const box of [whole, ...boxes]) box.children.sort(byName);
+  // Callers stand before what they call.
+  for (let nth = boxes.length - 1; nth >= 0; nth--) boxes[nth].below.size += boxes[nth].size;
+  for (const box of [whole, ...boxes]) box.children.sort((a, b) => a.name.rank - b.name.rank);
+  const nameOf = (box) => (box === whole ? "all" : box.name.shown);
 
   let focus = whole;
   let wanted = "";
   let shown = [];
+  let drawnWidth = 0;
 
   function look(element, worth) {
     if (!worth) return;
@@ -40,104 +61,147 @@
     element.style.setProperty("--much", `${Math.round(Math.min(1, Math.abs(worth.slope) / 0.5) * 100)}%`);
   }
 
-  function describe(box) {
-    if (box === whole) return `all: ${count(whole.total)} samples`;
-    const { image, worth } = data.names[box.name];
+  const whereOf = (box, limit) => {
+    const image = box === whole ? "" : ` — ${shortened(box.name.image, limit)}`;
+    return `${shortened(nameOf(box), limit)}${image}`;
+  };
+
+  function costOf(box) {
+    if (box === whole) return `${count(whole.total)} samples`;
+    const { worth } = box.name;
     const line = worth && worth.line ? ` (${printable(worth.line)})` : "";
     const interval = worth && worth.lo !== null ? ` [${worth.lo.toFixed(2)} … ${worth.hi.toFixed(2)}]` : "";
     const slope = worth ? `; slope ${worth.slope.toFixed(2)}${interval} ${worth.verdict}${line}` : "";
     const own = `${percent(box.own / whole.total)} itself`;
-    return `${nameOf(box)} — ${printable(image)}: ${percent(box.total / whole.total)}, ${own}, ${count(box.total)} samples${slope}`;
+    return `${percent(box.total / whole.total)}, ${own}, ${count(box.total)} samples${slope}`;
   }
 
-  const isFound = (box) => wanted !== "" && box !== whole && nameOf(box).toLowerCase().includes(wanted);
+  const describe = (box, limit) => `${whereOf(box, limit)}: ${costOf(box)}`;
 
-  function draw(focused) {
-    const width = graph.clientWidth || 1000;
+  // Two lines that never become more: what is below must not move while it is pointed at.
+  function say(box) {
+    by("cost").textContent = costOf(box);
+    by("where").textContent = whereOf(box, NAME);
+  }
+
+  const isFound = (box) => box !== whole && box.name.isFound;
+
+  /** What is drawn with `focus` as wide as the graph: boxes, where they begin, how wide they are, in pixels. */
+  function laidOut(width) {
     const scale = width / Math.max(1, focus.total);
-    shown = [];
-    const way = [];
-    for (let box = focus; box; box = box === whole ? null : box.below) way.push(box);
-    for (const box of way.slice(1)) shown.push({ box, left: 0, width, isBelow: true });
+    const all = [];
     const stack = [[focus, 0]];
     while (stack.length > 0) {
       const [box, left] = stack.pop();
       const wide = box.total * scale;
-      if (wide < NARROWEST) continue;
-      shown.push({ box, left, width: wide, isBelow: false });
+      if (wide < NARROWEST && box !== focus) continue;
+      all.push({ box, left, width: box === focus ? width : wide, isBelow: false });
       let at = left;
       for (const child of box.children) {
         stack.push([child, at]);
         at += child.total * scale;
       }
     }
-    shown.sort((a, b) => a.box.depth - b.box.depth || a.left - b.left);
-    const deepest = shown.reduce((most, { box }) => Math.max(most, box.depth), 0);
-    graph.style.height = `${(deepest + 1) * ROW}px`;
+    if (all.length <= MOST) return all;
+    // No box is wider than the one that it is on, so that none is left without it.
+    return all.sort((a, b) => b.width - a.width || a.box.depth - b.box.depth).slice(0, MOST);
+  }
+
+  const focused = () => {
+    const nth = document.activeElement.dataset.nth;
+    return graph.contains(document.activeElement) && nth !== undefined ? shown[nth].box : null;
+  };
+
+  /** Draws everything anew; `to` gets the keyboard, or what it is on. */
+  function draw(to = focused()) {
+    const width = graph.clientWidth || 1000;
+    drawnWidth = width;
+    const above = laidOut(width);
+    const hidden = focus.size - above.length;
+    by("narrow").hidden = hidden === 0;
+    by("narrow").textContent = `${count(hidden)} boxes here are too narrow to see: zoom in for them.`;
+    const way = [];
+    for (let box = focus.below; box; box = box.below) way.push({ box, left: 0, width, isBelow: true });
+    shown = [...way, ...above].sort((a, b) => a.box.depth - b.box.depth || a.left - b.left);
+    graph.style.height = `${(shown[shown.length - 1].box.depth + 1) * ROW}px`;
+    const drawn = new Map(shown.map(({ box }, nth) => [box, nth]));
+    let reached = to;
+    while (reached && !drawn.has(reached)) reached = reached.below;
+    const inOrder = drawn.get(reached || focus);
     const elements = shown.map(({ box, left, width: wide, isBelow }, nth) => {
       const element = document.createElement("button");
       element.type = "button";
-      element.className = "box";
+      element.className = isBelow ? "box below" : "box";
       element.dataset.nth = nth;
-      element.tabIndex = box === (focused || focus) ? 0 : -1;
-      element.style.left = `${left}px`;
-      element.style.width = `${wide}px`;
+      element.tabIndex = nth === inOrder ? 0 : -1;
+      // In shares, so that it is right on paper, too.
+      element.style.left = `${(100 * left) / width}%`;
+      element.style.width = `${(100 * wide) / width}%`;
       element.style.top = `${box.depth * ROW}px`;
       if (wide > 24) element.textContent = nameOf(box).slice(0, Math.ceil(wide / 6));
-      const said = describe(box);
-      element.title = said;
-      element.setAttribute("aria-label", said);
-      if (isBelow) element.classList.add("below");
+      element.title = describe(box, TITLE);
+      element.setAttribute("aria-label", describe(box, NAME));
       if (isFound(box)) element.classList.add("found");
-      if (box !== whole) look(element, data.names[box.name].worth);
+      if (box !== whole) look(element, box.name.worth);
       return element;
     });
     graph.replaceChildren(...elements);
     by("back").disabled = focus === whole;
-    by("said").textContent = describe(focus);
-    const nth = focused ? shown.findIndex(({ box }) => box === focused) : -1;
-    if (nth >= 0) elements[nth].focus();
+    say(focus);
+    if (reached) elements[inOrder].focus();
   }
 
-  function zoom(box, focused) {
+  function zoom(box, to) {
     focus = box;
-    draw(focused);
+    draw(to);
   }
 
   // Samples in what was found; what is called from it is counted with it, once.
   function search() {
     wanted = by("search").value.trim().toLowerCase();
+    for (const name of names) name.isFound = wanted !== "" && name.lower.includes(wanted);
+    const isAny = names.some((name) => name.isFound);
     let samples = 0;
-    const stack = [whole];
-    while (wanted !== "" && stack.length > 0) {
+    const stack = isAny ? [whole] : [];
+    while (stack.length > 0) {
       const box = stack.pop();
       if (isFound(box)) samples += box.total;
       else stack.push(...box.children);
     }
-    by("found").textContent = wanted === "" ? "" : `${percent(samples / Math.max(1, whole.total))} of the samples`;
-    draw();
+    const share = () => `${percent(samples / Math.max(1, whole.total))} of the samples`;
+    by("found").textContent = wanted === "" ? "" : isAny ? share() : "no function has this in its name";
+    shown.forEach(({ box }, nth) => graph.children[nth].classList.toggle("found", isFound(box)));
   }
+
+  const widest = (entries) =>
+    entries.reduce((most, entry) => (most && most.width >= entry.width ? most : entry), undefined);
 
   function neighbour(nth, key) {
     const here = shown[nth];
-    const isOn = (depth) => (entry) => entry.box.depth === depth;
     switch (key) {
       case "ArrowRight":
       case "ArrowLeft": {
-        const row = shown.filter(isOn(here.box.depth));
-        return row[row.indexOf(here) + (key === "ArrowRight" ? 1 : -1)];
+        const next = shown[nth + (key === "ArrowRight" ? 1 : -1)];
+        return next && next.box.depth === here.box.depth ? next : undefined;
       }
       case "ArrowUp":
         return shown.find(({ box }) => box === here.box.below);
-      case "ArrowDown": {
-        const above = shown.filter(({ box }) => box.below === here.box);
-        return above.reduce((most, entry) => (most && most.width >= entry.width ? most : entry), undefined);
-      }
+      case "ArrowDown":
+        return widest(shown.filter(({ box }) => box.below === here.box));
       case "Home":
         return shown[0];
       default:
         return undefined;
     }
+  }
+
+  /** Gives a box the keyboard. */
+  function go(to) {
+    const old = graph.querySelector("[tabindex='0']");
+    if (old) old.tabIndex = -1;
+    const next = graph.children[shown.indexOf(to)];
+    next.tabIndex = 0;
+    next.focus();
   }
 
   graph.addEventListener("click", (event) => {
@@ -146,7 +210,7 @@
   });
   const tell = (event) => {
     const element = event.target.closest(".box");
-    if (element) by("said").textContent = describe(shown[element.dataset.nth].box);
+    if (element) say(shown[element.dataset.nth].box);
   };
   graph.addEventListener("pointerover", tell);
   graph.addEventListener("focusin", tell);
@@ -156,18 +220,21 @@
     const to = neighbour(Number(element.dataset.nth), event.key);
     if (!to) return;
     event.preventDefault();
-    const next = graph.children[shown.indexOf(to)];
-    element.tabIndex = -1;
-    next.tabIndex = 0;
-    next.focus();
+    go(to);
+  });
+  by("search").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    const first = widest(shown.filter(({ box }) => isFound(box)));
+    if (first) go(first);
   });
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target instanceof HTMLInputElement;
     if (event.key === "Escape") {
+      event.preventDefault();
+      // First what was typed, then what was chosen.
+      if (wanted === "") return zoom(whole, isTyping ? null : whole);
       by("search").value = "";
-      wanted = "";
-      by("found").textContent = "";
-      zoom(whole, isTyping ? undefined : whole);
+      search();
     } else if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault();
       by("search").focus();
@@ -175,11 +242,12 @@
   });
   by("back").addEventListener("click", () => zoom(whole, whole));
   by("search").addEventListener("input", search);
+  // Windows are resized, and a long graph gets a bar to scroll it.
   let waiting = 0;
-  window.addEventListener("resize", () => {
+  new ResizeObserver(() => {
     cancelAnimationFrame(waiting);
-    waiting = requestAnimationFrame(() => draw());
-  });
+    if (graph.clientWidth !== drawnWidth) waiting = requestAnimationFrame(() => draw());
+  }).observe(graph);
 
   const { heading } = data;
   const parts = [`${heading.event} on ${heading.machines.join(", ")}`, data.time, ...heading.selection];
@@ -206,13 +274,16 @@
     by("legend").append(item);
   };
   legend(null, 0, "Width: samples. Below each box what it calls, in the order of names.");
-  if (data.names.some(({ worth }) => worth)) {
+  if (names.some(({ worth }) => worth)) {
     legend("better", 100, "making it faster helps: slope 0.5 and more");
     legend("better", 0, "slope 0: it does not matter");
     legend("worse", 100, "making it faster hurts: −0.5 and less");
     legend("better unsure", 50, "not settled yet");
     legend("", 0, "not tried");
   }
-  if (data.left_out > 0) legend(null, 0, `${count(data.left_out)} boxes too narrow to see are left out.`);
+  if (data.left_out > 0) legend(null, 0, `${count(data.left_out)} boxes too narrow to see at any zoom are left out.`);
+  const narrow = document.createElement("li");
+  narrow.id = "narrow";
+  by("legend").append(narrow);
   draw();
 })();

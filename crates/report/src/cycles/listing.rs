@@ -3,6 +3,7 @@
 use super::grid::{self, Cells, Set};
 use super::heading::{Heading, lines};
 use super::quantity::{count, percent};
+use super::worth::Worth;
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
@@ -35,6 +36,8 @@ pub struct Source {
     pub samples: u64,
     /// and with what it calls.
     pub total: u64,
+    /// What making the function faster is worth.
+    pub worth: Option<Worth>,
     /// Lines, ascending.
     pub lines: Vec<SourceLine>,
 }
@@ -69,6 +72,9 @@ impl Answer for Listing {
                 percent(of(source.total))
             );
             lines(&mut out, style, Colour::Bold, "", &printable(&title));
+            if let Some(worth) = &source.worth {
+                worth.draw(&mut out, style);
+            }
             if !source.file.is_empty() {
                 lines(&mut out, style, Colour::Plain, "", &printable(&source.file));
             }

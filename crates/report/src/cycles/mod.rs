@@ -25,6 +25,7 @@ mod stacks;
 mod top;
 mod unknown;
 mod variation;
+mod worth;
 
 pub use annotation::{Annotation, Code, Instruction};
 pub use difference::{Change, Difference, Side};
@@ -37,9 +38,10 @@ pub use otlp::otlp;
 pub use pprof::pprof;
 pub use quantity::Share;
 pub use stacks::{Flame, FlameBox, ImageName, Line, Name, Place, StackNode, Stacks};
-pub use top::{Row, Top, Worth};
+pub use top::{Row, Top};
 pub use unknown::{Unknown, UnknownRow};
 pub use variation::{Part, Variation, Varying};
+pub use worth::Worth;
 
 use crate::terminal::Style;
 use serde::Serialize;

@@ -3,6 +3,7 @@
 use super::grid::{self, Cells, Set};
 use super::heading::{Heading, lines};
 use super::quantity::{Share, count, percent, plus_minus, span};
+use super::worth::{self, Worth};
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
@@ -52,27 +53,6 @@ pub struct Row {
     pub mark: Option<Mark>,
 }
 
-/// What a causal recording says.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Worth {
-    /// Gain per speedup,
-    pub slope: f64,
-    /// and its interval.
-    pub lo: Option<f64>,
-    /// Its end.
-    pub hi: Option<f64>,
-    /// `helps`, `no-effect`, `hurts`, `not-enough-data`
-    pub verdict: String,
-    /// The progress point that becomes faster.
-    pub point: String,
-    /// The line that was tried, where the function itself was not.
-    pub line: Option<String>,
-    /// The recording.
-    pub recording: String,
-    /// Whether it is of another build of the image.
-    pub other_build: bool,
-}
-
 fn by_name<S: Serializer>(mark: &Option<Mark>, to: S) -> Result<S::Ok, S::Error> {
     mark.map(Mark::name).serialize(to)
 }
@@ -113,9 +93,8 @@ impl Answer for Top {
         }
         if !self.recordings.is_empty() {
             out.push('\n');
-            let text = "worth: the slope of the causal profile, gain per speedup, with its 95 % interval. ● helps, ○ is hot but does \
-                        not matter, · has no effect, ▼ hurts, ? is not settled; ≈ is of another build. best line: where only lines \
-                        were tried, whose slopes are added up.";
+            lines(&mut out, style, Colour::Dim, "  ", worth::LEGEND);
+            let text = "best line: where only lines were tried, whose slopes are added up.";
             lines(&mut out, style, Colour::Dim, "  ", text);
             lines(
                 &mut out,
@@ -143,32 +122,12 @@ fn cells(row: &Row, with_samples: bool) -> Cells {
         row.total_share.map_or_else(String::new, percent),
         if with_samples { count(row.samples) } else { String::new() },
         span(row.cpu_ns),
-        row.worth.as_ref().map_or_else(String::new, |worth| worth.text(row.mark)),
+        row.worth.as_ref().map_or_else(String::new, |worth| worth.brief(row.mark)),
         printable(&row.name).into_owned(),
         printable(short(&row.image)).into_owned(),
         printable(line).into_owned(),
     ];
     Cells(cells, colour)
-}
-
-impl Worth {
-    /// `● 0.45 ±0.05`
-    fn text(&self, mark: Option<Mark>) -> String {
-        let sign = match (mark, self.verdict.as_str()) {
-            (Some(Mark::HotButDoesNotMatter), _) => '○',
-            (_, "helps") => '●',
-            (_, "hurts") => '▼',
-            (_, "no-effect") => '·',
-            _ => '?',
-        };
-        let slope = format!("{:.2}", self.slope).replace("-0.00", "0.00").replace('-', "−");
-        let interval = match (self.lo, self.hi) {
-            (Some(lo), Some(hi)) => format!(" ±{:.2}", (hi - self.slope).max(self.slope - lo)),
-            _ => String::new(),
-        };
-        let about = if self.other_build { "≈" } else { "" };
-        format!("{sign} {about}{slope}{interval}")
-    }
 }
 
 /// The last part of a path.

@@ -3,6 +3,7 @@
 use super::grid::{self, Cells, Set};
 use super::heading::{Heading, lines};
 use super::quantity::{count, percent};
+use super::worth::{self, Worth};
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
@@ -60,6 +61,8 @@ pub struct Varying {
     pub by_chance: f64,
     /// The part with the largest share.
     pub most_in: String,
+    /// What making it faster is worth.
+    pub worth: Option<Worth>,
 }
 
 impl Answer for Variation {
@@ -77,6 +80,7 @@ impl Answer for Variation {
             ("min", Set::Right),
             ("max", Set::Right),
             ("samples", Set::Right),
+            ("worth", Set::Left),
             (self.by.as_str(), Set::Gives),
             ("image", Set::Gives),
             ("max in", Set::Gives),
@@ -90,6 +94,7 @@ impl Answer for Variation {
                 percent(row.min),
                 percent(row.max),
                 count(row.samples),
+                row.worth.as_ref().map_or_else(String::new, |worth| worth.brief(None)),
                 printable(&row.name).into_owned(),
                 printable(super::top::short(&row.image)).into_owned(),
                 printable(&row.most_in).into_owned(),
@@ -112,6 +117,9 @@ impl Answer for Variation {
             self.across
         );
         lines(&mut out, style, Colour::Dim, "  ", &text);
+        if self.rows.iter().any(|row| row.worth.is_some()) {
+            lines(&mut out, style, Colour::Dim, "  ", worth::LEGEND);
+        }
         out
     }
 }

@@ -33,6 +33,8 @@ pub struct Options {
 
 /// Nobody needs more, and nobody could take them.
 const MOST_HZ: f64 = 50_000.0;
+/// So many segments get longer time buckets in an hour: whoever shortens the time after which they do has many of them.
+const MOST_COARSENED: usize = 8;
 
 impl Options {
     pub fn of(args: &Collect) -> Result<Self> {
@@ -79,6 +81,7 @@ impl Options {
             retention: Retention {
                 keep: Some(old("--keep", &args.keep)?),
                 coarse_after: Some(old("--coarse-after", &args.coarse_after)?),
+                most_coarsened: Some(MOST_COARSENED),
                 most_bytes: Some(bytes("--max-disk", &args.max_disk)?),
             },
             name: args.name.clone(),

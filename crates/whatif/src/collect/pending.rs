@@ -3,6 +3,9 @@
 use collect::Cut;
 use std::collections::VecDeque;
 
+/// Cuts that wait at a time; the oldest become one, without samples.
+const MOST: usize = 4096;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Pending {
@@ -19,9 +22,25 @@ impl Pending {
         Self { cuts: VecDeque::new(), most, given_up: 0 }
     }
 
-    /// Adds the newest. The oldest lose their samples when there is no room; what is left of them says how many those were.
+    /// Adds the newest.
     pub fn push(&mut self, cut: Cut) {
         self.cuts.push_back(cut);
+    }
+
+    /// Lets `write` have them, the oldest first, until it fails. Then the oldest lose their samples where there is no room for all
+    /// that are left; what stays of them says how many those were.
+    pub fn write<E>(&mut self, mut write: impl FnMut(&Cut) -> Result<(), E>) -> Result<(), E> {
+        while let Some(cut) = self.cuts.front() {
+            if let Err(error) = write(cut) {
+                self.make_room();
+                return Err(error);
+            }
+            self.cuts.pop_front();
+        }
+        Ok(())
+    }
+
+    fn make_room(&mut self) {
         let mut bytes: usize = self.cuts.iter().map(Cut::bytes).sum();
         for cut in &mut self.cuts {
             if bytes <= self.most {
@@ -30,15 +49,14 @@ impl Pending {
             bytes -= cut.bytes();
             self.given_up += cut.give_up();
         }
-    }
-
-    /// Lets `write` have them, the oldest first, until it fails.
-    pub fn write<E>(&mut self, mut write: impl FnMut(&Cut) -> Result<(), E>) -> Result<(), E> {
-        while let Some(cut) = self.cuts.front() {
-            write(cut)?;
-            self.cuts.pop_front();
+        // For weeks, perhaps.
+        while self.cuts.len() > MOST
+            && let Some(oldest) = self.cuts.pop_front()
+            && let Some(next) = self.cuts.front_mut()
+        {
+            self.given_up += oldest.size().0 + next.size().0;
+            next.follow(oldest);
         }
-        Ok(())
     }
 
     /// How many wait.
@@ -55,6 +73,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use collect::Tally;
 
     #[test]
     fn cuts_wait_for_their_turn() {
@@ -86,5 +105,26 @@ mod tests {
             Ok(())
         );
         assert_eq!(written, [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_disk_that_is_full_for_weeks_does_not_fill_memory() {
+        let mut pending = Pending::new(1 << 20);
+        for _ in 0..3 * MOST {
+            let mut cut = Cut::default();
+            cut.length = profile::Nanos::from_millis(1000);
+            cut.books = vec![Tally { expected: 10, no_room: 4, ..Tally::default() }];
+            pending.push(cut);
+            pending.write(|_| Err(())).unwrap_err();
+        }
+        assert_eq!(pending.len(), MOST);
+        let (mut length, mut lost) = (0.0, 0);
+        let sum = |cut: &Cut| -> Result<(), ()> {
+            length += cut.length.as_secs_f64();
+            lost += cut.books[0].lost();
+            Ok(())
+        };
+        pending.write(sum).unwrap();
+        assert_eq!((length, lost), (3.0 * MOST as f64, 30 * MOST as u64), "no interval is missing");
     }
 }

@@ -2,7 +2,8 @@
 
 use super::options::Options;
 use super::pending::Pending;
-use super::status::State;
+use super::status::{State, scope_in_words};
+use crate::cycles::remove_abandoned_trials;
 use anyhow::{Context as _, Result};
 use collect::{Collector, Cost, Governor, Writer};
 use perf::clock::{monotonic, process_cpu_time, since_boot};
@@ -29,6 +30,8 @@ pub fn run(options: &Options) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&raised)).context("cannot wait for signals")?;
         Ok(raised)
     };
+    // One's own threads take one for each CPU and event.
+    perf::stream::raise_descriptor_limit();
     let (stop, interrupted, again) = (flag(SIGTERM)?, flag(SIGINT)?, flag(SIGHUP)?);
     let mut service = Service::start(options)?;
     let begin = monotonic();
@@ -74,6 +77,9 @@ struct Service<'a> {
     doubt: wire::Nanos,
     /// Whether tidying has failed before.
     untidy: bool,
+    /// Whether it was said that processes are missed, and that it costs too much.
+    missed: bool,
+    costly: bool,
     looked: (wire::Nanos, wire::Nanos, u64),
     numbers: Vec<u32>,
 }
@@ -81,6 +87,7 @@ struct Service<'a> {
 impl<'a> Service<'a> {
     fn start(options: &'a Options) -> Result<Self> {
         let mut store = Store::open(&options.folder)?;
+        remove_abandoned_trials(&options.folder);
         let (collector, scope) = collector(options)?;
         let machine = store.machine(&machine(collector.cpus()))?;
         let setting = setting(options, scope);
@@ -101,6 +108,8 @@ impl<'a> Service<'a> {
             clocks: (now, since_boot()),
             doubt: wire::Nanos::ZERO,
             untidy: false,
+            missed: false,
+            costly: false,
             looked: (monotonic(), process_cpu_time(), 0),
             numbers: perf::cpu::numbers(),
         };
@@ -129,7 +138,7 @@ impl<'a> Service<'a> {
     fn greet(&self, setting: &Setting) {
         self.say(&format!(
             "collecting {}: {} at {} Hz on {} CPUs, {}, into {}",
-            setting.scope,
+            scope_in_words(&setting.scope),
             setting.events.join(", "),
             setting.rate_hz,
             self.numbers.len(),
@@ -168,14 +177,12 @@ impl<'a> Service<'a> {
         let cut = self.collector.cut();
         self.state.counted(&cut, self.governor.rate_hz());
         self.pending.push(cut);
-        let (writer, collector, store, epoch) =
-            (&mut self.writer, &self.collector, &mut self.store, self.epoch);
-        let written = self.pending.write(|cut| writer.write(collector, cut, store, epoch).map(drop));
-        if written.is_ok() {
-            self.collector.stored();
-        } else {
+        let (writer, store, epoch) = (&mut self.writer, &mut self.store, self.epoch);
+        let written = self.pending.write(|cut| writer.write(cut, store, epoch).map(drop));
+        if written.is_err() {
             // Perhaps there is something to remove.
-            let _ = self.store.collect_garbage(&self.retention(), now());
+            let retention = self.retention();
+            let _ = self.store.collect_garbage(&retention, now(), &mut || self.collector.tick());
         }
         self.report(written.map_err(|error| error.to_string()).err());
         self.state.waiting(self.pending.len(), self.pending.given_up());
@@ -200,14 +207,15 @@ impl<'a> Service<'a> {
     fn tidy(&mut self, now: UnixSeconds) {
         let passed = since_boot();
         self.compare_clocks(now, passed);
-        let tidied = self.store.compact(now).map(drop).and_then(|()| {
-            if passed < self.next_garbage {
-                return Ok(());
-            }
+        let retention = self.retention();
+        // The rings must not fill meanwhile.
+        let breathe = &mut || self.collector.tick();
+        let mut tidied = self.store.compact(now, breathe).map(drop);
+        if passed >= self.next_garbage {
             self.next_garbage = passed + GARBAGE;
             self.writer.forget_names();
-            self.store.collect_garbage(&self.retention(), now).map(drop)
-        });
+            tidied = tidied.and(self.store.collect_garbage(&retention, now, breathe).map(drop));
+        }
         match (tidied, self.untidy) {
             (Err(error), false) => {
                 self.untidy = true;
@@ -254,7 +262,28 @@ impl<'a> Service<'a> {
             kernel: a_sample * (taken - self.looked.2) as f64 / machine,
         };
         self.looked = (now, own, taken);
-        if self.collector.has_a_governor() && self.governor.spent(cost) {
+        if self.collector.missed() > 0 && !self.missed {
+            self.missed = true;
+            eprintln!(
+                "whatif: some of your processes are not sampled: no more descriptors may be opened; allow more with ulimit -n"
+            );
+        }
+        if !self.governor.spent(cost) {
+            return;
+        }
+        if !self.collector.has_a_governor() {
+            if !self.costly {
+                self.costly = true;
+                eprintln!(
+                    "whatif: collecting costs {:.1} % of the machine, more than --max-cpu, and the rate of your own processes cannot be \
+                     changed while they run; begin again with --rate {:.0}",
+                    100.0 * (cost.own + cost.kernel),
+                    self.governor.rate_hz().max(1.0)
+                );
+            }
+            // What is asked for stays what it is.
+            self.governor = Governor::new(self.options.budget);
+        } else {
             let rate = self.governor.rate_hz();
             self.collector.set_rate(rate);
             let why =
@@ -311,7 +340,7 @@ fn collector(options: &Options) -> Result<(Collector, &'static str)> {
     };
     if !options.own {
         match of(true) {
-            Ok(collector) => return Ok((collector, "the whole machine")),
+            Ok(collector) => return Ok((collector, "machine")),
             Err(error) if error.is_permission() => {
                 eprintln!("whatif: {error}\nwhatif: your own processes are sampled instead");
             }

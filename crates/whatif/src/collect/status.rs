@@ -21,6 +21,8 @@ struct Sums {
     kernel: f64,
     /// Samples that there was no room for.
     no_room: u64,
+    /// How often the kernel allowed no more samples for a moment.
+    throttled: u64,
 }
 
 /// What the collector says of itself.
@@ -59,11 +61,13 @@ impl State {
         self.sums.own += cut.own_cpu.get() as f64;
         self.sums.kernel += cut.kernel_cpu.get() as f64;
         self.sums.no_room += cut.books.iter().map(|books| books.no_room).sum::<u64>();
+        self.sums.throttled += cut.books.iter().map(|books| books.throttled).sum::<u64>();
         let books = |place: usize| {
             let books = cut.books.get(place).copied().unwrap_or_default();
             json!({
                 "expected": books.expected, "stored": books.stored, "unknown": books.unknown,
                 "lost": books.lost(), "no_room": books.no_room, "surplus": books.surplus, "idle": books.idle,
+                "throttled": books.throttled, "covered_s": books.covered.0 as f64 / 1e9,
             })
         };
         self.last = json!({
@@ -95,6 +99,7 @@ impl State {
         let part = |sum: f64| sum / self.sums.machine.max(1.0);
         whole["own_cpu"] = part(self.sums.own).into();
         whole["no_room"] = self.sums.no_room.into();
+        whole["throttled"] = self.sums.throttled.into();
         whole["kernel_cpu"] = part(self.sums.kernel).into();
         whole["problem"] = self.problem.clone().into();
         whole["waiting_intervals"] = self.waiting.into();
@@ -165,7 +170,7 @@ fn words(state: &Value, now: i64) -> String {
     let events: Vec<String> = state["events"].as_array().into_iter().flatten().map(&text).collect();
     lines.push(format!(
         "{}: {} at {} Hz per CPU, {}, epoch {}; by {}",
-        text(&state["scope"]),
+        scope_in_words(&text(&state["scope"])),
         events.join(", "),
         number(&state["rate_asked_hz"]),
         if state["mode"] == "pc" { "without callers" } else { "with callers" },
@@ -201,6 +206,13 @@ fn words(state: &Value, now: i64) -> String {
             ));
         }
     }
+    if let Some(times @ 1..) = state["throttled"].as_u64() {
+        lines.push(format!(
+            "since the start the kernel has allowed no more samples {times} times, until its next tick: those are among the lost\n  \
+             it allows as many as kernel.perf_event_max_sample_rate says, and lowers that itself; take fewer (--rate), or raise it:\n  \
+             sudo sysctl kernel.perf_event_max_sample_rate=100000"
+        ));
+    }
     lines.push(format!(
         "database: {}, {:.1} MB",
         text(&state["folder"]),
@@ -213,6 +225,11 @@ fn words(state: &Value, now: i64) -> String {
         ));
     }
     lines.join("\n") + "\n"
+}
+
+/// Whose code is sampled.
+pub fn scope_in_words(scope: &str) -> &str {
+    if scope == "machine" { "the whole machine" } else { scope }
 }
 
 fn age(seconds: i64) -> String {
@@ -231,7 +248,7 @@ mod tests {
     #[test]
     fn the_state_is_said_in_words() {
         let mut state = json!({
-            "running": true, "pid": 42, "started_unix": 1000, "epoch": 3, "scope": "the whole machine",
+            "running": true, "pid": 42, "started_unix": 1000, "epoch": 3, "scope": "machine",
             "events": ["cpu-clock"], "sampler": "perf", "mode": "stacks", "rate_asked_hz": 97.0, "interval_s": 60,
             "kernel_cost_of_a_sample_ns": 9000,
             "max_cpu": 0.01, "folder": "/var/lib/whatif", "folder_bytes": 2_500_000, "last": null, "problem": null,
@@ -247,13 +264,17 @@ mod tests {
             "books": [{"expected": 11640, "stored": 11630, "unknown": 2, "lost": 8, "no_room": 0, "idle": 9000}],
         });
         state["own_cpu"] = 0.0002.into();
+        assert!(!words(&state, 1090).contains("max_sample_rate"));
+        state["throttled"] = 12.into();
         state["problem"] = "the disk is full".into();
         state["running"] = false.into();
         let text = words(&state, 1090);
         for part in [
             "not collecting",
+            "the whole machine: cpu-clock at 97 Hz",
             "0.02 % of the machine",
             "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost (0 for",
+            "no more samples 12 times",
             "nothing can be stored: the disk is full",
         ] {
             assert!(text.contains(part), "{part}: {text}");

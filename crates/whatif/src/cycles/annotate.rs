@@ -3,14 +3,16 @@
 use super::code::{self, Decoded};
 use super::functions::base;
 use super::list::the_function;
-use super::names::{self, Found};
+use super::names::Found;
 use super::query::Query;
+use super::worth::Worths;
 use super::{answer, cli};
 use anyhow::{Result, bail};
-use profile::continuous::{ImageId, Leaf};
+use profile::continuous::{ImageId, ImageKind, Leaf};
 use profile::printable;
 use report::cycles::{Annotation, Code, Instruction};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 use symbols::{FileOffset, Scope, ScopeOptions, Segment, Svma};
 
@@ -45,8 +47,11 @@ pub fn annotate(args: &cli::Annotate) -> Result<()> {
         );
     }
     let mut code: Vec<Code> = Vec::new();
+    let worths = Worths::load(&args.causes, &query.db)?;
     for (image, leaves) in by_image {
-        code.extend(of_image(&query, image, &leaves)?);
+        let worth = worths.of(&function, &query.names.image(image));
+        let pieces = of_image(&query, image, &leaves)?.into_iter();
+        code.extend(pieces.map(|piece| Code { worth: worth.clone(), ..piece }));
     }
     code.sort_by_key(|code| std::cmp::Reverse(code.samples));
     answer(&Annotation { function, code, all: args.all, heading: query.heading.clone() }, args.json)
@@ -61,7 +66,7 @@ fn of_image(query: &Query, id: ImageId, leaves: &[Leaf]) -> Result<Vec<Code>> {
             .names
             .symbols(leaf.image, leaf.offset)
             .last()
-            .map(|symbol| symbol.function.clone())
+            .map(|symbol| symbol.function.to_string())
             .unwrap_or_default()
     };
     let without = |doubt: String| Code {
@@ -69,19 +74,23 @@ fn of_image(query: &Query, id: ImageId, leaves: &[Leaf]) -> Result<Vec<Code>> {
         build_id: known.build_id.clone(),
         name: leaves.first().map(name).unwrap_or_default(),
         samples,
+        worth: None,
         doubt: Some(doubt),
         instructions: Vec::new(),
     };
-    let image = match names::open(&known) {
-        Ok(Found { image, has_code: true }) => Arc::new(image),
+    if let Some(elsewhere) = elsewhere(known.kind) {
+        return Ok(vec![without(elsewhere.to_owned())]);
+    }
+    let (image, place) = match query.names.open(&known) {
+        Ok(Found { image, has_code: true, place }) => (Arc::new(image), place),
         Ok(Found { has_code: false, .. }) => {
             return Ok(vec![without(
                 "only its debug information is here, not its code; put the program itself there".to_owned(),
             )]);
         }
         Err(problem) => {
-            let (why, advice) = problem.explained();
-            return Ok(vec![without(format!("{why}; {advice}"))]);
+            let (why, _) = problem.explained();
+            return Ok(vec![without(format!("{why}; {}", problem.advice(&known.build_id)))]);
         }
     };
     // By the address where the function begins.
@@ -98,7 +107,7 @@ fn of_image(query: &Query, id: ImageId, leaves: &[Leaf]) -> Result<Vec<Code>> {
     let mut all = Vec::new();
     for ((start, end), sampled) in pieces {
         let range = Svma(start)..Svma(end);
-        let (decoded, doubt) = match code::decode(&image, &range) {
+        let (decoded, doubt) = match code::decode(&image, &range, (Path::new(&known.path), &place)) {
             Ok(decoded) => (decoded, None),
             Err(why) => (Vec::new(), Some(why)),
         };
@@ -108,6 +117,7 @@ fn of_image(query: &Query, id: ImageId, leaves: &[Leaf]) -> Result<Vec<Code>> {
             build_id: known.build_id.clone(),
             name: sampled.first().map(|(_, leaf)| name(leaf)).unwrap_or_default(),
             samples: sampled.iter().map(|(_, leaf)| leaf.count).sum(),
+            worth: None,
             instructions: instructions(decoded, &sampled, &segments, &mut texts),
             doubt,
         });
@@ -116,6 +126,21 @@ fn of_image(query: &Query, id: ImageId, leaves: &[Leaf]) -> Result<Vec<Code>> {
         all.push(without("the file does not say where the function begins and ends".to_owned()));
     }
     Ok(all)
+}
+
+/// Where to see the instructions of what is kept by function.
+fn elsewhere(kind: ImageKind) -> Option<&'static str> {
+    match kind {
+        ImageKind::Kernel => Some(
+            "samples of the kernel are kept by function, not by instruction; for its instructions: perf record -a, then perf \
+             annotate",
+        ),
+        ImageKind::Generated => Some(
+            "samples of generated code are kept by function, not by instruction; for its instructions let the compiler keep \
+             them (node --perf-prof, java with libperf-jvmti.so): perf record -k mono, perf inject --jit, then perf annotate",
+        ),
+        _ => None,
+    }
 }
 
 /// Instructions with their samples and lines. Positions are those of instructions; one within is its instruction's.

@@ -137,6 +137,8 @@ pub struct List {
     pub function: String,
     #[command(flatten)]
     pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
 
     /// As JSON (docs/json.md)
     #[arg(long)]
@@ -149,6 +151,8 @@ pub struct Annotate {
     pub function: String,
     #[command(flatten)]
     pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
 
     /// Show long stretches without samples, too
     #[arg(long)]
@@ -190,6 +194,8 @@ pub struct Diff {
     pub after: String,
     #[command(flatten)]
     pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
 
     /// What to add up
     #[arg(long, value_enum, default_value_t = Compared::Function)]
@@ -228,6 +234,8 @@ pub enum Per {
 pub struct Stats {
     #[command(flatten)]
     pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
 
     /// What the parts are
     #[arg(long, value_enum, default_value_t = Across::Hour)]

@@ -4,6 +4,7 @@ use iced_x86::{
     Decoder, DecoderOptions, Formatter as _, GasFormatter, Instruction, SymbolResolver, SymbolResult,
 };
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use symbols::{Image, Svma};
 
@@ -19,20 +20,48 @@ pub struct Decoded {
     pub text: String,
 }
 
-/// The instructions in a range of stated addresses; or why there are none.
-pub fn decode(image: &Arc<Image>, range: &Range<Svma>) -> Result<Vec<Decoded>, String> {
+/// The instructions in a range of stated addresses; or why there are none. `path` is what the profile calls the image, and
+/// `place` where it was found.
+pub fn decode(
+    image: &Arc<Image>,
+    range: &Range<Svma>,
+    (path, place): (&Path, &Path),
+) -> Result<Vec<Decoded>, String> {
     if image.machine() != X86_64 {
-        return Err(format!(
-            "only code for x86-64 can be taken apart here, and this is for another machine (e_machine {}); the lines: whatif \
-             list",
-            image.machine()
-        ));
+        return Err(of_another_machine(image.machine(), path, place));
     }
     let bytes = image.bytes(range).ok_or(
         "the code is not in the file here, only its debug information: put the program itself there",
     )?;
     let targets = Targets { image: Arc::clone(image), here: range.start.0..range.end.0 };
     Ok(instructions(&bytes, range.start.0, Some(Box::new(targets))))
+}
+
+fn of_another_machine(number: u16, path: &Path, place: &Path) -> String {
+    let found = match place == path {
+        true => String::new(),
+        false => format!("; it is here as {}", profile::printable(&place.to_string_lossy())),
+    };
+    format!(
+        "only code for x86-64 can be taken apart here, and this is for {}; its lines: whatif list FUNCTION; its instructions: \
+         objdump -d {} (of binutils for that machine){found}",
+        machine(number),
+        profile::printable(&path.to_string_lossy())
+    )
+}
+
+/// What people call a machine of elf(5).
+fn machine(number: u16) -> String {
+    match number {
+        3 => "32-bit x86".to_owned(),
+        21 => "POWER".to_owned(),
+        22 => "S/390".to_owned(),
+        40 => "32-bit ARM".to_owned(),
+        183 => "ARM64".to_owned(),
+        243 => "RISC-V".to_owned(),
+        258 => "LoongArch".to_owned(),
+        other => format!("another machine (e_machine {other})"),
+    }
 }
 
 fn instructions(bytes: &[u8], address: u64, targets: Option<Box<dyn SymbolResolver>>) -> Vec<Decoded> {
@@ -84,6 +113,15 @@ impl SymbolResolver for Targets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_called_what_the_profile_calls_them() {
+        let path = Path::new("/app/server");
+        let beside = of_another_machine(243, path, path);
+        assert!(beside.ends_with("objdump -d /app/server (of binutils for that machine)"), "{beside}");
+        let found = of_another_machine(243, path, Path::new("/proc/7/root/app/server"));
+        assert_eq!(found, format!("{beside}; it is here as /proc/7/root/app/server"));
+    }
 
     #[test]
     fn code_becomes_text() {

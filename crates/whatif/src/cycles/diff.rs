@@ -4,10 +4,11 @@ use super::cli::{self, Compared, Per, Which};
 use super::functions::{Gather, Keys};
 use super::query::{self, Query, epochs_named};
 use super::share::{ENOUGH_SPANS, Level, certain, level, share};
+use super::worth::Worths;
 use super::{answer, time};
 use anyhow::{Context as _, Result, bail, ensure};
 use jiff::Zoned;
-use profile::continuous::{By, Group, UnixSeconds};
+use profile::continuous::{By, CodeImage, Database, Group, Parts, UnixSeconds};
 use profile::estimate::difference;
 use report::cycles::{Change, Difference, Share, Side};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +81,11 @@ pub fn diff(args: &cli::Diff) -> Result<()> {
         }
         measure(text, asked.query(&args.which).with_context(|| profile::printable(text).into_owned())?, args)
     };
-    let (a, b) = (of(&args.before)?, of(&args.after)?);
+    let (a, b) = std::thread::scope(|scope| {
+        let b = scope.spawn(|| of(&args.after));
+        (of(&args.before), b.join())
+    });
+    let (a, b) = (a?, b.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
     let names: BTreeSet<&Name> = a.levels.keys().chain(b.levels.keys()).collect();
     let mut changes: Vec<Change> = names.into_iter().filter_map(|name| change(name, &a, &b)).collect();
     changes.sort_by(|one, other| {
@@ -93,6 +98,14 @@ pub fn diff(args: &cli::Diff) -> Result<()> {
     });
     let more = changes.len().saturating_sub(args.top);
     changes.truncate(args.top);
+    if args.by == Compared::Function {
+        let worths = Worths::load(&args.causes, &b.db)?;
+        for change in &mut changes {
+            let images = b.images.iter().chain(&a.images).filter(|image| image.path == change.image);
+            let of_builds = images.filter_map(|image| worths.of(&change.name, image));
+            change.worth = of_builds.min_by_key(|worth| worth.other_build);
+        }
+    }
     let result = Difference {
         a: a.side,
         b: b.side,
@@ -112,6 +125,8 @@ struct Measured {
     levels: BTreeMap<Name, Level>,
     /// The level of what was not sampled at all.
     nothing: Level,
+    db: Database,
+    images: Vec<CodeImage>,
 }
 
 fn change(name: &Name, a: &Measured, b: &Measured) -> Option<Change> {
@@ -130,6 +145,7 @@ fn change(name: &Name, a: &Measured, b: &Measured) -> Option<Change> {
         b: value(after, b.levels.contains_key(name)),
         certain: certain(&apart),
         difference: apart,
+        worth: None,
     })
 }
 
@@ -138,10 +154,9 @@ fn measure(asked: &str, mut query: Query, args: &cli::Diff) -> Result<Measured> 
     let length = query.heading.until.unwrap_or(0) - query.heading.since.unwrap_or(0);
     let finest = finest(&query)?;
     let width = span_for(length, finest);
-    let groups = query.leaves_by(By::Time(width))?;
+    let parts = query.parts(By::Time(width))?;
     if args.by == Compared::Function {
-        let positions = groups.values().flatten().map(|leaf| (leaf.image, leaf.offset));
-        query.names.learn(&query.db, positions)?;
+        query.names.learn(&query.db, parts.positions.iter().copied())?;
     }
     let gather = match args.by {
         Compared::Image => Gather::Image,
@@ -149,23 +164,26 @@ fn measure(asked: &str, mut query: Query, args: &cli::Diff) -> Result<Measured> 
     };
     let mut keys = Keys::new(&query.names, gather);
     let covered = covered(&query, width);
+    let key_of: Vec<usize> = parts.positions.iter().map(|position| keys.of(*position)[0] as usize).collect();
     let mut wholes: Vec<f64> = Vec::new();
-    let mut counts: BTreeMap<u32, BTreeMap<usize, u64>> = BTreeMap::new();
-    for (group, leaves) in &groups {
+    let mut spans: Vec<&[(u32, u64)]> = Vec::new();
+    for (group, leaves) in &parts.groups {
         let Group::Time(start) = group else { continue };
-        let samples: u64 = leaves.iter().map(|leaf| leaf.count).sum();
         let whole = match args.per {
-            Per::Share => samples as f64,
+            Per::Share => Parts::samples(leaves) as f64,
             Per::Second => covered.get(start).copied().unwrap_or(0.0),
         };
-        if whole <= 0.0 {
-            continue;
+        if whole > 0.0 {
+            wholes.push(whole);
+            spans.push(leaves);
         }
-        for leaf in leaves {
-            let key = keys.of(leaf.image, leaf.offset)[0];
-            *counts.entry(key).or_default().entry(wholes.len()).or_default() += leaf.count;
+    }
+    // For each key, one span after the other.
+    let mut counts = vec![0.0; keys.all().len() * spans.len()];
+    for (nth, leaves) in spans.iter().enumerate() {
+        for (at, count) in *leaves {
+            counts[key_of[*at as usize] * spans.len() + nth] += *count as f64;
         }
-        wholes.push(whole);
     }
     let weight = match args.per {
         Per::Share => 1.0,
@@ -173,13 +191,13 @@ fn measure(asked: &str, mut query: Query, args: &cli::Diff) -> Result<Measured> 
     };
     // The same function of several builds is one.
     let mut by_name: BTreeMap<Name, Vec<f64>> = BTreeMap::new();
-    for (key, of_spans) in counts {
-        let key = &keys.all()[key as usize];
+    for (key, of_spans) in keys.all().iter().zip(counts.chunks_exact(spans.len().max(1))) {
         let path = query.names.image(key.image).path;
         let name = if args.by == Compared::Image { (path, String::new()) } else { (key.name.clone(), path) };
-        let samples = by_name.entry(name).or_insert_with(|| vec![0.0; wholes.len()]);
-        of_spans.into_iter().for_each(|(nth, count)| samples[nth] += count as f64);
+        let samples = by_name.entry(name).or_insert_with(|| vec![0.0; spans.len()]);
+        samples.iter_mut().zip(of_spans).for_each(|(sum, count)| *sum += count);
     }
+    by_name.retain(|_, samples| samples.iter().any(|count| *count > 0.0));
     let level_of = |samples: &[f64]| {
         let terms: Vec<(f64, f64)> = samples.iter().copied().zip(wholes.iter().copied()).collect();
         level(&terms, weight)
@@ -188,7 +206,8 @@ fn measure(asked: &str, mut query: Query, args: &cli::Diff) -> Result<Measured> 
     let nothing = level_of(&vec![0.0; wholes.len()]);
     let spans = if wholes.len() >= ENOUGH_SPANS { wholes.len() } else { 0 };
     let side = Side { asked: asked.to_owned(), heading: query.heading.clone(), spans, span_s: width };
-    Ok(Measured { side, levels, nothing })
+    let images = query.names.images().values().cloned().collect();
+    Ok(Measured { side, levels, nothing, db: query.db, images })
 }
 
 /// The length of the time buckets, in seconds.

@@ -2,7 +2,7 @@
 
 use super::query::Query;
 use super::worth::Worths;
-use super::{cli, stacks};
+use super::{cli, nameless, stacks};
 use crate::show;
 use anyhow::{Context as _, Result};
 use report::cycles::{self, Flame, Stacks};
@@ -38,7 +38,8 @@ pub fn flame(args: &cli::Flame) -> Result<()> {
 /// All stacks with their names.
 pub fn named(query: &mut Query) -> Result<Stacks> {
     let tree = query.tree()?;
-    query.names.learn(&query.db, tree.nodes.iter().map(|node| (node.image, node.offset)))?;
+    query.names.learn(&query.db, tree.positions.iter().copied())?;
+    query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
     Ok(stacks::named(&tree, &query.names))
 }
 

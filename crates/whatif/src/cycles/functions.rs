@@ -1,7 +1,7 @@
 //! What samples are added up by: functions, lines and images; alone, and with all they call.
 
 use super::names::Names;
-use profile::continuous::{ImageId, Node, Offset, Tree};
+use profile::continuous::{ImageId, Node, Position, Tree};
 use std::collections::HashMap;
 use symbols::FunctionName;
 
@@ -34,8 +34,6 @@ pub struct Keys<'a> {
     gather: Gather,
     all: Vec<Key>,
     numbers: HashMap<Key, u32>,
-    /// Innermost first.
-    of: HashMap<(ImageId, Offset), Vec<u32>>,
     /// Names of generated code are not those of any language that is known here.
     bases: HashMap<(&'a str, bool), String>,
 }
@@ -43,14 +41,7 @@ pub struct Keys<'a> {
 impl<'a> Keys<'a> {
     /// No keys yet; `names` has learned what they will be asked for.
     pub fn new(names: &'a Names, gather: Gather) -> Keys<'a> {
-        Keys {
-            names,
-            gather,
-            all: Vec::new(),
-            numbers: HashMap::new(),
-            of: HashMap::new(),
-            bases: HashMap::new(),
-        }
+        Keys { names, gather, all: Vec::new(), numbers: HashMap::new(), bases: HashMap::new() }
     }
 
     /// Everything that was met.
@@ -59,16 +50,7 @@ impl<'a> Keys<'a> {
     }
 
     /// What a position is counted for, innermost first; there is at least one.
-    pub fn of(&mut self, image: ImageId, offset: Offset) -> &[u32] {
-        let position = (image, if self.gather == Gather::Image { Offset(0) } else { offset });
-        if !self.of.contains_key(&position) {
-            let numbers = self.find(image, offset);
-            self.of.insert(position, numbers);
-        }
-        &self.of[&position]
-    }
-
-    fn find(&mut self, image: ImageId, offset: Offset) -> Vec<u32> {
+    pub fn of(&mut self, (image, offset): Position) -> Vec<u32> {
         let names = self.names;
         let symbols = names.symbols(image, offset);
         let nameless = |keys: &mut Keys<'a>| vec![keys.number(image, names.nameless(image))];
@@ -139,62 +121,93 @@ pub struct Tally {
 /// Samples of each frame and of all that it calls.
 pub fn totals(tree: &Tree) -> Vec<u64> {
     let mut totals = tree.counts.clone();
-    for nth in (0..tree.nodes.len()).rev() {
-        let parent = tree.nodes[nth].parent;
-        if parent != Node::NONE {
-            totals[parent as usize] += totals[nth];
+    for nth in (0..tree.len()).rev() {
+        if let Some(parent) = tree.parent(nth) {
+            totals[parent] += totals[nth];
         }
     }
     totals
 }
 
-/// What each key costs, by its number. `of` gives the keys of a node, innermost first.
+/// What each key costs, by its number. `of` gives the keys of a frame, innermost first.
 pub fn tally<'k>(tree: &Tree, keys: usize, of: impl Fn(usize) -> &'k [u32]) -> Vec<Tally> {
     let mut tallies = vec![Tally::default(); keys];
     let totals = totals(tree);
-    for (nth, node) in tree.nodes.iter().enumerate().filter(|(nth, _)| totals[*nth] > 0) {
+    // How often each key is on the stack.
+    let mut depths = vec![0_u32; keys];
+    walk(tree, |nth, step| {
         let here = of(nth);
+        if step == Step::Return {
+            here.iter().for_each(|key| depths[*key as usize] -= 1);
+            return;
+        }
         if let Some(innermost) = here.first() {
             tallies[*innermost as usize].own += tree.counts[nth];
         }
-        for (position, key) in here.iter().enumerate() {
-            let mut above = node.parent;
-            let mut is_first = !here[position + 1..].contains(key);
-            while is_first && above != Node::NONE {
-                is_first = !of(above as usize).contains(key);
-                above = tree.nodes[above as usize].parent;
-            }
-            if is_first {
+        for key in here {
+            let depth = &mut depths[*key as usize];
+            if *depth == 0 {
                 tallies[*key as usize].total += totals[nth];
             }
+            *depth += 1;
+        }
+    });
+    tallies
+}
+
+/// What happens to a frame on a walk through a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Before everything that it calls,
+    Call,
+    /// and after it.
+    Return,
+}
+
+/// Walks through all stacks as if they were executed one after the other.
+fn walk(tree: &Tree, mut each: impl FnMut(usize, Step)) {
+    let count = tree.len();
+    // The first frame that each one calls (at the end: that nobody calls), and the next that its caller calls.
+    let mut first = vec![Node::NONE; count + 1];
+    let mut next = vec![Node::NONE; count];
+    for nth in (0..count).rev() {
+        let caller = tree.parent(nth).unwrap_or(count);
+        next[nth] = std::mem::replace(&mut first[caller], nth as u32);
+    }
+    let mut at = first[count];
+    while at != Node::NONE {
+        each(at as usize, Step::Call);
+        if first[at as usize] != Node::NONE {
+            at = first[at as usize];
+            continue;
+        }
+        while at != Node::NONE {
+            each(at as usize, Step::Return);
+            if next[at as usize] != Node::NONE {
+                at = next[at as usize];
+                break;
+            }
+            at = tree.parents[at as usize];
         }
     }
-    tallies
 }
 
 /// The same, from positions to keys.
 pub fn tally_of(tree: &Tree, keys: &mut Keys<'_>) -> Vec<Tally> {
-    for node in &tree.nodes {
-        keys.of(node.image, node.offset);
-    }
-    let is_image = keys.gather == Gather::Image;
-    let position = |node: &Node| (node.image, if is_image { Offset(0) } else { node.offset });
-    let of: Vec<&[u32]> = tree.nodes.iter().map(|node| keys.of[&position(node)].as_slice()).collect();
-    tally(tree, keys.all.len(), |nth| of[nth])
+    let of: Vec<Vec<u32>> = tree.positions.iter().map(|position| keys.of(*position)).collect();
+    tally(tree, keys.all.len(), |nth| &of[tree.places[nth] as usize])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profile::continuous::Offset;
 
     fn tree(nodes: &[(u32, u64)]) -> Tree {
-        let image = ImageId::new(1);
         Tree {
-            nodes: nodes
-                .iter()
-                .enumerate()
-                .map(|(nth, (parent, _))| Node { parent: *parent, image, offset: Offset(nth as u64) })
-                .collect(),
+            positions: vec![(ImageId::new(1), Offset(1))],
+            parents: nodes.iter().map(|(parent, _)| *parent).collect(),
+            places: vec![0; nodes.len()],
             counts: nodes.iter().map(|(_, count)| *count).collect(),
         }
     }

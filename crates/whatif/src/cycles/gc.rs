@@ -1,12 +1,12 @@
 //! `whatif gc`: what is old is removed or thinned out.
 
+use super::trial::{Trial, remove_abandoned};
 use super::{cli, query, time};
 use crate::show;
 use anyhow::{Context as _, Result, bail, ensure};
 use jiff::Timestamp;
 use profile::Nanos;
-use profile::continuous::{Database, Retention, Selection, Store, UnixSeconds};
-use std::path::Path;
+use profile::continuous::{Removed, Retention, Store, UnixSeconds};
 
 /// `whatif gc`.
 pub fn gc(args: &cli::Gc) -> Result<()> {
@@ -15,12 +15,16 @@ pub fn gc(args: &cli::Gc) -> Result<()> {
         retention != Retention::default(),
         "nothing says what is old: give --keep 30d, --coarse-after 7d or --most 2G, or several of them"
     );
-    let (folder, db) = query::open(args.folder.db.as_deref())?;
+    // Whether there is one at all; what is removed does not depend on what is read.
+    let (folder, _) = query::open(args.folder.db.as_deref())?;
     let now = UnixSeconds(Timestamp::now().as_second());
     if args.dry_run {
-        return show::print(&would(&db, &folder, &retention, now)?);
+        // The same, done to a second set of names for the same segments: so it is what would be done.
+        let trial = Trial::new(&folder)?;
+        let mut store = Store::open(trial.folder())?;
+        let removed = store.collect_garbage(&retention, now, &mut || ())?;
+        return show::print(&said("would remove", &removed, store.bytes()?));
     }
-    drop(db);
     let mut store = Store::open(&folder).with_context(|| {
         format!(
             "{} cannot be written; while the collector runs it removes what is old by itself: give it the same options (whatif \
@@ -28,14 +32,18 @@ pub fn gc(args: &cli::Gc) -> Result<()> {
             folder.display()
         )
     })?;
-    let removed = store.collect_garbage(&retention, now)?;
-    show::print(&format!(
-        "removed {} segments with {} samples: {} less, {} left\n",
-        removed.segments,
-        removed.samples,
-        megabytes(removed.bytes),
-        megabytes(store.bytes()?)
-    ))
+    remove_abandoned(&folder);
+    let removed = store.collect_garbage(&retention, now, &mut || ())?;
+    show::print(&said("removed", &removed, store.bytes()?))
+}
+
+fn said(what: &str, removed: &Removed, left: u64) -> String {
+    let Removed { segments, samples, bytes } = removed;
+    format!(
+        "{what} {segments} segments with {samples} samples: {} less, {} left\n",
+        megabytes(*bytes),
+        megabytes(left)
+    )
 }
 
 fn retention(args: &cli::Gc) -> Result<Retention> {
@@ -58,6 +66,7 @@ fn retention(args: &cli::Gc) -> Result<Retention> {
     Ok(Retention {
         keep: age(&args.keep, "--keep")?,
         coarse_after: age(&args.coarse_after, "--coarse-after")?,
+        most_coarsened: None,
         most_bytes,
     })
 }
@@ -75,53 +84,6 @@ pub fn bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.parse::<f64>().ok().map(|number| (number * unit) as u64)
-}
-
-/// What would be done, as far as the books tell.
-fn would(db: &Database, folder: &Path, retention: &Retention, now: UnixSeconds) -> Result<String> {
-    let mut text = String::new();
-    let before = |age: Nanos| UnixSeconds(now.0 - (age.get() / 1_000_000_000) as i64);
-    let samples = |until: UnixSeconds| -> Result<u64> {
-        let mut samples = 0;
-        for event in db.events()?.keys() {
-            let time = Some(UnixSeconds(i64::MIN)..until);
-            let selection = Selection { time, event: Some(*event), ..Selection::default() };
-            samples +=
-                db.books(&selection)?.iter().map(|(_, books)| books.stored + books.unknown).sum::<u64>();
-        }
-        Ok(samples)
-    };
-    if let Some(age) = retention.keep {
-        let until = before(age);
-        text +=
-            &format!("would remove segments before {}: {} samples\n", time::local(until), samples(until)?);
-    }
-    if let Some(age) = retention.coarse_after {
-        let until = before(age);
-        text += &format!(
-            "would keep apart only hours before {}: {} samples\n",
-            time::local(until),
-            samples(until)?
-        );
-    }
-    if let Some(most) = retention.most_bytes {
-        let have = size(folder);
-        text += &match have.saturating_sub(most) {
-            0 => format!("{} are used, no more than {}\n", megabytes(have), megabytes(most)),
-            more => format!("{} are used: would remove the oldest {}\n", megabytes(have), megabytes(more)),
-        };
-    }
-    Ok(text)
-}
-
-/// Bytes of all files in a folder and those below it.
-fn size(folder: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    let of = |entry: std::fs::DirEntry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => size(&entry.path()),
-        _ => entry.metadata().map_or(0, |data| data.len()),
-    };
-    entries.flatten().map(of).sum()
 }
 
 fn megabytes(bytes: u64) -> String {

@@ -2,9 +2,10 @@
 
 use super::functions::{base, name, tally};
 use super::query::Query;
+use super::worth::Worths;
 use super::{answer, cli};
 use anyhow::{Result, bail};
-use profile::continuous::{ImageId, Node, Tree};
+use profile::continuous::{ImageId, Tree};
 use profile::printable;
 use report::cycles::{Listing, Source, SourceLine};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,10 +20,11 @@ const GAP: u32 = 8;
 pub fn list(args: &cli::List) -> Result<()> {
     let mut query = Query::new(&args.which)?;
     let tree = query.tree()?;
-    query.names.learn(&query.db, tree.nodes.iter().map(|node| (node.image, node.offset)))?;
-    let sampled = tree.nodes.iter().flat_map(|node| query.names.functions(node.image, node.offset));
+    query.names.learn(&query.db, tree.positions.iter().copied())?;
+    let sampled = tree.positions.iter().flat_map(|(image, offset)| query.names.functions(*image, *offset));
     let function = the_function(&args.function, sampled)?;
-    let sources = sources(&query, &tree, &function);
+    let worths = Worths::load(&args.causes, &query.db)?;
+    let sources = sources(&query, &tree, &function, &worths);
     answer(&Listing { function, sources, heading: query.heading.clone() }, args.json)
 }
 
@@ -69,31 +71,32 @@ pub fn the_function<'a>(pattern: &str, sampled: impl Iterator<Item = (&'a str, b
 /// A line of a file of an image.
 type At<'a> = (ImageId, &'a str, u32);
 
-fn sources(query: &Query, tree: &Tree, function: &str) -> Vec<Source> {
+fn sources(query: &Query, tree: &Tree, function: &str, worths: &Worths) -> Vec<Source> {
     let names = &query.names;
     let mut is_meant: HashMap<(&str, ImageId), bool> = HashMap::new();
     let mut numbers: BTreeMap<At<'_>, u32> = BTreeMap::new();
-    // For each frame of the tree the lines of the function there, and whether the first is that of the sample itself.
-    let mut of: Vec<(Vec<u32>, bool)> = Vec::with_capacity(tree.nodes.len());
-    for node in &tree.nodes {
+    // For each position the lines of the function there, and whether the first is that of the sample itself.
+    let mut of: Vec<(Vec<u32>, bool)> = Vec::with_capacity(tree.positions.len());
+    for &(image, offset) in &tree.positions {
         let mut lines = Vec::new();
         let mut is_innermost = false;
-        for (depth, symbol) in names.symbols(node.image, node.offset).iter().enumerate() {
+        for (depth, symbol) in names.symbols(image, offset).iter().enumerate() {
             if *is_meant
-                .entry((&symbol.function, node.image))
-                .or_insert_with(|| base(&symbol.function, names.is_verbatim(node.image)) == function)
+                .entry((&symbol.function, image))
+                .or_insert_with(|| base(&symbol.function, names.is_verbatim(image)) == function)
             {
                 is_innermost |= depth == 0;
                 let next = numbers.len() as u32;
-                lines.push(*numbers.entry((node.image, &symbol.file, symbol.line)).or_insert(next));
+                lines.push(*numbers.entry((image, &symbol.file, symbol.line)).or_insert(next));
             }
         }
         of.push((lines, is_innermost));
     }
-    let mut tallies = tally(tree, numbers.len(), |nth| &of[nth].0);
+    let mut tallies = tally(tree, numbers.len(), |nth| &of[tree.places[nth] as usize].0);
     // `tally` takes the first line of each frame for the sample's own; inlined callees come before it.
     tallies.iter_mut().for_each(|tally| tally.own = 0);
-    for ((lines, is_innermost), count) in of.iter().zip(&tree.counts) {
+    for (place, count) in tree.places.iter().zip(&tree.counts) {
+        let (lines, is_innermost) = &of[*place as usize];
         if *is_innermost && let Some(line) = lines.first() {
             tallies[*line as usize].own += count;
         }
@@ -109,11 +112,15 @@ fn sources(query: &Query, tree: &Tree, function: &str) -> Vec<Source> {
     let mut sources: Vec<Source> = pieces
         .into_iter()
         .map(|((image, file), lines)| {
-            let (path, build_id) = (names.image(image).path, names.image(image).build_id);
+            let code = names.image(image);
+            let worth = worths.of(function, &code);
+            let (path, build_id) = (code.path, code.build_id);
             let (lines, doubt) = with_text(lines, file, &path);
-            let total = total_of(tree, &of, |nth| tree.nodes[nth].image == image);
+            let total = total_of(tree, |nth| {
+                tree.position(nth).0 == image && !of[tree.places[nth] as usize].0.is_empty()
+            });
             let samples = lines.iter().map(|line| line.samples).sum();
-            Source { image: path, build_id, file: file.to_owned(), doubt, samples, total, lines }
+            Source { image: path, build_id, file: file.to_owned(), doubt, samples, total, worth, lines }
         })
         .collect();
     sources.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| b.samples.cmp(&a.samples)));
@@ -121,20 +128,9 @@ fn sources(query: &Query, tree: &Tree, function: &str) -> Vec<Source> {
 }
 
 /// Samples of the function in an image with all it calls, each once.
-fn total_of(tree: &Tree, of: &[(Vec<u32>, bool)], is_here: impl Fn(usize) -> bool) -> u64 {
-    let totals = super::functions::totals(tree);
-    let is_in = |nth: usize| !of[nth].0.is_empty() && is_here(nth);
-    let is_outermost = |nth: &usize| {
-        let mut above = tree.nodes[*nth].parent;
-        while above != Node::NONE {
-            if is_in(above as usize) {
-                return false;
-            }
-            above = tree.nodes[above as usize].parent;
-        }
-        true
-    };
-    (0..tree.nodes.len()).filter(|nth| is_in(*nth)).filter(is_outermost).map(|nth| totals[nth]).sum()
+fn total_of(tree: &Tree, is_here: impl Fn(usize) -> bool) -> u64 {
+    let of = |nth| if is_here(nth) { &[0][..] } else { &[] };
+    tally(tree, 1, of)[0].total
 }
 
 /// The lines with their text and those around them; and why there is none, or why it may be wrong.

@@ -14,19 +14,24 @@ mod export;
 mod flame;
 mod functions;
 mod gc;
+mod heading;
 mod import;
 mod kallsyms;
 mod list;
 mod merge;
+mod nameless;
 mod names;
+mod pattern;
 mod perf_data;
 mod place;
 mod query;
+mod running;
 mod share;
 mod stacks;
 mod stats;
 mod time;
 mod top;
+mod trial;
 mod unknown;
 mod worth;
 
@@ -36,6 +41,8 @@ pub use import::{import, is_perf_data};
 pub use gc::bytes;
 pub use place::default_folder;
 pub use time::age;
+// What they leave behind keeps the room that the collector frees.
+pub use trial::remove_abandoned as remove_abandoned_trials;
 // `whatif run --hint-db` asks them what production spends its time in.
 pub use names::Names;
 pub use query::{Query, open};

@@ -3,13 +3,18 @@
 //! What the catalogue knows comes first: names of the kernel, of generated code, and all that an earlier query found. The
 //! rest is looked up in files, but only in the very build that was sampled, and kept in the catalogue for the next query.
 
+use super::running::Running;
 use anyhow::Result;
-use profile::continuous::{CodeImage, Database, ImageId, ImageKind, Offset, Symbol};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use profile::continuous::{
+    CodeImage, Database, ImageId, ImageKind, KnownPositions, Offset, Position, Symbol,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use symbols::{FileOffset, Image, Scope, ScopeOptions};
+use symbols::{FileOffset, Image, Place, Scope, ScopeOptions};
 
 /// Positions that one thread looks up at a time.
 const CHUNK: usize = 1000;
@@ -50,6 +55,26 @@ impl Problem {
         }
     }
 
+    /// Why, in a few words.
+    pub fn brief(self) -> &'static str {
+        match self {
+            Problem::NoImage => "no file known",
+            Problem::Memory => "memory of no file",
+            Problem::Generated => "not in its map",
+            Problem::Kernel => "addresses hidden",
+            Problem::Missing => "not here",
+            Problem::OtherBuild => "another build is here",
+            Problem::Unreadable => "not readable",
+            Problem::NoSymbols => "no symbols",
+        }
+    }
+
+    /// What mends it, for this build.
+    pub fn advice(self, build_id: &str) -> String {
+        let (_, advice) = self.explained();
+        advice.replace("BUILD-ID", if build_id.is_empty() { "BUILD-ID" } else { build_id })
+    }
+
     /// For people: why, and what mends it.
     pub fn explained(self) -> (&'static str, &'static str) {
         match self {
@@ -73,11 +98,12 @@ impl Problem {
             Problem::Missing => (
                 "the file is not on this machine, or no longer: it was deleted, replaced, or is in a container's file system",
                 "get its debug file by build ID (debuginfod-find debuginfo BUILD-ID), put it below /usr/lib/debug/.build-id, or \
-                 ask while the container runs",
+                 ask as root while a process still runs it",
             ),
             Problem::OtherBuild => (
                 "the file here is of another build than the one that was sampled",
-                "keep the debug files of what you deploy below /usr/lib/debug/.build-id, or let debuginfod have them",
+                "keep the debug files of what you deploy below /usr/lib/debug/.build-id, let debuginfod have them, or ask as root \
+                 while a process still runs it",
             ),
             Problem::Unreadable => {
                 ("the file cannot be read as a program", "run this as a user who can read it")
@@ -96,10 +122,21 @@ pub struct Found {
     pub image: Image,
     /// Whether it is the program itself, rather than its debug information alone.
     pub has_code: bool,
+    /// Where it was found, for people.
+    pub place: PathBuf,
+}
+
+/// The same, or what processes that run have.
+fn open_or(image: &CodeImage, running: &Running) -> Result<Found, Problem> {
+    open(image).or_else(|problem| {
+        let is_file = image.kind == ImageKind::File;
+        let (image, place) = running.find(image).filter(|_| is_file).ok_or(problem)?;
+        Ok(Found { image, has_code: true, place })
+    })
 }
 
 /// Finds the file of an image: the very build.
-pub fn open(image: &CodeImage) -> Result<Found, Problem> {
+fn open(image: &CodeImage) -> Result<Found, Problem> {
     match image.kind {
         ImageKind::File => {}
         ImageKind::Kernel => return Err(Problem::Kernel),
@@ -114,53 +151,41 @@ pub fn open(image: &CodeImage) -> Result<Found, Problem> {
     // Whatever a path of another mount namespace names here, a pipe would never end.
     if path.is_file() {
         match Image::open(path) {
-            Ok(found) if is_right(&found) => return Ok(Found { image: found, has_code: true }),
+            Ok(found) if is_right(&found) => {
+                return Ok(Found { image: found, has_code: true, place: path.to_owned() });
+            }
             Ok(_) => problem = Problem::OtherBuild,
             Err(_) => problem = Problem::Unreadable,
         }
     }
-    for (place, has_code) in elsewhere(&image.build_id, |name| std::env::var_os(name).map(PathBuf::from)) {
-        if place.is_file()
-            && let Ok(found) = Image::open(&place)
+    for Place { path, has_code } in symbols::places(&image.build_id) {
+        if path.is_file()
+            && let Ok(found) = Image::open(&path)
             && is_right(&found)
         {
-            return Ok(Found { image: found, has_code });
+            return Ok(Found { image: found, has_code, place: path });
         }
     }
     Err(problem)
 }
 
-/// Where a build may be kept, and whether it would be with its code.
-fn elsewhere(build_id: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<(PathBuf, bool)> {
-    if build_id.len() < 3 || !build_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Vec::new();
-    }
-    let cache = variable("DEBUGINFOD_CACHE_PATH")
-        .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("debuginfod_client")))
-        .or_else(|| Some(variable("HOME")?.join(".cache/debuginfod_client")));
-    let (first, rest) = build_id.split_at(2);
-    let cached = cache.map(|cache| cache.join(build_id));
-    let cached = cached.into_iter();
-    let of_machine = PathBuf::from(format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"));
-    cached
-        .clone()
-        .map(|folder| (folder.join("executable"), true))
-        .chain([(of_machine, false)])
-        .chain(cached.map(|folder| (folder.join("debuginfo"), false)))
-        .collect()
-}
-
 /// All names that are known.
 pub struct Names {
+    running: Running,
     images: BTreeMap<ImageId, CodeImage>,
-    known: HashMap<ImageId, HashMap<Offset, Vec<Symbol>>>,
+    known: HashMap<ImageId, KnownPositions>,
     problems: BTreeMap<ImageId, Problem>,
 }
 
 impl Names {
     /// No names yet.
     pub fn new(images: BTreeMap<ImageId, CodeImage>) -> Names {
-        Names { images, known: HashMap::new(), problems: BTreeMap::new() }
+        Names { running: Running::default(), images, known: HashMap::new(), problems: BTreeMap::new() }
+    }
+
+    /// Finds the file of an image: the very build, where it belongs, or as a process has it that still runs.
+    pub fn open(&self, image: &CodeImage) -> Result<Found, Problem> {
+        open_or(image, &self.running)
     }
 
     /// All images.
@@ -176,44 +201,52 @@ impl Names {
     }
 
     /// Finds out about positions.
-    pub fn learn(
-        &mut self,
-        db: &Database,
-        wanted: impl IntoIterator<Item = (ImageId, Offset)>,
-    ) -> Result<()> {
-        let mut by_image: BTreeMap<ImageId, BTreeSet<Offset>> = BTreeMap::new();
-        for (image, offset) in wanted {
-            by_image.entry(image).or_default().insert(offset);
-        }
+    pub fn learn(&mut self, db: &Database, wanted: impl IntoIterator<Item = Position>) -> Result<()> {
+        let mut wanted: Vec<Position> = wanted.into_iter().collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let has_names = |id: &ImageId| !matches!(self.image(*id).kind, ImageKind::Idle | ImageKind::Unknown);
+        let by_image: Vec<(ImageId, &[Position])> = wanted
+            .chunk_by(|(image, _), (other, _)| image == other)
+            .map(|of_image| (of_image[0].0, of_image))
+            .filter(|(id, _)| has_names(id))
+            .collect();
+        let new: Vec<ImageId> =
+            by_image.iter().map(|(id, _)| *id).filter(|id| !self.known.contains_key(id)).collect();
+        self.known.extend(db.symbols(&new)?);
         let mut jobs: Vec<(ImageId, Vec<Offset>)> = Vec::new();
-        for (id, offsets) in by_image {
-            let kind = self.image(id).kind;
-            if kind == ImageKind::Idle || kind == ImageKind::Unknown {
-                continue;
-            }
-            if let std::collections::hash_map::Entry::Vacant(entry) = self.known.entry(id) {
-                entry.insert(db.symbols(id)?);
-            }
-            let known = &self.known[&id];
-            let missing: Vec<Offset> =
-                offsets.into_iter().filter(|offset| !known.contains_key(offset)).collect();
+        for (id, positions) in by_image {
+            let (known, image) = (&self.known[&id], self.image(id));
+            let offsets = positions.iter().map(|(_, offset)| *offset);
+            let mut missing: Vec<Offset> =
+                offsets.filter(|offset| !known.named.contains_key(offset)).collect();
             if missing.is_empty() {
                 continue;
             }
-            if kind == ImageKind::File {
+            if image.kind != ImageKind::File {
+                if let Err(problem) = open(&image) {
+                    self.problems.insert(id, problem);
+                }
+                continue;
+            }
+            let (all, searched) = (missing.len(), searched(&image));
+            missing.retain(|offset| known.nameless.get(offset) != Some(&searched));
+            if missing.len() < all {
+                self.problems.insert(id, Problem::NoSymbols);
+            }
+            if !missing.is_empty() {
                 jobs.push((id, missing));
-            } else if let Err(problem) = open(&self.image(id)) {
-                self.problems.insert(id, problem);
             }
         }
-        for (id, found) in look_up(&self.images, &jobs) {
+        for (id, found) in look_up(&self.images, &jobs, &self.running) {
             match found {
                 Ok(found) => {
-                    if found.len() < jobs.iter().find(|(job, _)| *job == id).map_or(0, |(_, all)| all.len()) {
+                    if found.iter().any(|(_, symbols)| symbols.is_empty()) {
                         self.problems.insert(id, Problem::NoSymbols);
                     }
-                    db.remember_symbols(id, &found);
-                    self.known.entry(id).or_default().extend(found);
+                    db.remember_symbols(id, &found, searched(&self.image(id)));
+                    let named = found.into_iter().filter(|(_, symbols)| !symbols.is_empty());
+                    self.known.entry(id).or_default().named.extend(named);
                 }
                 Err(problem) => {
                     self.problems.insert(id, problem);
@@ -225,13 +258,13 @@ impl Names {
 
     /// What is at a position, innermost inlined function first; nothing if nobody knows.
     pub fn symbols(&self, image: ImageId, offset: Offset) -> &[Symbol] {
-        self.known.get(&image).and_then(|known| known.get(&offset)).map_or(&[], Vec::as_slice)
+        self.known.get(&image).and_then(|known| known.named.get(&offset)).map_or(&[], Vec::as_slice)
     }
 
     /// The functions at a position, and whether their names [are verbatim](Self::is_verbatim).
     pub fn functions(&self, image: ImageId, offset: Offset) -> impl Iterator<Item = (&str, bool)> {
         let is_verbatim = self.is_verbatim(image);
-        self.symbols(image, offset).iter().map(move |symbol| (symbol.function.as_str(), is_verbatim))
+        self.symbols(image, offset).iter().map(move |symbol| (&*symbol.function, is_verbatim))
     }
 
     /// Why positions of an image have no names, if some have none.
@@ -245,8 +278,11 @@ impl Names {
 
     /// Whether names of an image are names and nothing more: of scripts, and of C, whatever characters they have.
     pub fn is_verbatim(&self, image: ImageId) -> bool {
-        let kind = self.images.get(&image).map(|image| image.kind);
-        matches!(kind, Some(ImageKind::Generated | ImageKind::Kernel))
+        self.images.get(&image).is_some_and(|image| match image.kind {
+            ImageKind::Generated | ImageKind::Kernel => true,
+            ImageKind::File => is_jitted(&image.path),
+            _ => false,
+        })
     }
 
     /// What stands for code of an image that has no name.
@@ -259,15 +295,25 @@ impl Names {
     }
 }
 
+/// Whether `perf inject --jit` wrote this file, for one function that some program has generated.
+fn is_jitted(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("jitted-") && name.ends_with(".so")
+}
+
 type Answer = Result<Vec<(Offset, Vec<Symbol>)>, Problem>;
 
 /// Looks positions up in files, with as many threads as there are CPUs.
-fn look_up(images: &BTreeMap<ImageId, CodeImage>, jobs: &[(ImageId, Vec<Offset>)]) -> Vec<(ImageId, Answer)> {
+fn look_up(
+    images: &BTreeMap<ImageId, CodeImage>,
+    jobs: &[(ImageId, Vec<Offset>)],
+    running: &Running,
+) -> Vec<(ImageId, Answer)> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let all: usize = jobs.iter().map(|(_, offsets)| offsets.len()).sum();
     // Opening a file is not worth a thread if there is nothing to look up in it.
     let threads = threads.min(all.div_ceil(CHUNK / 4)).max(1);
-    let files: Vec<_> = in_threads(threads, jobs.len(), |nth| open(&images[&jobs[nth].0]));
+    let files: Vec<_> = in_threads(threads, jobs.len(), |nth| open_or(&images[&jobs[nth].0], running));
     let Ok(scope) = Scope::new(ScopeOptions::default()) else { return Vec::new() };
     let chunks: Vec<(usize, &[Offset])> = jobs
         .iter()
@@ -278,8 +324,7 @@ fn look_up(images: &BTreeMap<ImageId, CodeImage>, jobs: &[(ImageId, Vec<Offset>)
     let found = in_threads(threads, chunks.len(), |nth| {
         let (job, offsets) = chunks[nth];
         let Ok(Found { image, .. }) = &files[job] else { return Vec::new() };
-        let named = offsets.iter().map(|offset| (*offset, at(image, *offset, &scope)));
-        named.filter(|(_, symbols)| !symbols.is_empty()).collect::<Vec<_>>()
+        offsets.iter().map(|offset| (*offset, at(image, *offset, &scope))).collect::<Vec<_>>()
     });
     let mut answers: Vec<(ImageId, Answer)> = jobs
         .iter()
@@ -294,16 +339,33 @@ fn look_up(images: &BTreeMap<ImageId, CodeImage>, jobs: &[(ImageId, Vec<Offset>)
     answers
 }
 
-/// What a file says about a position.
+/// What of the files that may name code of an image is here, as one number: another one if there may be more to find than
+/// before.
+fn searched(image: &CodeImage) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    let path = PathBuf::from(&image.path);
+    let linked = symbols::linked_debug_files(&path);
+    let kept = symbols::places(&image.build_id).into_iter().map(|place| place.path);
+    // The files, not their folders: in those of builds, and in /tmp, files come and go that tell nothing.
+    for path in kept.chain(linked).chain([path]) {
+        let data = std::fs::metadata(path).ok();
+        data.map(|data| (data.ino(), data.len(), data.mtime(), data.mtime_nsec())).hash(&mut hasher);
+    }
+    hasher.finish() as u32
+}
+
+/// What a file says about a position. A function that is only called by its address has no name: what is kept in the
+/// catalogue is kept for ever, and a debug file may still come.
 fn at(image: &Image, Offset(offset): Offset, scope: &Scope) -> Vec<Symbol> {
     let Some(address) = image.stated(FileOffset(offset)) else { return Vec::new() };
-    let frames = image.frames(address, scope);
+    let frames = image.named_frames(address, scope);
     if frames.iter().all(|frame| frame.function.is_unknown()) {
         return Vec::new();
     }
     let symbol = |frame: symbols::Frame| Symbol {
-        function: frame.function.full().to_owned(),
-        file: frame.file.as_deref().unwrap_or_default().to_owned(),
+        function: frame.function.full().into(),
+        file: frame.file.as_deref().unwrap_or_default().into(),
         line: frame.line.unwrap_or(0),
     };
     frames.into_iter().map(symbol).collect()
@@ -340,23 +402,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_are_looked_for_in_order() {
-        let variable = |name: &str| (name == "HOME").then(|| PathBuf::from("/h"));
-        let places: Vec<String> = elsewhere("abcdef", variable)
-            .into_iter()
-            .map(|(path, has_code)| format!("{} {has_code}", path.display()))
-            .collect();
-        assert_eq!(
-            places,
-            [
-                "/h/.cache/debuginfod_client/abcdef/executable true",
-                "/usr/lib/debug/.build-id/ab/cdef.debug false",
-                "/h/.cache/debuginfod_client/abcdef/debuginfo false",
-            ]
-        );
-        for id in ["", "ab", "../../etc/passwd"] {
-            assert!(elsewhere(id, variable).is_empty());
-        }
+    fn what_lies_beside_a_file_is_not_searched_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        let path = path.to_string_lossy().into_owned();
+        let image = CodeImage { path: path.clone(), build_id: "0123".to_owned(), kind: ImageKind::File };
+        let before = searched(&image);
+        std::fs::write(folder.path().join("another"), "").unwrap();
+        assert_eq!(searched(&image), before);
+        std::fs::write(&path, "another").unwrap();
+        assert_ne!(searched(&image), before);
     }
 
     #[test]

@@ -2,19 +2,14 @@
 
 use super::cli::Which;
 use super::names::Names;
-use super::{place, time};
+use super::pattern::{glob, is_in_cgroup, last, matching, none};
+use super::{heading, nameless, place, time};
 use anyhow::{Context as _, Result, bail, ensure};
-use globset::{GlobBuilder, GlobMatcher};
 use jiff::Zoned;
 use profile::continuous::*;
-use report::cycles::{Books as Totals, Heading, Note};
-use std::collections::{BTreeMap, BTreeSet};
+use report::cycles::Heading;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// A larger share of samples that were lost or have no image is worth a warning.
-const MUCH: f64 = 0.01;
-/// Samples were taken this much less often than was asked for.
-const RARER: f64 = 0.8;
 
 /// A database and what is asked of it.
 pub struct Query {
@@ -158,7 +153,7 @@ impl Query {
         });
         let books = db.books(&selection)?;
         let event = selection.event.and_then(|event| events.get(&event).cloned()).unwrap_or_default();
-        let mut heading = heading(&event, &books, &epochs, &machines);
+        let mut heading = heading::of(&event, &books, &epochs, &machines);
         heading.database = folder.to_string_lossy().into_owned();
         heading.selection = said;
         heading.with_idle = which.idle;
@@ -192,21 +187,23 @@ impl Query {
     }
 
     /// The same, kept apart.
-    pub fn leaves_by(&mut self, by: By) -> Result<BTreeMap<Group, Vec<Leaf>>> {
-        let mut groups = self.db.leaves_by(&self.selection, by)?;
-        for leaves in groups.values_mut() {
-            leaves.retain(|leaf| self.counts(leaf.image));
+    pub fn parts(&mut self, by: By) -> Result<Parts> {
+        let mut parts = self.db.parts(&self.selection, by)?;
+        let counts: Vec<bool> = parts.positions.iter().map(|(image, _)| self.counts(*image)).collect();
+        for leaves in parts.groups.values_mut() {
+            leaves.retain(|(at, _)| counts[*at as usize]);
         }
-        self.heading.samples = groups.values().flatten().map(|leaf| leaf.count).sum();
+        self.heading.samples = parts.groups.values().map(|leaves| Parts::samples(leaves)).sum();
         self.is_not_empty()?;
-        Ok(groups)
+        Ok(parts)
     }
 
     /// All stacks, likewise.
     pub fn tree(&mut self) -> Result<Tree> {
         let mut tree = self.db.tree(&self.selection)?;
-        for (node, count) in tree.nodes.iter().zip(&mut tree.counts) {
-            if !self.counts(node.image) {
+        let counts: Vec<bool> = tree.positions.iter().map(|(image, _)| self.counts(*image)).collect();
+        for (place, count) in tree.places.iter().zip(&mut tree.counts) {
+            if !counts[*place as usize] {
                 *count = 0;
             }
         }
@@ -232,98 +229,15 @@ impl Query {
         Ok(())
     }
 
+    /// Warns of samples without names, once those that there are have been [learned](Names::learn).
+    pub fn doubt_names(&mut self, positions: &[Position], samples: &[u64]) {
+        self.heading.warnings.extend(nameless::note(&self.names, positions, samples));
+    }
+
     /// The CPU time that so many samples stand for, in nanoseconds.
     pub fn cpu_ns(&self, samples: u64) -> u64 {
         (samples as f64 * self.heading.nanos_per_sample).round() as u64
     }
-}
-
-/// The books in all, and what to think of them.
-fn heading(
-    event: &str,
-    books: &[(EpochId, Books)],
-    epochs: &[Epoch],
-    machines: &BTreeMap<MachineId, MachineInfo>,
-) -> Heading {
-    let mut totals = Totals::default();
-    let mut by_epoch: BTreeMap<EpochId, u64> = BTreeMap::new();
-    for (epoch, of) in books {
-        totals.expected += of.expected;
-        totals.stored += of.stored;
-        totals.unknown += of.unknown;
-        totals.lost += of.lost;
-        totals.idle += of.idle;
-        totals.covered_ns += of.covered.get();
-        totals.own_cpu_ns += of.own_cpu.get();
-        totals.kernel_cpu_ns += of.kernel_cpu.get();
-        *by_epoch.entry(*epoch).or_default() += of.stored + of.unknown;
-    }
-    let used: Vec<&Epoch> = epochs.iter().filter(|epoch| by_epoch.contains_key(&epoch.id)).collect();
-    let of: BTreeSet<MachineId> = used.iter().map(|epoch| epoch.machine).collect();
-    let of: Vec<&MachineInfo> = of.iter().filter_map(|id| machines.get(id)).collect();
-    let start = books.iter().map(|(_, of)| of.start).min();
-    let end =
-        books.iter().map(|(_, of)| UnixSeconds(of.start.0 + (of.length.get() / 1_000_000_000) as i64)).max();
-    let taken = totals.stored + totals.unknown;
-    let seconds = totals.covered_ns as f64 / 1e9;
-    let rate = if seconds > 0.0 { taken as f64 / seconds } else { 0.0 };
-    let most = used.iter().max_by_key(|epoch| by_epoch[&epoch.id]);
-    let asked_rate = most.map_or(0.0, |epoch| epoch.setting.rate_hz);
-    // A clock of CPUs that run all the time ticks for all of their time; other events only while something runs.
-    let whole_machine = event.contains("clock") && used.iter().all(|epoch| epoch.setting.scope == "machine");
-    let nanos_per_sample = match (whole_machine, totals.expected) {
-        (true, expected) if expected > 0 => totals.covered_ns as f64 / expected as f64,
-        _ if asked_rate > 0.0 => 1e9 / asked_rate,
-        _ => 0.0,
-    };
-    let mut heading = Heading {
-        event: event.to_owned(),
-        machines: of.iter().map(|machine| machine.host.clone()).collect(),
-        cpus: of.iter().map(|machine| machine.cpus).sum(),
-        since: start.map(|start| start.0),
-        until: end.map(|end| end.0),
-        time: start.zip(end).map_or_else(String::new, |(start, end)| time::span(start, end)),
-        books: totals,
-        rate,
-        asked_rate,
-        nanos_per_sample,
-        ..Heading::default()
-    };
-    heading.warnings = warnings(&heading, whole_machine);
-    heading
-}
-
-/// Doubts about the books.
-fn warnings(heading: &Heading, whole_machine: bool) -> Vec<Note> {
-    let Totals { expected, unknown, lost, .. } = heading.books;
-    let note = |code: &str, message: String, advice: &str| Note {
-        code: code.to_owned(),
-        message,
-        advice: advice.to_owned(),
-    };
-    let share = |part: u64| if expected > 0 { part as f64 / expected as f64 } else { 0.0 };
-    let mut notes = Vec::new();
-    if share(lost) > MUCH {
-        let message = format!(
-            "{:.1} % of the samples were lost, perhaps most of them in the same code",
-            100.0 * share(lost)
-        );
-        let advice = "see when and why: whatif status; give the collector a lower rate (--rate) or more memory (--max-memory)";
-        notes.push(note("lost", message, advice));
-    }
-    if share(unknown) > MUCH {
-        let message = format!("{:.1} % of the samples are of code that nobody knows", 100.0 * share(unknown));
-        notes.push(note("unknown", message, "see which processes, and what mends it: whatif unknown"));
-    }
-    if whole_machine && heading.rate > 0.0 && heading.rate < RARER * heading.asked_rate {
-        let message = format!(
-            "{:.1} samples a second and CPU were taken of {:.1} that were asked for",
-            heading.rate, heading.asked_rate
-        );
-        let advice = "the collector takes fewer when it costs more than it may: --max-cpu allows it more";
-        notes.push(note("rate", message, advice));
-    }
-    notes
 }
 
 /// Epochs by number or name.
@@ -338,114 +252,4 @@ pub fn epochs_named(asked: &str, epochs: &[Epoch]) -> Result<Vec<EpochId>> {
         bail!("there is no epoch {asked}; see which there are: whatif epochs");
     }
     Ok(found)
-}
-
-fn last(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
-fn glob(pattern: &str) -> Result<GlobMatcher> {
-    let glob = GlobBuilder::new(&escaped(pattern)).literal_separator(false).build();
-    Ok(glob
-        .with_context(|| format!("'{pattern}' is no pattern; * stands for any text, ? for one character"))?
-        .compile_matcher())
-}
-
-/// Names such as `[kernel]` stand in brackets, which are no sets of characters.
-fn escaped(pattern: &str) -> String {
-    pattern.replace('[', "[[]")
-}
-
-/// The keys of all that have a text which matches; `None` if there is none.
-fn matching<K: Copy + Ord, V>(
-    pattern: &str,
-    all: &BTreeMap<K, V>,
-    texts: impl Fn(&V) -> Vec<&str>,
-) -> Option<Vec<K>> {
-    let glob = glob(pattern).ok()?;
-    let found: Vec<K> = all
-        .iter()
-        .filter(|(_, value)| texts(value).iter().any(|text| glob.is_match(text)))
-        .map(|(key, _)| *key)
-        .collect();
-    (!found.is_empty()).then_some(found)
-}
-
-/// Whether a cgroup, or one that it is in, is meant.
-fn is_in_cgroup(glob: &GlobMatcher, path: &str) -> bool {
-    let path = path.trim_matches('/');
-    if path.is_empty() {
-        return glob.is_match("");
-    }
-    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
-    ends.map(|end| &path[..end]).any(|part| glob.is_match(part) || glob.is_match(last(part)))
-}
-
-/// That there is nothing like what was asked for, and what there is.
-fn none<'a>(what: &str, pattern: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let known: BTreeSet<&str> = known.filter(|name| !name.is_empty()).collect();
-    let near = symbols::nearest_names(pattern, known.iter().copied());
-    let pattern = profile::printable(pattern);
-    let shown: Vec<&str> = if near.is_empty() {
-        known.into_iter().take(8).collect()
-    } else {
-        near.iter().map(String::as_str).collect()
-    };
-    match shown.as_slice() {
-        [] => format!("no {what} is '{pattern}': there is none at all; leave the option out"),
-        shown => format!("no {what} is '{pattern}'; there are: {}", profile::printable(&shown.join(", "))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cgroups_are_meant_with_all_below_them() {
-        for (pattern, path, expected) in [
-            ("system.slice", "/system.slice/nginx.service", true),
-            ("nginx*", "/system.slice/nginx.service", true),
-            ("system.slice/nginx.service", "/system.slice/nginx.service/worker", true),
-            ("user.slice", "/system.slice/nginx.service", false),
-            ("slice", "/system.slice", false),
-        ] {
-            assert_eq!(is_in_cgroup(&glob(pattern).unwrap(), path), expected, "{pattern} {path}");
-        }
-    }
-
-    #[test]
-    fn brackets_are_part_of_names() {
-        assert!(glob("[kernel]").unwrap().is_match("[kernel]"));
-        assert!(glob("[k*").unwrap().is_match("[kernel]"));
-        assert!(!glob("[kernel]").unwrap().is_match("k"));
-    }
-
-    #[test]
-    fn loss_is_a_warning() {
-        let heading = |lost, unknown, rate| Heading {
-            books: Totals { expected: 1000, lost, unknown, ..Totals::default() },
-            rate,
-            asked_rate: 97.0,
-            ..Heading::default()
-        };
-        let codes =
-            |heading: Heading| warnings(&heading, true).into_iter().map(|note| note.code).collect::<Vec<_>>();
-        assert_eq!(codes(heading(10, 10, 96.0)), Vec::<String>::new());
-        assert_eq!(codes(heading(11, 11, 50.0)), ["lost", "unknown", "rate"]);
-    }
-
-    #[test]
-    fn what_there_is_not_is_told_with_what_there_is() {
-        let known = ["nginx", "postgres", ""];
-        assert_eq!(none("process", "ngnx", known.into_iter()), "no process is 'ngnx'; there are: nginx");
-        assert_eq!(
-            none("process", "zzz", known.into_iter()),
-            "no process is 'zzz'; there are: nginx, postgres"
-        );
-        assert_eq!(
-            none("event", "x", [].into_iter()),
-            "no event is 'x': there is none at all; leave the option out"
-        );
-    }
 }

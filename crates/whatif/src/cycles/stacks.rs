@@ -10,22 +10,22 @@ use std::collections::HashMap;
 pub fn named(tree: &Tree, names: &Names) -> Stacks {
     let mut stacks = Stacks::default();
     let mut images: HashMap<ImageId, u32> = HashMap::new();
-    let mut places: HashMap<(ImageId, Offset), u32> = HashMap::new();
+    let mut places: Vec<Option<u32>> = vec![None; tree.positions.len()];
     // Frames that nothing was counted above are left out.
     let totals = super::functions::totals(tree);
     let mut callees: HashMap<u32, Vec<usize>> = HashMap::new();
-    for (nth, node) in tree.nodes.iter().enumerate().filter(|(nth, _)| totals[*nth] > 0) {
-        callees.entry(node.parent).or_default().push(nth);
+    for (nth, parent) in tree.parents.iter().enumerate().filter(|(nth, _)| totals[*nth] > 0) {
+        callees.entry(*parent).or_default().push(nth);
     }
     for of in callees.values_mut() {
         // The last one is taken first.
-        of.sort_by_key(|nth| std::cmp::Reverse((tree.nodes[*nth].image, tree.nodes[*nth].offset)));
+        of.sort_by_key(|nth| std::cmp::Reverse(tree.position(*nth)));
     }
     let outermost = callees.remove(&Node::NONE).unwrap_or_default();
     let mut left: Vec<(usize, u32)> = outermost.into_iter().map(|nth| (nth, StackNode::NONE)).collect();
     while let Some((nth, parent)) = left.pop() {
-        let Node { image, offset, .. } = tree.nodes[nth];
-        let place = *places.entry((image, offset)).or_insert_with(|| {
+        let (image, offset) = tree.position(nth);
+        let place = *places[tree.places[nth] as usize].get_or_insert_with(|| {
             let number = *images.entry(image).or_insert_with(|| {
                 let known = names.image(image);
                 stacks.images.push(ImageName { path: known.path, build_id: known.build_id });
@@ -51,9 +51,9 @@ fn lines(names: &Names, image: ImageId, offset: Offset) -> Vec<Line> {
     }
     let is_verbatim = names.is_verbatim(image);
     let line = |symbol: &profile::continuous::Symbol| Line {
-        function: symbol.function.clone(),
+        function: symbol.function.to_string(),
         base: base(&symbol.function, is_verbatim),
-        file: symbol.file.clone(),
+        file: symbol.file.to_string(),
         line: symbol.line,
     };
     symbols.iter().map(line).collect()

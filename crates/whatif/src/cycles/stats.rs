@@ -3,11 +3,15 @@
 use super::cli::{self, Across, Compared};
 use super::functions::{Gather, Keys};
 use super::query::Query;
-use super::{answer, time};
+use super::worth::Worths;
+use super::{answer, nameless, time};
 use anyhow::{Result, ensure};
-use profile::continuous::{By, Group, Leaf};
+use profile::continuous::{By, Group, Parts};
 use report::cycles::{Part, Variation, Varying};
 use std::collections::BTreeMap;
+
+/// Samples by the index of their position.
+type Leaves = Vec<(u32, u64)>;
 
 /// Shares of fewer samples are nothing but chance.
 const FEW: u64 = 30;
@@ -22,15 +26,15 @@ pub fn stats(args: &cli::Stats) -> Result<()> {
         Across::Day => (By::Time(86_400), "day"),
         Across::Process => (By::Label, "process"),
     };
-    let groups = query.leaves_by(by)?;
+    let parted = query.parts(by)?;
     if args.by == Compared::Function {
-        query.names.learn(&query.db, groups.values().flatten().map(|leaf| (leaf.image, leaf.offset)))?;
+        query.names.learn(&query.db, parted.positions.iter().copied())?;
+        query.doubt_names(&parted.positions, &nameless::of_parts(&parted));
     }
-    let mut parts = parts(&query, groups)?;
-    let samples = |leaves: &[Leaf]| leaves.iter().map(|leaf| leaf.count).sum::<u64>();
+    let mut parts = parts(&query, parted.groups)?;
     let all = parts.len();
-    if parts.iter().filter(|(_, leaves)| samples(leaves) >= FEW).count() > 1 {
-        parts.retain(|(_, leaves)| samples(leaves) >= FEW);
+    if parts.iter().filter(|(_, leaves)| Parts::samples(leaves) >= FEW).count() > 1 {
+        parts.retain(|(_, leaves)| Parts::samples(leaves) >= FEW);
     }
     let left_out = all - parts.len();
     ensure!(
@@ -42,22 +46,26 @@ pub fn stats(args: &cli::Stats) -> Result<()> {
         Compared::Function => Gather::Function { inlined: false },
     };
     let mut keys = Keys::new(&query.names, gather);
-    let mut counts: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    let key_of: Vec<usize> = parted.positions.iter().map(|position| keys.of(*position)[0] as usize).collect();
+    let mut counts: Vec<Vec<u64>> = vec![vec![0; parts.len()]; keys.all().len()];
     for (nth, (_, leaves)) in parts.iter().enumerate() {
-        for leaf in leaves {
-            let key = keys.of(leaf.image, leaf.offset)[0];
-            counts.entry(key).or_insert_with(|| vec![0; parts.len()])[nth] += leaf.count;
-        }
+        leaves.iter().for_each(|(at, count)| counts[key_of[*at as usize]][nth] += count);
     }
     let parts: Vec<Part> =
-        parts.into_iter().map(|(name, leaves)| Part { name, samples: samples(&leaves) }).collect();
+        parts.into_iter().map(|(name, leaves)| Part { name, samples: Parts::samples(&leaves) }).collect();
+    let worths = match args.by {
+        Compared::Function => Worths::load(&args.causes, &query.db)?,
+        Compared::Image => Worths::default(),
+    };
     let mut rows: Vec<Varying> = counts
-        .into_iter()
-        .map(|(key, counts)| {
-            let key = &keys.all()[key as usize];
-            let path = query.names.image(key.image).path;
-            let image = if key.name == path { String::new() } else { path };
-            Varying { name: key.name.clone(), image, ..varying(&counts, &parts) }
+        .iter()
+        .zip(keys.all())
+        .filter(|(counts, _)| counts.iter().any(|count| *count > 0))
+        .map(|(counts, key)| {
+            let code = query.names.image(key.image);
+            let worth = worths.of(&key.name, &code);
+            let image = if key.name == code.path { String::new() } else { code.path };
+            Varying { name: key.name.clone(), image, worth, ..varying(counts, &parts) }
         })
         .collect();
     let beyond_chance = |row: &Varying| row.deviation.powi(2) - row.by_chance.powi(2);
@@ -78,10 +86,10 @@ pub fn stats(args: &cli::Stats) -> Result<()> {
 }
 
 /// The parts that have samples, with their names. Processes are the same if their names are.
-fn parts(query: &Query, groups: BTreeMap<Group, Vec<Leaf>>) -> Result<Vec<(String, Vec<Leaf>)>> {
+fn parts(query: &Query, groups: BTreeMap<Group, Leaves>) -> Result<Vec<(String, Leaves)>> {
     let epochs = query.db.epochs()?;
     let (machines, labels) = (query.db.machines()?, query.db.labels()?);
-    let mut parts: Vec<(String, Vec<Leaf>)> = Vec::new();
+    let mut parts: Vec<(String, Leaves)> = Vec::new();
     for (group, leaves) in groups {
         let name = match group {
             Group::Epoch(id) => {
@@ -96,7 +104,7 @@ fn parts(query: &Query, groups: BTreeMap<Group, Vec<Leaf>>) -> Result<Vec<(Strin
             Group::Time(start) => time::local(start),
             Group::Label(id) => labels.get(&id).map(|label| label.process.clone()).unwrap_or_default(),
         };
-        if leaves.iter().all(|leaf| leaf.count == 0) {
+        if leaves.is_empty() {
             continue;
         }
         match parts.iter_mut().find(|(known, _)| matches!(group, Group::Label(_)) && *known == name) {

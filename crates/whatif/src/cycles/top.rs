@@ -5,9 +5,9 @@ use super::functions::{Gather, Key, Keys, Tally, tally_of};
 use super::names::Names;
 use super::query::Query;
 use super::worth::{Worths, mark};
-use super::{answer, share};
+use super::{answer, nameless, share};
 use anyhow::Result;
-use profile::continuous::By;
+use profile::continuous::{By, Parts};
 use report::cycles::{Row, Share, Top};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,11 +22,12 @@ pub fn top(args: &cli::Top) -> Result<()> {
     };
     let tree = query.tree()?;
     if gather != Gather::Image {
-        query.names.learn(&query.db, tree.nodes.iter().map(|node| (node.image, node.offset)))?;
+        query.names.learn(&query.db, tree.positions.iter().copied())?;
+        query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
     }
     let mut keys = Keys::new(&query.names, gather);
     let tallies = tally_of(&tree, &mut keys);
-    let has_stacks = tree.nodes.iter().any(|node| node.parent != profile::continuous::Node::NONE);
+    let has_stacks = (0..tree.len()).any(|nth| tree.parent(nth).is_some());
     let worths = match args.by {
         Sums::Function => Worths::load(&args.causes, &query.db)?,
         _ => Worths::default(),
@@ -135,9 +136,9 @@ fn not_hot(
 fn by_label(args: &cli::Top, mut query: Query) -> Result<()> {
     let labels = query.db.labels()?;
     // With idle CPUs or only some images, positions decide what counts.
-    let groups = query.leaves_by(By::Label)?;
+    let parts = query.parts(By::Label)?;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    for (group, leaves) in &groups {
+    for (group, leaves) in &parts.groups {
         let profile::continuous::Group::Label(id) = group else { continue };
         let name = match (labels.get(id), args.by) {
             (Some(label), Sums::Process) => label.process.as_str(),
@@ -145,7 +146,7 @@ fn by_label(args: &cli::Top, mut query: Query) -> Result<()> {
             (None, _) => "",
         };
         let name = if name.is_empty() { "[none]" } else { name };
-        *counts.entry(name.to_owned()).or_default() += leaves.iter().map(|leaf| leaf.count).sum::<u64>();
+        *counts.entry(name.to_owned()).or_default() += Parts::samples(leaves);
     }
     let mut ranked: Vec<(String, u64)> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     ranked.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));

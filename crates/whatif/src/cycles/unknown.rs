@@ -4,7 +4,7 @@ use super::names::Problem;
 use super::query::Query;
 use super::{answer, cli};
 use anyhow::Result;
-use profile::continuous::{By, Group, ImageId, ImageKind};
+use profile::continuous::{By, Group, ImageId, ImageKind, Position};
 use report::cycles::{Unknown, UnknownRow};
 use std::collections::BTreeMap;
 
@@ -14,18 +14,20 @@ const PROCESSES: usize = 3;
 /// `whatif unknown`.
 pub fn unknown(args: &cli::Unknown) -> Result<()> {
     let mut query = Query::new(&args.which)?;
-    let groups = query.leaves_by(By::Label)?;
-    query.names.learn(&query.db, groups.values().flatten().map(|leaf| (leaf.image, leaf.offset)))?;
+    let parts = query.parts(By::Label)?;
+    query.names.learn(&query.db, parts.positions.iter().copied())?;
+    let is_nameless = |&(image, offset): &Position| {
+        query.names.image(image).kind != ImageKind::Idle && query.names.symbols(image, offset).is_empty()
+    };
+    let nameless: Vec<bool> = parts.positions.iter().map(is_nameless).collect();
     let labels = query.db.labels()?;
     let mut found: BTreeMap<ImageId, BTreeMap<&str, u64>> = BTreeMap::new();
-    for (group, leaves) in &groups {
+    for (group, leaves) in &parts.groups {
         let Group::Label(label) = group else { continue };
         let process = labels.get(label).map_or("", |label| label.process.as_str());
-        for leaf in leaves {
-            let is_idle = query.names.image(leaf.image).kind == ImageKind::Idle;
-            if !is_idle && query.names.symbols(leaf.image, leaf.offset).is_empty() {
-                *found.entry(leaf.image).or_default().entry(process).or_default() += leaf.count;
-            }
+        for (at, count) in leaves.iter().filter(|(at, _)| nameless[*at as usize]) {
+            let (image, _) = parts.positions[*at as usize];
+            *found.entry(image).or_default().entry(process).or_default() += count;
         }
     }
     let mut rows: Vec<UnknownRow> = found
@@ -35,10 +37,9 @@ pub fn unknown(args: &cli::Unknown) -> Result<()> {
             let samples = processes.iter().map(|(_, count)| count).sum();
             processes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
             let problem = query.names.problem(id).unwrap_or(Problem::NoSymbols);
-            let (why, advice) = problem.explained();
+            let (why, _) = problem.explained();
             let image = query.names.image(id);
-            let advice = advice
-                .replace("BUILD-ID", if image.build_id.is_empty() { "BUILD-ID" } else { &image.build_id });
+            let advice = problem.advice(&image.build_id);
             UnknownRow {
                 image: image.path,
                 build_id: image.build_id,

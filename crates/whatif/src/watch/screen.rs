@@ -1,13 +1,13 @@
 //! The screen: a terminal that is ours for a while, and as it was afterwards.
 
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
+use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use ratatui::layout::Rect;
+use ratatui::layout::{Rect, Size};
+use ratatui::{Terminal, TerminalOptions, Viewport};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, BufWriter, Stdout, stdout};
 
@@ -25,7 +25,9 @@ impl Screen {
             give_back();
             before(panic);
         }));
-        let terminal = Terminal::new(CrosstermBackend::new(BufWriter::new(stdout())))?;
+        let backend = CrosstermBackend::new(BufWriter::new(stdout()));
+        let viewport = Viewport::Fixed(size(&backend)?);
+        let terminal = Terminal::with_options(backend, TerminalOptions { viewport })?;
         let mut screen = Screen { terminal, open: true };
         screen.take()?;
         Ok(screen)
@@ -39,6 +41,10 @@ impl Screen {
 
     /// Draws by `draw` what has changed. As large as the terminal is now.
     pub fn draw(&mut self, draw: impl FnOnce(&mut ratatui::Frame<'_>)) -> io::Result<()> {
+        let size = size(self.terminal.backend())?;
+        if self.terminal.get_frame().area() != size {
+            self.terminal.resize(size)?;
+        }
         self.terminal.draw(draw).map(drop)
     }
 
@@ -54,8 +60,8 @@ impl Screen {
         meanwhile();
         self.take()?;
         // Not `clear`, which asks the terminal where the cursor is, and the answer comes among the keys.
-        let size = self.terminal.size()?;
-        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
+        let size = size(self.terminal.backend())?;
+        self.terminal.resize(size)
     }
 
     /// Whether nobody is at the other end any more.
@@ -71,6 +77,13 @@ impl Drop for Screen {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// How large the terminal is. Serial lines, and what plays a terminal, may not say: then it is as terminals used to be.
+fn size(terminal: &impl Backend<Error = io::Error>) -> io::Result<Rect> {
+    let Size { width, height } = terminal.size()?;
+    let or = |size: u16, usual| if size == 0 { usual } else { size };
+    Ok(Rect::new(0, 0, or(width, 80), or(height, 24)))
 }
 
 /// The terminal as it was. It may be gone: then there is nothing to give.

@@ -4,7 +4,7 @@ use super::program::last;
 use crate::cli::Granularity;
 use crate::run::naming::Naming;
 use crate::run::region::Request;
-use profile::continuous::{ImageId, Node, Offset, Tree, UnixSeconds};
+use profile::continuous::{ImageId, Offset, Tree, UnixSeconds};
 use profile::{Region, RegionKind};
 use std::collections::HashMap;
 use symbols::Frame;
@@ -96,11 +96,11 @@ impl Costs {
     /// Adds up all stacks. `code` says what is at a position.
     pub fn new(tree: &Tree, rules: &Rules<'_>, code: impl Fn(ImageId, Offset) -> Code) -> Self {
         let mut numbers: HashMap<Place, u32> = HashMap::new();
-        let mut pieces: HashMap<(ImageId, Offset), Piece> = HashMap::new();
-        for node in &tree.nodes {
-            let piece = || Piece::new(code(node.image, node.offset), rules, &mut numbers);
-            pieces.entry((node.image, node.offset)).or_insert_with(piece);
-        }
+        let pieces: Vec<Piece> = tree
+            .positions
+            .iter()
+            .map(|(image, offset)| Piece::new(code(*image, *offset), rules, &mut numbers))
+            .collect();
         let mut sums = vec![0; numbers.len()];
         let mut paths: HashMap<(u32, u32), u64> = HashMap::new();
         let mut costs =
@@ -208,19 +208,11 @@ struct Stack {
 }
 
 impl Stack {
-    fn walk(
-        tree: &Tree,
-        leaf: usize,
-        pieces: &HashMap<(ImageId, Offset), Piece>,
-        requests: &[Request],
-    ) -> Self {
+    fn walk(tree: &Tree, leaf: usize, pieces: &[Piece], requests: &[Request]) -> Self {
         let mut found = Self::default();
         let mut uncalled: Vec<usize> = Vec::new();
-        let mut at = leaf as u32;
-        while at != Node::NONE {
-            let node = &tree.nodes[at as usize];
-            let piece = &pieces[&(node.image, node.offset)];
-            at = node.parent;
+        for at in std::iter::successors(Some(leaf), |at| tree.parent(*at)) {
+            let piece = &pieces[tree.places[at] as usize];
             found.other_build |= piece.other_build;
             match found.function {
                 // What is called from code without a name may be in code without a name.
@@ -250,6 +242,7 @@ impl Stack {
 mod tests {
     use super::*;
     use profile::Image;
+    use profile::continuous::Node;
     use symbols::FunctionName;
 
     fn frame(function: &str, line: u32, in_scope: bool) -> Frame {
@@ -276,13 +269,10 @@ mod tests {
 
     /// Nodes as parent, offset and samples.
     fn tree(nodes: &[(u32, u64, u64)]) -> Tree {
-        let node = |(parent, offset, _): &(u32, u64, u64)| Node {
-            parent: *parent,
-            image: ImageId::new(1),
-            offset: Offset(*offset),
-        };
         Tree {
-            nodes: nodes.iter().map(node).collect(),
+            positions: (0..7).map(|offset| (ImageId::new(1), Offset(offset))).collect(),
+            parents: nodes.iter().map(|(parent, ..)| *parent).collect(),
+            places: nodes.iter().map(|(_, offset, _)| *offset as u32).collect(),
             counts: nodes.iter().map(|(.., count)| *count).collect(),
         }
     }

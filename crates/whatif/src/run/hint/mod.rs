@@ -161,8 +161,8 @@ impl Question {
             false => (&found.others, &[][..]),
         };
         query.selection.labels = Some(processes);
-        let machines = query.db.leaves_by(&query.selection, By::Machine)?;
-        let hosts = machines.values().filter(|leaves| !leaves.is_empty()).count() as u32;
+        let machines = query.db.parts(&query.selection, By::Machine)?;
+        let hosts = machines.groups.values().filter(|leaves| !leaves.is_empty()).count() as u32;
         let tree = query.tree()?;
         let kinds: BTreeMap<ImageId, Kind> = query
             .names
@@ -171,8 +171,8 @@ impl Question {
             .map(|(id, image)| (*id, self.kind(*id, image, images, excluded)))
             .collect();
         let is_ours = |image: ImageId| matches!(kinds.get(&image), Some(Kind::Ours(_)));
-        let wanted = tree.nodes.iter().filter(|node| is_ours(node.image));
-        query.names.learn(&query.db, wanted.map(|node| (node.image, node.offset)))?;
+        let wanted = tree.positions.iter().copied().filter(|(image, _)| is_ours(*image));
+        query.names.learn(&query.db, wanted)?;
         let by_function = self.by_function(&tree, &query.names, &kinds);
         let rules = Rules { naming: self.naming, requests: &self.requests, same_build };
         let mut costs = Costs::new(&tree, &rules, |image, offset| {
@@ -220,11 +220,11 @@ impl Question {
         kinds: &BTreeMap<ImageId, Kind>,
     ) -> BTreeMap<ImageId, bool> {
         let mut found = BTreeMap::new();
-        let ours = tree.nodes.iter().filter(|node| matches!(kinds.get(&node.image), Some(Kind::Ours(_))));
-        for node in ours {
+        let ours = |image: &ImageId| matches!(kinds.get(image), Some(Kind::Ours(_)));
+        for (image, offset) in tree.positions.iter().filter(|(image, _)| ours(image)) {
             let has_source = |symbol: &profile::continuous::Symbol| self.scope.contains(file(symbol));
-            let by_function = found.entry(node.image).or_insert(self.default_scope);
-            *by_function = *by_function && !names.symbols(node.image, node.offset).iter().any(has_source);
+            let by_function = found.entry(*image).or_insert(self.default_scope);
+            *by_function = *by_function && !names.symbols(*image, *offset).iter().any(has_source);
         }
         found
     }
@@ -246,7 +246,7 @@ impl Question {
             .symbols(image, offset)
             .iter()
             .map(|symbol| Frame {
-                function: FunctionName::from_demangled(symbol.function.as_str()),
+                function: FunctionName::from_demangled(&*symbol.function),
                 file: file(symbol).map(Into::into),
                 line: Some(symbol.line).filter(|line| *line > 0),
                 in_scope: self.scope.contains(file(symbol)) || by_function && symbol.file.is_empty(),
@@ -265,7 +265,7 @@ enum Kind {
 }
 
 fn file(symbol: &profile::continuous::Symbol) -> Option<&str> {
-    Some(symbol.file.as_str()).filter(|file| !file.is_empty())
+    Some(&*symbol.file).filter(|file| !file.is_empty())
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub(super) struct Columns {
     pub(super) interval: usize,
     pub(super) verdict: usize,
     pub(super) share: usize,
+    /// The share in production.
+    pub(super) production: usize,
     pub(super) experiments: usize,
 }
 
@@ -30,14 +32,25 @@ const LONG_NAME: usize = 60;
 
 impl Columns {
     /// In at most so many columns.
-    pub(super) fn new(width: usize) -> Columns {
-        let mut columns =
-            Columns { region: width, slope: 0, bar: 0, interval: 0, verdict: 0, share: 0, experiments: 0 };
+    pub(super) fn new(width: usize, production: bool) -> Columns {
+        let mut columns = Columns {
+            region: width,
+            slope: 0,
+            bar: 0,
+            interval: 0,
+            verdict: 0,
+            share: 0,
+            production: 0,
+            experiments: 0,
+        };
         // What tells most first; names need not be whole for the first two.
         columns.verdict = columns.take(VERDICT, NAME);
         columns.slope = columns.take(SLOPE, NAME);
         columns.bar = columns.take(*BAR.start(), NAME + 5);
         columns.share = columns.take(SHARE, NAME + 5);
+        if production {
+            columns.production = columns.take(SHARE, NAME + 5);
+        }
         columns.experiments = columns.take(EXPERIMENTS, NAME + 5);
         columns.interval = columns.take(INTERVAL, NAME + 10);
         if columns.bar > 0 {
@@ -67,25 +80,28 @@ mod tests {
 
     #[test]
     fn what_tells_most_has_room_first() {
-        let of = |width| {
-            let c = Columns::new(width);
-            [c.region, c.slope, c.bar, c.interval, c.verdict, c.share, c.experiments]
+        let of = |width, production| {
+            let c = Columns::new(width, production);
+            [c.region, c.slope, c.bar, c.interval, c.verdict, c.share, c.production, c.experiments]
         };
-        for (width, expected) in [
-            (0, [0, 0, 0, 0, 0, 0, 0]),
-            (10, [10, 0, 0, 0, 0, 0, 0]),
-            (26, [15, 0, 0, 0, 9, 0, 0]),
-            (40, [15, 12, 0, 0, 9, 0, 0]),
-            (60, [21, 12, 12, 0, 9, 0, 0]),
-            (80, [28, 12, 12, 0, 9, 5, 4]),
-            (92, [25, 12, 12, 13, 9, 5, 4]),
-            (160, [65, 12, 40, 13, 9, 5, 4]),
+        for (width, production, expected) in [
+            (0, false, [0, 0, 0, 0, 0, 0, 0, 0]),
+            (10, false, [10, 0, 0, 0, 0, 0, 0, 0]),
+            (26, false, [15, 0, 0, 0, 9, 0, 0, 0]),
+            (40, false, [15, 12, 0, 0, 9, 0, 0, 0]),
+            (60, false, [21, 12, 12, 0, 9, 0, 0, 0]),
+            (80, false, [28, 12, 12, 0, 9, 5, 0, 4]),
+            (92, false, [25, 12, 12, 13, 9, 5, 0, 4]),
+            (160, false, [65, 12, 40, 13, 9, 5, 0, 4]),
+            (60, true, [21, 12, 12, 0, 9, 0, 0, 0]),
+            (80, true, [21, 12, 12, 0, 9, 5, 5, 4]),
+            (160, true, [60, 12, 38, 13, 9, 5, 5, 4]),
         ] {
-            assert_eq!(of(width), expected, "{width}");
+            assert_eq!(of(width, production), expected, "{width}");
         }
         for width in 0..400 {
-            let used: usize =
-                of(width).iter().sum::<usize>() + GAP * of(width)[1..].iter().filter(|c| **c > 0).count();
+            let used: usize = of(width, true).iter().sum::<usize>()
+                + GAP * of(width, true)[1..].iter().filter(|c| **c > 0).count();
             assert!(used <= width, "{width}");
         }
     }

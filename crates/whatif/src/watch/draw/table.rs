@@ -25,7 +25,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, profile: &Profile) -> R
         pen.line(why.trim_end_matches(": "), DIM);
         return Room::default();
     }
-    let columns = Columns::new(pen.width());
+    let production = profile.regions.iter().any(|region| region.production.is_some());
+    let columns = Columns::new(pen.width(), production);
     if pen.left() >= 3 {
         let bar = if columns.interval > 0 { "" } else { "interval" };
         pen.line(&line(&Cells::head(), &exactly(bar, columns.bar), columns), DIM);
@@ -67,6 +68,7 @@ fn line(cells: &Cells, bar: &str, columns: Columns) -> String {
     add(right(&cells.interval, columns.interval), columns.interval);
     add(exactly(cells.verdict, columns.verdict), columns.verdict);
     add(right(&cells.share, columns.share), columns.share);
+    add(right(&cells.production, columns.production), columns.production);
     add(right(&cells.experiments, columns.experiments), columns.experiments);
     line
 }

@@ -146,6 +146,32 @@ fn a_large_terminal_has_everything() {
 }
 
 #[test]
+fn the_share_in_production_stands_beside_the_share_here() {
+    let mut rows = recording();
+    rows.production = [(1, 0.31), (2, 0.002)]
+        .map(|(region, share)| profile::Production {
+            session: SessionId::new(1),
+            region: RegionId::new(region),
+            share,
+            samples: 1000,
+            since: profile::continuous::UnixSeconds(0),
+            until: profile::continuous::UnixSeconds(86_400),
+            hosts: 3,
+        })
+        .to_vec();
+    let shown = screen(Some(&profile(rows)), &View::default(), (80, 24));
+    assert_eq!(
+        shown[4..8],
+        [
+            "region                   slope ± se  interval      verdict    share  prod.   exp",
+            "hash.c:88               0.60 ± 0.00      │      ━  helps       11 %   31 %    30",
+            "hash.c:12               0.00 ± 0.00      ━         no effect   11 %   <1 %    30",
+            "list.c:7               −0.40 ± 0.00  ━   │         hurts       11 %      –    30",
+        ]
+    );
+}
+
+#[test]
 fn keys_change_the_screen() {
     use Action::{Down, Filter, Help, Letter, NextOrder, NextPoint, Open};
     let profile = profile(with_latency(recording()));

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use report::terminal::wrap;
 
 /// What each key does.
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 15] = [
     ("↑ ↓, k j", "select a region; its curve is below the table where there is room"),
     ("PgUp PgDn", "a screen further"),
     ("Home End, g G", "the first, the last"),
@@ -21,6 +21,7 @@ const KEYS: [(&str, &str); 14] = [
     ("slope", "gain per speedup: at 0.50 the point becomes 10 % faster for 20 %; ± is its standard error"),
     ("interval", "95 % of the slope: ─ with the estimate ━, and │ at zero, all rows on one axis"),
     ("share, exp", "of all CPU time; experiments about the region"),
+    ("prod.", "share of the program's samples in production, if the run was told (whatif run --hint-db)"),
 ];
 
 /// In lines of at most `width` columns.

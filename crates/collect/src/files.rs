@@ -1,0 +1,135 @@
+//! Files that processes have mapped: their build IDs, where the kernel does not say them.
+
+use crate::images::{ImageIndex, Images};
+use perf::Mapping;
+use perf::maps::FileId;
+use profile::continuous::ImageKind;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Files whose build IDs are remembered.
+const MOST: usize = 8192;
+
+/// Build IDs of files, as long as they are the same ones.
+#[derive(Debug, Default)]
+pub struct Files {
+    known: HashMap<FileId, Vec<u8>>,
+    /// Those that processes were seen to map, with the path: inodes are not unique where a file system has several trees. A path
+    /// alone may be another file in a container.
+    mapped: HashMap<FileId, (Box<[u8]>, Vec<u8>)>,
+}
+
+impl Files {
+    /// The image of what is mapped already.
+    pub fn image_of(&mut self, pid: u32, mapping: &Mapping, images: &mut Images) -> ImageIndex {
+        use std::os::unix::ffi::OsStrExt as _;
+        let path = mapping.path.as_deref().map_or(&b"//anon"[..], |path| path.as_os_str().as_bytes());
+        if !mapping.is_file() || is_memory(path) {
+            return no_file(path, images);
+        }
+        if self.known.len() >= MOST {
+            self.known.clear();
+        }
+        let build_id = self.known.entry(mapping.file).or_insert_with(|| {
+            let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
+            let seen = || as_seen_by(pid, path).and_then(|path| build_id(&path));
+            build_id(Path::new(&mapped)).or_else(seen).unwrap_or_default()
+        });
+        images.intern(ImageKind::File, path, build_id)
+    }
+
+    /// The image of what a process maps, with the build ID that the kernel says.
+    pub fn image(
+        &mut self,
+        pid: u32,
+        path: &[u8],
+        build_id: &[u8],
+        file: FileId,
+        images: &mut Images,
+    ) -> ImageIndex {
+        match path.first() {
+            Some(b'/') if !is_memory(path) && build_id.is_empty() => {
+                images.intern(ImageKind::File, path, &self.build_id(pid, path, file))
+            }
+            Some(b'/') if !is_memory(path) => images.intern(ImageKind::File, path, build_id),
+            _ => no_file(path, images),
+        }
+    }
+
+    fn build_id(&mut self, pid: u32, path: &[u8], file: FileId) -> Vec<u8> {
+        if let Some((known_as, build_id)) = self.mapped.get(&file)
+            && **known_as == *path
+        {
+            return build_id.clone();
+        }
+        // Not known a moment later, if the process has gone: another one may still tell.
+        let found = as_seen_by(pid, path).and_then(|path| build_id(&path)).unwrap_or_default();
+        if self.mapped.len() >= MOST {
+            self.mapped.clear();
+        }
+        if !found.is_empty() && file.inode != 0 {
+            self.mapped.insert(file, (path.into(), found.clone()));
+        }
+        found
+    }
+
+    /// One may have been replaced.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn no_file(path: &[u8], images: &mut Images) -> ImageIndex {
+    match path {
+        b"[vdso]" | b"[vsyscall]" => images.intern(ImageKind::Memory, path, &[]),
+        _ => Images::MEMORY,
+    }
+}
+
+/// Whether a path is that of memory which a program may fill with code that it generates.
+fn is_memory(path: &[u8]) -> bool {
+    [&b"//anon"[..], b"/memfd:", b"/dev/zero", b"/SYSV", b"/anon_hugepage"]
+        .iter()
+        .any(|start| path.starts_with(start))
+}
+
+/// A file, in the mount namespace of a process that still runs.
+fn as_seen_by(pid: u32, path: &[u8]) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let inside = Path::new("/proc").join(pid.to_string()).join("root");
+    let path = Path::new(std::ffi::OsStr::from_bytes(path));
+    let seen = inside.join(path.strip_prefix("/").unwrap_or(path));
+    seen.exists().then_some(seen)
+}
+
+fn build_id(path: &Path) -> Option<Vec<u8>> {
+    let digits = symbols::Image::open(path).ok()?.build_id()?;
+    let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_path_is_another_file_in_a_container() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let (mut files, mut images) = (Files::default(), Images::new(&[]));
+        let program = std::env::current_exe().unwrap();
+        let path = program.as_os_str().as_bytes();
+        let mut build_id = |pid, inode| {
+            let file = FileId { device: (8, 1), inode };
+            let image = files.image(pid, path, &[], file, &mut images);
+            images.get(image).build_id.clone()
+        };
+        // A number that no process has: it has gone.
+        let (we, gone) = (std::process::id(), 1 << 29);
+        let ours = build_id(we, 1);
+        assert!(ours.len() > 8, "{ours}");
+        assert_eq!(build_id(gone, 1), ours, "known from before");
+        assert_eq!(build_id(gone, 2), "", "nobody knows which one that was");
+        assert_eq!(build_id(we, 0), ours);
+        assert_eq!(build_id(gone, 0), "", "which file it is was not said");
+    }
+}

@@ -1,0 +1,167 @@
+//! Opening the events: what is asked for, and why it may not be had.
+
+use perf::stream::{Cpu, Scope, Setup, Source, Unit, is_out_of_descriptors};
+use std::io;
+
+/// Periods differ from their mean by up to this part of it.
+pub const JITTER: f64 = 0.1;
+/// Room that is enough for a while, in bytes.
+const LEAST_RING: usize = 1 << 16;
+
+/// What is collected.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Samples per second and CPU.
+    pub rate_hz: f64,
+    /// What is sampled; the first one is what everything else is compared with.
+    pub sources: Vec<Source>,
+    /// Only one of the sources after the first is on at a time.
+    pub rotate: bool,
+    /// Callchains, or only the instruction.
+    pub stacks: bool,
+    /// The whole machine, or the processes of this user.
+    pub machine: bool,
+    /// Room for the kernel to write into, for each CPU, in bytes.
+    pub ring_bytes: usize,
+    /// Of all random choices.
+    pub seed: u64,
+}
+
+/// Why nothing can be collected.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The kernel does not allow it.
+    #[error("the kernel does not allow to sample {what}: {source}\n  {advice}")]
+    NotAllowed {
+        /// Whose code.
+        what: &'static str,
+        /// What to do.
+        advice: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// This machine does not have such an event.
+    #[error(
+        "this machine has no event {event}: {source}\n  \
+         a virtual machine often has no hardware counters; without --events the clock is used"
+    )]
+    NoEvent {
+        /// Its name.
+        event: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There are too few descriptors for one's own threads.
+    #[error(
+        "there are too few descriptors to sample threads by themselves: {source}\n  \
+         each takes a descriptor for each CPU and event; allow more with ulimit -n, or give fewer --events"
+    )]
+    TooMany {
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Something else.
+    #[error("cannot sample: {source}\n  `whatif doctor` says what this machine allows")]
+    Other {
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+const ADVICE_MACHINE: &str = "run it as root, or as a service with just the capabilities it needs: whatif collect --print unit; \
+     --own samples your own processes without";
+const ADVICE_OWN: &str = "allow it with: sudo sysctl kernel.perf_event_paranoid=2 (in a container, its seccomp profile must allow perf_event_open)";
+
+impl StartError {
+    fn of(error: io::Error, machine: bool, event: Option<Source>) -> Self {
+        match (error.kind(), event) {
+            (io::ErrorKind::PermissionDenied, _) if machine => {
+                Self::NotAllowed { what: "the whole machine", advice: ADVICE_MACHINE, source: error }
+            }
+            (io::ErrorKind::PermissionDenied, _) => {
+                Self::NotAllowed { what: "your processes", advice: ADVICE_OWN, source: error }
+            }
+            (io::ErrorKind::NotFound | io::ErrorKind::Unsupported, Some(event)) => {
+                Self::NoEvent { event: event.name(), source: error }
+            }
+            _ if is_out_of_descriptors(&error) => Self::TooMany { source: error },
+            _ => Self::Other { source: error },
+        }
+    }
+
+    /// There are not enough descriptors for anything else.
+    pub(crate) fn no_reserve() -> Self {
+        let source = io::Error::other("too few descriptors would be left for storing");
+        Self::TooMany { source }
+    }
+
+    /// Whether somebody with more rights could.
+    #[must_use]
+    pub fn is_permission(&self) -> bool {
+        matches!(self, Self::NotAllowed { .. })
+    }
+}
+
+/// The mean period of a source.
+pub fn period_of(source: Source, rate_hz: f64) -> f64 {
+    match source.unit() {
+        Unit::Nanos => 1e9 / rate_hz,
+        // At about 2 GHz.
+        Unit::Cycles => 2e9 / rate_hz,
+        // At ten thousand a second; the same for all, so that samples of one source are worth the same.
+        Unit::Occurrences => 1e4 / rate_hz,
+    }
+}
+
+/// What was opened.
+pub struct Opened {
+    /// All CPUs that are on,
+    pub cpus: Vec<Cpu>,
+    /// and the period of each of their events.
+    pub periods: Vec<Vec<u64>>,
+    /// With what the kernel allowed.
+    pub setup: Setup,
+}
+
+/// Opens the events of all CPUs: with smaller rings, and then without the kernel's code, where it does not allow more.
+pub fn open_all(scope: &Scope, options: &Options, random: &mut fastrand::Rng) -> Result<Opened, StartError> {
+    let mut setup = Setup { stacks: options.stacks, kernel: true, ring_bytes: options.ring_bytes };
+    loop {
+        let opened =
+            perf::cpu::numbers().into_iter().map(|number| open(number, scope, setup, options, random));
+        match opened.collect::<Result<Vec<_>, _>>() {
+            Ok(opened) => {
+                let (cpus, periods) = opened.into_iter().unzip();
+                return Ok(Opened { cpus, periods, setup });
+            }
+            // More memory would be locked than is allowed (`perf_event_mlock_kb`, `ulimit -l`), perhaps.
+            Err(error) if error.is_permission() && setup.ring_bytes > LEAST_RING => setup.ring_bytes /= 2,
+            // Somebody without privileges may sample without the kernel's code.
+            Err(error) if error.is_permission() && !options.machine && setup.kernel => {
+                setup.kernel = false;
+                setup.ring_bytes = options.ring_bytes;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn open(
+    number: u32,
+    scope: &Scope,
+    setup: Setup,
+    options: &Options,
+    random: &mut fastrand::Rng,
+) -> Result<(Cpu, Vec<u64>), StartError> {
+    let mut cpu =
+        Cpu::open(number, scope, setup).map_err(|error| StartError::of(error, options.machine, None))?;
+    let mut periods = Vec::new();
+    for &source in &options.sources {
+        // CPUs should not be interrupted all at once.
+        let period = (period_of(source, options.rate_hz) * (1.0 + JITTER * random.f64())).max(1.0) as u64;
+        cpu.add(source, period, scope)
+            .map_err(|error| StartError::of(error, options.machine, Some(source)))?;
+        periods.push(period);
+    }
+    Ok((cpu, periods))
+}

@@ -1,0 +1,118 @@
+//! The heading of every answer: the books in all, and what to think of them.
+
+use super::time;
+use profile::continuous::{Books, Epoch, EpochId, MachineId, MachineInfo, UnixSeconds};
+use report::cycles::{Books as Totals, Heading, Note};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A larger share of samples that were lost, or have no image or name, is worth a warning.
+pub const MUCH: f64 = 0.01;
+/// Samples were taken this much less often than was asked for.
+const RARER: f64 = 0.8;
+
+/// The books in all, and what to think of them.
+pub fn of(
+    event: &str,
+    books: &[(EpochId, Books)],
+    epochs: &[Epoch],
+    machines: &BTreeMap<MachineId, MachineInfo>,
+) -> Heading {
+    let mut totals = Totals::default();
+    let mut by_epoch: BTreeMap<EpochId, u64> = BTreeMap::new();
+    for (epoch, of) in books {
+        totals.expected += of.expected;
+        totals.stored += of.stored;
+        totals.unknown += of.unknown;
+        totals.lost += of.lost;
+        totals.idle += of.idle;
+        totals.covered_ns += of.covered.get();
+        totals.own_cpu_ns += of.own_cpu.get();
+        totals.kernel_cpu_ns += of.kernel_cpu.get();
+        *by_epoch.entry(*epoch).or_default() += of.stored + of.unknown;
+    }
+    let used: Vec<&Epoch> = epochs.iter().filter(|epoch| by_epoch.contains_key(&epoch.id)).collect();
+    let of: BTreeSet<MachineId> = used.iter().map(|epoch| epoch.machine).collect();
+    let of: Vec<&MachineInfo> = of.iter().filter_map(|id| machines.get(id)).collect();
+    let start = books.iter().map(|(_, of)| of.start).min();
+    let end =
+        books.iter().map(|(_, of)| UnixSeconds(of.start.0 + (of.length.get() / 1_000_000_000) as i64)).max();
+    let taken = totals.stored + totals.unknown;
+    let seconds = totals.covered_ns as f64 / 1e9;
+    let rate = if seconds > 0.0 { taken as f64 / seconds } else { 0.0 };
+    let most = used.iter().max_by_key(|epoch| by_epoch[&epoch.id]);
+    let asked_rate = most.map_or(0.0, |epoch| epoch.setting.rate_hz);
+    // A clock of CPUs that run all the time ticks for all of their time; other events only while something runs.
+    let whole_machine = event.contains("clock") && used.iter().all(|epoch| epoch.setting.scope == "machine");
+    let nanos_per_sample = match (whole_machine, totals.expected) {
+        (true, expected) if expected > 0 => totals.covered_ns as f64 / expected as f64,
+        _ if asked_rate > 0.0 => 1e9 / asked_rate,
+        _ => 0.0,
+    };
+    let mut heading = Heading {
+        event: event.to_owned(),
+        machines: of.iter().map(|machine| machine.host.clone()).collect(),
+        cpus: of.iter().map(|machine| machine.cpus).sum(),
+        since: start.map(|start| start.0),
+        until: end.map(|end| end.0),
+        time: start.zip(end).map_or_else(String::new, |(start, end)| time::span(start, end)),
+        books: totals,
+        rate,
+        asked_rate,
+        nanos_per_sample,
+        ..Heading::default()
+    };
+    heading.warnings = warnings(&heading, whole_machine);
+    heading
+}
+
+/// Doubts about the books.
+fn warnings(heading: &Heading, whole_machine: bool) -> Vec<Note> {
+    let Totals { expected, unknown, lost, .. } = heading.books;
+    let note = |code: &str, message: String, advice: &str| Note {
+        code: code.to_owned(),
+        message,
+        advice: advice.to_owned(),
+    };
+    let share = |part: u64| if expected > 0 { part as f64 / expected as f64 } else { 0.0 };
+    let mut notes = Vec::new();
+    if share(lost) > MUCH {
+        let message = format!(
+            "{:.1} % of the samples were lost, perhaps most of them in the same code",
+            100.0 * share(lost)
+        );
+        let advice = "see when and why: whatif status; give the collector a lower rate (--rate) or more memory (--max-memory)";
+        notes.push(note("lost", message, advice));
+    }
+    if share(unknown) > MUCH {
+        let message = format!("{:.1} % of the samples are of code that nobody knows", 100.0 * share(unknown));
+        notes.push(note("unknown", message, "see which processes, and what mends it: whatif unknown"));
+    }
+    if whole_machine && heading.rate > 0.0 && heading.rate < RARER * heading.asked_rate {
+        let message = format!(
+            "{:.1} samples a second and CPU were taken of {:.1} that were asked for",
+            heading.rate, heading.asked_rate
+        );
+        let advice = "the collector takes fewer when it costs more than it may: --max-cpu allows it more";
+        notes.push(note("rate", message, advice));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_is_a_warning() {
+        let heading = |lost, unknown, rate| Heading {
+            books: Totals { expected: 1000, lost, unknown, ..Totals::default() },
+            rate,
+            asked_rate: 97.0,
+            ..Heading::default()
+        };
+        let codes =
+            |heading: Heading| warnings(&heading, true).into_iter().map(|note| note.code).collect::<Vec<_>>();
+        assert_eq!(codes(heading(10, 10, 96.0)), Vec::<String>::new());
+        assert_eq!(codes(heading(11, 11, 50.0)), ["lost", "unknown", "rate"]);
+    }
+}
