@@ -1,7 +1,8 @@
 //! What a process has mapped where: `/proc/PID/maps`, proc_pid_maps(5).
 
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use wire::Address;
@@ -65,7 +66,13 @@ impl Mapping {
 /// `NotFound` when the process has gone, `PermissionDenied` when it is not ours. A process that has ended
 /// but was not waited for has no mappings: the list is empty.
 pub fn maps(pid: u32) -> io::Result<Vec<Mapping>> {
-    Ok(parse(&std::fs::read(format!("/proc/{pid}/maps"))?))
+    let file = format!("/proc/{pid}/maps");
+    let text = std::fs::read(&file)?;
+    // The kernel hands a long list over in parts, and the process may have ended between two of them.
+    if File::open(&file)?.read(&mut [0])? == 0 {
+        return Ok(Vec::new());
+    }
+    Ok(parse(&text))
 }
 
 fn parse(text: &[u8]) -> Vec<Mapping> {

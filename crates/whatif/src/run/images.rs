@@ -98,11 +98,15 @@ impl Images {
         images
     }
 
-    /// Reads the list of mappings again.
+    /// Reads the list of mappings again. Of a process that has ended the last one stays: there are samples left, and
+    /// the program may be run again.
     fn refresh(&mut self) {
         let begin = Instant::now();
-        let Ok(mappings) = perf::maps(self.pid) else { return };
+        let mappings = perf::maps(self.pid).unwrap_or_default();
         self.read = Some((begin, begin.elapsed()));
+        if mappings.is_empty() {
+            return;
+        }
         self.others.clear();
         self.map(&mappings);
         self.jit.iter_mut().for_each(|jit| jit.map(&mappings));
@@ -404,4 +408,35 @@ impl Images {
 
 fn within(address: u64, start: u64, end: u64) -> bool {
     (start..end).contains(&address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[test]
+    fn code_of_a_program_that_has_ended_is_still_known() {
+        let program = PathBuf::from("/bin/sleep").canonicalize().unwrap();
+        let words = ["whatif", "run", "--", "sleep", "1000"];
+        let crate::cli::Command::Run(args) = crate::cli::Cli::parse_from(words).command else { panic!() };
+        let options = Options::new(&args, &program).unwrap();
+        let mut child = std::process::Command::new(&program).arg("1000").spawn().unwrap();
+        let mut images = Images::new(child.id(), program, &options);
+        let address = images.candidates[0].code[0].0;
+        let spot = images.spot(address).unwrap();
+        images.unmapped();
+        child.kill().unwrap();
+        // Not waited for, as while its last samples are read.
+        while perf::maps(child.id()).is_ok_and(|maps| !maps.is_empty()) {
+            std::thread::yield_now();
+        }
+        images.refresh();
+        assert_eq!(images.spot(address), Some(spot.clone()));
+        assert_eq!(images.address(&spot), Some(address));
+        assert!(images.unmapped().is_empty());
+        child.wait().unwrap();
+        images.refresh();
+        assert!(images.locate(address).is_some());
+    }
 }
