@@ -11,6 +11,9 @@ import { abroad, command, labels, start, visit } from "./browser.js";
 import { Folder } from "./pages.js";
 import { record, WHATIF } from "./recorded.js";
 
+/** How the table says what cost and worth say together. */
+const SIGNS = { "hot-but-does-not-matter": "○", "matters-but-is-not-hot": "◆" };
+
 describe.skipIf(WHATIF === undefined)("a real recording", () => {
   const folder = new Folder();
   let browser;
@@ -46,7 +49,10 @@ describe.skipIf(WHATIF === undefined)("a real recording", () => {
     expect(report.regions.length).toBeGreaterThanOrEqual(3);
     expect((await labels(page)).sort()).toEqual(
       report.regions
-        .map(({ name, kind, inclusive, line }) => `${name}${inclusive ? "+" : ""}${kind === "function" ? ` mutex.c:${line}` : ""}`)
+        .map(({ name, kind, inclusive, line, mark }) => {
+          const place = kind === "function" ? ` mutex.c:${line}` : "";
+          return `${mark ? `${SIGNS[mark]} ` : ""}${name}${inclusive ? "+" : ""}${place}`;
+        })
         .sort(),
     );
     const [first] = report.regions;

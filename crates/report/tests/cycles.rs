@@ -39,7 +39,7 @@ fn heading() -> Heading {
         rate: 93.8,
         asked_rate: 97.0,
         samples: 1_000_000,
-        nanos_per_sample: 1e7,
+        nanos_per_sample: Some(1e7),
         with_idle: false,
         warnings: vec![Note {
             code: "lost".to_owned(),
@@ -56,7 +56,7 @@ fn row(name: &str, samples: u64, total: u64, worth: Option<Worth>, mark: Option<
         image: "/usr/sbin/nginx".to_owned(),
         samples,
         share: Share { value, lo: value - 0.001, hi: value + 0.001 },
-        cpu_ns: samples * 10_000_000,
+        cpu_ns: Some(samples * 10_000_000),
         total: Some(total),
         total_share: Some(total as f64 / 1e6),
         worth,

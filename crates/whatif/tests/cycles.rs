@@ -242,6 +242,47 @@ fn top_says_what_costs_most_under_its_books() {
     assert_eq!(json["heading"]["samples"], 120_000);
 }
 
+#[test]
+fn a_part_of_an_hour_has_books_of_its_own() {
+    let made = made();
+    let part = |from: i64, to: i64| {
+        ["top".to_owned(), "--since".to_owned(), rfc(NOON + from), "--until".to_owned(), rfc(NOON + to)]
+    };
+    let check = |from: i64, to: i64, minutes: u64| {
+        let args = part(from, to);
+        let json = made.json(&args.each_ref().map(String::as_str));
+        let heading = &json["heading"];
+        assert_eq!(heading["samples"], minutes * 1000, "{from} {to}");
+        assert_eq!(heading["books"]["expected"], minutes * 1200, "{from} {to}");
+        assert_eq!(heading["books"]["covered_ns"], minutes * 120_000_000_000, "{from} {to}");
+    };
+    let per_second = || {
+        let halves = [format!("{}..{}", rfc(NOON), rfc(NOON + 7200)), format!("{}..", rfc(NOON + 7200))];
+        made.json(&["diff", &halves[0], &halves[1], "--per", "second"])["changes"].clone()
+    };
+    let before = per_second();
+    let mut store = Store::open(&made.folder).unwrap();
+    while store.compact(UnixSeconds(NOON + 10 * 86_400), &mut || ()).unwrap() != Compaction::default() {}
+    drop(store);
+    check(600, 1200, 10);
+    check(3540, 3660, 2);
+    check(7140, 7260, 2);
+    assert_eq!(per_second(), before);
+    let args = part(601, 602);
+    let ended = made.whatif(&args.each_ref().map(String::as_str)).assert_code(90);
+    assert!(ended.stderr.contains("no samples were taken from"), "{ended:#?}");
+
+    // Once they are hours, whole hours are told from one another.
+    made.text(&["gc", "--coarse-after", "1d"]);
+    check(0, 3600, 60);
+    check(3600, 10_800, 120);
+    check(600, 3700, 60);
+    let hours = per_second();
+    let hot = |changes: &serde_json::Value| by_name(changes)["cycles::hot_in_this_test"].clone();
+    let value = |changes: &serde_json::Value| hot(changes)["difference"]["value"].as_f64().unwrap();
+    assert!((value(&hours) - value(&before)).abs() < 1e-6, "{hours:#}");
+}
+
 fn rfc(at: i64) -> String {
     let (day, second) = (at.div_euclid(86_400), at.rem_euclid(86_400));
     // Days since a date that is known, as a leap year and month are not needed here.

@@ -1,6 +1,7 @@
 //! Catalogue: the rows about segments and what they refer to.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Row, params};
@@ -261,28 +262,35 @@ pub(super) fn label(row: &Row<'_>) -> rusqlite::Result<Label> {
 /// The first and the last of some flushes of an epoch.
 pub(super) type Flushes = (i64, i64);
 
-/// All books, with the flushes they are of.
-pub(super) fn books(from: &Connection) -> rusqlite::Result<Vec<(EpochId, Flushes, Books)>> {
-    from.prepare_cached("SELECT * FROM books ORDER BY epoch, first_flush, start_unix_s, event")?
-        .query_map([], |row| {
-            let flushes = (row.get("first_flush")?, row.get("last_flush")?);
-            let books = Books {
-                event: EventId::new(row.get("event")?),
-                start: UnixSeconds(row.get("start_unix_s")?),
-                length: Nanos::new(count(row, "length_ns")?),
-                expected: count(row, "expected")?,
-                stored: count(row, "stored")?,
-                unknown: count(row, "unknown")?,
-                lost: count(row, "lost")?,
-                idle: count(row, "idle")?,
-                covered: Nanos::new(count(row, "covered_ns")?),
-                own_cpu: Nanos::new(count(row, "own_cpu_ns")?),
-                kernel_cpu: Nanos::new(count(row, "kernel_cpu_ns")?),
-                resident: count(row, "resident")?,
-            };
-            Ok((EpochId::new(row.get("epoch")?), flushes, books))
-        })?
-        .collect()
+/// The books that begin in a span of time, with the flushes they are of; of one event, if one is given.
+pub(super) fn books(
+    from: &Connection,
+    event: Option<EventId>,
+    time: Range<UnixSeconds>,
+) -> rusqlite::Result<Vec<(EpochId, Flushes, Books)>> {
+    from.prepare_cached(
+        "SELECT * FROM books WHERE (?1 IS NULL OR event = ?1) AND start_unix_s >= ?2 AND start_unix_s < ?3
+         ORDER BY epoch, first_flush, start_unix_s, event",
+    )?
+    .query_map(params![event.map(EventId::get), time.start.0, time.end.0], |row| {
+        let flushes = (row.get("first_flush")?, row.get("last_flush")?);
+        let books = Books {
+            event: EventId::new(row.get("event")?),
+            start: UnixSeconds(row.get("start_unix_s")?),
+            length: Nanos::new(count(row, "length_ns")?),
+            expected: count(row, "expected")?,
+            stored: count(row, "stored")?,
+            unknown: count(row, "unknown")?,
+            lost: count(row, "lost")?,
+            idle: count(row, "idle")?,
+            covered: Nanos::new(count(row, "covered_ns")?),
+            own_cpu: Nanos::new(count(row, "own_cpu_ns")?),
+            kernel_cpu: Nanos::new(count(row, "kernel_cpu_ns")?),
+            resident: count(row, "resident")?,
+        };
+        Ok((EpochId::new(row.get("epoch")?), flushes, books))
+    })?
+    .collect()
 }
 
 /// Adds a row, or to the row that there is of the same event and begin.
@@ -322,22 +330,21 @@ pub(super) fn insert_books(
     .map(drop)
 }
 
-/// Makes one row for each event of those of the given flushes of an epoch.
-pub(super) fn thin_books(to: &Connection, epoch: EpochId, flushes: Flushes) -> rusqlite::Result<()> {
-    let key = params![epoch.get(), flushes.0, flushes.1];
+/// Makes one row for each hour and event of those that an epoch has up to a flush.
+pub(super) fn thin_books(to: &Connection, epoch: EpochId, last_flush: i64) -> rusqlite::Result<()> {
+    let key = params![epoch.get(), last_flush];
     to.prepare_cached("CREATE TEMP TABLE IF NOT EXISTS thinned AS SELECT * FROM main.books WHERE 0")?
         .execute([])?;
     to.prepare_cached("DELETE FROM temp.thinned")?.execute([])?;
     to.prepare_cached(
         "INSERT INTO temp.thinned
-         SELECT epoch, min(first_flush), event, max(last_flush), min(start_unix_s), sum(length_ns), sum(expected),
-                sum(stored), sum(unknown), sum(lost), sum(idle), sum(covered_ns), sum(own_cpu_ns),
+         SELECT epoch, min(first_flush), event, max(last_flush), start_unix_s / 3600 * 3600, sum(length_ns),
+                sum(expected), sum(stored), sum(unknown), sum(lost), sum(idle), sum(covered_ns), sum(own_cpu_ns),
                 sum(kernel_cpu_ns), max(resident)
-         FROM main.books WHERE epoch = ? AND first_flush >= ? AND last_flush <= ? GROUP BY epoch, event",
+         FROM main.books WHERE epoch = ? AND last_flush <= ? GROUP BY event, start_unix_s / 3600",
     )?
     .execute(key)?;
-    to.prepare_cached("DELETE FROM main.books WHERE epoch = ? AND first_flush >= ? AND last_flush <= ?")?
-        .execute(key)?;
+    to.prepare_cached("DELETE FROM main.books WHERE epoch = ? AND last_flush <= ?")?.execute(key)?;
     to.prepare_cached("INSERT INTO main.books SELECT * FROM temp.thinned")?.execute([]).map(drop)
 }
 

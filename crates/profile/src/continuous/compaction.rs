@@ -60,8 +60,7 @@ impl Store {
         let inputs = &run.inputs[..run.inputs.len().min(MOST_INPUTS)];
         if let [only] = inputs {
             self.write("raise a level", |to| {
-                to.execute("UPDATE segments SET level = ? WHERE id = ?", [level, only.id])?;
-                catalogue::thin_books(to, only.epoch, (only.first_flush, only.last_flush))
+                to.execute("UPDATE segments SET level = ? WHERE id = ?", [level, only.id]).map(drop)
             })?;
             return Ok(Compaction { read: 1, written: 1, bytes: (only.bytes, only.bytes) });
         }
@@ -77,9 +76,6 @@ impl Store {
         let place = Place { epoch: inputs[0].epoch, flushes, resolution, level };
         self.write("write a merged segment into the catalogue", |to| {
             inputs.iter().try_for_each(|input| catalogue::delete_segment(to, input.id))?;
-            if level == 1 {
-                catalogue::thin_books(to, place.epoch, flushes)?;
-            }
             catalogue::insert_segment(to, place, &written)
         })?;
         files.keep();

@@ -12,9 +12,9 @@ use rusqlite::Connection;
 use super::query::Query;
 use super::*;
 use super::{catalogue, names, store};
-use crate::Error;
 use crate::database::schema::{self, Found};
 use crate::database::{Opened, open_read_only};
+use crate::{Error, Nanos};
 
 /// How long a reader waits for the writer to keep names; they can be found again.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -44,6 +44,11 @@ pub struct Selection {
     pub event: Option<EventId>,
     /// Only samples whose sampled instruction is in one of these images.
     pub images: Option<Vec<ImageId>>,
+}
+
+impl Selection {
+    /// All time.
+    pub(super) const ALWAYS: Range<UnixSeconds> = UnixSeconds(i64::MIN)..UnixSeconds(i64::MAX);
 }
 
 impl Database {
@@ -153,25 +158,41 @@ impl Database {
     }
 
     /// What became of the samples in the selected time, machines, epochs and event (labels and images do not count
-    /// here). Books that are more than an hour or two old are of an hour each.
+    /// here). They are of a flush each, and of an hour where time buckets are: as fine as the samples, and chosen by the
+    /// same time buckets.
     ///
     /// # Errors
     ///
     /// See [`machines`](Self::machines).
     pub fn books(&self, selection: &Selection) -> Result<Vec<(EpochId, Books)>, Error> {
-        let (epochs, books) = self.read(|from| Ok((catalogue::epochs(from)?, catalogue::books(from)?)))?;
-        let event = self.event(selection)?;
-        let machines: HashMap<EpochId, MachineId> =
-            epochs.iter().map(|epoch| (epoch.id, epoch.machine)).collect();
-        let is_asked_for = |epoch: EpochId, books: &Books| {
-            let machine = machines.get(&epoch);
-            Some(books.event) == event
-                && selection.time.as_ref().is_none_or(|time| time.contains(&books.start))
-                && selection.epochs.as_ref().is_none_or(|epochs| epochs.contains(&epoch))
-                && selection.machines.as_ref().is_none_or(|of| machine.is_some_and(|m| of.contains(m)))
+        let Some(event) = self.event(selection)? else { return Ok(Vec::new()) };
+        let time = selection.time.clone().unwrap_or(Selection::ALWAYS);
+        let (epochs, books) = self.read(|from| {
+            let epochs = catalogue::epochs(from)?;
+            // A row may begin anywhere in its time bucket.
+            let longest = epochs.iter().map(|epoch| catalogue::whole_seconds(epoch.setting.resolution)).max();
+            let until = UnixSeconds(time.end.0.saturating_add(longest.unwrap_or(0)));
+            Ok((epochs, catalogue::books(from, Some(event), time.start..until)?))
+        })?;
+        let epochs: HashMap<EpochId, Epoch> = epochs.into_iter().map(|epoch| (epoch.id, epoch)).collect();
+        let is_asked_for = |id: EpochId, books: &Books| {
+            epochs.get(&id).is_some_and(|epoch| {
+                time.contains(&epoch.setting.bucket(books.start))
+                    && selection.epochs.as_ref().is_none_or(|epochs| epochs.contains(&id))
+                    && selection.machines.as_ref().is_none_or(|of| of.contains(&epoch.machine))
+            })
         };
         let rows = books.into_iter().map(|(epoch, _, books)| (epoch, books));
         Ok(rows.filter(|(epoch, books)| is_asked_for(*epoch, books)).collect())
+    }
+
+    /// The longest time bucket of the selected time, machines and epochs; none if there are no samples.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
+    pub fn resolution(&self, selection: &Selection) -> Result<Option<Nanos>, Error> {
+        Ok(Query::new(self, selection)?.resolution())
     }
 
     /// Samples by position of the sampled instruction, in no order.

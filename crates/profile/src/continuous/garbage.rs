@@ -144,6 +144,7 @@ impl Store {
         let place = Place { epoch: segment.epoch, flushes, resolution: HOUR, level: segment.level };
         self.write("write a thinned segment into the catalogue", |to| {
             catalogue::delete_segment(to, segment.id)?;
+            catalogue::thin_books(to, segment.epoch, segment.last_flush)?;
             catalogue::insert_segment(to, place, &written)
         })?;
         files.keep();

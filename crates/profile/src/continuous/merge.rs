@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::catalogue::{self, Flushes, Place, Segment};
 use super::rewrite::{Changes, Keys, rewrite};
-use super::{Books, Database, EpochId, EventId, MachineId, MachineInfo, Store, names};
+use super::{Books, Database, EpochId, EventId, MachineId, MachineInfo, Selection, Store, names};
 use crate::Error;
 
 impl Store {
@@ -127,7 +127,7 @@ impl Store {
         keys: &Keys,
     ) -> Result<(), Error> {
         let mut theirs: BTreeMap<(EpochId, EventId, Flushes), Vec<Books>> = BTreeMap::new();
-        for (epoch, flushes, books) in other.read(catalogue::books)? {
+        for (epoch, flushes, books) in other.read(|from| catalogue::books(from, None, Selection::ALWAYS))? {
             let event = i32::try_from(books.event.get()).ok().and_then(|event| keys.events.get(&event));
             if let (Some(&epoch), Some(&event)) = (epochs.get(&epoch), event) {
                 let event = EventId::new(i64::from(event));
@@ -135,7 +135,8 @@ impl Store {
             }
         }
         let mut ours: HashMap<(EpochId, EventId), Vec<Flushes>> = HashMap::new();
-        for (epoch, flushes, books) in catalogue::books(&self.connection).map_err(|e| self.wrong(e))? {
+        let all = catalogue::books(&self.connection, None, Selection::ALWAYS);
+        for (epoch, flushes, books) in all.map_err(|e| self.wrong(e))? {
             ours.entry((epoch, books.event)).or_default().push(flushes);
         }
         self.write("merge books", |to| {

@@ -103,6 +103,14 @@ pub struct Setting {
     pub version: String,
 }
 
+impl Setting {
+    /// Where the time bucket begins that a moment lies in.
+    pub fn bucket(&self, at: UnixSeconds) -> UnixSeconds {
+        let length = (self.resolution.get() / 1_000_000_000).max(1) as i64;
+        UnixSeconds(at.0 - at.0.rem_euclid(length))
+    }
+}
+
 /// A span of time with one setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Epoch {

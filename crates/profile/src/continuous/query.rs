@@ -13,7 +13,7 @@ use super::catalogue::{self, Segment};
 use super::frames::{Frames, Positions};
 use super::part::Part;
 use super::{By, Database, EventId, LabelId, Leaf, Node, Parts, Selection, Tree};
-use crate::Error;
+use crate::{Error, Nanos};
 
 /// A selection, and the segments it is about.
 pub(super) struct Query<'a> {
@@ -31,6 +31,10 @@ impl<'a> Query<'a> {
         // The large ones first, so that the threads end together.
         segments.sort_by_key(|segment| std::cmp::Reverse(segment.bytes));
         Ok(Query { selection, folder: catalogue::segments_folder(database.folder()), event, segments })
+    }
+
+    pub(super) fn resolution(&self) -> Option<Nanos> {
+        self.segments.iter().map(|segment| segment.resolution).max()
     }
 
     pub(super) fn leaves(&self) -> Result<Vec<Leaf>, Error> {

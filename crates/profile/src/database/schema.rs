@@ -34,7 +34,7 @@
 //! | `names` | name of a function or source file | `hash` finds it |
 //! | `symbols` | frame at a position of an image | `position` 0 is the innermost inlined function; `function` and `file` are keys of `names`; a file of no name is 0 |
 //! | `segments` | pair of Parquet files in `segments/` | flushes `first_flush` to `last_flush` of its epoch; time buckets begin from `begin_unix_s` to `last_unix_s`; `level` 0 is one flush, 1 an hour, 2 a day; `images` and `labels` are lists in JSON of the keys that occur in it |
-//! | `books` | epoch, event and flush; after an hour, epoch, event and hour | what became of the samples |
+//! | `books` | epoch, event and flush; where time buckets are hours, epoch, event and hour | what became of the samples |
 //!
 //! `application_id` says that the file is ours, `user_version` which of these layouts it has.
 //! Sessions are additive: recordings are merged by adding rows under fresh keys.

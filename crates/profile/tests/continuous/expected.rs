@@ -103,6 +103,7 @@ impl Expected {
             .iter()
             .filter(|(machine, epoch, books)| {
                 Some(books.event) == self.event(of)
+                    && of.time.as_ref().is_none_or(|time| time.contains(&books.start))
                     && of.machines.as_ref().is_none_or(|machines| machines.contains(machine))
                     && of.epochs.as_ref().is_none_or(|epochs| epochs.contains(epoch))
             })

@@ -35,8 +35,8 @@ pub struct Heading {
     pub asked_rate: f64,
     /// Samples that the answer is about.
     pub samples: u64,
-    /// CPU time that one sample stands for, in nanoseconds.
-    pub nanos_per_sample: f64,
+    /// CPU time that one sample stands for, in nanoseconds; `null` where the event is no clock.
+    pub nanos_per_sample: Option<f64>,
     /// Whether samples of idle CPUs are part of the answer.
     pub with_idle: bool,
     /// What to bear in mind.

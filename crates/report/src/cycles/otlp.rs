@@ -20,7 +20,9 @@ fn data(heading: &Heading, stacks: &Stacks) -> ProfilesData {
     let mut of = |text: &str| texts.place(&printable(text)) as i32;
     let text = |text: &str| Some(AnyValue { string_value: Some(text.to_owned()) });
     let sample_type = ValueType { type_strindex: of("samples"), unit_strindex: of("count") };
-    let period_type = ValueType { type_strindex: of("cpu"), unit_strindex: of("nanoseconds") };
+    let period_type = heading
+        .nanos_per_sample
+        .map(|_| ValueType { type_strindex: of("cpu"), unit_strindex: of("nanoseconds") });
 
     let mut attribute_table = vec![Attribute::default()];
     let mut mapping_table = vec![Mapping::default()];
@@ -60,8 +62,8 @@ fn data(heading: &Heading, stacks: &Stacks) -> ProfilesData {
         samples,
         time_unix_nano: (heading.since.unwrap_or(0).max(0) as u64).saturating_mul(1_000_000_000),
         duration_nano: duration(heading).max(0) as u64,
-        period_type: Some(period_type),
-        period: whole(heading.nanos_per_sample),
+        period_type,
+        period: whole(heading.nanos_per_sample.unwrap_or(0.0)),
     };
     let host = KeyValue { key: "host.name".to_owned(), value: text(&printable(&heading.machines.join(","))) };
     let scope = Scope { name: "whatif".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };

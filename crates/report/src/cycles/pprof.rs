@@ -8,7 +8,7 @@ use prost::Message as _;
 use std::collections::HashMap;
 use std::io::Write as _;
 
-/// Samples and the CPU time they stand for.
+/// Samples and the CPU time they stand for, if they do.
 pub fn pprof(heading: &Heading, stacks: &Stacks) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::default());
     let plain = message(heading, stacks).encode_to_vec();
@@ -17,8 +17,10 @@ pub fn pprof(heading: &Heading, stacks: &Stacks) -> Vec<u8> {
 
 fn message(heading: &Heading, stacks: &Stacks) -> Profile {
     let mut texts = Texts::default();
-    let types = [("samples", "count"), ("cpu", "nanoseconds")]
-        .map(|(name, unit)| ValueType { r#type: texts.place(name), unit: texts.place(unit) });
+    let mut type_of =
+        |name: &str, unit: &str| ValueType { r#type: texts.place(name), unit: texts.place(unit) };
+    let samples = type_of("samples", "count");
+    let time = heading.nanos_per_sample.map(|nanos| (type_of("cpu", "nanoseconds"), nanos));
     let mapping = (1..)
         .zip(&stacks.images)
         .map(|(id, image)| Mapping {
@@ -54,23 +56,26 @@ fn message(heading: &Heading, stacks: &Stacks) -> Profile {
         .filter(|(_, node)| node.count > 0)
         .map(|(nth, node)| Sample {
             location_id: innermost_first(stacks, nth).map(|place| u64::from(place) + 1).collect(),
-            value: vec![whole(node.count as f64), whole(node.count as f64 * heading.nanos_per_sample)],
+            value: std::iter::once(1.0)
+                .chain(time.map(|(_, nanos)| nanos))
+                .map(|each| whole(node.count as f64 * each))
+                .collect(),
             label: Vec::new(),
         })
         .collect();
     let comment = vec![texts.place(&printable(&heading.database))];
     Profile {
-        sample_type: types.into(),
+        sample_type: std::iter::once(samples).chain(time.map(|(kind, _)| kind)).collect(),
         sample,
         mapping,
         location,
         function,
         time_nanos: heading.since.unwrap_or(0).saturating_mul(1_000_000_000),
         duration_nanos: duration(heading),
-        period_type: Some(types[1]),
-        period: whole(heading.nanos_per_sample),
+        period_type: time.map(|(kind, _)| kind),
+        period: time.map_or(0, |(_, nanos)| whole(nanos)),
         comment,
-        default_sample_type: texts.place("cpu"),
+        default_sample_type: time.map_or(samples, |(kind, _)| kind).r#type,
         string_table: texts.all,
     }
 }
@@ -124,8 +129,8 @@ mod tests {
     #[test]
     fn every_stack_is_a_sample_with_inlined_lines() {
         let heading =
-            Heading { nanos_per_sample: 10.0, since: Some(7), until: Some(9), ..Heading::default() };
-        let message = message(&heading, &example());
+            Heading { nanos_per_sample: Some(10.0), since: Some(7), until: Some(9), ..Heading::default() };
+        let message = super::message(&heading, &example());
         let stacks: Vec<_> =
             message.sample.iter().map(|one| (one.location_id.clone(), one.value.clone())).collect();
         assert_eq!(
@@ -146,5 +151,10 @@ mod tests {
         assert_eq!(text(message.mapping[0].build_id), "abcd");
         assert_eq!((message.time_nanos, message.duration_nanos), (7_000_000_000, 2_000_000_000));
         assert_eq!(text(message.default_sample_type), "cpu");
+
+        let message = super::message(&Heading { nanos_per_sample: None, ..heading }, &example());
+        assert_eq!(message.sample[1].value, [10]);
+        assert_eq!((message.sample_type.len(), message.period_type, message.period), (1, None, 0));
+        assert_eq!(message.string_table[message.default_sample_type as usize], "samples");
     }
 }

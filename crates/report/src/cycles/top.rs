@@ -40,8 +40,8 @@ pub struct Row {
     pub samples: u64,
     /// their share of all samples,
     pub share: Share,
-    /// and the CPU time they stand for.
-    pub cpu_ns: u64,
+    /// and the CPU time they stand for; `null` where the event is no clock.
+    pub cpu_ns: Option<u64>,
     /// Samples in it and in what it calls; `null` where it is not known.
     pub total: Option<u64>,
     /// Their share.
@@ -121,7 +121,7 @@ fn cells(row: &Row, with_samples: bool) -> Cells {
         plus_minus(row.share.half()),
         row.total_share.map_or_else(String::new, percent),
         if with_samples { count(row.samples) } else { String::new() },
-        span(row.cpu_ns),
+        row.cpu_ns.map_or_else(String::new, span),
         row.worth.as_ref().map_or_else(String::new, |worth| worth.brief(row.mark)),
         printable(&row.name).into_owned(),
         printable(short(&row.image)).into_owned(),

@@ -11,7 +11,7 @@ use jiff::Zoned;
 use profile::continuous::{By, CodeImage, Database, Group, Parts, UnixSeconds};
 use profile::estimate::difference;
 use report::cycles::{Change, Difference, Share, Side};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Spans of time that are long enough for code to come and go in, shortest first, in seconds.
@@ -151,9 +151,14 @@ fn change(name: &Name, a: &Measured, b: &Measured) -> Option<Change> {
 
 /// One side, span by span.
 fn measure(asked: &str, mut query: Query, args: &cli::Diff) -> Result<Measured> {
+    ensure!(
+        args.per == Per::Share || query.heading.nanos_per_sample.is_some(),
+        "{} does not say how much time passed; leave --per second out, or choose a clock with --event",
+        profile::printable(&query.heading.event)
+    );
     let length = query.heading.until.unwrap_or(0) - query.heading.since.unwrap_or(0);
-    let finest = finest(&query)?;
-    let width = span_for(length, finest);
+    let resolution = query.db.resolution(&query.selection)?.unwrap_or_default();
+    let width = span_for(length, (resolution.get() / 1_000_000_000).max(1) as i64);
     let parts = query.parts(By::Time(width))?;
     if args.by == Compared::Function {
         query.names.learn(&query.db, parts.positions.iter().copied())?;
@@ -163,7 +168,7 @@ fn measure(asked: &str, mut query: Query, args: &cli::Diff) -> Result<Measured> 
         Compared::Function => Gather::Function { inlined: false },
     };
     let mut keys = Keys::new(&query.names, gather);
-    let covered = covered(&query, width);
+    let covered = covered(&query, width)?;
     let key_of: Vec<usize> = parts.positions.iter().map(|position| keys.of(*position)[0] as usize).collect();
     let mut wholes: Vec<f64> = Vec::new();
     let mut spans: Vec<&[(u32, u64)]> = Vec::new();
@@ -187,7 +192,7 @@ fn measure(asked: &str, mut query: Query, args: &cli::Diff) -> Result<Measured> 
     }
     let weight = match args.per {
         Per::Share => 1.0,
-        Per::Second => query.heading.nanos_per_sample,
+        Per::Second => query.heading.nanos_per_sample.unwrap_or(0.0),
     };
     // The same function of several builds is one.
     let mut by_name: BTreeMap<Name, Vec<f64>> = BTreeMap::new();
@@ -210,28 +215,24 @@ fn measure(asked: &str, mut query: Query, args: &cli::Diff) -> Result<Measured> 
     Ok(Measured { side, levels, nothing, db: query.db, images })
 }
 
-/// The length of the time buckets, in seconds.
-fn finest(query: &Query) -> Result<i64> {
-    let used: BTreeSet<_> = query.books.iter().map(|(epoch, _)| *epoch).collect();
-    let epochs = query.db.epochs()?;
-    let of = epochs.iter().filter(|epoch| used.contains(&epoch.id));
-    Ok(of.map(|epoch| (epoch.setting.resolution.get() / 1_000_000_000) as i64).max().unwrap_or(60).max(1))
-}
-
-/// The longest spans that there are many of.
-fn span_for(length: i64, finest: i64) -> i64 {
-    let enough = SPANS.into_iter().filter(|span| *span >= finest);
-    enough.filter(|span| length / span >= MANY_SPANS).max().unwrap_or(finest.max(SPANS[0]))
+/// The longest spans that there are many of, of whole time buckets.
+fn span_for(length: i64, bucket: i64) -> i64 {
+    let whole = SPANS.into_iter().filter(|span| span % bucket == 0);
+    let least = whole.clone().next().unwrap_or(bucket);
+    whole.filter(|span| length / span >= MANY_SPANS).max().unwrap_or(least)
 }
 
 /// CPU time of each span of time, in nanoseconds.
-fn covered(query: &Query, width: i64) -> BTreeMap<UnixSeconds, f64> {
+fn covered(query: &Query, width: i64) -> Result<BTreeMap<UnixSeconds, f64>> {
+    let settings: HashMap<_, _> =
+        query.db.epochs()?.into_iter().map(|epoch| (epoch.id, epoch.setting)).collect();
     let mut covered = BTreeMap::new();
-    for (_, books) in &query.books {
-        let start = UnixSeconds(books.start.0 - books.start.0.rem_euclid(width));
-        *covered.entry(start).or_insert(0.0) += books.covered.get() as f64;
+    for (epoch, books) in &query.books {
+        let UnixSeconds(bucket) = settings.get(epoch).map_or(books.start, |of| of.bucket(books.start));
+        let span = UnixSeconds(bucket - bucket.rem_euclid(width));
+        *covered.entry(span).or_insert(0.0) += books.covered.get() as f64;
     }
-    covered
+    Ok(covered)
 }
 
 #[cfg(test)]
@@ -257,14 +258,17 @@ mod tests {
 
     #[test]
     fn spans_are_as_long_as_there_are_many_of_them() {
-        for (length, finest, expected) in [
+        for (length, bucket, expected) in [
             (600, 60, 60),
             (24 * 300, 60, 300),
             (86_400, 60, 3600),
-            (86_400, 3600, 3600),
+            (86_340, 60, 900),
+            (86_340, 600, 3600),
+            (86_340, 3600, 3600),
             (40 * 86_400, 60, 86_400),
+            (86_400, 420, 420),
         ] {
-            assert_eq!(span_for(length, finest), expected, "{length} {finest}");
+            assert_eq!(span_for(length, bucket), expected, "{length} {bucket}");
         }
     }
 }

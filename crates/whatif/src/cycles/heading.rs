@@ -41,13 +41,11 @@ pub fn of(
     let rate = if seconds > 0.0 { taken as f64 / seconds } else { 0.0 };
     let most = used.iter().max_by_key(|epoch| by_epoch[&epoch.id]);
     let asked_rate = most.map_or(0.0, |epoch| epoch.setting.rate_hz);
-    // A clock of CPUs that run all the time ticks for all of their time; other events only while something runs.
-    let whole_machine = event.contains("clock") && used.iter().all(|epoch| epoch.setting.scope == "machine");
-    let nanos_per_sample = match (whole_machine, totals.expected) {
-        (true, expected) if expected > 0 => totals.covered_ns as f64 / expected as f64,
-        _ if asked_rate > 0.0 => 1e9 / asked_rate,
-        _ => 0.0,
-    };
+    let is_clock = event.contains("clock");
+    // One of CPUs that run all the time ticks for all of their time.
+    let whole_machine = is_clock && used.iter().all(|epoch| epoch.setting.scope == "machine");
+    let nanos_per_sample = (is_clock && totals.expected > 0 && totals.covered_ns > 0)
+        .then(|| totals.covered_ns as f64 / totals.expected as f64);
     let mut heading = Heading {
         event: event.to_owned(),
         machines: of.iter().map(|machine| machine.host.clone()).collect(),
@@ -101,6 +99,30 @@ fn warnings(heading: &Heading, whole_machine: bool) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profile::Nanos;
+    use profile::continuous::EventId;
+
+    #[test]
+    fn only_clocks_say_how_much_time_passed() {
+        let books = Books {
+            event: EventId::new(1),
+            start: UnixSeconds(0),
+            length: Nanos::new(60_000_000_000),
+            expected: 600,
+            stored: 590,
+            unknown: 0,
+            lost: 10,
+            idle: 0,
+            covered: Nanos::new(6_000_000_000),
+            own_cpu: Nanos::ZERO,
+            kernel_cpu: Nanos::ZERO,
+            resident: 0,
+        };
+        let books = [(EpochId::new(1), books)];
+        let of = |event| super::of(event, &books, &[], &BTreeMap::new()).nanos_per_sample;
+        assert_eq!(of("cpu-clock"), Some(1e7));
+        assert_eq!((of("page-faults"), of("cycles")), (None, None));
+    }
 
     #[test]
     fn loss_is_a_warning() {

@@ -5,9 +5,13 @@ use super::{perf_data, time};
 use crate::{cli, show};
 use anyhow::{Context as _, Result, ensure};
 use profile::Nanos;
-use profile::continuous::{Batch, Books, Count, MachineInfo, Setting, Store, UnixSeconds};
+use profile::continuous::{
+    Batch, Books, Count, EventId, ImageKind, MachineInfo, Setting, Store, UnixSeconds,
+};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
+use std::ops::Range;
 use std::path::Path;
 
 /// What a perf.data file begins with.
@@ -97,29 +101,7 @@ pub fn import(args: &cli::Import) -> Result<()> {
             Some(Count { time, label, event, node, count: u32::try_from(count).unwrap_or(u32::MAX) })
         })
         .collect();
-    let length = Nanos::new(content.last.saturating_sub(content.first).max(1));
-    for (event, of) in events.iter().zip(&content.events) {
-        let Some(event) = *event else { continue };
-        let covered = match (content.whole_machine, of.rate_hz) {
-            (true, _) => Nanos::new(length.get().saturating_mul(u64::from(content.cpus))),
-            (false, Some(rate)) => Nanos::new((of.samples as f64 / rate * 1e9) as u64),
-            (false, None) => Nanos::ZERO,
-        };
-        batch.books.push(Books {
-            event,
-            start: begin,
-            length: Nanos::new((end.0 - begin.0) as u64 * 1_000_000_000),
-            expected: of.samples + of.lost,
-            stored: of.samples - of.unknown,
-            unknown: of.unknown,
-            lost: of.lost,
-            idle: of.idle,
-            covered,
-            own_cpu: Nanos::ZERO,
-            kernel_cpu: Nanos::ZERO,
-            resident: 0,
-        });
-    }
+    batch.books = books(&content, &events, &batch.counts, begin..end, resolution as i64);
     store.flush(epoch, &batch)?;
     store.end_epoch(epoch, end)?;
     show::print(&format!(
@@ -134,6 +116,63 @@ pub fn import(args: &cli::Import) -> Result<()> {
     ))
 }
 
+/// The books of each time bucket. When samples were lost is not known, so that is spread evenly.
+fn books(
+    content: &perf_data::Content,
+    events: &[Option<EventId>],
+    counts: &[Count],
+    time: Range<UnixSeconds>,
+    resolution: i64,
+) -> Vec<Books> {
+    let (UnixSeconds(begin), UnixSeconds(end)) = (time.start, time.end);
+    // Of each event and time bucket: samples, those of no known image, those of idle CPUs.
+    let mut taken: HashMap<(EventId, i64), [u64; 3]> = HashMap::new();
+    for count in counts {
+        let kind = content.images[content.nodes[count.node as usize].image as usize].kind;
+        let sums = taken.entry((count.event, count.time.0)).or_default();
+        let counts = [true, kind == ImageKind::Unknown, kind == ImageKind::Idle];
+        sums.iter_mut()
+            .zip(counts)
+            .for_each(|(sum, counts)| *sum += u64::from(count.count) * u64::from(counts));
+    }
+    let length = content.last.saturating_sub(content.first).max(1);
+    let mut books = Vec::new();
+    for (event, of) in events.iter().zip(&content.events) {
+        let Some(event) = *event else { continue };
+        let mut start = begin;
+        while start < end {
+            let bucket = start - start.rem_euclid(resolution);
+            let until = end.min(bucket + resolution);
+            let before =
+                |total: u64, at: i64| u128::from(total) * (at - begin) as u128 / (end - begin) as u128;
+            let part = |total: u64| (before(total, until) - before(total, start)) as u64;
+            let [samples, unknown, idle] = taken.get(&(event, bucket)).copied().unwrap_or_default();
+            let lost = part(of.lost);
+            let covered = match (content.whole_machine, of.rate_hz) {
+                (true, _) => part(length.saturating_mul(u64::from(content.cpus))),
+                (false, Some(rate)) => (samples as f64 / rate * 1e9) as u64,
+                (false, None) => 0,
+            };
+            books.push(Books {
+                event,
+                start: UnixSeconds(start),
+                length: Nanos::new((until - start) as u64 * 1_000_000_000),
+                expected: samples + lost,
+                stored: samples - unknown,
+                unknown,
+                lost,
+                idle,
+                covered: Nanos::new(covered),
+                own_cpu: Nanos::ZERO,
+                kernel_cpu: Nanos::ZERO,
+                resident: 0,
+            });
+            start = until;
+        }
+    }
+    books
+}
+
 /// What tells the machine from all others: as the collector has it, if it is this one.
 fn machine_key(host: &str) -> String {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
@@ -145,6 +184,35 @@ fn machine_key(host: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profile::continuous::{CodeImage, LabelId, Node, Offset};
+
+    #[test]
+    fn every_time_bucket_has_books() {
+        let image = |kind| CodeImage { path: String::new(), build_id: String::new(), kind };
+        let frame = |image| perf_data::Frame { parent: Node::NONE, image, offset: Offset(0) };
+        let content = perf_data::Content {
+            whole_machine: true,
+            cpus: 2,
+            first: 5_000_000_000,
+            last: 155_000_000_000,
+            events: vec![perf_data::Event { lost: 10, ..perf_data::Event::default() }],
+            images: vec![image(ImageKind::File), image(ImageKind::Unknown), image(ImageKind::Idle)],
+            nodes: vec![frame(0), frame(1), frame(2)],
+            ..perf_data::Content::default()
+        };
+        let event = EventId::new(1);
+        let count =
+            |time, node, count| Count { time: UnixSeconds(time), label: LabelId::new(1), event, node, count };
+        let counts = [count(600, 0, 100), count(600, 1, 10), count(600, 2, 1), count(720, 0, 50)];
+        let books = super::books(&content, &[Some(event)], &counts, UnixSeconds(610)..UnixSeconds(760), 60);
+        let rows: Vec<_> = books
+            .iter()
+            .map(|of| (of.start.0, of.length.get() / 1_000_000_000, of.stored, of.unknown, of.lost, of.idle))
+            .collect();
+        assert_eq!(rows, [(610, 50, 101, 10, 3, 1), (660, 60, 0, 0, 4, 0), (720, 40, 50, 0, 3, 0)]);
+        assert!(books.iter().all(|of| of.expected == of.stored + of.unknown + of.lost));
+        assert_eq!(books.iter().map(|of| of.covered.get()).sum::<u64>(), 300_000_000_000);
+    }
 
     #[test]
     fn files_of_perf_are_known_by_their_begin() {

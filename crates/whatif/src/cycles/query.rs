@@ -234,9 +234,9 @@ impl Query {
         self.heading.warnings.extend(nameless::note(&self.names, positions, samples));
     }
 
-    /// The CPU time that so many samples stand for, in nanoseconds.
-    pub fn cpu_ns(&self, samples: u64) -> u64 {
-        (samples as f64 * self.heading.nanos_per_sample).round() as u64
+    /// The CPU time that so many samples stand for, in nanoseconds, if they do.
+    pub fn cpu_ns(&self, samples: u64) -> Option<u64> {
+        self.heading.nanos_per_sample.map(|each| (samples as f64 * each).round() as u64)
     }
 }
 

@@ -70,20 +70,19 @@ pub struct Event {
     pub rate_hz: Option<f64>,
     /// Samples,
     pub samples: u64,
-    /// those of no known image,
-    pub unknown: u64,
-    /// those of idle CPUs,
-    pub idle: u64,
     /// and those that perf had no room for.
     pub lost: u64,
 }
 
-/// A frame; the image by its place in [`Content::images`].
+/// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    parent: u32,
-    image: u32,
-    offset: Offset,
+    /// The caller's place in [`Content::nodes`], or [`Node::NONE`].
+    pub parent: u32,
+    /// Its image's place in [`Content::images`],
+    pub image: u32,
+    /// and where in it.
+    pub offset: Offset,
 }
 
 impl Frame {

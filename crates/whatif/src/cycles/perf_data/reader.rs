@@ -141,7 +141,6 @@ impl Reader {
         self.content.last = self.content.last.max(time);
         let name = self.processes.get(&pid).map(|process| process.name.clone()).unwrap_or_default();
         let mut parent = Node::NONE;
-        let mut is_unknown = false;
         if pid == IDLE {
             let idle =
                 CodeImage { path: "[idle]".to_owned(), build_id: String::new(), kind: ImageKind::Idle };
@@ -152,7 +151,6 @@ impl Reader {
                 let of = if *is_kernel { KERNEL } else { pid };
                 let position = self.processes.get(&of).and_then(|process| process.position(*address));
                 let position = self.made(of, *address, position).or(position);
-                is_unknown = position.is_none();
                 let (image, offset) = position.unwrap_or_else(|| {
                     let path = if *is_kernel { "[kernel]" } else { "[unknown]" };
                     let kind = if *is_kernel { ImageKind::Kernel } else { ImageKind::Unknown };
@@ -174,8 +172,6 @@ impl Reader {
         }
         let Some(of) = self.content.events.get_mut(event) else { return };
         of.samples += 1;
-        of.idle += u64::from(pid == IDLE);
-        of.unknown += u64::from(is_unknown);
         let seen = Seen { second: time / 1_000_000_000, label: number, event: event as u32, node: parent };
         *self.content.counts.entry(seen).or_default() += 1;
     }
