@@ -151,6 +151,72 @@ fn what_came_since_is_added() {
 }
 
 #[test]
+fn a_collector_that_merges_meanwhile_is_no_damage() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [a, b] = [folders[0].path(), folders[1].path()];
+    let mut first = filled(a, "a", 0..40, 1);
+    let epoch = Database::open(a).unwrap().epochs().unwrap()[0].id;
+    let mut is_first = true;
+    // When images and labels have been read, there is a new one, and old segments become one with its.
+    let watcher = move |step: &'static str| {
+        if step == "write an event" && std::mem::take(&mut is_first) {
+            let mut batch = batch(&mut first, UnixSeconds(START + 40 * 60), &mut fastrand::Rng::with_seed(9));
+            let label = first.label(&Label { process: "new".into(), cgroup: String::new() }).unwrap();
+            batch.counts.iter_mut().for_each(|count| count.label = label);
+            first.flush(epoch, &batch).unwrap();
+            while first.compact(UnixSeconds(START + 86_400 * 2), &mut || ()).unwrap().read > 0 {}
+        }
+        Ok(())
+    };
+    let mut all = Store::watched(b, Box::new(watcher)).unwrap();
+    assert_eq!(all.merge(&Database::open(a).unwrap()).unwrap().len(), 0);
+    let merged = named(b);
+    assert!(merged.keys().any(|(label, _)| label.contains(" new ")), "{merged:?}");
+    assert_eq!(merged, named(a));
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_is_left_out_of_a_merge_alone() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [a, b] = [folders[0].path(), folders[1].path()];
+    let mut first = filled(a, "a", 0..5, 1);
+    let (image, _) = Database::open(a).unwrap().images().unwrap().pop_first().unwrap();
+    first
+        .add_symbols(image, &[(Offset(1), vec![Symbol { function: "main".into(), ..Symbol::default() }])])
+        .unwrap();
+    let mut files: Vec<_> =
+        std::fs::read_dir(a.join("segments")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let contents: Vec<_> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    // One has other bytes, of another a file is gone; both are among the oldest.
+    std::fs::write(&files[0], "nothing").unwrap();
+    std::fs::remove_file(&files[2]).unwrap();
+
+    let mut all = Store::open(b).unwrap();
+    let mut left_out: Vec<_> = all
+        .merge(&Database::open(a).unwrap())
+        .unwrap()
+        .into_iter()
+        .map(|error| match error {
+            Error::DamagedSegment { path, .. } => path,
+            error => panic!("{error:?}"),
+        })
+        .collect();
+    left_out.sort();
+    assert_eq!(left_out, [files[0].clone(), files[2].clone()]);
+    assert_eq!(std::fs::read_dir(b.join("segments")).unwrap().count(), files.len() - 4);
+    assert_eq!(books(b), books(a));
+    let merged = Database::open(b).unwrap();
+    let images: Vec<ImageId> = merged.images().unwrap().into_keys().collect();
+    assert!(merged.symbols(&images).unwrap().values().any(|known| !known.named.is_empty()));
+
+    // Once they are back, they are added too.
+    files.iter().zip(contents).for_each(|(file, content)| std::fs::write(file, content).unwrap());
+    assert_eq!(all.merge(&Database::open(a).unwrap()).unwrap().len(), 0);
+    assert_eq!(named(b), named(a));
+}
+
+#[test]
 fn the_folder_is_kept_below_its_limit() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = filled(folder.path(), "a", 0..120, 1);
