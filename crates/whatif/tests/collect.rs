@@ -214,6 +214,15 @@ fn without_privileges_own_processes_are_sampled() {
     if !allowed.is_ok_and(|output| output.status.success()) {
         return skip("nobody may not execute what was built here");
     }
+    // What may not be read is not said to be nothing.
+    let closed = home.join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(nobody).arg(&program).args(["status", "--db"]).arg(&closed);
+    let ended = run(command).assert_code(90);
+    assert!(ended.stderr.contains("you may not read ") && ended.stderr.contains("use sudo"), "{ended:#?}");
+
     let mut command = Command::new("setpriv");
     command
         .args(nobody)
