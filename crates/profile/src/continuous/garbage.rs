@@ -86,6 +86,15 @@ impl Store {
     /// Removes the oldest segments until there are at most so many bytes.
     fn remove_beyond(&mut self, most: u64, removed: &mut Removed) -> Result<(), Error> {
         if self.bytes()? <= most {
+    /// The end of the newest segment that had ended by then.
+    ///
+    /// # Errors
+    ///
+    /// See [`machine`](Self::machine).
+    pub fn newest(&self, by: UnixSeconds) -> Result<Option<UnixSeconds>, Error> {
+        Ok(self.listed()?.iter().map(Segment::end).filter(|end| *end <= by).max())
+    }
+
             return Ok(());
         }
         // The log, and rows of what has gone already, need not cost a segment.
