@@ -6,6 +6,7 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::catalogue::{self, Place, Segment};
 use super::columns::ColumnReader;
+use super::compaction::UNREADABLE;
 use super::rewrite::{Changes, rewrite};
 use super::segment::Stacks;
 use super::{Store, UnixSeconds};
@@ -65,7 +66,9 @@ impl Store {
         let mut coarsened = Ok(());
         if let Some(after) = retention.coarse_after {
             let until = before_now(after);
-            let is_due = |segment: &Segment| segment.end() <= until && segment.resolution < HOUR;
+            let is_due = |segment: &Segment| {
+                segment.end() <= until && segment.resolution < HOUR && segment.level < UNREADABLE
+            };
             let due = self.listed()?.into_iter().filter(is_due);
             for segment in due.take(retention.most_coarsened.unwrap_or(usize::MAX)) {
                 coarsened = coarsened.and(self.coarsen(&segment, breathe));
@@ -147,8 +150,8 @@ impl Store {
     fn coarsen(&mut self, segment: &Segment, breathe: &mut dyn FnMut()) -> Result<(), Error> {
         let changes = Changes { bucket: Some(catalogue::whole_seconds(HOUR)), ..Changes::default() };
         let inputs = std::slice::from_ref(segment);
-        let (_, written, files) =
-            rewrite(&self.segments, inputs, changes, &self.segments, &mut self.steps, breathe)?;
+        let rewritten = rewrite(&self.segments, inputs, changes, &self.segments, &mut self.steps, breathe);
+        let (_, written, files) = self.or_leave_out(inputs, rewritten)?;
         let flushes = (segment.first_flush, segment.last_flush);
         let place = Place { epoch: segment.epoch, flushes, resolution: HOUR, level: segment.level };
         self.write("write a thinned segment into the catalogue", |to| {
@@ -222,15 +225,13 @@ impl Store {
                 continue;
             }
             let path = self.segments.join(&segment.stacks_file);
-            match ColumnReader::open(&path).and_then(|reader| Stacks::read(&reader)) {
-                Ok(Stacks { images, offsets, .. }) => {
-                    let positions = images.into_iter().map(i64::from).zip(offsets);
-                    let positions = positions.map(|(image, offset)| (image, offset as i64));
-                    used.extend(positions.filter(|(image, _)| many.contains(image)));
-                }
-                // What it had is not known.
-                Err(Error::DamagedSegment { .. } | Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
+            // What one had that cannot be read is not known.
+            if let Ok(Stacks { images, offsets, .. }) =
+                ColumnReader::open(&path).and_then(|reader| Stacks::read(&reader))
+            {
+                let positions = images.into_iter().map(i64::from).zip(offsets);
+                let positions = positions.map(|(image, offset)| (image, offset as i64));
+                used.extend(positions.filter(|(image, _)| many.contains(image)));
             }
         }
         let named = |image: i64| -> rusqlite::Result<Vec<i64>> {

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::catalogue::{self, Flushes, Place, Segment};
 use super::columns::wrong;
+use super::compaction::UNREADABLE;
 use super::rewrite::{Changes, Keys, rewrite, unreadable};
 use super::{Books, Database, EpochId, EventId, MachineId, MachineInfo, Store, names};
 use crate::Error;
@@ -138,7 +139,8 @@ impl Store {
                 epoch,
                 flushes: flushes(&theirs),
                 resolution: theirs.resolution,
-                level: theirs.level,
+                // It can be read now, whatever was there.
+                level: theirs.level.min(UNREADABLE - 1),
             };
             self.write_with_keys("merge a segment", |to| {
                 ours.iter().try_for_each(|ours| catalogue::delete_segment(to, ours.id))?;
