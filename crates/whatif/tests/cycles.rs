@@ -658,6 +658,8 @@ fn perf_data_becomes_an_epoch() {
             ended.stdout.contains("samples of cpu-clock") && ended.stdout.contains("in epoch 1"),
             "{ended:#?}"
         );
+        let ended = whatif_in(&sandbox, &folder, &["import", "perf.data", "--name", "1"]).assert_code(90);
+        assert!(ended.stderr.contains("cannot be the name of an epoch"), "{ended:#?}");
         let ended = whatif_in(&sandbox, &folder, &["top", "--by", "image", "--epoch", "perf", "--json"])
             .assert_code(0);
         let json: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();

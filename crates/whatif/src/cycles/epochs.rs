@@ -13,14 +13,7 @@ pub fn epochs(args: &cli::Epochs) -> Result<()> {
         let Some(newest) = epochs.last() else {
             bail!("there is no epoch to name: the collector has not run yet; start it with: whatif collect");
         };
-        ensure!(
-            !name.is_empty()
-                && name.parse::<i64>().is_err()
-                && !name.contains(['/', '\n'])
-                && !name.contains(".."),
-            "'{}' cannot be the name of an epoch: give one that is no number, folder or span of time",
-            profile::printable(name)
-        );
+        check_name(name)?;
         db.name_epoch(newest.id, name).with_context(|| {
             format!("cannot write to {}; run this as the user of the collector", folder.display())
         })?;
@@ -67,6 +60,19 @@ pub fn epochs(args: &cli::Epochs) -> Result<()> {
             lost,
             covered_ns,
         });
+
+/// Says why an epoch cannot have this name: what asks for one could also mean something else.
+pub fn check_name(name: &str) -> Result<()> {
+    ensure!(
+        !name.is_empty()
+            && name.parse::<i64>().is_err()
+            && !name.contains(['/', '\n'])
+            && !name.contains(".."),
+        "'{}' cannot be the name of an epoch: give one that is no number, folder or span of time",
+        profile::printable(name)
+    );
+    Ok(())
+}
     }
     answer(&Epochs { database: folder.to_string_lossy().into_owned(), epochs: rows }, args.json)
 }
