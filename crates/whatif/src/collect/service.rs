@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::pending::Pending;
 use super::status::{State, scope_in_words};
-use crate::cycles::remove_abandoned_trials;
+use crate::cycles::{machine_key, remove_abandoned_trials};
 use anyhow::{Context as _, Result};
 use collect::{Collector, Cost, Governor, Writer};
 use perf::clock::{monotonic, process_cpu_time, since_boot};
@@ -399,13 +399,7 @@ fn setting(options: &Options, scope: &str) -> Setting {
 fn machine(cpus: u32) -> MachineInfo {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let host = read("/proc/sys/kernel/hostname");
-    let key = read("/etc/machine-id");
-    MachineInfo {
-        key: if key.is_empty() { host.clone() } else { key },
-        host,
-        kernel: read("/proc/sys/kernel/osrelease"),
-        cpus,
-    }
+    MachineInfo { key: machine_key(&host), host, kernel: read("/proc/sys/kernel/osrelease"), cpus }
 }
 
 pub fn now() -> UnixSeconds {
