@@ -86,9 +86,6 @@ impl Store {
         catalogue::segments(&self.connection).map_err(|e| self.wrong(e))
     }
 
-    /// Removes the oldest segments until there are at most so many bytes.
-    fn remove_beyond(&mut self, most: u64, removed: &mut Removed) -> Result<(), Error> {
-        if self.bytes()? <= most {
     /// The end of the newest segment that had ended by then.
     ///
     /// # Errors
@@ -98,6 +95,9 @@ impl Store {
         Ok(self.listed()?.iter().map(Segment::end).filter(|end| *end <= by).max())
     }
 
+    /// Removes the oldest segments until there are at most so many bytes.
+    fn remove_beyond(&mut self, most: u64, removed: &mut Removed) -> Result<(), Error> {
+        if self.bytes()? <= most {
             return Ok(());
         }
         // The log, and rows of what has gone already, need not cost a segment.
@@ -267,9 +267,9 @@ fn remove_names(to: &Transaction<'_>) -> rusqlite::Result<()> {
     .map(drop)
 }
 
-/// Removes epochs that are over and that nothing is left of.
+/// Removes epochs that are over and that nothing is left of. One whose collector was killed is over when the next begins.
 fn remove_epochs(to: &Transaction<'_>) -> rusqlite::Result<()> {
-    const OVER: &str = "SELECT id FROM epochs WHERE ended_unix_s IS NOT NULL AND flushes > 0
+    const OVER: &str = "SELECT id FROM epochs WHERE ended_unix_s IS NOT NULL
         AND id NOT IN (SELECT epoch FROM segments) AND id NOT IN (SELECT epoch FROM books)";
     to.execute(&format!("DELETE FROM epoch_events WHERE epoch IN ({OVER})"), [])?;
     to.execute(&format!("DELETE FROM epochs WHERE id IN ({OVER})"), []).map(drop)
