@@ -8,7 +8,7 @@ use std::path::Path;
 
 use expected::{batch, setting};
 use profile::continuous::{
-    CodeImage, Database, ImageId, Label, MachineInfo, Offset, Retention, Selection, Store, Symbol,
+    By, CodeImage, Database, Group, ImageId, Label, MachineInfo, Offset, Retention, Selection, Store, Symbol,
     UnixSeconds,
 };
 use profile::{Error, Nanos, Recorder, Recording};
@@ -281,6 +281,51 @@ fn an_epoch_that_was_not_ended_ends_with_its_last_flush() {
     let epochs = Database::open(folder.path()).unwrap().epochs().unwrap();
     assert_eq!(epochs[0].ended, Some(end));
     assert_eq!(epochs[1].ended, None);
+}
+
+#[test]
+fn collectors_that_were_killed_before_their_first_write_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = filled(folder.path(), "a", 0..10, 1);
+    let machine = *Database::open(folder.path()).unwrap().machines().unwrap().keys().next().unwrap();
+    for crash in 1..20 {
+        store.begin_epoch(machine, &setting(), None, UnixSeconds(START + 3600 + crash)).unwrap();
+    }
+    store.collect_garbage(&Retention::default(), UnixSeconds(START + 7200), &mut || ()).unwrap();
+    let epochs = Database::open(folder.path()).unwrap().epochs().unwrap();
+    // The one that has something, and the last one, which runs.
+    let ended: Vec<bool> = epochs.iter().map(|epoch| epoch.ended.is_some()).collect();
+    assert_eq!(ended, [true, false]);
+}
+
+#[test]
+fn a_day_that_was_thinned_out_in_part_can_be_thinned_out_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = filled(folder.path(), "a", 0..0, 1);
+    let epoch = Database::open(folder.path()).unwrap().epochs().unwrap()[0].id;
+    let random = &mut fastrand::Rng::with_seed(5);
+    let write = |store: &mut Store, hours: std::ops::Range<i64>, random: &mut fastrand::Rng| {
+        for minute in (hours.start * 60..hours.end * 60).step_by(7) {
+            let batch = batch(store, UnixSeconds(START + minute * 60), random);
+            store.flush(epoch, &batch).unwrap();
+        }
+        let now = UnixSeconds(START + hours.end * 3600 + 300);
+        while store.compact(now, &mut || ()).unwrap().read > 0 {}
+        now
+    };
+    let thin = Retention { coarse_after: Some(Nanos::new(3600 * 1_000_000_000)), ..Retention::default() };
+    let now = write(&mut store, 0..4, random);
+    store.collect_garbage(&thin, now, &mut || ()).unwrap();
+    // The day is over: its hours become one, whether they were thinned out or not.
+    let _ = write(&mut store, 4..24, random);
+    store.collect_garbage(&thin, UnixSeconds(START + 2 * 86_400), &mut || ()).unwrap();
+    let database = Database::open(folder.path()).unwrap();
+    let by_minute = database.parts(&Selection::default(), By::Time(60)).unwrap().groups;
+    let buckets: Vec<Group> =
+        by_minute.into_iter().filter(|(_, leaves)| !leaves.is_empty()).map(|(group, _)| group).collect();
+    let hours: Vec<Group> = (0..24).map(|hour| Group::Time(UnixSeconds(START + hour * 3600))).collect();
+    assert_eq!(buckets, hours);
+    assert!(std::fs::read_dir(folder.path().join("segments")).unwrap().count() <= 4);
 }
 
 #[test]

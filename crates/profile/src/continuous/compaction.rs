@@ -71,8 +71,7 @@ impl Store {
         let (used, written, files) = self.or_leave_out(inputs, rewritten)?;
         let inputs = &inputs[..used];
         let flushes = (inputs[0].first_flush, inputs[used - 1].last_flush);
-        let resolution = inputs.iter().map(|input| input.resolution).max().unwrap_or_default();
-        let place = Place { epoch: inputs[0].epoch, flushes, resolution, level };
+        let place = Place { epoch: inputs[0].epoch, flushes, resolution: inputs[0].resolution, level };
         self.write("write a merged segment into the catalogue", |to| {
             inputs.iter().try_for_each(|input| catalogue::delete_segment(to, input.id))?;
             if level == 1 {
@@ -107,7 +106,8 @@ impl Store {
     }
 }
 
-/// Segments that may become one: of one epoch, flushed one after the other, of the same span of time.
+/// Segments that may become one: of one epoch, flushed one after the other, of the same span of time, with time buckets of
+/// the same length.
 struct Run {
     /// Number and level of the span.
     bucket: (i64, usize),
@@ -121,7 +121,11 @@ fn runs(segments: &[Segment], level: usize) -> Vec<Run> {
         let number = segment.begin.0.div_euclid(SPANS[level]);
         let is_one = segment.level == level as i64;
         let follows = before.is_some_and(|(before, of)| {
-            before.epoch == segment.epoch && before.level == level as i64 && of == number
+            // A day that was thinned out in part would pass for one that was as a whole.
+            before.epoch == segment.epoch
+                && before.level == level as i64
+                && before.resolution == segment.resolution
+                && of == number
         });
         match runs.last_mut() {
             Some(run) if is_one && follows => run.inputs.push(segment.clone()),
