@@ -246,34 +246,53 @@ fn segments_with_other_bytes_are_an_error() {
 }
 
 #[test]
-fn a_damaged_segment_does_not_keep_others_from_being_merged_or_removed() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(folder.path()).unwrap();
-    let (_, epoch) = begin(&mut store);
-    let random = &mut fastrand::Rng::with_seed(7);
-    let mut known: Vec<PathBuf> = Vec::new();
-    let mut damaged = PathBuf::new();
-    for flush in 0..4 {
-        let batch = batch(&mut store, UnixSeconds(START + 300 * flush), random);
-        store.flush(epoch, &batch).unwrap();
-        let all = fs::read_dir(folder.path().join("segments")).unwrap().map(|entry| entry.unwrap().path());
-        let new: Vec<PathBuf> = all.filter(|path| !known.contains(path)).collect();
-        if flush == 1 {
-            damaged = new.iter().find(|path| path.to_str().unwrap().contains("samples")).unwrap().clone();
+fn a_segment_that_cannot_be_read_does_not_keep_others_from_being_merged_or_removed() {
+    let (later, thin) = (
+        UnixSeconds(START + 2 * 86_400),
+        Retention { coarse_after: Some(Nanos::new(1)), ..Retention::default() },
+    );
+    for (is_file, merged) in [(true, true), (false, true), (true, false), (false, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let (_, epoch) = begin(&mut store);
+        let random = &mut fastrand::Rng::with_seed(7);
+        let mut known: Vec<PathBuf> = Vec::new();
+        let mut damaged = PathBuf::new();
+        for flush in 0..4 {
+            let batch = batch(&mut store, UnixSeconds(START + 300 * flush), random);
+            store.flush(epoch, &batch).unwrap();
+            let all =
+                fs::read_dir(folder.path().join("segments")).unwrap().map(|entry| entry.unwrap().path());
+            let new: Vec<PathBuf> = all.filter(|path| !known.contains(path)).collect();
+            if flush == 1 {
+                damaged = new.iter().find(|path| path.to_str().unwrap().contains("samples")).unwrap().clone();
+            }
+            known.extend(new);
         }
-        known.extend(new);
+        if is_file {
+            fs::write(&damaged, b"nothing").unwrap();
+        } else {
+            // What the file system refuses to read.
+            fs::remove_file(&damaged).unwrap();
+            fs::create_dir(&damaged).unwrap();
+        }
+        let error = if merged {
+            store.compact(later, &mut || ()).unwrap_err()
+        } else {
+            store.collect_garbage(&thin, later, &mut || ()).unwrap_err()
+        };
+        match &error {
+            Error::DamagedSegment { path, .. } if is_file => assert_eq!(*path, damaged),
+            Error::Io { path, .. } if !is_file => assert_eq!(*path, damaged),
+            error => panic!("{error:?}"),
+        }
+        // That was said once.
+        while store.compact(later, &mut || ()).unwrap().read > 0 {}
+        // The one before it, it, and those after it.
+        assert_eq!(files(folder.path()), 6);
+        store.collect_garbage(&thin, later, &mut || ()).unwrap();
+        let keep = Retention { keep: Some(Nanos::new(1_000_000_000)), ..thin };
+        assert_eq!(store.collect_garbage(&keep, later, &mut || ()).unwrap().segments, 3);
+        assert_eq!(files(folder.path()), usize::from(!is_file));
     }
-    fs::write(&damaged, b"nothing").unwrap();
-    let later = UnixSeconds(START + 2 * 86_400);
-    let error = store.compact(later, &mut || ()).unwrap_err();
-    assert!(matches!(&error, Error::DamagedSegment { path, .. } if *path == damaged), "{error:?}");
-    while store.compact(later, &mut || ()).unwrap().read > 0 {}
-    // The one before it, it, and those after it.
-    assert_eq!(files(folder.path()), 6);
-    let thin = Retention { coarse_after: Some(Nanos::new(1)), ..Retention::default() };
-    let error = store.collect_garbage(&thin, later, &mut || ()).unwrap_err();
-    assert!(matches!(&error, Error::DamagedSegment { path, .. } if *path == damaged), "{error:?}");
-    let keep = Retention { keep: Some(Nanos::new(1_000_000_000)), ..thin };
-    assert_eq!(store.collect_garbage(&keep, later, &mut || ()).unwrap().segments, 3);
-    assert_eq!(files(folder.path()), 0);
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use expected::{batch, setting};
 use profile::continuous::{
-    CodeImage, Database, ImageId, Label, MachineInfo, Offset, Retention, Selection, Store, Symbol,
+    By, CodeImage, Database, Group, ImageId, Label, MachineInfo, Offset, Retention, Selection, Store, Symbol,
     UnixSeconds,
 };
 use profile::{Error, Nanos, Recorder, Recording};
@@ -151,6 +151,72 @@ fn what_came_since_is_added() {
 }
 
 #[test]
+fn a_collector_that_merges_meanwhile_is_no_damage() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [a, b] = [folders[0].path(), folders[1].path()];
+    let mut first = filled(a, "a", 0..40, 1);
+    let epoch = Database::open(a).unwrap().epochs().unwrap()[0].id;
+    let mut is_first = true;
+    // When images and labels have been read, there is a new one, and old segments become one with its.
+    let watcher = move |step: &'static str| {
+        if step == "write an event" && std::mem::take(&mut is_first) {
+            let mut batch = batch(&mut first, UnixSeconds(START + 40 * 60), &mut fastrand::Rng::with_seed(9));
+            let label = first.label(&Label { process: "new".into(), cgroup: String::new() }).unwrap();
+            batch.counts.iter_mut().for_each(|count| count.label = label);
+            first.flush(epoch, &batch).unwrap();
+            while first.compact(UnixSeconds(START + 86_400 * 2), &mut || ()).unwrap().read > 0 {}
+        }
+        Ok(())
+    };
+    let mut all = Store::watched(b, Box::new(watcher)).unwrap();
+    assert_eq!(all.merge(&Database::open(a).unwrap()).unwrap().len(), 0);
+    let merged = named(b);
+    assert!(merged.keys().any(|(label, _)| label.contains(" new ")), "{merged:?}");
+    assert_eq!(merged, named(a));
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_is_left_out_of_a_merge_alone() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [a, b] = [folders[0].path(), folders[1].path()];
+    let mut first = filled(a, "a", 0..5, 1);
+    let (image, _) = Database::open(a).unwrap().images().unwrap().pop_first().unwrap();
+    first
+        .add_symbols(image, &[(Offset(1), vec![Symbol { function: "main".into(), ..Symbol::default() }])])
+        .unwrap();
+    let mut files: Vec<_> =
+        std::fs::read_dir(a.join("segments")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let contents: Vec<_> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    // One has other bytes, of another a file is gone; both are among the oldest.
+    std::fs::write(&files[0], "nothing").unwrap();
+    std::fs::remove_file(&files[2]).unwrap();
+
+    let mut all = Store::open(b).unwrap();
+    let mut left_out: Vec<_> = all
+        .merge(&Database::open(a).unwrap())
+        .unwrap()
+        .into_iter()
+        .map(|error| match error {
+            Error::DamagedSegment { path, .. } => path,
+            error => panic!("{error:?}"),
+        })
+        .collect();
+    left_out.sort();
+    assert_eq!(left_out, [files[0].clone(), files[2].clone()]);
+    assert_eq!(std::fs::read_dir(b.join("segments")).unwrap().count(), files.len() - 4);
+    assert_eq!(books(b), books(a));
+    let merged = Database::open(b).unwrap();
+    let images: Vec<ImageId> = merged.images().unwrap().into_keys().collect();
+    assert!(merged.symbols(&images).unwrap().values().any(|known| !known.named.is_empty()));
+
+    // Once they are back, they are added too.
+    files.iter().zip(contents).for_each(|(file, content)| std::fs::write(file, content).unwrap());
+    assert_eq!(all.merge(&Database::open(a).unwrap()).unwrap().len(), 0);
+    assert_eq!(named(b), named(a));
+}
+
+#[test]
 fn the_folder_is_kept_below_its_limit() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = filled(folder.path(), "a", 0..120, 1);
@@ -215,6 +281,51 @@ fn an_epoch_that_was_not_ended_ends_with_its_last_flush() {
     let epochs = Database::open(folder.path()).unwrap().epochs().unwrap();
     assert_eq!(epochs[0].ended, Some(end));
     assert_eq!(epochs[1].ended, None);
+}
+
+#[test]
+fn collectors_that_were_killed_before_their_first_write_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = filled(folder.path(), "a", 0..10, 1);
+    let machine = *Database::open(folder.path()).unwrap().machines().unwrap().keys().next().unwrap();
+    for crash in 1..20 {
+        store.begin_epoch(machine, &setting(), None, UnixSeconds(START + 3600 + crash)).unwrap();
+    }
+    store.collect_garbage(&Retention::default(), UnixSeconds(START + 7200), &mut || ()).unwrap();
+    let epochs = Database::open(folder.path()).unwrap().epochs().unwrap();
+    // The one that has something, and the last one, which runs.
+    let ended: Vec<bool> = epochs.iter().map(|epoch| epoch.ended.is_some()).collect();
+    assert_eq!(ended, [true, false]);
+}
+
+#[test]
+fn a_day_that_was_thinned_out_in_part_can_be_thinned_out_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = filled(folder.path(), "a", 0..0, 1);
+    let epoch = Database::open(folder.path()).unwrap().epochs().unwrap()[0].id;
+    let random = &mut fastrand::Rng::with_seed(5);
+    let write = |store: &mut Store, hours: std::ops::Range<i64>, random: &mut fastrand::Rng| {
+        for minute in (hours.start * 60..hours.end * 60).step_by(7) {
+            let batch = batch(store, UnixSeconds(START + minute * 60), random);
+            store.flush(epoch, &batch).unwrap();
+        }
+        let now = UnixSeconds(START + hours.end * 3600 + 300);
+        while store.compact(now, &mut || ()).unwrap().read > 0 {}
+        now
+    };
+    let thin = Retention { coarse_after: Some(Nanos::new(3600 * 1_000_000_000)), ..Retention::default() };
+    let now = write(&mut store, 0..4, random);
+    store.collect_garbage(&thin, now, &mut || ()).unwrap();
+    // The day is over: its hours become one, whether they were thinned out or not.
+    let _ = write(&mut store, 4..24, random);
+    store.collect_garbage(&thin, UnixSeconds(START + 2 * 86_400), &mut || ()).unwrap();
+    let database = Database::open(folder.path()).unwrap();
+    let by_minute = database.parts(&Selection::default(), By::Time(60)).unwrap().groups;
+    let buckets: Vec<Group> =
+        by_minute.into_iter().filter(|(_, leaves)| !leaves.is_empty()).map(|(group, _)| group).collect();
+    let hours: Vec<Group> = (0..24).map(|hour| Group::Time(UnixSeconds(START + hour * 3600))).collect();
+    assert_eq!(buckets, hours);
+    assert!(std::fs::read_dir(folder.path().join("segments")).unwrap().count() <= 4);
 }
 
 #[test]

@@ -214,6 +214,15 @@ fn without_privileges_own_processes_are_sampled() {
     if !allowed.is_ok_and(|output| output.status.success()) {
         return skip("nobody may not execute what was built here");
     }
+    // What may not be read is not said to be nothing.
+    let closed = home.join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(nobody).arg(&program).args(["status", "--db"]).arg(&closed);
+    let ended = run(command).assert_code(90);
+    assert!(ended.stderr.contains("you may not read ") && ended.stderr.contains("use sudo"), "{ended:#?}");
+
     let mut command = Command::new("setpriv");
     command
         .args(nobody)
@@ -241,7 +250,11 @@ fn what_makes_no_sense_is_said() {
         (&["--events", "cpu-clock,cpu-clock"], "twice"),
         (&["--max-cpu", "nothing"], "such as 1%"),
         (&["--max-disk", "much"], "2G"),
+        (&["--max-disk", "2"], "10M or more"),
+        (&["--max-memory", "40"], "10M or more"),
         (&["--keep", "ever"], "30d"),
+        (&["--keep", "0s"], "1h or more"),
+        (&["--name", "1"], "cannot be the name of an epoch"),
         (&["--interval", "3600"], "--resolution 3600"),
         (&["--duration", "0"], "such as 60"),
         (&["--db", "/dev/null/db"], "/dev/null"),

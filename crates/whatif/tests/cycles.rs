@@ -585,6 +585,14 @@ fn databases_are_merged() {
     assert!(ended.stderr.contains("there is no database at nowhere; name the folder of one"), "{ended:#?}");
     let ended = made.whatif(&["db", "merge", "all", "all"]).assert_code(90);
     assert!(ended.stderr.contains("cannot be added to itself"), "{ended:#?}");
+    // One segment that cannot be read is said, and is all that is not there.
+    let segment =
+        std::fs::read_dir(made.sandbox.path("other/segments")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&segment, "nothing").unwrap();
+    let ended = made.whatif(&["db", "merge", "rest", "other", "db"]).assert_code(90);
+    assert!(ended.stderr.contains("is damaged or missing: it has other bytes"), "{ended:#?}");
+    assert!(ended.stderr.contains("to rest, but 1 segment could not be read"), "{ended:#?}");
+    assert_eq!(made.json(&["top", "--db", "rest"])["heading"]["samples"], 240_000);
 }
 
 #[test]
@@ -691,6 +699,8 @@ fn perf_data_becomes_an_epoch() {
             ended.stdout.contains("samples of cpu-clock") && ended.stdout.contains("in epoch 1"),
             "{ended:#?}"
         );
+        let ended = whatif_in(&sandbox, &folder, &["import", "perf.data", "--name", "1"]).assert_code(90);
+        assert!(ended.stderr.contains("cannot be the name of an epoch"), "{ended:#?}");
         let ended = whatif_in(&sandbox, &folder, &["top", "--by", "image", "--epoch", "perf", "--json"])
             .assert_code(0);
         let json: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();

@@ -1,10 +1,9 @@
 //! Compaction: the segments of an hour become one, those of a day as well.
 
 use super::catalogue::{self, Place, Segment};
-use super::rewrite::{Changes, rewrite};
+use super::rewrite::{Changes, rewrite, unreadable};
 use super::{Store, UnixSeconds};
 use crate::Error;
-use std::path::Path;
 
 /// What was merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +18,8 @@ pub struct Compaction {
 
 /// Of each level but the last, the length of the span whose segments become one of the next.
 const SPANS: [i64; 2] = [3600, 86_400];
+/// The level of what cannot be read: it is left as it is.
+pub(super) const UNREADABLE: i64 = SPANS.len() as i64 + 1;
 /// How long after the end of a span something may still come in that belongs to it.
 const GRACE: i64 = 120;
 /// So many segments are merged at a time.
@@ -66,14 +67,10 @@ impl Store {
         }
         let rewritten =
             rewrite(&self.segments, inputs, Changes::default(), &self.segments, &mut self.steps, breathe);
-        if let Err(Error::DamagedSegment { path, .. } | Error::NotFound { path }) = &rewritten {
-            self.leave_out(inputs, path)?;
-        }
-        let (used, written, files) = rewritten?;
+        let (used, written, files) = self.or_leave_out(inputs, rewritten)?;
         let inputs = &inputs[..used];
         let flushes = (inputs[0].first_flush, inputs[used - 1].last_flush);
-        let resolution = inputs.iter().map(|input| input.resolution).max().unwrap_or_default();
-        let place = Place { epoch: inputs[0].epoch, flushes, resolution, level };
+        let place = Place { epoch: inputs[0].epoch, flushes, resolution: inputs[0].resolution, level };
         self.write("write a merged segment into the catalogue", |to| {
             inputs.iter().try_for_each(|input| catalogue::delete_segment(to, input.id))?;
             catalogue::insert_segment(to, place, &written)
@@ -88,18 +85,25 @@ impl Store {
         })
     }
 
-    /// Lets the others be merged without the one that cannot be read.
-    fn leave_out(&mut self, inputs: &[Segment], path: &Path) -> Result<(), Error> {
-        let is_it = |input: &&Segment| input.files().iter().any(|file| path.ends_with(file));
-        let Some(damaged) = inputs.iter().find(is_it) else { return Ok(()) };
-        self.write("leave a damaged segment out", |to| {
-            to.execute("UPDATE segments SET level = ? WHERE id = ?", [SPANS.len() as i64, damaged.id])
-                .map(drop)
-        })
+    /// Where one of `inputs` could not be read, the others are next time merged and thinned out without it.
+    pub(super) fn or_leave_out<T>(
+        &mut self,
+        inputs: &[Segment],
+        rewritten: Result<T, Error>,
+    ) -> Result<T, Error> {
+        if let Err(error) = &rewritten
+            && let Some(segment) = unreadable(error, inputs)
+        {
+            self.write("leave a segment out", |to| {
+                to.execute("UPDATE segments SET level = ? WHERE id = ?", [UNREADABLE, segment.id]).map(drop)
+            })?;
+        }
+        rewritten
     }
 }
 
-/// Segments that may become one: of one epoch, flushed one after the other, of the same span of time.
+/// Segments that may become one: of one epoch, flushed one after the other, of the same span of time, with time buckets of
+/// the same length.
 struct Run {
     /// Number and level of the span.
     bucket: (i64, usize),
@@ -113,7 +117,11 @@ fn runs(segments: &[Segment], level: usize) -> Vec<Run> {
         let number = segment.begin.0.div_euclid(SPANS[level]);
         let is_one = segment.level == level as i64;
         let follows = before.is_some_and(|(before, of)| {
-            before.epoch == segment.epoch && before.level == level as i64 && of == number
+            // A day that was thinned out in part would pass for one that was as a whole.
+            before.epoch == segment.epoch
+                && before.level == level as i64
+                && before.resolution == segment.resolution
+                && of == number
         });
         match runs.last_mut() {
             Some(run) if is_one && follows => run.inputs.push(segment.clone()),

@@ -6,6 +6,7 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::catalogue::{self, Place, Segment};
 use super::columns::ColumnReader;
+use super::compaction::UNREADABLE;
 use super::rewrite::{Changes, rewrite};
 use super::segment::Stacks;
 use super::{Store, UnixSeconds};
@@ -65,7 +66,9 @@ impl Store {
         let mut coarsened = Ok(());
         if let Some(after) = retention.coarse_after {
             let until = before_now(after);
-            let is_due = |segment: &Segment| segment.end() <= until && segment.resolution < HOUR;
+            let is_due = |segment: &Segment| {
+                segment.end() <= until && segment.resolution < HOUR && segment.level < UNREADABLE
+            };
             let due = self.listed()?.into_iter().filter(is_due);
             for segment in due.take(retention.most_coarsened.unwrap_or(usize::MAX)) {
                 coarsened = coarsened.and(self.coarsen(&segment, breathe));
@@ -81,6 +84,15 @@ impl Store {
 
     fn listed(&self) -> Result<Vec<Segment>, Error> {
         catalogue::segments(&self.connection).map_err(|e| self.wrong(e))
+    }
+
+    /// The end of the newest segment that had ended by then.
+    ///
+    /// # Errors
+    ///
+    /// See [`machine`](Self::machine).
+    pub fn newest(&self, by: UnixSeconds) -> Result<Option<UnixSeconds>, Error> {
+        Ok(self.listed()?.iter().map(Segment::end).filter(|end| *end <= by).max())
     }
 
     /// Removes the oldest segments until there are at most so many bytes.
@@ -138,8 +150,8 @@ impl Store {
     fn coarsen(&mut self, segment: &Segment, breathe: &mut dyn FnMut()) -> Result<(), Error> {
         let changes = Changes { bucket: Some(catalogue::whole_seconds(HOUR)), ..Changes::default() };
         let inputs = std::slice::from_ref(segment);
-        let (_, written, files) =
-            rewrite(&self.segments, inputs, changes, &self.segments, &mut self.steps, breathe)?;
+        let rewritten = rewrite(&self.segments, inputs, changes, &self.segments, &mut self.steps, breathe);
+        let (_, written, files) = self.or_leave_out(inputs, rewritten)?;
         let flushes = (segment.first_flush, segment.last_flush);
         let place = Place { epoch: segment.epoch, flushes, resolution: HOUR, level: segment.level };
         self.write("write a thinned segment into the catalogue", |to| {
@@ -214,15 +226,13 @@ impl Store {
                 continue;
             }
             let path = self.segments.join(&segment.stacks_file);
-            match ColumnReader::open(&path).and_then(|reader| Stacks::read(&reader)) {
-                Ok(Stacks { images, offsets, .. }) => {
-                    let positions = images.into_iter().map(i64::from).zip(offsets);
-                    let positions = positions.map(|(image, offset)| (image, offset as i64));
-                    used.extend(positions.filter(|(image, _)| many.contains(image)));
-                }
-                // What it had is not known.
-                Err(Error::DamagedSegment { .. } | Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
+            // What one had that cannot be read is not known.
+            if let Ok(Stacks { images, offsets, .. }) =
+                ColumnReader::open(&path).and_then(|reader| Stacks::read(&reader))
+            {
+                let positions = images.into_iter().map(i64::from).zip(offsets);
+                let positions = positions.map(|(image, offset)| (image, offset as i64));
+                used.extend(positions.filter(|(image, _)| many.contains(image)));
             }
         }
         let named = |image: i64| -> rusqlite::Result<Vec<i64>> {
@@ -258,9 +268,9 @@ fn remove_names(to: &Transaction<'_>) -> rusqlite::Result<()> {
     .map(drop)
 }
 
-/// Removes epochs that are over and that nothing is left of.
+/// Removes epochs that are over and that nothing is left of. One whose collector was killed is over when the next begins.
 fn remove_epochs(to: &Transaction<'_>) -> rusqlite::Result<()> {
-    const OVER: &str = "SELECT id FROM epochs WHERE ended_unix_s IS NOT NULL AND flushes > 0
+    const OVER: &str = "SELECT id FROM epochs WHERE ended_unix_s IS NOT NULL
         AND id NOT IN (SELECT epoch FROM segments) AND id NOT IN (SELECT epoch FROM books)";
     to.execute(&format!("DELETE FROM epoch_events WHERE epoch IN ({OVER})"), [])?;
     to.execute(&format!("DELETE FROM epochs WHERE id IN ({OVER})"), []).map(drop)

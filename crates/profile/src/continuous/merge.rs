@@ -1,27 +1,45 @@
 //! Merging: everything that another database has.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::catalogue::{self, Flushes, Place, Segment};
-use super::rewrite::{Changes, Keys, rewrite};
+use super::columns::wrong;
+use super::compaction::UNREADABLE;
+use super::rewrite::{Changes, Keys, rewrite, unreadable};
 use super::{Books, Database, EpochId, EventId, MachineId, MachineInfo, Selection, Store, names};
 use crate::Error;
 
 impl Store {
     /// Adds everything that another database has: other machines, or other times of this one. What is here already is
-    /// not added again, so it can be repeated: after an error, or when the other one has grown.
+    /// not added again, so it can be repeated: after an error, or when the other one has grown. Segments of the other one
+    /// that cannot be read are left out; the answer says why.
     ///
     /// # Errors
     ///
     /// See [`machine`](Self::machine). What was added before an error stays.
-    pub fn merge(&mut self, other: &Database) -> Result<(), Error> {
-        let epochs = self.merge_epochs(other)?;
-        let keys = self.merge_keys(other)?;
-        other.again_if_missing(|| self.merge_segments(other, &epochs, &keys))?;
+    pub fn merge(&mut self, other: &Database) -> Result<Vec<Error>, Error> {
+        let mut missing = BTreeSet::new();
+        let (epochs, keys, left_out) = other.again_if_missing(|| {
+            // Before the keys: then those are all there that the segments have. Who merges or removes a segment meanwhile
+            // takes its files away first.
+            let segments = other.read(catalogue::segments)?;
+            let epochs = self.merge_epochs(other)?;
+            let keys = self.merge_keys(other)?;
+            let (mut left_out, gone) = self.merge_segments(other, segments, &epochs, &keys)?;
+            if let Some(path) = gone.difference(&missing).next().cloned() {
+                missing = gone;
+                return Err(Error::NotFound { path });
+            }
+            // The catalogue has been read again since, and still names them.
+            left_out.extend(gone.iter().map(|path| wrong(path, "there is no such file")));
+            Ok((epochs, keys, left_out))
+        })?;
         self.merge_books(other, &epochs, &keys)?;
-        self.merge_symbols(other, &keys)
+        self.merge_symbols(other, &keys)?;
+        Ok(left_out)
     }
 
     /// The keys here of the epochs there.
@@ -81,14 +99,17 @@ impl Store {
         Ok(keys)
     }
 
+    /// Says what is wrong with those that are damaged, and which files were not there.
     fn merge_segments(
         &mut self,
         other: &Database,
+        segments: Vec<Segment>,
         epochs: &HashMap<EpochId, EpochId>,
         keys: &Keys,
-    ) -> Result<(), Error> {
+    ) -> Result<(Vec<Error>, BTreeSet<PathBuf>), Error> {
         let from = catalogue::segments_folder(other.folder());
-        for theirs in other.read(catalogue::segments)? {
+        let (mut damaged, mut gone) = (Vec::new(), BTreeSet::new());
+        for theirs in segments {
             let Some(&epoch) = epochs.get(&theirs.epoch) else { continue };
             let ours: Vec<Segment> = catalogue::segments(&self.connection)
                 .map_err(|e| self.wrong(e))?
@@ -102,13 +123,24 @@ impl Store {
             }
             let changes = Changes { keys: Some(keys), bucket: None };
             let inputs = std::slice::from_ref(&theirs);
-            let (_, written, files) =
-                rewrite(&from, inputs, changes, &self.segments, &mut self.steps, &mut || ())?;
+            let rewritten = rewrite(&from, inputs, changes, &self.segments, &mut self.steps, &mut || ());
+            let (_, written, files) = match rewritten {
+                Err(Error::NotFound { path }) if path.starts_with(&from) => {
+                    gone.insert(path);
+                    continue;
+                }
+                Err(error) if unreadable(&error, inputs).is_some() => {
+                    damaged.push(error);
+                    continue;
+                }
+                rewritten => rewritten?,
+            };
             let place = Place {
                 epoch,
                 flushes: flushes(&theirs),
                 resolution: theirs.resolution,
-                level: theirs.level,
+                // It can be read now, whatever was there.
+                level: theirs.level.min(UNREADABLE - 1),
             };
             self.write_with_keys("merge a segment", |to| {
                 ours.iter().try_for_each(|ours| catalogue::delete_segment(to, ours.id))?;
@@ -117,7 +149,7 @@ impl Store {
             files.keep();
             self.remove_files(ours.iter().flat_map(Segment::files));
         }
-        Ok(())
+        Ok((damaged, gone))
     }
 
     fn merge_books(

@@ -126,6 +126,15 @@ pub(super) fn rewrite(
     Ok((used, written, files))
 }
 
+/// Which of the `inputs` cannot be read, if that is what is wrong. (What is written has other names.)
+pub(super) fn unreadable<'s>(error: &Error, inputs: &'s [Segment]) -> Option<&'s Segment> {
+    let (Error::DamagedSegment { path, .. } | Error::NotFound { path } | Error::Io { path, .. }) = error
+    else {
+        return None;
+    };
+    inputs.iter().find(|input| input.files().iter().any(|file| path.ends_with(file)))
+}
+
 /// The length of the spans of time, in seconds, whose rows are sorted together. The longer they are, the less it takes to
 /// say which frames they are of; but the list of their times should not have more than 256 entries: numbers of one byte
 /// compress best, since neighbours repeat. And who asks for an hour reads less of a day that has several of them.

@@ -99,56 +99,45 @@ impl Annotation {
     fn draw_code(&self, out: &mut String, code: &Code, style: Style) {
         let most = code.instructions.iter().map(|instruction| instruction.samples).max().unwrap_or(0);
         let mut before: Option<(&Option<String>, Option<u32>)> = None;
-        let mut left_out = 0;
-        for (nth, instruction) in code.instructions.iter().enumerate() {
-            if !self.all && is_in_long_stretch(&code.instructions, nth) {
-                left_out += 1;
-                continue;
-            }
-            if left_out > 0 {
-                let text = format!("{:>17}… {left_out} instructions without samples (--all)", "");
-                out.push_str(&paint(style, Colour::Dim, &text));
+        for run in code.instructions.chunk_by(|a, b| a.samples == 0 && b.samples == 0) {
+            let hidden = if self.all || run.len() < LONG { 0..0 } else { STAY..run.len() - STAY };
+            for (nth, instruction) in run.iter().enumerate() {
+                if hidden.contains(&nth) {
+                    if nth == hidden.start {
+                        let text =
+                            format!("{:>17}… {} instructions without samples (--all)", "", hidden.len());
+                        out.push_str(&paint(style, Colour::Dim, &text));
+                        out.push('\n');
+                    }
+                    continue;
+                }
+                let place = (&instruction.file, instruction.line);
+                if before != Some(place)
+                    && let Some(line) = instruction.line
+                {
+                    let file = instruction.file.as_deref().map_or("?", super::top::short);
+                    let inlined =
+                        instruction.inlined.as_deref().map_or_else(String::new, |name| format!(" {name}"));
+                    let source = instruction.source.as_deref().unwrap_or_default().trim();
+                    let text = format!("{:>17}; {file}:{line}{inlined}  {source}", "");
+                    out.push_str(&paint(style, Colour::Dim, printable(&text).trim_end()));
+                    out.push('\n');
+                }
+                before = Some(place);
+                let samples = instruction.samples;
+                let (share, number) = match samples {
+                    0 => (String::new(), String::new()),
+                    n => (percent(n as f64 / code.samples.max(1) as f64), count(n)),
+                };
+                let colour = if samples > 0 && samples * 5 >= most { Colour::Yellow } else { Colour::Plain };
+                let text = format!(
+                    "{share:>8} {number:>7}  {:>8x}  {}",
+                    instruction.address,
+                    printable(&instruction.text.replace('\t', " "))
+                );
+                out.push_str(&paint(style, colour, text.trim_end()));
                 out.push('\n');
-                left_out = 0;
             }
-            let place = (&instruction.file, instruction.line);
-            if before != Some(place)
-                && let Some(line) = instruction.line
-            {
-                let file = instruction.file.as_deref().map_or("?", super::top::short);
-                let inlined =
-                    instruction.inlined.as_deref().map_or_else(String::new, |name| format!(" {name}"));
-                let source = instruction.source.as_deref().unwrap_or_default().trim();
-                let text = format!("{:>17}; {file}:{line}{inlined}  {source}", "");
-                out.push_str(&paint(style, Colour::Dim, printable(&text).trim_end()));
-                out.push('\n');
-            }
-            before = Some(place);
-            let samples = instruction.samples;
-            let (share, number) = match samples {
-                0 => (String::new(), String::new()),
-                n => (percent(n as f64 / code.samples.max(1) as f64), count(n)),
-            };
-            let colour = if samples > 0 && samples * 5 >= most { Colour::Yellow } else { Colour::Plain };
-            let text = format!(
-                "{share:>8} {number:>7}  {:>8x}  {}",
-                instruction.address,
-                printable(&instruction.text.replace('\t', " "))
-            );
-            out.push_str(&paint(style, colour, text.trim_end()));
-            out.push('\n');
-        }
-        if left_out > 0 {
-            let text = format!("{:>17}… {left_out} instructions without samples (--all)", "");
-            out.push_str(&paint(style, Colour::Dim, &text));
-            out.push('\n');
         }
     }
-}
-
-fn is_in_long_stretch(all: &[Instruction], nth: usize) -> bool {
-    let without = |instruction: &&Instruction| instruction.samples == 0;
-    let before = all[..nth].iter().rev().take_while(without).count();
-    let after = all[nth..].iter().take_while(without).count();
-    after > 0 && before + after >= LONG && before >= STAY && after > STAY
 }

@@ -2,8 +2,8 @@
 
 use super::cli::Collect;
 use super::events::{Events, events};
-use crate::cycles::{age, bytes as size, default_folder};
-use anyhow::{Context as _, Result, bail};
+use crate::cycles::{age, bytes as size, check_epoch_name, default_folder};
+use anyhow::{Context as _, Result, bail, ensure};
 use collect::Budget;
 use profile::Nanos;
 use profile::continuous::Retention;
@@ -33,6 +33,10 @@ pub struct Options {
 
 /// Nobody needs more, and nobody could take them.
 const MOST_HZ: f64 = 50_000.0;
+/// Less memory would be written at every look at it, and less of the disk has no room for what was written last.
+const LEAST_BYTES: u64 = 10_000_000;
+/// What is old is looked for that often.
+const LEAST_KEPT: Nanos = Nanos::new(3_600_000_000_000);
 /// So many segments get longer time buckets in an hour: whoever shortens the time after which they do has many of them.
 const MOST_COARSENED: usize = 8;
 
@@ -63,12 +67,17 @@ impl Options {
             None => None,
         };
         let bytes = |option: &str, text: &str| -> Result<u64> {
-            size(text)
-                .with_context(|| format!("{option} {text} is no size; give bytes, or such as 40M or 2G"))
+            let bytes = size(text)
+                .with_context(|| format!("{option} {text} is no size; give bytes, or such as 40M or 2G"))?;
+            ensure!(bytes >= LEAST_BYTES, "{option} {text} leaves no room for a profile; give 10M or more");
+            Ok(bytes)
         };
         let old = |option: &str, text: &str| -> Result<Nanos> {
             age(text).with_context(|| format!("{option} {text} is no age; give such as 12h, 30d or 8w"))
         };
+        let keep = old("--keep", &args.keep)?;
+        ensure!(keep >= LEAST_KEPT, "--keep {} removes what was just written; give 1h or more", args.keep);
+        args.name.as_deref().map_or(Ok(()), check_epoch_name)?;
         Ok(Self {
             folder: default_folder(args.folder.db.as_deref())?,
             events: events(&args.events, perf::stream::exists)?,
@@ -79,7 +88,7 @@ impl Options {
             resolution: resolution.into(),
             max_memory: bytes("--max-memory", &args.max_memory)?,
             retention: Retention {
-                keep: Some(old("--keep", &args.keep)?),
+                keep: Some(keep),
                 coarse_after: Some(old("--coarse-after", &args.coarse_after)?),
                 most_coarsened: Some(MOST_COARSENED),
                 most_bytes: Some(bytes("--max-disk", &args.max_disk)?),

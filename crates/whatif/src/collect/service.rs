@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::pending::Pending;
 use super::status::{State, scope_in_words};
-use crate::cycles::remove_abandoned_trials;
+use crate::cycles::{machine_key, remove_abandoned_trials};
 use anyhow::{Context as _, Result};
 use collect::{Collector, Cost, Governor, Writer};
 use perf::clock::{monotonic, process_cpu_time, since_boot};
@@ -20,6 +20,10 @@ const LOOK: Duration = Duration::from_secs(10);
 const GARBAGE: wire::Nanos = wire::Nanos(3_600_000_000_000);
 /// What the kernel takes for a sample where that could not be measured: about as much as on our virtual machines.
 const SOME: f64 = 10_000.0;
+/// For so long nothing is old after the wall clock has done what it should not.
+const DOUBT: wire::Nanos = wire::Nanos(86_400_000_000_000);
+/// A collector that does not run for so long is no reason to doubt the clock.
+const ABSENCE: profile::Nanos = profile::Nanos::new(30 * 86_400_000_000_000);
 /// The longest the kernel is left alone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -94,7 +98,7 @@ impl<'a> Service<'a> {
         let epoch = begin_epoch(&mut store, machine, &setting, options)?;
         let now = now();
         let state = State::new(options, &setting, epoch, collector.cost_of_a_sample());
-        let service = Self {
+        let mut service = Self {
             options,
             store,
             collector,
@@ -115,6 +119,7 @@ impl<'a> Service<'a> {
         };
         service.state.write(&options.folder);
         service.greet(&setting);
+        service.doubt_the_clock(now)?;
         Ok(service)
     }
 
@@ -127,6 +132,20 @@ impl<'a> Service<'a> {
             std::thread::sleep(Duration::from_secs(1));
         }
         Self::start(options)
+    }
+
+    /// Whether the wall clock is right cannot be told from clocks at the start. If it says that everything is to be removed, a day
+    /// passes first.
+    fn doubt_the_clock(&mut self, now: UnixSeconds) -> Result<()> {
+        // Nor does what a clock that is ahead has written since make it right.
+        let newest = self.store.newest(UnixSeconds(now.0 - seconds(DOUBT.0)))?;
+        if is_all_too_old(newest, now, self.options.retention.keep) {
+            self.doubt = since_boot() + DOUBT;
+            eprintln!(
+                "whatif: all samples here are older than --keep; they stay for another day, in case the clock is wrong: see date"
+            );
+        }
+        Ok(())
     }
 
     /// Writes, and says whether nothing is left.
@@ -181,8 +200,7 @@ impl<'a> Service<'a> {
         let written = self.pending.write(|cut| writer.write(cut, store, epoch).map(drop));
         if written.is_err() {
             // Perhaps there is something to remove.
-            let retention = self.retention();
-            let _ = self.store.collect_garbage(&retention, now(), &mut || self.collector.tick());
+            let _ = self.collect_garbage(now());
         }
         self.report(written.map_err(|error| error.to_string()).err());
         self.state.waiting(self.pending.len(), self.pending.given_up());
@@ -207,14 +225,11 @@ impl<'a> Service<'a> {
     fn tidy(&mut self, now: UnixSeconds) {
         let passed = since_boot();
         self.compare_clocks(now, passed);
-        let retention = self.retention();
         // The rings must not fill meanwhile.
-        let breathe = &mut || self.collector.tick();
-        let mut tidied = self.store.compact(now, breathe).map(drop);
+        let mut tidied = self.store.compact(now, &mut || self.collector.tick()).map(drop);
         if passed >= self.next_garbage {
             self.next_garbage = passed + GARBAGE;
-            self.writer.forget_names();
-            tidied = tidied.and(self.store.collect_garbage(&retention, now, breathe).map(drop));
+            tidied = tidied.and(self.collect_garbage(now));
         }
         match (tidied, self.untidy) {
             (Err(error), false) => {
@@ -230,12 +245,20 @@ impl<'a> Service<'a> {
         perf::heap::give_back();
     }
 
+    /// Removes what is old. What is still to be written brings its names again, which may be gone then.
+    fn collect_garbage(&mut self, now: UnixSeconds) -> Result<(), profile::Error> {
+        self.compare_clocks(now, since_boot());
+        self.writer.forget_names();
+        let retention = self.retention();
+        self.store.collect_garbage(&retention, now, &mut || self.collector.tick()).map(drop)
+    }
+
     /// When the wall clock jumps, nothing is old because of it for a day: it may have been set wrong.
     fn compare_clocks(&mut self, now: UnixSeconds, passed: wire::Nanos) {
         let by_wall = now.0 - self.clocks.0.0;
         let by_other = (passed.saturating_sub(self.clocks.1).0 / 1_000_000_000) as i64;
         if (by_wall - by_other).abs() > 600 {
-            self.doubt = passed + wire::Nanos(86_400_000_000_000);
+            self.doubt = passed + DOUBT;
         }
         self.clocks = (now, passed);
     }
@@ -316,6 +339,17 @@ fn begin_again() -> Result<()> {
     Err(error).with_context(|| format!("cannot begin again with {program}"))
 }
 
+/// Whether all that was written up to the day before is to be removed.
+fn is_all_too_old(newest: Option<UnixSeconds>, now: UnixSeconds, keep: Option<profile::Nanos>) -> bool {
+    let least = keep.map(|keep| seconds(keep.max(ABSENCE).get()));
+    newest.zip(least).is_some_and(|(newest, least)| now.0 - newest.0 >= least)
+}
+
+/// Whole seconds of some nanoseconds.
+fn seconds(nanos: u64) -> i64 {
+    (nanos / 1_000_000_000) as i64
+}
+
 fn begin_epoch(
     store: &mut Store,
     machine: MachineId,
@@ -365,16 +399,37 @@ fn setting(options: &Options, scope: &str) -> Setting {
 fn machine(cpus: u32) -> MachineInfo {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let host = read("/proc/sys/kernel/hostname");
-    let key = read("/etc/machine-id");
-    MachineInfo {
-        key: if key.is_empty() { host.clone() } else { key },
-        host,
-        kernel: read("/proc/sys/kernel/osrelease"),
-        cpus,
-    }
+    MachineInfo { key: machine_key(&host), host, kernel: read("/proc/sys/kernel/osrelease"), cpus }
 }
 
 pub fn now() -> UnixSeconds {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     UnixSeconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_would_remove_everything_is_doubted() {
+        const DAY: i64 = 86_400;
+        let days = |days: i64| Some(profile::Nanos::from_millis((1000 * days * DAY) as u64));
+        let now = 20_000 * DAY;
+        for (age, keep, expected) in [
+            (Some(2), days(90), false),
+            (Some(60), days(90), false),
+            (Some(91), days(90), true),
+            (Some(4000), days(90), true),
+            // It did not run for a while.
+            (Some(8), days(7), false),
+            (Some(4000), days(7), true),
+            (Some(4000), None, false),
+            (Some(-5), days(90), false),
+            (None, days(90), false),
+        ] {
+            let newest = age.map(|age| UnixSeconds(now - age * DAY));
+            assert_eq!(is_all_too_old(newest, UnixSeconds(now), keep), expected, "{age:?} {keep:?}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use collect::Cut;
 use profile::continuous::{EpochId, Setting};
 use serde_json::{Value, json};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The file in the folder.
@@ -122,11 +123,20 @@ impl State {
 /// `whatif status`.
 pub fn status(args: &cli::Status) -> Result<()> {
     let folder = default_folder(args.folder.db.as_deref())?;
-    let Ok(text) = std::fs::read_to_string(folder.join(NAME)) else {
-        bail!(
+    let text = match std::fs::read_to_string(folder.join(NAME)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
             "no collector has written into {}\n  start one with: whatif collect --db {0}, or name another folder with --db",
             folder.display()
-        );
+        ),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => bail!(
+            "you may not read {}\n  use sudo, let your group read it (docs/continuous.md), or name another folder with --db",
+            folder.display()
+        ),
+        Err(error) => bail!(
+            "{} cannot be read: {error}\n  name the folder of a database with --db",
+            folder.join(NAME).display()
+        ),
     };
     let mut state: Value = serde_json::from_str(&text).with_context(|| {
         format!("{} is damaged; the next write of the collector mends it", folder.join(NAME).display())

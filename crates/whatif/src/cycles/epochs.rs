@@ -2,8 +2,9 @@
 
 use super::{answer, cli, query, time};
 use anyhow::{Context as _, Result, bail, ensure};
-use profile::continuous::{Selection, UnixSeconds};
+use profile::continuous::{Books, EpochId, Selection, UnixSeconds};
 use report::cycles::{EpochRow, Epochs};
+use std::collections::BTreeMap;
 
 /// `whatif epochs`.
 pub fn epochs(args: &cli::Epochs) -> Result<()> {
@@ -13,14 +14,7 @@ pub fn epochs(args: &cli::Epochs) -> Result<()> {
         let Some(newest) = epochs.last() else {
             bail!("there is no epoch to name: the collector has not run yet; start it with: whatif collect");
         };
-        ensure!(
-            !name.is_empty()
-                && name.parse::<i64>().is_err()
-                && !name.contains(['/', '\n'])
-                && !name.contains(".."),
-            "'{}' cannot be the name of an epoch: give one that is no number, folder or span of time",
-            profile::printable(name)
-        );
+        check_name(name)?;
         db.name_epoch(newest.id, name).with_context(|| {
             format!("cannot write to {}; run this as the user of the collector", folder.display())
         })?;
@@ -31,25 +25,21 @@ pub fn epochs(args: &cli::Epochs) -> Result<()> {
         ));
     }
     let machines = db.machines()?;
-    let events = db.events()?;
+    let mut books: BTreeMap<EpochId, Vec<Books>> = BTreeMap::new();
+    for event in db.events()?.into_keys() {
+        for (epoch, of) in db.books(&Selection { event: Some(event), ..Selection::default() })? {
+            books.entry(epoch).or_default().push(of);
+        }
+    }
     let mut rows = Vec::new();
     for epoch in epochs {
-        let (mut samples, mut lost, mut covered_ns) = (0, 0, 0);
-        let mut last = epoch.started;
-        for (nth, event) in events.keys().enumerate() {
-            let selection =
-                Selection { epochs: Some(vec![epoch.id]), event: Some(*event), ..Selection::default() };
-            let mut of_event = 0;
-            for (_, books) in db.books(&selection)? {
-                samples += books.stored + books.unknown;
-                lost += books.lost;
-                of_event += books.covered.get();
-                last = last.max(UnixSeconds(books.start.0 + (books.length.get() / 1_000_000_000) as i64));
-            }
-            if nth == 0 || covered_ns == 0 {
-                covered_ns = of_event;
-            }
-        }
+        let books = books.remove(&epoch.id).unwrap_or_default();
+        let end = |of: &Books| UnixSeconds(of.start.0 + (of.length.get() / 1_000_000_000) as i64);
+        let last = books.iter().map(end).max().unwrap_or(epoch.started).max(epoch.started);
+        // Of the first event that has any: the others are of the same time.
+        let by_event = books.chunk_by(|a, b| a.event == b.event);
+        let mut covered = by_event.map(|of| of.iter().map(|of| of.covered.get()).sum());
+        let covered_ns = covered.find(|covered| *covered > 0).unwrap_or(0);
         let setting = epoch.setting;
         rows.push(EpochRow {
             epoch: epoch.id.get(),
@@ -63,10 +53,23 @@ pub fn epochs(args: &cli::Epochs) -> Result<()> {
             rate_hz: setting.rate_hz,
             mode: setting.mode,
             scope: setting.scope,
-            samples,
-            lost,
+            samples: books.iter().map(|of| of.stored + of.unknown).sum(),
+            lost: books.iter().map(|of| of.lost).sum(),
             covered_ns,
         });
     }
     answer(&Epochs { database: folder.to_string_lossy().into_owned(), epochs: rows }, args.json)
+}
+
+/// Says why an epoch cannot have this name: what asks for one could also mean something else.
+pub fn check_name(name: &str) -> Result<()> {
+    ensure!(
+        !name.is_empty()
+            && name.parse::<i64>().is_err()
+            && !name.contains(['/', '\n'])
+            && !name.contains(".."),
+        "'{}' cannot be the name of an epoch: give one that is no number, folder or span of time",
+        profile::printable(name)
+    );
+    Ok(())
 }

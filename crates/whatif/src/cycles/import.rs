@@ -1,5 +1,6 @@
 //! `whatif import perf.data`: what perf has recorded becomes an epoch of a database.
 
+use super::epochs::check_name;
 use super::place::default_folder;
 use super::{perf_data, time};
 use crate::{cli, show};
@@ -32,6 +33,7 @@ pub fn import(args: &cli::Import) -> Result<()> {
         "{} is added to a database of continuous profiles; name its folder with --db DIR, and leave -o out",
         args.file.display()
     );
+    args.name.as_deref().map_or(Ok(()), check_name)?;
     let from = args.file.display();
     let file = File::open(&args.file).with_context(|| format!("cannot read {from}"))?;
     let changed =
@@ -173,8 +175,8 @@ fn books(
     books
 }
 
-/// What tells the machine from all others: as the collector has it, if it is this one.
-fn machine_key(host: &str) -> String {
+/// What tells the machine of that name from all others.
+pub fn machine_key(host: &str) -> String {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let is_here = read("/proc/sys/kernel/hostname").as_deref() == Some(host);
     let id = read("/etc/machine-id").filter(|id| is_here && !id.is_empty());

@@ -27,9 +27,20 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
             args.into.display()
         )
     })?;
+    let mut left_out = 0;
     for (from, db) in &others {
-        store.merge(db).with_context(|| format!("cannot add {}", from.display()))?;
+        for error in store.merge(db).with_context(|| format!("cannot add {}", from.display()))? {
+            eprintln!("whatif: {error}");
+            left_out += 1;
+        }
     }
+    ensure!(
+        left_out == 0,
+        "everything else was added to {}, but {left_out} segment{} could not be read\n  \
+         once that is mended, give the same command again: nothing is added twice",
+        args.into.display(),
+        if left_out == 1 { "" } else { "s" }
+    );
     let plural = if others.len() == 1 { "" } else { "s" };
     show::print(&format!(
         "{} database{plural} added to {} (whatif top --db {})\n",

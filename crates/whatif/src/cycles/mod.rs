@@ -36,8 +36,9 @@ mod unknown;
 mod worth;
 
 pub use export::export;
-pub use import::{import, is_perf_data};
-// `whatif collect` writes where these read, and is told ages and sizes alike.
+pub use import::{import, is_perf_data, machine_key};
+// `whatif collect` writes where these read, and is told ages, sizes and names alike.
+pub use epochs::check_name as check_epoch_name;
 pub use gc::bytes;
 pub use place::default_folder;
 pub use time::age;

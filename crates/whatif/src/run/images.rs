@@ -423,6 +423,10 @@ mod tests {
         let options = Options::new(&args, &program).unwrap();
         let mut child = std::process::Command::new(&program).arg("1000").spawn().unwrap();
         let mut images = Images::new(child.id(), program, &options);
+        // The kernel lets the parent go on before the program is mapped.
+        while images.candidates.is_empty() {
+            images.refresh();
+        }
         let address = images.candidates[0].code[0].0;
         let spot = images.spot(address).unwrap();
         images.unmapped();

@@ -8,6 +8,7 @@ mod callchain;
 mod generated;
 mod process;
 mod reader;
+mod sections;
 
 use super::kallsyms::Kallsyms;
 use anyhow::{Context as _, Result};
@@ -113,7 +114,9 @@ impl Content {
 }
 
 /// Reads a file.
-pub fn read(file: impl Read + Seek) -> Result<Content> {
+pub fn read(mut file: impl Read + Seek) -> Result<Content> {
+    sections::check(&mut file)?;
+    file.rewind()?;
     let PerfFileReader { mut perf_file, mut record_iter } = PerfFileReader::parse_file(file)?;
     let text = |text: Result<Option<&str>, _>| text.ok().flatten().unwrap_or_default().to_owned();
     let command = perf_file.cmdline().ok().flatten().unwrap_or_default();
@@ -135,7 +138,7 @@ pub fn read(file: impl Read + Seek) -> Result<Content> {
     let mut to = Reader::new(
         content,
         perf_file.build_ids().unwrap_or_default(),
-        Kallsyms::of_this_machine().filter(|_| is_running(&text(perf_file.os_release()))),
+        is_running(&text(perf_file.os_release())).then(Kallsyms::of_this_machine).flatten(),
         is_of_this_machine(&host).then(Generated::default),
     );
     let asked =
