@@ -32,8 +32,8 @@ pub struct Processes {
     table: HashMap<u32, Process>,
     /// Those that have ended lately: the kernel still works for them.
     departed: [HashMap<u32, Process>; 2],
-    /// New since their cgroups were looked up.
-    fresh: Vec<u32>,
+    /// Their cgroups have not been looked up since they were started or executed something.
+    fresh: HashSet<u32>,
     files: Files,
     next_space: u64,
     nobody: LabelIndex,
@@ -55,7 +55,7 @@ impl Processes {
         Self {
             table: HashMap::new(),
             departed: Default::default(),
-            fresh: Vec::new(),
+            fresh: HashSet::new(),
             files: Files::default(),
             next_space: 1,
             nobody,
@@ -184,7 +184,7 @@ impl Processes {
         if executes {
             known.space = Rc::new(Space::new(id));
             known.threads = 1;
-            self.fresh.push(pid);
+            self.fresh.insert(pid);
         }
     }
 
@@ -198,6 +198,8 @@ impl Processes {
         }
         let (space, label) = self.get(parent, images);
         self.table.insert(pid, Process { space, label, threads: 1 });
+        // Perhaps from before its parent was moved to another cgroup.
+        self.fresh.insert(pid);
         for departed in &mut self.departed {
             departed.remove(&pid);
         }
@@ -230,11 +232,10 @@ impl Processes {
         self.gone.clear();
         let table = &self.table;
         self.fresh.retain(|pid| table.contains_key(pid));
-        // In a storm the newest are as good as any.
-        let number = self.fresh.len().min(LOOKUPS);
-        let chosen = self.fresh.split_off(self.fresh.len() - number);
-        self.fresh.truncate(LOOKUPS);
+        // In a storm the others have to wait.
+        let chosen: Vec<u32> = self.fresh.iter().copied().take(LOOKUPS).collect();
         for pid in chosen {
+            self.fresh.remove(&pid);
             let Some(process) = self.table.get(&pid) else { continue };
             let Some(cgroup) = cgroup(pid) else { continue };
             let label = self.labels.get(process.label);
@@ -352,6 +353,26 @@ mod tests {
         images.keep(&of_images);
         assert_eq!(label(&processes, parent), "shell");
         assert_eq!((processes.labels().len(), images.len()), (3, 5), "{:?}", processes.labels());
+    }
+
+    #[test]
+    fn forked_processes_do_not_keep_the_cgroup_that_their_parent_had() {
+        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        // A number that no process has, and ours.
+        let (parent, we) = (1 << 29, std::process::id());
+        let launched = Label { process: "server".to_owned(), cgroup: "/launcher".to_owned() };
+        let label = processes.labels.intern(launched);
+        processes.table.insert(parent, Process { space: Rc::default(), label, threads: 1 });
+        // Beside many more than are looked up at a time.
+        let others = (1..=4 * LOOKUPS as u32).map(|other| parent + other);
+        others.clone().take(2 * LOOKUPS).for_each(|other| processes.fork(other, parent, &mut images));
+        processes.fork(we, parent, &mut images);
+        others.skip(2 * LOOKUPS).for_each(|other| processes.fork(other, parent, &mut images));
+        (0..5).for_each(|_| processes.tend());
+        let cgroup_of = |pid| &processes.labels.get(processes.known(pid).unwrap().label).cgroup;
+        assert_eq!(*cgroup_of(we), cgroup(we).unwrap());
+        assert_eq!(cgroup_of(parent), "/launcher", "nobody knows better");
+        assert_eq!(self::label(&processes, we), "server");
     }
 
     #[test]
