@@ -13,10 +13,9 @@ const MOST: usize = 8192;
 /// Build IDs of files, as long as they are the same ones.
 #[derive(Debug, Default)]
 pub struct Files {
-    known: HashMap<FileId, Vec<u8>>,
-    /// Those that processes were seen to map, with the path: inodes are not unique where a file system has several trees. A path
-    /// alone may be another file in a container.
-    mapped: HashMap<FileId, (Box<[u8]>, Vec<u8>)>,
+    /// With the path: inodes are not unique where a file system has several trees. A path alone may be another file in a
+    /// container.
+    known: HashMap<FileId, (Box<[u8]>, Vec<u8>)>,
 }
 
 impl Files {
@@ -27,15 +26,12 @@ impl Files {
         if !mapping.is_file() || is_memory(path) {
             return no_file(path, images);
         }
-        if self.known.len() >= MOST {
-            self.known.clear();
-        }
-        let build_id = self.known.entry(mapping.file).or_insert_with(|| {
+        let build_id = self.build_id(path, mapping.file, || {
             let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
-            let seen = || as_seen_by(pid, path).and_then(|path| build_id(&path));
-            build_id(Path::new(&mapped)).or_else(seen).unwrap_or_default()
+            let seen = || as_seen_by(pid, path).and_then(|path| read_build_id(&path));
+            read_build_id(Path::new(&mapped)).or_else(seen)
         });
-        images.intern(ImageKind::File, path, build_id)
+        images.intern(ImageKind::File, path, &build_id)
     }
 
     /// The image of what a process maps, with the build ID that the kernel says.
@@ -49,26 +45,27 @@ impl Files {
     ) -> ImageIndex {
         match path.first() {
             Some(b'/') if !is_memory(path) && build_id.is_empty() => {
-                images.intern(ImageKind::File, path, &self.build_id(pid, path, file))
+                let read = || as_seen_by(pid, path).and_then(|path| read_build_id(&path));
+                images.intern(ImageKind::File, path, &self.build_id(path, file, read))
             }
             Some(b'/') if !is_memory(path) => images.intern(ImageKind::File, path, build_id),
             _ => no_file(path, images),
         }
     }
 
-    fn build_id(&mut self, pid: u32, path: &[u8], file: FileId) -> Vec<u8> {
-        if let Some((known_as, build_id)) = self.mapped.get(&file)
+    fn build_id(&mut self, path: &[u8], file: FileId, read: impl FnOnce() -> Option<Vec<u8>>) -> Vec<u8> {
+        if let Some((known_as, build_id)) = self.known.get(&file)
             && **known_as == *path
         {
             return build_id.clone();
         }
         // Not known a moment later, if the process has gone: another one may still tell.
-        let found = as_seen_by(pid, path).and_then(|path| build_id(&path)).unwrap_or_default();
-        if self.mapped.len() >= MOST {
-            self.mapped.clear();
+        let found = read().unwrap_or_default();
+        if self.known.len() >= MOST {
+            self.known.clear();
         }
         if !found.is_empty() && file.inode != 0 {
-            self.mapped.insert(file, (path.into(), found.clone()));
+            self.known.insert(file, (path.into(), found.clone()));
         }
         found
     }
@@ -102,7 +99,7 @@ fn as_seen_by(pid: u32, path: &[u8]) -> Option<PathBuf> {
     seen.exists().then_some(seen)
 }
 
-fn build_id(path: &Path) -> Option<Vec<u8>> {
+fn read_build_id(path: &Path) -> Option<Vec<u8>> {
     let digits = symbols::Image::open(path).ok()?.build_id()?;
     let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
     (0..digits.len()).step_by(2).map(byte).collect()
@@ -111,6 +108,30 @@ fn build_id(path: &Path) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Files that this process has mapped as code.
+    fn mapped() -> Vec<Mapping> {
+        let maps = perf::maps(std::process::id()).unwrap();
+        maps.into_iter().filter(|mapping| mapping.executable && mapping.is_file()).collect()
+    }
+
+    #[test]
+    fn another_file_may_have_the_same_inode_in_another_tree() {
+        let (mut files, mut images) = (Files::default(), Images::new(&[]));
+        let mut maps = mapped();
+        let file = maps[0].file;
+        maps.iter_mut().for_each(|mapping| mapping.file = file);
+        let mut build_id = |mapping: &Mapping| {
+            let image = files.image_of(std::process::id(), mapping, &mut images);
+            images.get(image).build_id.clone()
+        };
+        let first = build_id(&maps[0]);
+        assert!(first.len() > 8, "{first}");
+        for other in maps.iter().filter(|mapping| mapping.path != maps[0].path) {
+            assert_ne!(build_id(other), first, "{other:?}");
+            assert_eq!(build_id(&maps[0]), first);
+        }
+    }
 
     #[test]
     fn the_same_path_is_another_file_in_a_container() {
