@@ -5,6 +5,7 @@ use perf::Mapping;
 use perf::maps::FileId;
 use profile::continuous::ImageKind;
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Files whose build IDs are remembered.
@@ -28,9 +29,14 @@ impl Files {
         }
         let build_id = self.build_id(path, mapping.file, || {
             let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
-            let seen = || as_seen_by(pid, path).and_then(|path| read_build_id(&path));
-            read_build_id(Path::new(&mapped)).or_else(seen)
+            // Takes `CAP_CHECKPOINT_RESTORE`. Without, what was deleted or replaced cannot be had any more.
+            let seen = || as_seen_by(pid, path, mapping.file).filter(|_| !mapping.deleted);
+            read_build_id(Path::new(&mapped)).or_else(|| read_build_id(&seen()?))
         });
+        if mapping.deleted && build_id.is_empty() {
+            // As the kernel writes it: nobody is to look for names in what lies at the path now.
+            return images.intern(ImageKind::File, &[path, b" (deleted)"].concat(), &[]);
+        }
         images.intern(ImageKind::File, path, &build_id)
     }
 
@@ -45,7 +51,7 @@ impl Files {
     ) -> ImageIndex {
         match path.first() {
             Some(b'/') if !is_memory(path) && build_id.is_empty() => {
-                let read = || as_seen_by(pid, path).and_then(|path| read_build_id(&path));
+                let read = || read_build_id(&as_seen_by(pid, path, file)?);
                 images.intern(ImageKind::File, path, &self.build_id(path, file, read))
             }
             Some(b'/') if !is_memory(path) => images.intern(ImageKind::File, path, build_id),
@@ -90,13 +96,16 @@ fn is_memory(path: &[u8]) -> bool {
         .any(|start| path.starts_with(start))
 }
 
-/// A file, in the mount namespace of a process that still runs.
-fn as_seen_by(pid: u32, path: &[u8]) -> Option<PathBuf> {
+/// A file, in the mount namespace of a process that still runs; not another one that was put in its place. Devices are not
+/// compared: btrfs and overlayfs have other numbers for who asks for the file than for who has mapped it.
+fn as_seen_by(pid: u32, path: &[u8], file: FileId) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     let inside = Path::new("/proc").join(pid.to_string()).join("root");
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     let seen = inside.join(path.strip_prefix("/").unwrap_or(path));
-    seen.exists().then_some(seen)
+    let inode = std::fs::metadata(&seen).ok()?.ino();
+    // Zero: the kernel has not said which one it is.
+    (file.inode == inode || file.inode == 0).then_some(seen)
 }
 
 fn read_build_id(path: &Path) -> Option<Vec<u8>> {
@@ -108,6 +117,7 @@ fn read_build_id(path: &Path) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::Address;
 
     /// Files that this process has mapped as code.
     fn mapped() -> Vec<Mapping> {
@@ -146,11 +156,33 @@ mod tests {
         };
         // A number that no process has: it has gone.
         let (we, gone) = (std::process::id(), 1 << 29);
-        let ours = build_id(we, 1);
+        let inode = std::fs::metadata(&program).unwrap().ino();
+        let ours = build_id(we, inode);
         assert!(ours.len() > 8, "{ours}");
-        assert_eq!(build_id(gone, 1), ours, "known from before");
-        assert_eq!(build_id(gone, 2), "", "nobody knows which one that was");
+        assert_eq!(build_id(gone, inode), ours, "known from before");
+        assert_eq!(build_id(gone, inode + 1), "", "nobody knows which one that was");
+        assert_eq!(build_id(we, inode + 1), "", "it was replaced since");
         assert_eq!(build_id(we, 0), ours);
         assert_eq!(build_id(gone, 0), "", "which file it is was not said");
+    }
+
+    #[test]
+    fn what_replaced_a_running_file_is_not_taken_for_it() {
+        let ours = mapped().remove(0);
+        let path = ours.path.clone().unwrap().into_os_string().into_string().unwrap();
+        let image_of = |mapping: Mapping| {
+            let (mut files, mut images) = (Files::default(), Images::new(&[]));
+            let image = files.image_of(std::process::id(), &mapping, &mut images);
+            (images.get(image).path.clone(), images.get(image).build_id.clone())
+        };
+        // Nothing is mapped there: as where `map_files` may not be read.
+        let hidden = Mapping { start: Address(0x1000), end: Address(0x2000), ..ours.clone() };
+        let right = image_of(ours);
+        assert!(right.0 == path && right.1.len() > 8, "{right:?}");
+        assert_eq!(image_of(hidden.clone()), right);
+        let deleted = Mapping { deleted: true, ..hidden.clone() };
+        assert_eq!(image_of(deleted), (format!("{path} (deleted)"), String::new()));
+        let file = FileId { inode: hidden.file.inode + 1, ..hidden.file };
+        assert_eq!(image_of(Mapping { file, ..hidden }), (path, String::new()));
     }
 }

@@ -264,5 +264,8 @@ fn what_makes_no_sense_is_said() {
     let mut unit = sandbox.whatif();
     unit.args(["collect", "--print", "unit"]);
     let unit = run(unit).assert_code(0).stdout;
-    assert!(unit.contains("[Service]") && unit.contains("CAP_PERFMON"), "{unit}");
+    assert!(
+        unit.contains("[Service]") && unit.contains("CAP_PERFMON") && unit.contains("CAP_CHECKPOINT_RESTORE"),
+        "{unit}"
+    );
 }
