@@ -277,15 +277,15 @@ impl Collector {
     }
 
     fn drain(&mut self, ends: Option<&[Nanos]>) {
-        let safe = monotonic().saturating_sub(LATE);
+        let now = monotonic();
         let until: Vec<Nanos> = match ends {
             Some(ends) => ends.to_vec(),
-            None => vec![safe; self.cpus.len()],
+            None => vec![now.saturating_sub(LATE); self.cpus.len()],
         };
         let reader = &mut self.reader;
         drain(&mut self.cpus, &until, |cpu, time, record| reader.take(cpu, time, record));
         until.iter().enumerate().for_each(|(cpu, until)| reader.has_read(cpu, *until));
-        reader.refresh();
+        reader.refresh(now);
     }
 
     /// Of one's own processes: those that were started by others since, and those that have ended.
