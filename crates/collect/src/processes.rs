@@ -112,18 +112,26 @@ impl Processes {
     fn adopt(&mut self, pid: u32, images: &mut Images) {
         let Ok(name) = std::fs::read(format!("/proc/{pid}/comm")) else { return };
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(1, |tasks| tasks.count() as u32);
-        let mut space = Space::new(self.new_space());
-        for mapping in perf::maps(pid).unwrap_or_default() {
-            if mapping.executable {
-                let image = self.files.image_of(pid, &mapping, images);
-                let FileOffset(offset) = mapping.offset;
-                space.insert(Mapping { start: mapping.start, end: mapping.end, image, offset });
-            }
-        }
-        space.is_complete();
+        let maps = perf::maps(pid).unwrap_or_default();
+        let space = match self.known(pid) {
+            // It has ended, or may not be looked into: what is known of it is still right for its last samples.
+            Some(process) if maps.is_empty() => Rc::clone(&process.space),
+            _ => Rc::new(self.space_of(pid, maps, images)),
+        };
         let process = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
         let label = self.labels.intern(Label { process, cgroup: cgroup(pid).unwrap_or_default() });
-        self.table.insert(pid, Process { space: Rc::new(space), label, threads });
+        self.table.insert(pid, Process { space, label, threads });
+    }
+
+    fn space_of(&mut self, pid: u32, maps: Vec<perf::Mapping>, images: &mut Images) -> Space {
+        let mut space = Space::new(self.new_space());
+        for mapping in maps.into_iter().filter(|mapping| mapping.executable) {
+            let image = self.files.image_of(pid, &mapping, images);
+            let FileOffset(offset) = mapping.offset;
+            space.insert(Mapping { start: mapping.start, end: mapping.end, image, offset });
+        }
+        space.is_complete();
+        space
     }
 
     /// A process has mapped code.
@@ -157,6 +165,8 @@ impl Processes {
         space.insert(mapping);
         space.id = id;
         if space.is_overgrown() {
+            // Even if nothing can be seen there: not again for each that it maps.
+            space.is_complete();
             self.adopt(pid, images);
         }
     }
@@ -373,6 +383,36 @@ mod tests {
         assert_eq!(*cgroup_of(we), cgroup(we).unwrap());
         assert_eq!(cgroup_of(parent), "/launcher", "nobody knows better");
         assert_eq!(self::label(&processes, we), "server");
+    }
+
+    #[test]
+    fn what_a_process_had_mapped_stays_when_it_cannot_be_looked_into() {
+        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
+        let pid = child.id();
+        let begin = std::time::Instant::now();
+        while perf::cpu::ProcessStat::of(pid).unwrap().state != 'Z' {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(60), "it does not end");
+            std::thread::yield_now();
+        }
+        processes.rename(pid, pid, true, b"true", &mut images);
+        let map = |processes: &mut Processes, images: &mut Images, number: u64| {
+            let (start, file) = (Address(0x10_0000 + 0x1000 * number), FileId::default());
+            processes.map(pid, start, 0x800, 0, &[1], file, b"/bin/true", images);
+        };
+        let mappings =
+            |processes: &mut Processes, images: &mut Images| processes.get(pid, images).0.images().count();
+        map(&mut processes, &mut images, 0);
+        processes.scan(&mut images);
+        assert_eq!(mappings(&mut processes, &mut images), 1);
+        // More than are believed without looking.
+        (0..3000).for_each(|number| map(&mut processes, &mut images, number));
+        assert_eq!(mappings(&mut processes, &mut images), 3000);
+        // And when its end was said.
+        assert!(processes.exit(pid));
+        processes.scan(&mut images);
+        assert_eq!(mappings(&mut processes, &mut images), 3000);
+        child.wait().unwrap();
     }
 
     #[test]
