@@ -33,8 +33,6 @@ pub struct Collector {
     rate_hz: f64,
     /// By CPU: how long it has been idle since the start of the machine.
     idle: Vec<Nanos>,
-    /// By CPU: when the periods of its events were set.
-    renewed: Vec<Nanos>,
     /// Which of the sources after the first is on, if they take turns.
     turn: usize,
     random: fastrand::Rng,
@@ -74,7 +72,6 @@ impl Collector {
         let cost = options.sources.first().and_then(|source| cost_of_a_sample(*source, setup));
         let mut collector = Self {
             idle: vec![Nanos::ZERO; cpus.len()],
-            renewed: vec![now; cpus.len()],
             cpus,
             periods,
             reader,
@@ -113,7 +110,7 @@ impl Collector {
     pub fn tick(&mut self) {
         let now = monotonic();
         if now >= self.next_interval {
-            self.end_intervals();
+            self.end_intervals(false);
             self.next_interval = now + Nanos((INTERVAL.0 as f64 * self.random_factor(0.2)) as u64);
             self.reader.processes.tend();
         }
@@ -132,7 +129,7 @@ impl Collector {
 
     /// Everything since the last cut, to the sample.
     pub fn cut(&mut self) -> Cut {
-        let ends = self.end_intervals();
+        let ends = self.end_intervals(false);
         sleep_until(monotonic() + LATE + Nanos(1_000_000));
         self.drain(Some(&ends));
         let (frames, counts, legend) = self.reader.counted(monotonic());
@@ -165,8 +162,7 @@ impl Collector {
     /// does not tell events that were inherited.
     pub fn set_rate(&mut self, rate_hz: f64) {
         self.rate_hz = rate_hz;
-        self.renewed.fill(Nanos::ZERO);
-        self.end_intervals();
+        self.end_intervals(true);
     }
 
     /// Whether the rate can be changed.
@@ -214,8 +210,9 @@ impl Collector {
         1.0 + spread * (2.0 * self.random.f64() - 1.0)
     }
 
-    /// Ends the intervals of all meters, and gives all events another period; returns when, for each CPU.
-    fn end_intervals(&mut self) -> Vec<Nanos> {
+    /// Ends the intervals of all meters, and gives events another period whose turn it is, or (`all`) all of them; returns when,
+    /// for each CPU.
+    fn end_intervals(&mut self, all: bool) -> Vec<Nanos> {
         let mut ends = Vec::with_capacity(self.cpus.len());
         let idle = perf::cpu::idle();
         for place in 0..self.cpus.len() {
@@ -226,20 +223,17 @@ impl Collector {
                 let before = std::mem::replace(&mut self.idle[place], idle);
                 idle.saturating_sub(before)
             };
-            let age = now.saturating_sub(self.renewed[place]).0;
-            let mut renewed_any = false;
             for event in 0..self.options.sources.len() {
                 let factor = self.random_factor(JITTER);
                 let cpu = &mut self.cpus[place];
                 let reading = cpu.reading(event);
                 let period = &mut self.periods[place][event];
-                // What is counted by occurrence is not in step with any clock, and takes a sample at once when its period is
-                // set; and inherited events are not told.
                 let source = self.options.sources[event];
-                let renew = self.options.machine
-                    && (source.unit() == Unit::Nanos && age / LEAST_SAMPLES > *period
-                        || self.renewed[place] == Nanos::ZERO);
-                self.reader.meters[place][event].end_interval(
+                let meter = &mut self.reader.meters[place][event];
+                // Inherited events are not told.
+                let renew =
+                    self.options.machine && (all || is_worn(source.unit(), meter.due(reading, *period)));
+                meter.end_interval(
                     now,
                     reading,
                     *period,
@@ -249,11 +243,7 @@ impl Collector {
                 if renew {
                     *period = (period_of(source, self.rate_hz) * factor).max(1.0) as u64;
                     cpu.set_period(event, *period);
-                    renewed_any = true;
                 }
-            }
-            if renewed_any {
-                self.renewed[place] = now;
             }
             ends.push(now);
         }
@@ -337,9 +327,34 @@ impl Collector {
     }
 }
 
+/// Whether an event gets another period, after so many samples were due with the one it has. Events of software take a sample
+/// at once when their period is set; and what they count is not in step with any clock.
+fn is_worn(unit: Unit, due: u64) -> bool {
+    unit != Unit::Occurrences && due >= LEAST_SAMPLES
+}
+
 /// Memory that this process has resident, in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages * perf::heap::page_size()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_of_clocks_and_cycles_are_renewed_when_enough_samples_were_due() {
+        for (unit, due, renewed) in [
+            (Unit::Nanos, 50, true),
+            (Unit::Nanos, 49, false),
+            (Unit::Cycles, 50, true),
+            // A CPU that sleeps counts few: they are not given up again and again.
+            (Unit::Cycles, 0, false),
+            (Unit::Occurrences, 5000, false),
+        ] {
+            assert_eq!(is_worn(unit, due), renewed, "{unit:?}");
+        }
+    }
 }
