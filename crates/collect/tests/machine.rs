@@ -80,7 +80,6 @@ fn nothing_is_lost_and_nothing_is_unknown_while_processes_come_and_go() {
     // Wide margins: a virtual machine may be stopped.
     let called_for = cut.length.as_secs_f64() * 997.0 * f64::from(cut.cpus);
     assert!((books.expected as f64 / called_for - 1.0).abs() < 0.2, "{books:?} of {called_for}");
-    assert_eq!(books.surplus, 0, "{books:?}");
     // What a hypervisor has taken away nobody can help.
     assert!(books.no_room < books.expected / 4, "{books:?}");
     assert!(books.unknown <= 2 + taken / 100, "{books:?}");
