@@ -89,8 +89,9 @@ fn no_file(path: &[u8], images: &mut Images) -> ImageIndex {
     }
 }
 
-/// Whether a path is that of memory which a program may fill with code that it generates.
-fn is_memory(path: &[u8]) -> bool {
+/// Whether a path, as the kernel says it of a mapping, is that of memory which a program may fill with code that it generates.
+#[must_use]
+pub fn is_memory(path: &[u8]) -> bool {
     [&b"//anon"[..], b"/memfd:", b"/dev/zero", b"/SYSV", b"/anon_hugepage"]
         .iter()
         .any(|start| path.starts_with(start))
