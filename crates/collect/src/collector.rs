@@ -98,6 +98,9 @@ impl Collector {
         if !machine {
             let others = own_processes().into_iter().filter(|pid| *pid != std::process::id()).collect();
             collector.watch(others);
+            // We are from the beginning.
+            let Reader { processes, images, .. } = &mut collector.reader;
+            processes.get(std::process::id(), images);
         }
         // Those that start meanwhile are in the rings.
         collector.reader.scan();
@@ -296,7 +299,7 @@ impl Collector {
         }
         self.closed.extend(self.cpus.iter_mut().flat_map(Cpu::close_ended));
         self.watch.closed(self.closed.len());
-        let due = self.watch.due(own_processes(), |pid| self.reader.processes.contains(pid));
+        let due = self.watch.due(own_processes(), |pid| self.reader.processes.is_sampled(pid));
         self.watch(due);
     }
 

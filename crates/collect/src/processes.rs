@@ -8,6 +8,7 @@ use crate::own::pids;
 use crate::slots::Marks;
 use crate::space::{Mapping, Space};
 use perf::FileOffset;
+use perf::cpu::ProcessStat;
 use perf::maps::FileId;
 use profile::continuous::Label;
 use std::collections::{HashMap, HashSet};
@@ -24,6 +25,8 @@ pub struct Process {
     pub label: LabelIndex,
     /// Threads that have not ended.
     threads: u32,
+    /// The kernel has said something of it, or we have asked for it: it was not only there when everything was looked at.
+    is_sampled: bool,
 }
 
 /// All processes that are known.
@@ -72,12 +75,12 @@ impl Processes {
 
     /// What is known about a process.
     pub fn get(&mut self, pid: u32, images: &mut Images) -> (Rc<Space>, LabelIndex) {
-        if let Some(process) = self.known(pid) {
-            return (Rc::clone(&process.space), process.label);
-        }
         // Older than we are, or its start was lost.
-        if pid != 0 && pid != u32::MAX && !self.gone.contains(&pid) {
+        if self.known(pid).is_none() && pid != 0 && pid != u32::MAX && !self.gone.contains(&pid) {
             self.adopt(pid, images);
+        }
+        if let Some(process) = self.table.get_mut(&pid) {
+            process.is_sampled = true;
         }
         match self.known(pid) {
             Some(process) => (Rc::clone(&process.space), process.label),
@@ -105,6 +108,13 @@ impl Processes {
     pub fn scan(&mut self, images: &mut Images) {
         for pid in pids() {
             self.adopt(pid, images);
+            let parent = ProcessStat::of(pid).map_or(0, |stat| stat.parent);
+            // That it was started was lost: what its parent does is sampled, so it is as well.
+            if self.is_sampled(parent)
+                && let Some(process) = self.table.get_mut(&pid)
+            {
+                process.is_sampled = true;
+            }
         }
     }
 
@@ -112,6 +122,7 @@ impl Processes {
     fn adopt(&mut self, pid: u32, images: &mut Images) {
         let Ok(name) = std::fs::read(format!("/proc/{pid}/comm")) else { return };
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(1, |tasks| tasks.count() as u32);
+        let is_sampled = self.is_sampled(pid);
         let maps = perf::maps(pid).unwrap_or_default();
         let space = match self.known(pid) {
             // It has ended, or may not be looked into: what is known of it is still right for its last samples.
@@ -120,7 +131,7 @@ impl Processes {
         };
         let process = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
         let label = self.labels.intern(Label { process, cgroup: cgroup(pid).unwrap_or_default() });
-        self.table.insert(pid, Process { space, label, threads });
+        self.table.insert(pid, Process { space, label, threads, is_sampled });
     }
 
     fn space_of(&mut self, pid: u32, maps: Vec<perf::Mapping>, images: &mut Images) -> Space {
@@ -158,6 +169,7 @@ impl Processes {
             self.adopt(pid, images);
         }
         let Some(process) = self.table.get_mut(&pid) else { return };
+        process.is_sampled = true;
         if process.space.has(&mapping) {
             return;
         }
@@ -189,8 +201,10 @@ impl Processes {
             space: Rc::new(Space::new(id)),
             label,
             threads: 1,
+            is_sampled: true,
         });
         known.label = label;
+        known.is_sampled = true;
         if executes {
             known.space = Rc::new(Space::new(id));
             known.threads = 1;
@@ -207,7 +221,7 @@ impl Processes {
             return;
         }
         let (space, label) = self.get(parent, images);
-        self.table.insert(pid, Process { space, label, threads: 1 });
+        self.table.insert(pid, Process { space, label, threads: 1, is_sampled: true });
         // Perhaps from before its parent was moved to another cgroup.
         self.fresh.insert(pid);
         for departed in &mut self.departed {
@@ -285,9 +299,9 @@ impl Processes {
         self.labels.keep(labels);
     }
 
-    /// Processes that are known.
-    pub fn contains(&self, pid: u32) -> bool {
-        self.table.contains_key(&pid)
+    /// Whether a process is known not only because it was there when everything was looked at.
+    pub fn is_sampled(&self, pid: u32) -> bool {
+        self.table.get(&pid).is_some_and(|process| process.is_sampled)
     }
 
     fn new_space(&mut self) -> u64 {
@@ -347,7 +361,7 @@ mod tests {
         assert_eq!(label(&processes, child), "tool");
         assert!(!processes.exit(child));
         assert!(processes.exit(child));
-        assert!(!processes.contains(child));
+        assert!(!processes.is_sampled(child));
         // What the kernel does for it afterwards is still known to be its own.
         assert_eq!(label(&processes, child), "tool");
         processes.tend();
@@ -372,7 +386,7 @@ mod tests {
         let (parent, we) = (1 << 29, std::process::id());
         let launched = Label { process: "server".to_owned(), cgroup: "/launcher".to_owned() };
         let label = processes.labels.intern(launched);
-        processes.table.insert(parent, Process { space: Rc::default(), label, threads: 1 });
+        processes.table.insert(parent, Process { space: Rc::default(), label, threads: 1, is_sampled: true });
         // Beside many more than are looked up at a time.
         let others = (1..=4 * LOOKUPS as u32).map(|other| parent + other);
         others.clone().take(2 * LOOKUPS).for_each(|other| processes.fork(other, parent, &mut images));
@@ -391,7 +405,7 @@ mod tests {
         let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
         let pid = child.id();
         let begin = std::time::Instant::now();
-        while perf::cpu::ProcessStat::of(pid).unwrap().state != 'Z' {
+        while ProcessStat::of(pid).unwrap().state != 'Z' {
             assert!(begin.elapsed() < std::time::Duration::from_secs(60), "it does not end");
             std::thread::yield_now();
         }
@@ -412,6 +426,28 @@ mod tests {
         assert!(processes.exit(pid));
         processes.scan(&mut images);
         assert_eq!(mappings(&mut processes, &mut images), 3000);
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn who_is_only_seen_is_not_taken_for_sampled() {
+        // It ends when nobody can tell it anything any more.
+        let mut child =
+            std::process::Command::new("/bin/cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let (pid, we) = (child.id(), std::process::id());
+        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        let sampled = |processes: &Processes| (processes.is_sampled(we), processes.is_sampled(pid));
+        processes.scan(&mut images);
+        assert_eq!(sampled(&processes), (false, false));
+        processes.get(pid, &mut images);
+        processes.scan(&mut images);
+        assert_eq!(sampled(&processes), (false, true));
+        // All that we start is sampled when we are.
+        let mut processes = Processes::new();
+        processes.get(we, &mut images);
+        assert_eq!(sampled(&processes), (true, false));
+        processes.scan(&mut images);
+        assert_eq!(sampled(&processes), (true, true));
         child.wait().unwrap();
     }
 
