@@ -19,6 +19,12 @@ const LATE: Nanos = Nanos(5_000_000);
 const LEAST_SAMPLES: u64 = 50;
 /// About so long it stays the same otherwise; and the time between two looks at one's own processes.
 const INTERVAL: Nanos = Nanos(1_000_000_000);
+/// The counters of a CPU are read within some microseconds. If it takes this long we were held up,
+const HELD_UP: u64 = 100_000;
+/// or (of one's own threads there may be thousands) this long for each of them,
+const HELD_UP_BY_ONE: u64 = 20_000;
+/// and try again, so often in all.
+const TRIES: u32 = 5;
 /// Time after which processes that have gone unnoticed are forgotten.
 const REAP: Nanos = Nanos(300_000_000_000);
 
@@ -33,8 +39,6 @@ pub struct Collector {
     rate_hz: f64,
     /// By CPU: how long it has been idle since the start of the machine.
     idle: Vec<Nanos>,
-    /// By CPU: when the periods of its events were set.
-    renewed: Vec<Nanos>,
     /// Which of the sources after the first is on, if they take turns.
     turn: usize,
     random: fastrand::Rng,
@@ -74,7 +78,6 @@ impl Collector {
         let cost = options.sources.first().and_then(|source| cost_of_a_sample(*source, setup));
         let mut collector = Self {
             idle: vec![Nanos::ZERO; cpus.len()],
-            renewed: vec![now; cpus.len()],
             cpus,
             periods,
             reader,
@@ -95,6 +98,9 @@ impl Collector {
         if !machine {
             let others = own_processes().into_iter().filter(|pid| *pid != std::process::id()).collect();
             collector.watch(others);
+            // We are from the beginning.
+            let Reader { processes, images, .. } = &mut collector.reader;
+            processes.get(std::process::id(), images);
         }
         // Those that start meanwhile are in the rings.
         collector.reader.scan();
@@ -113,7 +119,7 @@ impl Collector {
     pub fn tick(&mut self) {
         let now = monotonic();
         if now >= self.next_interval {
-            self.end_intervals();
+            self.end_intervals(false);
             self.next_interval = now + Nanos((INTERVAL.0 as f64 * self.random_factor(0.2)) as u64);
             self.reader.processes.tend();
         }
@@ -132,7 +138,7 @@ impl Collector {
 
     /// Everything since the last cut, to the sample.
     pub fn cut(&mut self) -> Cut {
-        let ends = self.end_intervals();
+        let ends = self.end_intervals(false);
         sleep_until(monotonic() + LATE + Nanos(1_000_000));
         self.drain(Some(&ends));
         let (frames, counts, legend) = self.reader.counted(monotonic());
@@ -165,8 +171,7 @@ impl Collector {
     /// does not tell events that were inherited.
     pub fn set_rate(&mut self, rate_hz: f64) {
         self.rate_hz = rate_hz;
-        self.renewed.fill(Nanos::ZERO);
-        self.end_intervals();
+        self.end_intervals(true);
     }
 
     /// Whether the rate can be changed.
@@ -214,32 +219,31 @@ impl Collector {
         1.0 + spread * (2.0 * self.random.f64() - 1.0)
     }
 
-    /// Ends the intervals of all meters, and gives all events another period; returns when, for each CPU.
-    fn end_intervals(&mut self) -> Vec<Nanos> {
+    /// Ends the intervals of all meters, and gives events another period whose turn it is, or (`all`) all of them; returns when,
+    /// for each CPU.
+    fn end_intervals(&mut self, all: bool) -> Vec<Nanos> {
         let mut ends = Vec::with_capacity(self.cpus.len());
         let idle = perf::cpu::idle();
         for place in 0..self.cpus.len() {
-            // One for all events of the CPU: up to here samples are in this interval, whoever took them.
-            let now = monotonic();
+            let cpu = &self.cpus[place];
+            let read = || (0..self.options.sources.len()).map(|event| cpu.reading(event)).collect::<Vec<_>>();
+            let most = Nanos(HELD_UP.max(HELD_UP_BY_ONE * cpu.descriptors() as u64));
+            // One time for all events of the CPU: up to here samples are in this interval, whoever took them.
+            let (now, readings) = at_once(most, monotonic, read);
             let slept = {
                 let idle = idle.get(&self.cpus[place].number()).copied().unwrap_or_default();
                 let before = std::mem::replace(&mut self.idle[place], idle);
                 idle.saturating_sub(before)
             };
-            let age = now.saturating_sub(self.renewed[place]).0;
-            let mut renewed_any = false;
-            for event in 0..self.options.sources.len() {
+            for (event, reading) in readings.into_iter().enumerate() {
                 let factor = self.random_factor(JITTER);
-                let cpu = &mut self.cpus[place];
-                let reading = cpu.reading(event);
                 let period = &mut self.periods[place][event];
-                // What is counted by occurrence is not in step with any clock, and takes a sample at once when its period is
-                // set; and inherited events are not told.
                 let source = self.options.sources[event];
-                let renew = self.options.machine
-                    && (source.unit() == Unit::Nanos && age / LEAST_SAMPLES > *period
-                        || self.renewed[place] == Nanos::ZERO);
-                self.reader.meters[place][event].end_interval(
+                let meter = &mut self.reader.meters[place][event];
+                // Inherited events are not told.
+                let renew =
+                    self.options.machine && (all || is_worn(source.unit(), meter.due(reading, *period)));
+                meter.end_interval(
                     now,
                     reading,
                     *period,
@@ -248,12 +252,8 @@ impl Collector {
                 );
                 if renew {
                     *period = (period_of(source, self.rate_hz) * factor).max(1.0) as u64;
-                    cpu.set_period(event, *period);
-                    renewed_any = true;
+                    self.cpus[place].set_period(event, *period);
                 }
-            }
-            if renewed_any {
-                self.renewed[place] = now;
             }
             ends.push(now);
         }
@@ -277,15 +277,15 @@ impl Collector {
     }
 
     fn drain(&mut self, ends: Option<&[Nanos]>) {
-        let safe = monotonic().saturating_sub(LATE);
+        let now = monotonic();
         let until: Vec<Nanos> = match ends {
             Some(ends) => ends.to_vec(),
-            None => vec![safe; self.cpus.len()],
+            None => vec![now.saturating_sub(LATE); self.cpus.len()],
         };
         let reader = &mut self.reader;
         drain(&mut self.cpus, &until, |cpu, time, record| reader.take(cpu, time, record));
         until.iter().enumerate().for_each(|(cpu, until)| reader.has_read(cpu, *until));
-        reader.refresh();
+        reader.refresh(now);
     }
 
     /// Of one's own processes: those that were started by others since, and those that have ended.
@@ -299,7 +299,7 @@ impl Collector {
         }
         self.closed.extend(self.cpus.iter_mut().flat_map(Cpu::close_ended));
         self.watch.closed(self.closed.len());
-        let due = self.watch.due(own_processes(), |pid| self.reader.processes.contains(pid));
+        let due = self.watch.due(own_processes(), |pid| self.reader.processes.is_sampled(pid));
         self.watch(due);
     }
 
@@ -337,9 +337,61 @@ impl Collector {
     }
 }
 
+/// What is read, and when: so that less than `most` passes between the two, if possible, for a sample that is taken meanwhile is
+/// counted in one interval and expected in the other.
+fn at_once<T>(most: Nanos, mut clock: impl FnMut() -> Nanos, mut read: impl FnMut() -> T) -> (Nanos, T) {
+    let mut left = TRIES;
+    loop {
+        left -= 1;
+        let (now, found) = (clock(), read());
+        if left == 0 || clock().saturating_sub(now) < most {
+            return (now, found);
+        }
+    }
+}
+
+/// Whether an event gets another period, after so many samples were due with the one it has. Events of software take a sample
+/// at once when their period is set; and what they count is not in step with any clock.
+fn is_worn(unit: Unit, due: u64) -> bool {
+    unit != Unit::Occurrences && due >= LEAST_SAMPLES
+}
+
 /// Memory that this process has resident, in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages * perf::heap::page_size()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_of_clocks_and_cycles_are_renewed_when_enough_samples_were_due() {
+        for (unit, due, renewed) in [
+            (Unit::Nanos, 50, true),
+            (Unit::Nanos, 49, false),
+            (Unit::Cycles, 50, true),
+            // A CPU that sleeps counts few: they are not given up again and again.
+            (Unit::Cycles, 0, false),
+            (Unit::Occurrences, 5000, false),
+        ] {
+            assert_eq!(is_worn(unit, due), renewed, "{unit:?}");
+        }
+    }
+
+    #[test]
+    fn a_reading_that_was_held_up_is_repeated() {
+        let times = |delays: &[u64]| {
+            let (time, mut delays) = (std::cell::Cell::new(0), delays.iter());
+            let read = || time.set(time.get() + delays.next().expect("no more than it takes"));
+            let (now, ()) = at_once(Nanos(10_000), || Nanos(time.get()), read);
+            now.0
+        };
+        assert_eq!(times(&[5000]), 0);
+        assert_eq!(times(&[2_000_000, 5000]), 2_000_000);
+        assert_eq!(times(&[2_000_000, 3_000_000, 5000]), 5_000_000);
+        assert_eq!(times(&[2_000_000; TRIES as usize]), 8_000_000, "enough is enough");
+    }
 }

@@ -5,6 +5,7 @@ use perf::Mapping;
 use perf::maps::FileId;
 use profile::continuous::ImageKind;
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Files whose build IDs are remembered.
@@ -13,10 +14,9 @@ const MOST: usize = 8192;
 /// Build IDs of files, as long as they are the same ones.
 #[derive(Debug, Default)]
 pub struct Files {
-    known: HashMap<FileId, Vec<u8>>,
-    /// Those that processes were seen to map, with the path: inodes are not unique where a file system has several trees. A path
-    /// alone may be another file in a container.
-    mapped: HashMap<FileId, (Box<[u8]>, Vec<u8>)>,
+    /// With the path: inodes are not unique where a file system has several trees. A path alone may be another file in a
+    /// container.
+    known: HashMap<FileId, (Box<[u8]>, Vec<u8>)>,
 }
 
 impl Files {
@@ -27,15 +27,17 @@ impl Files {
         if !mapping.is_file() || is_memory(path) {
             return no_file(path, images);
         }
-        if self.known.len() >= MOST {
-            self.known.clear();
-        }
-        let build_id = self.known.entry(mapping.file).or_insert_with(|| {
+        let build_id = self.build_id(path, mapping.file, || {
             let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
-            let seen = || as_seen_by(pid, path).and_then(|path| build_id(&path));
-            build_id(Path::new(&mapped)).or_else(seen).unwrap_or_default()
+            // Takes `CAP_CHECKPOINT_RESTORE`. Without, what was deleted or replaced cannot be had any more.
+            let seen = || as_seen_by(pid, path, mapping.file).filter(|_| !mapping.deleted);
+            read_build_id(Path::new(&mapped)).or_else(|| read_build_id(&seen()?))
         });
-        images.intern(ImageKind::File, path, build_id)
+        if mapping.deleted && build_id.is_empty() {
+            // As the kernel writes it: nobody is to look for names in what lies at the path now.
+            return images.intern(ImageKind::File, &[path, b" (deleted)"].concat(), &[]);
+        }
+        images.intern(ImageKind::File, path, &build_id)
     }
 
     /// The image of what a process maps, with the build ID that the kernel says.
@@ -49,26 +51,27 @@ impl Files {
     ) -> ImageIndex {
         match path.first() {
             Some(b'/') if !is_memory(path) && build_id.is_empty() => {
-                images.intern(ImageKind::File, path, &self.build_id(pid, path, file))
+                let read = || read_build_id(&as_seen_by(pid, path, file)?);
+                images.intern(ImageKind::File, path, &self.build_id(path, file, read))
             }
             Some(b'/') if !is_memory(path) => images.intern(ImageKind::File, path, build_id),
             _ => no_file(path, images),
         }
     }
 
-    fn build_id(&mut self, pid: u32, path: &[u8], file: FileId) -> Vec<u8> {
-        if let Some((known_as, build_id)) = self.mapped.get(&file)
+    fn build_id(&mut self, path: &[u8], file: FileId, read: impl FnOnce() -> Option<Vec<u8>>) -> Vec<u8> {
+        if let Some((known_as, build_id)) = self.known.get(&file)
             && **known_as == *path
         {
             return build_id.clone();
         }
         // Not known a moment later, if the process has gone: another one may still tell.
-        let found = as_seen_by(pid, path).and_then(|path| build_id(&path)).unwrap_or_default();
-        if self.mapped.len() >= MOST {
-            self.mapped.clear();
+        let found = read().unwrap_or_default();
+        if self.known.len() >= MOST {
+            self.known.clear();
         }
         if !found.is_empty() && file.inode != 0 {
-            self.mapped.insert(file, (path.into(), found.clone()));
+            self.known.insert(file, (path.into(), found.clone()));
         }
         found
     }
@@ -86,23 +89,27 @@ fn no_file(path: &[u8], images: &mut Images) -> ImageIndex {
     }
 }
 
-/// Whether a path is that of memory which a program may fill with code that it generates.
-fn is_memory(path: &[u8]) -> bool {
+/// Whether a path, as the kernel says it of a mapping, is that of memory which a program may fill with code that it generates.
+#[must_use]
+pub fn is_memory(path: &[u8]) -> bool {
     [&b"//anon"[..], b"/memfd:", b"/dev/zero", b"/SYSV", b"/anon_hugepage"]
         .iter()
         .any(|start| path.starts_with(start))
 }
 
-/// A file, in the mount namespace of a process that still runs.
-fn as_seen_by(pid: u32, path: &[u8]) -> Option<PathBuf> {
+/// A file, in the mount namespace of a process that still runs; not another one that was put in its place. Devices are not
+/// compared: btrfs and overlayfs have other numbers for who asks for the file than for who has mapped it.
+fn as_seen_by(pid: u32, path: &[u8], file: FileId) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     let inside = Path::new("/proc").join(pid.to_string()).join("root");
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     let seen = inside.join(path.strip_prefix("/").unwrap_or(path));
-    seen.exists().then_some(seen)
+    let inode = std::fs::metadata(&seen).ok()?.ino();
+    // Zero: the kernel has not said which one it is.
+    (file.inode == inode || file.inode == 0).then_some(seen)
 }
 
-fn build_id(path: &Path) -> Option<Vec<u8>> {
+fn read_build_id(path: &Path) -> Option<Vec<u8>> {
     let digits = symbols::Image::open(path).ok()?.build_id()?;
     let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
     (0..digits.len()).step_by(2).map(byte).collect()
@@ -111,6 +118,31 @@ fn build_id(path: &Path) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::Address;
+
+    /// Files that this process has mapped as code.
+    fn mapped() -> Vec<Mapping> {
+        let maps = perf::maps(std::process::id()).unwrap();
+        maps.into_iter().filter(|mapping| mapping.executable && mapping.is_file()).collect()
+    }
+
+    #[test]
+    fn another_file_may_have_the_same_inode_in_another_tree() {
+        let (mut files, mut images) = (Files::default(), Images::new(&[]));
+        let mut maps = mapped();
+        let file = maps[0].file;
+        maps.iter_mut().for_each(|mapping| mapping.file = file);
+        let mut build_id = |mapping: &Mapping| {
+            let image = files.image_of(std::process::id(), mapping, &mut images);
+            images.get(image).build_id.clone()
+        };
+        let first = build_id(&maps[0]);
+        assert!(first.len() > 8, "{first}");
+        for other in maps.iter().filter(|mapping| mapping.path != maps[0].path) {
+            assert_ne!(build_id(other), first, "{other:?}");
+            assert_eq!(build_id(&maps[0]), first);
+        }
+    }
 
     #[test]
     fn the_same_path_is_another_file_in_a_container() {
@@ -125,11 +157,33 @@ mod tests {
         };
         // A number that no process has: it has gone.
         let (we, gone) = (std::process::id(), 1 << 29);
-        let ours = build_id(we, 1);
+        let inode = std::fs::metadata(&program).unwrap().ino();
+        let ours = build_id(we, inode);
         assert!(ours.len() > 8, "{ours}");
-        assert_eq!(build_id(gone, 1), ours, "known from before");
-        assert_eq!(build_id(gone, 2), "", "nobody knows which one that was");
+        assert_eq!(build_id(gone, inode), ours, "known from before");
+        assert_eq!(build_id(gone, inode + 1), "", "nobody knows which one that was");
+        assert_eq!(build_id(we, inode + 1), "", "it was replaced since");
         assert_eq!(build_id(we, 0), ours);
         assert_eq!(build_id(gone, 0), "", "which file it is was not said");
+    }
+
+    #[test]
+    fn what_replaced_a_running_file_is_not_taken_for_it() {
+        let ours = mapped().remove(0);
+        let path = ours.path.clone().unwrap().into_os_string().into_string().unwrap();
+        let image_of = |mapping: Mapping| {
+            let (mut files, mut images) = (Files::default(), Images::new(&[]));
+            let image = files.image_of(std::process::id(), &mapping, &mut images);
+            (images.get(image).path.clone(), images.get(image).build_id.clone())
+        };
+        // Nothing is mapped there: as where `map_files` may not be read.
+        let hidden = Mapping { start: Address(0x1000), end: Address(0x2000), ..ours.clone() };
+        let right = image_of(ours);
+        assert!(right.0 == path && right.1.len() > 8, "{right:?}");
+        assert_eq!(image_of(hidden.clone()), right);
+        let deleted = Mapping { deleted: true, ..hidden.clone() };
+        assert_eq!(image_of(deleted), (format!("{path} (deleted)"), String::new()));
+        let file = FileId { inode: hidden.file.inode + 1, ..hidden.file };
+        assert_eq!(image_of(Mapping { file, ..hidden }), (path, String::new()));
     }
 }

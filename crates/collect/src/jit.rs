@@ -7,6 +7,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use wire::{Address, Nanos};
 
 /// Such a file is not read any further, in bytes,
@@ -19,7 +20,9 @@ const ALL: u64 = 48 << 20;
 const A_NAME: usize = 96;
 /// Processes that are known at a time.
 const MOST: usize = 256;
-/// Time between two looks whether a file has grown.
+/// If the last so many bytes of what was read are as they were, a file has only grown.
+const END: usize = 256;
+/// Time between two looks whether a file is what it was.
 const PATIENCE: Nanos = Nanos(1_000_000_000);
 
 /// The generated code of all processes.
@@ -39,8 +42,11 @@ pub struct Generated {
 #[derive(Debug)]
 struct Process {
     map: symbols::JitMap,
-    file: Option<File>,
+    file: Option<(PathBuf, File)>,
+    /// So much of it has been read,
     read: u64,
+    /// and this was at the end of that.
+    end: Vec<u8>,
     looked: Nanos,
 }
 
@@ -61,22 +67,29 @@ impl Generated {
             map: symbols::JitMap::empty(),
             file: None,
             read: 0,
+            end: Vec::new(),
             looked: Nanos::ZERO,
         });
         let mut found = process.map.containing(address.0);
         if found.is_none() && (process.looked == Nanos::ZERO || now.saturating_sub(process.looked) > PATIENCE)
         {
-            process.looked = now;
-            let before = process.read;
-            let grown = process.grow(pid, ALL.saturating_sub(self.read));
-            self.read += process.read - before;
-            if grown {
+            if process.look(pid, now, &mut self.read) {
                 self.grown.insert(pid);
             }
             found = process.map.containing(address.0);
         }
         let function = found?.first()?.frames.first()?.function.full().to_owned();
         Some(self.position(name, function, images))
+    }
+
+    /// Looks now and then at the files that there are: code may lie where other code lay.
+    pub fn look(&mut self, now: Nanos) {
+        for (pid, process) in &mut self.processes {
+            let is_due = process.file.is_some() && now.saturating_sub(process.looked) > PATIENCE;
+            if is_due && process.look(*pid, now, &mut self.read) {
+                self.grown.insert(*pid);
+            }
+        }
     }
 
     /// The position of a function that `name` has generated.
@@ -129,37 +142,71 @@ pub fn function_number(name: &str) -> u64 {
 }
 
 impl Process {
-    /// Reads what the file has more than before, but no more than `most` bytes.
-    fn grow(&mut self, pid: u32, most: u64) -> bool {
-        if self.file.is_none() {
-            self.file = open(pid);
+    /// Reads what the file has more than before, or all of it if it was written anew; `read` counts what was read of all files.
+    /// Whether anything is different now.
+    fn look(&mut self, pid: u32, now: Nanos, read: &mut u64) -> bool {
+        self.looked = now;
+        let mut is_new = false;
+        if self.file.as_ref().is_none_or(|(path, file)| is_another(path, file))
+            && let Some(opened) = open(pid)
+        {
+            is_new = self.file.replace(opened).is_some();
         }
-        let Some(file) = &self.file else { return false };
+        let Some((_, file)) = &self.file else { return false };
+        let mut end = vec![0; self.end.len()];
+        let there = file.read_exact_at(&mut end, self.read - self.end.len() as u64);
+        is_new |= there.is_err() || end != self.end;
+        *read -= self.read;
+        if is_new {
+            (self.map, self.read, self.end) = (symbols::JitMap::empty(), 0, Vec::new());
+        }
+        // There were names: they should not be missed for longer than it takes.
+        let at_once = if is_new { LONGEST } else { AT_ONCE };
         let length = file.metadata().map_or(0, |metadata| metadata.len()).min(LONGEST);
-        let mut bytes = vec![0; length.saturating_sub(self.read).min(AT_ONCE).min(most) as usize];
+        let more = length.min(ALL.saturating_sub(*read)).saturating_sub(self.read).min(at_once);
+        let grown = self.append(more);
+        *read += self.read;
+        grown || is_new
+    }
+
+    /// Reads so many bytes more, if they are there.
+    fn append(&mut self, length: u64) -> bool {
+        let Some((_, file)) = &self.file else { return false };
+        let mut bytes = vec![0; length as usize];
         if bytes.is_empty() || file.read_exact_at(&mut bytes, self.read).is_err() {
             return false;
         }
         // Whole lines only; what is no line is passed over.
         let whole = match bytes.iter().rposition(|byte| *byte == b'\n') {
             Some(end) => end + 1,
-            None if bytes.len() as u64 == AT_ONCE => bytes.len(),
+            None if length >= AT_ONCE => bytes.len(),
             None => 0,
         };
+        let bytes = &bytes[..whole];
         self.read += whole as u64;
-        !self.map.append(&String::from_utf8_lossy(&bytes[..whole])).is_empty()
+        if whole > 0 {
+            self.end = bytes[whole.saturating_sub(END)..].to_vec();
+        }
+        !self.map.append(&String::from_utf8_lossy(bytes)).is_empty()
     }
 }
 
+/// Whether another file lies at the path by now. The one that is open keeps its inode.
+fn is_another(path: &Path, file: &File) -> bool {
+    let (Ok(there), Ok(ours)) = (path.symlink_metadata(), file.metadata()) else { return false };
+    (there.dev(), there.ino()) != (ours.dev(), ours.ino())
+}
+
 /// The file of a process, as the process sees it; its number there may be another one. It must be its own.
-fn open(pid: u32) -> Option<File> {
+fn open(pid: u32) -> Option<(PathBuf, File)> {
     let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
     let inside = std::fs::read_to_string(format!("/proc/{pid}/status")).ok().and_then(|status| {
         let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
         line.split_whitespace().last()?.parse::<u32>().ok()
     });
-    let path = format!("/proc/{pid}/root/tmp/perf-{}.map", inside.unwrap_or(pid));
-    perf::stranger::open_file(path.as_ref(), owner).ok()
+    let path = PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{}.map", inside.unwrap_or(pid)));
+    let file = perf::stranger::open_file(&path, owner).ok()?;
+    Some((path, file))
 }
 
 #[cfg(test)]
@@ -170,6 +217,65 @@ mod tests {
     fn functions_are_where_they_were_in_databases_of_before() {
         assert_eq!(function_number("LazyCompile:~main"), 6_554_405_667_723_808_523);
         assert_eq!(function_number(""), 0);
+    }
+
+    /// The map of this process.
+    struct OurMap(PathBuf);
+
+    impl OurMap {
+        fn write(&self, text: &str) {
+            std::fs::write(&self.0, text).unwrap();
+        }
+
+        fn remove(&self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    impl Drop for OurMap {
+        fn drop(&mut self) {
+            self.remove();
+        }
+    }
+
+    #[test]
+    fn a_map_may_grow_or_be_written_anew() {
+        let (mut generated, mut images, pid) = (Generated::default(), Images::new(&[]), std::process::id());
+        let map = OurMap(format!("/tmp/perf-{pid}.map").into());
+        let mut second = 0;
+        // A moment after something was written.
+        let mut names = |addresses: [u64; 2]| {
+            second += 2;
+            let now = Nanos(second * 1_000_000_000);
+            generated.look(now);
+            let names = addresses.map(|address| {
+                let (image, number) = generated.locate(pid, "node", Address(address), now, &mut images)?;
+                Some(generated.name(image, number).unwrap().to_owned())
+            });
+            assert_eq!(generated.read, generated.processes[&pid].read);
+            (names, generated.take_grown().contains(&pid))
+        };
+        let named = |names: [&str; 2]| names.map(|name| (!name.is_empty()).then(|| name.to_owned()));
+        map.write("1000 10 js:first\n2000 10 js:sec");
+        assert_eq!(names([0x1005, 0x2005]), (named(["js:first", ""]), true));
+        assert_eq!(names([0x1005, 0x2005]), (named(["js:first", ""]), false));
+        // It goes on, and says of a place that it is another function now.
+        map.write("1000 10 js:first\n2000 10 js:second\n1000 10 js:third\n");
+        assert_eq!(names([0x1005, 0x2005]), (named(["js:third", "js:second"]), true));
+        // The same file: longer, as long, shorter.
+        for text in [
+            "1000 10 js:a\n2000 10 js:second\n3000 10 js:b\n4000 10 js:c\n5000 10 js:d\n",
+            "1000 10 js:b\n2000 10 js:second\n3000 10 js:b\n4000 10 js:c\n5000 10 js:e\n",
+            "1000 10 js:c\n2000 10 js:second\n",
+        ] {
+            map.write(text);
+            assert_eq!(names([0x1005, 0x2005]), (named([&text[8..12], "js:second"]), true));
+        }
+        // Another one, which goes on like the one before.
+        map.remove();
+        assert_eq!(names([0x1005, 0x2005]), (named(["js:c", "js:second"]), false), "nobody knows better");
+        map.write("1000 10 js:d\n2000 10 js:second\n");
+        assert_eq!(names([0x1005, 0x2005]), (named(["js:d", "js:second"]), true));
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod writer;
 
 pub use collector::Collector;
 pub use cut::Cut;
+pub use files::is_memory;
 pub use governor::{Budget, Cost, Governor};
 pub use images::ImageIndex;
 pub use jit::function_number;

@@ -85,6 +85,11 @@ pub struct Meter {
 }
 
 impl Meter {
+    /// How many samples have been due since the period was last set, when the kernel had counted `reading`.
+    pub fn due(&self, reading: Reading, period: u64) -> u64 {
+        reading.count.saturating_sub(self.base) / period.max(1)
+    }
+
     /// The period was `period` until `now`, when the kernel had counted `reading`; `renewed`: and begins anew, rather than
     /// going on.
     /// `idle`: how long the CPU has been idle meanwhile, where the source is a clock.
@@ -93,7 +98,7 @@ impl Meter {
         self.idle_left += idle.0;
         let asleep = self.idle_left / period;
         self.idle_left %= period;
-        let due = reading.count.saturating_sub(self.base) / period;
+        let due = self.due(reading, period);
         let expected = due.saturating_sub(self.told);
         (self.base, self.told) = if renewed { (reading.count, 0) } else { (self.base, due.max(self.told)) };
         let no_room = reading.lost.saturating_sub(self.lost);

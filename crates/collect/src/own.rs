@@ -71,10 +71,10 @@ impl Watch {
 
     /// Those of `all` that are to be sampled from now on: that were missed, if there is more room than then, and that nobody who
     /// is sampled has started.
-    pub fn due(&mut self, all: Vec<u32>, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
+    pub fn due(&mut self, all: Vec<u32>, is_sampled: impl Fn(u32) -> bool) -> Vec<u32> {
         self.missed.retain(|pid| all.contains(pid));
         // Seen twice: who has started it has been read by now.
-        let is_new = |pid: &&u32| self.seen.contains(pid) && !self.missed.contains(pid) && !is_known(**pid);
+        let is_new = |pid: &&u32| self.seen.contains(pid) && !self.missed.contains(pid) && !is_sampled(**pid);
         let new: Vec<u32> = all.iter().filter(is_new).copied().collect();
         let mut due =
             if std::mem::take(&mut self.has_more) { std::mem::take(&mut self.missed) } else { Vec::new() };

@@ -8,6 +8,7 @@ use crate::own::pids;
 use crate::slots::Marks;
 use crate::space::{Mapping, Space};
 use perf::FileOffset;
+use perf::cpu::ProcessStat;
 use perf::maps::FileId;
 use profile::continuous::Label;
 use std::collections::{HashMap, HashSet};
@@ -24,6 +25,8 @@ pub struct Process {
     pub label: LabelIndex,
     /// Threads that have not ended.
     threads: u32,
+    /// The kernel has said something of it, or we have asked for it: it was not only there when everything was looked at.
+    is_sampled: bool,
 }
 
 /// All processes that are known.
@@ -32,8 +35,8 @@ pub struct Processes {
     table: HashMap<u32, Process>,
     /// Those that have ended lately: the kernel still works for them.
     departed: [HashMap<u32, Process>; 2],
-    /// New since their cgroups were looked up.
-    fresh: Vec<u32>,
+    /// Their cgroups have not been looked up since they were started or executed something.
+    fresh: HashSet<u32>,
     files: Files,
     next_space: u64,
     nobody: LabelIndex,
@@ -55,7 +58,7 @@ impl Processes {
         Self {
             table: HashMap::new(),
             departed: Default::default(),
-            fresh: Vec::new(),
+            fresh: HashSet::new(),
             files: Files::default(),
             next_space: 1,
             nobody,
@@ -72,12 +75,12 @@ impl Processes {
 
     /// What is known about a process.
     pub fn get(&mut self, pid: u32, images: &mut Images) -> (Rc<Space>, LabelIndex) {
-        if let Some(process) = self.known(pid) {
-            return (Rc::clone(&process.space), process.label);
-        }
         // Older than we are, or its start was lost.
-        if pid != 0 && pid != u32::MAX && !self.gone.contains(&pid) {
+        if self.known(pid).is_none() && pid != 0 && pid != u32::MAX && !self.gone.contains(&pid) {
             self.adopt(pid, images);
+        }
+        if let Some(process) = self.table.get_mut(&pid) {
+            process.is_sampled = true;
         }
         match self.known(pid) {
             Some(process) => (Rc::clone(&process.space), process.label),
@@ -105,6 +108,13 @@ impl Processes {
     pub fn scan(&mut self, images: &mut Images) {
         for pid in pids() {
             self.adopt(pid, images);
+            let parent = ProcessStat::of(pid).map_or(0, |stat| stat.parent);
+            // That it was started was lost: what its parent does is sampled, so it is as well.
+            if self.is_sampled(parent)
+                && let Some(process) = self.table.get_mut(&pid)
+            {
+                process.is_sampled = true;
+            }
         }
     }
 
@@ -112,18 +122,27 @@ impl Processes {
     fn adopt(&mut self, pid: u32, images: &mut Images) {
         let Ok(name) = std::fs::read(format!("/proc/{pid}/comm")) else { return };
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(1, |tasks| tasks.count() as u32);
-        let mut space = Space::new(self.new_space());
-        for mapping in perf::maps(pid).unwrap_or_default() {
-            if mapping.executable {
-                let image = self.files.image_of(pid, &mapping, images);
-                let FileOffset(offset) = mapping.offset;
-                space.insert(Mapping { start: mapping.start, end: mapping.end, image, offset });
-            }
-        }
-        space.is_complete();
+        let is_sampled = self.is_sampled(pid);
+        let maps = perf::maps(pid).unwrap_or_default();
+        let space = match self.known(pid) {
+            // It has ended, or may not be looked into: what is known of it is still right for its last samples.
+            Some(process) if maps.is_empty() => Rc::clone(&process.space),
+            _ => Rc::new(self.space_of(pid, maps, images)),
+        };
         let process = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
         let label = self.labels.intern(Label { process, cgroup: cgroup(pid).unwrap_or_default() });
-        self.table.insert(pid, Process { space: Rc::new(space), label, threads });
+        self.table.insert(pid, Process { space, label, threads, is_sampled });
+    }
+
+    fn space_of(&mut self, pid: u32, maps: Vec<perf::Mapping>, images: &mut Images) -> Space {
+        let mut space = Space::new(self.new_space());
+        for mapping in maps.into_iter().filter(|mapping| mapping.executable) {
+            let image = self.files.image_of(pid, &mapping, images);
+            let FileOffset(offset) = mapping.offset;
+            space.insert(Mapping { start: mapping.start, end: mapping.end, image, offset });
+        }
+        space.is_complete();
+        space
     }
 
     /// A process has mapped code.
@@ -150,6 +169,7 @@ impl Processes {
             self.adopt(pid, images);
         }
         let Some(process) = self.table.get_mut(&pid) else { return };
+        process.is_sampled = true;
         if process.space.has(&mapping) {
             return;
         }
@@ -157,6 +177,8 @@ impl Processes {
         space.insert(mapping);
         space.id = id;
         if space.is_overgrown() {
+            // Even if nothing can be seen there: not again for each that it maps.
+            space.is_complete();
             self.adopt(pid, images);
         }
     }
@@ -179,12 +201,14 @@ impl Processes {
             space: Rc::new(Space::new(id)),
             label,
             threads: 1,
+            is_sampled: true,
         });
         known.label = label;
+        known.is_sampled = true;
         if executes {
             known.space = Rc::new(Space::new(id));
             known.threads = 1;
-            self.fresh.push(pid);
+            self.fresh.insert(pid);
         }
     }
 
@@ -197,7 +221,9 @@ impl Processes {
             return;
         }
         let (space, label) = self.get(parent, images);
-        self.table.insert(pid, Process { space, label, threads: 1 });
+        self.table.insert(pid, Process { space, label, threads: 1, is_sampled: true });
+        // Perhaps from before its parent was moved to another cgroup.
+        self.fresh.insert(pid);
         for departed in &mut self.departed {
             departed.remove(&pid);
         }
@@ -230,11 +256,10 @@ impl Processes {
         self.gone.clear();
         let table = &self.table;
         self.fresh.retain(|pid| table.contains_key(pid));
-        // In a storm the newest are as good as any.
-        let number = self.fresh.len().min(LOOKUPS);
-        let chosen = self.fresh.split_off(self.fresh.len() - number);
-        self.fresh.truncate(LOOKUPS);
+        // In a storm the others have to wait.
+        let chosen: Vec<u32> = self.fresh.iter().copied().take(LOOKUPS).collect();
         for pid in chosen {
+            self.fresh.remove(&pid);
             let Some(process) = self.table.get(&pid) else { continue };
             let Some(cgroup) = cgroup(pid) else { continue };
             let label = self.labels.get(process.label);
@@ -274,9 +299,9 @@ impl Processes {
         self.labels.keep(labels);
     }
 
-    /// Processes that are known.
-    pub fn contains(&self, pid: u32) -> bool {
-        self.table.contains_key(&pid)
+    /// Whether a process is known not only because it was there when everything was looked at.
+    pub fn is_sampled(&self, pid: u32) -> bool {
+        self.table.get(&pid).is_some_and(|process| process.is_sampled)
     }
 
     fn new_space(&mut self) -> u64 {
@@ -336,7 +361,7 @@ mod tests {
         assert_eq!(label(&processes, child), "tool");
         assert!(!processes.exit(child));
         assert!(processes.exit(child));
-        assert!(!processes.contains(child));
+        assert!(!processes.is_sampled(child));
         // What the kernel does for it afterwards is still known to be its own.
         assert_eq!(label(&processes, child), "tool");
         processes.tend();
@@ -352,6 +377,78 @@ mod tests {
         images.keep(&of_images);
         assert_eq!(label(&processes, parent), "shell");
         assert_eq!((processes.labels().len(), images.len()), (3, 5), "{:?}", processes.labels());
+    }
+
+    #[test]
+    fn forked_processes_do_not_keep_the_cgroup_that_their_parent_had() {
+        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        // A number that no process has, and ours.
+        let (parent, we) = (1 << 29, std::process::id());
+        let launched = Label { process: "server".to_owned(), cgroup: "/launcher".to_owned() };
+        let label = processes.labels.intern(launched);
+        processes.table.insert(parent, Process { space: Rc::default(), label, threads: 1, is_sampled: true });
+        // Beside many more than are looked up at a time.
+        let others = (1..=4 * LOOKUPS as u32).map(|other| parent + other);
+        others.clone().take(2 * LOOKUPS).for_each(|other| processes.fork(other, parent, &mut images));
+        processes.fork(we, parent, &mut images);
+        others.skip(2 * LOOKUPS).for_each(|other| processes.fork(other, parent, &mut images));
+        (0..5).for_each(|_| processes.tend());
+        let cgroup_of = |pid| &processes.labels.get(processes.known(pid).unwrap().label).cgroup;
+        assert_eq!(*cgroup_of(we), cgroup(we).unwrap());
+        assert_eq!(cgroup_of(parent), "/launcher", "nobody knows better");
+        assert_eq!(self::label(&processes, we), "server");
+    }
+
+    #[test]
+    fn what_a_process_had_mapped_stays_when_it_cannot_be_looked_into() {
+        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
+        let pid = child.id();
+        let begin = std::time::Instant::now();
+        while ProcessStat::of(pid).unwrap().state != 'Z' {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(60), "it does not end");
+            std::thread::yield_now();
+        }
+        processes.rename(pid, pid, true, b"true", &mut images);
+        let map = |processes: &mut Processes, images: &mut Images, number: u64| {
+            let (start, file) = (Address(0x10_0000 + 0x1000 * number), FileId::default());
+            processes.map(pid, start, 0x800, 0, &[1], file, b"/bin/true", images);
+        };
+        let mappings =
+            |processes: &mut Processes, images: &mut Images| processes.get(pid, images).0.images().count();
+        map(&mut processes, &mut images, 0);
+        processes.scan(&mut images);
+        assert_eq!(mappings(&mut processes, &mut images), 1);
+        // More than are believed without looking.
+        (0..3000).for_each(|number| map(&mut processes, &mut images, number));
+        assert_eq!(mappings(&mut processes, &mut images), 3000);
+        // And when its end was said.
+        assert!(processes.exit(pid));
+        processes.scan(&mut images);
+        assert_eq!(mappings(&mut processes, &mut images), 3000);
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn who_is_only_seen_is_not_taken_for_sampled() {
+        // It ends when nobody can tell it anything any more.
+        let mut child =
+            std::process::Command::new("/bin/cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let (pid, we) = (child.id(), std::process::id());
+        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        let sampled = |processes: &Processes| (processes.is_sampled(we), processes.is_sampled(pid));
+        processes.scan(&mut images);
+        assert_eq!(sampled(&processes), (false, false));
+        processes.get(pid, &mut images);
+        processes.scan(&mut images);
+        assert_eq!(sampled(&processes), (false, true));
+        // All that we start is sampled when we are.
+        let mut processes = Processes::new();
+        processes.get(we, &mut images);
+        assert_eq!(sampled(&processes), (true, false));
+        processes.scan(&mut images);
+        assert_eq!(sampled(&processes), (true, true));
+        child.wait().unwrap();
     }
 
     #[test]

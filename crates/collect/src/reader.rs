@@ -103,7 +103,8 @@ impl Reader {
     }
 
     /// Processes that have generated code: the same address may be another function now.
-    pub fn refresh(&mut self) {
+    pub fn refresh(&mut self, now: Nanos) {
+        self.generated.look(now);
         for pid in self.generated.take_grown() {
             self.processes.refresh(pid);
         }

@@ -124,7 +124,7 @@ impl Reader {
                 }
                 false => (CodeImage { path: path.to_owned(), build_id, kind: ImageKind::Kernel }, start, 0),
             }
-        } else if path.starts_with('/') && !path.starts_with("//anon") && !path.starts_with("/memfd:") {
+        } else if path.starts_with('/') && !collect::is_memory(path.as_bytes()) {
             (CodeImage { path: path.to_owned(), build_id, kind: ImageKind::File }, start, offset)
         } else {
             let path = if path.starts_with('[') { path } else { "[anonymous]" };
@@ -233,6 +233,25 @@ fn hex(build_id: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_has_a_path_is_no_file() {
+        for (path, kind) in [
+            ("/usr/bin/cat", ImageKind::File),
+            ("/dev/shm/code.so", ImageKind::File),
+            ("//anon", ImageKind::Memory),
+            ("/memfd:doublemapper (deleted)", ImageKind::Memory),
+            ("/dev/zero (deleted)", ImageKind::Memory),
+            ("/SYSV00000000 (deleted)", ImageKind::Memory),
+            ("/anon_hugepage (deleted)", ImageKind::Memory),
+            ("[vdso]", ImageKind::Memory),
+        ] {
+            let mut reader = Reader::default();
+            reader.map(7, (0x1000, 0x1000, 0), path, None, CpuMode::User);
+            let kinds: Vec<ImageKind> = reader.content.images.iter().map(|image| image.kind).collect();
+            assert_eq!(kinds, [kind], "{path}");
+        }
+    }
 
     #[test]
     fn build_ids_that_were_filled_up_are_as_they_were() {
