@@ -158,8 +158,10 @@ impl Query {
         heading.selection = said;
         heading.with_idle = which.idle;
         if books.is_empty() {
+            let bucket = db.resolution(&Selection::default())?.unwrap_or_default().get() / 1_000_000_000;
             bail!(
-                "no samples were taken {}; {} has some from {}\n  choose another time with --since and --until",
+                "no samples were taken {}; {} has some from {}, in time buckets of {bucket} s\n  choose another time with --since \
+                 and --until; a time bucket counts where it begins",
                 selection.time.as_ref().map_or("in this selection".to_owned(), |asked| {
                     let until =
                         if asked.end.0 == i64::MAX { "now".to_owned() } else { time::local(asked.end) };
