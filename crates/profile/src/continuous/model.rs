@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::catalogue::whole_seconds;
 use crate::units::Nanos;
 
 crate::model::id! {
@@ -106,7 +107,7 @@ pub struct Setting {
 impl Setting {
     /// Where the time bucket begins that a moment lies in.
     pub fn bucket(&self, at: UnixSeconds) -> UnixSeconds {
-        let length = (self.resolution.get() / 1_000_000_000).max(1) as i64;
+        let length = whole_seconds(self.resolution);
         UnixSeconds(at.0 - at.0.rem_euclid(length))
     }
 }
@@ -199,6 +200,13 @@ pub struct Books {
     pub kernel_cpu: Nanos,
     /// Memory the collector had resident at the end, in bytes.
     pub resident: u64,
+}
+
+impl Books {
+    /// The end of the interval.
+    pub fn end(&self) -> UnixSeconds {
+        UnixSeconds(self.start.0 + (self.length.get() / 1_000_000_000) as i64)
+    }
 }
 
 /// The frames that one position in an image stands for, innermost inlined function first.

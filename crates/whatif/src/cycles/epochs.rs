@@ -2,7 +2,7 @@
 
 use super::{answer, cli, query, time};
 use anyhow::{Context as _, Result, bail, ensure};
-use profile::continuous::{Books, EpochId, Selection, UnixSeconds};
+use profile::continuous::{Books, EpochId, Selection};
 use report::cycles::{EpochRow, Epochs};
 use std::collections::BTreeMap;
 
@@ -34,8 +34,7 @@ pub fn epochs(args: &cli::Epochs) -> Result<()> {
     let mut rows = Vec::new();
     for epoch in epochs {
         let books = books.remove(&epoch.id).unwrap_or_default();
-        let end = |of: &Books| UnixSeconds(of.start.0 + (of.length.get() / 1_000_000_000) as i64);
-        let last = books.iter().map(end).max().unwrap_or(epoch.started).max(epoch.started);
+        let last = books.iter().map(Books::end).max().unwrap_or(epoch.started).max(epoch.started);
         // Of the first event that has any: the others are of the same time.
         let by_event = books.chunk_by(|a, b| a.event == b.event);
         let mut covered = by_event.map(|of| of.iter().map(|of| of.covered.get()).sum());

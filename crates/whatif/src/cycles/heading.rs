@@ -1,7 +1,7 @@
 //! The heading of every answer: the books in all, and what to think of them.
 
 use super::time;
-use profile::continuous::{Books, Epoch, EpochId, MachineId, MachineInfo, UnixSeconds};
+use profile::continuous::{Books, Epoch, EpochId, MachineId, MachineInfo};
 use report::cycles::{Books as Totals, Heading, Note};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,8 +34,7 @@ pub fn of(
     let of: BTreeSet<MachineId> = used.iter().map(|epoch| epoch.machine).collect();
     let of: Vec<&MachineInfo> = of.iter().filter_map(|id| machines.get(id)).collect();
     let start = books.iter().map(|(_, of)| of.start).min();
-    let end =
-        books.iter().map(|(_, of)| UnixSeconds(of.start.0 + (of.length.get() / 1_000_000_000) as i64)).max();
+    let end = books.iter().map(|(_, of)| of.end()).max();
     let taken = totals.stored + totals.unknown;
     let seconds = totals.covered_ns as f64 / 1e9;
     let rate = if seconds > 0.0 { taken as f64 / seconds } else { 0.0 };
@@ -100,7 +99,7 @@ fn warnings(heading: &Heading, whole_machine: bool) -> Vec<Note> {
 mod tests {
     use super::*;
     use profile::Nanos;
-    use profile::continuous::EventId;
+    use profile::continuous::{EventId, UnixSeconds};
 
     #[test]
     fn only_clocks_say_how_much_time_passed() {

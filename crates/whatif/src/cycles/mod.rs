@@ -46,6 +46,7 @@ pub use time::age;
 pub use trial::remove_abandoned as remove_abandoned_trials;
 // `whatif run --hint-db` asks them what production spends its time in.
 pub use names::Names;
+pub use pattern::last;
 pub use query::{Query, open};
 
 /// A time as people type it: an age, a local time, or RFC 3339.

@@ -3,6 +3,7 @@
 //! What the catalogue knows comes first: names of the kernel, of generated code, and all that an earlier query found. The
 //! rest is looked up in files, but only in the very build that was sampled, and kept in the catalogue for the next query.
 
+use super::pattern::last;
 use super::running::Running;
 use anyhow::Result;
 use profile::continuous::{
@@ -291,13 +292,13 @@ impl Names {
         if path.starts_with('[') {
             return path;
         }
-        format!("[{}]", path.rsplit('/').next().unwrap_or(&path))
+        format!("[{}]", last(&path))
     }
 }
 
 /// Whether `perf inject --jit` wrote this file, for one function that some program has generated.
 fn is_jitted(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = last(path);
     name.starts_with("jitted-") && name.ends_with(".so")
 }
 

@@ -2,6 +2,7 @@
 
 use super::cli::Causes;
 use super::functions::base;
+use super::pattern::last;
 use crate::show;
 use anyhow::{Context as _, Result};
 use profile::continuous::{CodeImage, Database};
@@ -54,7 +55,7 @@ impl Worths {
     }
 
     fn add(&mut self, profile: &Profile, recording: &str) {
-        let recording = recording.rsplit('/').next().unwrap_or(recording).to_owned();
+        let recording = last(recording).to_owned();
         self.recordings.push(recording.clone());
         let mut lines: BTreeMap<(String, profile::Image), Vec<Line<'_>>> = BTreeMap::new();
         let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! Costs: the share of each region in the samples of continuous profiles, found as this run finds it in its own.
 
-use super::program::last;
 use crate::cli::Granularity;
+use crate::cycles::last;
 use crate::run::naming::Naming;
 use crate::run::region::Request;
 use profile::continuous::{ImageId, Offset, Tree, UnixSeconds};

@@ -1,5 +1,6 @@
 //! The program: which images and which processes of a database are the ones that is run.
 
+use crate::cycles::last;
 use profile::continuous::{CodeImage, ImageId, ImageKind, Label, LabelId};
 use std::collections::BTreeMap;
 
@@ -70,11 +71,6 @@ impl Program {
             .map(|(id, _)| *id)
             .collect()
     }
-}
-
-/// The last part of a path.
-pub fn last(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// The beginning of a build ID, for people.
