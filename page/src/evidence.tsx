@@ -161,6 +161,7 @@ const RULE: Record<Estimate["verdict"], string> = {
   hurts: "hurts: the interval of the slope is below −0.02, and chance alone does not explain it",
   "no-effect": "no effect: the interval of the slope is within ±0.05, or as near to 0 as the method can tell",
   "not-enough-data": "unsettled: the interval is too wide to say more, or there are fewer than five blocks",
+  "not-trusted": "untrusted: the audit of the region does not balance",
   idle: "idle: most windows saw no visit of the point",
 };
 

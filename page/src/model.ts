@@ -6,7 +6,7 @@ import { type Comparison, isComparison, isWhole } from "./comparison";
 export const VERSION = 1;
 
 export type PointKind = "throughput" | "latency";
-export type Verdict = "helps" | "no-effect" | "hurts" | "not-enough-data" | "idle";
+export type Verdict = "helps" | "no-effect" | "hurts" | "not-enough-data" | "idle" | "not-trusted";
 type Maybe = number | null;
 /** What cost and worth say together. */
 export type Mark = "hot-but-does-not-matter" | "matters-but-is-not-hot";
@@ -74,6 +74,8 @@ export interface Region {
   mark?: Mark | null;
   windows: number;
   verdict: Verdict;
+  /** Whether the rules of virtual time did what they should have done; null or missing where that is not known. */
+  audit?: { trusted: boolean; reason: string | null; advice: string | null; doubts: string[] } | null;
   /** One per entry of the report's points, in that order. */
   points: Estimate[];
   /** Where the rest is: see parts.ts. Without it the region is whole. */

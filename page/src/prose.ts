@@ -16,6 +16,7 @@ export const VERDICT_WORDS: Record<Verdict, { sign: string; word: string }> = {
   hurts: { sign: "▼", word: "hurts" },
   "not-enough-data": { sign: "?", word: "unsettled" },
   idle: { sign: "–", word: "idle" },
+  "not-trusted": { sign: "✗", word: "untrusted" },
 };
 
 /** What cost and worth say together, at a glance and in words. */
@@ -89,6 +90,11 @@ export function claim(region: Region, estimate: WholeEstimate): string {
       return `Making ${inSentence(region)} faster has no effect on ${subject(estimate)}.`;
     case "idle":
       return `Most windows saw no visit of ${subject(estimate)}, so nothing is said about it.`;
+    case "not-trusted": {
+      const why = region.audit?.reason ?? "its audit does not balance";
+      const advice = region.audit?.advice ? `; ${printable(region.audit.advice)}` : "";
+      return `The numbers for ${inSentence(region)} are not to be trusted: ${printable(why)}${advice}.`;
+    }
     case "not-enough-data": {
       const now = known ? ` (now ${plusMinus(known)} at ${REFERENCE})` : "";
       const more =

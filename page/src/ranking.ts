@@ -28,7 +28,7 @@ export interface Sort<C extends string> {
 
 export const DEFAULT_SORT: Sort<Column> = { column: "interval", reversed: false };
 
-export const VERDICTS = ["helps", "not-enough-data", "no-effect", "hurts", "idle"] as const;
+export const VERDICTS = ["helps", "not-enough-data", "no-effect", "hurts", "not-trusted", "idle"] as const;
 
 /** One row for each region that knows something about the point number `nth`. */
 export function rows(regions: Region[], nth: number): Row[] {

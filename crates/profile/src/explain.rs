@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::audit::{self, Audited};
 use crate::estimate::{
     self, About, Experiments, LeftOutReason, Pairs, Phase, Reading, Target, Trend, Working,
 };
@@ -321,6 +322,12 @@ fn rows_of(windows: &[&Window], about: About<'_>, pairs: Option<&Pairs>) -> Vec<
 }
 
 impl Explanation<'_> {
+    /// What its audit came to; `None` where there was none.
+    pub fn audit(&self) -> Option<Audited> {
+        let periods = self.sessions().map(|session| session.start.sample_period);
+        audit::of(self.profile.rows.windows.iter(), self.region, periods.max().unwrap_or_default())
+    }
+
     /// The sessions with windows of the region.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         let has = |session: &&Session| self.profile.windows_of(self.region).any(|w| w.session == session.id);

@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod builds;
 mod comparison;
 pub mod continuous;
@@ -43,6 +44,7 @@ mod ranking;
 mod sentence;
 mod units;
 
+pub use audit::{Audited, Doubt, Withheld};
 pub use builds::{Builds, OtherBuild};
 pub use comparison::{Change, Comparison, PointChange, PointLevel, RegionChange, RegionSide, SlopeChange};
 pub use database::{Error, Recorder, Recording};
@@ -54,7 +56,7 @@ pub use estimate::{
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
 pub use mark::Mark;
 pub use model::{
-    Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,
+    Audit, Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,
     RegionSamples, Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits,
     Warning, Window, WindowFlags,
 };

@@ -39,7 +39,7 @@ impl Mark {
             Verdict::NoEffect => true,
             Verdict::Helps | Verdict::NotEnoughData => at_most(WORTH_HAVING),
             // Somebody should know that it hurts; and of an idle point nothing is known.
-            Verdict::Hurts | Verdict::Idle => false,
+            Verdict::Hurts | Verdict::Idle | Verdict::NotTrusted => false,
         };
         if share >= HOT && does_not_matter {
             Some(Mark::HotButDoesNotMatter)

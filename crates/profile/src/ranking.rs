@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::audit::{self, Audited};
 use crate::discovery;
 use crate::drift::{self, Drift, RunDrift};
 use crate::estimate::{
@@ -75,6 +76,8 @@ pub struct RegionEstimate {
     pub windows: usize,
     /// The share of the run in which it runs; gains are already scaled by it.
     pub phase: f64,
+    /// Whether the rules of virtual time did what they should have done; `None` where that was not recorded.
+    pub audit: Option<Audited>,
     /// One for each of [`Profile::points`], in that order.
     pub points: Vec<PointEstimate>,
 }
@@ -128,6 +131,8 @@ impl Profile {
         let is_fixed = |s: &&Session| s.start.fixed_regions || s.start.fixed_speedups;
         let fixed: BTreeSet<_> = rows.sessions.iter().filter(is_fixed).map(|session| session.id).collect();
         let treated = estimate::TreatedSums::of(&rows.windows);
+        let period =
+            rows.sessions.iter().map(|session| session.start.sample_period).max().unwrap_or_default();
         let mut regions = Vec::new();
         for of_region in &experiments {
             if !of_region.has_baseline() {
@@ -154,6 +159,7 @@ impl Profile {
                 production: production::share(&rows, of_region.region),
                 windows: of_region.windows(),
                 phase: phase.factor,
+                audit: audit::of(rows.windows.iter(), of_region.region, period),
                 points: points
                     .iter()
                     .map(|point| {
@@ -164,6 +170,7 @@ impl Profile {
             });
         }
         discovery::check(&mut regions);
+        regions.iter_mut().for_each(RegionEstimate::distrust);
         regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
         let doubts = Doubts::of(&rows.windows);
         Profile { rows, regions, points, drift, run_drift, left_out, doubts, options: options.clone() }
@@ -228,6 +235,14 @@ impl PointEstimate {
 }
 
 impl RegionEstimate {
+    /// Takes back all verdicts if the audit does not balance.
+    fn distrust(&mut self) {
+        if self.audit.as_ref().is_some_and(|audit| !audit.is_trusted()) {
+            let judged = self.points.iter_mut().filter(|point| point.verdict != Verdict::Idle);
+            judged.for_each(|point| (point.verdict, point.more_blocks) = (Verdict::NotTrusted, None));
+        }
+    }
+
     /// The best rank of any point.
     fn best(&self) -> Rank {
         let ranks = self.points.iter().map(PointEstimate::rank);

@@ -1,5 +1,6 @@
 //! The sentence: what a person should take away, if only one thing.
 
+use crate::audit::Audited;
 use crate::estimate::{Estimate, PointEstimate, REFERENCE, Target, Verdict};
 use crate::model::{Region, RegionKind};
 use crate::printable;
@@ -36,6 +37,7 @@ impl Profile {
         };
         by_verdict(Verdict::Helps, Self::helps)
             .or_else(|| by_verdict(Verdict::Hurts, Self::hurts))
+            .or_else(|| by_verdict(Verdict::NotTrusted, Self::distrusted))
             .or_else(|| by_verdict(Verdict::NotEnoughData, Self::open))
             .unwrap_or_else(|| self.nothing())
     }
@@ -54,8 +56,11 @@ impl Profile {
         // A line of the best function, or the function of the best line, is no rival.
         let others = || ranked[1..].iter().filter(|(r, _)| !nested(self.region(region), self.region(r)));
         let rival = others().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
-        let open = others().filter(|(_, e)| e.verdict == Verdict::NotEnoughData && beats(e)).count();
-        let rest = match (rival, open) {
+        let count = |verdict| others().filter(|(_, e)| e.verdict == verdict && beats(e)).count();
+        let rest = match (rival, count(Verdict::NotEnoughData)) {
+            _ if count(Verdict::NotTrusted) > 0 => {
+                format!("the numbers of {} other regions are not to be trusted.", count(Verdict::NotTrusted))
+            }
             (Some((other, _)), _) => format!("{} may be worth as much.", name(self.region(other))),
             (None, 0) => "nothing else you could change is worth more.".into(),
             (None, 1) => "too little is known yet about one other region.".into(),
@@ -75,6 +80,21 @@ impl Profile {
             }
             None => self.nothing(),
         }
+    }
+
+    /// The region that would be the best, if its numbers could be trusted.
+    fn distrusted(&self, point: &PointSummary) -> String {
+        let ranked = self.of(point);
+        let doubt = |region: &RegionEstimate| region.audit.as_ref().and_then(Audited::doubt);
+        let Some((region, doubt)) = ranked.iter().find_map(|(region, _)| Some((region, doubt(region)?)))
+        else {
+            return self.nothing();
+        };
+        format!(
+            "The numbers for {} are not to be trusted: {doubt}; {}.",
+            name(self.region(region)),
+            doubt.advice()
+        )
     }
 
     fn open(&self, point: &PointSummary) -> String {

@@ -91,7 +91,7 @@ impl Categories {
             Some(Verdict::Hurts) => self.hurts,
             Some(Verdict::NoEffect) => self.no_effect,
             Some(Verdict::NotEnoughData) => self.not_enough,
-            Some(Verdict::Idle) | None => CategoryHandle::OTHER,
+            Some(Verdict::Idle | Verdict::NotTrusted) | None => CategoryHandle::OTHER,
         }
     }
 }

@@ -109,6 +109,7 @@ fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Hurts => "hurts",
         Verdict::NotEnoughData => "not enough data yet",
         Verdict::Idle => "idle",
+        Verdict::NotTrusted => "not trusted",
     }
 }
 

@@ -9,10 +9,11 @@
 
 use crate::sampling::{self, Behind};
 use crate::switches::{self, During};
-use crate::{attach::shared, cpus, stretch, sys};
+use crate::{attach::shared, audit, cpus, stretch, sys};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
 use wire::channel::Key;
 use wire::history::Accrued;
+use wire::layout::Fault;
 use wire::slot::{Activity, Slot};
 use wire::{Account, Epoch, Nanos, Waiting};
 
@@ -60,6 +61,7 @@ pub fn catch_up(slot: &Slot) {
         let epoch = shared().header.epoch();
         if noted.is_of(epoch) {
             exclusively(slot, || credit(slot, epoch, noted.delay(), Accrued::default()));
+            slot.books.caught_up.fetch_add(noted.delay().0, Relaxed);
         } else {
             slot.books.stale.fetch_add(1, Relaxed);
         }
@@ -117,6 +119,9 @@ pub fn pay_in_handler(slot: &Slot) {
 /// Rule 1: the thread is credited with `delay` for having run the selected code, and when that was.
 pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos, accrued: Accrued) {
     let memory = shared();
+    if memory.header.has_fault(Fault::CreditIsDropped) && slot.books.samples.load(Relaxed).is_multiple_of(3) {
+        return;
+    }
     if !memory.header.has_rule(1) {
         // As if delays added up whoever was ahead: what rule 1 forbids.
         let (required, _) = slot.local.meet(&memory.required);
@@ -142,6 +147,7 @@ fn note_growth(accrued: Accrued) {
 
 /// Rule 1, from a signal handler that interrupted a change of the account: notes the credit down.
 pub fn defer_credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
+    slot.books.deferred.fetch_add(delay.0, Relaxed);
     let noted = slot.deferred.load();
     let sum = if noted.is_of(epoch) { noted.delay() + delay } else { delay };
     slot.deferred.inherit(Account::new(epoch, sum));
@@ -237,6 +243,7 @@ fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
         end = sys::now();
     }
     sys::set_timer_slack(slot.slack.load(Relaxed));
+    slot.books.in_pauses.fetch_add(end.saturating_sub(begin).0, Relaxed);
     switches::drain(slot, During::Credited);
     Paused { time: end.saturating_sub(begin), end }
 }
@@ -271,7 +278,6 @@ pub fn before_wait(slot: &Slot) -> Waiting {
     pay(slot);
     read_switches(slot, During::Work);
     begin_waiting(slot, Activity::WaitingForThread);
-    slot.wait_ticks.store(stretch::ticks(), Relaxed);
     exclusively(slot, || slot.local.wait(&shared().required))
 }
 
@@ -279,13 +285,16 @@ pub fn before_wait(slot: &Slot) -> Waiting {
 /// while the function it interrupted waits as well).
 fn begin_waiting(slot: &Slot, activity: Activity) -> u32 {
     slot.waited.store(0, Relaxed);
+    audit::begin(slot);
     slot.activity.swap(activity as u32, Relaxed)
 }
 
 /// The second half of rule 5. `woken`: another thread ended the wait; otherwise (a timeout, a signal, a
 /// failure) nothing is credited and the debt stays. Never pauses: the caller may hold a lock now.
 pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
-    let credited = woken && shared().header.has_rule(5);
+    let header = &shared().header;
+    let credited = woken && header.has_rule(5) && !header.has_fault(Fault::ThreadsAreTheWorld);
+    audit::end(slot, woken);
     read_switches(slot, if credited { During::Credited } else { During::Wait });
     if credited {
         let waited = stretch::between(slot.wait_ticks.load(Relaxed), stretch::ticks());
@@ -321,6 +330,7 @@ pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     let was = begin_waiting(slot, Activity::WaitingForWorld);
     let asleep = Asleep::begin();
     let result = call();
+    audit::end(slot, false);
     slot.activity.store(was, Relaxed);
     asleep.end(slot);
     after_world(slot, was);
@@ -363,7 +373,9 @@ impl Asleep {
         let over = memory.header.epoch() != self.epoch || sys::now() >= experiment.deadline();
         if off >= LEAST && !over && sampling::is_in_region(slot, self.epoch) {
             let accrued = Accrued { began: off, ended: Nanos::ZERO };
-            exclusively(slot, || credit(slot, self.epoch, experiment.speedup().of(off), accrued));
+            let amount = experiment.speedup().of(off);
+            exclusively(slot, || credit(slot, self.epoch, amount, accrued));
+            slot.books.asleep.fetch_add(amount.0, Relaxed);
         }
     }
 }
@@ -373,6 +385,11 @@ fn after_world(slot: &Slot, was: u32) {
     read_switches(slot, During::Wait);
     stretch::resume(slot);
     catch_up(slot);
+    if shared().header.has_fault(Fault::TheWorldIsAThread) {
+        let since = Waiting::since(slot.wait_required.load());
+        let credit = exclusively(slot, || slot.local.woken(&shared().required, since));
+        slot.books.inherited.fetch_add(credit.0, Relaxed);
+    }
     if was == Activity::Running as u32
         && owes(slot)
         && slot.busy.load(Relaxed) == 0

@@ -37,6 +37,7 @@
 compile_error!("the runtime supports x86-64 Linux with glibc only");
 
 mod attach;
+mod audit;
 mod callchain;
 mod channel;
 mod cpus;

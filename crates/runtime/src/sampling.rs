@@ -28,7 +28,7 @@ use crate::switches::{self, During};
 use crate::{delay, signals, stretch, sys, tls};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
-use wire::ring::Sample;
+use wire::ring::{Judgement, Sample};
 use wire::slot::{Activity, Slot};
 use wire::{Address, Epoch, Nanos, SharedMemory};
 
@@ -274,6 +274,18 @@ impl Context {
         Self { head: [0; 5], registers, vectors: core::ptr::null() }
     }
 
+    /// The same with its stack pointer there.
+    #[cfg(test)]
+    pub fn with_stack(mut self, pointer: usize) -> Self {
+        self.registers[Self::RSP] = pointer;
+        self
+    }
+
+    /// The interrupted stack pointer.
+    pub fn stack(&self) -> usize {
+        self.registers[Self::RSP]
+    }
+
     /// The interrupted instruction.
     pub fn instruction(&self) -> usize {
         self.registers[Self::RIP]
@@ -285,11 +297,7 @@ impl Context {
     }
 
     fn start(&self) -> Registers {
-        Registers {
-            instruction: self.instruction(),
-            stack: self.registers[Self::RSP],
-            frame: self.registers[Self::RBP],
-        }
+        Registers { instruction: self.instruction(), stack: self.stack(), frame: self.registers[Self::RBP] }
     }
 
     /// A hash of all registers that code computes with (the general ones and `xmm0` to `xmm15`).
@@ -339,8 +347,7 @@ fn take(slot: &Slot, context: &Context) {
         callchain::walk(slot, context.start(), &mut sample);
         slot.books.sampled.fetch_add(weight.0, Relaxed);
         slot.books.samples.fetch_add(1, Relaxed);
-        slot.ring.push(&sample);
-        apply(slot, &sample, before, spin);
+        apply(slot, &mut sample, before, spin);
     }
     rearm(slot, returned);
 }
@@ -368,6 +375,7 @@ pub fn paused(slot: &Slot, cpu: Nanos, behind: Behind) {
     const SAMPLES: u64 = 1 << (SIGTRAP - 1) | 1 << (SIGURG - 1);
     let now = cpu_time(slot);
     let took = now.saturating_sub(cpu);
+    slot.books.pausing.fetch_add(took.0, Relaxed);
     slot.sampled_until.fetch_add(took.0, Relaxed);
     if sys::pending_signals() & SAMPLES != 0 {
         slot.overdue.store(1, Relaxed);
@@ -405,9 +413,9 @@ fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
     used.min(most) + Nanos(slot.stolen.swap(0, Relaxed)).min(age)
 }
 
-/// Rules 1, 2 and 3: credits the thread if it ran the selected code, then lets it pay. `before`: the time of
-/// the thread's last sample.
-fn apply(slot: &Slot, sample: &Sample, before: Nanos, spin: Spin) {
+/// Rules 1, 2 and 3: credits the thread if it ran the selected code, tells the controller, then lets the thread pay. `before`: the
+/// time of the thread's last sample.
+fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) {
     let memory = shared();
     let header = &memory.header;
     let epoch = header.epoch();
@@ -418,11 +426,19 @@ fn apply(slot: &Slot, sample: &Sample, before: Nanos, spin: Spin) {
     if runs && header.has_rule(5) {
         spin::credit(slot, spin, before, sample.time);
     }
-    let hit = !spin.is_spinning() && sample.time < experiment.deadline() && is_hit(sample.callchain(), epoch);
+    let found = experiment.region() != 0 && is_hit(sample.callchain(), epoch);
+    let late = sample.time >= experiment.deadline();
+    let hit = found && !spin.is_spinning() && !late;
     // In batches of ten, as Coz does, unless rule 3 is in force.
-    let late = !header.has_rule(3) && !slot.books.samples.load(Relaxed).is_multiple_of(10);
+    let batched = !header.has_rule(3) && !slot.books.samples.load(Relaxed).is_multiple_of(10);
     let delays = speedup.0 != 0;
-    let at_once = (delays && runs && !late).then_some(epoch);
+    let at_once = (delays && runs && !batched).then_some(epoch);
+    sample.judgement = Judgement::HIT
+        .when(found)
+        .with(Judgement::SPINNING.when(spin.is_spinning()))
+        .with(Judgement::LATE.when(late))
+        .with(Judgement::DEFERRED.when(delays && hit && at_once.is_none()));
+    slot.ring.push(sample);
     stretch::sampled(slot, sample, before, hit, experiment.region(), at_once);
     if delays && hit && at_once.is_none() {
         delay::defer_credit(slot, epoch, speedup.of(sample.weight));

@@ -12,13 +12,13 @@
 use crate::attach::shared;
 use crate::sampling::Context;
 use core::sync::atomic::Ordering::Relaxed;
+use wire::circles::Place;
+use wire::layout::Fault;
 use wire::slot::Slot;
-use wire::{Account, Nanos};
+use wire::{Account, Address, Nanos};
 
 /// How far from each other two samples of one circle may lie, in bytes.
 const CIRCLE: usize = 48;
-/// How far from the sampled instruction a `pause` is looked for.
-const NEAR: usize = 16;
 
 /// Pairs of samples that must have contradicted a circle before it is forgotten, for each that showed it.
 const SEEN: u32 = 2;
@@ -48,6 +48,15 @@ impl Spin {
 
 /// Looks at the interrupted thread. Call once for every sample, with the CPU time that it stands for.
 pub fn look(slot: &Slot, context: &Context, weight: Nanos) -> Spin {
+    if shared().header.has_fault(Fault::EverythingSpins) {
+        return Spin::Yes;
+    }
+    let address = Address(context.instruction() as u64);
+    look_in(slot, context, weight, shared().circles.find(address))
+}
+
+/// The same; `place`: where the instruction lies in circles through a `pause`.
+fn look_in(slot: &Slot, context: &Context, weight: Nanos, place: Place) -> Spin {
     if weight < ENOUGH {
         // It has not had the time to get anywhere.
         return if slot.spinning.load(Relaxed) != 0 { Spin::Yes } else { Spin::No };
@@ -55,15 +64,13 @@ pub fn look(slot: &Slot, context: &Context, weight: Nanos) -> Spin {
     // A sample that falls due in a pause comes right after it, and where the last one was.
     let paused = slot.paused.swap(0, Relaxed) != 0;
     let instruction = context.instruction();
-    let print = context.fingerprint();
+    let print = context.fingerprint() ^ stack_print(slot, context);
     let before = slot.instruction.swap(instruction, Relaxed);
     let same_place = instruction.abs_diff(before) <= CIRCLE;
     let same_registers = slot.registers.swap(print, Relaxed) == print;
     let yielded = slot.yielded.swap(0, Relaxed) > 1;
     // Within one long system call registers do not change either.
-    let circles = same_place
-        && !paused
-        && if context.in_system_call() { yielded } else { same_registers || pauses_near(instruction) };
+    let circles = same_place && !paused && if context.in_system_call() { yielded } else { same_registers };
     if circles {
         widen(slot, before.min(instruction), before.max(instruction));
         slot.circle_seen.store((slot.circle_seen.load(Relaxed) + SEEN).min(8 * SEEN), Relaxed);
@@ -72,7 +79,10 @@ pub fn look(slot: &Slot, context: &Context, weight: Nanos) -> Spin {
     }
     // A circle that has been seen before is known at its first sample.
     let known = is_known(slot, instruction);
-    let spins = circles || known && (!context.in_system_call() || yielded);
+    let spun = slot.spinning.load(Relaxed) != 0;
+    // Elsewhere in such a circle a thread may just pass, on its way through a lock that is free.
+    let pauses = place == Place::Pause || place == Place::Inside && (spun || same_place && !paused);
+    let spins = circles || pauses || known && (!context.in_system_call() || yielded);
     match (slot.spinning.swap(u32::from(spins), Relaxed) != 0, spins) {
         (false, true) => Spin::Begun,
         (true, true) => Spin::Yes,
@@ -155,23 +165,28 @@ fn settle(slot: &Slot) {
 /// Credits what `required` grew while the thread waited.
 fn give(slot: &Slot, growth: Nanos) {
     let credit = slot.local.waited_for_cpu(&shared().required, growth);
-    slot.books.inherited.fetch_add(credit.0, Relaxed);
+    slot.books.spun.fetch_add(credit.0, Relaxed);
 }
 
-/// Whether a `pause` (f3 90) lies a few bytes from `instruction`, in the same page.
-fn pauses_near(instruction: usize) -> bool {
-    const PAGE: usize = 4096;
-    let page = instruction & !(PAGE - 1);
-    let first = instruction.saturating_sub(NEAR).max(page);
-    let last = (instruction + NEAR).min(page + PAGE - 1);
-    (first..last).any(|at| {
-        // SAFETY: the page is mapped, for the thread has just executed it; code may be unreadable on no
-        // x86-64 Linux that runs ordinary programs.
-        let bytes = unsafe {
-            let at = core::ptr::with_exposed_provenance::<u8>(at);
-            [at.read_volatile(), at.add(1).read_volatile()]
-        };
-        bytes == [0xf3, 0x90]
+/// A hash of what lies around the stack pointer, where code that was compiled without optimisation keeps what it counts: its
+/// registers may be the same in every turn.
+fn stack_print(slot: &Slot, context: &Context) -> u64 {
+    /// Words below the stack pointer that belong to the running function: the red zone.
+    const BELOW: usize = 16;
+    const ABOVE: usize = 48;
+    const WORD: usize = size_of::<u64>();
+    let (low, high) = (slot.stack_low.load(Relaxed), slot.stack_high.load(Relaxed));
+    let pointer = context.stack() & !(WORD - 1);
+    if pointer < low || pointer >= high {
+        return 0;
+    }
+    let first = pointer.saturating_sub(BELOW * WORD).max(low);
+    let last = (pointer + ABOVE * WORD).min(high);
+    (first..last).step_by(WORD).fold(0, |hash: u64, at| {
+        // SAFETY: an aligned word of the thread's own stack: the red zone, which the kernel leaves alone when it delivers a
+        // signal, or between the stack pointer and the top.
+        let word = unsafe { core::ptr::with_exposed_provenance::<u64>(at).read_volatile() };
+        (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
     })
 }
 
@@ -182,20 +197,19 @@ mod tests {
 
     const LONG: Nanos = Nanos(1_000_000);
 
-    /// Code without a `pause`, and a thread.
+    /// An address of code, and a thread.
     fn thread() -> (usize, &'static Slot) {
-        let code: &'static [u8; 8192] = Box::leak(Box::new([0x90; 8192]));
         let layout = std::alloc::Layout::new::<Slot>();
         // SAFETY: all-zero words are a valid slot, as in fresh shared memory.
         let slot = unsafe { &*std::alloc::alloc_zeroed(layout).cast::<Slot>() };
         slot.circle_low.store(usize::MAX, Relaxed);
-        (code.as_ptr().addr() + 4096, slot)
+        (0x40_1000, slot)
     }
 
     #[test]
     fn a_thread_that_gets_nowhere_spins_and_is_known_at_once_the_next_time() {
         let (code, slot) = thread();
-        let look = |at: usize, value| look(slot, &Context::at(code + at, value), LONG);
+        let look = |at: usize, value| look_in(slot, &Context::at(code + at, value), LONG, Place::Outside);
         assert_eq!(look(0, 1), Spin::No);
         assert_eq!(look(0, 1), Spin::Begun);
         assert_eq!(look(0, 1), Spin::Yes);
@@ -206,7 +220,7 @@ mod tests {
     #[test]
     fn a_circle_where_a_thread_gets_somewhere_after_all_is_none() {
         let (code, slot) = thread();
-        let look = |value| look(slot, &Context::at(code, value), LONG);
+        let look = |value| look_in(slot, &Context::at(code, value), LONG, Place::Outside);
         // A hypervisor takes the CPU between two samples of a loop that computes.
         assert_eq!((look(1), look(1)), (Spin::No, Spin::Begun));
         for value in 2..=3 {
@@ -221,11 +235,37 @@ mod tests {
     #[test]
     fn work_elsewhere_does_not_contradict_a_circle() {
         let (code, slot) = thread();
-        let look = |at: usize, value| look(slot, &Context::at(code + at, value), LONG);
+        let look = |at: usize, value| look_in(slot, &Context::at(code + at, value), LONG, Place::Outside);
         assert_eq!((look(0, 1), look(0, 1)), (Spin::No, Spin::Begun));
         for value in 2..20 {
             assert!(!look(1000, value).is_spinning());
         }
         assert_eq!(look(0, 30), Spin::Begun);
+    }
+
+    #[test]
+    fn a_circle_through_a_pause_shows_at_once_and_its_other_instructions_do_not() {
+        let (code, slot) = thread();
+        let look = |value, place| look_in(slot, &Context::at(code + value, value), LONG, place);
+        assert_eq!(look(0, Place::Pause), Spin::Begun);
+        assert_eq!(look(8, Place::Inside), Spin::Yes);
+        assert_eq!(look(400, Place::Outside), Spin::Ended);
+        assert_eq!(look(8, Place::Inside), Spin::No, "it passes");
+        assert_eq!(look(9, Place::Inside), Spin::Begun, "it is still there");
+    }
+
+    #[test]
+    fn a_loop_that_counts_on_the_stack_gets_somewhere() {
+        let (code, slot) = thread();
+        let stack = Box::leak(Box::new([0_u64; 64]));
+        slot.stack_low.store(stack.as_ptr().addr(), Relaxed);
+        slot.stack_high.store(stack.as_ptr().addr() + 512, Relaxed);
+        for turn in 0..20 {
+            stack[20] = turn;
+            let context = Context::at(code, 7).with_stack(stack.as_ptr().addr() + 128);
+            assert_eq!(look_in(slot, &context, LONG, Place::Outside), Spin::No);
+        }
+        let context = Context::at(code, 7).with_stack(stack.as_ptr().addr() + 128);
+        assert_eq!(look_in(slot, &context, LONG, Place::Outside), Spin::Begun);
     }
 }

@@ -87,12 +87,17 @@ fn measure(time: Nanos) {
     if first == 0 {
         FIRST_TICKS.store(ticks(), Relaxed);
         FIRST_TIME.store(time.0, Ordering::Release);
+        let header = &shared().header;
+        header.clock_ticks.store(FIRST_TICKS.load(Relaxed), Relaxed);
+        header.clock_time.store(time.0, Relaxed);
         return;
     }
     let passed = time.0.saturating_sub(first);
     if passed > 1_000_000 && (passed < MEASURED_FOR || RATE.load(Relaxed) == 0) {
         let ticks = ticks().wrapping_sub(FIRST_TICKS.load(Relaxed)).max(1);
-        RATE.store(((u128::from(passed) << 24) / u128::from(ticks)) as u64, Relaxed);
+        let rate = ((u128::from(passed) << 24) / u128::from(ticks)) as u64;
+        RATE.store(rate, Relaxed);
+        shared().header.clock_rate.store(rate, Relaxed);
     }
 }
 

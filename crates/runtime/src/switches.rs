@@ -153,13 +153,16 @@ fn back(slot: &Slot, time: Nanos, during: During) -> Nanos {
         stretch::leave_out(slot, away.saturating_sub(wait.for_strangers));
         slot.stolen.fetch_add(wait.for_strangers.0, Relaxed);
     }
+    if hidden {
+        slot.books.in_hidden.fetch_add(away.0, Relaxed);
+    }
     let queued = during != During::Credited && memory.header.has_rule(7);
     if required.delay() == Nanos::ZERO || !(hidden || queued && wait.for_program > Nanos::ZERO) {
         return wait.for_program;
     }
     let growth = memory.history.growth(out, time, required);
     let (book, growth) = if hidden {
-        (&slot.books.inherited, growth)
+        (&slot.books.hidden, growth)
     } else {
         (&slot.books.queued, growth.part(wait.for_program, away))
     };

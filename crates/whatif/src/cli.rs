@@ -155,6 +155,10 @@ pub struct Run {
           value_parser = rule_to_switch_off)]
     pub without_rules: Vec<u32>,
 
+    /// Break the engine on purpose, to see whether the audit notices it (`bench -- audit`)
+    #[arg(long = "fault", value_name = "FAULT", value_delimiter = ',', hide = true)]
+    pub faults: Vec<Fault>,
+
     /// Show the report in a browser while the program runs; there a region can be pinned, which then gets most experiments
     #[arg(long, conflicts_with_all = ["list_regions", "start_only"])]
     pub live: bool,
@@ -170,6 +174,19 @@ pub struct Run {
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
+}
+
+/// A way of breaking the engine on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Fault {
+    /// Every sample is taken for one of a thread that spins
+    Spins,
+    /// A third of the credit for samples is dropped
+    Credits,
+    /// Waits for other threads are treated as waits for the world
+    ThreadsAsWorld,
+    /// Waits for the world are treated as waits for other threads
+    WorldAsThreads,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,7 @@
 //! The shared memory as a whole.
 
 use crate::channel::Channels;
+use crate::circles::Circles;
 use crate::code::CodeMap;
 use crate::counter::Counters;
 use crate::experiment::Experiments;
@@ -93,6 +94,14 @@ pub struct Header {
     /// Rules of virtual time that are switched off, as bits: rule 7 is bit 7. For the experiments that show
     /// what each rule is good for.
     pub without: AtomicU32,
+    /// [`Fault`]s that are injected on purpose, as bits. For the experiments that show that the audit notices them.
+    pub faults: AtomicU32,
+    /// The processor's clock at a moment, in ticks,
+    pub clock_ticks: AtomicU64,
+    /// that moment on the monotonic clock, zero until it is known,
+    pub clock_time: AtomicU64,
+    /// and nanoseconds per tick, in 2⁻²⁴; zero until it is known.
+    pub clock_rate: AtomicU64,
     /// Whether threads have context-switch records: [`Switches`].
     pub switches: AtomicU32,
     /// CPUs that the program may use.
@@ -109,6 +118,20 @@ pub struct Header {
     /// Not zero when an image of the program calls the futex by an instruction of its own: a wait that no
     /// function of ours has seen is then taken for one on another thread.
     pub inline_futex: AtomicU32,
+}
+
+/// A way of breaking the engine on purpose, by its bit in [`Header::faults`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Fault {
+    /// Every sample is taken for one of a thread that spins.
+    EverythingSpins = 1,
+    /// A third of the credit of rule 1 is dropped.
+    CreditIsDropped = 2,
+    /// Waits for other threads are treated as waits for the world (rule 6 for rule 5),
+    ThreadsAreTheWorld = 4,
+    /// and the other way round.
+    TheWorldIsAThread = 8,
 }
 
 /// Whether threads know when they were without a CPU (rule 7).
@@ -183,6 +206,12 @@ impl Header {
         self.without.load(Ordering::Relaxed) & (1 << number) == 0
     }
 
+    /// Whether the engine is broken on purpose.
+    #[inline]
+    pub fn has_fault(&self, fault: Fault) -> bool {
+        self.faults.load(Ordering::Relaxed) & fault as u32 != 0
+    }
+
     /// The number of the current window.
     pub fn epoch(&self) -> Epoch {
         Epoch(self.epoch.load(Ordering::Acquire))
@@ -212,6 +241,8 @@ pub struct SharedMemory {
     pub experiments: Experiments,
     /// What is in scope.
     pub code: CodeMap,
+    /// Which code only waits.
+    pub circles: Circles,
     /// How to find callers.
     pub unwind: Unwind,
     /// Progress points.

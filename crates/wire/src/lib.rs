@@ -7,7 +7,7 @@
 //!
 //! The layout ([`SharedMemory`]), its version and build ID, and the few lock-free protocols that both
 //! sides must agree on: the delay account ([`account`]) and its past ([`history`]), the published experiment
-//! ([`experiment`]), the code map ([`code`]), progress counters ([`counter`], [`stamps`]), thread slots ([`slot`]), the
+//! ([`experiment`]), the code map ([`code`]), the code that only waits ([`circles`]), progress counters ([`counter`], [`stamps`]), thread slots ([`slot`]), the
 //! sample ring ([`ring`]) and the channels between threads ([`channel`]).
 //!
 //! # What is not here
@@ -29,6 +29,7 @@ extern crate std;
 pub mod account;
 mod atomic;
 pub mod channel;
+pub mod circles;
 pub mod code;
 pub mod counter;
 pub mod experiment;
@@ -46,7 +47,7 @@ pub use layout::{Handshake, Header, SharedMemory};
 pub use units::{Address, Epoch, Nanos, Speedup};
 
 /// Version of the layout. Bumped by hand with every change to it.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");

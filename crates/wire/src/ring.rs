@@ -3,15 +3,57 @@
 //! A record is `1 + 1 + frames` words: a head (frames in the low 8 bits, flags in the next 8, weight in
 //! nanoseconds in the high 32), the time, the callchain innermost first. A record that finds no room is
 //! counted and lost.
+//!
+//! The flags also say what the runtime made of the sample, so that the controller, which finds out by itself what the sample
+//! belongs to, can check it.
 
 use crate::atomic::{AtomicU64, Ordering, length};
 use crate::{Address, MAX_FRAMES, Nanos};
 
 /// Words of a ring.
-pub const RING_WORDS: usize = length(2376, 8);
+pub const RING_WORDS: usize = length(2360, 8);
 
 /// In the first word of a sample, beside its depth.
 const CUT: u64 = 1 << 8;
+/// Where the bits of a [`Judgement`] begin.
+const JUDGEMENT: u32 = 9;
+
+/// What the runtime made of a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judgement(u8);
+
+impl Judgement {
+    /// Nothing in particular.
+    pub const NONE: Self = Self(0);
+    /// It belongs to the selected region.
+    pub const HIT: Self = Self(1);
+    /// Nothing is credited for it: the thread spins, which counts as waiting.
+    pub const SPINNING: Self = Self(2);
+    /// Nothing is credited for it: it came after the experiment's deadline.
+    pub const LATE: Self = Self(4);
+    /// Its credit waits until a call of the thread's is over.
+    pub const DEFERRED: Self = Self(8);
+
+    const BITS: u64 = 15;
+
+    /// Both together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// `self` if `holds`, otherwise nothing.
+    #[must_use]
+    pub const fn when(self, holds: bool) -> Self {
+        if holds { self } else { Self::NONE }
+    }
+
+    /// Whether all of `other` holds.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +66,8 @@ pub struct Sample {
     pub depth: usize,
     /// Whether there were more, which found no room.
     pub cut: bool,
+    /// What the runtime made of it.
+    pub judgement: Judgement,
     /// The callchain, innermost first; return addresses already point into the call.
     pub frames: [Address; MAX_FRAMES],
 }
@@ -32,7 +76,14 @@ impl Sample {
     /// A sample without frames.
     #[must_use]
     pub const fn new(time: Nanos, weight: Nanos) -> Self {
-        Self { time, weight, depth: 0, cut: false, frames: [Address(0); MAX_FRAMES] }
+        Self {
+            time,
+            weight,
+            depth: 0,
+            cut: false,
+            judgement: Judgement::NONE,
+            frames: [Address(0); MAX_FRAMES],
+        }
     }
 
     /// The valid frames.
@@ -71,8 +122,8 @@ impl Ring {
             return;
         }
         let weight = sample.weight.0.min(u64::from(u32::MAX));
-        let cut = if sample.cut { CUT } else { 0 };
-        self.word(head).store((weight << 32) | cut | callchain.len() as u64, Ordering::Relaxed);
+        let flags = if sample.cut { CUT } else { 0 } | u64::from(sample.judgement.0) << JUDGEMENT;
+        self.word(head).store((weight << 32) | flags | callchain.len() as u64, Ordering::Relaxed);
         self.word(head + 1).store(sample.time.0, Ordering::Relaxed);
         let mut at = head + 2;
         for frame in callchain {
@@ -94,6 +145,7 @@ impl Ring {
         let mut sample = Sample::new(Nanos(self.word(tail + 1).load(Ordering::Relaxed)), Nanos(first >> 32));
         sample.depth = depth;
         sample.cut = first & CUT != 0;
+        sample.judgement = Judgement((first >> JUDGEMENT & Judgement::BITS) as u8);
         for (i, frame) in sample.frames[..depth].iter_mut().enumerate() {
             *frame = Address(self.word(tail + 2 + i as u64).load(Ordering::Relaxed));
         }
@@ -124,6 +176,8 @@ mod tests {
     fn sample(number: u64, depth: usize) -> Sample {
         let mut sample = Sample::new(Nanos(number), Nanos(number * 3));
         sample.depth = depth;
+        sample.cut = number % 3 == 0;
+        sample.judgement = Judgement((number % 16) as u8);
         for i in 0..depth {
             sample.frames[i] = Address(number + i as u64);
         }

@@ -39,8 +39,14 @@ pub enum Activity {
 pub struct Books {
     /// Credited for own samples in the selected region (rule 1).
     pub credited: AtomicU64,
-    /// Credited for waits on other threads (rule 5).
+    /// Of that, for waits for the world that the region made, of which no sample tells.
+    pub asleep: AtomicU64,
+    /// Credited for waits on other threads that a function announced (rule 5),
     pub inherited: AtomicU64,
+    /// for such waits that spin,
+    pub spun: AtomicU64,
+    /// and for those that no function announced.
+    pub hidden: AtomicU64,
     /// Credited for waits for a CPU (rule 7).
     pub queued: AtomicU64,
     /// Paused (rule 2).
@@ -53,6 +59,23 @@ pub struct Books {
     pub samples: AtomicU64,
     /// Samples whose credit came too late for its experiment.
     pub stale: AtomicU64,
+    /// Credit that had to wait until a call was over,
+    pub deferred: AtomicU64,
+    /// and what of it has been given.
+    pub caught_up: AtomicU64,
+    /// For the audit, which shares nothing with the rules. Time in calls that another thread ended, in ticks of the processor's
+    /// clock,
+    pub in_waits: AtomicU64,
+    /// in calls that the world or a timeout ended, in ticks,
+    pub in_world: AtomicU64,
+    /// in pauses asleep,
+    pub in_pauses: AtomicU64,
+    /// in waits that no function announced, as context switches tell,
+    pub in_hidden: AtomicU64,
+    /// and CPU time of pauses.
+    pub pausing: AtomicU64,
+    /// What `required` grew during waits that another thread ended.
+    pub grown: AtomicU64,
 }
 
 /// What samples found in the stretches of code that begin with one call.
@@ -175,8 +198,10 @@ pub struct Slot {
     pub balance_epoch: AtomicU32,
     /// Runtime only: credit that was too little to tell the others.
     pub pending: LocalAccount,
-    /// Runtime only: when the thread began to wait, by the processor's clock.
+    /// When the thread began to wait, by the processor's clock.
     pub wait_ticks: AtomicU64,
+    /// Runtime only: what `required` was then.
+    pub wait_required: LocalAccount,
     /// Runtime only: fingerprint of the registers at the last sample, and its instruction.
     pub registers: AtomicU64,
     /// Runtime only: see `registers`.
@@ -276,7 +301,14 @@ impl Slots {
             let books = &slot.books;
             let read = |field: &AtomicU64| field.load(Ordering::Relaxed);
             totals.credited += Nanos(read(&books.credited));
+            totals.asleep += Nanos(read(&books.asleep));
             totals.inherited += Nanos(read(&books.inherited));
+            totals.spun += Nanos(read(&books.spun));
+            totals.hidden += Nanos(read(&books.hidden));
+            totals.deferred += Nanos(read(&books.deferred));
+            totals.caught_up += Nanos(read(&books.caught_up));
+            totals.pausing += Nanos(read(&books.pausing));
+            totals.grown += Nanos(read(&books.grown));
             totals.queued += Nanos(read(&books.queued));
             totals.paid += Nanos(read(&books.paid));
             totals.overslept += Nanos(read(&books.overslept));
@@ -294,8 +326,22 @@ impl Slots {
 pub struct Totals {
     /// Credited for samples in the region.
     pub credited: Nanos,
-    /// Credited for waits on other threads.
+    /// Of that, for waits for the world that the region made.
+    pub asleep: Nanos,
+    /// Credited for waits on other threads that a function announced.
     pub inherited: Nanos,
+    /// Credited for such waits that spin.
+    pub spun: Nanos,
+    /// Credited for such waits that no function announced.
+    pub hidden: Nanos,
+    /// Credit that had to wait until a call was over,
+    pub deferred: Nanos,
+    /// and what of it has been given.
+    pub caught_up: Nanos,
+    /// CPU time of pauses.
+    pub pausing: Nanos,
+    /// What `required` grew during waits that another thread ended.
+    pub grown: Nanos,
     /// Credited for waits for a CPU.
     pub queued: Nanos,
     /// Paused.

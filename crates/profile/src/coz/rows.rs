@@ -47,6 +47,7 @@ pub(super) fn of(runs: &[Run], damage: Damage, name: &str) -> Rows {
                 total_samples: 0,
                 total_weight: Nanos::ZERO,
                 books: Books::default(),
+                audit: None,
                 threads: 0,
                 busy: None,
                 flags: flags(experiment),

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::schema::{self, Found};
 use super::{Error, integer, ns};
+use crate::model::audit;
 use crate::model::{
     Exit, Image, Point, PointId, Production, Region, RegionId, RegionSamples, Rows, SampleTotals, SessionEnd,
     SessionId, SessionStart, Snippet, Span, Warning, Window,
@@ -445,6 +446,13 @@ fn insert_window(to: &Transaction<'_>, window: &Window) -> rusqlite::Result<()> 
     let mut insert = to.prepare_cached("INSERT INTO in_flight VALUES (?, ?, ?)")?;
     for pair in &window.in_flight {
         insert.execute(params![row, pair.begin.get(), pair.integral.get()])?;
+    }
+    if let Some(audit) = &window.audit {
+        let values = std::iter::once(row).chain(audit.amounts().map(ns));
+        let places = vec!["?"; 1 + audit::COLUMNS.len()].join(", ");
+        let columns = audit::COLUMNS.join(", ");
+        to.prepare_cached(&format!("INSERT INTO audits (\"window\", {columns}) VALUES ({places})"))?
+            .execute(rusqlite::params_from_iter(values))?;
     }
     Ok(())
 }

@@ -9,8 +9,9 @@ use rusqlite::{Connection, ErrorCode, Row, RowIndex};
 use super::schema::{self, Found};
 use super::{Error, Opened, Recorder, open_read_only};
 use crate::continuous::UnixSeconds;
+use crate::model::audit;
 use crate::model::{
-    Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,
+    Audit, Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,
     RegionSamples, Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits,
     Warning, Window, WindowFlags,
 };
@@ -126,7 +127,7 @@ impl Recording {
 
 /// Earlier layouts have no such table.
 fn production(from: &Connection) -> rusqlite::Result<Vec<Production>> {
-    if !from.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'production'")?.exists([])? {
+    if !has_table(from, "production")? {
         return Ok(Vec::new());
     }
     table(from, "SELECT * FROM production ORDER BY session, region", |row| {
@@ -237,6 +238,7 @@ fn region(row: &Row<'_>) -> rusqlite::Result<(RegionId, Region)> {
 /// A recording has up to millions of these: columns are asked for by position, not looked up by name in every row.
 fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
     let mut visits = visits(from)?;
+    let mut audits = audits(from)?;
     let mut in_flight: HashMap<i64, Vec<InFlight>> = HashMap::new();
     let listed: Vec<(i64, InFlight)> =
         table(from, "SELECT \"window\", point, visit_ns FROM in_flight ORDER BY 1, 2", |row| {
@@ -277,11 +279,31 @@ fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
                 overslept: span(row, 17)?,
                 unpaid: span(row, 18)?,
             },
+            audit: audits.remove(&id),
             threads: row.get(19)?,
             busy: row.get(20)?,
             flags: WindowFlags::from_names(row.get_ref(21)?.as_str()?),
         })
     })
+}
+
+/// The audit of each window that was audited. Earlier layouts have no such table.
+fn audits(from: &Connection) -> rusqlite::Result<HashMap<i64, Audit>> {
+    if !has_table(from, "audits")? {
+        return Ok(HashMap::new());
+    }
+    let columns = audit::COLUMNS.join(", ");
+    table(from, &format!("SELECT \"window\", {columns} FROM audits"), |row| {
+        let mut amounts = [Nanos::ZERO; audit::COLUMNS.len()];
+        for (nth, amount) in amounts.iter_mut().enumerate() {
+            *amount = span(row, nth + 1)?;
+        }
+        Ok((row.get(0)?, Audit::of_amounts(amounts)))
+    })
+}
+
+fn has_table(from: &Connection, name: &str) -> rusqlite::Result<bool> {
+    from.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?")?.exists([name])
 }
 
 /// The visits of each window.

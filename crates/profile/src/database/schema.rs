@@ -13,6 +13,7 @@
 //! | `points` | progress point | kind `throughput`, `begin` or `end` |
 //! | `windows` | measurement | a *block* is one experiment of a session: baseline and treated windows on one region; `flags` is a list like `unbalanced,cut` |
 //! | `visits` | window and visited point | `span_…`: from visit to visit, NULL where that is not known (since layout 2) |
+//! | `audits` | window | what its audit counted (since layout 4); a window without a row was not audited |
 //! | `in_flight` | window and latency pair | `point` is the begin point |
 //! | `samples` | session and region | over the whole run, not only in windows |
 //! | `production` | session and region | what continuous profiles said of it (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
@@ -44,20 +45,23 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::Error;
+use crate::model::audit;
 
 /// "What", as the header of the file has it.
 pub(crate) const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `Recording` the old one.
-pub(crate) const VERSION: i64 = 3;
+pub(crate) const VERSION: i64 = 4;
 
 /// All tables, and the marks that make the file ours, in one transaction.
 pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
+    let audits = audits();
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
          {TABLES}
          {PRODUCTION}
          {CONTINUOUS}
+         {audits}
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {VERSION};
          COMMIT;"
@@ -70,11 +74,14 @@ pub(crate) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result
         return Ok(());
     }
     let spans = if version < 2 { SPANS } else { "" };
+    let (production, continuous) = if version < 3 { (PRODUCTION, CONTINUOUS) } else { ("", "") };
+    let audits = audits();
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
          {spans}
-         {PRODUCTION}
-         {CONTINUOUS}
+         {production}
+         {continuous}
+         {audits}
          PRAGMA user_version = {VERSION};
          COMMIT;"
     ))
@@ -130,7 +137,7 @@ CREATE TABLE production (
 ) WITHOUT ROWID;
 ";
 
-/// and for continuous profiles.
+/// and for continuous profiles. What layout 4 added: [`audits`].
 const CONTINUOUS: &str = "
 CREATE TABLE machines (
     id     INTEGER PRIMARY KEY,
@@ -229,6 +236,13 @@ CREATE TABLE books (
     PRIMARY KEY (epoch, first_flush, event, start_unix_s)
 ) WITHOUT ROWID;
 ";
+
+/// What layout 4 added.
+fn audits() -> String {
+    let amounts: String =
+        audit::COLUMNS.iter().map(|column| format!(",\n    {column} INTEGER NOT NULL")).collect();
+    format!("CREATE TABLE audits (\n    \"window\" INTEGER PRIMARY KEY REFERENCES windows{amounts}\n);")
+}
 
 const TABLES: &str = "
 CREATE TABLE sessions (

@@ -100,6 +100,7 @@ pub(crate) fn window(block: i64, index: u32, speedup: Speedup) -> Window {
         total_samples: 100,
         total_weight: Nanos::from_millis(100),
         books: Default::default(),
+        audit: None,
         threads: 2,
         busy: None,
         flags: WindowFlags::NONE,

@@ -21,6 +21,7 @@ pub const ENOUGH_BLOCKS: usize = 5;
 /// | `Hurts` | below −0.02, likewise |
 /// | `NoEffect` | otherwise within ±0.05, and as much as the method may be off, but within ±0.15 |
 /// | `NotEnoughData` | otherwise, or fewer than five blocks |
+/// | `NotTrusted` | any, where the audit of the region does not balance |
 ///
 /// However small the truth, enough data end in one of the first three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +36,8 @@ pub enum Verdict {
     NotEnoughData,
     /// The point was not visited in most windows.
     Idle,
+    /// The audit of the region does not balance: see [`audit`](mod@crate::audit).
+    NotTrusted,
 }
 
 impl Verdict {
@@ -46,13 +49,16 @@ impl Verdict {
             Verdict::Hurts => "hurts",
             Verdict::NotEnoughData => "not-enough-data",
             Verdict::Idle => "idle",
+            Verdict::NotTrusted => "not-trusted",
         }
     }
 
     /// The verdict with this [`name`](Self::name).
     pub fn from_name(name: &str) -> Option<Verdict> {
-        use Verdict::{Helps, Hurts, Idle, NoEffect, NotEnoughData};
-        [Helps, NoEffect, Hurts, NotEnoughData, Idle].into_iter().find(|verdict| verdict.name() == name)
+        use Verdict::{Helps, Hurts, Idle, NoEffect, NotEnoughData, NotTrusted};
+        [Helps, NoEffect, Hurts, NotEnoughData, Idle, NotTrusted]
+            .into_iter()
+            .find(|verdict| verdict.name() == name)
     }
 }
 

@@ -4,6 +4,7 @@
 //! (`estimate`). **Constraints:** plain data with public fields; units live in types. **Place:** what
 //! *record* writes and *profile* reads.
 
+pub(crate) mod audit;
 mod point;
 mod production;
 mod region;
@@ -12,6 +13,7 @@ mod session;
 mod warning;
 mod window;
 
+pub use audit::Audit;
 pub use point::{Point, PointId, PointKind};
 pub use production::Production;
 pub use region::{Image, Region, RegionId, RegionKind, Snippet};

@@ -1,6 +1,6 @@
 //! Windows: one row per measurement, from which everything else is computed.
 
-use super::{PointId, RegionId, SessionId};
+use super::{Audit, PointId, RegionId, SessionId};
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
 
 /// One measurement: a stretch of time with one region at one speedup.
@@ -40,6 +40,8 @@ pub struct Window {
     pub total_weight: Nanos,
     /// The delay accounts.
     pub books: Books,
+    /// What the audit counted; `None` where there was none.
+    pub audit: Option<Audit>,
     /// How many threads the program had.
     pub threads: u32,
     /// The share of the machine that other programs used, 0 to 1, where known.

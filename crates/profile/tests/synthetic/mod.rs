@@ -75,6 +75,7 @@ pub fn window(session: i64, block: i64, index: u32, region: i64, speedup: Speedu
         total_samples: 100,
         total_weight: Nanos::from_millis(100),
         books: Books { owed: Nanos::new(5), ..Books::default() },
+        audit: None,
         threads: 4,
         busy: Some(0.25),
         flags: WindowFlags::NONE,

@@ -1,8 +1,8 @@
 //! The explanation of one region, for programs.
 
 use profile::{
-    BlockRow, Books, Explanation, LeftOutReason, Phase, PointExplanation, Reading, Speedup, SpeedupSum,
-    WithoutEstimate, Working,
+    Audited, BlockRow, Books, Explanation, LeftOutReason, Phase, PointExplanation, Reading, Speedup,
+    SpeedupSum, WithoutEstimate, Working,
 };
 use serde::Serialize;
 
@@ -32,6 +32,7 @@ pub fn render(explanation: &Explanation<'_>) -> String {
         explained: explanation.points.iter().map(|point| OfExplained::new(explanation, point)).collect(),
         phase_correction: explanation.phase.map(OfPhase::new),
         books: explanation.books.iter().map(|(speedup, books)| OfBooks::new(*speedup, books)).collect(),
+        audit: explanation.audit().as_ref().map(OfAuditSums::new),
         bootstrap: OfBootstrap {
             seed: options.seed.to_string(),
             resamples: options.resamples,
@@ -60,6 +61,7 @@ struct OfExplanation<'a> {
     explained: Vec<OfExplained<'a>>,
     phase_correction: Option<OfPhase>,
     books: Vec<OfBooks>,
+    audit: Option<OfAuditSums>,
     bootstrap: OfBootstrap,
     drift: Vec<OfDrift<'a>>,
     run_drift: Vec<OfRunDrift<'a>>,
@@ -238,6 +240,67 @@ impl OfPhase {
             run_time_ns: phase.run_time,
             relative_error: finite(phase.relative_error),
             factor: phase.factor,
+        }
+    }
+}
+
+/// Delay in the first part, CPU time and waits in the second; all in nanoseconds.
+#[derive(Serialize)]
+struct OfAuditSums {
+    windows: usize,
+    expected_ns: f64,
+    given_ns: u64,
+    withheld_spinning_ns: f64,
+    withheld_late_ns: f64,
+    withheld_unknown_code_ns: f64,
+    withheld_deferred_ns: f64,
+    extra_ns: f64,
+    tolerance_ns: f64,
+    inherited_ns: u64,
+    grown_ns: u64,
+    cpu_ns: u64,
+    pausing_ns: u64,
+    unprofiled_ns: u64,
+    cut_ns: u64,
+    watched_ns: u64,
+    blocked_ns: u64,
+    in_waits_ns: u64,
+    in_world_ns: u64,
+    in_hidden_ns: u64,
+    in_pauses_ns: u64,
+    queued_ns: u64,
+    unexplained_ns: u64,
+    doubts: Vec<String>,
+}
+
+impl OfAuditSums {
+    fn new(audit: &Audited) -> Self {
+        let (withheld, sums) = (&audit.withheld, &audit.sums);
+        OfAuditSums {
+            windows: audit.windows,
+            expected_ns: audit.expected,
+            given_ns: sums.given.get(),
+            withheld_spinning_ns: withheld.spinning,
+            withheld_late_ns: withheld.late,
+            withheld_unknown_code_ns: withheld.unknown_code,
+            withheld_deferred_ns: withheld.deferred,
+            extra_ns: withheld.extra,
+            tolerance_ns: audit.tolerance,
+            inherited_ns: sums.inherited.get(),
+            grown_ns: sums.grown.get(),
+            cpu_ns: sums.cpu.get(),
+            pausing_ns: sums.pausing.get(),
+            unprofiled_ns: sums.unprofiled.get(),
+            cut_ns: sums.cut.get(),
+            watched_ns: sums.watched.get(),
+            blocked_ns: sums.blocked.get(),
+            in_waits_ns: sums.in_waits.get(),
+            in_world_ns: sums.in_world.get(),
+            in_hidden_ns: sums.in_hidden.get(),
+            in_pauses_ns: sums.in_pauses.get(),
+            queued_ns: sums.queued.get(),
+            unexplained_ns: sums.unexplained.get(),
+            doubts: audit.doubts.iter().map(ToString::to_string).collect(),
         }
     }
 }

@@ -13,9 +13,9 @@ pub use comparison::render as render_comparison;
 pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
-    BlockRow, Covered, Dot, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut, LeftOutReason, Mark,
-    PointEstimate, PointSummary, Profile, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId,
-    Warning, Window,
+    Audited, BlockRow, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut,
+    LeftOutReason, Mark, PointEstimate, PointSummary, Profile, RegionEstimate, RunDrift, RunSegment, Segment,
+    Session, SessionId, Warning, Window,
 };
 use serde::Serialize;
 
@@ -320,8 +320,28 @@ struct OfRegion<'a> {
     windows: usize,
     phase: f64,
     verdict: &'static str,
+    audit: Option<OfAudit>,
     points: Vec<OfEstimate<'a>>,
     snippet: Option<OfSnippet<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfAudit {
+    trusted: bool,
+    reason: Option<String>,
+    advice: Option<&'static str>,
+    doubts: Vec<&'static str>,
+}
+
+impl OfAudit {
+    fn new(audit: &Audited) -> Self {
+        OfAudit {
+            trusted: audit.is_trusted(),
+            reason: audit.doubt().map(|doubt| doubt.to_string()),
+            advice: audit.doubt().map(Doubt::advice),
+            doubts: audit.doubts.iter().map(|doubt| doubt.name()).collect(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -350,6 +370,7 @@ impl<'a> OfRegion<'a> {
             windows: estimate.windows,
             phase: estimate.phase,
             verdict: estimate.verdict().name(),
+            audit: estimate.audit.as_ref().map(OfAudit::new),
             points: points.map(|(point, estimate)| OfEstimate::new(point, estimate)).collect(),
             snippet: snippet.map(|s| OfSnippet { first_line: s.first_line, text: &s.text }),
         }

@@ -1,8 +1,8 @@
 //! The explanation of one region: every number with what it was computed from.
 
 use profile::{
-    BlockRow, Estimate, Explanation, Nanos, Phase, PointEstimate, PointExplanation, PointSummary, Reading,
-    Session, Shares, SpeedupSum, Target, WithoutEstimate, Working, printable,
+    Audited, BlockRow, Estimate, Explanation, Nanos, Phase, PointEstimate, PointExplanation, PointSummary,
+    Reading, Session, Shares, SpeedupSum, Target, WithoutEstimate, Working, printable,
 };
 
 use super::paint::{Colour, paint};
@@ -25,6 +25,10 @@ pub fn render(explanation: &Explanation<'_>, style: Style) -> String {
     note(&mut out, &phase(explanation), style);
     line_of(&mut out, "\nBooks: delay in ms, summed over threads and windows that count");
     table(&mut out, &books(explanation), style);
+    if let Some(audit) = explanation.audit() {
+        line_of(&mut out, "\nAudit: by readings that the rules do not use, over the windows with a speedup");
+        of_audit(&mut out, &audit, style);
+    }
     line_of(&mut out, "\nMeasured by");
     for session in explanation.sessions() {
         note(&mut out, &provenance(session), style);
@@ -363,6 +367,61 @@ fn books(explanation: &Explanation<'_>) -> Vec<[String; 6]> {
         ]
     }));
     rows
+}
+
+fn of_audit(out: &mut String, audit: &Audited, style: Style) {
+    let ms = |span: Nanos| millis(span.get() as f64);
+    let (withheld, sums) = (&audit.withheld, &audit.sums);
+    let missing = audit.expected
+        - sums.given.get() as f64
+        - (withheld.spinning + withheld.late + withheld.unknown_code + withheld.deferred - withheld.extra);
+    for line in [
+        format!(
+            "credit, in ms of delay: expected {} = given {} + withheld for spinning {}, after the deadline {}, code not known {}, in \
+             the middle of a call {} − for other code {}, and {} more (± {} is tolerated)",
+            millis(audit.expected),
+            ms(sums.given),
+            millis(withheld.spinning),
+            millis(withheld.late),
+            millis(withheld.unknown_code),
+            millis(withheld.deferred),
+            millis(withheld.extra),
+            millis(missing),
+            millis(audit.tolerance),
+        ),
+        format!(
+            "waits for other threads, in ms of delay: credited {}, accrued meanwhile {}",
+            ms(sums.inherited),
+            ms(sums.grown)
+        ),
+        format!(
+            "CPU time in ms: {} by the kernel, {} of it in pauses; {} of threads that are not profiled; {} with stacks that were cut",
+            ms(sums.cpu),
+            ms(sums.pausing),
+            ms(sums.unprofiled),
+            ms(sums.cut)
+        ),
+        format!(
+            "waits in ms, of {} that threads were there: blocked {} and queued for a CPU {} by the kernel; in calls that another thread \
+             ended {}, that the world ended {}, unannounced {}, in pauses {}; not explained {}",
+            ms(sums.watched),
+            ms(sums.blocked),
+            ms(sums.queued),
+            ms(sums.in_waits),
+            ms(sums.in_world),
+            ms(sums.in_hidden),
+            ms(sums.in_pauses),
+            ms(sums.unexplained)
+        ),
+    ] {
+        note(out, &line, style);
+    }
+    if audit.is_trusted() {
+        note(out, "it balances: the numbers are to be trusted", style);
+    }
+    for doubt in &audit.doubts {
+        note(out, &format!("not trusted: {doubt}; {}", doubt.advice()), style);
+    }
 }
 
 fn provenance(session: &Session) -> String {

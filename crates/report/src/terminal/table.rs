@@ -213,6 +213,7 @@ fn word(verdict: Verdict) -> (&'static str, Colour) {
         Verdict::Hurts => ("hurts", Colour::Red),
         Verdict::NotEnoughData => ("unsettled", Colour::Yellow),
         Verdict::Idle => ("idle", Colour::Dim),
+        Verdict::NotTrusted => ("untrusted", Colour::Red),
     }
 }
 

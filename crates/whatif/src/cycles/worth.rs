@@ -148,7 +148,8 @@ fn order(of: &PointEstimate) -> f64 {
         Verdict::Hurts => 1e6,
         Verdict::NoEffect => 2e6,
         Verdict::NotEnoughData => 3e6,
-        Verdict::Idle => 4e6,
+        Verdict::NotTrusted => 4e6,
+        Verdict::Idle => 5e6,
     };
     class - of.slope.map_or(0.0, |slope| slope.value.abs().min(1e5))
 }
@@ -157,7 +158,8 @@ fn order(of: &PointEstimate) -> f64 {
 pub fn mark(share: f64, worth: Option<&Worth>) -> Option<Mark> {
     let worth = worth?;
     // Of few experiments nobody knows enough, and recordings do not say here how many there were.
-    let verdict = Verdict::from_name(&worth.verdict).filter(|verdict| *verdict != Verdict::NotEnoughData)?;
+    let verdict = Verdict::from_name(&worth.verdict)
+        .filter(|verdict| !matches!(verdict, Verdict::NotEnoughData | Verdict::NotTrusted))?;
     Mark::of_slope(share, verdict, worth.lo.zip(worth.hi))
 }
 

@@ -6,7 +6,9 @@
 //! ([`observe`], [`images`]) and writes down ([`record`]); sampling and delaying happen in the runtime,
 //! inside the program. Nothing here is printed to standard output, which is the program's.
 
+mod audit;
 mod callers;
+mod circles;
 mod dead_slots;
 mod diagnosis;
 mod experiment;
@@ -441,6 +443,7 @@ fn offer(region: &SharedRegion, options: &Options) {
     header.period.store(options.period.get(), Ordering::Relaxed);
     header.alive_until.store(perf::clock::monotonic().0 + 30_000_000_000, Ordering::Relaxed);
     header.without.store(options.without_rules, Ordering::Relaxed);
+    header.faults.store(options.faults, Ordering::Relaxed);
     region.hold(!options.points.is_empty());
     header.machine_cpus.store(perf::cpu::online(), Ordering::Relaxed);
     header.offer();

@@ -7,6 +7,7 @@
 
 use crate::cli::Granularity;
 use crate::run::callers::Callers;
+use crate::run::circles::Circles;
 use crate::run::images::{Images, Located};
 use crate::run::look::Look;
 use crate::run::naming::Naming;
@@ -18,7 +19,10 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use symbols::Frame;
-use wire::{Address, SharedMemory, ring::Sample};
+use wire::{
+    Address, SharedMemory,
+    ring::{Judgement, Sample},
+};
 
 /// Samples that the next region is chosen from: the most recent ones in scope,
 const OFFERS: usize = 64;
@@ -93,6 +97,7 @@ pub struct Observer {
     memory: &'static SharedMemory,
     images: Images,
     callers: Callers,
+    circles: Circles,
     requests: Vec<Request>,
     /// Points to which every sample is a visit.
     sampled: Vec<(Request, Arc<AtomicU64>)>,
@@ -125,6 +130,10 @@ struct Watched {
     time: Nanos,
     weight: Nanos,
     hit: bool,
+    /// Whether the stack was deeper than there is room for.
+    cut: bool,
+    /// What the runtime made of it.
+    judgement: Judgement,
 }
 
 /// Samples of a window: how many, and the CPU time they stand for.
@@ -132,6 +141,16 @@ struct Watched {
 pub struct Seen {
     pub region: (u64, Nanos),
     pub all: (u64, Nanos),
+    /// Those in the region for which the runtime credited nothing, by reason: they spin,
+    pub spinning: Nanos,
+    /// they came too late,
+    pub late: Nanos,
+    /// or the runtime did not know the code.
+    pub unknown_code: Nanos,
+    /// Those outside the region that the runtime took for samples in it,
+    pub extra: Nanos,
+    /// and those whose stack was cut.
+    pub cut: Nanos,
 }
 
 impl Observer {
@@ -145,6 +164,7 @@ impl Observer {
             memory,
             images,
             callers: Callers::new(memory),
+            circles: Circles::new(memory),
             requests: options.requests.clone(),
             sampled,
             granularity: options.granularity,
@@ -177,7 +197,11 @@ impl Observer {
         let now = perf::clock::monotonic();
         for (thread, slot) in memory.slots.used().iter().enumerate() {
             running += u32::from(slot.can_run(now));
+            let pid = slot.pid.load(Ordering::Relaxed);
             while let Some(sample) = slot.ring.pop() {
+                if let Some(address) = sample.callchain().first() {
+                    self.circles.look_at(pid, address.0);
+                }
                 self.observe(&sample);
                 self.note_stack(thread, &sample);
             }
@@ -188,6 +212,7 @@ impl Observer {
         }
         self.follow_mappings();
         memory.header.running.store(running, Ordering::Relaxed);
+        self.circles.publish();
         if std::mem::take(&mut self.unpublished) {
             self.publish();
         }
@@ -206,6 +231,7 @@ impl Observer {
 
     /// What is known of the code from `start` to `end`: something else is there, or will be.
     fn forget(&mut self, start: u64, end: u64) {
+        self.circles.forget(start, end);
         let reaches_in = |(_, piece): &(&u64, &Piece)| piece.end > start;
         let first =
             self.pieces.range(..start).next_back().filter(reaches_in).map_or(start, |(first, _)| *first);
@@ -278,7 +304,8 @@ impl Observer {
         if let Some(region) = self.watched {
             let own = [function, line, path].contains(&Some(region));
             let hit = own || requested.contains(&region);
-            self.watch.push(Watched { time: Nanos::new(sample.time.0), weight, hit });
+            let (time, judgement) = (Nanos::new(sample.time.0), sample.judgement);
+            self.watch.push(Watched { time, weight, hit, cut: sample.cut, judgement });
         }
         match owner {
             Some(_) => self.in_scope += 1,
@@ -548,9 +575,22 @@ impl Observer {
         for watched in self.watch.iter().filter(inside) {
             seen.all.0 += 1;
             seen.all.1 += watched.weight;
+            let judged = |judgement| watched.judgement.has(judgement);
             if watched.hit {
                 seen.region.0 += 1;
                 seen.region.1 += watched.weight;
+                if judged(Judgement::SPINNING) {
+                    seen.spinning += watched.weight;
+                } else if judged(Judgement::LATE) {
+                    seen.late += watched.weight;
+                } else if !judged(Judgement::HIT) {
+                    seen.unknown_code += watched.weight;
+                }
+            } else if judged(Judgement::HIT) && !judged(Judgement::SPINNING) && !judged(Judgement::LATE) {
+                seen.extra += watched.weight;
+            }
+            if watched.cut {
+                seen.cut += watched.weight;
             }
         }
         seen
@@ -588,7 +628,7 @@ impl Observer {
 }
 
 /// Sorted ranges with neighbours joined.
-fn merged(ranges: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+pub(super) fn merged(ranges: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut result: Vec<(u64, u64)> = Vec::new();
     for (start, end) in ranges {
         match result.last_mut() {

@@ -56,6 +56,8 @@ pub struct Options {
     pub sampler: Sampler,
     /// Rules of virtual time that are switched off, as bits.
     pub without_rules: u32,
+    /// Faults that are injected on purpose, as bits.
+    pub faults: u32,
     pub quiet: bool,
     /// The options as they were typed, for the recording.
     pub typed: String,
@@ -151,6 +153,7 @@ impl Options {
                 cli::HowToSample::Timer => Sampler::Timer,
             },
             without_rules: args.without_rules.iter().fold(0, |bits, rule| bits | 1 << rule),
+            faults: args.faults.iter().fold(0, |bits, fault| bits | fault_bit(*fault)),
             quiet: args.quiet,
             typed: typed(args),
         })
@@ -231,6 +234,7 @@ fn typed(args: &cli::Run) -> String {
         "sampler": format!("{:?}", args.sampler),
         "no_delays": args.no_delays,
         "without_rules": args.without_rules,
+        "faults": args.faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>(),
     })
     .to_string()
 }
@@ -286,6 +290,16 @@ fn utc(time: SystemTime) -> String {
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
+fn fault_bit(fault: cli::Fault) -> u32 {
+    use wire::layout::Fault;
+    (match fault {
+        cli::Fault::Spins => Fault::EverythingSpins,
+        cli::Fault::Credits => Fault::CreditIsDropped,
+        cli::Fault::ThreadsAsWorld => Fault::ThreadsAreTheWorld,
+        cli::Fault::WorldAsThreads => Fault::TheWorldIsAThread,
+    }) as u32
 }
 
 #[cfg(test)]

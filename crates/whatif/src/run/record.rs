@@ -5,7 +5,7 @@ use crate::run::observe::{Observer, Seen};
 use crate::run::window::Measured;
 use anyhow::Result;
 use profile::{
-    Books, Epoch, InFlight, Nanos, Point, PointId, PointKind, Production, Recorder, Region, RegionId,
+    Audit, Books, Epoch, InFlight, Nanos, Point, PointId, PointKind, Production, Recorder, Region, RegionId,
     RegionSamples, SampleTotals, SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,6 +17,37 @@ const KEPT_REGIONS: usize = 500;
 /// Debt per running thread that is still there at the end of a window without any doubt: what one or two
 /// samples can have added since the thread last looked.
 const NATURAL_DEBT: f64 = 2.0;
+
+/// What the audit of a window counted.
+fn audit(measured: &Measured, seen: &Seen) -> Audit {
+    let (before, after) = (&measured.before, &measured.after);
+    let change = |field: fn(&wire::slot::Totals) -> wire::Nanos| {
+        Nanos::new(field(after).saturating_sub(field(before)).0)
+    };
+    let waits = measured.waits.unwrap_or_default();
+    Audit {
+        given: change(|t| t.credited).saturating_sub(change(|t| t.asleep)),
+        deferred: change(|t| t.deferred).saturating_sub(change(|t| t.caught_up)),
+        spinning: seen.spinning,
+        late: seen.late,
+        unknown_code: seen.unknown_code,
+        extra: seen.extra,
+        cut: seen.cut,
+        cpu: waits.cpu,
+        pausing: waits.pausing,
+        unprofiled: waits.unprofiled,
+        watched: waits.watched,
+        blocked: waits.blocked,
+        in_waits: waits.in_waits,
+        in_world: waits.in_world,
+        in_hidden: waits.in_hidden,
+        in_pauses: waits.in_pauses,
+        queued: waits.queued,
+        unexplained: waits.unexplained,
+        inherited: change(|t| t.inherited),
+        grown: change(|t| t.grown),
+    }
+}
 
 /// The samples of the run so far, copied so that the observer can go on while they are written.
 #[derive(Debug)]
@@ -112,7 +143,11 @@ impl Session {
         let books = Books {
             owed: Nanos::new(measured.required.get() * u64::from(measured.threads)),
             paid: change(|t| t.paid),
-            credited: change(|t| t.credited) + change(|t| t.inherited) + change(|t| t.queued),
+            credited: change(|t| t.credited)
+                + change(|t| t.inherited)
+                + change(|t| t.spun)
+                + change(|t| t.hidden)
+                + change(|t| t.queued),
             overslept: change(|t| t.overslept),
             unpaid: measured.unpaid,
         };
@@ -134,6 +169,7 @@ impl Session {
             total_samples: seen.all.0,
             total_weight: seen.all.1,
             books,
+            audit: Some(audit(measured, &seen)),
             threads: measured.threads,
             busy,
             flags: self.doubts(measured, busy),

@@ -5,6 +5,7 @@
 //! moment of the last reading was outstanding at the moment of the first as well. All numbers are
 //! differences between the two readings.
 
+use super::audit::{self, Waits};
 use super::in_flight::{InFlight, Stamped};
 use super::points::{Counts, Points};
 use perf::SharedRegion;
@@ -70,6 +71,8 @@ pub struct Measured {
     /// Changes of the sums over all threads.
     pub before: Totals,
     pub after: Totals,
+    /// What threads waited for, where the kernel tells.
+    pub waits: Option<Waits>,
     /// Debt of the threads that were running at the end, and how many those were.
     pub unpaid: Nanos,
     pub running: u32,
@@ -208,10 +211,12 @@ impl<'a> Conductor<'a> {
         let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
         self.begin(order.region, speedup, order.inclusive, A_DAY, (&order.ranges, &order.callers));
         let epoch = self.epoch;
+        let audited = audit::Reading::now(self.memory);
         let before = self.memory.slots.totals();
         let first = self.read();
         while self.wait(IDLE) {}
         let last = self.read();
+        let waits = audit::Reading::now(self.memory).since(&audited);
         let threads = self.memory.slots.used().iter().count() as u32;
         self.idle();
         Measured {
@@ -224,6 +229,7 @@ impl<'a> Conductor<'a> {
             in_flight: Vec::new(),
             before,
             after: self.memory.slots.totals(),
+            waits,
             // What ended threads owe nobody can say; it is little beside a whole run.
             unpaid: Nanos::ZERO,
             ahead: Nanos::ZERO,
@@ -234,6 +240,7 @@ impl<'a> Conductor<'a> {
 
     fn measure(&mut self, epoch: Epoch, length: Nanos) -> Option<Measured> {
         let pairs = self.pairs();
+        let audited = audit::Reading::now(self.memory);
         let before = self.memory.slots.totals();
         let sampled: Vec<u64> = self.memory.slots.used().iter().map(sampled_by).collect();
         let first = self.read();
@@ -250,6 +257,7 @@ impl<'a> Conductor<'a> {
         let last = self.read();
         in_flight.iter_mut().for_each(|pair| pair.between_stamps(&first.stamped(), &last.stamped()));
         let after = self.memory.slots.totals();
+        let waits = audit::Reading::now(self.memory).since(&audited);
         let visits = differences(&last.counts.visits, &first.counts.visits);
         // A forked child that has ended since would look as if it owed everything.
         super::dead_slots::collect(self.memory);
@@ -285,6 +293,7 @@ impl<'a> Conductor<'a> {
             in_flight,
             before,
             after,
+            waits,
             unpaid: Nanos::new(unpaid),
             ahead: Nanos::new(ahead),
             running,

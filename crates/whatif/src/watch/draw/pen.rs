@@ -76,7 +76,7 @@ impl Pen<'_> {
     pub(super) fn verdict(&self, verdict: Verdict) -> Style {
         match verdict {
             Verdict::Helps => self.in_color(Color::Green),
-            Verdict::Hurts => self.in_color(Color::Red),
+            Verdict::Hurts | Verdict::NotTrusted => self.in_color(Color::Red),
             Verdict::NotEnoughData => self.in_color(Color::Yellow),
             Verdict::NoEffect => Style::new(),
             Verdict::Idle => DIM,
