@@ -432,19 +432,19 @@ fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) {
     // In batches of ten, as Coz does, unless rule 3 is in force.
     let batched = !header.has_rule(3) && !slot.books.samples.load(Relaxed).is_multiple_of(10);
     let delays = speedup.0 != 0;
-    let at_once = (delays && runs && !batched).then_some(epoch);
+    let at_once = runs && !batched;
     sample.judgement = Judgement::HIT
         .when(found)
         .with(Judgement::SPINNING.when(spin.is_spinning()))
         .with(Judgement::LATE.when(late))
-        .with(Judgement::DEFERRED.when(delays && hit && at_once.is_none()));
+        .with(Judgement::DEFERRED.when(delays && hit && !at_once));
     slot.ring.push(sample);
     stretch::sampled(slot, sample, before, hit, experiment.region(), at_once);
-    if delays && hit && at_once.is_none() {
+    if delays && hit && !at_once {
         delay::defer_credit(slot, epoch, speedup.of(sample.weight));
     }
     // A waiting thread settles when its wait is over: it may owe nothing then (rule 5).
-    if at_once.is_some() {
+    if delays && at_once {
         delay::catch_up(slot);
         if !spin.is_spinning() || !header.has_rule(5) {
             delay::pay_in_handler(slot);

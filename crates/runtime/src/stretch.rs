@@ -24,7 +24,7 @@ use wire::history::Accrued;
 use wire::mixing::ONE;
 use wire::ring::Sample;
 use wire::slot::{Activity, Share, Slot};
-use wire::{Epoch, Nanos};
+use wire::Nanos;
 
 /// A call of an interposed function, as far as it tells what the code behind it will do.
 #[derive(Clone, Copy, Debug)]
@@ -214,8 +214,9 @@ fn give(slot: &Slot, time: Nanos, accrued: Accrued) {
 }
 
 /// A sample, which `hit` the region numbered `region` or did not; `before` is the time of the one before. `credited`:
-/// the thread's account may be changed now, and delays are on.
-pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u32, credited: Option<Epoch>) {
+/// the thread's account may be changed now. (A baseline does all of it, too, with a speedup of zero: what is owed to the balance
+/// goes on from window to window.)
+pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u32, credited: bool) {
     let (time, weight) = (sample.time, sample.weight);
     measure(time);
     if region == 0 {
@@ -226,6 +227,7 @@ pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u
             share.name.store(0, Relaxed);
             share.seen.store(0, Relaxed);
         }
+        slot.balance.store(0, Relaxed);
     }
     let crossed = slot.crossed.swap(0, Relaxed) != 0;
     let found = (slot.hit.swap(u32::from(hit), Relaxed) != 0, hit);
@@ -238,9 +240,8 @@ pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u
         mixing.learn(region, share, found);
     }
     learn(slot, hit, weight);
-    let Some(epoch) = credited else { return };
-    if slot.balance_epoch.swap(epoch.0, Relaxed) != epoch.0 {
-        slot.balance.store(0, Relaxed);
+    if !credited {
+        return;
     }
     let sampled = if hit { weight.0 as i64 } else { 0 };
     let owed = slot.balance.load(Relaxed) as i64;

@@ -194,8 +194,6 @@ pub struct Slot {
     pub kinds: [Share; 8],
     /// Runtime only: time that samples found in the region less the time that was credited, as an `i64`.
     pub balance: AtomicU64,
-    /// Runtime only: the epoch of `balance`.
-    pub balance_epoch: AtomicU32,
     /// Runtime only: credit that was too little to tell the others.
     pub pending: LocalAccount,
     /// When the thread began to wait, by the processor's clock.
