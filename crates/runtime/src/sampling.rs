@@ -423,12 +423,19 @@ fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) {
     let speedup = experiment.speedup();
     let busy = slot.busy.load(Relaxed) != 0;
     let runs = !busy && slot.is_doing(Activity::Running);
-    if runs && header.has_rule(5) {
-        spin::credit(slot, spin, before, sample.time);
+    let region = experiment.region();
+    if region != 0 {
+        spin::learn(slot, spin, region, sample.time);
     }
-    let found = experiment.region() != 0 && is_hit(sample.callchain(), epoch);
+    if runs && header.has_rule(5) {
+        spin::credit(slot, spin, region, before, sample.time);
+    }
+    let found = region != 0 && is_hit(sample.callchain(), epoch);
     let late = sample.time >= experiment.deadline();
     let hit = found && !spin.is_spinning() && !late;
+    if hit {
+        memory.hits.note(slot.number(&memory.slots), sample.time);
+    }
     // In batches of ten, as Coz does, unless rule 3 is in force.
     let batched = !header.has_rule(3) && !slot.books.samples.load(Relaxed).is_multiple_of(10);
     let delays = speedup.0 != 0;
@@ -439,7 +446,7 @@ fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) {
         .with(Judgement::LATE.when(late))
         .with(Judgement::DEFERRED.when(delays && hit && !at_once));
     slot.ring.push(sample);
-    stretch::sampled(slot, sample, before, hit, experiment.region(), at_once);
+    stretch::sampled(slot, sample, before, hit, region, at_once);
     if delays && hit && !at_once {
         delay::defer_credit(slot, epoch, speedup.of(sample.weight));
     }

@@ -11,9 +11,11 @@
 
 use crate::attach::shared;
 use crate::sampling::Context;
-use core::sync::atomic::Ordering::Relaxed;
+use crate::stretch;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wire::circles::Place;
 use wire::layout::Fault;
+use wire::mixing::ONE;
 use wire::slot::Slot;
 use wire::{Account, Address, Nanos};
 
@@ -22,6 +24,16 @@ const CIRCLE: usize = 48;
 
 /// Pairs of samples that must have contradicted a circle before it is forgotten, for each that showed it.
 const SEEN: u32 = 2;
+
+/// A thread that has called `sched_yield` so recently does nothing else: it is the cost of a few such calls.
+const JUST_NOW: Nanos = Nanos(2_000);
+
+/// Samples of two threads that are not further apart show what both were doing at one moment.
+const CLOSE: Nanos = Nanos(100_000);
+/// Pairs of such samples after which a share is believed,
+const KNOWN: u32 = 30;
+/// and after which half of them are forgotten.
+const OLD: u32 = 600;
 
 /// CPU time in which code that works must get somewhere.
 const ENOUGH: Nanos = Nanos(100_000);
@@ -80,15 +92,28 @@ fn look_in(slot: &Slot, context: &Context, weight: Nanos, place: Place) -> Spin 
     // A circle that has been seen before is known at its first sample.
     let known = is_known(slot, instruction);
     let spun = slot.spinning.load(Relaxed) != 0;
+    let yields = yielded && yielded_just_now(slot);
     // Elsewhere in such a circle a thread may just pass, on its way through a lock that is free.
     let pauses = place == Place::Pause || place == Place::Inside && (spun || same_place && !paused);
-    let spins = circles || pauses || known && (!context.in_system_call() || yielded);
+    let spins = circles || pauses || yields || known && (!context.in_system_call() || yielded);
     match (slot.spinning.swap(u32::from(spins), Relaxed) != 0, spins) {
         (false, true) => Spin::Begun,
         (true, true) => Spin::Yes,
         (true, false) => Spin::Ended,
         (false, false) => Spin::No,
     }
+}
+
+/// The thread is about to call `sched_yield`.
+#[inline]
+pub fn yields(slot: &Slot) {
+    slot.yielded.fetch_add(1, Relaxed);
+    slot.yield_ticks.store(stretch::ticks(), Relaxed);
+}
+
+fn yielded_just_now(slot: &Slot) -> bool {
+    let passed = stretch::between(slot.yield_ticks.load(Relaxed), stretch::ticks());
+    passed.is_some_and(|passed| passed < JUST_NOW)
 }
 
 /// Whether the instruction lies in the circle that is remembered.
@@ -120,26 +145,100 @@ fn widen(slot: &Slot, first: usize, last: usize) {
     slot.circle_high.store(last, Relaxed);
 }
 
+/// Learns from a sample, taken at `now`, what the thread does while `region` runs in other threads. Call for every sample during an
+/// experiment, with a speedup or without.
+pub fn learn(slot: &Slot, spin: Spin, region: u32, now: Nanos) {
+    let meanwhile = &slot.meanwhile;
+    if meanwhile.region.swap(region, Relaxed) != region {
+        for number in [&meanwhile.hits, &meanwhile.spinning, &meanwhile.samples, &meanwhile.spins] {
+            number.store(0, Relaxed);
+        }
+    }
+    let memory = shared();
+    let spins = spin.is_spinning();
+    let close = memory.hits.of_others(slot.number(&memory.slots), now.saturating_sub(CLOSE), now);
+    let add = |all: &AtomicU32, of_them: &AtomicU32, more: u32| {
+        of_them.store(of_them.load(Relaxed) + if spins { more } else { 0 }, Relaxed);
+        all.store(all.load(Relaxed) + more, Relaxed);
+        if all.load(Relaxed) > OLD {
+            all.store(all.load(Relaxed) / 2, Relaxed);
+            of_them.store(of_them.load(Relaxed) / 2, Relaxed);
+        }
+    };
+    add(&meanwhile.hits, &meanwhile.spinning, close);
+    let share =
+        i64::from(meanwhile.spins.load(Relaxed)) * ONE / i64::from(meanwhile.samples.load(Relaxed).max(1));
+    let before = matches!(spin, Spin::Yes | Spin::Ended);
+    meanwhile.mixing.learn(region, share, (before, spins));
+    add(&meanwhile.samples, &meanwhile.spins, 1);
+}
+
 /// Credits the thread for what it waited. `since` and `now` are the times of the last sample and of this one.
-pub fn credit(slot: &Slot, spin: Spin, since: Nanos, now: Nanos) {
-    settle(slot);
+///
+/// Spins that last longer than the time between two samples are seen one by one. Of shorter ones most are missed, but the thread
+/// knows which share of the region's time, in other threads, it spends spinning: of all that `required` has grown, it waited
+/// for that share. Which of the two counts depends on how long spins last ([`wire::mixing`]).
+pub fn credit(slot: &Slot, spin: Spin, region: u32, since: Nanos, now: Nanos) {
+    let grown = grown_meanwhile(slot);
+    let by_spin = match share_of_growth(slot, region) {
+        Some(_) => slot.meanwhile.mixing.weight(region),
+        None => ONE,
+    };
+    let part = |time: Nanos, part: i64| Nanos(time.0 * part as u64 / ONE as u64);
+    settle(slot, by_spin);
     let passed = now.saturating_sub(since);
     match spin {
         Spin::No => {}
         // Its time goes by as if it paused.
-        Spin::Begun => give(slot, Nanos(passed.0 / 2)),
-        Spin::Yes => give(slot, passed),
+        Spin::Begun => give(slot, part(Nanos(passed.0 / 2), by_spin)),
+        Spin::Yes => give(slot, part(passed, by_spin)),
         Spin::Ended => {
             // What it owed at the last sample it has gone on waiting for.
             let memory = shared();
             let (required, local) = slot.local.meet(&memory.required);
             let debt = required.delay().saturating_sub(local.delay());
             let before = debt.saturating_sub(memory.history.growth(since, now, required));
-            give(slot, passed.min(before + due(required, since, now, since)));
+            give(slot, part(passed.min(before + due(required, since, now, since)), by_spin));
             slot.released_after.store(since.0, Relaxed);
             slot.released_before.store(now.0, Relaxed);
         }
     }
+    if let Some(share) = share_of_growth(slot, region) {
+        give(slot, part(part(grown, share), ONE - by_spin));
+    }
+    remember(slot);
+}
+
+/// The share of the region's time in other threads that this one spends spinning, in parts of [`ONE`], if it is known.
+fn share_of_growth(slot: &Slot, region: u32) -> Option<i64> {
+    let meanwhile = &slot.meanwhile;
+    let hits = meanwhile.hits.load(Relaxed);
+    let known = meanwhile.region.load(Relaxed) == region && hits >= KNOWN;
+    known.then(|| i64::from(meanwhile.spinning.load(Relaxed)) * ONE / i64::from(hits))
+}
+
+/// By how much `required` has grown since the last sample, without what the thread was credited with for it otherwise.
+fn grown_meanwhile(slot: &Slot) -> Nanos {
+    let required = shared().required.load();
+    let before = slot.meanwhile.required.load();
+    let before = if required.same_epoch(before) { before.delay() } else { Nanos::ZERO };
+    let credited = credited(slot).saturating_sub(slot.meanwhile.credited.load(Relaxed));
+    required.delay().saturating_sub(before).saturating_sub(Nanos(credited))
+}
+
+/// From here on growth is counted.
+fn remember(slot: &Slot) {
+    slot.meanwhile.required.inherit(shared().required.load());
+    slot.meanwhile.credited.store(credited(slot), Relaxed);
+}
+
+/// All that the thread was credited with so far for other reasons than spinning, in nanoseconds.
+fn credited(slot: &Slot) -> u64 {
+    let books = &slot.books;
+    [&books.credited, &books.inherited, &books.hidden, &books.queued]
+        .into_iter()
+        .map(|book| book.load(Relaxed))
+        .sum()
 }
 
 /// What the thread waited for and nobody knew when it was let go, some time between `since` and `now`: the mean over three
@@ -153,12 +252,13 @@ fn due(required: Account, since: Nanos, now: Nanos, noted: Nanos) -> Nanos {
 
 /// Whoever let the thread go may have had its next sample only after the one that found the thread at work again. What that
 /// credited to the time before is known now.
-fn settle(slot: &Slot) {
+fn settle(slot: &Slot, by_spin: i64) {
     let since = Nanos(slot.released_after.swap(0, Relaxed));
     if since != Nanos::ZERO {
         let before = Nanos(slot.released_before.load(Relaxed));
         let due = due(shared().required.load(), since, before, before);
-        give(slot, before.saturating_sub(since).min(due));
+        let waited = before.saturating_sub(since).min(due);
+        give(slot, Nanos(waited.0 * by_spin as u64 / ONE as u64));
     }
 }
 

@@ -20,11 +20,11 @@ use core::sync::atomic::{
     AtomicU64,
     Ordering::{self, Relaxed},
 };
+use wire::Nanos;
 use wire::history::Accrued;
 use wire::mixing::ONE;
 use wire::ring::Sample;
 use wire::slot::{Activity, Share, Slot};
-use wire::Nanos;
 
 /// A call of an interposed function, as far as it tells what the code behind it will do.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@ use crate::code::CodeMap;
 use crate::counter::Counters;
 use crate::experiment::Experiments;
 use crate::history::History;
+use crate::hits::Hits;
 use crate::mixing::Mixing;
 use crate::slot::Slots;
 use crate::unwind::Unwind;
@@ -233,6 +234,8 @@ pub struct SharedMemory {
     pub required: SharedAccount,
     /// When that grew.
     pub history: History,
+    /// When samples last found the region running.
+    pub hits: Hits,
     /// The latest [`Account`](crate::Account) in it.
     pub noted: AtomicU64,
     /// Pipes and the like.

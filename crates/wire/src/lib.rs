@@ -6,7 +6,7 @@
 //! # What is here
 //!
 //! The layout ([`SharedMemory`]), its version and build ID, and the few lock-free protocols that both
-//! sides must agree on: the delay account ([`account`]) and its past ([`history`]), the published experiment
+//! sides must agree on: the delay account ([`account`]) and its past ([`history`], [`hits`]), the published experiment
 //! ([`experiment`]), the code map ([`code`]), the code that only waits ([`circles`]), progress counters ([`counter`], [`stamps`]), thread slots ([`slot`]), the
 //! sample ring ([`ring`]) and the channels between threads ([`channel`]).
 //!
@@ -34,6 +34,7 @@ pub mod code;
 pub mod counter;
 pub mod experiment;
 pub mod history;
+pub mod hits;
 pub mod layout;
 pub mod mixing;
 pub mod ring;

@@ -22,8 +22,7 @@ const OLD: i64 = 20 * ENOUGH;
 const FULL: i64 = 3;
 
 /// The correlation of samples that follow each other, of one region.
-#[derive(Debug)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub struct Mixing {
     region: AtomicU32,
@@ -51,12 +50,16 @@ impl Mixing {
     /// The share of the time between two samples that was in `region`. With nothing known, the moments decide.
     pub fn between(&self, region: u32, share: i64, (first, second): (bool, bool)) -> i64 {
         let moments = (i64::from(first) + i64::from(second)) * ONE / 2;
+        share + self.weight(region) * (moments - share) / ONE
+    }
+
+    /// How much single moments say about the time around them, in parts of [`ONE`]: everything, while nothing is known.
+    pub fn weight(&self, region: u32) -> i64 {
         let variance = self.variance.load(Relaxed);
         if self.region.load(Relaxed) != region || variance < ENOUGH {
-            return moments;
+            return ONE;
         }
-        let weight = (FULL * ONE * self.covariance.load(Relaxed) / variance).clamp(0, ONE);
-        share + weight * (moments - share) / ONE
+        (FULL * ONE * self.covariance.load(Relaxed) / variance).clamp(0, ONE)
     }
 }
 

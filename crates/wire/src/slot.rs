@@ -1,6 +1,7 @@
 //! One thread of the profiled program: its account, its books, its ring.
 
 use crate::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, length};
+use crate::mixing::Mixing;
 use crate::ring::Ring;
 use crate::{LocalAccount, Nanos};
 
@@ -86,6 +87,28 @@ pub struct Share {
     pub name: AtomicU64,
     /// Time in the region (high half) and altogether (low half), in microseconds.
     pub seen: AtomicU64,
+}
+
+/// What a thread does while the selected region runs in others, as pairs of samples at nearly the same moment show.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Meanwhile {
+    /// The region that this is about.
+    pub region: AtomicU32,
+    /// Hits of others close to a sample of this thread,
+    pub hits: AtomicU32,
+    /// and those at which this thread was spinning.
+    pub spinning: AtomicU32,
+    /// Samples of this thread,
+    pub samples: AtomicU32,
+    /// and those that found it spinning.
+    pub spins: AtomicU32,
+    /// `required` at the last sample,
+    pub required: LocalAccount,
+    /// and what the thread had been credited with by then.
+    pub credited: AtomicU64,
+    /// How long spins last, compared with the time between samples.
+    pub mixing: Mixing,
 }
 
 /// A thread.
@@ -174,8 +197,12 @@ pub struct Slot {
     pub circle_high: AtomicUsize,
     /// Runtime only: how often it was seen, less what contradicted it.
     pub circle_seen: AtomicU32,
-    /// Runtime only: calls of `sched_yield` since the last sample.
+    /// Runtime only: calls of `sched_yield` since the last sample,
     pub yielded: AtomicU32,
+    /// and when the last one was, by the processor's clock.
+    pub yield_ticks: AtomicU64,
+    /// Runtime only: what it did while the region ran in other threads.
+    pub meanwhile: Meanwhile,
     /// Runtime only: names the call that the current stretch of code began with.
     pub site: AtomicU64,
     /// Runtime only: names the function that was called.
@@ -215,6 +242,12 @@ impl Slot {
     /// Whether a thread uses the slot. Acquire: pairs with [`Slots::take`] and [`release`](Self::release).
     pub fn is_taken(&self) -> bool {
         self.state.load(Ordering::Acquire) != FREE
+    }
+
+    /// The slot's number among those of a table.
+    pub fn number(&self, slots: &Slots) -> u32 {
+        let offset = core::ptr::from_ref(self).addr() - slots.slots.as_ptr().addr();
+        (offset / size_of::<Slot>()) as u32
     }
 
     /// Gives the slot back. The books and the ring stay for the controller.
@@ -282,8 +315,7 @@ impl Slots {
     /// Gives a slot back and lets the next thread have it, while its memory is warm.
     pub fn give_back(&self, slot: &Slot) {
         slot.release();
-        let index = (core::ptr::from_ref(slot).addr() - self.slots.as_ptr().addr()) / size_of::<Slot>();
-        self.hint.fetch_min(index as u32, Ordering::Relaxed);
+        self.hint.fetch_min(slot.number(self), Ordering::Relaxed);
     }
 
     /// Every slot that was ever used, free ones included (their books count, and their rings may hold

@@ -136,7 +136,7 @@ macro_rules! interpose {
     // Calls, and remembers that it did: a thread that does so all the time waits. It ends no stretch of code.
     (yields $name:ident () -> $result:ty) => {
         interpose!(@define $name () -> $result, slot, original => {
-            slot.yielded.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+            $crate::spin::yields(slot);
             original()
         }, crossing |_, _| {});
     };
