@@ -9,6 +9,7 @@
 //! * `answer` times how long the profiler takes to find the best region and to know what it is worth.
 //! * `calibration` counts how often its 95 % intervals hold the truth, and how often it sees an effect where
 //!   there is none.
+//! * `audit` breaks the engine on purpose, and counts how often the profiler notices.
 //! * `rules` does so with one rule of the delay account switched off at a time.
 //! * `overhead` runs the same programs with and without the profiler.
 //! * `calls` times single calls that the profiler interposes.
@@ -33,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod audit;
 mod baseline;
 mod big;
 mod calibration;
@@ -100,6 +102,8 @@ enum What {
     Answer(answer::Options),
     /// How often the 95 % intervals hold the truth
     Calibration(calibration::Options),
+    /// Whether the profiler notices when its engine is broken on purpose
+    Audit(audit::Options),
     /// What each rule of the delay account is worth
     Rules(rules::Options),
     /// What the profiler costs: attached, sampling, and with experiments
@@ -132,6 +136,7 @@ fn main() -> Result<()> {
         What::Truth(options) => truth::run(&options, &machine, whatif),
         What::Answer(options) => answer::run(&options, &machine, &whatif()?),
         What::Calibration(options) => calibration::run(&options, &machine, whatif),
+        What::Audit(options) => audit::run(&options, &machine, &whatif()?),
         What::Rules(options) => rules::run(&options, &machine, &whatif()?),
         What::Overhead(options) => overhead::run(&options, &machine, &whatif()?),
         What::Calls(options) => calls::run(&options, &machine, &whatif()?),

@@ -47,6 +47,9 @@ pub struct Prediction {
     /// What it makes of the region, over all speedups.
     #[serde(default)]
     pub verdict: Option<Verdict>,
+    /// Whether it trusts its own numbers, where it says so.
+    #[serde(default)]
+    pub trusted: Option<bool>,
 }
 
 /// Anything that predicts gains.

@@ -21,6 +21,14 @@ pub struct Region {
     /// The function, also of a line.
     function: Option<String>,
     points: Vec<PointReport>,
+    /// Whether the rules of virtual time did what they should have done, where that was recorded.
+    #[serde(default)]
+    audit: Option<Audit>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Audit {
+    trusted: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -39,6 +47,7 @@ pub enum Verdict {
     NoEffect,
     Hurts,
     NotEnoughData,
+    NotTrusted,
     #[serde(other)]
     Other,
 }
@@ -73,18 +82,18 @@ impl Report {
     }
 
     pub fn answers(&self, question: &Question) -> Vec<Prediction> {
-        let measured: Vec<(&Measured, &PointReport)> = self
+        let measured: Vec<(&Measured, &PointReport, Option<Audit>)> = self
             .regions
             .iter()
             .filter(|region| is_called(&region.name, question.region))
-            .flat_map(|region| &region.points)
-            .filter(|point| point.point == question.point())
-            .flat_map(|point| point.speedups.iter().map(move |measured| (measured, point)))
+            .flat_map(|region| region.points.iter().map(|point| (point, region.audit)))
+            .filter(|(point, _)| point.point == question.point())
+            .flat_map(|(point, audit)| point.speedups.iter().map(move |measured| (measured, point, audit)))
             .collect();
         let baseline_windows =
-            measured.iter().filter(|(one, _)| one.speedup.abs() < 0.005).map(|(one, _)| one.windows).sum();
+            measured.iter().filter(|(one, ..)| one.speedup.abs() < 0.005).map(|(one, ..)| one.windows).sum();
         let mut answers = Vec::new();
-        for (Measured { speedup, gain, lo, hi, windows }, point) in measured {
+        for (Measured { speedup, gain, lo, hi, windows }, point, audit) in measured {
             let fraction = *speedup;
             let speedup =
                 question.speedups.iter().find(|asked| (f64::from(**asked) / 100.0 - fraction).abs() < 0.005);
@@ -102,6 +111,7 @@ impl Report {
                     }),
                     method_error: point.method_error.map(|of_slope| of_slope * fraction),
                     verdict: point.verdict,
+                    trusted: audit.map(|audit| audit.trusted),
                 });
             }
         }

@@ -27,6 +27,7 @@ pub fn end(slot: &Slot, woken: bool) {
         return;
     }
     slot.books.in_waits.fetch_add(waited, Relaxed);
+    slot.books.handovers.fetch_add(1, Relaxed);
     let (was, required) = (slot.wait_required.load(), shared().required.load());
     if required.delay() == Nanos::ZERO {
         return;

@@ -159,6 +159,10 @@ pub struct Run {
     #[arg(long = "fault", value_name = "FAULT", value_delimiter = ',', hide = true)]
     pub faults: Vec<Fault>,
 
+    /// Do not stand in front of this function, to see whether the audit notices it (`bench -- audit`)
+    #[arg(long = "leave-out", value_name = "FUNCTION", value_delimiter = ',', hide = true)]
+    pub leave_out: Vec<String>,
+
     /// Show the report in a browser while the program runs; there a region can be pinned, which then gets most experiments
     #[arg(long, conflicts_with_all = ["list_regions", "start_only"])]
     pub live: bool,

@@ -20,7 +20,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-const RUNTIME: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwhatif_rt.so"));
+/// The bytes of `libwhatif_rt.so`.
+pub const RUNTIME: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwhatif_rt.so"));
 const FILE_NAME: &str = concat!("libwhatif_rt-", env!("WHATIF_RUNTIME_HASH"), ".so");
 
 /// Unpacks the runtime, unless it has been already, and returns its absolute path, which `LD_PRELOAD` can

@@ -10,6 +10,7 @@ mod doctor;
 mod embedded;
 mod import;
 mod launch;
+mod leave_out;
 mod merge;
 mod open;
 mod run;

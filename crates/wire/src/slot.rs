@@ -75,8 +75,10 @@ pub struct Books {
     pub in_hidden: AtomicU64,
     /// and CPU time of pauses.
     pub pausing: AtomicU64,
-    /// What `required` grew during waits that another thread ended.
+    /// What `required` grew during waits that another thread ended,
     pub grown: AtomicU64,
+    /// and how many those were.
+    pub handovers: AtomicU64,
 }
 
 /// What samples found in the stretches of code that begin with one call.
@@ -339,6 +341,7 @@ impl Slots {
             totals.caught_up += Nanos(read(&books.caught_up));
             totals.pausing += Nanos(read(&books.pausing));
             totals.grown += Nanos(read(&books.grown));
+            totals.handovers += read(&books.handovers);
             totals.queued += Nanos(read(&books.queued));
             totals.paid += Nanos(read(&books.paid));
             totals.overslept += Nanos(read(&books.overslept));
@@ -370,8 +373,10 @@ pub struct Totals {
     pub caught_up: Nanos,
     /// CPU time of pauses.
     pub pausing: Nanos,
-    /// What `required` grew during waits that another thread ended.
+    /// What `required` grew during waits that another thread ended,
     pub grown: Nanos,
+    /// and how many those were.
+    pub handovers: u64,
     /// Credited for waits for a CPU.
     pub queued: Nanos,
     /// Paused.

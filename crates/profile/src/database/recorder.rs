@@ -448,9 +448,9 @@ fn insert_window(to: &Transaction<'_>, window: &Window) -> rusqlite::Result<()> 
         insert.execute(params![row, pair.begin.get(), pair.integral.get()])?;
     }
     if let Some(audit) = &window.audit {
-        let values = std::iter::once(row).chain(audit.amounts().map(ns));
-        let places = vec!["?"; 1 + audit::COLUMNS.len()].join(", ");
-        let columns = audit::COLUMNS.join(", ");
+        let values = std::iter::once(row).chain(audit.amounts().map(integer));
+        let places = vec!["?"; 1 + audit::AMOUNTS].join(", ");
+        let columns = audit::columns().join(", ");
         to.prepare_cached(&format!("INSERT INTO audits (\"window\", {columns}) VALUES ({places})"))?
             .execute(rusqlite::params_from_iter(values))?;
     }

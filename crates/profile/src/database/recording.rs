@@ -292,11 +292,11 @@ fn audits(from: &Connection) -> rusqlite::Result<HashMap<i64, Audit>> {
     if !has_table(from, "audits")? {
         return Ok(HashMap::new());
     }
-    let columns = audit::COLUMNS.join(", ");
+    let columns = audit::columns().join(", ");
     table(from, &format!("SELECT \"window\", {columns} FROM audits"), |row| {
-        let mut amounts = [Nanos::ZERO; audit::COLUMNS.len()];
+        let mut amounts = [0; audit::AMOUNTS];
         for (nth, amount) in amounts.iter_mut().enumerate() {
-            *amount = span(row, nth + 1)?;
+            *amount = count(row, nth + 1)?;
         }
         Ok((row.get(0)?, Audit::of_amounts(amounts)))
     })

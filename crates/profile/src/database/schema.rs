@@ -240,7 +240,7 @@ CREATE TABLE books (
 /// What layout 4 added.
 fn audits() -> String {
     let amounts: String =
-        audit::COLUMNS.iter().map(|column| format!(",\n    {column} INTEGER NOT NULL")).collect();
+        audit::columns().iter().map(|column| format!(",\n    {column} INTEGER NOT NULL")).collect();
     format!("CREATE TABLE audits (\n    \"window\" INTEGER PRIMARY KEY REFERENCES windows{amounts}\n);")
 }
 

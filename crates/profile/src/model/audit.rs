@@ -2,27 +2,60 @@
 
 use crate::units::Nanos;
 
+/// A number of an audit, as the database has it.
+pub(crate) trait Amount: Copy {
+    /// What its column's name ends in.
+    const UNIT: &'static str;
+    fn of(number: u64) -> Self;
+    fn number(self) -> u64;
+}
+
+impl Amount for Nanos {
+    const UNIT: &'static str = "_ns";
+    fn of(number: u64) -> Self {
+        Nanos::new(number)
+    }
+    fn number(self) -> u64 {
+        self.get()
+    }
+}
+
+impl Amount for u64 {
+    const UNIT: &'static str = "";
+    fn of(number: u64) -> Self {
+        number
+    }
+    fn number(self) -> u64 {
+        self
+    }
+}
+
 /// Declares the amounts of an audit, which are columns of the table `audits` in the same order.
 macro_rules! amounts {
-    ($(#[$of_all:meta])* $name:ident { $($(#[$doc:meta])* $amount:ident,)* }) => {
+    ($(#[$of_all:meta])* $name:ident { $($(#[$doc:meta])* $amount:ident : $type:ty,)* }) => {
         $(#[$of_all])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name {
-            $($(#[$doc])* pub $amount: Nanos,)*
+            $($(#[$doc])* pub $amount: $type,)*
         }
 
+        /// How many amounts there are.
+        pub(crate) const AMOUNTS: usize = [$(stringify!($amount)),*].len();
+
         /// The columns of the table `audits`.
-        pub(crate) const COLUMNS: &[&str] = &[$(concat!(stringify!($amount), "_ns")),*];
+        pub(crate) fn columns() -> [String; AMOUNTS] {
+            [$(format!("{}{}", stringify!($amount), <$type as Amount>::UNIT)),*]
+        }
 
         impl $name {
             /// All amounts, in the order of the columns.
-            pub(crate) fn amounts(&self) -> [Nanos; COLUMNS.len()] {
-                [$(self.$amount),*]
+            pub(crate) fn amounts(&self) -> [u64; AMOUNTS] {
+                [$(self.$amount.number()),*]
             }
 
             /// From [`amounts`](Self::amounts).
-            pub(crate) fn of_amounts([$($amount),*]: [Nanos; COLUMNS.len()]) -> Self {
-                Self { $($amount),* }
+            pub(crate) fn of_amounts([$($amount),*]: [u64; AMOUNTS]) -> Self {
+                Self { $($amount: Amount::of($amount)),* }
             }
         }
     };
@@ -33,45 +66,47 @@ amounts! {
 /// CPU time or of waiting. [`audit`](mod@crate::audit) judges it.
 Audit {
     /// Delay that the runtime credited for samples in the region (rule 1).
-    given,
+    given: Nanos,
     /// Delay whose credit still waited for the end of a call.
-    deferred,
+    deferred: Nanos,
     /// CPU time of samples in the region for which nothing was credited, because the thread seemed to wait by spinning;
-    spinning,
+    spinning: Nanos,
     /// because they came after the experiment's deadline;
-    late,
+    late: Nanos,
     /// and because the runtime did not know yet that this code belongs to the region.
-    unknown_code,
+    unknown_code: Nanos,
     /// CPU time of samples outside the region that the runtime took for samples in it.
-    extra,
+    extra: Nanos,
     /// CPU time of samples whose stack was deeper than there is room for.
-    cut,
+    cut: Nanos,
     /// CPU time of threads that are profiled, by the kernel,
-    cpu,
+    cpu: Nanos,
     /// of it what pauses used,
-    pausing,
+    pausing: Nanos,
     /// and CPU time of the program's threads that are not profiled.
-    unprofiled,
+    unprofiled: Nanos,
     /// Wall-clock time that was looked at: the length of the window for each thread that ran in it.
-    watched,
+    watched: Nanos,
     /// How long those threads were off the CPU without wanting one, by the kernel.
-    blocked,
+    blocked: Nanos,
     /// How long they were in calls that another thread ended (rule 5),
-    in_waits,
+    in_waits: Nanos,
     /// in calls that the world or a timeout ended (rule 6),
-    in_world,
+    in_world: Nanos,
     /// in waits that no function announced, as context switches told,
-    in_hidden,
+    in_hidden: Nanos,
     /// in pauses asleep,
-    in_pauses,
+    in_pauses: Nanos,
     /// and waiting for a CPU (rule 7), by the kernel.
-    queued,
+    queued: Nanos,
     /// The part of `blocked` that none of these explains.
-    unexplained,
+    unexplained: Nanos,
     /// Delay that threads were credited with for waits that functions announce,
-    inherited,
+    inherited: Nanos,
     /// and what the required delay grew during waits that another thread ended.
-    grown,
+    grown: Nanos,
+    /// How often another thread ended a wait: locks and items that were handed over to a thread that waited.
+    handovers: u64,
 }
 }
 
@@ -81,9 +116,9 @@ mod tests {
 
     #[test]
     fn amounts_keep_their_order() {
-        let numbers = std::array::from_fn(|nth| Nanos::new(nth as u64));
+        let numbers = std::array::from_fn(|nth| nth as u64);
         let audit = Audit::of_amounts(numbers);
-        assert_eq!((audit.given, audit.grown), (numbers[0], numbers[19]));
+        assert_eq!((audit.given, audit.grown, audit.handovers), (Nanos::new(0), Nanos::new(19), 20));
         assert_eq!(audit.amounts(), numbers);
     }
 }

@@ -270,6 +270,7 @@ struct OfAuditSums {
     in_pauses_ns: u64,
     queued_ns: u64,
     unexplained_ns: u64,
+    handovers: u64,
     doubts: Vec<String>,
 }
 
@@ -300,6 +301,7 @@ impl OfAuditSums {
             in_pauses_ns: sums.in_pauses.get(),
             queued_ns: sums.queued.get(),
             unexplained_ns: sums.unexplained.get(),
+            handovers: sums.handovers,
             doubts: audit.doubts.iter().map(ToString::to_string).collect(),
         }
     }

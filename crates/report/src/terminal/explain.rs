@@ -390,7 +390,8 @@ fn of_audit(out: &mut String, audit: &Audited, style: Style) {
             millis(audit.tolerance),
         ),
         format!(
-            "waits for other threads, in ms of delay: credited {}, accrued meanwhile {}",
+            "waits for other threads: {}; in ms of delay, credited {}, accrued meanwhile {}",
+            sums.handovers,
             ms(sums.inherited),
             ms(sums.grown)
         ),

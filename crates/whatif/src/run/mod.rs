@@ -32,7 +32,7 @@ mod series;
 mod strangers;
 mod window;
 
-use crate::{cli, embedded, launch, show};
+use crate::{cli, embedded, launch, leave_out, show};
 use anyhow::{Context as _, Result};
 pub(crate) use failure::list;
 
@@ -77,7 +77,14 @@ pub fn run(args: &cli::Run) -> Result<(launch::Exit, i32)> {
         eprintln!("whatif: {note}");
     }
     check_build(&options, &executable)?;
-    let runtime = embedded::unpack()?;
+    let left_out = match &args.leave_out[..] {
+        [] => None,
+        functions => Some(leave_out::copy(embedded::RUNTIME, functions)?),
+    };
+    let runtime = match &left_out {
+        Some((_, copy)) => copy.clone(),
+        None => embedded::unpack()?,
+    };
     let hint = options.hint.as_ref().map(|source| {
         if !options.quiet {
             eprintln!(

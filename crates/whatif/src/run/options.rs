@@ -234,6 +234,7 @@ fn typed(args: &cli::Run) -> String {
         "sampler": format!("{:?}", args.sampler),
         "no_delays": args.no_delays,
         "without_rules": args.without_rules,
+        "left_out": args.leave_out,
         "faults": args.faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>(),
     })
     .to_string()

@@ -46,6 +46,7 @@ fn audit(measured: &Measured, seen: &Seen) -> Audit {
         unexplained: waits.unexplained,
         inherited: change(|t| t.inherited),
         grown: change(|t| t.grown),
+        handovers: after.handovers.saturating_sub(before.handovers),
     }
 }
 
