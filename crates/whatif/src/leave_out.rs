@@ -7,11 +7,13 @@ use object::{Endianness, elf};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// Bytes of an entry of the dynamic symbol table, whose first four are where its name is.
+/// Bytes of an entry of the dynamic symbol table,
 const ENTRY: usize = size_of::<elf::Sym64<Endianness>>();
+/// and where in it is what kind of symbol it is: `st_info` of elf(5).
+const INFO: usize = 4;
 
-/// Writes a copy of `runtime` into a folder that is gone with the returned handle. Its symbols of these names have no name any more, so
-/// the loader finds the C library's own.
+/// Writes a copy of `runtime` into a folder that is gone with the returned handle. Its symbols of these names are local ones, so
+/// the loader finds the C library's for everything else.
 ///
 /// # Errors
 /// When the runtime has no such function, or the folder cannot be written.
@@ -21,7 +23,7 @@ pub fn copy(runtime: &[u8], functions: &[String]) -> Result<(TempDir, PathBuf)> 
         let at = symbol(runtime, function)?.with_context(|| {
             format!("--leave-out {function}: the runtime does not stand in front of this function")
         })?;
-        copy[at..at + 4].fill(0);
+        copy[at + INFO] = (elf::STB_LOCAL << 4) | elf::STT_FUNC;
     }
     let folder = tempfile::tempdir().context("cannot make a temporary folder for a copy of the runtime")?;
     let path = folder.path().join("libwhatif_rt.so");
@@ -40,6 +42,7 @@ fn symbol(file: &[u8], function: &str) -> Result<Option<usize>> {
     let nth = symbols.iter().position(|symbol| {
         use object::read::elf::Sym as _;
         symbol.st_shndx(endian) != elf::SHN_UNDEF
+            && symbol.st_bind() != elf::STB_LOCAL
             && symbol.name(endian, symbols.strings()).is_ok_and(|name| name == function.as_bytes())
     });
     let at = nth.map(|nth| begin + nth * ENTRY);

@@ -1,0 +1,77 @@
+//! The audit of every run: sound runs balance, and an engine that is broken on purpose is noticed.
+
+mod support;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use support::{Sandbox, program, region, run, target};
+
+/// Only one program at a time here: these are measurements.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Profiles a region at 50 %; the report.
+#[track_caller]
+fn report(options: &[&str], region: &str, program: &Path, arguments: &[&str]) -> serde_json::Value {
+    let sandbox = Sandbox::new();
+    let all = [&["--region", region, "--speedup", "50", "--seed", "1"], options].concat();
+    sandbox.profile(&all, program, arguments).assert_code(0);
+    sandbox.report()
+}
+
+#[test]
+fn work_that_looks_like_waiting_is_work() {
+    let Some(busy) = program("busy.c") else { return };
+    let _alone = alone();
+    for (kind, function) in [("jump", "jump"), ("stack", "stack"), ("lock", "locked")] {
+        let report = report(&[], function, &busy, &[kind, "4"]);
+        let of = region(&report, function);
+        let dots = of["points"][0]["speedups"].as_array().unwrap();
+        let gain = dots.iter().find(|dot| dot["speedup"] == 0.5).unwrap()["gain"].as_f64().unwrap();
+        // It is the whole program. Taken for spinning, it would be worth nothing.
+        assert!((0.3..0.7).contains(&gain), "{kind}: {gain} in {of:#}");
+        assert_eq!(of["audit"]["trusted"], true, "{kind}: {of:#}");
+    }
+}
+
+#[test]
+fn an_engine_that_is_broken_is_not_trusted() {
+    let (Some(single), Some(pipeline)) = (target("single"), target("pipeline")) else { return };
+    let _alone = alone();
+    for (options, name, target, doubt) in [
+        (&["--fault", "spins"][..], "A", &single, "spinning"),
+        (&["--fault", "credits"], "A", &single, "credit"),
+        (&["--leave-out", "pthread_cond_wait"], "B", &pipeline, "unexplained-waits"),
+        (&["--fault", "threads-as-world"], "B", &pipeline, "credit-for-waits"),
+    ] {
+        let report = report(options, name, target, &["seconds=4"]);
+        let of = region(&report, name);
+        assert_eq!(of["audit"]["trusted"], false, "{options:?}: {of:#}");
+        let doubts = of["audit"]["doubts"].as_array().unwrap();
+        assert!(doubts.iter().any(|found| found == doubt), "{options:?}: {of:#}");
+        assert_eq!(of["verdict"], "not-trusted", "{options:?}: {of:#}");
+        assert!(report["sentence"].as_str().unwrap().contains("not to be trusted"), "{report:#}");
+    }
+}
+
+#[test]
+fn the_explanation_shows_the_sums() {
+    let Some(single) = target("single") else { return };
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let options = ["--region", "A", "--speedup", "50", "--seed", "1"];
+    sandbox.profile(&options, &single, &["seconds=3"]).assert_code(0);
+    let mut command = sandbox.whatif();
+    command.args(["report", "--explain", "A", "--json"]).arg(sandbox.recording());
+    let explained: serde_json::Value = serde_json::from_str(&run(command).assert_code(0).stdout).unwrap();
+    let number = |name: &str| explained["audit"][name].as_f64().unwrap_or_else(|| panic!("{explained:#}"));
+    // A is 60 % of one thread.
+    assert!(number("expected_ns") > 1e8 && number("given_ns") > 1e8, "{explained:#}");
+    assert!(number("cpu_ns") > number("expected_ns"), "{explained:#}");
+    let mut command = sandbox.whatif();
+    command.args(["report", "--explain", "A"]).arg(sandbox.recording());
+    let text = run(command).assert_code(0).stdout;
+    assert!(text.contains("Audit") && text.contains("it balances"), "{text}");
+}
