@@ -21,6 +21,23 @@ pub struct Region {
     /// The function, also of a line.
     function: Option<String>,
     points: Vec<PointReport>,
+    /// Whether the profiler's own books allow to trust what it says of the region, where it keeps such books.
+    #[serde(default)]
+    audit: Option<Audit>,
+}
+
+/// The profiler's own doubt.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Audit {
+    trusted: bool,
+    reason: Option<String>,
+}
+
+impl Audit {
+    /// Why an answer is not to be trusted, if it is not.
+    pub fn doubt(&self) -> Option<&str> {
+        (!self.trusted).then(|| self.reason.as_deref().unwrap_or("it gives no reason"))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -73,12 +90,22 @@ impl Report {
     }
 
     pub fn answers(&self, question: &Question) -> Vec<Prediction> {
+        self.answers_about(question.region, question.point(), question.speedups)
+    }
+
+    /// What it says of the audit of `region`, if anything.
+    pub fn audit(&self, region: &str) -> Option<&Audit> {
+        self.regions.iter().find(|one| is_called(&one.name, region))?.audit.as_ref()
+    }
+
+    /// The answers for `point` if `region` were faster by each of `asked`, in per cent.
+    pub fn answers_about(&self, region: &str, point: &str, asked: &[u32]) -> Vec<Prediction> {
         let measured: Vec<(&Measured, &PointReport)> = self
             .regions
             .iter()
-            .filter(|region| is_called(&region.name, question.region))
+            .filter(|one| is_called(&one.name, region))
             .flat_map(|region| &region.points)
-            .filter(|point| point.point == question.point())
+            .filter(|one| one.point == point)
             .flat_map(|point| point.speedups.iter().map(move |measured| (measured, point)))
             .collect();
         let baseline_windows =
@@ -86,8 +113,7 @@ impl Report {
         let mut answers = Vec::new();
         for (Measured { speedup, gain, lo, hi, windows }, point) in measured {
             let fraction = *speedup;
-            let speedup =
-                question.speedups.iter().find(|asked| (f64::from(**asked) / 100.0 - fraction).abs() < 0.005);
+            let speedup = asked.iter().find(|asked| (f64::from(**asked) / 100.0 - fraction).abs() < 0.005);
             if let (Some(&speedup), Some(gain)) = (speedup, *gain) {
                 answers.push(Prediction {
                     speedup,
