@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::choose::{Padded, as_number};
-use super::run::{Built, Patch};
+use super::run::{Built, Patch, between};
 use super::shared::Shared;
 use crate::interval::{Interval, mean};
 use crate::machine::{Machine, Patience};
@@ -34,7 +34,19 @@ pub struct Truth {
     pub gains: Vec<Interval>,
     /// CPU time of the pad for each second of the run.
     pub share: f64,
+    /// Visits of each tick with the whole pad.
+    pub rate: f64,
     pub disturbed: bool,
+}
+
+/// What the profiler says.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// At the speedups at which it has an answer.
+    pub predictions: Vec<Prediction>,
+    pub audit: Option<Audit>,
+    /// Visits of each tick while it was at work.
+    pub rate: f64,
 }
 
 /// Each round is a run of its own, in which the pad is shortened in every way. What is left without a pad is its call,
@@ -48,16 +60,17 @@ pub fn truth(
     patience: &Patience,
 ) -> Result<Truth> {
     let mut rounds = Rounds::default();
-    let (mut shares, mut disturbed) = (Vec::new(), false);
+    let (mut shares, mut whole, mut disturbed) = (Vec::new(), Vec::new(), false);
     for _ in 0..effort.rounds {
         let measured = machine.patiently(patience, || round(built, padded, speedups, effort.seconds))?;
         disturbed |= measured.disturbed;
         let (rates, share) = measured.value;
+        whole.extend(rates.last().copied());
         rounds.push(rates);
         shares.push(share);
     }
-    let share = mean(&shares).context("there must be a round")?;
-    Ok(Truth { gains: rounds.gains(1), share, disturbed })
+    let (share, rate) = mean(&shares).zip(mean(&whole)).context("there must be a round")?;
+    Ok(Truth { gains: rounds.gains(1), share, rate, disturbed })
 }
 
 /// The rate at every speedup and last with the whole pad, in visits per tick; and the share of the time that the whole pad takes.
@@ -101,14 +114,14 @@ fn shortened(iterations: u64, speedup: u32) -> u64 {
     iterations * u64::from(100 - speedup) / 100
 }
 
-/// What the profiler predicts for the pad; at the speedups at which it has an answer.
+/// What the profiler predicts for the pad.
 pub fn predict(
     built: &Built,
     padded: &Padded,
     speedups: &[u32],
     seconds: f64,
     whatif: &Whatif,
-) -> Result<(Vec<Prediction>, Option<Audit>)> {
+) -> Result<Answer> {
     whatif.forget()?;
     let shared: Shared = built.shared()?;
     let listed = speedups.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
@@ -117,15 +130,21 @@ pub fn predict(
     let command = whatif.run_with(&options, Mode::Full, &built.command_line(&shared));
     let patch = Patch::Pad(&padded.called.function, padded.iterations);
     let mut running = built.start_as(command, patch, &shared)?;
+    let begin = shared.progress()?;
     let status = running.wait(3.0 * seconds + 30.0)?;
     ensure!(
         status.code().is_some_and(|code| GOOD.contains(&code)),
         "whatif run failed ({status}), saying: {}",
         running.said()
     );
+    let (visits, ticks) = between(begin, shared.progress()?)?;
     drop(running);
     let report: Report = whatif.report(&whatif.file())?;
-    Ok((report.answers_about(REGION, POINT, speedups), report.audit(REGION).cloned()))
+    Ok(Answer {
+        predictions: report.answers_about(REGION, POINT, speedups),
+        audit: report.audit(REGION).cloned(),
+        rate: as_number(visits) / as_number(ticks),
+    })
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use clap::Args;
 
 use self::catalogue::Program;
 use self::choose::{Padded, Plain};
-use self::measure::{predict, truth};
+use self::measure::{Answer, predict, truth};
 use self::run::Built;
 use self::table::{PaddedRow, Results, WHATIF};
 use crate::machine::{Machine, Patience, Watch};
@@ -278,9 +278,9 @@ impl Session<'_> {
         let asked = self.machine.patiently(patience, || {
             predict(built, padded, speedups, self.options.profile_seconds, self.whatif)
         })?;
-        let (answers, audit) = asked.value;
+        let Answer { predictions, audit, rate } = asked.value;
         let rows = speedups.iter().zip(&truth.gains).map(|(speedup, gain)| {
-            let answer = answers.iter().find(|answer| answer.speedup == *speedup).copied();
+            let answer = predictions.iter().find(|answer| answer.speedup == *speedup).copied();
             PaddedRow {
                 row: Row {
                     target: built.program.name.to_owned(),
@@ -293,6 +293,7 @@ impl Session<'_> {
                 calls_per_second: padded.called.per_second,
                 pad_nanos: padded.nanos,
                 pad_share: truth.share,
+                profiled_rate: Some(rate / truth.rate),
                 untrusted: audit.as_ref().and_then(|audit| audit.doubt().map(str::to_owned)),
             }
         });

@@ -185,8 +185,8 @@ impl Running<'_> {
     }
 }
 
-/// Too few visits say nothing about a rate.
-fn between(begin: Progress, end: Progress) -> Result<(u64, u64)> {
+/// Visits, and ticks from the last one before to the last of them. Too few visits say nothing about a rate.
+pub fn between(begin: Progress, end: Progress) -> Result<(u64, u64)> {
     let visits = end.visits.saturating_sub(begin.visits);
     ensure!(visits >= 5, "only {visits} visits of the progress point; measure for longer with --seconds");
     Ok((visits, end.at.saturating_sub(begin.at).max(1)))

@@ -23,6 +23,10 @@ pub struct PaddedRow {
     pub pad_nanos: f64,
     /// CPU time of the pad for each second of the run.
     pub pad_share: f64,
+    /// How quick the program is while it is profiled, as a share of what it is natively: where it is much less, the pad is a smaller part of the run
+    /// that is profiled.
+    #[serde(default)]
+    pub profiled_rate: Option<f64>,
     /// Why the report does not trust its answer, if it says so.
     #[serde(default)]
     pub untrusted: Option<String>,
@@ -94,8 +98,11 @@ impl PaddedRow {
         } else {
             ""
         };
+        let rate = self
+            .profiled_rate
+            .map_or(String::new(), |rate| format!(", profiled at {:.0} % of its rate", rate * 100.0));
         format!(
-            "{}   pad {:.1} us, {:.0} calls/s, {:.0} %{outside}   {verdict}{wrong}{untrusted}",
+            "{}   pad {:.1} us, {:.0} calls/s, {:.0} %{rate}{outside}   {verdict}{wrong}{untrusted}",
             self.row.line(&[WHATIF.to_owned()]),
             self.pad_nanos / 1000.0,
             self.calls_per_second,
@@ -220,6 +227,7 @@ mod tests {
             calls_per_second: 1000.0,
             pad_nanos: 2000.0,
             pad_share: 0.1,
+            profiled_rate: Some(0.9),
             untrusted: None,
         }
     }
