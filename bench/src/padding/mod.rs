@@ -5,7 +5,7 @@
 //! same load and a shorter pad or none, and predicted, by asking for the region `added_pad`. So every function of every
 //! program has a true number, and nobody has touched its sources.
 //!
-//! [`catalogue`] lists the programs, [`mod@build`] gets and compiles them, [`image`] finds their functions, [`choose`] draws some, [`run`] starts
+//! [`catalogue`] lists the programs, [`mod@build`] gets and compiles them, [`image`] finds their functions, [`mod@choose`] draws some, [`mod@run`] starts
 //! them, [`measure`] asks both questions, [`table`] compares the answers. The program and the benchmark share a file ([`shared`]): the pad can be changed
 //! while the program runs, and the visits of its progress point are counted there.
 //!
