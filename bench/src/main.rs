@@ -6,6 +6,7 @@
 //!
 //! * `truth` compares predictions, ours and those of a peer, with what really happens when a function's
 //!   work is shrunk.
+//! * `padding` compares predictions with the truth on real programs, in which one function after the other is padded.
 //! * `answer` times how long the profiler takes to find the best region and to know what it is worth.
 //! * `calibration` counts how often its 95 % intervals hold the truth, and how often it sees an effect where
 //!   there is none.
@@ -47,6 +48,7 @@ mod machine;
 mod native;
 mod output;
 mod overhead;
+mod padding;
 mod peer;
 mod points;
 mod profiler;
@@ -98,6 +100,8 @@ struct Shared {
 enum What {
     /// Predictions against what really happens when a function's work is shrunk
     Truth(truth::Options),
+    /// Predictions against the truth on real programs, with functions that are padded
+    Padding(padding::Options),
     /// How long it takes to find the best region and what it is worth
     Answer(answer::Options),
     /// How often the 95 % intervals hold the truth
@@ -134,6 +138,7 @@ fn main() -> Result<()> {
     let whatif = || Whatif::find(shared.whatif.as_deref());
     match what {
         What::Truth(options) => truth::run(&options, &machine, whatif),
+        What::Padding(options) => padding::run(&options, &machine, whatif),
         What::Answer(options) => answer::run(&options, &machine, &whatif()?),
         What::Calibration(options) => calibration::run(&options, &machine, whatif),
         What::Audit(options) => audit::run(&options, &machine, &whatif()?),

@@ -21,14 +21,23 @@ pub struct Region {
     /// The function, also of a line.
     function: Option<String>,
     points: Vec<PointReport>,
-    /// Whether the rules of virtual time did what they should have done, where that was recorded.
+    /// Whether the profiler's own books allow to trust what it says of the region, where it keeps such books.
     #[serde(default)]
     audit: Option<Audit>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Audit {
+/// The profiler's own doubt.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Audit {
     trusted: bool,
+    reason: Option<String>,
+}
+
+impl Audit {
+    /// Why an answer is not to be trusted, if it is not.
+    pub fn doubt(&self) -> Option<&str> {
+        (!self.trusted).then(|| self.reason.as_deref().unwrap_or("it gives no reason"))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -82,21 +91,33 @@ impl Report {
     }
 
     pub fn answers(&self, question: &Question) -> Vec<Prediction> {
-        let measured: Vec<(&Measured, &PointReport, Option<Audit>)> = self
+        self.answers_about(question.region, question.point(), question.speedups)
+    }
+
+    /// What it says of the audit of `region`, if anything.
+    pub fn audit(&self, region: &str) -> Option<&Audit> {
+        self.regions.iter().find(|one| is_called(&one.name, region))?.audit.as_ref()
+    }
+
+    /// The answers for `point` if `region` were faster by each of `asked`, in per cent.
+    pub fn answers_about(&self, region: &str, point: &str, asked: &[u32]) -> Vec<Prediction> {
+        let measured: Vec<(&Measured, &PointReport, Option<bool>)> = self
             .regions
             .iter()
-            .filter(|region| is_called(&region.name, question.region))
-            .flat_map(|region| region.points.iter().map(|point| (point, region.audit)))
-            .filter(|(point, _)| point.point == question.point())
-            .flat_map(|(point, audit)| point.speedups.iter().map(move |measured| (measured, point, audit)))
+            .filter(|one| is_called(&one.name, region))
+            .flat_map(|region| {
+                let trusted = region.audit.as_ref().map(|audit| audit.trusted);
+                region.points.iter().map(move |point| (point, trusted))
+            })
+            .filter(|(one, _)| one.point == point)
+            .flat_map(|(point, trusted)| point.speedups.iter().map(move |one| (one, point, trusted)))
             .collect();
         let baseline_windows =
             measured.iter().filter(|(one, ..)| one.speedup.abs() < 0.005).map(|(one, ..)| one.windows).sum();
         let mut answers = Vec::new();
-        for (Measured { speedup, gain, lo, hi, windows }, point, audit) in measured {
+        for (Measured { speedup, gain, lo, hi, windows }, point, trusted) in measured {
             let fraction = *speedup;
-            let speedup =
-                question.speedups.iter().find(|asked| (f64::from(**asked) / 100.0 - fraction).abs() < 0.005);
+            let speedup = asked.iter().find(|asked| (f64::from(**asked) / 100.0 - fraction).abs() < 0.005);
             if let (Some(&speedup), Some(gain)) = (speedup, *gain) {
                 answers.push(Prediction {
                     speedup,
@@ -111,7 +132,7 @@ impl Report {
                     }),
                     method_error: point.method_error.map(|of_slope| of_slope * fraction),
                     verdict: point.verdict,
-                    trusted: audit.map(|audit| audit.trusted),
+                    trusted,
                 });
             }
         }
