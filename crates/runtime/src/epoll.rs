@@ -139,11 +139,11 @@ fn arm(instance: Key, fd: c_int, events: u32) -> Nanos {
 /// When threads of the program last caused any of the events that a wait for `instance` has returned.
 ///
 /// # Safety
-/// `events` must point to `count` events.
+/// `events` must point to `count` events, if that is more than none.
 pub unsafe fn returned(instance: c_int, events: Ptr, count: c_int) -> Nanos {
     let Some(instance) = channel::of(instance).input else { return Nanos::ZERO };
     let mut last = Nanos::ZERO;
-    for i in 0..count as usize {
+    for i in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: the caller vouches for the array.
         let EpollEvent { events, data } = unsafe { *events.cast::<EpollEvent>().add(i) };
         last = last.max(match TABLE.find(tag(instance, data)) {

@@ -188,10 +188,11 @@ fn updated(list: u64, key: Key, wanted: bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::boxed::Box;
 
     fn channels() -> Box<Channels> {
         // SAFETY: a table of atomics is valid when all bytes are zero.
-        unsafe { Box::new_zeroed().assume_init() }
+        unsafe { Box::<Channels>::new_zeroed().assume_init() }
     }
 
     const NOBODY: fn(&AtomicU32) = |_| panic!("nobody pauses");

@@ -18,10 +18,12 @@
 //! the timed and clock variants, semaphores and C11 threads that they leave out.
 
 use super::interpose;
-use crate::channel::{asked, of, polled, selected};
+use crate::channel::{asked, causing, of, polled, selected};
 use crate::delay::Watch;
 use crate::epoll::{returned, touched};
+use crate::sys;
 use core::ffi::{c_int, c_long, c_uint, c_void};
+use wire::channel::Key;
 
 pub(super) type Ptr = *mut c_void;
 /// Another name for a pointer argument that is a signal set.
@@ -153,7 +155,11 @@ interpose!(world flock(fd: c_int, operation: c_int) -> c_int);
 interpose!(world lockf(fd: c_int, command: c_int, size: Offset) -> c_int);
 interpose!(writes to sendfile(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
 interpose!(writes to sendfile64(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
-interpose!(reads from splice(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
+interpose!(@define splice(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize, slot, original => {
+    let filled = of(to).output.map(Key::data);
+    let call = || original(from, in_at, to, out_at, size, flags);
+    super::reading(slot, from, || causing(filled, sys::now(), call))
+});
 interpose!(world copy_file_range(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
 
 // Standard I/O, which calls the kernel from inside the C library. (The functions with a variable number of
