@@ -194,7 +194,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     unsafe { original(fd) }
 }
 
-noted!(before hang_up(fd), shutdown(fd: c_int, how: c_int));
+noted!(before { of(fd); hang_up(fd) }, shutdown(fd: c_int, how: c_int));
 
 /// `close_range(2)`, as far as it closes.
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
 }
 
 /// Rule 4 for a descriptor that is about to be shut or closed: those who wait at the other end will find its end. One that
-/// was never used is not looked at: who waits for it to be used?
+/// was never used is not looked at, for most are files.
 fn hang_up(fd: c_int) {
     let ends = known(fd);
     if ends != Ends::WORLD

@@ -425,7 +425,9 @@ fn after_world(slot: &Slot, was: u32, watch: Option<(Watch<'_>, Nanos)>) {
         && slot.busy.load(Relaxed) == 0
         && shared().header.has_rule(6)
     {
-        let watch = watch.filter(|_| shared().header.has_rule(5));
+        // What no thread has ever used is not looked at again and again.
+        let may_end = |watch: &Watch<'_>| watch.instance.is_some() || (watch.used)() > Nanos::ZERO;
+        let watch = watch.filter(|(watch, _)| shared().header.has_rule(5) && may_end(watch));
         settle(slot, Debt::OfTheWorld(watch), Behind::Code);
     }
 }
