@@ -1,7 +1,9 @@
 /*
  * request - a client does A (2 ms) and asks a server, which does B (3 ms) and answers. They talk
- * through=0 two pipes, through=1 a socketpair, through=2 two eventfds, waited for with epoll, or
- * through=3 two signals.
+ * through=0 two pipes, through=1 a socketpair, through=2 two eventfds, waited for with epoll,
+ * through=3 two signals, through=4 a TCP connection on the loopback address, through=5 a connection to
+ * a named unix socket, or through=6 the TCP connection, of which the server's end is waited for with
+ * epoll.
  *
  * Answer: one waits while the other works: A s·40 %, B s·60 %. Both are woken by the other, though
  * the calls look like those that wait for the world.
@@ -11,10 +13,10 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
-#include "message.h"
 #include "target.h"
+
+#include "sockets.h"
 #include "threads.h"
 
 static long a, b;
@@ -70,7 +72,6 @@ static void *serve(void *unused)
 static void wait_with_epoll(struct side *side)
 {
     struct epoll_event event = {.events = EPOLLIN};
-    DO(side->in = eventfd(0, 0));
     DO(side->epoll = epoll_create1(0));
     DO(epoll_ctl(side->epoll, EPOLL_CTL_ADD, side->in, &event));
 }
@@ -88,9 +89,18 @@ static void connect_through(int through)
         client.in = client.out = pair[0];
         server.in = server.out = pair[1];
     } else if (through == 2) {
+        DO(client.in = eventfd(0, 0));
+        DO(server.in = eventfd(0, 0));
         wait_with_epoll(&client);
         wait_with_epoll(&server);
         client.out = server.in, server.out = client.in;
+    } else if (through >= 4) {
+        struct place place;
+        const int listener = listen_at(&place, through == 5 ? AF_UNIX : AF_INET);
+        client.in = client.out = connect_to(&place);
+        server.in = server.out = accept_at(&place, listener);
+        if (through == 6)
+            wait_with_epoll(&server);
     } else {
         /* Blocked in all threads, so that nothing but sigwait takes them. */
         sigset_t set;

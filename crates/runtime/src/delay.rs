@@ -9,9 +9,9 @@
 
 use crate::sampling::{self, Behind};
 use crate::switches::{self, During};
-use crate::{attach::shared, audit, cpus, stretch, sys};
+use crate::{attach::shared, audit, channel, cpus, stretch, sys};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
-use wire::channel::Key;
+use wire::channel::{Event, Key};
 use wire::history::Accrued;
 use wire::layout::Fault;
 use wire::slot::{Activity, Slot};
@@ -22,6 +22,9 @@ const LEAST: Nanos = Nanos(20_000);
 
 /// How often a pause looks whether its CPU has come to be wanted, where there are more threads than CPUs.
 const LOOK: Nanos = Nanos(500_000);
+
+/// How often a pause looks whether a thread has done what no `epoll` instance would tell.
+const GLANCE: Nanos = Nanos(200_000);
 
 /// The steps in which the history of `required` is kept.
 const STEP: Nanos = Nanos(30_000);
@@ -101,12 +104,22 @@ fn read_switches(slot: &Slot, during: During) {
 }
 
 /// Who owes (rule 8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Debt {
+#[derive(Clone, Copy)]
+enum Debt<'a> {
     /// The thread has run ahead of the others, on a CPU that nobody else should have now.
     OfTheCpu,
-    /// The world was faster than it should have been; it has no CPU.
-    OfTheWorld,
+    /// The world was faster than it should have been; it has no CPU. Perhaps a thread of the program was due before: one
+    /// that is used after the given time.
+    OfTheWorld(Option<(Watch<'a>, Nanos)>),
+}
+
+/// What else could have ended a wait that the world has ended.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// When a thread of the program last did.
+    pub used: &'a dyn Fn() -> Nanos,
+    /// The `epoll` instance that learns of it, if there is one.
+    pub instance: Option<Key>,
 }
 
 /// The same, from the signal handler, which has made sure that the thread is not busy.
@@ -159,7 +172,7 @@ pub fn defer_credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
 /// All signals wait during a pause, for about [`SLICE`] at most: a handler of the program's that ran in the middle
 /// of one could call an interposed function and pay the same debt again, or leave with `siglongjmp` and never
 /// let the pause end. Between two slices handlers run, and find the account in order.
-fn settle(slot: &Slot, whose: Debt, behind: Behind) {
+fn settle(slot: &Slot, whose: Debt<'_>, behind: Behind) {
     loop {
         let mut begin = sys::now();
         let (cpu, until) = (sampling::cpu_time(slot), begin + SLICE);
@@ -185,12 +198,20 @@ fn settle(slot: &Slot, whose: Debt, behind: Behind) {
 /// Pays what is owed, but not for longer than a slice; returns when that was over, or `None` if there is nothing
 /// more to pay. Since `begin` the thread has done nothing but prepare its pause, which counts as a part of it:
 /// the program had nothing of that time. Signals are blocked.
-fn pause(slot: &Slot, whose: Debt, begin: Nanos) -> Option<Nanos> {
+fn pause(slot: &Slot, whose: Debt<'_>, begin: Nanos) -> Option<Nanos> {
     let memory = shared();
     let number = memory.header.epoch.load(core::sync::atomic::Ordering::Acquire);
     let (required, local) = slot.local.meet(&memory.required);
     let mut debt = required.delay().saturating_sub(local.delay());
     if debt == Nanos::ZERO || !required.is_of(Epoch(number)) {
+        return None;
+    }
+    // A thread of the program, which had paid, has done what would have ended the wait: rule 5 after all.
+    if let Debt::OfTheWorld(Some((watch, since))) = whose
+        && (watch.used)() > since
+    {
+        slot.local.pay(required, debt);
+        slot.books.hidden.fetch_add(debt.0, Relaxed);
         return None;
     }
     // What an earlier pause overslept has been paid already.
@@ -207,11 +228,14 @@ fn pause(slot: &Slot, whose: Debt, begin: Nanos) -> Option<Nanos> {
     }
     // Somebody may want the CPU later than now.
     let slice = debt.min(if cpus::may_become_short() { LOOK } else { SLICE });
-    let keeps_cpu = whose == Debt::OfTheCpu && memory.header.has_rule(8) && cpus::are_wanted();
+    let keeps_cpu = matches!(whose, Debt::OfTheCpu) && memory.header.has_rule(8) && cpus::are_wanted();
     let pausing = if keeps_cpu { Activity::KeepingCpu } else { Activity::Pausing };
     let was = slot.activity.swap(pausing as u32, Relaxed);
-    let hold = if keeps_cpu { keep_cpu } else { sleep };
-    let Paused { time: paused, end } = hold(slot, begin, slice, number);
+    let Paused { time: paused, end } = match whose {
+        Debt::OfTheWorld(Some((watch, since))) => doze(slot, watch, since, begin, slice, number),
+        _ if keeps_cpu => keep_cpu(slot, begin, slice, number),
+        _ => sleep(slot, begin, slice, number),
+    };
     slot.activity.store(was, Relaxed);
     // Waits for CPUs may have been credited meanwhile.
     let (now, local) = slot.local.meet(&memory.required);
@@ -240,6 +264,30 @@ fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let (mut end, until) = (begin, begin + time);
     while end < until && epoch.load(Relaxed) == number {
         sys::futex_wait_until(epoch, number, until);
+        end = sys::now();
+    }
+    sys::set_timer_slack(slot.slack.load(Relaxed));
+    slot.books.in_pauses.fetch_add(end.saturating_sub(begin).0, Relaxed);
+    switches::drain(slot, During::Credited);
+    Paused { time: end.saturating_sub(begin), end }
+}
+
+/// The same, until a thread does what is watched: the end of the experiment is not noticed before its deadline.
+fn doze(slot: &Slot, watch: Watch<'_>, since: Nanos, begin: Nanos, time: Nanos, number: u32) -> Paused {
+    let memory = shared();
+    let epoch = &memory.header.epoch;
+    sys::set_timer_slack(1);
+    let until = (begin + time).min(memory.experiments.of(Epoch(number)).deadline());
+    let mut end = begin;
+    while end < until && epoch.load(Relaxed) == number {
+        let instance = watch.instance.map(|instance| memory.channels.pause_word(instance));
+        if (watch.used)() > since {
+            break;
+        }
+        match instance {
+            Some((word, value)) => sys::futex_wait_until(word, value, until),
+            None => sys::futex_wait_until(epoch, number, until.min(end + GLANCE)),
+        }
         end = sys::now();
     }
     sys::set_timer_slack(slot.slack.load(Relaxed));
@@ -333,7 +381,7 @@ pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     audit::end(slot, false);
     slot.activity.store(was, Relaxed);
     asleep.end(slot);
-    after_world(slot, was);
+    after_world(slot, was, None);
     result
 }
 
@@ -381,7 +429,7 @@ impl Asleep {
 }
 
 /// The second half of rule 6.
-fn after_world(slot: &Slot, was: u32) {
+fn after_world(slot: &Slot, was: u32, watch: Option<(Watch<'_>, Nanos)>) {
     read_switches(slot, During::Wait);
     stretch::resume(slot);
     catch_up(slot);
@@ -395,26 +443,28 @@ fn after_world(slot: &Slot, was: u32) {
         && slot.busy.load(Relaxed) == 0
         && shared().header.has_rule(6)
     {
-        settle(slot, Debt::OfTheWorld, Behind::Code);
+        // What no thread has ever used is not looked at again and again.
+        let may_end = |watch: &Watch<'_>| watch.instance.is_some() || (watch.used)() > Nanos::ZERO;
+        let watch = watch.filter(|(watch, _)| shared().header.has_rule(5) && may_end(watch));
+        settle(slot, Debt::OfTheWorld(watch), Behind::Code);
     }
 }
 
-/// Around a call on something with two ends, or that waits for any of several. It may wake another thread
-/// (rule 4); whether it waited for one is known afterwards. `used`: when another thread last used any of them.
+/// Around a call on something with two ends, or that waits for any of several. It may wake another thread by what it
+/// `causes` (rule 4); whether it waited for one is known afterwards. `used`: when a thread last did what has ended the
+/// wait. `watch`: what else could have.
 pub fn around_channel<T>(
     slot: &Slot,
-    key: Option<Key>,
+    causes: Option<Event>,
     call: impl FnOnce() -> T,
     used: impl FnOnce(&T) -> Nanos,
+    watch: Option<Watch<'_>>,
 ) -> T {
     let was = slot.activity.load(Relaxed);
     let waiting = before_wait(slot);
     let asleep = Asleep::begin();
     let since = sys::now();
-    if let Some(key) = key {
-        shared().channels.touch(key, since);
-    }
-    let result = call();
+    let result = channel::causing(causes, since, call);
     let woken = used(&result) > since;
     if !woken {
         slot.doing(Activity::WaitingForWorld);
@@ -423,7 +473,7 @@ pub fn around_channel<T>(
     after_wait(slot, waiting, woken);
     slot.activity.store(was, Relaxed);
     if !woken {
-        after_world(slot, was);
+        after_world(slot, was, watch.map(|watch| (watch, since)));
     }
     result
 }

@@ -11,10 +11,12 @@ pub const CLOCK_THREAD_CPUTIME_ID: i64 = 3;
 mod number {
     pub const READ: i64 = 0;
     pub const OPEN: i64 = 2;
+    pub const POLL: i64 = 7;
     pub const MMAP: i64 = 9;
     pub const MUNMAP: i64 = 11;
     pub const GETSOCKNAME: i64 = 51;
     pub const GETPEERNAME: i64 = 52;
+    pub const GETSOCKOPT: i64 = 55;
     pub const SCHED_GETAFFINITY: i64 = 204;
     pub const RT_SIGACTION: i64 = 13;
     pub const RT_SIGPROCMASK: i64 = 14;
@@ -154,15 +156,41 @@ pub fn file_kind(fd: i32) -> Option<(u64, u64, u64)> {
     Some((stat[3] as u64 & 0xffff_ffff, stat[0] as u64, stat[1] as u64))
 }
 
-/// The address of a socket or of its peer: the first 32 bytes of it.
-pub fn socket_name(fd: i32, peer: bool) -> Option<[u64; 4]> {
-    let mut name = [0_u64; 4];
+/// The address of a socket or of its peer, and how long it is.
+pub fn socket_name(fd: i32, peer: bool) -> Option<([u8; 112], usize)> {
+    let mut name = [0_u8; 112];
     let mut length = size_of_val(&name) as u32;
     let number = if peer { number::GETPEERNAME } else { number::GETSOCKNAME };
     let arguments = [i64::from(fd), name.as_mut_ptr() as i64, (&raw mut length) as i64, 0, 0, 0];
     // SAFETY: the kernel writes at most `length` bytes to `name`, and the length.
     let result = unsafe { call(number, arguments) };
-    (result == 0).then_some(name)
+    (result == 0).then_some((name, (length as usize).min(name.len())))
+}
+
+/// An option of a socket that is an integer (`SOL_SOCKET`).
+pub fn socket_option(fd: i32, option: i64) -> Option<i32> {
+    const SOL_SOCKET: i64 = 1;
+    let mut value = 0_i32;
+    let mut length = size_of_val(&value) as u32;
+    let arguments = [i64::from(fd), SOL_SOCKET, option, (&raw mut value) as i64, (&raw mut length) as i64, 0];
+    // SAFETY: the kernel writes at most `length` bytes to `value`, and the length.
+    let result = unsafe { call(number::GETSOCKOPT, arguments) };
+    (result == 0).then_some(value)
+}
+
+/// Whether any of `events` (as in poll(2)) is there now.
+pub fn is_ready(fd: i32, events: u16) -> bool {
+    // A descriptor, the events that are asked for, and the answer.
+    let mut asked = [u64::from(fd as u32) | u64::from(events) << 32];
+    // SAFETY: the array is one `pollfd`; with no timeout the call does not wait.
+    unsafe { call(number::POLL, [asked.as_mut_ptr() as i64, 1, 0, 0, 0, 0]) > 0 }
+}
+
+/// Wakes all who sleep on `word`, in whatever process.
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    const FUTEX_WAKE: i64 = 1;
+    // SAFETY: `word` is a live 32-bit word.
+    unsafe { call(number::FUTEX, [word.as_ptr() as i64, FUTEX_WAKE, i64::from(i32::MAX), 0, 0, 0]) };
 }
 
 /// Reads the beginning of a file; what could not be read is not there.

@@ -46,7 +46,7 @@ pub struct Books {
     pub inherited: AtomicU64,
     /// for such waits that spin,
     pub spun: AtomicU64,
-    /// and for those that no function announced.
+    /// and for those that no function announced, or that a thread would have ended during a pause for the world.
     pub hidden: AtomicU64,
     /// Credited for waits for a CPU (rule 7).
     pub queued: AtomicU64,

@@ -3,10 +3,11 @@
 //! The function is variadic in C, which stable Rust cannot define; seven fixed words take the same
 //! registers and the same stack slot on x86-64 and aarch64.
 
+use crate::delay::{self, Watch};
 use crate::interpose::exec;
 use crate::real::real;
-use crate::{delay, signals, stretch, tls};
-use core::ffi::c_long;
+use crate::{channel, epoll, signals, stretch, tls};
+use core::ffi::{c_int, c_long};
 
 const SYS_FUTEX: c_long = 202;
 const SYS_FUTEX_WAITV: c_long = 449;
@@ -14,14 +15,20 @@ const SYS_FUTEX_WAKE: c_long = 454;
 const SYS_FUTEX_WAIT: c_long = 455;
 const SYS_FUTEX_REQUEUE: c_long = 456;
 
-/// System calls that wait for a device or a clock: read, write, poll, pread64, pwrite64, readv, writev, select,
-/// pause, nanosleep, sendfile, connect, accept, sendto, recvfrom, sendmsg, recvmsg, wait4, flock, fsync,
-/// fdatasync, clock_nanosleep, epoll_wait, waitid, pselect6, ppoll, splice, epoll_pwait, accept4, preadv,
-/// pwritev, recvmmsg, sendmmsg, io_uring_enter, epoll_pwait2.
-const WORLD: [c_long; 35] = [
-    0, 1, 7, 17, 18, 19, 20, 23, 34, 35, 40, 42, 43, 44, 45, 46, 47, 61, 73, 74, 75, 230, 232, 247, 270, 271,
-    275, 281, 288, 295, 296, 299, 307, 426, 441,
-];
+/// System calls that wait for a device or a clock, or are taken for such: poll, pread64, pwrite64, select, pause, nanosleep, sendfile,
+/// connect, accept, wait4, flock, fsync, fdatasync, clock_nanosleep, waitid, pselect6, ppoll, splice, accept4, preadv, pwritev,
+/// io_uring_enter.
+const WORLD: [c_long; 22] =
+    [7, 17, 18, 23, 34, 35, 40, 42, 43, 61, 73, 74, 75, 230, 247, 270, 271, 275, 288, 295, 296, 426];
+
+/// System calls that read from a descriptor: read, readv, recvfrom, recvmsg, recvmmsg.
+const READS: [c_long; 5] = [0, 19, 45, 47, 299];
+
+/// The same for those that write: write, writev, sendto, sendmsg, sendmmsg.
+const WRITES: [c_long; 5] = [1, 20, 44, 46, 307];
+
+/// epoll_wait, epoll_pwait, epoll_pwait2.
+const EPOLL_WAITS: [c_long; 3] = [232, 281, 441];
 
 /// What a system call does to threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +36,9 @@ enum Operation {
     Waits,
     Wakes,
     World,
+    Reads,
+    Writes,
+    EpollWaits,
     Other,
 }
 
@@ -47,6 +57,9 @@ fn classify(number: c_long, command: c_long) -> Operation {
         },
         SYS_FUTEX_WAITV | SYS_FUTEX_WAIT => Operation::Waits,
         SYS_FUTEX_WAKE | SYS_FUTEX_REQUEUE => Operation::Wakes,
+        _ if READS.contains(&number) => Operation::Reads,
+        _ if WRITES.contains(&number) => Operation::Writes,
+        _ if EPOLL_WAITS.contains(&number) => Operation::EpollWaits,
         _ if WORLD.contains(&number) => Operation::World,
         _ => Operation::Other,
     }
@@ -93,6 +106,20 @@ pub unsafe extern "C" fn syscall(
             Some(slot) if operation == Operation::World => delay::around_world(slot, || {
                 signals::undisturbed(slot, || original(number, a, b, c, d, e, f))
             }),
+            Some(slot) if operation == Operation::Reads => super::reading(slot, a as c_int, || {
+                signals::undisturbed(slot, || original(number, a, b, c, d, e, f))
+            }),
+            Some(slot) if operation == Operation::Writes => super::writing(slot, a as c_int, || {
+                signals::undisturbed(slot, || original(number, a, b, c, d, e, f))
+            }),
+            Some(slot) if operation == Operation::EpollWaits => {
+                let (instance, events) = (a as c_int, core::ptr::with_exposed_provenance_mut(b as usize));
+                let call = || signals::undisturbed(slot, || original(number, a, b, c, d, e, f));
+                let used = |&ready: &c_long| epoll::returned(instance, events, ready as c_int);
+                let touched = || epoll::touched(instance);
+                let watch = Watch { used: &touched, instance: channel::of(instance).input };
+                delay::around_channel(slot, None, call, used, Some(watch))
+            }
             _ if exec::is_exec(number) => exec::unsampled(|| original(number, a, b, c, d, e, f)),
             _ => original(number, a, b, c, d, e, f),
         }
@@ -114,6 +141,10 @@ mod tests {
             (SYS_FUTEX, 2, Operation::Other),
             (SYS_FUTEX_WAITV, 0, Operation::Waits),
             (39, 0, Operation::Other),
+            (0, 0, Operation::Reads),
+            (1, 0, Operation::Writes),
+            (232, 0, Operation::EpollWaits),
+            (35, 0, Operation::World),
         ] {
             assert_eq!(classify(number, command), expected, "{number} {command}");
         }

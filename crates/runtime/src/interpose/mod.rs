@@ -7,6 +7,7 @@
 //! pause; on the way out only where the caller cannot have got hold of a lock. `errno` is the original's:
 //! nothing here calls a function that sets it after the original has returned.
 
+mod connect;
 mod exec;
 mod futex;
 mod sigwait;
@@ -14,6 +15,7 @@ mod table;
 
 use crate::{channel, delay};
 use core::ffi::c_int;
+use wire::channel::{Event, Key};
 use wire::{Nanos, slot::Slot};
 
 /// What functions return when their original does not exist. Nobody should be able to call them then.
@@ -45,16 +47,29 @@ impl Missing for *mut core::ffi::c_void {
     const MISSING: Self = core::ptr::null_mut();
 }
 
-/// Around a call on a descriptor: a wait for the world, unless the descriptor has two ends.
+/// Around a call that reads from a descriptor: a wait for the world, unless the descriptor has two ends.
 #[inline]
-pub(crate) fn on_descriptor<T: Copy + PartialOrd + Default>(
+pub(crate) fn reading<T: Copy + PartialOrd + Default>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
+    on_channel(slot, channel::of(fd).input, Key::data, Key::room, call)
+}
+
+/// The same for one that writes.
+#[inline]
+pub(crate) fn writing<T: Copy + PartialOrd + Default>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
+    on_channel(slot, channel::of(fd).output, Key::room, Key::data, call)
+}
+
+#[inline]
+fn on_channel<T: Copy + PartialOrd + Default>(
     slot: &Slot,
-    fd: c_int,
+    key: Option<Key>,
+    awaits: impl FnOnce(Key) -> Event,
+    causes: impl FnOnce(Key) -> Event,
     call: impl FnOnce() -> T,
 ) -> T {
-    let Some(key) = channel::of(fd) else { return delay::around_world(slot, call) };
-    let used = |result: &T| if *result < T::default() { Nanos::ZERO } else { channel::used(Some(key)) };
-    delay::around_channel(slot, Some(key), call, used)
+    let Some(key) = key else { return delay::around_world(slot, call) };
+    let used = |result: &T| if *result < T::default() { Nanos::ZERO } else { channel::used(awaits(key)) };
+    delay::around_channel(slot, Some(causes(key)), call, used, None)
 }
 
 /// Names a call for [`crate::stretch`]: the function, and what its first argument says it is about.
@@ -140,37 +155,42 @@ macro_rules! interpose {
             original()
         }, crossing |_, _| {});
     };
-    // A call on a descriptor, $fd: as `world`, unless it has two ends.
-    (channel $fd:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
+    // A call that reads from a descriptor, $fd, or writes to it: as `world`, unless it has two ends.
+    (reads $fd:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            $crate::interpose::on_descriptor(slot, $fd, || original($($arg),*))
+            $crate::interpose::reading(slot, $fd, || original($($arg),*))
         });
     };
-    (channel_undisturbed $fd:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
+    (reads_undisturbed $fd:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
             let call = || $crate::signals::undisturbed(slot, || original($($arg),*));
-            $crate::interpose::on_descriptor(slot, $fd, call)
+            $crate::interpose::reading(slot, $fd, call)
         });
     };
-    // A call that waits for any of several descriptors; `$used` says when another thread last used one that
-    // is ready.
-    (ready $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, used $used:expr) => {
+    (writes $fd:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            interpose!(@ready slot, original($($arg),*), $used)
+            $crate::interpose::writing(slot, $fd, || original($($arg),*))
+        });
+    };
+    // A call that waits for any of several descriptors; `$used` says when a thread last did what makes one that
+    // is ready so, `$watch` the same of any that are asked for.
+    (ready $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, used |$count:ident| $used:expr, watch $watch:expr) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            interpose!(@ready slot, original($($arg),*), $count, $used, $watch)
         });
     };
     // The same for calls whose argument $set replaces the signal mask meanwhile.
-    (ready_masking $set:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, used $used:expr) => {
+    (ready_masking $set:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, used |$count:ident| $used:expr, watch $watch:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
             let mut copy = [0_u64; 16];
             let $set = $crate::signals::with_ours(slot, $set.cast(), &mut copy).cast();
-            interpose!(@ready slot, original($($arg),*), $used)
+            interpose!(@ready slot, original($($arg),*), $count, $used, $watch)
         });
     };
-    (@ready $slot:ident, $call:expr, $used:expr) => {{
+    (@ready $slot:ident, $call:expr, $count:ident, $used:expr, $watch:expr) => {{
         let call = || $crate::signals::undisturbed($slot, || $call);
-        let used = |result: &c_int| if *result > 0 { $used } else { wire::Nanos::ZERO };
-        $crate::delay::around_channel($slot, None, call, used)
+        let used = |&$count: &c_int| if $count > 0 { $used } else { wire::Nanos::ZERO };
+        $crate::delay::around_channel($slot, None, call, used, $watch)
     }};
     (@define $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $slot:ident, $original:ident => $body:block) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, $slot, $original => $body, crossing $crate::stretch::cross);

@@ -7,7 +7,7 @@
 //! | `locks` | pay, try without waiting; otherwise as `waits` | as `waits` |
 //! | `world` | pay | pay at once what accrued meanwhile |
 //! | `yields` | – | – ; a thread that does nothing else spins |
-//! | `channel` | pay, if the descriptor has two ends | as `waits` if another thread has used it, otherwise as `world` |
+//! | `reads`, `writes` | pay | as `waits` if another thread has meanwhile done the opposite, otherwise as `world` |
 //! | `ready` | pay | the same, for any of several descriptors |
 //!
 //! `…_undisturbed`: our signal stays out while the call is in the kernel, because it fails with `EINTR`
@@ -18,8 +18,12 @@
 //! the timed and clock variants, semaphores and C11 threads that they leave out.
 
 use super::interpose;
-use crate::channel::{self, polled, selected};
+use crate::channel::{asked, causing, of, polled, selected};
+use crate::delay::Watch;
+use crate::epoll::{returned, touched};
+use crate::sys;
 use core::ffi::{c_int, c_long, c_uint, c_void};
+use wire::channel::Key;
 
 pub(super) type Ptr = *mut c_void;
 /// Another name for a pointer argument that is a signal set.
@@ -126,19 +130,19 @@ interpose!(world_undisturbed usleep(micros: c_uint) -> c_int);
 interpose!(world_undisturbed sleep(seconds: c_uint) -> c_uint);
 
 // Files, pipes and the like.
-interpose!(channel fd read(fd: c_int, buffer: Ptr, size: Size) -> isize);
-interpose!(channel fd __read_chk(fd: c_int, buffer: Ptr, size: Size, room: Size) -> isize);
-interpose!(channel fd readv(fd: c_int, parts: Ptr, count: c_int) -> isize);
-interpose!(channel fd eventfd_read(fd: c_int, value: Ptr) -> c_int);
-interpose!(channel fd eventfd_write(fd: c_int, value: u64) -> c_int);
+interpose!(reads fd read(fd: c_int, buffer: Ptr, size: Size) -> isize);
+interpose!(reads fd __read_chk(fd: c_int, buffer: Ptr, size: Size, room: Size) -> isize);
+interpose!(reads fd readv(fd: c_int, parts: Ptr, count: c_int) -> isize);
+interpose!(reads fd eventfd_read(fd: c_int, value: Ptr) -> c_int);
+interpose!(writes fd eventfd_write(fd: c_int, value: u64) -> c_int);
 interpose!(world pread(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
 interpose!(world __pread_chk(fd: c_int, buffer: Ptr, size: Size, at: Offset, room: Size) -> isize);
 interpose!(world pread64(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
 interpose!(world __pread64_chk(fd: c_int, buffer: Ptr, size: Size, at: Offset, room: Size) -> isize);
 interpose!(world preadv(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
 interpose!(world preadv64(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
-interpose!(channel fd write(fd: c_int, buffer: Ptr, size: Size) -> isize);
-interpose!(channel fd writev(fd: c_int, parts: Ptr, count: c_int) -> isize);
+interpose!(writes fd write(fd: c_int, buffer: Ptr, size: Size) -> isize);
+interpose!(writes fd writev(fd: c_int, parts: Ptr, count: c_int) -> isize);
 interpose!(world pwrite(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
 interpose!(world pwrite64(fd: c_int, buffer: Ptr, size: Size, at: Offset) -> isize);
 interpose!(world pwritev(fd: c_int, parts: Ptr, count: c_int, at: Offset) -> isize);
@@ -149,9 +153,13 @@ interpose!(world syncfs(fd: c_int) -> c_int);
 interpose!(world msync(start: Ptr, size: Size, flags: c_int) -> c_int);
 interpose!(world flock(fd: c_int, operation: c_int) -> c_int);
 interpose!(world lockf(fd: c_int, command: c_int, size: Offset) -> c_int);
-interpose!(world sendfile(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
-interpose!(world sendfile64(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
-interpose!(channel from splice(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
+interpose!(writes to sendfile(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
+interpose!(writes to sendfile64(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
+interpose!(@define splice(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize, slot, original => {
+    let filled = of(to).output.map(Key::data);
+    let call = || original(from, in_at, to, out_at, size, flags);
+    super::reading(slot, from, || causing(filled, sys::now(), call))
+});
 interpose!(world copy_file_range(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize);
 
 // Standard I/O, which calls the kernel from inside the C library. (The functions with a variable number of
@@ -176,30 +184,27 @@ interpose!(world fflush(file: Ptr) -> c_int);
 interpose!(world fclose(file: Ptr) -> c_int);
 interpose!(world getaddrinfo(node: Ptr, service: Ptr, hints: Ptr, result: Ptr) -> c_int);
 
-// Sockets.
-interpose!(channel fd accept(fd: c_int, address: Ptr, length: Ptr) -> c_int);
-interpose!(channel fd accept4(fd: c_int, address: Ptr, length: Ptr, flags: c_int) -> c_int);
-interpose!(world connect(fd: c_int, address: Ptr, length: c_uint) -> c_int);
-interpose!(channel fd recv(fd: c_int, buffer: Ptr, size: Size, flags: c_int) -> isize);
-interpose!(channel fd __recv_chk(fd: c_int, buffer: Ptr, size: Size, room: Size, flags: c_int) -> isize);
-interpose!(channel fd recvfrom(fd: c_int, buffer: Ptr, size: Size, flags: c_int, address: Ptr, length: Ptr) -> isize);
-interpose!(channel fd __recvfrom_chk(fd: c_int, buffer: Ptr, size: Size, room: Size, flags: c_int, address: Ptr, length: Ptr) -> isize);
-interpose!(channel fd recvmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
-interpose!(channel_undisturbed fd recvmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int, time: Ptr) -> c_int);
-interpose!(channel fd send(fd: c_int, buffer: Ptr, size: Size, flags: c_int) -> isize);
-interpose!(channel fd sendto(fd: c_int, buffer: Ptr, size: Size, flags: c_int, address: Ptr, length: c_uint) -> isize);
-interpose!(channel fd sendmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
-interpose!(channel fd sendmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int) -> c_int);
+// Sockets. (`accept` and `connect` are in `connect.rs`.)
+interpose!(reads fd recv(fd: c_int, buffer: Ptr, size: Size, flags: c_int) -> isize);
+interpose!(reads fd __recv_chk(fd: c_int, buffer: Ptr, size: Size, room: Size, flags: c_int) -> isize);
+interpose!(reads fd recvfrom(fd: c_int, buffer: Ptr, size: Size, flags: c_int, address: Ptr, length: Ptr) -> isize);
+interpose!(reads fd __recvfrom_chk(fd: c_int, buffer: Ptr, size: Size, room: Size, flags: c_int, address: Ptr, length: Ptr) -> isize);
+interpose!(reads fd recvmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
+interpose!(reads_undisturbed fd recvmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int, time: Ptr) -> c_int);
+interpose!(writes fd send(fd: c_int, buffer: Ptr, size: Size, flags: c_int) -> isize);
+interpose!(writes fd sendto(fd: c_int, buffer: Ptr, size: Size, flags: c_int, address: Ptr, length: c_uint) -> isize);
+interpose!(writes fd sendmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
+interpose!(writes fd sendmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int) -> c_int);
 
 // Readiness.
-interpose!(ready poll(fds: Ptr, count: Size, time: c_int) -> c_int, used polled(fds, count));
-interpose!(ready __poll_chk(fds: Ptr, count: Size, time: c_int, room: Size) -> c_int, used polled(fds, count));
-interpose!(ready_masking set ppoll(fds: Ptr, count: Size, time: Ptr, set: Set) -> c_int, used polled(fds, count));
-interpose!(ready select(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr) -> c_int, used selected([read, write], count));
-interpose!(ready_masking set pselect(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr, set: Set) -> c_int, used selected([read, write], count));
-interpose!(ready epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int, used channel::used(channel::of(fd)));
-interpose!(ready_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int, used channel::used(channel::of(fd)));
-interpose!(ready_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int, used channel::used(channel::of(fd)));
+interpose!(ready poll(fds: Ptr, count: Size, time: c_int) -> c_int, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
+interpose!(ready __poll_chk(fds: Ptr, count: Size, time: c_int, room: Size) -> c_int, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
+interpose!(ready_masking set ppoll(fds: Ptr, count: Size, time: Ptr, set: Set) -> c_int, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
+interpose!(ready select(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr) -> c_int, used |_ready| selected([read, write], count), watch None);
+interpose!(ready_masking set pselect(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr, set: Set) -> c_int, used |_ready| selected([read, write], count), watch None);
+interpose!(ready epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int, used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int, used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int, used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
 
 // Processes.
 interpose!(world wait(status: Ptr) -> c_int);

@@ -2,12 +2,52 @@
 #include "common.h"
 #include <linux/futex.h>
 #include <poll.h>
+#include <netinet/in.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+
+/* A connection to ourselves, from its beginning to its end. */
+static void sockets(void)
+{
+    char byte = 0;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr *const name = (struct sockaddr *)&address;
+    socklen_t length = sizeof address;
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 1};
+    const int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+    const int epoll = epoll_create1(0);
+    errno = 0;
+    CHECK(shutdown(epoll, SHUT_RDWR) == -1 && errno == ENOTSOCK);
+    errno = 0;
+    CHECK(accept(client, NULL, NULL) == -1 && errno == EINVAL);
+    errno = 0;
+    CHECK(connect(client, NULL, 0) == -1 && errno == EINVAL);
+    errno = 0;
+    CHECK(epoll_ctl(epoll, EPOLL_CTL_MOD, listener, &event) == -1 && errno == ENOENT);
+    errno = 0;
+    CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, listener, NULL) == -1 && errno == EFAULT);
+    errno = 77;
+    CHECK(listen(listener, 1) == 0 && getsockname(listener, name, &length) == 0 && errno == 77);
+    CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event) == 0 && errno == 77);
+    CHECK(connect(client, name, length) == 0 && errno == 77);
+    CHECK(epoll_wait(epoll, &event, 1, -1) == 1 && event.data.u64 == 1 && errno == 77);
+    const int server = accept(listener, NULL, NULL);
+    CHECK(server >= 0 && errno == 77);
+    CHECK(write(client, &byte, 1) == 1 && read(server, &byte, 1) == 1 && errno == 77);
+    CHECK(epoll_ctl(epoll, EPOLL_CTL_DEL, listener, NULL) == 0 && errno == 77);
+    CHECK(epoll_wait(epoll, &event, 1, 1) == 0 && errno == 77);
+    CHECK(syscall(SYS_write, server, &byte, 1) == 1 && syscall(SYS_read, client, &byte, 1) == 1 && errno == 77);
+    CHECK(shutdown(client, SHUT_WR) == 0 && read(server, &byte, 1) == 0 && errno == 77);
+    CHECK(close(client) == 0 && close(server) == 0 && close(listener) == 0 && close(epoll) == 0 && errno == 77);
+    errno = 0;
+    CHECK(close(epoll) == -1 && errno == EBADF);
+}
 
 int main(void)
 {
@@ -37,6 +77,7 @@ int main(void)
         CHECK(poll(NULL, 0, 0) == 0 && errno == 77);
         CHECK(syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) == 0 && errno == 77);
 
+        sockets();
         errno = 0;
         CHECK(sem_trywait(&semaphore) == -1 && errno == EAGAIN);
         soon = in_ms(CLOCK_REALTIME, 1);

@@ -1,0 +1,198 @@
+//! What `epoll` instances watch: for which descriptor each of their events stands.
+//!
+//! A wait for an instance may end because of a thread's channel, a timer or another machine. An event only has a number of the program's
+//! own choice, so that number is remembered when a descriptor is added. Where the table has no room for it, the last use of anything
+//! that the instance watches decides.
+//!
+//! Arming a descriptor that is ready already wakes those who wait for the instance; whoever arms it is the waker then.
+
+use crate::attach::{attached, shared};
+use crate::channel::{self, Ptr};
+use crate::real::real;
+use crate::{delay, sys, tls};
+use core::ffi::c_int;
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use wire::Nanos;
+use wire::channel::Key;
+
+/// `struct epoll_event`, which is packed on x86-64.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+struct EpollEvent {
+    events: u32,
+    data: u64,
+}
+
+/// `EPOLLOUT`.
+const OUT: u32 = 4;
+/// `EPOLLET`.
+const EDGE: u32 = 1 << 31;
+/// The events that poll(2) has as well; the others are flags.
+const READINESS: u32 = 0xffff;
+
+/// A descriptor that an instance watches.
+struct Watched {
+    /// [`tag`] of the instance and the number in its events; zero is none.
+    tag: AtomicU64,
+    fd: AtomicU32,
+    /// When a thread armed it last, although it was ready.
+    armed: AtomicU64,
+}
+
+/// Of all instances.
+struct Table<const ENTRIES: usize> {
+    entries: [Watched; ENTRIES],
+    /// Which place is given away next where all are taken.
+    turn: AtomicU32,
+}
+
+/// How far an entry may lie from its place.
+const REACH: usize = 8;
+
+fn tag(instance: Key, data: u64) -> u64 {
+    let hash = (data ^ u64::from(instance.number()) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash ^ hash >> 32).max(1)
+}
+
+impl<const ENTRIES: usize> Table<ENTRIES> {
+    const fn new() -> Self {
+        Self {
+            entries: [const { Watched { tag: AtomicU64::new(0), fd: AtomicU32::new(0), armed: AtomicU64::new(0) } };
+                ENTRIES],
+            turn: AtomicU32::new(0),
+        }
+    }
+
+    fn places(&self, tag: u64) -> impl Iterator<Item = &Watched> {
+        (0..REACH).map(move |step| &self.entries[(tag as usize).wrapping_add(step) % ENTRIES])
+    }
+
+    /// Acquire: pairs with the store in [`insert`](Self::insert), so the descriptor is the one of this tag.
+    fn find(&self, tag: u64) -> Option<&Watched> {
+        self.places(tag).find(|watched| watched.tag.load(Acquire) == tag)
+    }
+
+    fn insert(&self, tag: u64, fd: c_int, armed: Nanos) {
+        let place = self.find(tag).or_else(|| {
+            let free = |watched: &&Watched| watched.tag.compare_exchange(0, tag, Relaxed, Relaxed).is_ok();
+            self.places(tag).find(free)
+        });
+        let turn = || self.turn.fetch_add(1, Relaxed) as usize % REACH;
+        if let Some(watched) = place.or_else(|| self.places(tag).nth(turn())) {
+            watched.fd.store(fd as u32, Relaxed);
+            watched.armed.store(armed.0, Relaxed);
+            watched.tag.store(tag, Release);
+        }
+    }
+}
+
+static TABLE: Table<{ 1 << 14 }> = Table::new();
+
+/// `epoll_ctl(2)`: what the instance watches from now on, and rule 4.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn epoll_ctl(instance: c_int, operation: c_int, fd: c_int, event: Ptr) -> c_int {
+    let Some(original) = real!(epoll_ctl: fn(c_int, c_int, c_int, Ptr) -> c_int) else { return -1 };
+    if attached().is_some()
+        && let Some(key) = channel::of(instance).input
+    {
+        // SAFETY: what the kernel is about to read as well, unless it is null.
+        let event = unsafe { event.cast::<EpollEvent>().as_ref() };
+        changes(key, operation, fd, event.copied());
+    }
+    // SAFETY: the program's own arguments.
+    unsafe { original(instance, operation, fd, event) }
+}
+
+/// `fd` is about to be added to what `instance` watches, changed or removed.
+fn changes(instance: Key, operation: c_int, fd: c_int, event: Option<EpollEvent>) {
+    const DELETE: c_int = 2;
+    let event = event.filter(|_| operation != DELETE);
+    let events = event.map_or(0, |event| event.events & READINESS);
+    let channels = &shared().channels;
+    let ends = channel::of(fd);
+    if let Some(key) = ends.input {
+        channels.watch(key.data(), instance, events & !OUT != 0);
+    }
+    if let Some(key) = ends.output {
+        // Edges are often asked for once and for all; room that was never missing wakes nobody.
+        let in_passing = event.is_some_and(|event| event.events & EDGE != 0) && events & !OUT != 0;
+        channels.watch(key.room(), instance, events & OUT != 0 && !in_passing);
+    }
+    if let Some(event) = event {
+        let armed = arm(instance, fd, events);
+        TABLE.insert(tag(instance, event.data), fd, armed);
+    }
+}
+
+/// Rule 4 for a descriptor that is about to be armed: if it is ready, that wakes whoever waits for the instance. Returns when.
+fn arm(instance: Key, fd: c_int, events: u32) -> Nanos {
+    let Some(slot) = tls::slot() else { return Nanos::ZERO };
+    delay::pay(slot);
+    // Nothing is to be inherited outside of experiments.
+    if shared().header.experimenting.load(Relaxed) == 0 || !sys::is_ready(fd, events as u16) {
+        return Nanos::ZERO;
+    }
+    let now = sys::now();
+    channel::touch(instance.data(), now);
+    now
+}
+
+/// When threads of the program last caused any of the events that a wait for `instance` has returned.
+///
+/// # Safety
+/// `events` must point to `count` events, if that is more than none.
+pub unsafe fn returned(instance: c_int, events: Ptr, count: c_int) -> Nanos {
+    let Some(instance) = channel::of(instance).input else { return Nanos::ZERO };
+    let mut last = Nanos::ZERO;
+    for i in 0..usize::try_from(count).unwrap_or(0) {
+        // SAFETY: the caller vouches for the array.
+        let EpollEvent { events, data } = unsafe { *events.cast::<EpollEvent>().add(i) };
+        last = last.max(match TABLE.find(tag(instance, data)) {
+            Some(watched) => {
+                let armed = Nanos(watched.armed.load(Relaxed));
+                armed.max(channel::used_by(watched.fd.load(Relaxed) as c_int, events))
+            }
+            None => channel::used(instance.data()),
+        });
+    }
+    last
+}
+
+/// When a thread of the program last did what an instance watches for.
+pub fn touched(instance: c_int) -> Nanos {
+    channel::of(instance).input.map_or(Nanos::ZERO, |instance| channel::used(instance.data()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fd_of(table: &Table<16>, tag: u64) -> Option<u32> {
+        table.find(tag).map(|watched| watched.fd.load(Relaxed))
+    }
+
+    #[test]
+    fn a_number_of_the_program_stands_for_the_descriptor_that_it_was_given_last() {
+        let table = Table::<16>::new();
+        let [first, second] = [Key::hashed([1, 0]), Key::hashed([2, 0])];
+        table.insert(tag(first, 0), 7, Nanos(3));
+        table.insert(tag(second, 0), 8, Nanos::ZERO);
+        assert_eq!((fd_of(&table, tag(first, 0)), fd_of(&table, tag(second, 0))), (Some(7), Some(8)));
+        table.insert(tag(first, 0), 9, Nanos::ZERO);
+        assert_eq!(fd_of(&table, tag(first, 0)), Some(9));
+        assert_eq!(table.find(tag(first, 0)).unwrap().armed.load(Relaxed), 0);
+        assert_eq!(fd_of(&table, tag(first, 1)), None);
+    }
+
+    #[test]
+    fn a_full_table_forgets_others_and_not_the_newest() {
+        let table = Table::<16>::new();
+        for number in 1..200 {
+            table.insert(number, number as c_int, Nanos::ZERO);
+            assert_eq!(fd_of(&table, number), Some(number as u32));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Connecting and accepting: who connects wakes who waits for connections, and the other way round where many wait.
+//!
+//! A connection itself has the channels of its two ends (`socket.rs`); until it is accepted it is the listener's.
+
+use super::interpose;
+use super::table::Ptr;
+use crate::channel;
+use crate::socket::Name;
+use core::ffi::{c_int, c_uint};
+use wire::channel::Key;
+use wire::slot::Slot;
+
+/// Around a call that takes a connection from a listener and returns its descriptor, which may have had another meaning.
+fn accepting(slot: &Slot, listener: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    let accept = || {
+        let fd = call();
+        if fd >= 0 {
+            channel::remember(fd, None);
+        }
+        fd
+    };
+    super::reading(slot, listener, accept)
+}
+
+interpose!(@define accept(fd: c_int, address: Ptr, length: Ptr) -> c_int, slot, original => {
+    accepting(slot, fd, || original(fd, address, length))
+});
+
+interpose!(@define accept4(fd: c_int, address: Ptr, length: Ptr, flags: c_int) -> c_int, slot, original => {
+    accepting(slot, fd, || original(fd, address, length, flags))
+});
+
+/// The listener at an address.
+///
+/// # Safety
+/// `address` must be null or point to `length` bytes.
+unsafe fn listener_at(address: Ptr, length: c_uint) -> Option<Key> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: the caller vouches for it.
+    let bytes = unsafe { core::slice::from_raw_parts(address.cast::<u8>(), length as usize) };
+    Name::new(bytes).map(Name::listener)
+}
+
+// Whatever became of it, the socket is looked at again when it is used next.
+interpose!(@define connect(fd: c_int, address: Ptr, length: c_uint) -> c_int, slot, original => {
+    let call = || original(fd, address, length);
+    let result = super::on_channel(slot, listener_at(address, length), Key::room, Key::data, call);
+    channel::remember(fd, None);
+    result
+});

@@ -1,0 +1,208 @@
+//! Names of sockets: which two ends are one connection, and which listener a connection goes to.
+//!
+//! A connection has one channel for each direction, named by the addresses of both ends in that order: what one end
+//! calls its output, the other one calls its input. Connections to a named unix socket have one name on one side and
+//! none on the other, so all of one listener's share two channels: a wait for one of them that ends while
+//! a thread uses another one counts as a wait for a thread.
+//!
+//! Not here: datagrams without a fixed peer, and connections between two different addresses of this
+//! machine unless one of them is a loopback address. They are the world.
+
+use crate::sys;
+use core::ffi::c_int;
+use wire::channel::Key;
+
+const AF_UNIX: u16 = 1;
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+
+/// What a socket is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// An end of a connection within this machine.
+    Connected { input: Key, output: Key },
+    /// Connections wait here to be accepted.
+    Listening(Key),
+    /// It may yet become either.
+    Unconnected,
+    /// Its other end is out of sight.
+    World,
+}
+
+/// Looks at a socket. A few system calls.
+pub fn look(fd: c_int) -> Socket {
+    const SO_TYPE: i64 = 3;
+    const SO_ACCEPTCONN: i64 = 30;
+    const SOCK_STREAM: i32 = 1;
+    const SOCK_SEQPACKET: i32 = 5;
+    let Some((name, length)) = sys::socket_name(fd, false) else { return Socket::World };
+    let here = Name::new(&name[..length]);
+    if let Some((name, length)) = sys::socket_name(fd, true) {
+        let there = Name::new(&name[..length]);
+        return connection(here, there)
+            .map_or(Socket::World, |[input, output]| Socket::Connected { input, output });
+    }
+    let takes_connections = matches!(sys::socket_option(fd, SO_TYPE), Some(SOCK_STREAM | SOCK_SEQPACKET));
+    match here {
+        Some(here) if sys::socket_option(fd, SO_ACCEPTCONN) == Some(1) => Socket::Listening(here.listener()),
+        Some(_) if takes_connections => Socket::Unconnected,
+        _ => Socket::World,
+    }
+}
+
+/// The address of one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// An address in the form of IPv6, and a port.
+    Inet { address: u128, port: u16 },
+    /// A hash of a path or an abstract name.
+    Unix(u64),
+    /// A unix socket that was never bound.
+    Unnamed,
+}
+
+impl Name {
+    /// From the bytes of a `sockaddr`; `None` for other families.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let (family, rest) = bytes.split_first_chunk()?;
+        match u16::from_ne_bytes(*family) {
+            AF_UNIX => Some(Self::unix(rest)),
+            AF_INET => {
+                let (port, rest) = rest.split_first_chunk()?;
+                let address = u128::from(u32::from_be_bytes(*rest.first_chunk()?));
+                Some(Self::Inet { address: MAPPED | address, port: u16::from_be_bytes(*port) })
+            }
+            AF_INET6 => {
+                let (port, rest) = rest.split_first_chunk()?;
+                let address = u128::from_be_bytes(*rest.get(4..)?.first_chunk()?);
+                Some(Self::Inet { address, port: u16::from_be_bytes(*port) })
+            }
+            _ => None,
+        }
+    }
+
+    /// A path ends with NUL or with the address; an abstract name begins with NUL.
+    fn unix(name: &[u8]) -> Self {
+        let name = match name {
+            [] => return Self::Unnamed,
+            [0, ..] => name,
+            path => path.split(|&byte| byte == 0).next().unwrap_or(path),
+        };
+        Self::Unix(name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        }))
+    }
+
+    /// The channel on which connections to this name arrive. Of an address only the port counts: listeners
+    /// mostly listen on all.
+    pub const fn listener(self) -> Key {
+        const LISTENER: u64 = 1 << 63;
+        Key::hashed([LISTENER, self.hash(false)])
+    }
+
+    const fn hash(self, with_address: bool) -> u64 {
+        match self {
+            Self::Inet { address, port } => {
+                let address = if with_address { address as u64 ^ (address >> 64) as u64 } else { 0 };
+                address.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ port as u64
+            }
+            Self::Unix(hash) => hash,
+            Self::Unnamed => 0,
+        }
+    }
+
+    const fn is_loopback(self) -> bool {
+        matches!(self, Self::Inet { address, .. } if address == 1 || address >> 24 == (MAPPED | 127 << 24) >> 24)
+    }
+}
+
+/// `::ffff:0.0.0.0`: addresses of IPv4 in the form of IPv6.
+const MAPPED: u128 = 0xffff << 32;
+
+/// The input and the output of a connection, if its other end is in this machine and has a name or meets one.
+fn connection(here: Option<Name>, there: Option<Name>) -> Option<[Key; 2]> {
+    let (here, there) = (here?, there?);
+    let is_local = match (here, there) {
+        (Name::Inet { address: a, .. }, Name::Inet { address: b, .. }) => {
+            a == b || here.is_loopback() || there.is_loopback()
+        }
+        // Pairs of sockets, which are known from their making.
+        (Name::Unnamed, Name::Unnamed) => false,
+        _ => true,
+    };
+    let channel = |from: Name, to: Name| Key::hashed([from.hash(true), to.hash(true)]);
+    is_local.then(|| [channel(there, here), channel(here, there)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inet(address: [u8; 4], port: u16) -> Option<Name> {
+        let mut bytes = [0; 16];
+        bytes[..2].copy_from_slice(&AF_INET.to_ne_bytes());
+        bytes[2..4].copy_from_slice(&port.to_be_bytes());
+        bytes[4..8].copy_from_slice(&address);
+        Name::new(&bytes)
+    }
+
+    fn inet6(address: u128, port: u16) -> Option<Name> {
+        let mut bytes = [0; 28];
+        bytes[..2].copy_from_slice(&AF_INET6.to_ne_bytes());
+        bytes[2..4].copy_from_slice(&port.to_be_bytes());
+        bytes[8..24].copy_from_slice(&address.to_be_bytes());
+        Name::new(&bytes)
+    }
+
+    fn unix(name: &[u8]) -> Option<Name> {
+        let mut bytes = [0; 110];
+        bytes[..2].copy_from_slice(&AF_UNIX.to_ne_bytes());
+        bytes[2..2 + name.len()].copy_from_slice(name);
+        Name::new(&bytes[..2 + name.len()])
+    }
+
+    const LOCALHOST: [u8; 4] = [127, 0, 0, 1];
+    const OWN: [u8; 4] = [10, 1, 2, 3];
+
+    #[test]
+    fn the_output_of_one_end_is_the_input_of_the_other() {
+        for (a, b) in [
+            (inet(LOCALHOST, 4000), inet(LOCALHOST, 80)),
+            (inet(LOCALHOST, 4000), inet([127, 0, 0, 2], 80)),
+            (inet(OWN, 4000), inet(OWN, 80)),
+            (inet6(1, 4000), inet6(1, 80)),
+            (unix(b"/run/a.sock\0"), unix(b"")),
+            (unix(b"\0name"), unix(b"")),
+            (unix(b"/run/a.sock\0"), unix(b"/run/client\0")),
+        ] {
+            let ([a_in, a_out], [b_in, b_out]) = (connection(a, b).unwrap(), connection(b, a).unwrap());
+            assert_eq!((a_in, a_out), (b_out, b_in), "{a:?} {b:?}");
+            assert_ne!(a_in, a_out, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn mapped_addresses_are_those_they_stand_for() {
+        assert_eq!(inet(LOCALHOST, 80), inet6(0xffff_7f00_0001, 80));
+        assert_ne!(inet(LOCALHOST, 80), inet(LOCALHOST, 81));
+    }
+
+    #[test]
+    fn other_machines_and_unknown_families_are_the_world() {
+        assert_eq!(connection(inet(OWN, 4000), inet([10, 1, 2, 4], 80)), None);
+        assert_eq!(connection(unix(b""), unix(b"")), None);
+        assert_eq!(Name::new(&16_u16.to_ne_bytes()), None);
+        assert_eq!(Name::new(&[]), None);
+        assert_eq!(Name::new(&AF_INET.to_ne_bytes()), None);
+    }
+
+    #[test]
+    fn a_listener_is_found_by_any_address_and_form_of_its_name() {
+        let listener = |name: Option<Name>| name.unwrap().listener();
+        assert_eq!(listener(inet([0; 4], 80)), listener(inet(LOCALHOST, 80)));
+        assert_eq!(listener(inet6(0, 80)), listener(inet(OWN, 80)));
+        assert_eq!(listener(unix(b"/run/a\0")), listener(unix(b"/run/a")));
+        assert_ne!(listener(unix(b"\0a")), listener(unix(b"a")));
+        assert_ne!(listener(inet(LOCALHOST, 80)), listener(inet(LOCALHOST, 81)));
+    }
+}
