@@ -221,6 +221,7 @@ mod tests {
             left_out: Some(3),
             method_error: Some(0.005),
             verdict: Some(Verdict::Helps),
+            trusted: None,
         };
         assert_eq!(answers, [expected]);
     }

@@ -87,7 +87,7 @@ impl PaddedRow {
             Some(Verdict::NoEffect) => "no effect",
             Some(Verdict::Hurts) => "hurts",
             Some(Verdict::NotEnoughData) => "not enough data",
-            Some(Verdict::Other) | None => "",
+            Some(Verdict::NotTrusted | Verdict::Other) | None => "",
         };
         let wrong = if self.is_contradicted() { ", which is WRONG" } else { "" };
         let untrusted =
@@ -214,6 +214,7 @@ mod tests {
             left_out: None,
             method_error: None,
             verdict: Some(verdict),
+            trusted: None,
         };
         PaddedRow {
             row: Row {
