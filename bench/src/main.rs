@@ -6,6 +6,7 @@
 //!
 //! * `truth` compares predictions, ours and those of a peer, with what really happens when a function's
 //!   work is shrunk.
+//! * `mosaic` does so with random programs, new ones in every run, and shrinks those that it is most wrong about.
 //! * `answer` times how long the profiler takes to find the best region and to know what it is worth.
 //! * `calibration` counts how often its 95 % intervals hold the truth, and how often it sees an effect where
 //!   there is none.
@@ -42,6 +43,7 @@ mod coz;
 mod interval;
 mod limits;
 mod machine;
+mod mosaic;
 mod native;
 mod output;
 mod overhead;
@@ -54,6 +56,7 @@ mod report;
 mod rounds;
 mod rules;
 mod start;
+mod subject;
 mod tables;
 mod truth;
 
@@ -96,6 +99,8 @@ struct Shared {
 enum What {
     /// Predictions against what really happens when a function's work is shrunk
     Truth(truth::Options),
+    /// Predictions against the truth, of random programs
+    Mosaic(mosaic::Options),
     /// How long it takes to find the best region and what it is worth
     Answer(answer::Options),
     /// How often the 95 % intervals hold the truth
@@ -130,6 +135,7 @@ fn main() -> Result<()> {
     let whatif = || Whatif::find(shared.whatif.as_deref());
     match what {
         What::Truth(options) => truth::run(&options, &machine, whatif),
+        What::Mosaic(options) => mosaic::run(&options, &machine, whatif),
         What::Answer(options) => answer::run(&options, &machine, &whatif()?),
         What::Calibration(options) => calibration::run(&options, &machine, whatif),
         What::Rules(options) => rules::run(&options, &machine, &whatif()?),

@@ -21,6 +21,13 @@ pub struct Region {
     /// The function, also of a line.
     function: Option<String>,
     points: Vec<PointReport>,
+    audit: Option<Audit>,
+}
+
+/// Whether the accounts of delays add up.
+#[derive(Clone, Debug, Deserialize)]
+struct Audit {
+    trusted: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -73,14 +80,16 @@ impl Report {
     }
 
     pub fn answers(&self, question: &Question) -> Vec<Prediction> {
-        let measured: Vec<(&Measured, &PointReport)> = self
-            .regions
-            .iter()
-            .filter(|region| is_called(&region.name, question.region))
+        let regions = || self.regions.iter().filter(|region| is_called(&region.name, question.region));
+        let measured: Vec<(&Measured, &PointReport)> = regions()
             .flat_map(|region| &region.points)
             .filter(|point| point.point == question.point())
             .flat_map(|point| point.speedups.iter().map(move |measured| (measured, point)))
             .collect();
+        let trusted = regions()
+            .filter_map(|region| region.audit.as_ref())
+            .map(|audit| audit.trusted)
+            .reduce(|one, other| one && other);
         let baseline_windows =
             measured.iter().filter(|(one, _)| one.speedup.abs() < 0.005).map(|(one, _)| one.windows).sum();
         let mut answers = Vec::new();
@@ -102,6 +111,7 @@ impl Report {
                     }),
                     method_error: point.method_error.map(|of_slope| of_slope * fraction),
                     verdict: point.verdict,
+                    trusted,
                 });
             }
         }
@@ -162,6 +172,7 @@ mod tests {
 
     const REPORT: &str = r#"{"regions": [
         {"kind": "function", "name": "mutex_rs::A", "file": "a.rs", "line": 7, "samples": 9,
+         "audit": {"trusted": false, "reason": "credits are missing"},
          "points": [
             {"point": "round", "kind": "throughput", "verdict": "helps", "slope": 1, "method_error": 0.02, "slope_lo": 0, "slope_hi": 2,
              "speedups": [
@@ -190,6 +201,7 @@ mod tests {
             left_out: Some(3),
             method_error: Some(0.005),
             verdict: Some(Verdict::Helps),
+            trusted: Some(false),
         };
         assert_eq!(answers, [expected]);
     }

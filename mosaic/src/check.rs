@@ -56,7 +56,8 @@ impl Program {
             require!(actor.copies >= 1 && actor.copies <= MOST_ACTORS, "there is no copy of actor {number}");
             require!(actor.process < 8, "actor {number} is in a process above 7");
             require!(!actor.steps.is_empty(), "actor {number} does nothing");
-            self.check_steps(&actor.steps, Place::Loop).map_err(|Fault(why)| Fault(format!("actor {number}: {why}")))?;
+            self.check_steps(&actor.steps, Place::Loop)
+                .map_err(|Fault(why)| Fault(format!("actor {number}: {why}")))?;
         }
         self.check_visit()?;
         for number in 0..self.objects.len() {
@@ -64,8 +65,12 @@ impl Program {
         }
         for seed in 0..REHEARSALS {
             rehearse(self, VISITS, seed).map_err(|stuck| match stuck {
-                Stuck::Deadlock(visits) => Fault(format!("all actors wait for each other after {visits} visits")),
-                Stuck::Starved(visits) => Fault(format!("the point is visited {visits} times and never again")),
+                Stuck::Deadlock(visits) => {
+                    Fault(format!("all actors wait for each other after {visits} visits"))
+                }
+                Stuck::Starved(visits) => {
+                    Fault(format!("the point is visited {visits} times and never again"))
+                }
             })?;
         }
         Ok(())
@@ -85,14 +90,17 @@ impl Program {
             for object in step.objects() {
                 require!(object < self.objects.len(), "there is no object {object}");
             }
-            let waits = matches!(step, Step::Pop(_) | Step::Barrier(_) | Step::Await { .. } | Step::Dispatch { .. });
+            let waits =
+                matches!(step, Step::Pop(_) | Step::Barrier(_) | Step::Await { .. } | Step::Dispatch { .. });
             let tells = matches!(step, Step::Push(_) | Step::Arrive(_));
             let pauses = matches!(step, Step::Wait { .. } | Step::Write { .. } | Step::Spawn { .. });
             match place {
                 Place::Loop => {}
                 Place::Section(_) => require!(!(waits || tells || pauses), "a section does nothing but work"),
                 Place::Short => require!(!(waits || tells), "short-lived threads wait for nobody"),
-                Place::Event => require!(!(waits || pauses), "what an event loop does about an event does not wait"),
+                Place::Event => {
+                    require!(!(waits || pauses), "what an event loop does about an event does not wait")
+                }
             }
             match step {
                 Step::Work { region, time } => {
@@ -173,7 +181,9 @@ impl Program {
                 let arms: usize = self
                     .steps()
                     .filter_map(|step| match step {
-                        Step::Dispatch { arms, .. } => Some(arms.iter().filter(|arm| arm.queue == number).count()),
+                        Step::Dispatch { arms, .. } => {
+                            Some(arms.iter().filter(|arm| arm.queue == number).count())
+                        }
                         _ => None,
                     })
                     .sum();
@@ -189,7 +199,10 @@ impl Program {
             Object::Latch(_) => {
                 let waiting: Vec<&&Actor> = users
                     .iter()
-                    .filter(|actor| walk(&actor.steps).any(|step| matches!(step, Step::Await { latch, .. } if *latch == number)))
+                    .filter(|actor| {
+                        walk(&actor.steps)
+                            .any(|step| matches!(step, Step::Await { latch, .. } if *latch == number))
+                    })
                     .collect();
                 require!(waiting.len() == 1 && waiting[0].copies == 1, "one actor waits for it");
                 require!(one_process, "processes cannot share a latch");

@@ -185,12 +185,7 @@ impl Queue {
     pub const fn crosses(self) -> bool {
         matches!(
             self,
-            Self::Semaphore
-                | Self::Pipe
-                | Self::Socketpair
-                | Self::Tcp
-                | Self::Eventfd
-                | Self::EventfdEpoll
+            Self::Semaphore | Self::Pipe | Self::Socketpair | Self::Tcp | Self::Eventfd | Self::EventfdEpoll
         )
     }
 

@@ -35,6 +35,7 @@
 
 #![deny(unsafe_code)]
 
+mod asked;
 mod check;
 pub mod dice;
 pub mod grammar;

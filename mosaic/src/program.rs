@@ -274,9 +274,11 @@ impl Program {
 
 /// `steps`, and those inside them.
 pub fn walk(steps: &[Step]) -> Box<dyn Iterator<Item = &Step> + '_> {
-    Box::new(steps.iter().flat_map(|step| {
-        std::iter::once(step).chain(step.inner().into_iter().flat_map(|steps| walk(steps)))
-    }))
+    Box::new(
+        steps.iter().flat_map(|step| {
+            std::iter::once(step).chain(step.inner().into_iter().flat_map(|steps| walk(steps)))
+        }),
+    )
 }
 
 impl Step {
@@ -286,9 +288,7 @@ impl Step {
         match self {
             Self::Locked { steps, .. } | Self::Repeat { steps, .. } => vec![steps],
             Self::Spawn { steps, meanwhile, .. } => vec![steps, meanwhile],
-            Self::Dispatch { arms, timer, .. } => {
-                arms.iter().map(|arm| &arm.steps).chain([timer]).collect()
-            }
+            Self::Dispatch { arms, timer, .. } => arms.iter().map(|arm| &arm.steps).chain([timer]).collect(),
             _ => Vec::new(),
         }
     }

@@ -364,7 +364,10 @@ mod tests {
             let more = vec![Step::Barrier(0); turns];
             program(
                 vec![Object::Barrier(Barrier::Pthread), queue(1)],
-                vec![(1, [more, vec![Step::Pop(1), Step::Visit]].concat()), (1, vec![Step::Barrier(0), Step::Push(1)])],
+                vec![
+                    (1, [more, vec![Step::Pop(1), Step::Visit]].concat()),
+                    (1, vec![Step::Barrier(0), Step::Push(1)]),
+                ],
             )
         };
         assert!(rehearse(&barrier(1), 50, 3).is_ok());

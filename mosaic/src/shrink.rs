@@ -176,7 +176,8 @@ fn at_step(program: &Program, number: usize, change: &dyn Fn(&Step) -> Vec<Step>
                 *next += walk(std::slice::from_ref(&step)).count() - 1;
                 result.extend(change(&step));
             } else {
-                result.push(step.mapped(&mut |inner| rewritten(inner, next, number, change), &|object| object));
+                result
+                    .push(step.mapped(&mut |inner| rewritten(inner, next, number, change), &|object| object));
             }
         }
         result
@@ -257,8 +258,7 @@ fn repaired(mut program: Program) -> Program {
 }
 
 fn trimmed(steps: Vec<Step>) -> Vec<Step> {
-    let is_empty =
-        |step: &Step| matches!(step, Step::Locked { steps, .. } | Step::Repeat { steps, .. } if steps.is_empty());
+    let is_empty = |step: &Step| matches!(step, Step::Locked { steps, .. } | Step::Repeat { steps, .. } if steps.is_empty());
     let steps = steps.into_iter().map(|step| step.mapped(&mut trimmed, &|object| object));
     steps.filter(|step| !is_empty(step)).collect()
 }

@@ -149,6 +149,7 @@ mod tests {
             left_out: None,
             method_error: None,
             verdict: Some(verdict),
+            trusted: None,
         });
         Row {
             target: "mutex".to_owned(),

@@ -146,6 +146,7 @@ impl Profile {
             left_out: None,
             method_error: None,
             verdict: None,
+            trusted: None,
         })
     }
 }

@@ -225,6 +225,7 @@ mod tests {
             left_out: Some(0),
             method_error: None,
             verdict: None,
+            trusted: None,
         });
         Row {
             target: "mutex".to_owned(),

@@ -5,7 +5,7 @@
 //! an event loop. Other actors do things of their own beside it. Everything is put together so that it cannot get stuck, and
 //! [`Program::check`] sees to it that this is so.
 //!
-//! Times are drawn so that a visit takes about 0.6 to 9 ms: a budget is drawn, parts divide it, and what a rehearsal says that
+//! Times are drawn so that a visit takes about 0.6 to 6 ms: a budget is drawn, parts divide it, and what a rehearsal says that
 //! a visit will take corrects it once.
 
 mod draft;
@@ -22,10 +22,10 @@ use self::draft::Draft;
 /// CPUs that programs are made for.
 const CPUS: f64 = 2.0;
 
-/// The period that is meant, in nanoseconds: 1700 to 110 visits a second. Programs for which more or less is to be expected
+/// The period that is meant, in nanoseconds: 1700 to 170 visits a second. Programs for which more or less is to be expected
 /// are drawn again.
-const BUDGET: (u64, u64) = (600_000, 9_000_000);
-const PERIOD: (f64, f64) = (500_000.0, 15_000_000.0);
+const BUDGET: (u64, u64) = (600_000, 6_000_000);
+const PERIOD: (f64, f64) = (500_000.0, 10_000_000.0);
 
 /// The program that `seed` is.
 ///
@@ -104,9 +104,7 @@ fn scaled(steps: &[Step], part: u64, of: u64) -> Vec<Step> {
                 let fits = low >= LIMITS.0 && high <= LIMITS.1;
                 Step::Work { region: *region, time: if fits { scaled } else { *time } }
             }
-            step => step
-                .clone()
-                .mapped(&mut |inner| scaled_inner(&inner, part, of), &|object| object),
+            step => step.clone().mapped(&mut |inner| scaled_inner(&inner, part, of), &|object| object),
         });
     }
     result

@@ -8,8 +8,18 @@ use crate::kinds::{Barrier, Latch, Lock, Queue, Timer};
 use crate::program::{Arm, MOST_ACTORS, Object, Step};
 
 /// The shapes.
-pub const NAMES: &[&str] =
-    &["pipeline", "contended", "barriers", "fork_join", "scatter", "requests", "server", "event_pool", "pool", "spawner"];
+pub const NAMES: &[&str] = &[
+    "pipeline",
+    "contended",
+    "barriers",
+    "fork_join",
+    "scatter",
+    "requests",
+    "server",
+    "event_pool",
+    "pool",
+    "spawner",
+];
 
 /// One to three shapes, sometimes none, and more steps and actors here and there.
 pub fn compose(draft: &mut Draft, budget: u64) {
@@ -113,6 +123,8 @@ fn contended(draft: &mut Draft, budget: u64) {
     let inner = draft.region();
     let outer = draft.region_beside(&[inner]);
     let readers = kind.has_readers() && draft.dice.chance(50);
+    // Many readers without pauses would keep writers out for good.
+    let (others, pause) = if readers { (others.min(2), section / 2) } else { (others, section / 10) };
     let mut both = Vec::new();
     if draft.dice.chance(20) {
         // A second lock, taken inside the first.
@@ -129,7 +141,7 @@ fn contended(draft: &mut Draft, budget: u64) {
         steps[1] = Step::Locked { lock, shared: false, steps: both };
     }
     steps.push(draft.work_in(outer, outside));
-    steps.push(Draft::rest(section / 10));
+    steps.push(Draft::rest(pause));
     let turn = (section + outside) * if readers { 4 } else { 1 };
     draft.actor(0, others, steps.clone());
     draft.measured(repeated(budget / 2, turn, steps));
@@ -339,9 +351,7 @@ fn decorate(draft: &mut Draft, budget: u64) {
     for number in [first, draft.dice.index(loops.len())] {
         let mean = draft.part(budget, 2, 20);
         let step = match (lock, draft.dice.between(0, 4)) {
-            (Some(lock), _) => {
-                Step::Locked { lock, shared: false, steps: vec![draft.work_in(region, mean)] }
-            }
+            (Some(lock), _) => Step::Locked { lock, shared: false, steps: vec![draft.work_in(region, mean)] },
             (None, 0) => Step::Yield,
             (None, 1) => draft.write(),
             (None, 2) if budget > 1_500_000 => draft.spawn(mean),

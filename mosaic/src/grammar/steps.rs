@@ -26,7 +26,11 @@ impl Draft {
             }
         };
         let (low, high) = time.range();
-        if u64::from(low) < LIMITS.0 || u64::from(high) > LIMITS.1 { Time::Constant(nanos(mean)) } else { time }
+        if u64::from(low) < LIMITS.0 || u64::from(high) > LIMITS.1 {
+            Time::Constant(nanos(mean))
+        } else {
+            time
+        }
     }
 
     /// Work in any region.

@@ -10,9 +10,19 @@ use crate::kinds;
 pub enum Barrier {
     Pthread(posix::Barrier),
     Std(std::sync::Barrier),
-    ParkingLot { parties: u32, state: parking_lot::Mutex<(u32, u32)>, passed: parking_lot::Condvar },
+    ParkingLot {
+        parties: u32,
+        state: parking_lot::Mutex<(u32, u32)>,
+        passed: parking_lot::Condvar,
+    },
     /// With a function that passes a moment, given how many have passed, while the word has a value.
-    Spin { parties: u32, arrived: AtomicU32, generation: AtomicU32, pass: fn(&AtomicU32, u32, u32), wakes: bool },
+    Spin {
+        parties: u32,
+        arrived: AtomicU32,
+        generation: AtomicU32,
+        pass: fn(&AtomicU32, u32, u32),
+        wakes: bool,
+    },
 }
 
 /// `pause`s before a futex: some tens of microseconds, as OpenMP's libraries do it on a machine with as many CPUs as threads.
@@ -40,7 +50,11 @@ impl Barrier {
             kinds::Barrier::SpinYield => spin(|_, _, _| std::thread::yield_now(), false),
             kinds::Barrier::SpinFutex => spin(
                 |word, value, turns| {
-                    if turns < PATIENCE { std::hint::spin_loop() } else { kernel::futex_wait(word, value, None) }
+                    if turns < PATIENCE {
+                        std::hint::spin_loop()
+                    } else {
+                        kernel::futex_wait(word, value, None)
+                    }
                 },
                 true,
             ),
@@ -179,7 +193,12 @@ mod tests {
                         for round in 0..30 {
                             phase.fetch_add(1, Ordering::Relaxed);
                             barrier.wait();
-                            assert_eq!(phase.load(Ordering::Relaxed), PARTIES * (round + 1), "{}", kind.name());
+                            assert_eq!(
+                                phase.load(Ordering::Relaxed),
+                                PARTIES * (round + 1),
+                                "{}",
+                                kind.name()
+                            );
                             barrier.wait();
                         }
                     });

@@ -69,7 +69,9 @@ pub fn small_buffer(socket: BorrowedFd, messages: u32) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<c_int>()).unwrap_or(4);
     let value = ptr::from_ref(&size).cast();
     // SAFETY: the value is there and as long as is said.
-    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, value, length) })?;
+    checked(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, value, length)
+    })?;
     Ok(())
 }
 

@@ -50,7 +50,11 @@ impl Lock {
                 section();
             }
             Self::RwlockPthread(lock) => {
-                if shared { lock.read() } else { lock.write() }
+                if shared {
+                    lock.read()
+                } else {
+                    lock.write()
+                }
                 section();
                 lock.unlock();
             }

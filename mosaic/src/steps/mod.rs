@@ -158,7 +158,9 @@ fn things(program: &Program) -> io::Result<Vec<Thing>> {
     for (number, object) in program.objects.iter().enumerate() {
         things.push(match *object {
             Object::Lock(kind) => Some(Thing::Lock(Lock::new(kind))),
-            Object::Queue { kind, capacity, primed } => Some(Thing::Queue(Queue::new(kind, capacity, primed)?)),
+            Object::Queue { kind, capacity, primed } => {
+                Some(Thing::Queue(Queue::new(kind, capacity, primed)?))
+            }
             Object::Barrier(kind) => Some(Thing::Barrier(Barrier::new(kind, parties(number)))),
             Object::Latch(kind) => Some(Thing::Latch(Latch::new(kind))),
             Object::Poll { .. } => None,
@@ -245,7 +247,8 @@ impl Player<'_> {
         match how {
             kinds::Thread::Pthread => posix::threads(threads, &theirs, || self.perform(meanwhile)),
             kinds::Thread::Std => thread::scope(|scope| {
-                let started: Vec<_> = (0..threads).map(|number| scope.spawn(move || theirs(number))).collect();
+                let started: Vec<_> =
+                    (0..threads).map(|number| scope.spawn(move || theirs(number))).collect();
                 self.perform(meanwhile);
                 for thread in started {
                     thread.join().expect("a panic ends the process");

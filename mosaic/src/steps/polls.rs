@@ -19,7 +19,10 @@ pub struct Poll {
 enum Timer {
     Timerfd(OwnedFd),
     /// By the timeout of waits; when it goes off next. The mutex is never contended: one actor waits.
-    Timeout { period: Duration, next: Mutex<Instant> },
+    Timeout {
+        period: Duration,
+        next: Mutex<Instant>,
+    },
 }
 
 /// What happened.

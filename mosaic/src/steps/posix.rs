@@ -79,7 +79,9 @@ impl Condition {
     pub fn time_out(&self, mutex: &Mutex, time: Duration) {
         let until = after(time);
         // SAFETY: both are initialised, and the caller has the mutex.
-        while unsafe { libc::pthread_cond_timedwait(self.0.get(), mutex.0.get(), &raw const until) } != libc::ETIMEDOUT {}
+        while unsafe { libc::pthread_cond_timedwait(self.0.get(), mutex.0.get(), &raw const until) }
+            != libc::ETIMEDOUT
+        {}
     }
 
     pub fn signal(&self) {

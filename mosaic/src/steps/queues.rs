@@ -14,19 +14,63 @@ use crate::kinds;
 
 /// A queue of one kind.
 pub enum Queue {
-    CondPthread { mutex: posix::Mutex, length: AtomicU32, capacity: u32, not_full: posix::Condition, not_empty: posix::Condition },
-    CondStd { length: Mutex<u32>, capacity: u32, not_full: Condvar, not_empty: Condvar },
-    CondParkingLot { length: parking_lot::Mutex<u32>, capacity: u32, not_full: parking_lot::Condvar, not_empty: parking_lot::Condvar },
-    Semaphore { items: posix::Semaphore, places: posix::Semaphore },
-    Futex { items: Count, places: Count },
-    Pipe { read: OwnedFd, write: OwnedFd },
-    Socketpair { read: UnixStream, write: UnixStream },
-    Tcp { read: TcpStream, write: TcpStream },
-    Eventfd { items: OwnedFd, places: OwnedFd, epoll: Option<OwnedFd> },
-    Crossbeam { send: channel::Sender<()>, receive: channel::Receiver<()> },
+    CondPthread {
+        mutex: posix::Mutex,
+        length: AtomicU32,
+        capacity: u32,
+        not_full: posix::Condition,
+        not_empty: posix::Condition,
+    },
+    CondStd {
+        length: Mutex<u32>,
+        capacity: u32,
+        not_full: Condvar,
+        not_empty: Condvar,
+    },
+    CondParkingLot {
+        length: parking_lot::Mutex<u32>,
+        capacity: u32,
+        not_full: parking_lot::Condvar,
+        not_empty: parking_lot::Condvar,
+    },
+    Semaphore {
+        items: posix::Semaphore,
+        places: posix::Semaphore,
+    },
+    Futex {
+        items: Count,
+        places: Count,
+    },
+    Pipe {
+        read: OwnedFd,
+        write: OwnedFd,
+    },
+    Socketpair {
+        read: UnixStream,
+        write: UnixStream,
+    },
+    Tcp {
+        read: TcpStream,
+        write: TcpStream,
+    },
+    Eventfd {
+        items: OwnedFd,
+        places: OwnedFd,
+        epoll: Option<OwnedFd>,
+    },
+    Crossbeam {
+        send: channel::Sender<()>,
+        receive: channel::Receiver<()>,
+    },
     /// A receiver that several threads share is in a mutex, as the Rust book has it.
-    Mpsc { send: mpsc::SyncSender<()>, receive: Mutex<mpsc::Receiver<()>> },
-    Ring { ring: Ring, relax: fn(&mut u32) },
+    Mpsc {
+        send: mpsc::SyncSender<()>,
+        receive: Mutex<mpsc::Receiver<()>>,
+    },
+    Ring {
+        ring: Ring,
+        relax: fn(&mut u32),
+    },
 }
 
 /// A count that is never below 0: a semaphore made of a futex.
@@ -68,9 +112,10 @@ impl Queue {
                 not_full: parking_lot::Condvar::new(),
                 not_empty: parking_lot::Condvar::new(),
             },
-            Kind::Semaphore => {
-                Self::Semaphore { items: posix::Semaphore::new(primed), places: posix::Semaphore::new(places) }
-            }
+            Kind::Semaphore => Self::Semaphore {
+                items: posix::Semaphore::new(primed),
+                places: posix::Semaphore::new(places),
+            },
             Kind::Futex => {
                 Self::Futex { items: Count(AtomicU32::new(primed)), places: Count(AtomicU32::new(places)) }
             }
@@ -115,7 +160,8 @@ impl Queue {
     }
 
     fn ring(capacity: u32, primed: u32, relax: fn(&mut u32)) -> Self {
-        let ring = Ring { tail: AtomicU64::new(primed.into()), head: AtomicU64::new(0), capacity: capacity.into() };
+        let ring =
+            Ring { tail: AtomicU64::new(primed.into()), head: AtomicU64::new(0), capacity: capacity.into() };
         Self::Ring { ring, relax }
     }
 
@@ -268,7 +314,8 @@ impl Count {
             let count = self.0.load(Ordering::Relaxed);
             if count == 0 {
                 kernel::futex_wait(&self.0, 0, None);
-            } else if self.0.compare_exchange(count, count - 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            } else if self.0.compare_exchange(count, count - 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
                 // Acquire: pairs with the Release in `give`.
                 return;
             }
@@ -294,7 +341,8 @@ impl Ring {
     fn pop(&self) -> bool {
         // Acquire: pairs with the Release of `push`.
         let (tail, head) = (self.tail.load(Ordering::Acquire), self.head.load(Ordering::Relaxed));
-        head < tail && self.head.compare_exchange(head, head + 1, Ordering::Release, Ordering::Relaxed).is_ok()
+        head < tail
+            && self.head.compare_exchange(head, head + 1, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
 
