@@ -37,7 +37,9 @@ fn various(most: usize) -> Vec<u64> {
     let mut seen = std::collections::BTreeSet::new();
     (0..most)
         .map(|_| {
-            let new = |kinds: &std::collections::BTreeSet<&str>| kinds.iter().filter(|kind| !seen.contains(**kind)).count();
+            let new = |kinds: &std::collections::BTreeSet<&str>| {
+                kinds.iter().filter(|kind| !seen.contains(**kind)).count()
+            };
             let (seed, program) = programs.iter().max_by_key(|(_, program)| new(&program.kinds())).unwrap();
             seen.extend(program.kinds().into_iter().map(str::to_owned));
             *seed

@@ -86,7 +86,7 @@ pub struct Options {
     #[arg(long, value_name = "MINUTES", default_value_t = 10.0)]
     shrink_minutes: f64,
 
-    /// Fail if our mean error over everything exceeds so many points
+    /// Fail if our mean error over everything exceeds so many points, not counting what the doubt of the truth explains
     #[arg(long, value_name = "POINTS")]
     assert: Option<f64>,
 
@@ -129,10 +129,10 @@ pub fn run(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
         results
     };
     let asked = results.rows.iter().filter(|row| row.predictions.contains_key("whatif"));
-    let errors: Vec<f64> = asked.map(|row| row.error("whatif").abs()).collect();
+    let errors: Vec<f64> = asked.map(|row| row.sure_error("whatif")).collect();
     match (options.assert, mean(&errors)) {
         (Some(points), Some(error)) if error > points => bail!(
-            "the mean error is {error:.1} points, and --assert allows {points} (the lines above say which programs, and how to \
+            "predictions lie {error:.1} points outside the truth's intervals on average, and --assert allows {points} (the lines above say which programs, and how to \
              repeat them on a machine that is idle)"
         ),
         (Some(_), None) => bail!("nothing was predicted, so there is no error to judge with --assert"),

@@ -104,6 +104,9 @@ pub fn lines(rows: &[Row], profilers: &[String]) -> Vec<String> {
             "{profiler}: errors in points: {errors}; {} of {} answered",
             summary.answered, summary.rows
         ));
+        lines.extend(
+            mean(&sure).map(|mean| format!("{profiler}: outside the truth's own intervals: mean {mean:.1}")),
+        );
         lines.push(format!("{profiler}: intervals that agree with the truth: {}", covered.text()));
     }
     let runs: Vec<Run> = runs(rows).into_iter().filter(|run| asked(run)).collect();
@@ -113,7 +116,10 @@ pub fn lines(rows: &[Row], profilers: &[String]) -> Vec<String> {
     let share = |some: &dyn Fn(&Run) -> bool| {
         Share { some: runs.iter().filter(|run| some(run)).count(), of: runs.len() }.text()
     };
-    lines.push(format!("regions whose verdict contradicts the truth: {}", share(&|run| run.is_contradicted())));
+    lines.push(format!(
+        "regions whose verdict contradicts the truth: {}",
+        share(&|run| run.is_contradicted())
+    ));
     lines.push(format!("regions without a verdict: {}", share(&|run| run.verdict().is_none())));
     if runs.iter().any(|run| run.answer().is_some_and(|answer| answer.trusted.is_some())) {
         let trusted: Vec<&Row> =

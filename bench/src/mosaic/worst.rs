@@ -81,7 +81,7 @@ impl Shrinker<'_> {
         Ok(Some(mosaic::smallest(program, is_wrong)))
     }
 
-    /// Whether the error exceeds `bound` points, with what the truth itself may be off.
+    /// Whether the error exceeds `bound` points, even where the truth's interval comes nearest.
     fn surely_wrong(&self, program: &Program, row: &Row, bound: f64) -> Result<bool> {
         let asked = program.asked(usize::from(mosaic::program::REGIONS));
         if !asked.iter().any(|region| mosaic::program::region_name(*region) == row.region) {
@@ -95,7 +95,7 @@ impl Shrinker<'_> {
         let rows = ask(&piece, &truths, &speedups, self.plan, &profilers, self.machine, &patience);
         Ok(rows.iter().all(|row| {
             let answered = row.predictions.values().any(Option::is_some);
-            answered && row.error(PROFILER).abs() - 100.0 * row.truth.half_width() > bound
+            answered && row.sure_error(PROFILER) > bound
         }))
     }
 }

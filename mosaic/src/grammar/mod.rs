@@ -63,6 +63,7 @@ fn patient(object: Object) -> Object {
             Object::Queue { kind: kinds::Queue::RingPauseYield, capacity, primed }
         }
         Object::Barrier(kinds::Barrier::SpinPause) => Object::Barrier(kinds::Barrier::SpinFutex),
+        Object::Lock(kinds::Lock::SpinPause) => Object::Lock(kinds::Lock::SpinYield),
         object => object,
     }
 }
