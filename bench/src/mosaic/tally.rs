@@ -104,6 +104,7 @@ pub fn lines(rows: &[Row], profilers: &[String]) -> Vec<String> {
             "{profiler}: errors in points: {errors}; {} of {} answered",
             summary.answered, summary.rows
         ));
+        let sure: Vec<f64> = all.iter().map(|row| row.sure_error(profiler)).collect();
         lines.extend(
             mean(&sure).map(|mean| format!("{profiler}: outside the truth's own intervals: mean {mean:.1}")),
         );

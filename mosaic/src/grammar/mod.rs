@@ -46,6 +46,8 @@ fn attempted(seed: u64, attempt: u64) -> Option<Program> {
     program.seed = seed;
     if program.threads() > 2 {
         program.objects.iter_mut().for_each(|object| *object = patient(*object));
+    } else if Dice::new(seed, u64::MAX - attempt).chance(60) {
+        program.objects.iter_mut().for_each(|object| *object = impatient(*object));
     }
     program.check().ok()?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -64,6 +66,16 @@ fn patient(object: Object) -> Object {
         }
         Object::Barrier(kinds::Barrier::SpinPause) => Object::Barrier(kinds::Barrier::SpinFutex),
         Object::Lock(kinds::Lock::SpinPause) => Object::Lock(kinds::Lock::SpinYield),
+        object => object,
+    }
+}
+
+/// A ring that is waited for with `pause` only: few programs have a CPU for each actor, and these are to show it.
+fn impatient(object: Object) -> Object {
+    match object {
+        Object::Queue { kind: kinds::Queue::RingPauseYield | kinds::Queue::RingYield, capacity, primed } => {
+            Object::Queue { kind: kinds::Queue::RingPause, capacity, primed }
+        }
         object => object,
     }
 }
