@@ -18,6 +18,7 @@ pub const NAMES: &[&str] = &[
     "server",
     "event_pool",
     "pool",
+    "rings",
     "spawner",
 ];
 
@@ -48,6 +49,7 @@ pub fn compose(draft: &mut Draft, budget: u64) {
             "server" => server(draft, each),
             "event_pool" => event_pool(draft, each),
             "pool" => pool(draft, each),
+            "rings" => rings(draft, each),
             _ => {
                 let step = draft.spawn(each);
                 draft.measured(vec![step]);
@@ -211,6 +213,20 @@ fn scatter(draft: &mut Draft, budget: u64) {
     }
     ours.push(Step::Await { latch, arrivals: jobs });
     draft.measured(ours);
+}
+
+/// One other actor at the other end of a lock-free ring.
+fn rings(draft: &mut Draft, budget: u64) {
+    let kind = draft.dice.pick(&[Queue::RingYield, Queue::RingPauseYield, Queue::RingPause]);
+    let items = draft.dice.magnitude(1, 32);
+    let each = budget / items;
+    let capacity = draft.dice.magnitude(1, 16);
+    let ring = queue(draft, kind, capacity, 0);
+    let (theirs, ours) = (draft.part(each, 20, 95), draft.part(each, 20, 95));
+    let work = draft.work(theirs);
+    draft.actor(0, 1, vec![work, Step::Push(ring)]);
+    let steps = vec![Step::Pop(ring), draft.work(ours)];
+    draft.measured(repeated(items, 1, steps));
 }
 
 /// A server that the measured actor asks, once or several times.
