@@ -1,7 +1,7 @@
 //! The grammar: which programs there are, and which one a seed is.
 //!
 //! The measured actor's loop is a list of *parts*. Each part is one or two steps of it, or its side of a *shape* that has actors of
-//! its own ([`shapes`]): a pipeline that feeds it, workers that share a lock with it, a barrier, a team that spins, a pool, a server,
+//! its own (`shapes`): a pipeline that feeds it, workers that share a lock with it, a barrier, a team that spins, a pool, a server,
 //! an event loop. Other actors do things of their own beside it. Everything is put together so that it cannot get stuck, and
 //! [`Program::check`] sees to it that this is so.
 //!
