@@ -248,12 +248,12 @@ impl Audit<'_> {
             if with_truth && !self.truths.contains_key(target.name) {
                 let effort = Effort { rounds: self.options.rounds, seconds: self.options.seconds };
                 let truths =
-                    native::truths(target, &self.options.speedups, effort, self.machine, &patience)?.value;
+                    native::truths(*target, &self.options.speedups, effort, self.machine, &patience)?.value;
                 self.truths.insert(target.name, truths);
             }
             for region in target.regions {
                 let (speedups, seconds) = (&self.options.speedups, self.options.profile_seconds);
-                let question = Question { target, region, speedups, seconds };
+                let question = Question { target: *target, region, speedups, seconds };
                 let asked =
                     self.machine.patiently(&patience, || self.whatif.predict_with(&of_run, &question));
                 let answers = match asked {

@@ -7,6 +7,7 @@
 //! * `truth` compares predictions, ours and those of a peer, with what really happens when a function's
 //!   work is shrunk.
 //! * `padding` compares predictions with the truth on real programs, in which one function after the other is padded.
+//! * `mosaic` does so with random programs, new ones in every run, and shrinks those that it is most wrong about.
 //! * `answer` times how long the profiler takes to find the best region and to know what it is worth.
 //! * `calibration` counts how often its 95 % intervals hold the truth, and how often it sees an effect where
 //!   there is none.
@@ -45,6 +46,7 @@ mod coz;
 mod interval;
 mod limits;
 mod machine;
+mod mosaic;
 mod native;
 mod output;
 mod overhead;
@@ -58,6 +60,7 @@ mod report;
 mod rounds;
 mod rules;
 mod start;
+mod subject;
 mod tables;
 mod truth;
 
@@ -102,6 +105,8 @@ enum What {
     Truth(truth::Options),
     /// Predictions against the truth on real programs, with functions that are padded
     Padding(padding::Options),
+    /// Predictions against the truth, of random programs
+    Mosaic(mosaic::Options),
     /// How long it takes to find the best region and what it is worth
     Answer(answer::Options),
     /// How often the 95 % intervals hold the truth
@@ -139,6 +144,7 @@ fn main() -> Result<()> {
     match what {
         What::Truth(options) => truth::run(&options, &machine, whatif),
         What::Padding(options) => padding::run(&options, &machine, whatif),
+        What::Mosaic(options) => mosaic::run(&options, &machine, whatif),
         What::Answer(options) => answer::run(&options, &machine, &whatif()?),
         What::Calibration(options) => calibration::run(&options, &machine, whatif),
         What::Audit(options) => audit::run(&options, &machine, &whatif()?),

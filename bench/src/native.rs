@@ -3,12 +3,12 @@
 use std::process::Command;
 
 use anyhow::Result;
-use targets::Target;
 
 use crate::interval::Interval;
 use crate::machine::{Machine, Measured, Patience};
 use crate::program;
 use crate::rounds::Rounds;
+use crate::subject::Subject;
 
 /// How long and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,9 +19,9 @@ pub struct Effort {
 }
 
 /// A region at a speedup in per cent, and the gain when it is really that much faster.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Truth {
-    pub region: &'static str,
+    pub region: String,
     pub speedup: u32,
     pub gain: Interval,
 }
@@ -31,34 +31,33 @@ pub fn unchanged_runs(variants: usize) -> usize {
     variants.isqrt().max(1)
 }
 
-/// Measures every region of `target` at every speedup. A round runs every variant once and the unchanged program a
+/// Measures every region of `subject` at every speedup. A round runs every variant once and the unchanged program a
 /// few times, in random order.
 pub fn truths(
-    target: &'static Target,
+    subject: &dyn Subject,
     speedups: &[u32],
     effort: Effort,
     machine: &Machine,
     patience: &Patience,
 ) -> Result<Measured<Vec<Truth>>> {
-    let variants: Vec<(&'static str, u32)> = target
-        .regions
-        .iter()
-        .flat_map(|region| speedups.iter().map(move |speedup| (*region, *speedup)))
-        .collect();
+    let regions = subject.regions();
+    let variants: Vec<(&str, u32)> =
+        regions.iter().flat_map(|region| speedups.iter().map(move |speedup| (*region, *speedup))).collect();
     let mut rounds = Rounds::default();
     let mut disturbed = false;
     for _ in 0..effort.rounds {
-        let round = machine.patiently(patience, || round(target, &variants, effort.seconds))?;
+        let round = machine.patiently(patience, || round(subject, &variants, effort.seconds))?;
         disturbed |= round.disturbed;
         rounds.push(round.value);
     }
     let truths = variants.iter().zip(rounds.gains(unchanged_runs(variants.len())));
-    let truths = truths.map(|(&(region, speedup), gain)| Truth { region, speedup, gain }).collect();
+    let truths =
+        truths.map(|(&(region, speedup), gain)| Truth { region: region.to_owned(), speedup, gain }).collect();
     Ok(Measured { value: truths, disturbed })
 }
 
 /// The rate of every variant, and last that of the program unchanged.
-fn round(target: &Target, variants: &[(&str, u32)], seconds: f64) -> Result<Vec<f64>> {
+fn round(subject: &dyn Subject, variants: &[(&str, u32)], seconds: f64) -> Result<Vec<f64>> {
     let unchanged = unchanged_runs(variants.len());
     let mut rates = vec![1.0; variants.len() + 1];
     let mut order: Vec<usize> = (0..variants.len()).collect();
@@ -69,7 +68,7 @@ fn round(target: &Target, variants: &[(&str, u32)], seconds: f64) -> Result<Vec<
         if let Some((region, speedup)) = variants.get(index) {
             extra.push(format!("{region}={}", 1.0 - f64::from(*speedup) / 100.0));
         }
-        let rate = rate(target, &extra, seconds)?;
+        let rate = rate(subject, &extra, seconds)?;
         // Logarithms of rates are compared, so the mean is the geometric one.
         let runs = if index < variants.len() { 1 } else { unchanged };
         rates[index] *= rate.powf(1.0 / crate::interval::count(runs));
@@ -78,9 +77,9 @@ fn round(target: &Target, variants: &[(&str, u32)], seconds: f64) -> Result<Vec<
 }
 
 /// The rate of a program that is told with `extra` to run for `seconds`.
-pub fn rate(target: &Target, extra: &[String], seconds: f64) -> Result<f64> {
-    let line = program::command_line(target, extra)?;
-    program::rate_within(Command::new(&line[0]).args(&line[1..]), target.point, limit(seconds))
+pub fn rate(subject: &dyn Subject, extra: &[String], seconds: f64) -> Result<f64> {
+    let line = program::command_line(subject, extra)?;
+    program::rate_within(Command::new(&line[0]).args(&line[1..]), subject.point(), limit(seconds))
 }
 
 /// When a program that should run for `seconds` hangs.

@@ -13,11 +13,12 @@ use targets::Target;
 use crate::native::limit;
 use crate::program;
 use crate::report::{Report, Verdict};
+use crate::subject::Subject;
 
 /// What to predict: the gain of a target if one of its regions were faster by each speedup.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    pub target: &'a Target,
+    pub target: &'a dyn Subject,
     pub region: &'a str,
     /// In per cent.
     pub speedups: &'a [u32],
@@ -217,9 +218,19 @@ impl Profiler for Whatif {
     }
 }
 
+impl<P: Profiler> Profiler for &P {
+    fn name(&self) -> &'static str {
+        (*self).name()
+    }
+
+    fn predict(&self, question: &Question) -> Result<Vec<Prediction>> {
+        (*self).predict(question)
+    }
+}
+
 impl Question<'_> {
     pub fn point(&self) -> &str {
-        self.target.point
+        self.target.point()
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use targets::{TARGETS, Target};
 
+use crate::subject::Subject;
+
 /// The targets called `only`; all, if none is.
 pub fn chosen(only: &[String]) -> Result<Vec<&'static Target>> {
     for name in only {
@@ -48,10 +50,10 @@ pub fn check_speedups(speedups: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// The command line of `target` with `extra` arguments.
-pub fn command_line(target: &Target, extra: &[String]) -> Result<Vec<OsString>> {
-    let path = targets::path(target.name)?;
-    let arguments = target.arguments.iter().map(OsString::from);
+/// The command line of `subject` with `extra` arguments.
+pub fn command_line(subject: &dyn Subject, extra: &[String]) -> Result<Vec<OsString>> {
+    let path = subject.program()?;
+    let arguments = subject.arguments().into_iter().map(OsString::from);
     Ok([path.into_os_string()].into_iter().chain(arguments).chain(extra.iter().map(OsString::from)).collect())
 }
 

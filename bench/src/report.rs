@@ -193,6 +193,7 @@ mod tests {
 
     const REPORT: &str = r#"{"regions": [
         {"kind": "function", "name": "mutex_rs::A", "file": "a.rs", "line": 7, "samples": 9,
+         "audit": {"trusted": false, "reason": "credits are missing"},
          "points": [
             {"point": "round", "kind": "throughput", "verdict": "helps", "slope": 1, "method_error": 0.02, "slope_lo": 0, "slope_hi": 2,
              "speedups": [

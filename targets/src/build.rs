@@ -168,6 +168,17 @@ fn modified(path: &Path) -> io::Result<SystemTime> {
 }
 
 fn build_rust() -> io::Result<()> {
+    build_package("targets")?;
+    Ok(())
+}
+
+/// Lets cargo build the programs of a package of this workspace, in the profile that the calling program was built in, and returns
+/// their folder.
+///
+/// # Errors
+///
+/// When cargo fails, or the calling program does not lie where cargo put it.
+pub fn build_package(package: &str) -> io::Result<PathBuf> {
     let folder = profile_folder()?;
     let profile = match folder.file_name() {
         Some(name) if name == "debug" => "dev".into(),
@@ -177,10 +188,11 @@ fn build_rust() -> io::Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     run(Command::new(cargo)
         .current_dir(workspace())
-        .args(["build", "--quiet", "--package", "targets", "--bins", "--profile"])
+        .args(["build", "--quiet", "--package", package, "--bins", "--profile"])
         .arg(profile)
         .arg("--target-dir")
-        .arg(folder.parent().ok_or_else(|| unplaced(&folder))?))
+        .arg(folder.parent().ok_or_else(|| unplaced(&folder))?))?;
+    Ok(folder)
 }
 
 fn run(command: &mut Command) -> io::Result<()> {
@@ -212,7 +224,11 @@ fn workspace() -> &'static Path {
 
 /// Where cargo puts the programs of the profile that the calling program was built in, such as
 /// `target/release`. Tests lie one folder deeper, in `deps`.
-fn profile_folder() -> io::Result<PathBuf> {
+///
+/// # Errors
+///
+/// When the calling program does not lie there.
+pub fn profile_folder() -> io::Result<PathBuf> {
     let program = env::current_exe()?;
     let folder = program.parent().ok_or_else(|| unplaced(&program))?;
     let folder =

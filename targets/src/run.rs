@@ -6,8 +6,8 @@ use std::process::exit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// As in `c/target.h`.
-const ITERATIONS_PER_MS: f64 = 660_000.0;
+/// Iterations of `work!` in a millisecond of the machine that they were counted on, as in `c/target.h`.
+pub const ITERATIONS_PER_MS: f64 = 660_000.0;
 
 /// The arguments `NAME=VALUE` of a target.
 #[derive(Debug)]
@@ -38,6 +38,26 @@ impl Arguments {
             }
         }
         value
+    }
+
+    /// The value of `name=VALUE` as it stands, if there is one.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        let mut value = None;
+        for (argument, used) in &self.given {
+            if let Some((_, given)) = argument.split_once('=').filter(|(key, _)| *key == name) {
+                used.set(true);
+                value = Some(given);
+            }
+        }
+        value
+    }
+
+    /// Whether the word `name` is among the arguments.
+    #[must_use]
+    pub fn word(&self, name: &str) -> bool {
+        let given = self.given.iter().find(|(argument, _)| argument == name);
+        given.inspect(|(_, used)| used.set(true)).is_some()
     }
 
     /// The iterations of region `name`, which works `ms` unless an argument says otherwise.
@@ -116,6 +136,21 @@ mod tests {
         Arguments {
             given: arguments.iter().map(|argument| ((*argument).to_owned(), Cell::new(false))).collect(),
         }
+    }
+
+    #[test]
+    fn texts_and_words_are_found() {
+        let arguments = given(&["program={\"a\"=1}", "plan", "A=2"]);
+        assert_eq!(arguments.text("program"), Some("{\"a\"=1}"));
+        assert_eq!(arguments.text("plan"), None);
+        assert!(arguments.word("plan") && !arguments.word("A"));
+        let unused: Vec<&str> = arguments
+            .given
+            .iter()
+            .filter(|(_, used)| !used.get())
+            .map(|(argument, _)| argument.as_str())
+            .collect();
+        assert_eq!(unused, ["A=2"], "what was asked for is known");
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Winner {
         truths.sort_by(|a, b| b.gain.estimate.total_cmp(&a.gain.estimate));
         let (best, second) = (truths.first()?, truths.get(1)?);
         let lead = best.gain.estimate - second.gain.estimate;
-        (lead > CLEAR).then(|| Self { region: best.region.to_owned(), gain: best.gain, lead })
+        (lead > CLEAR).then(|| Self { region: best.region.clone(), gain: best.gain, lead })
     }
 
     /// Whether the answer is the right region, with the gain that it has.
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     fn truth(region: &'static str, gain: f64) -> Truth {
-        Truth { region, speedup: 50, gain: Interval::around(gain, 0.01) }
+        Truth { region: region.to_owned(), speedup: 50, gain: Interval::around(gain, 0.01) }
     }
 
     fn answer(first: &str, gain: f64) -> Answer {

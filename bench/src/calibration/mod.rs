@@ -5,7 +5,7 @@
 //! of one region its truth, so they are worth less than as many independent ones, and the interval of the
 //! coverage itself ([`coverage::Share`]) is a little too narrow.
 
-mod coverage;
+pub mod coverage;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

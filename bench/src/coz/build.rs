@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use targets::Target;
 
 use crate::program;
+use crate::subject::Subject;
 
 /// Coz's releases read DWARF 4 without GNU extensions, and find programs by how the GNU linker lays
 /// them out.
@@ -46,12 +46,13 @@ pub fn build() -> Result<()> {
 /// What the copy does.
 pub fn build_targets() -> Result<()> {
     targets::build().context("building the targets")?;
+    targets::build::build_package("mosaic").context("building the mosaic")?;
     Ok(())
 }
 
-/// The program of `target` that [`build`] built.
-pub fn path(target: &Target) -> Result<PathBuf> {
-    theirs(&targets::path(target.name)?)
+/// The program of `subject` that [`build`] built.
+pub fn path(subject: &dyn Subject) -> Result<PathBuf> {
+    theirs(&subject.program()?)
 }
 
 /// Our `target/PROFILE/NAME` is their `target/coz/PROFILE/NAME`.

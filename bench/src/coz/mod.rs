@@ -29,13 +29,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use targets::Target;
 use tempfile::TempDir;
 
 use crate::native::limit;
 use crate::peer::on_path;
 use crate::profiler::{Prediction, Profiler, Question};
 use crate::program;
+use crate::subject::Subject;
 
 pub use self::build::build_targets;
 pub use self::profile::Profile;
@@ -46,7 +46,7 @@ pub struct Coz {
     /// Where its profiles go.
     folder: TempDir,
     /// Where samples were found, by target.
-    surveys: RefCell<HashMap<&'static str, Profile>>,
+    surveys: RefCell<HashMap<String, Profile>>,
 }
 
 /// How long it looks for the line with the most samples.
@@ -65,29 +65,29 @@ impl Coz {
         })
     }
 
-    /// Builds the targets as it needs them.
+    /// Builds the targets and the mosaic as it needs them.
     pub fn build(&self) -> Result<()> {
         build::build().context("building the targets for Coz")
     }
 
     /// One run that is free to choose lines and speedups.
-    pub fn search(&self, target: &Target, seconds: f64) -> Result<Profile> {
+    pub fn search(&self, target: &dyn Subject, seconds: f64) -> Result<Profile> {
         self.run(target, seconds, &[])
     }
 
     /// The target's region that `line` (`PATH:LINE`) is part of.
-    pub fn region_at(&self, target: &Target, line: &str) -> Result<Option<String>> {
+    pub fn region_at(&self, target: &dyn Subject, line: &str) -> Result<Option<String>> {
         let number = line.rsplit_once(':').and_then(|(_, number)| number.parse::<u32>().ok());
         let Some(number) = number else { return Ok(None) };
-        for region in target.regions {
+        for region in target.regions() {
             if source::lines_of(target, region)?.contains(&number) {
-                return Ok(Some((*region).to_owned()));
+                return Ok(Some(region.to_owned()));
             }
         }
         Ok(None)
     }
 
-    fn run(&self, target: &Target, seconds: f64, options: &[String]) -> Result<Profile> {
+    fn run(&self, target: &dyn Subject, seconds: f64, options: &[String]) -> Result<Profile> {
         let output = self.folder.path().join("profile.coz");
         // Coz adds to what is there.
         match fs::remove_file(&output) {
@@ -122,13 +122,13 @@ impl Coz {
         if lines.start() == lines.end() {
             return Ok(format!("{file}:{}", lines.start()));
         }
-        if !self.surveys.borrow().contains_key(target.name) {
+        if !self.surveys.borrow().contains_key(target.name()) {
             let survey = self.run(target, SURVEY, &[])?;
-            self.surveys.borrow_mut().insert(target.name, survey);
+            self.surveys.borrow_mut().insert(target.name().to_owned(), survey);
         }
         let surveys = self.surveys.borrow();
         let line =
-            surveys.get(target.name).and_then(|survey| survey.busiest_line(&file, &lines)).with_context(
+            surveys.get(target.name()).and_then(|survey| survey.busiest_line(&file, &lines)).with_context(
                 || format!("Coz has no samples in lines {} to {} of {file}", lines.start(), lines.end()),
             )?;
         Ok(format!("{file}:{line}"))

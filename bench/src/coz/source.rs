@@ -2,32 +2,19 @@
 
 use std::fs;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use targets::{Language, Target};
 
-/// The name of the file that a target's program is compiled from.
-pub fn file_name(target: &Target) -> String {
-    let extension = match target.language {
-        Language::C => "c",
-        Language::Cpp => "cpp",
-        Language::Rust => "rs",
-    };
-    format!("{}.{extension}", target.program)
-}
+use crate::subject::Subject;
 
-fn path(target: &Target) -> PathBuf {
-    let folder = match target.language {
-        Language::Rust => "../targets/src/bin",
-        Language::C | Language::Cpp => "../targets/c",
-    };
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(file_name(target))
+/// The name of the file that a subject's regions are in.
+pub fn file_name(subject: &dyn Subject) -> String {
+    subject.source().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The lines of the function `region`, from its name to its closing brace.
-pub fn lines_of(target: &Target, region: &str) -> Result<RangeInclusive<u32>> {
-    let path = path(target);
+pub fn lines_of(subject: &dyn Subject, region: &str) -> Result<RangeInclusive<u32>> {
+    let path = subject.source();
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     find(&text, region).with_context(|| format!("{} defines no function {region}", path.display()))
 }

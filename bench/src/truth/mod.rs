@@ -23,6 +23,7 @@ use crate::output;
 use crate::peer::Peer;
 use crate::profiler::{Profiler, Question, Whatif};
 use crate::program;
+use crate::subject::Subject;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -254,9 +255,9 @@ fn rows(
     Ok(ask(target, &truths, speedups, plan, profilers, machine, patience))
 }
 
-/// Asks everything about one target whose truth is known.
+/// Asks everything about one subject whose truth is known.
 pub fn ask(
-    target: &'static Target,
+    target: &dyn Subject,
     truths: &Measured<Vec<Truth>>,
     speedups: &[u32],
     plan: &Plan,
@@ -268,8 +269,8 @@ pub fn ask(
         .value
         .iter()
         .map(|truth| Row {
-            target: target.name.to_owned(),
-            region: truth.region.to_owned(),
+            target: target.name().to_owned(),
+            region: truth.region.clone(),
             speedup: truth.speedup,
             truth: truth.gain,
             predictions: profilers.iter().map(|profiler| (profiler.name().to_owned(), None)).collect(),
@@ -277,7 +278,7 @@ pub fn ask(
         })
         .collect();
     for profiler in profilers {
-        for region in target.regions {
+        for region in target.regions() {
             let question = Question {
                 target,
                 region,
@@ -288,11 +289,11 @@ pub fn ask(
             let (answers, disturbed) = match machine.patiently(patience, || profiler.predict(&question)) {
                 Ok(measured) => (measured.value, measured.disturbed),
                 Err(error) => {
-                    eprintln!("{} {region}, {}: {error:#}", target.name, profiler.name());
+                    eprintln!("{} {region}, {}: {error:#}", target.name(), profiler.name());
                     continue;
                 }
             };
-            for row in rows.iter_mut().filter(|row| row.region == *region) {
+            for row in rows.iter_mut().filter(|row| row.region == region) {
                 row.disturbed |= disturbed;
                 if let Some(answer) = answers.iter().find(|answer| answer.speedup == row.speedup) {
                     row.predictions.insert(profiler.name().to_owned(), Some(*answer));

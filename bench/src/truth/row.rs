@@ -62,6 +62,13 @@ impl Row {
         (gain - self.truth.estimate) * 100.0
     }
 
+    /// How far the prediction lies outside the interval of the truth, in points: the part of the error that the truth's own doubt
+    /// does not explain.
+    pub fn sure_error(&self, profiler: &str) -> f64 {
+        let gain = self.answer(profiler).map_or(0.0, |answer| answer.gain);
+        (gain - self.truth.high).max(self.truth.low - gain).max(0.0) * 100.0
+    }
+
     /// The row as a line; the numbers are in per cent.
     pub fn line(&self, profilers: &[String]) -> String {
         let truth = self.truth.scaled(100.0);
@@ -251,6 +258,16 @@ mod tests {
                 "{gain} ± {half_width}"
             );
         }
+    }
+
+    #[test]
+    fn only_what_lies_outside_the_truths_interval_is_surely_an_error() {
+        let truth = Interval { estimate: 0.5, low: 0.3, high: 0.55 };
+        for (gain, expected) in [(0.1, 20.0), (0.35, 0.0), (0.55, 0.0), (0.6, 5.0)] {
+            let error = row(truth, Some((gain, 0.1))).sure_error("whatif");
+            assert!((error - expected).abs() < 1e-9, "{gain}: {error}");
+        }
+        assert!((row(truth, None).sure_error("whatif") - 30.0).abs() < 1e-9);
     }
 
     #[test]
