@@ -20,7 +20,7 @@ static long a, b;
 static int ends[2], epoll;
 
 /* As in pipe_queue: an item fills a page. */
-enum { ITEM = 4096, PLACES = 4, WORKERS = 2 };
+enum { ITEM = 4096, PLACES = 4 };
 
 REGION static void A(void) { WORK(a); }
 
@@ -32,25 +32,37 @@ static void arm(int operation)
     DO(epoll_ctl(epoll, operation, ends[0], &event));
 }
 
+static void take(void)
+{
+    static __thread char item[ITEM];
+    struct epoll_event event;
+    DO(epoll_wait(epoll, &event, 1, -1));
+    DO(read(ends[0], item, ITEM));
+    B();
+    WHATIF_PROGRESS_NAMED("item");
+    visited();
+    arm(EPOLL_CTL_MOD);
+}
+
 static void *work(void *unused)
 {
-    char item[ITEM];
-    while (!over()) {
-        struct epoll_event event;
-        DO(epoll_wait(epoll, &event, 1, -1));
-        DO(read(ends[0], item, ITEM));
-        B();
-        WHATIF_PROGRESS_NAMED("item");
-        visited();
-        arm(EPOLL_CTL_MOD);
+    for (;;)
+        take();
+    return unused;
+}
+
+static void *make(void *unused)
+{
+    static const char item[ITEM];
+    for (;;) {
+        A();
+        DO(write(ends[1], item, ITEM));
     }
-    finish();
     return unused;
 }
 
 int main(int argc, char **argv)
 {
-    static const char item[ITEM];
     arguments(argc, argv);
     a = iterations("A", 2);
     b = iterations("B", 3);
@@ -59,10 +71,10 @@ int main(int argc, char **argv)
     DO(epoll = epoll_create1(0));
     arm(EPOLL_CTL_ADD);
     start("item");
-    for (int i = 0; i < WORKERS; i++)
-        spawn(work, NULL);
-    for (;;) {
-        A();
-        DO(write(ends[1], item, ITEM));
-    }
+    spawn(make, NULL);
+    spawn(work, NULL);
+    /* The two workers take turns: who waits is woken by the one that arms. */
+    while (!over())
+        take();
+    finish();
 }
