@@ -222,7 +222,7 @@ mod tests {
             left_out: Some(3),
             method_error: Some(0.005),
             verdict: Some(Verdict::Helps),
-            trusted: None,
+            trusted: Some(false),
         };
         assert_eq!(answers, [expected]);
     }
