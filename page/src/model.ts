@@ -111,6 +111,7 @@ export interface WholeEstimate extends Estimate {
   disturbed_blocks: number;
   more_blocks: Maybe;
   method_error: number;
+  handover_error?: number;
   chance: Maybe;
   max_gain: Maybe;
   max_gain_lo: Maybe;

@@ -83,8 +83,17 @@ pub fn pay(slot: &Slot) {
 fn pay_now(slot: &Slot) {
     // A handler of the program's may have interrupted a change of the account: whom it interrupted pays.
     if slot.busy.load(Relaxed) == 0 && shared().header.has_rule(4) {
-        settle(slot, Debt::OfTheCpu, Behind::Code);
+        settle(slot, whose(slot), Behind::Code);
     }
+}
+
+/// Whose the debt of a thread is that is about to pay.
+fn whose(slot: &Slot) -> Debt<'static> {
+    if slot.timed_out.load(Relaxed) != 0 {
+        slot.timed_out.store(0, Relaxed);
+        return Debt::OfTheWorld(None);
+    }
+    Debt::OfTheCpu
 }
 
 /// Rule 7, where nothing else happens: the account is to be what it is now.
@@ -125,7 +134,7 @@ pub struct Watch<'a> {
 /// The same, from the signal handler, which has made sure that the thread is not busy.
 pub fn pay_in_handler(slot: &Slot) {
     if owes(slot) {
-        settle(slot, Debt::OfTheCpu, Behind::Sample);
+        settle(slot, whose(slot), Behind::Sample);
     }
 }
 
@@ -338,7 +347,8 @@ fn begin_waiting(slot: &Slot, activity: Activity) -> u32 {
 }
 
 /// The second half of rule 5. `woken`: another thread ended the wait; otherwise (a timeout, a signal, a
-/// failure) nothing is credited and the debt stays. Never pauses: the caller may hold a lock now.
+/// failure) nothing is credited and the debt stays. Never pauses: the caller may hold a lock now, so what accrued until a
+/// timeout is paid with the next debt, asleep.
 pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
     let header = &shared().header;
     let credited = woken && header.has_rule(5) && !header.has_fault(Fault::ThreadsAreTheWorld);
@@ -352,6 +362,7 @@ pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
             slot.books.inherited.fetch_add(credit.0, Relaxed);
         }
     }
+    slot.timed_out.store(u32::from(!woken), Relaxed);
     slot.doing(Activity::Running);
     stretch::resume(slot);
     catch_up(slot);
@@ -364,9 +375,33 @@ pub fn around_wait<T>(slot: &Slot, call: impl FnOnce() -> T, woken: impl FnOnce(
     let was = slot.activity.load(Relaxed);
     let waiting = before_wait(slot);
     let result = call();
+    let woken = woken(&result);
+    after_wait(slot, waiting, woken);
+    slot.activity.store(was, Relaxed);
+    if !woken {
+        // A clock has ended it (rule 6), and the caller has no lock.
+        after_world(slot, was, None);
+    }
+    result
+}
+
+/// The same for a call that returns with a lock, however it ends.
+#[inline(never)]
+pub fn around_wait_holding<T>(slot: &Slot, call: impl FnOnce() -> T, woken: impl FnOnce(&T) -> bool) -> T {
+    let was = slot.activity.load(Relaxed);
+    let waiting = before_wait(slot);
+    let result = call();
     after_wait(slot, waiting, woken(&result));
     slot.activity.store(was, Relaxed);
     result
+}
+
+/// The same for a wait on a futex with a timeout, which was waited for since `waiting`.
+pub fn after_timed_wait(slot: &Slot, waiting: Waiting, woken: bool) {
+    after_wait(slot, waiting, woken);
+    if !woken {
+        after_world(slot, Activity::Running as u32, None);
+    }
 }
 
 /// Rule 6: around a call that may wait for a device or a clock. What accrued meanwhile is paid at once; what the
@@ -430,6 +465,7 @@ impl Asleep {
 
 /// The second half of rule 6.
 fn after_world(slot: &Slot, was: u32, watch: Option<(Watch<'_>, Nanos)>) {
+    slot.timed_out.store(0, Relaxed);
     read_switches(slot, During::Wait);
     stretch::resume(slot);
     catch_up(slot);

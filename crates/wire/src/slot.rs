@@ -227,6 +227,8 @@ pub struct Slot {
     pub pending: LocalAccount,
     /// When the thread began to wait, by the processor's clock.
     pub wait_ticks: AtomicU64,
+    /// Runtime only: whether a clock ended its last wait, and what accrued meanwhile has not been paid yet.
+    pub timed_out: AtomicU32,
     /// Runtime only: what `required` was then.
     pub wait_required: LocalAccount,
     /// Runtime only: fingerprint of the registers at the last sample, and its instruction.

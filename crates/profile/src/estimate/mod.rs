@@ -55,7 +55,8 @@
 //! what is assumed. It is in proportion to what is inserted: if delays are off by a share ε of themselves, a
 //! period is off by ε times the delay per visit. The share differs from program to program and is taken to be
 //! normal with a deviation of [`METHOD_ERROR`], which is measured (`bench -- truth`), and the same at
-//! all speedups. It widens every interval, and is no reason to ask for more experiments.
+//! all speedups. It widens every interval, and is no reason to ask for more experiments. Where locks or items are handed over to threads
+//! that wait many thousand times a second, what that costs comes on top (`handover.rs`).
 //!
 //! **Many regions.** Verdicts given here are about one region and one point; `discovery` takes back those
 //! that could be chance among so many.
@@ -70,6 +71,7 @@ mod calibration;
 mod curve;
 mod era;
 mod fit;
+mod handover;
 mod interval;
 mod level;
 mod outlier;
@@ -218,6 +220,8 @@ pub struct PointEstimate {
     pub slope: Option<Estimate>,
     /// The part of the slope's standard error that more experiments do not make smaller: that of the method.
     pub method_error: f64,
+    /// The part of that which stands for hand-overs to threads that wait: at large speedups, whatever the gain is.
+    pub handover_error: f64,
     /// How often chance alone would show so large a slope where there is none worth having (below 0.02):
     /// what [`Verdict::Helps`] and [`Verdict::Hurts`] rest on when many regions were tried. `None` without
     /// visits.
@@ -249,7 +253,7 @@ impl PointEstimate {
     /// Takes back a call that would need a chance below `bar`.
     pub(crate) fn doubt(&mut self, bar: f64) {
         let Some(slope) = self.of_noise() else { return };
-        self.verdict = verdict::without_effect(&slope, self.method_error);
+        self.verdict = verdict::without_effect(&slope, self.method_error, self.handover_error);
         if self.verdict == Verdict::NotEnoughData {
             self.more_blocks = Some(verdict::more_blocks_below(bar, &slope, self.method_error, self.blocks));
         }
@@ -262,7 +266,10 @@ impl PointEstimate {
 
     /// The gain at [`REFERENCE`], likewise: what more experiments can make more certain.
     pub fn effect_by_noise(&self) -> Option<Estimate> {
-        self.effect.map(|effect| interval::narrowed(effect, REFERENCE.fraction() * self.method_error))
+        let (whole, handovers) = (self.method_error, self.handover_error);
+        let method = REFERENCE.fraction() * (whole.powi(2) - handovers.powi(2)).max(0.0).sqrt();
+        let error = method.hypot(handover::at(handovers, REFERENCE.fraction()));
+        self.effect.map(|effect| interval::narrowed(effect, error))
     }
 }
 
@@ -300,6 +307,7 @@ pub(crate) fn estimate(
             disturbed: pairs.disturbed.len(),
             slope: None,
             method_error: 0.0,
+            handover_error: 0.0,
             chance: None,
             effect: None,
             most: None,
@@ -314,14 +322,18 @@ pub(crate) fn estimate(
     };
     let drawn = bootstrap::draw(&fit, options, target);
     let curve = fit.curve(drawn.level.se, options.method_error);
-    let method_error = options.method_error * fit.delay * phase.factor;
+    let handover_error = handover::error(experiments.baselines()) * phase.factor;
+    let method_error = (options.method_error * fit.delay * phase.factor).hypot(handover_error);
     let of_noise = phase.scale(drawn.slope);
     let slope = interval::widened(of_noise, method_error);
-    let verdict = verdict::of(&of_noise, method_error, fit.blocks());
+    let verdict = verdict::of(&of_noise, method_error, handover_error, fit.blocks());
+    let on_curve =
+        |s: f64, gain: Estimate| interval::widened(phase.scale(gain), handover::at(handover_error, s));
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
-        let gain = if speedup.is_zero() { drawn.level } else { curve.at(speedup.fraction()) };
-        let gain = raw.map(|_| phase.scale(gain));
+        let s = speedup.fraction();
+        let gain = if speedup.is_zero() { drawn.level } else { curve.at(s) };
+        let gain = raw.map(|_| on_curve(s, gain));
         Dot { speedup, raw: raw.map(|raw| raw * phase.factor), gain, windows: curve_windows(speedup) }
     };
     let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
@@ -333,9 +345,10 @@ pub(crate) fn estimate(
         disturbed: pairs.disturbed.len(),
         slope: Some(slope),
         method_error,
+        handover_error,
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
-        effect: Some(phase.scale(curve.at(REFERENCE.fraction()))),
-        most: Some(phase.scale(curve.most(tried))),
+        effect: Some(on_curve(REFERENCE.fraction(), curve.at(REFERENCE.fraction()))),
+        most: Some(on_curve(1.0, curve.most(tried))),
         bend: curve.bend(),
         curve: experiments.speedups().into_iter().map(dot).collect(),
         pairing: fit.pairing,

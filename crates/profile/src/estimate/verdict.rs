@@ -63,8 +63,8 @@ impl Verdict {
 }
 
 /// The verdict on a slope, estimated from `blocks` blocks: `slope` is what noise leaves of it, and
-/// `method_error` the standard error of the method besides.
-pub(super) fn of(slope: &Estimate, method_error: f64, blocks: usize) -> Verdict {
+/// `method_error` the standard error of the method besides, of which `handover_error` is the part that hand-overs have.
+pub(super) fn of(slope: &Estimate, method_error: f64, handover_error: f64, blocks: usize) -> Verdict {
     let whole = interval::widened(*slope, method_error);
     if blocks < ENOUGH_BLOCKS {
         Verdict::NotEnoughData
@@ -73,13 +73,15 @@ pub(super) fn of(slope: &Estimate, method_error: f64, blocks: usize) -> Verdict 
     } else if whole.hi < -WORTH {
         Verdict::Hurts
     } else {
-        without_effect(slope, method_error)
+        without_effect(slope, method_error, handover_error)
     }
 }
 
 /// The verdict on a slope that may well be zero; the arguments are those of [`of`].
-pub(super) fn without_effect(slope: &Estimate, method_error: f64) -> Verdict {
-    let nothing = nothing(method_error);
+pub(super) fn without_effect(slope: &Estimate, method_error: f64, handover_error: f64) -> Verdict {
+    // What hand-overs may be worth is no reason to call more than usual nothing, but to call less so.
+    let nothing = nothing((method_error.powi(2) - handover_error.powi(2)).max(0.0).sqrt());
+    let slope = interval::widened(*slope, handover_error);
     if slope.lo > -nothing && slope.hi < nothing { Verdict::NoEffect } else { Verdict::NotEnoughData }
 }
 
@@ -161,7 +163,7 @@ mod tests {
             (-0.3, -0.1, 20, Verdict::Hurts),
             (f64::NEG_INFINITY, f64::INFINITY, 20, Verdict::NotEnoughData),
         ] {
-            assert_eq!(of(&slope(lo, hi), 0.0, blocks), verdict, "[{lo}, {hi}] of {blocks}");
+            assert_eq!(of(&slope(lo, hi), 0.0, 0.0, blocks), verdict, "[{lo}, {hi}] of {blocks}");
         }
     }
 
@@ -173,7 +175,7 @@ mod tests {
             (0.12, 0.13, Verdict::Helps),
             (-0.20, 0.20, Verdict::NotEnoughData),
         ] {
-            assert_eq!(of(&slope(lo, hi), 0.03, 20), verdict, "[{lo}, {hi}]");
+            assert_eq!(of(&slope(lo, hi), 0.03, 0.0, 20), verdict, "[{lo}, {hi}]");
         }
     }
 
@@ -186,7 +188,10 @@ mod tests {
         // What is within the error of the method is nothing: ±0.05 and as much.
         assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.05 / interval::NORMAL, 9), Some(6));
         // A method that is off by 0.4 does not make 0.3 nothing, and no number of experiments settles it.
-        assert_eq!(of(&slope(0.25, 0.35), 0.2, 20), Verdict::NotEnoughData);
+        assert_eq!(of(&slope(0.25, 0.35), 0.2, 0.0, 20), Verdict::NotEnoughData);
+        // Nor is anything nothing where hand-overs may be worth more.
+        assert_eq!(of(&slope(-0.01, 0.01), 0.03, 0.0, 20), Verdict::NoEffect);
+        assert_eq!(of(&slope(-0.01, 0.01), 0.10, 0.095, 20), Verdict::NotEnoughData);
         assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), 0.2, 20), Some(1_000_000));
     }
 }

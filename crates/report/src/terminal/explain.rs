@@ -301,6 +301,13 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
          experiments there are; this is in all intervals",
         fraction(estimate.method_error)
     )];
+    if estimate.handover_error > 0.005 {
+        lines.push(format!(
+            "hand-overs: of that, {} stands for locks and items that were handed over to threads that waited: what one costs beyond the \
+             work that is waited for may be gained, or lost, besides",
+            fraction(estimate.handover_error)
+        ));
+    }
     if let Some(chance) = estimate.chance {
         lines.push(format!(
             "verdict: {}; a region that is worth nothing would show such a slope by chance with probability {chance:.2e} \

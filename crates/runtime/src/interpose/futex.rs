@@ -96,7 +96,11 @@ pub unsafe extern "C" fn syscall(
                 };
                 // Zero, or the index of the futex that was woken. On EAGAIN the value had changed already
                 // and there was no wait; on a timeout or a signal nobody passed anything on (rule 5).
-                delay::after_wait(slot, waiting, result >= 0);
+                if d == 0 {
+                    delay::after_wait(slot, waiting, result >= 0);
+                } else {
+                    delay::after_timed_wait(slot, waiting, result >= 0);
+                }
                 result
             }
             Some(slot) if operation == Operation::Wakes => {

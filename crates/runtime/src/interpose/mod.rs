@@ -98,6 +98,12 @@ macro_rules! interpose {
             $crate::delay::around_wait(slot, || original($($arg),*), $woken)
         });
     };
+    // The same for a call that returns with a lock, however it ends.
+    (waits_holding $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            $crate::delay::around_wait_holding(slot, || original($($arg),*), $woken)
+        });
+    };
     // The same for a lock, which is mostly free: taken without a wait there is nothing to inherit. $try says
     // with $busy that the lock is taken.
     (locks $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $try:ident, busy $busy:expr, woken $woken:expr) => {

@@ -39,11 +39,7 @@ impl Info {
 unsafe fn around(slot: &Slot, info: *const Info, call: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller vouches for it.
     let of_ours = |result: &c_int| caught(result) && unsafe { (*info).is_ours() };
-    let result = delay::around_wait(slot, || signals::undisturbed(slot, call), of_ours);
-    if !of_ours(&result) {
-        delay::pay(slot);
-    }
-    result
+    delay::around_wait(slot, || signals::undisturbed(slot, call), of_ours)
 }
 
 interpose!(@define sigwaitinfo(set: Set, info: Ptr) -> c_int, slot, original => {
