@@ -102,6 +102,19 @@ fn divide(wait: Nanos, threads: u64, cpus: u64, strangers: u64) -> Queued {
     Queued { for_program: wait.saturating_sub(for_strangers), for_strangers }
 }
 
+/// How long the calling thread has waited for CPUs so far, those waits included that came after it was woken: the kernel counts
+/// them (`/proc/thread-self/schedstat`, 2 µs). `None` where that cannot be read.
+pub fn waited() -> Option<Nanos> {
+    let mut buffer = [0_u8; 64];
+    number(sys::read_file(c"/proc/thread-self/schedstat", &mut buffer), 1).map(Nanos)
+}
+
+/// The number in a line of numbers, by its place.
+fn number(line: &[u8], place: usize) -> Option<u64> {
+    let field = line.split(|byte| *byte == b' ').nth(place)?;
+    core::str::from_utf8(field).ok()?.trim_ascii().parse().ok()
+}
+
 /// Threads of the whole machine that run or wait for a CPU.
 fn runnable() -> Option<u32> {
     let mut buffer = [0_u8; 128];
@@ -136,6 +149,13 @@ mod tests {
             (4, 0),
             "there is a CPU for each of them now, so it was a thread that has ended"
         );
+    }
+
+    #[test]
+    fn waits_for_cpus_are_the_second_number() {
+        assert_eq!(number(b"461053 45053 1\n", 1), Some(45053));
+        assert_eq!(number(b"461053", 1), None);
+        assert_eq!(number(b"", 1), None);
     }
 
     #[test]

@@ -346,6 +346,32 @@ fn begin_waiting(slot: &Slot, activity: Activity) -> u32 {
     slot.activity.swap(activity as u32, Relaxed)
 }
 
+/// Before a sleep, or a wait with a timeout. What ends it is a clock, but then the thread may wait for a CPU that another thread
+/// of the program has (rule 7), and no record of a switch tells since when.
+pub fn before_sleep(slot: &Slot) {
+    let short = shared().header.experimenting.load(Relaxed) != 0 && cpus::may_become_short();
+    let queued = if short { cpus::waited() } else { None };
+    slot.queued_before.store(queued.map_or(0, |queued| queued.0 + 1), Relaxed);
+}
+
+/// Rule 7 behind it: credits what `required` grew while the thread waited for a CPU.
+fn after_sleep(slot: &Slot) {
+    let before = slot.queued_before.swap(0, Relaxed);
+    let required = shared().required.load();
+    if before == 0 || required.delay() == Nanos::ZERO || !shared().header.has_rule(7) {
+        return;
+    }
+    let Some(queued) = cpus::waited().map(|now| now.saturating_sub(Nanos(before - 1))) else { return };
+    if queued < LEAST {
+        return;
+    }
+    let now = sys::now();
+    let growth = shared().history.growth(now.saturating_sub(queued), now, required);
+    let growth = growth.part(cpus::whose(queued).for_program, queued);
+    let credit = exclusively(slot, || slot.local.waited_for_cpu(&shared().required, growth));
+    slot.books.queued.fetch_add(credit.0, Relaxed);
+}
+
 /// The second half of rule 5. `woken`: another thread ended the wait; otherwise (a timeout, a signal, a
 /// failure) nothing is credited and the debt stays. Never pauses: the caller may hold a lock now, so what accrued until a
 /// timeout is paid with the next debt, asleep.
@@ -361,6 +387,11 @@ pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
         if credit > Nanos::ZERO {
             slot.books.inherited.fetch_add(credit.0, Relaxed);
         }
+    }
+    if woken {
+        slot.queued_before.store(0, Relaxed);
+    } else {
+        after_sleep(slot);
     }
     slot.timed_out.store(u32::from(!woken), Relaxed);
     slot.doing(Activity::Running);
@@ -466,6 +497,7 @@ impl Asleep {
 /// The second half of rule 6.
 fn after_world(slot: &Slot, was: u32, watch: Option<(Watch<'_>, Nanos)>) {
     slot.timed_out.store(0, Relaxed);
+    after_sleep(slot);
     read_switches(slot, During::Wait);
     stretch::resume(slot);
     catch_up(slot);

@@ -25,9 +25,6 @@ const CIRCLE: usize = 48;
 /// Pairs of samples that must have contradicted a circle before it is forgotten, for each that showed it.
 const SEEN: u32 = 2;
 
-/// A thread that has called `sched_yield` so recently does nothing else: it is the cost of a few such calls.
-const JUST_NOW: Nanos = Nanos(2_000);
-
 /// Samples of two threads that are not further apart show what both were doing at one moment.
 const CLOSE: Nanos = Nanos(100_000);
 /// Pairs of such samples after which a share is believed,
@@ -92,7 +89,7 @@ fn look_in(slot: &Slot, context: &Context, weight: Nanos, place: Place) -> Spin 
     // A circle that has been seen before is known at its first sample.
     let known = is_known(slot, instruction);
     let spun = slot.spinning.load(Relaxed) != 0;
-    let yields = yielded && yielded_just_now(slot);
+    let yields = yielded && slot.yielding.load(Relaxed) != 0;
     // Elsewhere in such a circle a thread may just pass, on its way through a lock that is free.
     let pauses = place == Place::Pause || place == Place::Inside && (spun || same_place && !paused);
     let spins = circles || pauses || yields || known && (!context.in_system_call() || yielded);
@@ -104,16 +101,15 @@ fn look_in(slot: &Slot, context: &Context, weight: Nanos, place: Place) -> Spin 
     }
 }
 
-/// The thread is about to call `sched_yield`.
+/// Around a call of `sched_yield`.
 #[inline]
-pub fn yields(slot: &Slot) {
+pub fn yielding<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     slot.yielded.fetch_add(1, Relaxed);
+    slot.yielding.store(1, Relaxed);
     slot.yield_ticks.store(stretch::ticks(), Relaxed);
-}
-
-fn yielded_just_now(slot: &Slot) -> bool {
-    let passed = stretch::between(slot.yield_ticks.load(Relaxed), stretch::ticks());
-    passed.is_some_and(|passed| passed < JUST_NOW)
+    let result = call();
+    slot.yielding.store(0, Relaxed);
+    result
 }
 
 /// Whether the instruction lies in the circle that is remembered.
@@ -156,21 +152,26 @@ pub fn learn(slot: &Slot, spin: Spin, region: u32, now: Nanos) {
     }
     let memory = shared();
     let spins = spin.is_spinning();
-    let close = memory.hits.of_others(slot.number(&memory.slots), now.saturating_sub(CLOSE), now);
-    let add = |all: &AtomicU32, of_them: &AtomicU32, more: u32| {
-        of_them.store(of_them.load(Relaxed) + if spins { more } else { 0 }, Relaxed);
+    let number = slot.number(&memory.slots);
+    let hits_until = |until| memory.hits.of_others(number, now.saturating_sub(CLOSE), until);
+    let close = hits_until(now);
+    // A thread that yields says when it last did: until then it was spinning, whatever it does now.
+    let yielded = stretch::between(slot.yield_ticks.load(Relaxed), stretch::ticks()).unwrap_or(CLOSE);
+    let met = if spins { close } else { hits_until(now.saturating_sub(yielded)) };
+    let add = |(all, of_them): (&AtomicU32, &AtomicU32), (more, more_of_them): (u32, u32)| {
+        of_them.store(of_them.load(Relaxed) + more_of_them, Relaxed);
         all.store(all.load(Relaxed) + more, Relaxed);
         if all.load(Relaxed) > OLD {
             all.store(all.load(Relaxed) / 2, Relaxed);
             of_them.store(of_them.load(Relaxed) / 2, Relaxed);
         }
     };
-    add(&meanwhile.hits, &meanwhile.spinning, close);
+    add((&meanwhile.hits, &meanwhile.spinning), (close, met));
     let share =
         i64::from(meanwhile.spins.load(Relaxed)) * ONE / i64::from(meanwhile.samples.load(Relaxed).max(1));
     let before = matches!(spin, Spin::Yes | Spin::Ended);
     meanwhile.mixing.learn(region, share, (before, spins));
-    add(&meanwhile.samples, &meanwhile.spins, 1);
+    add((&meanwhile.samples, &meanwhile.spins), (1, u32::from(spins)));
 }
 
 /// Credits the thread for what it waited. `since` and `now` are the times of the last sample and of this one.

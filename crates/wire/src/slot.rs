@@ -201,6 +201,8 @@ pub struct Slot {
     pub circle_seen: AtomicU32,
     /// Runtime only: calls of `sched_yield` since the last sample,
     pub yielded: AtomicU32,
+    /// whether it is in one,
+    pub yielding: AtomicU32,
     /// and when the last one was, by the processor's clock.
     pub yield_ticks: AtomicU64,
     /// Runtime only: what it did while the region ran in other threads.
@@ -227,6 +229,8 @@ pub struct Slot {
     pub pending: LocalAccount,
     /// When the thread began to wait, by the processor's clock.
     pub wait_ticks: AtomicU64,
+    /// Runtime only: how long it had waited for CPUs when it fell asleep, in nanoseconds plus one, or zero.
+    pub queued_before: AtomicU64,
     /// Runtime only: whether a clock ended its last wait, and what accrued meanwhile has not been paid yet.
     pub timed_out: AtomicU32,
     /// Runtime only: what `required` was then.

@@ -87,6 +87,9 @@ pub unsafe extern "C" fn syscall(
     unsafe {
         match slot {
             Some(slot) if operation == Operation::Waits => {
+                if d != 0 {
+                    delay::before_sleep(slot);
+                }
                 let waiting = delay::before_wait(slot);
                 // Without a timeout (the fourth argument) SA_RESTART holds; with one, no handler may run.
                 let result = if d == 0 && number == SYS_FUTEX {

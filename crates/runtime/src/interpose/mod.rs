@@ -104,6 +104,13 @@ macro_rules! interpose {
             $crate::delay::around_wait_holding(slot, || original($($arg),*), $woken)
         });
     };
+    // The same with a timeout.
+    (sleeps_holding $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            $crate::delay::before_sleep(slot);
+            $crate::delay::around_wait_holding(slot, || original($($arg),*), $woken)
+        });
+    };
     // The same for a lock, which is mostly free: taken without a wait there is nothing to inherit. $try says
     // with $busy that the lock is taken.
     (locks $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $try:ident, busy $busy:expr, woken $woken:expr) => {
@@ -122,6 +129,7 @@ macro_rules! interpose {
     (waits_undisturbed $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
             let call = || $crate::signals::undisturbed(slot, || original($($arg),*));
+            $crate::delay::before_sleep(slot);
             $crate::delay::around_wait(slot, call, $woken)
         });
     };
@@ -143,6 +151,7 @@ macro_rules! interpose {
     // The same for calls that any signal handler ends.
     (world_undisturbed $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            $crate::delay::before_sleep(slot);
             $crate::delay::around_world(slot, || $crate::signals::undisturbed(slot, || original($($arg),*)))
         });
     };
@@ -157,8 +166,7 @@ macro_rules! interpose {
     // Calls, and remembers that it did: a thread that does so all the time waits. It ends no stretch of code.
     (yields $name:ident () -> $result:ty) => {
         interpose!(@define $name () -> $result, slot, original => {
-            $crate::spin::yields(slot);
-            original()
+            $crate::spin::yielding(slot, || original())
         }, crossing |_, _| {});
     };
     // A call that reads from a descriptor, $fd, or writes to it: as `world`, unless it has two ends.

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `wakes` | pay | – |
 //! | `waits` | pay | inherit if woken, never pause: the caller may hold a lock now; after a timeout as `world` |
-//! | `waits_holding` | pay | the same, but after a timeout the caller has a lock: what accrued is paid later |
+//! | `waits_holding` | pay | the same, but after a timeout the caller has a lock: what accrued is paid later; `sleeps_holding` with a timeout |
 //! | `locks` | pay, try without waiting; otherwise as `waits` | as `waits` |
 //! | `world` | pay | pay at once what accrued meanwhile |
 //! | `yields` | – | – ; a thread that does nothing else spins |
@@ -83,8 +83,8 @@ interpose!(yields sched_yield() -> c_int);
 
 // Condition variables.
 interpose!(waits_holding pthread_cond_wait(condition: Ptr, mutex: Ptr) -> c_int, woken done);
-interpose!(waits_holding pthread_cond_timedwait(condition: Ptr, mutex: Ptr, until: Ptr) -> c_int, woken done);
-interpose!(waits_holding pthread_cond_clockwait(condition: Ptr, mutex: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
+interpose!(sleeps_holding pthread_cond_timedwait(condition: Ptr, mutex: Ptr, until: Ptr) -> c_int, woken done);
+interpose!(sleeps_holding pthread_cond_clockwait(condition: Ptr, mutex: Ptr, clock: c_int, until: Ptr) -> c_int, woken done);
 interpose!(wakes pthread_cond_signal(condition: Ptr) -> c_int);
 interpose!(wakes pthread_cond_broadcast(condition: Ptr) -> c_int);
 
@@ -117,7 +117,7 @@ interpose!(waits mtx_lock(mutex: Ptr) -> c_int, woken done);
 interpose!(waits mtx_timedlock(mutex: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(wakes mtx_unlock(mutex: Ptr) -> c_int);
 interpose!(waits_holding cnd_wait(condition: Ptr, mutex: Ptr) -> c_int, woken done);
-interpose!(waits_holding cnd_timedwait(condition: Ptr, mutex: Ptr, until: Ptr) -> c_int, woken done);
+interpose!(sleeps_holding cnd_timedwait(condition: Ptr, mutex: Ptr, until: Ptr) -> c_int, woken done);
 interpose!(wakes cnd_signal(condition: Ptr) -> c_int);
 interpose!(wakes cnd_broadcast(condition: Ptr) -> c_int);
 interpose!(waits thrd_join(thread: usize, result: Ptr) -> c_int, woken done);
