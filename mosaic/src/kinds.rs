@@ -124,7 +124,7 @@ kinds! {
         CondParkingLot = "wait_cond_parking_lot",
         /// `sem_timedwait` that times out
         SemTimedwait = "wait_sem_timedwait",
-        /// A futex that nobody wakes
+        /// A futex that is never woken
         Futex = "wait_futex",
         /// `ppoll` of nothing
         Poll = "wait_poll",

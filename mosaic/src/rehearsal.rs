@@ -62,7 +62,7 @@ pub fn rehearse(program: &Program, visits: u32, seed: u64) -> Result<Rehearsal, 
             let player = stage.dice.index(stage.players.len());
             moved |= stage.turn(player);
         }
-        // Chance may have left somebody out.
+        // Chance may have left an actor out.
         for player in 0..stage.players.len() {
             moved |= !moved && stage.turn(player);
         }
@@ -342,7 +342,7 @@ mod tests {
         );
         let rehearsal = rehearse(&program, 200, 1).unwrap();
         assert!((rehearsal.work[0][0] - 3000.0).abs() < 1.0, "{rehearsal:?}");
-        // Two items a visit, and a few that nobody has taken yet.
+        // Two items a visit, and a few that have not been taken yet.
         assert!((rehearsal.work[1][0] - 20_000.0).abs() < 400.0, "{rehearsal:?}");
         assert!((rehearsal.work[2][0] - 7000.0).abs() < 1.0, "a turn of an actor that runs freely");
     }

@@ -231,7 +231,7 @@ fn drawn(options: &Options) -> Result<Vec<Piece>> {
     Ok(pieces)
 }
 
-/// Nine digits, which nobody minds typing.
+/// Nine digits: short enough to be typed.
 fn seed_of_now() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis() % 1_000_000_000).unwrap_or(0)

@@ -3,7 +3,7 @@
 //! A program is compiled with room at the entry of every function (`-fpatchable-function-entry`). In a run one function calls a pad
 //! first: a known loop, in a function of its own (`bench/padding/pad.c`). What the pad is worth is then measured, with the same program under the
 //! same load and a shorter pad or none, and predicted, by asking for the region `added_pad`. So every function of every
-//! program has a true number, and nobody has touched its sources.
+//! program has a true number, and its sources are as they were published.
 //!
 //! [`catalogue`] lists the programs, [`mod@build`] gets and compiles them, [`image`] finds their functions, [`mod@choose`] draws some, [`mod@run`] starts
 //! them, [`measure`] asks both questions, [`table`] compares the answers. The program and the benchmark share a file ([`shared`]): the pad can be changed

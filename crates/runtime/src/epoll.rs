@@ -4,7 +4,7 @@
 //! own choice, so that number is remembered when a descriptor is added. Where the table has no room for it, the last use of anything
 //! that the instance watches decides.
 //!
-//! Arming a descriptor that is ready already wakes those who wait for the instance; whoever arms it is the waker then.
+//! Arming a descriptor that is ready already wakes those who wait for the instance; the thread that arms it is the waker then.
 
 use crate::attach::{attached, shared};
 use crate::channel::{self, Ptr};
@@ -117,7 +117,7 @@ fn changes(instance: Key, operation: c_int, fd: c_int, event: Option<EpollEvent>
         channels.watch(key.data(), instance, events & !OUT != 0);
     }
     if let Some(key) = ends.output {
-        // Edges are often asked for once and for all; room that was never missing wakes nobody.
+        // Edges are often asked for once and for all; room that was never missing wakes no thread.
         let in_passing = event.is_some_and(|event| event.events & EDGE != 0) && events & !OUT != 0;
         channels.watch(key.room(), instance, events & OUT != 0 && !in_passing);
     }
@@ -127,7 +127,7 @@ fn changes(instance: Key, operation: c_int, fd: c_int, event: Option<EpollEvent>
     }
 }
 
-/// Rule 4 for a descriptor that is about to be armed: if it is ready, that wakes whoever waits for the instance. Returns when.
+/// Rule 4 for a descriptor that is about to be armed: if it is ready, that wakes the thread that waits for the instance. Returns when.
 fn arm(instance: Key, fd: c_int, events: u32) -> Nanos {
     let Some(slot) = tls::slot() else { return Nanos::ZERO };
     delay::pay(slot);

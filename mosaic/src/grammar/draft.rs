@@ -84,7 +84,7 @@ impl Draft {
         let Self { mut program, mut measured, .. } = self;
         measured.push(Step::Visit);
         program.actors.insert(0, Actor { process: 0, copies: 1, steps: measured });
-        // Objects that chance has given nobody.
+        // Objects that no actor was given.
         let used: BTreeSet<usize> = program.steps().flat_map(Step::objects).collect();
         debug_assert_eq!(used.len(), program.objects.len());
         program

@@ -339,7 +339,7 @@ fn pool(draft: &mut Draft, budget: u64) {
     draft.measured(repeated(items, 1, ours));
 }
 
-/// Actors that nobody waits for.
+/// Actors that no other actor waits for.
 fn beside(draft: &mut Draft, budget: u64) {
     for _ in 0..draft.dice.between(1, 2) {
         let process = process(draft);

@@ -165,7 +165,7 @@ impl Semaphore {
         unsafe { libc::sem_post(self.0.as_ptr()) };
     }
 
-    /// Waits until `time` has passed. Nobody posts.
+    /// Waits until `time` has passed. Nothing is posted.
     pub fn time_out(&self, time: Duration) {
         let until = after(time);
         loop {
@@ -181,7 +181,7 @@ impl Semaphore {
 
 impl Drop for Semaphore {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nobody has it any more.
+        // SAFETY: mapped by `new`, and no other reference to it is left.
         unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<libc::sem_t>()) };
     }
 }
