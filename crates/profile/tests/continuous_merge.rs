@@ -336,6 +336,7 @@ fn a_recording_of_an_older_layout_has_no_continuous_profiles() {
         Recorder::create(&path).unwrap().close().unwrap();
         let connection = rusqlite::Connection::open(&path).unwrap();
         for table in [
+            "audits",
             "symbols",
             "books",
             "segments",

@@ -209,8 +209,14 @@ fn other_files_are_left_alone() {
 fn an_older_layout_is_read_and_added_to() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    // What the first layout did not have.
-    let older = "DROP TABLE symbols; DROP TABLE books; DROP TABLE segments; DROP TABLE names;
+    // What the third layout did not have,
+    let third = "DROP TABLE audits; PRAGMA user_version = 3;";
+    Connection::open(&path).unwrap().execute_batch(third).unwrap();
+    Recording::open(&path).unwrap().rows().unwrap();
+    Recorder::create(&path).unwrap().close().unwrap();
+    // and what the first one did not have either.
+    let older =
+        "DROP TABLE audits; DROP TABLE symbols; DROP TABLE books; DROP TABLE segments; DROP TABLE names;
          DROP TABLE code_images; DROP TABLE labels; DROP TABLE events; DROP TABLE epoch_events;
          DROP TABLE epochs; DROP TABLE machines; DROP TABLE production;
          ALTER TABLE visits DROP COLUMN span_visits;
@@ -236,7 +242,7 @@ fn an_older_layout_is_read_and_added_to() {
 fn other_versions_are_refused_in_words() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    for (version, newer) in [(4, true), (0, false), (-1, false)] {
+    for (version, newer) in [(5, true), (0, false), (-1, false)] {
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
             match error {

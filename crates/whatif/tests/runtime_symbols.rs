@@ -30,7 +30,11 @@ const WRITTEN_OUT: &[&str] = &[
     "_coz_post_block",
     "_coz_pre_block",
     "_whatif_visit",
+    "accept",
+    "accept4",
     "close",
+    "close_range",
+    "connect",
     "dup",
     "dup2",
     "dup3",
@@ -49,11 +53,13 @@ const WRITTEN_OUT: &[&str] = &[
     "fcntl",
     "fcntl64",
     "fexecve",
+    "listen",
     "pipe",
     "pipe2",
     "pthread_create",
     "pthread_sigmask",
     "raise",
+    "shutdown",
     "sigaction",
     "signal",
     "sigpending",
@@ -65,6 +71,7 @@ const WRITTEN_OUT: &[&str] = &[
     "socketpair",
     "syscall",
     "thrd_create",
+    "timerfd_create",
 ];
 
 /// The library as a run unpacks it, into a cache of its own.
