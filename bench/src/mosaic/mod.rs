@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use self::piece::Piece;
 use self::worst::Shrinker;
 use crate::coz::Coz;
-use crate::interval::mean;
+use crate::interval::median;
 use crate::machine::{Machine, Patience, Watch};
 use crate::native;
 use crate::output;
@@ -86,7 +86,8 @@ pub struct Options {
     #[arg(long, value_name = "MINUTES", default_value_t = 10.0)]
     shrink_minutes: f64,
 
-    /// Fail if our mean error over everything exceeds so many points, not counting what the doubt of the truth explains
+    /// Fail if our median error exceeds so many points, not counting what the doubt of the truth explains: a program that starves
+    /// when a region is gone can be off by any number of points
     #[arg(long, value_name = "POINTS")]
     assert: Option<f64>,
 
@@ -130,9 +131,10 @@ pub fn run(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
     };
     let asked = results.rows.iter().filter(|row| row.predictions.contains_key("whatif"));
     let errors: Vec<f64> = asked.map(|row| row.sure_error("whatif")).collect();
-    match (options.assert, mean(&errors)) {
+    let error = (!errors.is_empty()).then(|| median(&errors));
+    match (options.assert, error) {
         (Some(points), Some(error)) if error > points => bail!(
-            "predictions lie {error:.1} points outside the truth's intervals on average, and --assert allows {points} (the lines above say which programs, and how to \
+            "half of the predictions lie more than {error:.1} points outside the truth's intervals, and --assert allows {points} (the lines above say which programs, and how to \
              repeat them on a machine that is idle)"
         ),
         (Some(_), None) => bail!("nothing was predicted, so there is no error to judge with --assert"),

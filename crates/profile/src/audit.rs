@@ -33,10 +33,8 @@ const SPINNING: f64 = 0.25;
 const UNKNOWN_CODE: f64 = 0.15;
 /// The share of the program's CPU time that threads may have that are not profiled.
 const UNPROFILED: f64 = 0.1;
-/// The share of their time that threads may be blocked in ways that nothing announces,
-const UNEXPLAINED: f64 = 0.1;
-/// and where that is most of the time that they are blocked at all: where CPUs are short, that is little of the whole.
-const MOSTLY_UNEXPLAINED: f64 = 0.07;
+/// The share of their time that threads may be blocked in ways that nothing announces.
+const UNEXPLAINED: f64 = 0.07;
 /// How far credit for waits may differ from what it should be, as a share of it,
 const WAITS: f64 = 0.25;
 /// and as a share of the delay that was required of all threads: a program that hardly waits has nothing to compare.
@@ -258,8 +256,7 @@ fn doubts(audited: &Audited, ran: f64, little: f64) -> Vec<Doubt> {
         doubts.push(Doubt::Waits(if grown > 0.0 { inherited / grown } else { f64::INFINITY }));
     }
     let unexplained = part(ns(sums.unexplained), ns(sums.watched));
-    let mostly = ns(sums.unexplained) > 0.5 * ns(sums.blocked);
-    if unexplained > UNEXPLAINED || mostly && unexplained > MOSTLY_UNEXPLAINED {
+    if unexplained > UNEXPLAINED {
         doubts.push(Doubt::Unexplained(unexplained));
     }
     doubts
@@ -327,7 +324,6 @@ mod tests {
         assert_eq!(judge(|a| (a.given, a.unknown_code) = (ms(10), ms(30))), ["unknown-code"]);
         assert_eq!(judge(|a| a.unprofiled = ms(60)), ["unprofiled-threads"]);
         assert_eq!(judge(|a| a.unexplained = ms(50)), ["unexplained-waits"]);
-        assert_eq!(judge(|a| (a.blocked, a.unexplained) = (ms(20), ms(16))), ["unexplained-waits"]);
         assert_eq!(judge(|a| a.inherited = Nanos::ZERO), ["credit-for-waits"]);
         assert_eq!(judge(|a| a.inherited = ms(40)), ["credit-for-waits"]);
     }

@@ -15,8 +15,8 @@ use wire::slot::{Activity, Slot};
 /// The most threads that are looked at.
 const MOST_THREADS: usize = 256;
 /// The kernel brings a running thread's times up to date at every tick, 4 ms apart as a rule: a thread that was off its CPU
-/// for less longer than it says may have been on it.
-const TICK: u64 = 4_000_000;
+/// for a part of that longer than it says may have been on it.
+const TICK: u64 = 2_000_000;
 
 /// One moment.
 #[derive(Clone, Debug, Default)]
@@ -216,8 +216,8 @@ mod tests {
     fn time_that_nothing_announced_is_unexplained() {
         assert_eq!(unexplained(100, 0, 0), 0);
         assert_eq!(unexplained(40, 10, 50), 0);
-        assert_eq!(unexplained(40, 10, 47), 0, "the kernel is a tick late");
-        assert_eq!(unexplained(40, 10, 0), 46);
+        assert_eq!(unexplained(40, 10, 48), 0, "the kernel is a tick late");
+        assert_eq!(unexplained(40, 10, 0), 48);
         assert_eq!(unexplained(40, 0, 90), 0, "it runs in such calls, too");
         assert_eq!(unexplained(0, 0, 0), 0, "what does not run owes nothing");
     }
