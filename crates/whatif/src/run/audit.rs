@@ -97,7 +97,7 @@ impl Reading {
     pub fn since(&self, before: &Self) -> Option<Waits> {
         let (threads, earlier) = (self.threads.as_ref()?, before.threads.as_ref()?);
         let passed = self.time.saturating_sub(before.time);
-        let mut waits = Waits::default();
+        let (mut waits, mut unexplained) = (Waits::default(), 0_i64);
         for (thread, was) in threads.iter().filter_map(|(id, thread)| Some((thread, earlier.get(id)?))) {
             let ran = thread.ran.saturating_sub(was.ran);
             let Some((known, had)) = thread.known.zip(was.known).filter(|(now, was)| now.slot == was.slot)
@@ -121,7 +121,7 @@ impl Reading {
                 since(|k| k.in_hidden),
                 since(|k| k.in_pauses),
             ];
-            let explained = announced.iter().sum::<u64>() + TICK;
+            let explained = ran + queued + announced.iter().sum::<u64>() + TICK;
             let [in_waits, in_world, in_hidden, in_pauses] = announced.map(Nanos::new);
             waits.watched += Nanos::new(passed);
             waits.blocked += Nanos::new(blocked);
@@ -130,8 +130,10 @@ impl Reading {
             waits.in_hidden += in_hidden;
             waits.in_pauses += in_pauses;
             waits.queued += Nanos::new(queued);
-            waits.unexplained += Nanos::new(blocked.saturating_sub(explained));
+            // A wait for a CPU is counted when it is over: what is missing at one end of a window is too much at the next.
+            unexplained += (passed as i64 - explained as i64).max(-(queued as i64));
         }
+        waits.unexplained = Nanos::new(unexplained.max(0) as u64);
         Some(waits)
     }
 }
