@@ -34,7 +34,7 @@ const UNKNOWN_CODE: f64 = 0.15;
 /// The share of the program's CPU time that threads may have that are not profiled.
 const UNPROFILED: f64 = 0.1;
 /// The share of their time that threads may be blocked in ways that nothing announces.
-const UNEXPLAINED: f64 = 0.07;
+const UNEXPLAINED: f64 = 0.04;
 /// How far credit for waits may differ from what it should be, as a share of it,
 const WAITS: f64 = 0.25;
 /// and as a share of the delay that was required of all threads: a program that hardly waits has nothing to compare.
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(judge(|_| ()), [""; 0]);
         // A little of everything is natural.
         assert_eq!(judge(|a| (a.given, a.spinning) = (ms(23), ms(3))), [""; 0]);
-        assert_eq!(judge(|a| (a.unexplained, a.unprofiled) = (ms(10), ms(5))), [""; 0]);
+        assert_eq!(judge(|a| (a.unexplained, a.unprofiled) = (ms(6), ms(5))), [""; 0]);
         assert_eq!(judge(|a| a.inherited = ms(13)), [""; 0]);
     }
 

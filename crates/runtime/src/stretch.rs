@@ -57,7 +57,7 @@ const KNOWN: u64 = 3_000;
 /// and after which half of them are forgotten.
 const OLD: u64 = 60_000;
 /// The part of the balance that every sample evens out.
-const EVENING: i64 = 32;
+const EVENING: i64 = 10;
 
 /// Nanoseconds per tick of the processor's clock, in 2⁻²⁴; zero until it is known.
 static RATE: AtomicU64 = AtomicU64::new(0);
