@@ -176,7 +176,7 @@ mod tests {
     fn sample(number: u64, depth: usize) -> Sample {
         let mut sample = Sample::new(Nanos(number), Nanos(number * 3));
         sample.depth = depth;
-        sample.cut = number % 3 == 0;
+        sample.cut = number.is_multiple_of(3);
         sample.judgement = Judgement((number % 16) as u8);
         for i in 0..depth {
             sample.frames[i] = Address(number + i as u64);
