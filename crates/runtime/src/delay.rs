@@ -446,6 +446,7 @@ pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     let result = call();
     audit::end(slot, false);
     slot.activity.store(was, Relaxed);
+    credit_queues(slot);
     asleep.end(slot);
     after_world(slot, was, None);
     result
@@ -494,11 +495,17 @@ impl Asleep {
     }
 }
 
+/// Rule 7 behind a wait that the world or a clock has ended. Before the thread is credited for what it did itself, which comes
+/// on top.
+fn credit_queues(slot: &Slot) {
+    after_sleep(slot);
+    read_switches(slot, During::Wait);
+}
+
 /// The second half of rule 6.
 fn after_world(slot: &Slot, was: u32, watch: Option<(Watch<'_>, Nanos)>) {
     slot.timed_out.store(0, Relaxed);
-    after_sleep(slot);
-    read_switches(slot, During::Wait);
+    credit_queues(slot);
     stretch::resume(slot);
     catch_up(slot);
     if shared().header.has_fault(Fault::TheWorldIsAThread) {
@@ -536,6 +543,7 @@ pub fn around_channel<T>(
     let woken = used(&result) > since;
     if !woken {
         slot.doing(Activity::WaitingForWorld);
+        credit_queues(slot);
         asleep.end(slot);
     }
     after_wait(slot, waiting, woken);

@@ -138,6 +138,8 @@ pub fn leave_out(slot: &Slot, time: Nanos) {
 
 #[inline(never)]
 fn end(slot: &Slot) {
+    // What it was without a CPU for does not belong to the stretch, and is credited first: what the thread itself did comes on top.
+    delay::take_note(slot);
     let now = ticks();
     let since = slot.stretch_ticks.swap(now, Relaxed);
     if slot.busy.load(Relaxed) != 0 || !slot.is_doing(Activity::Running) || !shared().header.has_rule(3) {
