@@ -9,7 +9,7 @@
 
 use crate::sampling::{self, Behind};
 use crate::switches::{self, During};
-use crate::{attach::shared, audit, channel, cpus, stretch, sys};
+use crate::{attach::shared, audit, channel, cpus, stretch, sys, yields};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
 use wire::channel::{Event, Key};
 use wire::history::Accrued;
@@ -83,6 +83,7 @@ pub fn pay(slot: &Slot) {
 fn pay_now(slot: &Slot) {
     // A handler of the program's may have interrupted a change of the account: whom it interrupted pays.
     if slot.busy.load(Relaxed) == 0 && shared().header.has_rule(4) {
+        yields::settle(slot);
         settle(slot, whose(slot), Behind::Code);
     }
 }

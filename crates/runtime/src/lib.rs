@@ -56,6 +56,7 @@ mod switches;
 mod sys;
 mod thread;
 mod tls;
+mod yields;
 
 #[cfg(whatif_cdylib)]
 #[panic_handler]

@@ -11,7 +11,7 @@
 
 use crate::attach::shared;
 use crate::sampling::Context;
-use crate::stretch;
+use crate::yields;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wire::circles::Place;
 use wire::layout::Fault;
@@ -101,17 +101,6 @@ fn look_in(slot: &Slot, context: &Context, weight: Nanos, place: Place) -> Spin 
     }
 }
 
-/// Around a call of `sched_yield`.
-#[inline]
-pub fn yielding<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
-    slot.yielded.fetch_add(1, Relaxed);
-    slot.yielding.store(1, Relaxed);
-    slot.yield_ticks.store(stretch::ticks(), Relaxed);
-    let result = call();
-    slot.yielding.store(0, Relaxed);
-    result
-}
-
 /// Whether the instruction lies in the circle that is remembered.
 fn is_known(slot: &Slot, instruction: usize) -> bool {
     (slot.circle_low.load(Relaxed)..=slot.circle_high.load(Relaxed)).contains(&instruction)
@@ -152,12 +141,10 @@ pub fn learn(slot: &Slot, spin: Spin, region: u32, now: Nanos) {
     }
     let memory = shared();
     let spins = spin.is_spinning();
+    yields::learn(slot, spins);
     let number = slot.number(&memory.slots);
-    let hits_until = |until| memory.hits.of_others(number, now.saturating_sub(CLOSE), until);
-    let close = hits_until(now);
-    // A thread that yields says when it last did: until then it was spinning, whatever it does now.
-    let yielded = stretch::between(slot.yield_ticks.load(Relaxed), stretch::ticks()).unwrap_or(CLOSE);
-    let met = if spins { close } else { hits_until(now.saturating_sub(yielded)) };
+    let close = memory.hits.of_others(number, now.saturating_sub(CLOSE), now);
+    let met = if spins { close } else { 0 };
     let add = |(all, of_them): (&AtomicU32, &AtomicU32), (more, more_of_them): (u32, u32)| {
         of_them.store(of_them.load(Relaxed) + more_of_them, Relaxed);
         all.store(all.load(Relaxed) + more, Relaxed);
@@ -180,6 +167,9 @@ pub fn learn(slot: &Slot, spin: Spin, region: u32, now: Nanos) {
 /// knows which share of the region's time, in other threads, it spends spinning: of all that `required` has grown, it waited
 /// for that share. Which of the two counts depends on how long spins last ([`wire::mixing`]).
 pub fn credit(slot: &Slot, spin: Spin, region: u32, since: Nanos, now: Nanos) {
+    if yields::sampled(slot) {
+        return remember(slot);
+    }
     let grown = grown_meanwhile(slot);
     let by_spin = match share_of_growth(slot, region) {
         Some(_) => slot.meanwhile.mixing.weight(region),

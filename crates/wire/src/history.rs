@@ -61,6 +61,13 @@ impl Growth {
         }
         all.part(self.ended.saturating_sub(from), self.ended.saturating_sub(self.began))
     }
+
+    /// The part of it that accrued between two moments. (In less time than it amounts to nothing accrues.)
+    fn between(&self, begin: Nanos, end: Nanos, all: Nanos) -> Nanos {
+        let began = self.began.min(self.ended.saturating_sub(all));
+        let together = end.min(self.ended).saturating_sub(begin.max(began));
+        all.part(together, self.ended.saturating_sub(began))
+    }
 }
 
 impl History {
@@ -113,6 +120,13 @@ impl History {
     pub fn was_due(&self, then: Nanos, from: Nanos, now: Account) -> Nanos {
         let mut sum = Nanos::ZERO;
         self.walk(from, now, |growth, all| sum += all.saturating_sub(growth.since(then, all)));
+        sum
+    }
+
+    /// How much of what was noted after `from` accrued between two moments. Otherwise as [`growth`](Self::growth).
+    pub fn accrued(&self, from: Nanos, (begin, end): (Nanos, Nanos), now: Account) -> Nanos {
+        let mut sum = Nanos::ZERO;
+        self.walk(from, now, |growth, all| sum += growth.between(begin, end, all));
         sum
     }
 
@@ -179,6 +193,17 @@ mod tests {
         assert_eq!(history.was_due(Nanos(1300), Nanos(1500), account(1, 120)), Nanos(30));
         assert_eq!(history.was_due(Nanos(1300), Nanos(2000), account(1, 120)), Nanos(0));
         assert_eq!(history.growth(Nanos(1300), Nanos(2000), account(1, 120)), Nanos(40));
+    }
+
+    #[test]
+    fn what_accrued_between_two_moments_is_a_part_of_what_was_noted_later() {
+        let history = empty();
+        history.note(Nanos(1000), account(1, 80), Accrued { began: Nanos(800), ended: Nanos(0) });
+        // Many little growths that are noted together: only the last one's beginning is known.
+        history.note(Nanos(2000), account(1, 480), Accrued { began: Nanos(10), ended: Nanos(0) });
+        let accrued = |from, begin, end| history.accrued(Nanos(from), (Nanos(begin), Nanos(end)), account(1, 480)).0;
+        assert_eq!((accrued(0, 0, 2000), accrued(1500, 0, 2000), accrued(2000, 0, 2000)), (480, 400, 0));
+        assert_eq!((accrued(0, 400, 800), accrued(0, 1000, 1700), accrued(0, 1700, 1900)), (40, 100, 200));
     }
 
     #[test]

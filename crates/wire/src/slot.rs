@@ -113,6 +113,28 @@ pub struct Meanwhile {
     pub mixing: Mixing,
 }
 
+/// Calls of `sched_yield` that follow each other closely.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Row {
+    /// When the first began,
+    pub begin: AtomicU64,
+    /// and when the last one was over, by the processor's clock.
+    pub last: AtomicU64,
+    /// What was noted of `required` before this moment is credited (monotonic clock).
+    pub seen: AtomicU64,
+    /// What had been credited for waits for a CPU by then.
+    pub queued: AtomicU64,
+    /// How many there are.
+    pub yields: AtomicU32,
+    /// Samples, in all rows, that found the thread spinning,
+    pub spins: AtomicU32,
+    /// and those that found it at work.
+    pub works: AtomicU32,
+    /// Whether there was a wait of this kind since the last sample.
+    pub met: AtomicU32,
+}
+
 /// A thread.
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
@@ -201,10 +223,10 @@ pub struct Slot {
     pub circle_seen: AtomicU32,
     /// Runtime only: calls of `sched_yield` since the last sample,
     pub yielded: AtomicU32,
-    /// whether it is in one,
+    /// and whether it is in one.
     pub yielding: AtomicU32,
-    /// and when the last one was, by the processor's clock.
-    pub yield_ticks: AtomicU64,
+    /// Runtime only: the latest of them that followed each other closely.
+    pub row: Row,
     /// Runtime only: what it did while the region ran in other threads.
     pub meanwhile: Meanwhile,
     /// Runtime only: names the call that the current stretch of code began with.

@@ -163,10 +163,10 @@ macro_rules! interpose {
             $crate::delay::around_world(slot, || $crate::signals::undisturbed(slot, || original($($arg),*)))
         });
     };
-    // Calls, and remembers that it did: a thread that does so all the time waits. It ends no stretch of code.
+    // Calls, and remembers that it did: a thread that does so all the time waits. Only the first of many ends a stretch of code.
     (yields $name:ident () -> $result:ty) => {
         interpose!(@define $name () -> $result, slot, original => {
-            $crate::spin::yielding(slot, || original())
+            $crate::yields::yielding(slot, || original())
         }, crossing |_, _| {});
     };
     // A call that reads from a descriptor, $fd, or writes to it: as `world`, unless it has two ends.
