@@ -373,6 +373,12 @@ fn after_sleep(slot: &Slot) {
     slot.books.queued.fetch_add(credit.0, Relaxed);
 }
 
+/// The same for a new thread, which owed at its creation what its creator did (rule 10), and has waited for its first CPU since.
+pub fn after_birth(slot: &Slot) {
+    slot.queued_before.store(1, Relaxed);
+    after_sleep(slot);
+}
+
 /// The second half of rule 5. `woken`: another thread ended the wait; otherwise (a timeout, a signal, a
 /// failure) nothing is credited and the debt stays. Never pauses: the caller may hold a lock now, so what accrued until a
 /// timeout is paid with the next debt, asleep.

@@ -171,11 +171,8 @@ pub fn credit(slot: &Slot, spin: Spin, region: u32, since: Nanos, now: Nanos) {
         return remember(slot);
     }
     let grown = grown_meanwhile(slot);
-    let by_spin = match share_of_growth(slot, region) {
-        Some(_) => slot.meanwhile.mixing.weight(region),
-        None => ONE,
-    };
-    let part = |time: Nanos, part: i64| Nanos(time.0 * part as u64 / ONE as u64);
+    let share = share_of_growth(slot, region);
+    let by_spin = if share.is_some() { slot.meanwhile.mixing.weight(region) } else { ONE };
     settle(slot, by_spin);
     let passed = now.saturating_sub(since);
     match spin {
@@ -194,10 +191,15 @@ pub fn credit(slot: &Slot, spin: Spin, region: u32, since: Nanos, now: Nanos) {
             slot.released_before.store(now.0, Relaxed);
         }
     }
-    if let Some(share) = share_of_growth(slot, region) {
+    if let Some(share) = share {
         give(slot, part(part(grown, share), ONE - by_spin));
     }
     remember(slot);
+}
+
+/// A part, in parts of [`ONE`], of some time.
+fn part(time: Nanos, part: i64) -> Nanos {
+    Nanos(time.0 * part as u64 / ONE as u64)
 }
 
 /// The share of the region's time in other threads that this one spends spinning, in parts of [`ONE`], if it is known.
@@ -249,7 +251,7 @@ fn settle(slot: &Slot, by_spin: i64) {
         let before = Nanos(slot.released_before.load(Relaxed));
         let due = due(shared().required.load(), since, before, before);
         let waited = before.saturating_sub(since).min(due);
-        give(slot, Nanos(waited.0 * by_spin as u64 / ONE as u64));
+        give(slot, part(waited, by_spin));
     }
 }
 

@@ -62,6 +62,8 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.circle_seen.store(0, Relaxed);
     slot.circle_high.store(0, Relaxed);
     slot.pending.inherit(wire::Account::default());
+    slot.row.yields.store(0, Relaxed);
+    slot.timed_out.store(0, Relaxed);
     stretch::begin(slot);
     slot.last_sample.store(sys::now().0, Relaxed);
     tls::set_slot(Some(slot));
@@ -134,6 +136,7 @@ unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
     begin(slot, signals::may_trap());
+    delay::after_birth(slot);
     // SAFETY: what the program passed to `pthread_create`.
     let result = unsafe {
         core::mem::transmute::<usize, Start>(start)(core::ptr::with_exposed_provenance_mut(argument))
@@ -149,6 +152,7 @@ unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
     begin(slot, signals::may_trap());
+    delay::after_birth(slot);
     // SAFETY: what the program passed to `thrd_create`.
     let result = unsafe {
         core::mem::transmute::<usize, CStart>(start)(core::ptr::with_exposed_provenance_mut(argument))
