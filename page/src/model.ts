@@ -112,6 +112,7 @@ export interface WholeEstimate extends Estimate {
   more_blocks: Maybe;
   method_error: number;
   handover_error?: number;
+  slice_error?: number;
   chance: Maybe;
   max_gain: Maybe;
   max_gain_lo: Maybe;

@@ -375,7 +375,8 @@ fn after_sleep(slot: &Slot) {
 
 /// The same for a new thread, which owed at its creation what its creator did (rule 10), and has waited for its first CPU since.
 pub fn after_birth(slot: &Slot) {
-    slot.queued_before.store(1, Relaxed);
+    let short = shared().header.experimenting.load(Relaxed) != 0 && cpus::may_become_short();
+    slot.queued_before.store(u64::from(short), Relaxed);
     after_sleep(slot);
 }
 

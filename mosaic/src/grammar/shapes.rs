@@ -7,6 +7,11 @@ use super::draft::Draft;
 use crate::kinds::{Barrier, Latch, Lock, Queue, Timer};
 use crate::program::{Arm, MOST_ACTORS, Object, Step};
 
+/// Sections of a lock that are longer than that are not short, in nanoseconds.
+const SHORT: u64 = 20_000;
+/// A thread that was woken has a CPU after this time, if there is one, in nanoseconds.
+const AWAKE: u64 = 80_000;
+
 /// The shapes.
 pub const NAMES: &[&str] = &[
     "pipeline",
@@ -125,8 +130,13 @@ fn contended(draft: &mut Draft, budget: u64) {
     let inner = draft.region();
     let outer = draft.region_beside(&[inner]);
     let readers = kind.has_readers() && draft.dice.chance(50);
-    // Many readers without pauses would keep writers out for good.
-    let (others, pause) = if readers { (others.min(2), section / 2) } else { (others, section / 10) };
+    // Many readers without pauses would keep writers out for good. So would a thread with a long section that takes the lock again before another one is
+    // awake: what it then is worth is an accident of the scheduler.
+    let (others, pause) = match section {
+        _ if readers => (others.min(2), section / 2),
+        SHORT.. => (others, (section / 4).max(AWAKE)),
+        _ => (others, section / 10),
+    };
     let mut both = Vec::new();
     if draft.dice.chance(20) {
         // A second lock, taken inside the first.

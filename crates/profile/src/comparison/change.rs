@@ -132,6 +132,7 @@ mod tests {
             slope: Some(Estimate { value, se, lo: value - 2.0 * se, hi: value + 2.0 * se }),
             method_error: 0.0,
             handover_error: 0.0,
+            slice_error: 0.0,
             chance: None,
             effect: None,
             most: None,

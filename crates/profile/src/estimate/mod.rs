@@ -56,7 +56,8 @@
 //! period is off by ε times the delay per visit. The share differs from program to program and is taken to be
 //! normal with a deviation of [`METHOD_ERROR`], which is measured (`bench -- truth`), and the same at
 //! all speedups. It widens every interval, and is no reason to ask for more experiments. Where locks or items are handed over to threads
-//! that wait many thousand times a second, what that costs comes on top (`handover.rs`).
+//! that wait many thousand times a second, what that costs comes on top (`handover.rs`), and what time slices do where threads that never
+//! block compete for CPUs (`slices.rs`).
 //!
 //! **Many regions.** Verdicts given here are about one region and one point; `discovery` takes back those
 //! that could be chance among so many.
@@ -80,6 +81,7 @@ mod phase;
 mod reading;
 #[cfg(test)]
 pub(crate) mod simulation;
+mod slices;
 mod unsteady;
 mod verdict;
 mod working;
@@ -222,6 +224,8 @@ pub struct PointEstimate {
     pub method_error: f64,
     /// The part of that which stands for hand-overs to threads that wait: at large speedups, whatever the gain is.
     pub handover_error: f64,
+    /// The part which stands for time slices of threads that never block: in proportion to the speedup.
+    pub slice_error: f64,
     /// How often chance alone would show so large a slope where there is none worth having (below 0.02):
     /// what [`Verdict::Helps`] and [`Verdict::Hurts`] rest on when many regions were tried. `None` without
     /// visits.
@@ -253,7 +257,7 @@ impl PointEstimate {
     /// Takes back a call that would need a chance below `bar`.
     pub(crate) fn doubt(&mut self, bar: f64) {
         let Some(slope) = self.of_noise() else { return };
-        self.verdict = verdict::without_effect(&slope, self.method_error, self.handover_error);
+        self.verdict = verdict::without_effect(&slope, self.method_error, self.doubts().at(1.0));
         if self.verdict == Verdict::NotEnoughData {
             self.more_blocks = Some(verdict::more_blocks_below(bar, &slope, self.method_error, self.blocks));
         }
@@ -266,10 +270,28 @@ impl PointEstimate {
 
     /// The gain at [`REFERENCE`], likewise: what more experiments can make more certain.
     pub fn effect_by_noise(&self) -> Option<Estimate> {
-        let (whole, handovers) = (self.method_error, self.handover_error);
-        let method = REFERENCE.fraction() * (whole.powi(2) - handovers.powi(2)).max(0.0).sqrt();
-        let error = method.hypot(handover::at(handovers, REFERENCE.fraction()));
+        let doubts = self.doubts();
+        let method = REFERENCE.fraction() * (self.method_error.powi(2) - doubts.at(1.0).powi(2)).max(0.0).sqrt();
+        let error = method.hypot(doubts.at(REFERENCE.fraction()));
         self.effect.map(|effect| interval::narrowed(effect, error))
+    }
+
+    fn doubts(&self) -> Doubts {
+        Doubts { handovers: self.handover_error, slices: self.slice_error }
+    }
+}
+
+/// Standard errors of the method that are known to be there, as far as they go at large speedups.
+#[derive(Clone, Copy, Debug)]
+struct Doubts {
+    handovers: f64,
+    slices: f64,
+}
+
+impl Doubts {
+    /// What they add at speedup `s`, 0 to 1. Those of a slope are what they are at 1.
+    fn at(self, s: f64) -> f64 {
+        handover::at(self.handovers, s).hypot(self.slices * s)
     }
 }
 
@@ -308,6 +330,7 @@ pub(crate) fn estimate(
             slope: None,
             method_error: 0.0,
             handover_error: 0.0,
+            slice_error: 0.0,
             chance: None,
             effect: None,
             most: None,
@@ -323,12 +346,14 @@ pub(crate) fn estimate(
     let drawn = bootstrap::draw(&fit, options, target);
     let curve = fit.curve(drawn.level.se, options.method_error);
     let handover_error = handover::error(experiments.baselines()) * phase.factor;
-    let method_error = (options.method_error * fit.delay * phase.factor).hypot(handover_error);
+    let slice_error = slices::error(experiments.treated()) * phase.factor;
+    let doubts = Doubts { handovers: handover_error, slices: slice_error };
+    let method_error = (options.method_error * fit.delay * phase.factor).hypot(doubts.at(1.0));
     let of_noise = phase.scale(drawn.slope);
     let slope = interval::widened(of_noise, method_error);
-    let verdict = verdict::of(&of_noise, method_error, handover_error, fit.blocks());
+    let verdict = verdict::of(&of_noise, method_error, doubts.at(1.0), fit.blocks());
     let on_curve =
-        |s: f64, gain: Estimate| interval::widened(phase.scale(gain), handover::at(handover_error, s));
+        |s: f64, gain: Estimate| interval::widened(phase.scale(gain), doubts.at(s));
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
         let s = speedup.fraction();
@@ -346,6 +371,7 @@ pub(crate) fn estimate(
         slope: Some(slope),
         method_error,
         handover_error,
+        slice_error,
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
         effect: Some(on_curve(REFERENCE.fraction(), curve.at(REFERENCE.fraction()))),
         most: Some(on_curve(1.0, curve.most(tried))),

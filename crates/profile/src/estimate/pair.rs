@@ -208,9 +208,13 @@ impl Experiments<'_> {
         self.blocks.iter().filter(|b| b.first).flat_map(|b| b.baseline.iter().copied())
     }
 
+    /// The windows with a speedup.
+    pub(super) fn treated(&self) -> impl Iterator<Item = &Window> {
+        self.blocks.iter().filter_map(|b| Some(&b.treated.as_ref()?.1)).flatten().copied()
+    }
+
     fn all(&self) -> impl Iterator<Item = &Window> {
-        let treated = self.blocks.iter().filter_map(|b| Some(&b.treated.as_ref()?.1));
-        self.baselines().chain(treated.flatten().copied())
+        self.baselines().chain(self.treated())
     }
 
     /// What the windows say about a target.

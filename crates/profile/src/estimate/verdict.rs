@@ -63,8 +63,8 @@ impl Verdict {
 }
 
 /// The verdict on a slope, estimated from `blocks` blocks: `slope` is what noise leaves of it, and
-/// `method_error` the standard error of the method besides, of which `handover_error` is the part that hand-overs have.
-pub(super) fn of(slope: &Estimate, method_error: f64, handover_error: f64, blocks: usize) -> Verdict {
+/// `method_error` the standard error of the method besides, of which `doubt` is the part of hand-overs and time slices.
+pub(super) fn of(slope: &Estimate, method_error: f64, doubt: f64, blocks: usize) -> Verdict {
     let whole = interval::widened(*slope, method_error);
     if blocks < ENOUGH_BLOCKS {
         Verdict::NotEnoughData
@@ -73,15 +73,15 @@ pub(super) fn of(slope: &Estimate, method_error: f64, handover_error: f64, block
     } else if whole.hi < -WORTH {
         Verdict::Hurts
     } else {
-        without_effect(slope, method_error, handover_error)
+        without_effect(slope, method_error, doubt)
     }
 }
 
 /// The verdict on a slope that may well be zero; the arguments are those of [`of`].
-pub(super) fn without_effect(slope: &Estimate, method_error: f64, handover_error: f64) -> Verdict {
-    // What hand-overs may be worth is no reason to call more than usual nothing, but to call less so.
-    let nothing = nothing((method_error.powi(2) - handover_error.powi(2)).max(0.0).sqrt());
-    let slope = interval::widened(*slope, handover_error);
+pub(super) fn without_effect(slope: &Estimate, method_error: f64, doubt: f64) -> Verdict {
+    // What they may be worth is no reason to call more than usual nothing, but to call less so.
+    let nothing = nothing((method_error.powi(2) - doubt.powi(2)).max(0.0).sqrt());
+    let slope = interval::widened(*slope, doubt);
     if slope.lo > -nothing && slope.hi < nothing { Verdict::NoEffect } else { Verdict::NotEnoughData }
 }
 

@@ -107,6 +107,11 @@ Audit {
     grown: Nanos,
     /// How often another thread ended a wait: locks and items that were handed over to a thread that waited.
     handovers: u64,
+    /// CPU time of threads that hardly ever blocked while others wanted their CPUs, so that only the end of a time slice took it from
+    /// them, by the kernel;
+    sliced: Nanos,
+    /// and the same in virtual time: without pauses, and without what the threads were credited with for their samples.
+    sliced_virtual: Nanos,
 }
 }
 

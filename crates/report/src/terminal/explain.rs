@@ -308,6 +308,13 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
             fraction(estimate.handover_error)
         ));
     }
+    if estimate.slice_error > 0.005 {
+        lines.push(format!(
+            "time slices: of that, {} stands for threads that never block while others want their CPUs: really faster, they would use their \
+             time slices for more work; in virtual time the slices are shorter",
+            fraction(estimate.slice_error)
+        ));
+    }
     if let Some(chance) = estimate.chance {
         lines.push(format!(
             "verdict: {}; a region that is worth nothing would show such a slope by chance with probability {chance:.2e} \

@@ -14,6 +14,10 @@ use wire::slot::{Activity, Slot};
 
 /// The most threads that are looked at.
 const MOST_THREADS: usize = 256;
+/// A thread whose CPU others want waits for it for more than this part of the time, as a divisor;
+const WANTED: u64 = 20;
+/// and only time slices take it from one that is blocked for less than this part.
+const BUSY: u64 = 5;
 /// The kernel brings a running thread's times up to date at every tick, 4 ms apart as a rule: a thread that was off its CPU
 /// for a part of that longer than it says may have been on it.
 const TICK: u64 = 2_000_000;
@@ -46,6 +50,8 @@ struct Known {
     in_hidden: u64,
     in_pauses: u64,
     pausing: u64,
+    /// Credited for its samples.
+    given: u64,
 }
 
 /// The differences between two moments, summed over threads.
@@ -62,6 +68,8 @@ pub struct Waits {
     pub in_pauses: Nanos,
     pub queued: Nanos,
     pub unexplained: Nanos,
+    pub sliced: Nanos,
+    pub sliced_virtual: Nanos,
 }
 
 impl Reading {
@@ -130,6 +138,11 @@ impl Reading {
             waits.in_hidden += in_hidden;
             waits.in_pauses += in_pauses;
             waits.queued += Nanos::new(queued);
+            let at_rest = blocked.saturating_sub(since(|k| k.in_pauses));
+            if queued * WANTED > passed && at_rest * BUSY < passed {
+                waits.sliced += Nanos::new(ran);
+                waits.sliced_virtual += Nanos::new(ran.saturating_sub(pausing + since(|k| k.given)));
+            }
             // A wait for a CPU is counted when it is over: what is missing at one end of a window is too much at the next.
             unexplained += (passed as i64 - explained as i64).max(-(queued as i64));
         }
@@ -148,6 +161,7 @@ impl Known {
             in_hidden: books.in_hidden.load(Relaxed),
             in_pauses: books.in_pauses.load(Relaxed),
             pausing: books.pausing.load(Relaxed),
+            given: books.credited.load(Relaxed).saturating_sub(books.asleep.load(Relaxed)),
         };
         // A wait under way is in the books when it is over.
         let so_far = || clock.since(slot.wait_ticks.load(Relaxed));
@@ -222,6 +236,22 @@ mod tests {
         assert_eq!(unexplained(40, 10, 0), 48);
         assert_eq!(unexplained(40, 0, 90), 0, "it runs in such calls, too");
         assert_eq!(unexplained(0, 0, 0), 0, "what does not run owes nothing");
+    }
+
+    #[test]
+    fn only_time_slices_take_the_cpu_from_threads_that_never_block() {
+        let sliced = |ran, queued| {
+            let (before, mut after) = (reading(0, Some((0, 0, 0)), true), reading(100, Some((ran, queued, 0)), true));
+            let thread = after.threads.as_mut().unwrap().get_mut(&(1, 1)).unwrap();
+            let known = thread.known.as_mut().unwrap();
+            (known.given, known.pausing) = (20_000_000, 5_000_000);
+            let waits = after.since(&before).unwrap();
+            (waits.sliced.get() / 1_000_000, waits.sliced_virtual.get() / 1_000_000)
+        };
+        assert_eq!(sliced(60, 40), (60, 35));
+        assert_eq!(sliced(60, 25), (60, 35));
+        assert_eq!(sliced(97, 3), (0, 0), "it has a CPU for itself");
+        assert_eq!(sliced(40, 30), (0, 0), "it blocks");
     }
 
     #[test]

@@ -47,6 +47,8 @@ fn audit(measured: &Measured, seen: &Seen) -> Audit {
         inherited: change(|t| t.inherited),
         grown: change(|t| t.grown),
         handovers: after.handovers.saturating_sub(before.handovers),
+        sliced: waits.sliced,
+        sliced_virtual: waits.sliced_virtual,
     }
 }
 
