@@ -375,6 +375,7 @@ fn phases() {
                 // It takes 40 % of its windows, more or less.
                 let own = 0.4 * (1.0 + 0.15 * normal(&mut rng)) * (1.0 - 0.4 * window.speedup.fraction());
                 window.region_weight = Nanos::new((own * 1e8) as u64);
+                window.region_samples = (own * 100.0) as u64;
                 weight += own * 1e8;
             }
             // The rest of its phase, and then the rest of the run, without experiments on it.
@@ -384,7 +385,7 @@ fn phases() {
                 samples: vec![crate::model::RegionSamples {
                     session: windows[0].session,
                     region: windows[0].region,
-                    count: 1,
+                    count: (0.4 * in_phase / 1e6) as u64,
                     weight: Nanos::new((0.4 * in_phase) as u64),
                 }],
                 ..Default::default()

@@ -23,7 +23,7 @@ pub struct Phase {
     pub run_weight: f64,
     /// and the time that those sessions would have taken without experiments (T).
     pub run_time: f64,
-    /// The standard error of s_obs / t_obs, as a share of it.
+    /// The standard error of the ratio of the two densities, as a share of it.
     pub relative_error: f64,
     /// What gains are scaled by: 1 where the two densities do not differ by more than their noise, or where
     /// there are no samples to tell. Windows that are whole runs have seen all phases.
@@ -88,8 +88,8 @@ pub(crate) fn of(experiments: &Experiments<'_>, rows: &Rows, treated: &TreatedSu
 
     let sessions = experiments.sessions();
     let ours = |session| sessions.binary_search(&session).is_ok();
-    let of_region = rows.samples.iter().filter(|s| s.region == experiments.region && ours(s.session));
-    let run_weight: f64 = of_region.map(|s| s.weight.get() as f64).sum();
+    let of_region = || rows.samples.iter().filter(|s| s.region == experiments.region && ours(s.session));
+    let run_weight: f64 = of_region().map(|s| s.weight.get() as f64).sum();
     let mut run_time: f64 = 0.0;
     for session in rows.sessions.iter().filter(|session| ours(session.id)) {
         // Delays for others pass while the region does not run: they are taken off. Those for itself pass while it does,
@@ -104,9 +104,12 @@ pub(crate) fn of(experiments: &Experiments<'_>, rows: &Rows, treated: &TreatedSu
 
     let n = windows.len() as f64;
     let residuals: f64 = windows.iter().map(|(w, t)| (w - inside * t).powi(2)).sum();
-    let relative_error = (residuals * n / (n - 1.0)).sqrt() / weight;
+    // Windows do not differ much where all of them have one sample or none: of a region that hardly uses the CPU, such as one that sleeps.
+    let seen: u64 = experiments.baselines().map(|window| window.region_samples).sum();
+    let chance = 1.0 / seen.max(1) as f64 + 1.0 / of_region().map(|s| s.count).sum::<u64>().max(1) as f64;
+    let relative_error = ((residuals * n / (n - 1.0)).sqrt() / weight).hypot(chance.sqrt());
     let share = run_weight / run_time / inside;
     // Written so that anything that is not a number means 1.
-    let below = share > 0.0 && share < MARGIN && share * (1.0 + 3.0 * relative_error) < 1.0;
+    let below = share > 0.0 && share < MARGIN && share * (3.0 * relative_error).exp() < 1.0;
     Phase { weight, time, run_weight, run_time, relative_error, factor: if below { share } else { 1.0 } }
 }
