@@ -105,6 +105,15 @@ pub fn take_note(slot: &Slot) {
     }
 }
 
+/// Rules 5 and 7 for waits that no call has announced: the account is to be what it is now.
+#[inline]
+pub fn credit_waits(slot: &Slot) {
+    if owes(slot) {
+        yields::settle(slot);
+    }
+    take_note(slot);
+}
+
 /// Rule 7: credits what the records of context switches tell, if there are any.
 #[inline]
 fn read_switches(slot: &Slot, during: During) {
@@ -343,6 +352,8 @@ pub fn before_wait(slot: &Slot) -> Waiting {
 /// while the function it interrupted waits as well).
 fn begin_waiting(slot: &Slot, activity: Activity) -> u32 {
     slot.waited.store(0, Relaxed);
+    // From here on another wait is credited.
+    slot.row.yields.store(0, Relaxed);
     audit::begin(slot);
     slot.activity.swap(activity as u32, Relaxed)
 }

@@ -45,7 +45,7 @@ pub unsafe extern "C" fn _whatif_visit(counter: *const Counter) {
                 subject: ptr::from_ref(counter).addr(),
             };
             stretch::cross(slot, call);
-            delay::take_note(slot);
+            delay::credit_waits(slot);
             slot.local.load()
         }
         None => memory.required.load(),

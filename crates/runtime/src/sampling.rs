@@ -25,7 +25,7 @@ use crate::attach::{attached, shared};
 use crate::callchain::{self, Registers};
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
-use crate::{delay, signals, stretch, sys, tls};
+use crate::{delay, signals, stretch, sys, tls, yields};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
 use wire::ring::{Judgement, Sample};
@@ -314,6 +314,7 @@ impl Context {
 
 /// One sample of the calling thread.
 fn take(slot: &Slot, context: &Context) {
+    let began = stretch::ticks();
     let memory = shared();
     if slot.overdue.swap(0, Relaxed) != 0 {
         return; // it fell into a pause
@@ -342,6 +343,7 @@ fn take(slot: &Slot, context: &Context) {
     switches::open(slot);
     let before = Nanos(slot.last_sample.swap(time.0, Relaxed));
     let spin = spin::look(slot, context, weight);
+    yields::learn(slot, spin.is_spinning(), began);
     if !slot.is_pausing() {
         let mut sample = Sample::new(time, weight);
         callchain::walk(slot, context.start(), &mut sample);
@@ -349,6 +351,7 @@ fn take(slot: &Slot, context: &Context) {
         slot.books.samples.fetch_add(1, Relaxed);
         apply(slot, &mut sample, before, spin);
     }
+    yields::leave_out(slot, began);
     rearm(slot, returned);
 }
 

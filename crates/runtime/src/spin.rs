@@ -141,7 +141,6 @@ pub fn learn(slot: &Slot, spin: Spin, region: u32, now: Nanos) {
     }
     let memory = shared();
     let spins = spin.is_spinning();
-    yields::learn(slot, spins);
     let number = slot.number(&memory.slots);
     let close = memory.hits.of_others(number, now.saturating_sub(CLOSE), now);
     let met = if spins { close } else { 0 };
@@ -167,10 +166,11 @@ pub fn learn(slot: &Slot, spin: Spin, region: u32, now: Nanos) {
 /// knows which share of the region's time, in other threads, it spends spinning: of all that `required` has grown, it waited
 /// for that share. Which of the two counts depends on how long spins last ([`wire::mixing`]).
 pub fn credit(slot: &Slot, spin: Spin, region: u32, since: Nanos, now: Nanos) {
-    if yields::sampled(slot) {
+    let yielded = yields::sampled(slot);
+    if yielded && (spin == Spin::No || yields::is_within(slot)) {
         return remember(slot);
     }
-    let grown = grown_meanwhile(slot);
+    let grown = if yielded { Nanos::ZERO } else { grown_meanwhile(slot) };
     let share = share_of_growth(slot, region);
     let by_spin = if share.is_some() { slot.meanwhile.mixing.weight(region) } else { ONE };
     settle(slot, by_spin);

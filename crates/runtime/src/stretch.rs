@@ -77,8 +77,9 @@ pub fn ticks() -> u64 {
 #[inline]
 pub fn between(from: u64, to: u64) -> Option<Nanos> {
     let rate = RATE.load(Relaxed);
-    let ticks = to.wrapping_sub(from).min(1 << 38);
-    (rate != 0).then(|| Nanos(((u128::from(ticks) * u128::from(rate)) >> 24) as u64))
+    // What lies ahead, where clocks of CPUs differ or time was left out, is no time.
+    let ticks = (to.wrapping_sub(from) as i64).clamp(0, 1 << 38);
+    (rate != 0).then(|| Nanos(((ticks as u128 * u128::from(rate)) >> 24) as u64))
 }
 
 /// Compares the processor's clock with the monotonic one, which shows `time`. Called with every sample.
@@ -138,8 +139,10 @@ pub fn leave_out(slot: &Slot, time: Nanos) {
 
 #[inline(never)]
 fn end(slot: &Slot) {
-    // What it was without a CPU for does not belong to the stretch, and is credited first: what the thread itself did comes on top.
-    delay::take_note(slot);
+    // Time without a CPU does not belong to the stretch. And waits are credited first: what the thread itself did comes on top.
+    if slot.is_doing(Activity::Running) {
+        delay::credit_waits(slot);
+    }
     let now = ticks();
     let since = slot.stretch_ticks.swap(now, Relaxed);
     if slot.busy.load(Relaxed) != 0 || !slot.is_doing(Activity::Running) || !shared().header.has_rule(3) {

@@ -62,7 +62,9 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.circle_seen.store(0, Relaxed);
     slot.circle_high.store(0, Relaxed);
     slot.pending.inherit(wire::Account::default());
-    slot.row.yields.store(0, Relaxed);
+    slot.row.forget();
+    slot.yielding.store(0, Relaxed);
+    slot.yielded.store(0, Relaxed);
     slot.timed_out.store(0, Relaxed);
     stretch::begin(slot);
     slot.last_sample.store(sys::now().0, Relaxed);

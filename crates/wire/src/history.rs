@@ -123,10 +123,19 @@ impl History {
         sum
     }
 
-    /// How much of what was noted after `from` accrued between two moments. Otherwise as [`growth`](Self::growth).
-    pub fn accrued(&self, from: Nanos, (begin, end): (Nanos, Nanos), now: Account) -> Nanos {
+    /// How much of what was noted after `from` and until `until` accrued between two moments. Otherwise as [`growth`](Self::growth).
+    pub fn accrued(
+        &self,
+        (from, until): (Nanos, Nanos),
+        (begin, end): (Nanos, Nanos),
+        now: Account,
+    ) -> Nanos {
         let mut sum = Nanos::ZERO;
-        self.walk(from, now, |growth, all| sum += growth.between(begin, end, all));
+        self.walk(from, now, |growth, all| {
+            if growth.time <= until {
+                sum += growth.between(begin, end, all);
+            }
+        });
         sum
     }
 
@@ -201,7 +210,9 @@ mod tests {
         history.note(Nanos(1000), account(1, 80), Accrued { began: Nanos(800), ended: Nanos(0) });
         // Many little growths that are noted together: only the last one's beginning is known.
         history.note(Nanos(2000), account(1, 480), Accrued { began: Nanos(10), ended: Nanos(0) });
-        let accrued = |from, begin, end| history.accrued(Nanos(from), (Nanos(begin), Nanos(end)), account(1, 480)).0;
+        let accrued = |from, begin, end| {
+            history.accrued((Nanos(from), Nanos(2000)), (Nanos(begin), Nanos(end)), account(1, 480)).0
+        };
         assert_eq!((accrued(0, 0, 2000), accrued(1500, 0, 2000), accrued(2000, 0, 2000)), (480, 400, 0));
         assert_eq!((accrued(0, 400, 800), accrued(0, 1000, 1700), accrued(0, 1700, 1900)), (40, 100, 200));
     }

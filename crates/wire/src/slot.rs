@@ -123,8 +123,10 @@ pub struct Row {
     pub last: AtomicU64,
     /// What was noted of `required` before this moment is credited (monotonic clock).
     pub seen: AtomicU64,
-    /// What had been credited for waits for a CPU by then.
+    /// What had been credited for waits for a CPU by then,
     pub queued: AtomicU64,
+    /// and when the last yield was over.
+    pub queued_last: AtomicU64,
     /// How many there are.
     pub yields: AtomicU32,
     /// Samples, in all rows, that found the thread spinning,
@@ -133,6 +135,18 @@ pub struct Row {
     pub works: AtomicU32,
     /// Whether there was a wait of this kind since the last sample.
     pub met: AtomicU32,
+    /// A sample that found the thread at work (2) or spinning (1) and counts if the row goes on.
+    pub doubtful: AtomicU32,
+    reserved: u32,
+}
+
+impl Row {
+    /// There was none, and no sample of any.
+    pub fn forget(&self) {
+        for number in [&self.yields, &self.spins, &self.works, &self.met, &self.doubtful] {
+            number.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A thread.

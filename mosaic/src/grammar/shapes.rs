@@ -134,8 +134,8 @@ fn contended(draft: &mut Draft, budget: u64) {
     // awake: what it then is worth is an accident of the scheduler.
     let (others, pause) = match section {
         _ if readers => (others.min(2), section / 2),
-        SHORT.. => (others, (section / 4).max(AWAKE)),
-        _ => (others, section / 10),
+        ..=SHORT => (others, section / 10),
+        _ => (others, (section / 4).max(AWAKE)),
     };
     let mut both = Vec::new();
     if draft.dice.chance(20) {
@@ -154,7 +154,7 @@ fn contended(draft: &mut Draft, budget: u64) {
     }
     steps.push(draft.work_in(outer, outside));
     steps.push(Draft::rest(pause));
-    let turn = (section + outside) * if readers { 4 } else { 1 };
+    let turn = (section + outside + pause) * if readers { 4 } else { 1 };
     draft.actor(0, others, steps.clone());
     draft.measured(repeated(budget / 2, turn, steps));
 }

@@ -46,7 +46,7 @@ impl Draft {
 
     /// Work that stays when all that is asked about goes away.
     pub fn rest(mean: u64) -> Step {
-        let nanos = u32::try_from(mean.clamp(2_000, 50_000)).unwrap_or(2_000);
+        let nanos = u32::try_from(mean.clamp(2_000, 200_000)).unwrap_or(2_000);
         Step::Work { region: REST, time: Time::Constant(nanos) }
     }
 

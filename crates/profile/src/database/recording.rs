@@ -292,7 +292,11 @@ fn audits(from: &Connection) -> rusqlite::Result<HashMap<i64, Audit>> {
     if !has_table(from, "audits")? {
         return Ok(HashMap::new());
     }
-    let columns = audit::columns().join(", ");
+    // Layout 4 counts less.
+    let there = schema::columns(from, "audits")?;
+    let columns =
+        audit::columns().map(|column| if there.contains(&column) { column } else { "0".to_owned() });
+    let columns = columns.join(", ");
     table(from, &format!("SELECT \"window\", {columns} FROM audits"), |row| {
         let mut amounts = [0; audit::AMOUNTS];
         for (nth, amount) in amounts.iter_mut().enumerate() {

@@ -271,7 +271,8 @@ impl PointEstimate {
     /// The gain at [`REFERENCE`], likewise: what more experiments can make more certain.
     pub fn effect_by_noise(&self) -> Option<Estimate> {
         let doubts = self.doubts();
-        let method = REFERENCE.fraction() * (self.method_error.powi(2) - doubts.at(1.0).powi(2)).max(0.0).sqrt();
+        let method =
+            REFERENCE.fraction() * (self.method_error.powi(2) - doubts.at(1.0).powi(2)).max(0.0).sqrt();
         let error = method.hypot(doubts.at(REFERENCE.fraction()));
         self.effect.map(|effect| interval::narrowed(effect, error))
     }
@@ -352,8 +353,7 @@ pub(crate) fn estimate(
     let of_noise = phase.scale(drawn.slope);
     let slope = interval::widened(of_noise, method_error);
     let verdict = verdict::of(&of_noise, method_error, doubts.at(1.0), fit.blocks());
-    let on_curve =
-        |s: f64, gain: Estimate| interval::widened(phase.scale(gain), doubts.at(s));
+    let on_curve = |s: f64, gain: Estimate| interval::widened(phase.scale(gain), doubts.at(s));
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
         let s = speedup.fraction();
@@ -381,6 +381,6 @@ pub(crate) fn estimate(
         kept_apart: pairs.apart,
         eras_differ: era::differ(&eras),
         eras,
-        more_blocks: verdict::more_blocks(verdict, &of_noise, method_error, fit.blocks()),
+        more_blocks: verdict::more_blocks(verdict, &of_noise, method_error, doubts.at(1.0), fit.blocks()),
     }
 }

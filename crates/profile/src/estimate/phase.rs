@@ -78,9 +78,10 @@ impl TreatedSums {
 
 /// The phase of a region.
 pub(crate) fn of(experiments: &Experiments<'_>, rows: &Rows, treated: &TreatedSums) -> Phase {
+    let in_a_run = |window: &&Window| !window.flags.has(WindowFlags::WHOLE);
     let windows: Vec<(f64, f64)> = experiments
         .baselines()
-        .filter(|window| !window.flags.has(WindowFlags::WHOLE))
+        .filter(in_a_run)
         .map(|window| (window.region_weight.get() as f64, window.elapsed.get() as f64))
         .collect();
     let (weight, time) = windows.iter().fold((0.0, 0.0), |(w, t), (dw, dt)| (w + dw, t + dt));
@@ -105,9 +106,10 @@ pub(crate) fn of(experiments: &Experiments<'_>, rows: &Rows, treated: &TreatedSu
     let n = windows.len() as f64;
     let residuals: f64 = windows.iter().map(|(w, t)| (w - inside * t).powi(2)).sum();
     // Windows do not differ much where all of them have one sample or none: of a region that hardly uses the CPU, such as one that sleeps.
-    let seen: u64 = experiments.baselines().map(|window| window.region_samples).sum();
-    let chance = 1.0 / seen.max(1) as f64 + 1.0 / of_region().map(|s| s.count).sum::<u64>().max(1) as f64;
-    let relative_error = ((residuals * n / (n - 1.0)).sqrt() / weight).hypot(chance.sqrt());
+    let seen: u64 = experiments.baselines().filter(in_a_run).map(|window| window.region_samples).sum();
+    let chance = |samples: u64| 1.0 / (samples.max(1) as f64).sqrt();
+    let of_windows = ((residuals * n / (n - 1.0)).sqrt() / weight).max(chance(seen));
+    let relative_error = of_windows.hypot(chance(of_region().map(|s| s.count).sum()));
     let share = run_weight / run_time / inside;
     // Written so that anything that is not a number means 1.
     let below = share > 0.0 && share < MARGIN && share * (3.0 * relative_error).exp() < 1.0;

@@ -11,6 +11,9 @@ use crate::model::Window;
 /// No error is larger: a gain lies between losing as much and all.
 const MOST: f64 = 0.5;
 
+/// Where others use less than this share of the CPU time, they lose nothing that matters.
+const OTHERS: f64 = 0.05;
+
 /// Sums over windows at one speedup, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
@@ -19,6 +22,7 @@ struct Sums {
     sliced: f64,
     sliced_virtual: f64,
     all_virtual: f64,
+    /// How long the others waited for a CPU.
     queued: f64,
 }
 
@@ -41,7 +45,7 @@ pub(super) fn error<'a>(treated: impl Iterator<Item = &'a Window>) -> f64 {
         sums.sliced += audit.sliced.get() as f64;
         sums.sliced_virtual += audit.sliced_virtual.get() as f64;
         sums.all_virtual += used.max(audit.sliced_virtual.get() as f64);
-        sums.queued += audit.queued.get() as f64;
+        sums.queued += audit.queued.get() as f64 - audit.sliced_queued.get() as f64;
     }
     let elapsed: f64 = speedups.iter().map(|(_, sums)| sums.elapsed).sum();
     let errors = speedups.iter().filter(|(s, _)| *s > 0.0).map(|(s, sums)| sums.loss() / s * sums.elapsed);
@@ -57,9 +61,12 @@ impl Sums {
         // CPUs that threads without rest have in real time, and in virtual time; and what all others have.
         let (real, imagined) = (self.sliced / self.elapsed, self.sliced_virtual / self.effective);
         let others = (self.all_virtual - self.sliced_virtual) / self.effective;
-        let slower = (real - imagined).abs() / others.max(real - imagined).max(0.01);
+        if self.all_virtual - self.sliced_virtual < OTHERS * self.all_virtual {
+            return 0.0;
+        }
         // Nothing can be lost that was not waited for.
-        slower.min(self.queued / self.elapsed).min(1.0) * self.effective / self.elapsed
+        let slower = ((real - imagined).abs() / others).min(self.queued.max(0.0) / self.elapsed).min(1.0);
+        slower * self.effective / self.elapsed
     }
 }
 
@@ -76,6 +83,7 @@ mod tests {
             cpu: Nanos::from_millis(200),
             given: Nanos::from_millis(given),
             queued: Nanos::from_millis(200),
+            sliced_queued: Nanos::from_millis(100),
             sliced: Nanos::from_millis(sliced),
             sliced_virtual: Nanos::from_millis(sliced_virtual),
             ..Audit::default()
@@ -87,7 +95,10 @@ mod tests {
 
     #[test]
     fn a_pool_of_equals_loses_nothing() {
-        assert!(half(50, 100, 200, 100) < 1e-9);
+        for imagined in 99..=101 {
+            assert!(half(50, 100, 200, imagined) < 1e-9, "{imagined}: there is no one to lose");
+        }
+        assert!(half(50, 90, 160, 78) < 0.03);
         assert_eq!(half(50, 100, 0, 0), 0.0, "all of them block");
     }
 

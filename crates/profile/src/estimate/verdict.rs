@@ -123,6 +123,7 @@ pub(super) fn more_blocks(
     verdict: Verdict,
     slope: &Estimate,
     method_error: f64,
+    doubt: f64,
     blocks: usize,
 ) -> Option<u32> {
     if verdict != Verdict::NotEnoughData {
@@ -137,7 +138,9 @@ pub(super) fn more_blocks(
     // method, or within what is nothing.
     let method = interval::NORMAL * method_error;
     let above = (slope.value.abs() - WORTH).max(0.0).powi(2) - method.powi(2);
-    let settled = above.max(0.0).sqrt().max(nothing(method_error) - slope.value.abs());
+    let within = nothing((method_error.powi(2) - doubt.powi(2)).max(0.0).sqrt()) - slope.value.abs();
+    let within = within.max(0.0).powi(2) - (interval::NORMAL * doubt).powi(2);
+    let settled = above.max(within).max(0.0).sqrt();
     let needed = blocks as f64 * (half / settled).powi(2) - blocks as f64;
     Some(needed.max(missing).max(1.0).ceil().min(1e6) as u32)
 }
@@ -182,16 +185,18 @@ mod tests {
     #[test]
     fn four_times_the_blocks_halve_the_interval() {
         let wide = slope(-0.08, 0.12); // ±0.10 around 0.02; within ±0.03 it is settled
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.0, 9), Some(91));
-        assert_eq!(more_blocks(Verdict::Helps, &wide, 0.0, 9), None);
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.5, 0.6), 0.0, 2), Some(3));
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.0, 0.0, 9), Some(91));
+        assert_eq!(more_blocks(Verdict::Helps, &wide, 0.0, 0.0, 9), None);
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.5, 0.6), 0.0, 0.0, 2), Some(3));
         // What is within the error of the method is nothing: ±0.05 and as much.
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.05 / interval::NORMAL, 9), Some(6));
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.05 / interval::NORMAL, 0.0, 9), Some(6));
         // A method that is off by 0.4 does not make 0.3 nothing, and no number of experiments settles it.
         assert_eq!(of(&slope(0.25, 0.35), 0.2, 0.0, 20), Verdict::NotEnoughData);
         // Nor is anything nothing where hand-overs may be worth more.
         assert_eq!(of(&slope(-0.01, 0.01), 0.03, 0.0, 20), Verdict::NoEffect);
         assert_eq!(of(&slope(-0.01, 0.01), 0.10, 0.095, 20), Verdict::NotEnoughData);
-        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), 0.2, 20), Some(1_000_000));
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), 0.2, 0.0, 20), Some(1_000_000));
+        // Nor what hand-overs or time slices may be worth.
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.01, 0.03), 0.2, 0.2, 20), Some(1_000_000));
     }
 }

@@ -112,6 +112,8 @@ Audit {
     sliced: Nanos,
     /// and the same in virtual time: without pauses, and without what the threads were credited with for their samples.
     sliced_virtual: Nanos,
+    /// How long those threads waited for a CPU, by the kernel.
+    sliced_queued: Nanos,
 }
 }
 

@@ -356,13 +356,13 @@ fn phase(explanation: &Explanation<'_>) -> String {
         "not less beyond noise, so gains are not scaled".to_owned()
     };
     format!(
-        "CPU time of the region per time: {} ms / {} ms = {inside} in its baseline windows (± {} %), {} ms / {} ms \
-         = {overall} in the whole run; {used}",
+        "CPU time of the region per time: {} ms / {} ms = {inside} in its baseline windows, {} ms / {} ms \
+         = {overall} in the whole run (their ratio ± {} %); {used}",
         millis(weight),
         millis(time),
-        finite(relative_error * 100.0),
         millis(run_weight),
-        millis(run_time)
+        millis(run_time),
+        finite(relative_error * 100.0)
     )
 }
 

@@ -7,7 +7,7 @@
 //! | `waits_holding` | pay | the same, but after a timeout the caller has a lock: what accrued is paid later; `sleeps_holding` with a timeout |
 //! | `locks` | pay, try without waiting; otherwise as `waits` | as `waits` |
 //! | `world` | pay | pay at once what accrued meanwhile |
-//! | `yields` | – | – ; a thread that does nothing else spins |
+//! | `yields` | – | – ; many in a row are a wait (rule 5), and the first ends a stretch |
 //! | `reads`, `writes` | pay | as `waits` if another thread has meanwhile done the opposite, otherwise as `world` |
 //! | `ready` | pay | the same, for any of several descriptors |
 //!

@@ -70,6 +70,7 @@ pub struct Waits {
     pub unexplained: Nanos,
     pub sliced: Nanos,
     pub sliced_virtual: Nanos,
+    pub sliced_queued: Nanos,
 }
 
 impl Reading {
@@ -141,6 +142,7 @@ impl Reading {
             let at_rest = blocked.saturating_sub(since(|k| k.in_pauses));
             if queued * WANTED > passed && at_rest * BUSY < passed {
                 waits.sliced += Nanos::new(ran);
+                waits.sliced_queued += Nanos::new(queued);
                 waits.sliced_virtual += Nanos::new(ran.saturating_sub(pausing + since(|k| k.given)));
             }
             // A wait for a CPU is counted when it is over: what is missing at one end of a window is too much at the next.
@@ -241,7 +243,8 @@ mod tests {
     #[test]
     fn only_time_slices_take_the_cpu_from_threads_that_never_block() {
         let sliced = |ran, queued| {
-            let (before, mut after) = (reading(0, Some((0, 0, 0)), true), reading(100, Some((ran, queued, 0)), true));
+            let (before, mut after) =
+                (reading(0, Some((0, 0, 0)), true), reading(100, Some((ran, queued, 0)), true));
             let thread = after.threads.as_mut().unwrap().get_mut(&(1, 1)).unwrap();
             let known = thread.known.as_mut().unwrap();
             (known.given, known.pausing) = (20_000_000, 5_000_000);

@@ -49,6 +49,7 @@ fn audit(measured: &Measured, seen: &Seen) -> Audit {
         handovers: after.handovers.saturating_sub(before.handovers),
         sliced: waits.sliced,
         sliced_virtual: waits.sliced_virtual,
+        sliced_queued: waits.sliced_queued,
     }
 }
 
