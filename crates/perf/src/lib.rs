@@ -37,6 +37,7 @@ pub mod stranger;
 pub mod stream;
 pub mod trial;
 pub mod visits;
+pub mod wakeup;
 
 pub use maps::{FileOffset, Mapping, maps};
 pub use region::SharedRegion;

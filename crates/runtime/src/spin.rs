@@ -25,8 +25,8 @@ const CIRCLE: usize = 48;
 /// Pairs of samples that must have contradicted a circle before it is forgotten, for each that showed it.
 const SEEN: u32 = 2;
 
-/// Samples of two threads that are not further apart show what both were doing at one moment.
-const CLOSE: Nanos = Nanos(100_000);
+/// Samples of two threads that are not further apart than this part of a period show what both were doing at one moment.
+const CLOSE: u64 = 10;
 /// Pairs of such samples after which a share is believed,
 const KNOWN: u32 = 30;
 /// and after which half of them are forgotten.
@@ -142,7 +142,8 @@ pub fn learn(slot: &Slot, spin: Spin, region: u32, now: Nanos) {
     let memory = shared();
     let spins = spin.is_spinning();
     let number = slot.number(&memory.slots);
-    let close = memory.hits.of_others(number, now.saturating_sub(CLOSE), now);
+    let close = Nanos(memory.header.period.load(Relaxed) / CLOSE);
+    let close = memory.hits.of_others(number, now.saturating_sub(close), now);
     let met = if spins { close } else { 0 };
     let add = |(all, of_them): (&AtomicU32, &AtomicU32), (more, more_of_them): (u32, u32)| {
         of_them.store(of_them.load(Relaxed) + more_of_them, Relaxed);
@@ -167,12 +168,17 @@ pub fn learn(slot: &Slot, spin: Spin, region: u32, now: Nanos) {
 /// for that share. Which of the two counts depends on how long spins last ([`wire::mixing`]).
 pub fn credit(slot: &Slot, spin: Spin, region: u32, since: Nanos, now: Nanos) {
     let yielded = yields::sampled(slot);
+    let given = Nanos(slot.row.given.swap(0, Relaxed));
+    let share = share_of_growth(slot, region);
+    let by_spin = if share.is_some() { slot.meanwhile.mixing.weight(region) } else { ONE };
     if yielded && (spin == Spin::No || yields::is_within(slot)) {
+        if let Some(share) = share {
+            let by_share = part(grown_meanwhile(slot), share).saturating_sub(given);
+            give(slot, part(by_share, ONE - by_spin));
+        }
         return remember(slot);
     }
     let grown = if yielded { Nanos::ZERO } else { grown_meanwhile(slot) };
-    let share = share_of_growth(slot, region);
-    let by_spin = if share.is_some() { slot.meanwhile.mixing.weight(region) } else { ONE };
     settle(slot, by_spin);
     let passed = now.saturating_sub(since);
     match spin {

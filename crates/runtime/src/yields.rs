@@ -151,6 +151,7 @@ fn credit(slot: &Slot) {
     let growth = memory.history.accrued((seen, now), (begin, last), required).saturating_sub(queued);
     let credit = slot.local.waited_for_cpu(&memory.required, growth);
     books.spun.fetch_add(credit.0, Relaxed);
+    row.given.fetch_add(credit.0, Relaxed);
 }
 
 #[cfg(test)]

@@ -126,9 +126,10 @@ pub struct Run {
     #[arg(long = "binary", value_name = "GLOB")]
     pub binaries: Vec<String>,
 
-    /// Mean CPU time between two samples, in microseconds
-    #[arg(long, value_name = "MICROS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=100_000))]
-    pub period: u64,
+    /// Mean CPU time between two samples, in microseconds [default: 1000, and down to 200 while threads
+    /// wait by spinning]
+    #[arg(long, value_name = "MICROS", value_parser = clap::value_parser!(u64).range(100..=100_000))]
+    pub period: Option<u64>,
 
     /// How threads are sampled
     #[arg(long, value_enum, default_value_t = HowToSample::Perf)]

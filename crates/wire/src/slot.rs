@@ -127,6 +127,8 @@ pub struct Row {
     pub queued: AtomicU64,
     /// and when the last yield was over.
     pub queued_last: AtomicU64,
+    /// What the thread was credited with for rows since its last sample, in nanoseconds.
+    pub given: AtomicU64,
     /// How many there are.
     pub yields: AtomicU32,
     /// Samples, in all rows, that found the thread spinning,

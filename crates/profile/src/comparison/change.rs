@@ -133,6 +133,7 @@ mod tests {
             method_error: 0.0,
             handover_error: 0.0,
             slice_error: 0.0,
+            waking_error: 0.0,
             chance: None,
             effect: None,
             most: None,

@@ -84,6 +84,7 @@ pub(crate) mod simulation;
 mod slices;
 mod unsteady;
 mod verdict;
+mod wakeups;
 mod working;
 
 pub(crate) use about::{About, shortest};
@@ -226,6 +227,8 @@ pub struct PointEstimate {
     pub handover_error: f64,
     /// The part which stands for time slices of threads that never block: in proportion to the speedup.
     pub slice_error: f64,
+    /// The part which stands for CPUs that slept when a thread was woken: in proportion to the speedup.
+    pub waking_error: f64,
     /// How often chance alone would show so large a slope where there is none worth having (below 0.02):
     /// what [`Verdict::Helps`] and [`Verdict::Hurts`] rest on when many regions were tried. `None` without
     /// visits.
@@ -278,7 +281,7 @@ impl PointEstimate {
     }
 
     fn doubts(&self) -> Doubts {
-        Doubts { handovers: self.handover_error, slices: self.slice_error }
+        Doubts { handovers: self.handover_error, slices: self.slice_error, waking: self.waking_error }
     }
 }
 
@@ -287,12 +290,14 @@ impl PointEstimate {
 struct Doubts {
     handovers: f64,
     slices: f64,
+    waking: f64,
 }
 
 impl Doubts {
     /// What they add at speedup `s`, 0 to 1. Those of a slope are what they are at 1.
     fn at(self, s: f64) -> f64 {
-        handover::at(self.handovers, s).hypot(self.slices * s)
+        // A hand-over to a CPU that slept costs one or the other.
+        handover::at(self.handovers, s).max(self.waking * s).hypot(self.slices * s)
     }
 }
 
@@ -332,6 +337,7 @@ pub(crate) fn estimate(
             method_error: 0.0,
             handover_error: 0.0,
             slice_error: 0.0,
+            waking_error: 0.0,
             chance: None,
             effect: None,
             most: None,
@@ -348,7 +354,8 @@ pub(crate) fn estimate(
     let curve = fit.curve(drawn.level.se, options.method_error);
     let handover_error = handover::error(experiments.baselines()) * phase.factor;
     let slice_error = slices::error(experiments.treated()) * phase.factor;
-    let doubts = Doubts { handovers: handover_error, slices: slice_error };
+    let waking_error = wakeups::error(experiments.baselines()) * phase.factor;
+    let doubts = Doubts { handovers: handover_error, slices: slice_error, waking: waking_error };
     let method_error = (options.method_error * fit.delay * phase.factor).hypot(doubts.at(1.0));
     let of_noise = phase.scale(drawn.slope);
     let slope = interval::widened(of_noise, method_error);
@@ -372,6 +379,7 @@ pub(crate) fn estimate(
         method_error,
         handover_error,
         slice_error,
+        waking_error,
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
         effect: Some(on_curve(REFERENCE.fraction(), curve.at(REFERENCE.fraction()))),
         most: Some(on_curve(1.0, curve.most(tried))),

@@ -107,6 +107,9 @@ Audit {
     grown: Nanos,
     /// How often another thread ended a wait: locks and items that were handed over to a thread that waited.
     handovers: u64,
+    /// How long CPUs that slept may have taken until those threads ran: as long as waking a thread takes on the machine, for each, but
+    /// no longer than threads waited, or CPUs were idle.
+    waking: Nanos,
     /// CPU time of threads that hardly ever blocked while others wanted their CPUs, so that only the end of a time slice took it from
     /// them, by the kernel;
     sliced: Nanos,

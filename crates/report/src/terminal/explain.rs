@@ -315,6 +315,13 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
             fraction(estimate.slice_error)
         ));
     }
+    if estimate.waking_error > 0.005 {
+        lines.push(format!(
+            "waking: of that, {} stands for CPUs that slept when a thread was woken: where waits are really shorter, they hardly fall \
+             asleep; in virtual time they sleep as before",
+            fraction(estimate.waking_error)
+        ));
+    }
     if let Some(chance) = estimate.chance {
         lines.push(format!(
             "verdict: {}; a region that is worth nothing would show such a slope by chance with probability {chance:.2e} \

@@ -19,6 +19,8 @@ use wire::{Address, SharedMemory};
 const NEAR: u64 = 256;
 /// The most instructions of a circle.
 const LONGEST: usize = 48;
+/// The most instructions between a `pause` and the end of a function that does nothing else.
+const EPILOGUE: usize = 5;
 /// Addresses that are remembered as looked at.
 const REMEMBERED: usize = 1 << 16;
 /// The two bytes of `pause`. Without them there is nothing to decode.
@@ -121,6 +123,10 @@ struct Instruction {
 struct Step {
     end: u64,
     pause: bool,
+    /// Whether it is the end of a function,
+    returns: bool,
+    /// or calls one.
+    calls: bool,
     /// The next one, unless it always jumps,
     next: Option<u64>,
     /// and where it may jump to.
@@ -131,6 +137,10 @@ struct Step {
 /// from `start` on.
 fn circle(bytes: &[u8], start: u64, address: u64) -> Vec<Instruction> {
     let code = Disassembly { bytes, start };
+    let alone = code.pauses_and_returns(address);
+    if !alone.is_empty() {
+        return alone;
+    }
     let Some(around) = code.shortest(address) else { return Vec::new() };
     let Some(pause) = around.iter().copied().find(|at| code.step(*at).is_some_and(|step| step.pause)) else {
         return Vec::new();
@@ -168,7 +178,30 @@ impl Disassembly<'_> {
             FlowControl::ConditionalBranch => (Some(end), Some(decoded.near_branch_target())),
             _ => (None, None),
         };
-        Some(Step { end, pause: decoded.code() == Code::Pause, next, target })
+        let flow = decoded.flow_control();
+        let (returns, calls) =
+            (flow == FlowControl::Return, matches!(flow, FlowControl::Call | FlowControl::IndirectCall));
+        Some(Step { end, pause: decoded.code() == Code::Pause, returns, calls, next, target })
+    }
+
+    /// The `pause` at `address` and what is executed behind it, if the function returns then: the circle is in a caller, which may know it
+    /// by a pointer only.
+    fn pauses_and_returns(&self, address: u64) -> Vec<Instruction> {
+        let Some(pause) = self.step(address).filter(|step| step.pause) else { return Vec::new() };
+        let mut found = vec![Instruction { start: address, end: pause.end, pauses: true }];
+        let mut next = pause.next;
+        while let Some((at, step)) = next.and_then(|at| Some((at, self.step(at)?)))
+            && step.target.is_none()
+            && !step.calls
+            && found.len() < EPILOGUE
+        {
+            found.push(Instruction { start: at, end: step.end, pauses: true });
+            if step.returns {
+                return found;
+            }
+            next = step.next;
+        }
+        Vec::new()
     }
 
     /// The shortest way from the instruction at `from` back to it, in the order of execution; `None` if there is none of at most
@@ -259,6 +292,21 @@ mod tests {
         let last = code.len() - 1;
         code[last] = (code.len() as i64).wrapping_neg() as u8;
         assert_eq!(in_circles(&code), [slow, slow + 2, slow + 4, slow + 6]);
+    }
+
+    #[test]
+    fn a_function_that_only_pauses_is_part_of_a_circle_in_its_caller() {
+        // pause; pop %rbp; ret
+        let code = [0xf3, 0x90, 0x5d, 0xc3];
+        let found = circle(&code, BASE, BASE);
+        assert_eq!(
+            found.iter().map(|at| (at.start - BASE, at.pauses)).collect::<Vec<_>>(),
+            [(0, true), (2, true), (3, true)]
+        );
+        assert_eq!(circle(&code, BASE, BASE + 2), [], "the bytes in front may be something else");
+        // pause; call …; ret, and pause; ud2
+        assert_eq!(circle(&[0xf3, 0x90, 0xe8, 0, 0, 0, 0, 0xc3], BASE, BASE), []);
+        assert_eq!(circle(&[0xf3, 0x90, 0x0f, 0x0b], BASE, BASE), []);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod dead_slots;
 mod diagnosis;
 mod experiment;
 mod failure;
+mod finer;
 mod futex_code;
 mod hint;
 mod images;
@@ -186,6 +187,8 @@ fn once(
         "cannot create memory to share with the program; check the limits of this container (memfd, RLIMIT_AS)",
     )?;
     offer(&region, options);
+    // Before the program competes for CPUs.
+    perf::wakeup::cost();
     let started = SystemTime::now();
     let start = monotonic();
     let child = launch::spawn(executable, &args.program[1..], runtime, &region)?;

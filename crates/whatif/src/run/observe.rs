@@ -8,6 +8,7 @@
 use crate::cli::Granularity;
 use crate::run::callers::Callers;
 use crate::run::circles::Circles;
+use crate::run::finer::Finer;
 use crate::run::images::{Images, Located};
 use crate::run::look::Look;
 use crate::run::naming::Naming;
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use symbols::Frame;
 use wire::{
     Address, SharedMemory,
+    layout::Sampler,
     ring::{Judgement, Sample},
 };
 
@@ -98,6 +100,7 @@ pub struct Observer {
     images: Images,
     callers: Callers,
     circles: Circles,
+    finer: Finer,
     requests: Vec<Request>,
     /// Points to which every sample is a visit.
     sampled: Vec<(Request, Arc<AtomicU64>)>,
@@ -165,6 +168,9 @@ impl Observer {
             images,
             callers: Callers::new(memory),
             circles: Circles::new(memory),
+            finer: Finer::new(
+                (!options.fixed_period && options.sampler != Sampler::Timer).then_some(options.period),
+            ),
             requests: options.requests.clone(),
             sampled,
             granularity: options.granularity,
@@ -193,15 +199,17 @@ impl Observer {
     /// Takes all samples that have come in, and publishes what they taught about the scope.
     pub fn drain(&mut self) {
         let memory = self.memory;
-        let mut running = 0;
+        let (mut running, mut lost) = (0, 0);
         let now = perf::clock::monotonic();
         for (thread, slot) in memory.slots.used().iter().enumerate() {
             running += u32::from(slot.can_run(now));
+            lost += slot.ring.lost();
             let pid = slot.pid.load(Ordering::Relaxed);
             while let Some(sample) = slot.ring.pop() {
                 if let Some(address) = sample.callchain().first() {
                     self.circles.look_at(pid, address.0);
                 }
+                self.finer.count(&sample);
                 self.observe(&sample);
                 self.note_stack(thread, &sample);
             }
@@ -212,6 +220,10 @@ impl Observer {
         }
         self.follow_mappings();
         memory.header.running.store(running, Ordering::Relaxed);
+        if lost > 0 {
+            self.finer.give_up(memory);
+        }
+        self.finer.set(memory, running);
         self.circles.publish();
         if std::mem::take(&mut self.unpublished) {
             self.publish();

@@ -15,6 +15,9 @@ use std::time::{Duration, SystemTime};
 use symbols::{Scope, ScopeOptions};
 use wire::layout::Sampler;
 
+/// The CPU time between two samples in microseconds, unless something else is asked for.
+const PERIOD: u64 = 1000;
+
 /// A run, decided.
 #[derive(Debug)]
 pub struct Options {
@@ -52,6 +55,8 @@ pub struct Options {
     pub default_scope: bool,
     pub binaries: Option<GlobSet>,
     pub period: profile::Nanos,
+    /// Whether that is to stay so.
+    pub fixed_period: bool,
     /// The most capable sampler that may be used; none if nothing is to be sampled.
     pub sampler: Sampler,
     /// Rules of virtual time that are switched off, as bits.
@@ -145,7 +150,8 @@ impl Options {
             scope,
             default_scope: args.scopes.is_empty() && args.excludes.is_empty(),
             binaries: binaries(&args.binaries)?,
-            period: profile::Nanos::new(args.period * 1000),
+            period: profile::Nanos::from_micros(args.period.unwrap_or(PERIOD)),
+            fixed_period: args.period.is_some(),
             sampler: match args.sampler {
                 _ if args.start_only => Sampler::None,
                 cli::HowToSample::Perf => Sampler::Perf,
@@ -229,7 +235,7 @@ fn typed(args: &cli::Run) -> String {
         "scopes": args.scopes,
         "excludes": args.excludes,
         "binaries": args.binaries,
-        "period_us": args.period,
+        "period_us": args.period.unwrap_or(PERIOD),
         "start_only": args.start_only,
         "sampler": format!("{:?}", args.sampler),
         "no_delays": args.no_delays,

@@ -1,5 +1,6 @@
 //! Writing down: what was measured becomes rows of the recording.
 
+use crate::run::audit::Waits;
 use crate::run::hint::Costs;
 use crate::run::observe::{Observer, Seen};
 use crate::run::window::Measured;
@@ -19,12 +20,13 @@ const KEPT_REGIONS: usize = 500;
 const NATURAL_DEBT: f64 = 2.0;
 
 /// What the audit of a window counted.
-fn audit(measured: &Measured, seen: &Seen) -> Audit {
+fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
     let (before, after) = (&measured.before, &measured.after);
     let change = |field: fn(&wire::slot::Totals) -> wire::Nanos| {
         Nanos::new(field(after).saturating_sub(field(before)).0)
     };
     let waits = measured.waits.unwrap_or_default();
+    let handovers = after.handovers.saturating_sub(before.handovers);
     Audit {
         given: change(|t| t.credited).saturating_sub(change(|t| t.asleep)),
         deferred: change(|t| t.deferred).saturating_sub(change(|t| t.caught_up)),
@@ -46,11 +48,19 @@ fn audit(measured: &Measured, seen: &Seen) -> Audit {
         unexplained: waits.unexplained,
         inherited: change(|t| t.inherited),
         grown: change(|t| t.grown),
-        handovers: after.handovers.saturating_sub(before.handovers),
+        handovers,
+        waking: waking(handovers, &waits, measured.elapsed, cpus),
         sliced: waits.sliced,
         sliced_virtual: waits.sliced_virtual,
         sliced_queued: waits.sliced_queued,
     }
+}
+
+/// How long CPUs that slept may have taken until threads ran that were woken `handovers` times: see [`Audit::waking`].
+fn waking(handovers: u64, waits: &Waits, elapsed: Nanos, cpus: u32) -> Nanos {
+    let each = perf::wakeup::cost().map_or(0, |cost| cost.0);
+    let idle = Nanos::new(elapsed.get().saturating_mul(cpus.into())).saturating_sub(waits.cpu);
+    Nanos::new(each.saturating_mul(handovers)).min(waits.in_waits).min(idle)
 }
 
 /// The samples of the run so far, copied so that the observer can go on while they are written.
@@ -95,6 +105,8 @@ pub struct Session {
     /// Start of the session on the monotonic clock.
     start: Nanos,
     period: Nanos,
+    /// CPUs that the program may use.
+    cpus: u32,
     regions: HashMap<usize, RegionId>,
     points: BTreeMap<PointId, Point>,
     snippets: HashSet<RegionId>,
@@ -110,6 +122,7 @@ impl Session {
             id,
             start,
             period: facts.sample_period,
+            cpus: facts.cpus,
             regions: HashMap::new(),
             points: BTreeMap::new(),
             snippets: HashSet::new(),
@@ -173,7 +186,7 @@ impl Session {
             total_samples: seen.all.0,
             total_weight: seen.all.1,
             books,
-            audit: Some(audit(measured, &seen)),
+            audit: Some(audit(measured, &seen, self.cpus)),
             threads: measured.threads,
             busy,
             flags: self.doubts(measured, busy),
