@@ -101,6 +101,12 @@ pub const TARGETS: &[Target] = &[
     target("rearm", C, "item", &["A", "B"]),
     target("park_rs", Rust, "round", &["A", "B"]),
     target("io_sleep", C, "round", &["A", "S"]),
+    target("periodic", C, "round", &["A", "B"]),
+    target("periodic", C, "round", &["A", "B"]).with("periodic_timerfd", &["by=1"]),
+    target("periodic", C, "round", &["A", "B"]).with("periodic_epoll", &["by=2"]),
+    target("periodic", C, "round", &["A", "B"])
+        .with("periodic_pool", &["by=3", "A_ms=5", "B_ms=4", "interval_ms=6"]),
+    target("periodic", C, "round", &["A", "B"]).with("periodic_busy", &["interval_ms=6"]),
     target("idle", C, "round", &["A", "B", "I"]),
     target("pool", C, "round", &["X", "Y"]).with("pool_2", &["threads=2"]),
     target("pool", C, "round", &["X", "Y"]).with("pool_4", &["threads=4"]),

@@ -212,7 +212,7 @@ fn an_older_layout_is_read_and_added_to() {
     // What the fourth layout did not have, or not always,
     let fourth = "ALTER TABLE audits DROP COLUMN sliced_ns; ALTER TABLE audits DROP COLUMN sliced_virtual_ns;
          ALTER TABLE audits DROP COLUMN sliced_queued_ns; ALTER TABLE audits DROP COLUMN handovers;
-         ALTER TABLE audits DROP COLUMN waking_ns;
+         ALTER TABLE audits DROP COLUMN waking_ns; ALTER TABLE audits DROP COLUMN taken_back_ns;
          PRAGMA user_version = 4;";
     Connection::open(&path).unwrap().execute_batch(fourth).unwrap();
     Recording::open(&path).unwrap().rows().unwrap();
@@ -253,7 +253,7 @@ fn an_older_layout_is_read_and_added_to() {
 fn other_versions_are_refused_in_words() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    for (version, newer) in [(6, true), (0, false), (-1, false)] {
+    for (version, newer) in [(7, true), (0, false), (-1, false)] {
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
             match error {

@@ -9,7 +9,7 @@
 use crate::attach::{attached, shared};
 use crate::real::real;
 use crate::socket::{self, Socket};
-use crate::{delay, sys, tls};
+use crate::{deadline, delay, sys, tls};
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wire::Nanos;
@@ -173,7 +173,10 @@ noted!(epoll_create(size: c_int), fd => made([fd; 2]));
 noted!(epoll_create1(flags: c_int), fd => made([fd; 2]));
 noted!(socket(domain: c_int, kind: c_int, protocol: c_int), fd => remember(fd, None));
 noted!(listen(fd: c_int, most: c_int), _result => remember(fd, None));
-noted!(timerfd_create(clock: c_int, flags: c_int), fd => remember(fd, None));
+noted!(timerfd_create(clock: c_int, flags: c_int), fd => {
+    remember(fd, None);
+    deadline::created(fd, clock);
+});
 noted!(dup(from: c_int), fd => remember(fd, copied(from)));
 noted!(dup2(from: c_int, to: c_int), fd => remember(fd, copied(from)));
 noted!(dup3(from: c_int, to: c_int, flags: c_int), fd => remember(fd, copied(from)));
@@ -190,6 +193,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     let Some(original) = real!(close: fn(c_int) -> c_int) else { return -1 };
     hang_up(fd);
     remember(fd, None);
+    deadline::forget(fd);
     // SAFETY: the program's own argument.
     unsafe { original(fd) }
 }
@@ -205,6 +209,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
         for fd in first..=last.min(REMEMBERED as c_uint - 1) {
             hang_up(fd as c_int);
             remember(fd as c_int, None);
+            deadline::forget(fd as c_int);
         }
     }
     // SAFETY: the program's own arguments.

@@ -9,7 +9,7 @@
 
 use crate::sampling::{self, Behind};
 use crate::switches::{self, During};
-use crate::{attach::shared, audit, channel, cpus, stretch, sys, yields};
+use crate::{attach::shared, audit, channel, cpus, deadline, stretch, sys, yields};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
 use wire::channel::{Event, Key};
 use wire::history::Accrued;
@@ -159,7 +159,10 @@ pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos, accrued: Accrued) {
         let (required, _) = slot.local.meet(&memory.required);
         memory.required.raise(Account::new(epoch, required.delay() + delay));
     }
+    let before = memory.required.load();
     if slot.local.credit(&memory.required, epoch, delay) {
+        let raised = slot.local.load().delay().saturating_sub(before.delay());
+        slot.meanwhile.raised.fetch_add(raised.min(delay).0, Relaxed);
         note_growth(accrued);
         slot.books.credited.fetch_add(delay.0, Relaxed);
     } else {
@@ -467,6 +470,28 @@ pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     slot.activity.store(was, Relaxed);
     credit_queues(slot);
     asleep.end(slot);
+    after_world(slot, was, None);
+    result
+}
+
+/// The same for a wait for a moment that comes at a time of its own. `met`: when that was, if it has come. (The selected code cannot make it come
+/// sooner.)
+#[inline]
+pub fn around_deadline<T>(
+    slot: &Slot,
+    call: impl FnOnce() -> T,
+    met: impl FnOnce(&T) -> Option<deadline::Met>,
+) -> T {
+    pay(slot);
+    read_switches(slot, During::Work);
+    let was = begin_waiting(slot, Activity::WaitingForWorld);
+    let result = call();
+    audit::end(slot, false);
+    slot.activity.store(was, Relaxed);
+    credit_queues(slot);
+    if let Some(met) = met(&result) {
+        deadline::met(slot, met);
+    }
     after_world(slot, was, None);
     result
 }

@@ -41,6 +41,7 @@ mod audit;
 mod callchain;
 mod channel;
 mod cpus;
+mod deadline;
 mod delay;
 mod epoll;
 mod fork;

@@ -231,10 +231,10 @@ fn remember(slot: &Slot) {
     slot.meanwhile.credited.store(credited(slot), Relaxed);
 }
 
-/// All that the thread was credited with so far for other reasons than spinning, in nanoseconds.
+/// What the thread itself has made `required` grow so far, and what it was credited with for other waits than spinning, in nanoseconds.
 fn credited(slot: &Slot) -> u64 {
     let books = &slot.books;
-    [&books.credited, &books.inherited, &books.hidden, &books.queued]
+    [&slot.meanwhile.raised, &books.inherited, &books.hidden, &books.queued]
         .into_iter()
         .map(|book| book.load(Relaxed))
         .sum()

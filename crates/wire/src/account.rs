@@ -185,6 +185,15 @@ impl LocalAccount {
         }
     }
 
+    /// Rule 6, for what comes at a time of its own (a deadline, an arrival): the thread goes on `late` after it, and its clock
+    /// shows that time at least. Returns the credit that is taken back for it.
+    pub fn released(&self, shared: &SharedAccount, late: Nanos) -> Nanos {
+        let (_, local) = self.meet(shared);
+        let most = local.delay().min(late);
+        self.0.store(local.with_delay(most).0, Ordering::Relaxed);
+        local.delay().saturating_sub(most)
+    }
+
     /// The thread is about to wait for another one. Call after paying.
     pub fn wait(&self, shared: &SharedAccount) -> Waiting {
         Waiting(self.meet(shared).0)
@@ -290,6 +299,22 @@ mod tests {
         a.credit(&shared, E2, Nanos(30));
         assert_eq!(b.woken(&shared, waiting), Nanos(30));
         assert_eq!(b.debt(&shared), Nanos::ZERO);
+    }
+
+    #[test]
+    fn a_thread_that_met_a_deadline_owes_all_that_has_accrued_since_the_experiment_began() {
+        let (shared, a) = pair();
+        let b = LocalAccount::default();
+        a.credit(&shared, E1, Nanos(900));
+        assert_eq!(b.debt(&shared), Nanos(900));
+        b.pay(shared.load(), Nanos(900));
+        assert_eq!(b.released(&shared, Nanos::ZERO), Nanos(900));
+        assert_eq!(b.debt(&shared), Nanos(900));
+        b.pay(shared.load(), Nanos(900));
+        // The deadline was over before the thread's clock showed it.
+        assert_eq!(b.released(&shared, Nanos(300)), Nanos(600));
+        assert_eq!(b.debt(&shared), Nanos(600));
+        assert_eq!(b.released(&shared, Nanos(800)), Nanos::ZERO, "it was late in both executions");
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Books {
     pub hidden: AtomicU64,
     /// Credited for waits for a CPU (rule 7).
     pub queued: AtomicU64,
+    /// Credit that was taken back because a deadline let the thread go (rule 6).
+    pub taken_back: AtomicU64,
     /// Paused (rule 2).
     pub paid: AtomicU64,
     /// Paused longer than asked; taken off later debts.
@@ -105,6 +107,8 @@ pub struct Meanwhile {
     pub samples: AtomicU32,
     /// and those that found it spinning.
     pub spins: AtomicU32,
+    /// What the thread has made `required` grow so far, in nanoseconds.
+    pub raised: AtomicU64,
     /// `required` at the last sample,
     pub required: LocalAccount,
     /// and what the thread had been credited with by then.
@@ -271,6 +275,8 @@ pub struct Slot {
     pub queued_before: AtomicU64,
     /// Runtime only: whether a clock ended its last wait, and what accrued meanwhile has not been paid yet.
     pub timed_out: AtomicU32,
+    /// The experiment in which a deadline last let the thread go; zero once it has met one in time without an experiment.
+    pub behind: AtomicU32,
     /// Runtime only: what `required` was then.
     pub wait_required: LocalAccount,
     /// Runtime only: fingerprint of the registers at the last sample, and its instruction.
@@ -388,6 +394,7 @@ impl Slots {
             totals.handovers += read(&books.handovers);
             totals.queued += Nanos(read(&books.queued));
             totals.paid += Nanos(read(&books.paid));
+            totals.taken_back += Nanos(read(&books.taken_back));
             totals.overslept += Nanos(read(&books.overslept));
             totals.sampled += Nanos(read(&books.sampled));
             totals.samples += read(&books.samples);
@@ -427,6 +434,8 @@ pub struct Totals {
     pub paid: Nanos,
     /// Paused longer than asked.
     pub overslept: Nanos,
+    /// See [`Books::taken_back`].
+    pub taken_back: Nanos,
     /// CPU time that samples stood for.
     pub sampled: Nanos,
     /// Samples.

@@ -54,8 +54,8 @@
 //! every one of them: caches that are shared, CPUs that take time to wake, all that docs/theory.md lists under
 //! what is assumed. It is in proportion to what is inserted: if delays are off by a share ε of themselves, a
 //! period is off by ε times the delay per visit. The share differs from program to program and is taken to be
-//! normal with a deviation of [`METHOD_ERROR`], which is measured (`bench -- truth`), and the same at
-//! all speedups. It widens every interval, and is no reason to ask for more experiments. Where locks or items are handed over to threads
+//! normal with a deviation of [`METHOD_ERROR`], and up to twice that where threads wait for one another (`method.rs`), which is
+//! measured, and the same at all speedups. It widens every interval, and is no reason to ask for more experiments. Where locks or items are handed over to threads
 //! that wait many thousand times a second, what that costs comes on top (`handover.rs`), and what time slices do where threads that never
 //! block compete for CPUs (`slices.rs`).
 //!
@@ -75,6 +75,7 @@ mod fit;
 mod handover;
 mod interval;
 mod level;
+mod method;
 mod outlier;
 mod pair;
 mod phase;
@@ -114,7 +115,7 @@ pub const REFERENCE: Speedup = match Speedup::from_percent(20) {
     None => Speedup::ZERO,
 };
 
-/// How exact virtual speedup is where nothing is known to be wrong: see [the folder](self).
+/// How exact virtual speedup is where threads do not wait for one another and nothing is known to be wrong: see [the folder](self).
 pub const METHOD_ERROR: f64 = 0.04;
 
 /// How to estimate.
@@ -130,7 +131,8 @@ pub struct EstimateOptions {
     /// Scale gains by the share of the run in which the region ran at all
     /// (papers/coz-first-paper.txt, section 4.6).
     pub phase_correction: bool,
-    /// How exact virtual speedup itself is: the standard error of inserted delay, as a share of it.
+    /// How exact virtual speedup itself is: the standard error of inserted delay, as a share of it, where threads do not wait
+    /// for one another; it is up to twice as much where they do.
     pub method_error: f64,
 }
 
@@ -351,12 +353,13 @@ pub(crate) fn estimate(
         };
     };
     let drawn = bootstrap::draw(&fit, options, target);
-    let curve = fit.curve(drawn.level.se, options.method_error);
+    let error_of_delay = method::error(experiments.treated(), options.method_error);
+    let curve = fit.curve(drawn.level.se, error_of_delay);
     let handover_error = handover::error(experiments.baselines()) * phase.factor;
     let slice_error = slices::error(experiments.treated()) * phase.factor;
     let waking_error = wakeups::error(experiments.baselines()) * phase.factor;
     let doubts = Doubts { handovers: handover_error, slices: slice_error, waking: waking_error };
-    let method_error = (options.method_error * fit.delay * phase.factor).hypot(doubts.at(1.0));
+    let method_error = (error_of_delay * fit.delay * phase.factor).hypot(doubts.at(1.0));
     let of_noise = phase.scale(drawn.slope);
     let slope = interval::widened(of_noise, method_error);
     let verdict = verdict::of(&of_noise, method_error, doubts.at(1.0), fit.blocks());

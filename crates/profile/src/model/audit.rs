@@ -110,6 +110,8 @@ Audit {
     /// How long CPUs that slept may have taken until those threads ran: as long as waking a thread takes on the machine, for each, but
     /// no longer than threads waited, or CPUs were idle.
     waking: Nanos,
+    /// Credit that was taken back because something let a thread go that comes at a time of its own: a deadline, a tick.
+    taken_back: Nanos,
     /// CPU time of threads that hardly ever blocked while others wanted their CPUs, so that only the end of a time slice took it from
     /// them, by the kernel;
     sliced: Nanos,

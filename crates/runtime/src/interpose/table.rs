@@ -124,15 +124,12 @@ interpose!(waits thrd_join(thread: usize, result: Ptr) -> c_int, woken done);
 interpose!(wakes thrd_exit(result: c_int) -> ());
 interpose!(world_undisturbed thrd_sleep(time: Ptr, left: Ptr) -> c_int);
 
-// Sleeps.
+// Sleeps. (`clock_nanosleep` is in `deadline.rs`.)
 interpose!(world_undisturbed nanosleep(time: Ptr, left: Ptr) -> c_int);
-interpose!(world_undisturbed clock_nanosleep(clock: c_int, flags: c_int, time: Ptr, left: Ptr) -> c_int);
 interpose!(world_undisturbed usleep(micros: c_uint) -> c_int);
 interpose!(world_undisturbed sleep(seconds: c_uint) -> c_uint);
 
-// Files, pipes and the like.
-interpose!(reads fd read(fd: c_int, buffer: Ptr, size: Size) -> isize);
-interpose!(reads fd __read_chk(fd: c_int, buffer: Ptr, size: Size, room: Size) -> isize);
+// Files, pipes and the like. (`read` is in `deadline.rs`, for timers.)
 interpose!(reads fd readv(fd: c_int, parts: Ptr, count: c_int) -> isize);
 interpose!(reads fd eventfd_read(fd: c_int, value: Ptr) -> c_int);
 interpose!(writes fd eventfd_write(fd: c_int, value: u64) -> c_int);

@@ -7,6 +7,7 @@
 //! inside the program. Nothing here is printed to standard output, which is the program's.
 
 mod audit;
+mod backlog;
 mod callers;
 mod circles;
 mod dead_slots;

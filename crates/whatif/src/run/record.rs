@@ -48,6 +48,7 @@ fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
         unexplained: waits.unexplained,
         inherited: change(|t| t.inherited),
         grown: change(|t| t.grown),
+        taken_back: change(|t| t.taken_back),
         handovers,
         waking: waking(handovers, &waits, measured.elapsed, cpus),
         sliced: waits.sliced,
@@ -158,7 +159,8 @@ impl Session {
             Nanos::new(field(&measured.after).0 - field(&measured.before).0)
         };
         let books = Books {
-            owed: Nanos::new(measured.required.get() * u64::from(measured.threads)),
+            owed: Nanos::new(measured.required.get() * u64::from(measured.threads))
+                + change(|t| t.taken_back),
             paid: change(|t| t.paid),
             credited: change(|t| t.credited)
                 + change(|t| t.inherited)

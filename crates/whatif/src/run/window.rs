@@ -6,10 +6,12 @@
 //! differences between the two readings.
 
 use super::audit::{self, Waits};
+use super::backlog::{self, Backlog, Counted};
 use super::in_flight::{InFlight, Stamped};
 use super::points::{Counts, Points};
 use perf::SharedRegion;
 use profile::{Nanos, Span};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::slot::{Activity, Totals};
 use wire::{Account, Address, Epoch, SharedMemory, Speedup};
@@ -18,6 +20,8 @@ use wire::{Account, Address, Epoch, SharedMemory, Speedup};
 const LEAD_IN: Nanos = Nanos::from_millis(10);
 /// Delays off between two windows, so that nothing of one is left in the next.
 const COOL_OFF: Nanos = Nanos::from_millis(10);
+/// How long threads may take to catch up, in times of the delay: enough where deadlines leave a twentieth of the time idle.
+const CATCH_UP: u64 = 20;
 /// How often in-flight numbers are read while a window runs.
 const TICK: Nanos = Nanos::from_millis(1);
 /// How often counters are read while the next visit is waited for,
@@ -108,6 +112,10 @@ struct Visit {
 }
 
 impl Reading {
+    fn counted(&self) -> Counted {
+        Counted { time: self.time, visits: self.counts.visits.clone() }
+    }
+
     fn stamped(&self) -> Stamped<'_> {
         let time = wire::Nanos(self.time.get().saturating_sub(self.required.delay().0));
         Stamped { time, counts: &self.counts.visits, stamps: &self.counts.stamps }
@@ -120,6 +128,7 @@ pub struct Conductor<'a> {
     memory: &'static SharedMemory,
     points: &'a Points,
     epoch: Epoch,
+    backlog: Backlog,
     /// Delay inserted so far, in windows and in their lead-ins.
     delayed: Nanos,
     /// Sleeps until a time, or returns true at once when the program has ended.
@@ -138,6 +147,7 @@ impl<'a> Conductor<'a> {
             memory: region.memory(),
             points,
             epoch: Epoch(0),
+            backlog: Backlog::default(),
             delayed: Nanos::ZERO,
             ended: Box::new(ended),
         };
@@ -169,7 +179,7 @@ impl<'a> Conductor<'a> {
             ranges.iter().copied(),
             callers.iter().copied(),
         );
-        self.memory.header.experimenting.store(u32::from(region > 0), std::sync::atomic::Ordering::Relaxed);
+        self.memory.header.experimenting.store(u32::from(region > 0), Ordering::Relaxed);
         self.delayed += Nanos::new(self.region.begin_epoch(self.epoch).0);
     }
 
@@ -183,7 +193,7 @@ impl<'a> Conductor<'a> {
         let until = perf::clock::monotonic().0 + time.get();
         loop {
             let now = perf::clock::monotonic().0;
-            self.memory.header.alive_until.store(now + ALIVE, std::sync::atomic::Ordering::Relaxed);
+            self.memory.header.alive_until.store(now + ALIVE, Ordering::Relaxed);
             let left = until.saturating_sub(now);
             if left == 0 {
                 return true;
@@ -198,12 +208,33 @@ impl<'a> Conductor<'a> {
     pub fn conduct(&mut self, order: &Order) -> Option<Measured> {
         let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
         let code = (&*order.ranges, &*order.callers);
+        let begin = self.read().counted();
+        self.backlog.begins(&begin);
         self.begin(order.region, speedup, order.inclusive, LEAD_IN + order.length, code);
         let epoch = self.epoch;
         let measured = if self.wait(LEAD_IN) { self.measure(epoch, order.length) } else { None };
+        let behind = backlog::is_behind(self.memory, epoch);
         self.idle();
         let measured = measured?;
-        self.wait(COOL_OFF).then_some(measured)
+        let goes_on = self.wait(COOL_OFF) && (!behind || self.catch_up(epoch, &begin, measured.required));
+        goes_on.then_some(measured)
+    }
+
+    /// Delays have put off what comes at a time of its own: waits until the program has caught up with it. False if the program has
+    /// ended.
+    fn catch_up(&mut self, epoch: Epoch, begin: &Counted, required: Nanos) -> bool {
+        let until = perf::clock::monotonic().0 + required.get().saturating_mul(CATCH_UP);
+        let is_done = |conductor: &Self| {
+            !backlog::is_behind(conductor.memory, epoch)
+                && (backlog::is_idle(conductor.memory)
+                    || conductor.backlog.is_made_up(begin, &conductor.read().counted()))
+        };
+        while perf::clock::monotonic().0 < until && !is_done(self) {
+            if !self.wait(POLL) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Conducts one window from now to the program's end.
@@ -272,10 +303,12 @@ impl<'a> Conductor<'a> {
             // A thread that used no CPU ran no code that owes anything: it waits where nobody sees it, in
             // a call that is not interposed.
             let ran = sampled_by(slot) > sampled.get(index).copied().unwrap_or(0);
-            if ran && (slot.is_doing(Activity::Running) || slot.is_pausing()) {
+            // What a deadline makes it owe it pays for idle time, for as long as that takes.
+            let idle = slot.is_pausing() && slot.behind.load(Ordering::Relaxed) == epoch.0;
+            if ran && !idle && (slot.is_doing(Activity::Running) || slot.is_pausing()) {
                 // What accrued since its last sample it cannot know of: it may be waiting for a CPU, and may
                 // owe nothing of that (rule 7).
-                let looked = wire::Nanos(slot.last_sample.load(std::sync::atomic::Ordering::Relaxed));
+                let looked = wire::Nanos(slot.last_sample.load(Ordering::Relaxed));
                 let since = self.memory.history.growth(looked, now, last.required);
                 unpaid += last.required.delay().0.saturating_sub(paid + since.0);
                 running += 1;
@@ -403,5 +436,5 @@ fn differences(last: &[u64], first: &[u64]) -> Vec<u64> {
 
 /// Samples that a slot's threads have had.
 fn sampled_by(slot: &wire::slot::Slot) -> u64 {
-    slot.books.samples.load(std::sync::atomic::Ordering::Relaxed)
+    slot.books.samples.load(Ordering::Relaxed)
 }

@@ -22,13 +22,15 @@ pub enum Op {
     Post(usize),
     /// Waits for the world.
     Sleep(u64),
+    /// Waits for the next of its deadlines, which lie so far apart whatever the program does: a periodic timer, the arrivals of an open loop.
+    Until(u64),
     /// Goes to the end of the run queue.
     Yield,
     /// Visits the progress point.
     Visit,
 }
 
-pub use Op::{Barrier, Compute, Lock, Post, Sleep, Unlock, Visit, Wait, Yield};
+pub use Op::{Barrier, Compute, Lock, Post, Sleep, Unlock, Until, Visit, Wait, Yield};
 
 /// Computes inside the region.
 pub const fn region(time: u64) -> Op {
@@ -113,6 +115,18 @@ pub fn sleeper(sleep: u64, compute: u64) -> Program {
 pub fn timer_and_worker() -> Program {
     let threads = vec![vec![Sleep(6 * MS), other(MS), Visit], vec![region(3 * MS), other(2 * MS)]];
     Program::new(2, threads)
+}
+
+/// One thread that computes `work` for each arrival of an open loop; one arrives every `interval`.
+pub fn arrivals(interval: u64, work: Op) -> Program {
+    Program { variation: 0.3, ..Program::new(2, vec![vec![Until(interval), work, Visit]]) }
+}
+
+/// A thread that hands the arrivals of an open loop over to two workers.
+pub fn dispatcher(interval: u64, work: Op) -> Program {
+    let worker = vec![Wait(0), work, Visit];
+    let threads = vec![vec![Until(interval), other(MS / 5), Post(0)], worker.clone(), worker];
+    Program { semaphores: vec![0], ..Program::new(3, threads) }
 }
 
 /// `threads` identical threads on two CPUs, half of whose time is the region.

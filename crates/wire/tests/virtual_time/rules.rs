@@ -80,6 +80,8 @@ pub struct Rules {
     pub woken: Woken,
     /// 6.
     pub world: World,
+    /// 6, for what comes at a time of its own: the thread's clock shows that time at least.
+    pub deadlines: bool,
     /// 7.
     pub queue: Queue,
     /// 7, for the wait for a CPU that follows a sleeping pause: taken off later debts instead.
@@ -102,6 +104,7 @@ impl Rules {
         pay_first: true,
         woken: Woken::Waker,
         world: World::AtOnceAsleep,
+        deadlines: true,
         queue: Queue::Holder,
         carry: false,
         epochs: true,

@@ -103,6 +103,16 @@ impl Machine<'_> {
         debt > 0
     }
 
+    /// Rule 6: the deadline that thread `i` waited for is over. Whether it owes anything.
+    pub(super) fn meet_deadline(&mut self, i: usize) -> bool {
+        let Some(rules) = self.rules else { return false };
+        let thread = &self.threads[i];
+        if rules.deadlines {
+            thread.local.released(&self.required, Nanos(self.now - thread.due));
+        }
+        rules.deadlines && self.debt(i) > 0
+    }
+
     /// Rule 5: thread `i` is woken by thread `waker`.
     pub(super) fn credit_woken(&mut self, i: usize, waker: usize) {
         let Some(rules) = self.rules else { return };

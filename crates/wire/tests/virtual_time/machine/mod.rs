@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use wire::{Epoch, LocalAccount, Nanos, SharedAccount, Speedup, Waiting};
 
-use crate::program::{Barrier, Compute, Lock, Op, Post, Program, Sleep, Unlock, Visit, Wait, Yield};
+use crate::program::{Barrier, Compute, Lock, Op, Post, Program, Sleep, Unlock, Until, Visit, Wait, Yield};
 use crate::rules::{Rules, World};
 
 mod account;
@@ -95,6 +95,8 @@ struct Thread {
     /// What is left of the computation under way, and whether it is in the region.
     left: u64,
     region: bool,
+    /// Its latest deadline.
+    due: u64,
     /// What is left of a pause that keeps the CPU.
     pause: u64,
     /// It must be level before it goes on.
@@ -176,6 +178,7 @@ impl<'a> Machine<'a> {
             queued: None,
             left: 0,
             region: false,
+            due: 0,
             pause: 0,
             paying: false,
             world: false,
@@ -352,6 +355,10 @@ impl<'a> Machine<'a> {
 
     /// A sleep is over: one of the program's, or a pause.
     fn wake_up(&mut self, i: usize, pausing: bool) {
+        let script = &self.program.threads[i];
+        if !pausing && matches!(script[self.threads[i].step % script.len()], Until(_)) {
+            self.meet_deadline(i);
+        }
         let thread = &mut self.threads[i];
         if pausing {
             let slept = self.now - thread.since;
@@ -436,6 +443,23 @@ impl<'a> Machine<'a> {
                 self.leave_cpu(i, State::Asleep { until: self.now + time, pausing: false });
                 self.threads[i].since = self.now;
                 return false;
+            }
+            Until(interval) => {
+                let thread = &mut self.threads[i];
+                let interval = interval as f64 * (1.0 + self.program.variation * thread.durations.next());
+                thread.due += interval as u64;
+                if thread.due > self.now {
+                    thread.since = self.now;
+                    let until = thread.due;
+                    self.leave_cpu(i, State::Asleep { until, pausing: false });
+                    return false;
+                }
+                if self.meet_deadline(i) {
+                    self.threads[i].step += 1;
+                    self.leave_cpu(i, State::Queued);
+                    self.pay_asleep(i);
+                    return false;
+                }
             }
             Yield => {
                 self.threads[i].step += 1;
