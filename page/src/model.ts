@@ -113,6 +113,7 @@ export interface WholeEstimate extends Estimate {
   method_error: number;
   handover_error?: number;
   slice_error?: number;
+  waking_error?: number;
   chance: Maybe;
   max_gain: Maybe;
   max_gain_lo: Maybe;

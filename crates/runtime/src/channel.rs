@@ -79,6 +79,7 @@ fn known(fd: c_int) -> Ends {
 
 /// `None`: to be looked at when it is used next.
 pub fn remember(fd: c_int, ends: Option<Ends>) {
+    deadline::forget(fd);
     if let Some(kind) = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd)) {
         kind.store(ends.map_or(UNKNOWN, Ends::to_word), Relaxed);
     }
@@ -193,7 +194,6 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     let Some(original) = real!(close: fn(c_int) -> c_int) else { return -1 };
     hang_up(fd);
     remember(fd, None);
-    deadline::forget(fd);
     // SAFETY: the program's own argument.
     unsafe { original(fd) }
 }
@@ -209,7 +209,6 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
         for fd in first..=last.min(REMEMBERED as c_uint - 1) {
             hang_up(fd as c_int);
             remember(fd as c_int, None);
-            deadline::forget(fd as c_int);
         }
     }
     // SAFETY: the program's own arguments.
@@ -263,6 +262,8 @@ pub fn causing<T>(event: Option<Event>, time: Nanos, call: impl FnOnce() -> T) -
 pub unsafe fn polled(fds: Ptr, count: usize) -> Nanos {
     // A descriptor and two 16-bit sets of events, the second of which is the result.
     let fds: *const [u32; 2] = fds.cast();
+    // SAFETY: the caller vouches for the array.
+    deadline::asked((0..count).map(|i| unsafe { (*fds.add(i))[0] } as c_int));
     let mut last = Nanos::ZERO;
     for i in 0..count {
         // SAFETY: the caller vouches for the array.
@@ -290,6 +291,9 @@ pub unsafe fn asked(fds: Ptr, count: usize) -> Nanos {
 /// # Safety
 /// Each of `sets` must be null or point to an `fd_set` of at least `count` bits.
 pub unsafe fn selected(sets: [Ptr; 2], count: c_int) -> Nanos {
+    if let Ok(count) = usize::try_from(count) {
+        deadline::asked((0..count).map(|fd| fd as c_int));
+    }
     let mut last = Nanos::ZERO;
     for (set, events) in sets.into_iter().zip([1, 4]).filter(|(set, _)| !set.is_null()) {
         for fd in 0..count {

@@ -154,12 +154,12 @@ pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos, accrued: Accrued) {
     if memory.header.has_fault(Fault::CreditIsDropped) && slot.books.samples.load(Relaxed).is_multiple_of(3) {
         return;
     }
+    let before = memory.required.load();
     if !memory.header.has_rule(1) {
         // As if delays added up whoever was ahead: what rule 1 forbids.
         let (required, _) = slot.local.meet(&memory.required);
         memory.required.raise(Account::new(epoch, required.delay() + delay));
     }
-    let before = memory.required.load();
     if slot.local.credit(&memory.required, epoch, delay) {
         let raised = slot.local.load().delay().saturating_sub(before.delay());
         slot.meanwhile.raised.fetch_add(raised.min(delay).0, Relaxed);

@@ -9,7 +9,7 @@
 use crate::attach::{attached, shared};
 use crate::channel::{self, Ptr};
 use crate::real::real;
-use crate::{delay, sys, tls};
+use crate::{deadline, delay, sys, tls};
 use core::ffi::c_int;
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -120,6 +120,9 @@ fn changes(instance: Key, operation: c_int, fd: c_int, event: Option<EpollEvent>
         // Edges are often asked for once and for all; room that was never missing wakes no thread.
         let in_passing = event.is_some_and(|event| event.events & EDGE != 0) && events & !OUT != 0;
         channels.watch(key.room(), instance, events & OUT != 0 && !in_passing);
+    }
+    if event.is_some() {
+        deadline::watched(instance, fd);
     }
     if let Some(event) = event {
         let armed = arm(instance, fd, events);

@@ -51,6 +51,8 @@ const SELDOM: Nanos = Nanos(200_000_000);
 /// The shortest time to a thread's first sample. An event repeats its period until it is told another: with one as
 /// short as an interrupt takes (20 µs on a virtual machine), the handler would never get so far.
 const SOON: Nanos = Nanos(100_000);
+/// The mean period, unless another one is asked for or threads spin.
+const USUAL: Nanos = Nanos(1_000_000);
 /// CPU time that a pause uses if it sleeps.
 const SHORT: Nanos = Nanos(20_000);
 
@@ -404,7 +406,8 @@ fn since_last_sample(slot: &Slot, cpu: Nanos) -> Nanos {
 /// What a sample stands for: the CPU time since the last one. Where kernel time gives no samples, it is left out
 /// of the weight too: otherwise the next user-mode code would be charged for it.
 fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
-    let period = shared().header.period.load(Relaxed);
+    // The period may have been longer when it was set.
+    let period = shared().header.period.load(Relaxed).max(USUAL.0);
     let used = since_last_sample(slot, cpu);
     // A timer or a host that is late must not make one sample worth an age.
     let age = Nanos(20 * period);

@@ -32,6 +32,9 @@ const KNOWN: u32 = 30;
 /// and after which half of them are forgotten.
 const OLD: u32 = 600;
 
+/// What rows were given too much is remembered up to this.
+const MOST_GIVEN: Nanos = Nanos(1_000_000);
+
 /// CPU time in which code that works must get somewhere.
 const ENOUGH: Nanos = Nanos(100_000);
 
@@ -173,8 +176,11 @@ pub fn credit(slot: &Slot, spin: Spin, region: u32, since: Nanos, now: Nanos) {
     let by_spin = if share.is_some() { slot.meanwhile.mixing.weight(region) } else { ONE };
     if yielded && (spin == Spin::No || yields::is_within(slot)) {
         if let Some(share) = share {
-            let by_share = part(grown_meanwhile(slot), share).saturating_sub(given);
-            give(slot, part(by_share, ONE - by_spin));
+            // What rows were given beyond that is taken off the next time.
+            let by_share = part(grown_meanwhile(slot), share);
+            give(slot, part(by_share.saturating_sub(given), ONE - by_spin));
+            let more = part(given.saturating_sub(by_share), ONE - by_spin).min(MOST_GIVEN);
+            slot.row.given.fetch_add(more.0, Relaxed);
         }
         return remember(slot);
     }
@@ -198,7 +204,7 @@ pub fn credit(slot: &Slot, spin: Spin, region: u32, since: Nanos, now: Nanos) {
         }
     }
     if let Some(share) = share {
-        give(slot, part(part(grown, share), ONE - by_spin));
+        give(slot, part(part(grown, share).saturating_sub(given), ONE - by_spin));
     }
     remember(slot);
 }

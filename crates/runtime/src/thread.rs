@@ -63,6 +63,8 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.circle_high.store(0, Relaxed);
     slot.pending.inherit(wire::Account::default());
     slot.row.forget();
+    slot.schedule.forget();
+    slot.behind.store(0, Relaxed);
     slot.yielding.store(0, Relaxed);
     slot.yielded.store(0, Relaxed);
     slot.timed_out.store(0, Relaxed);

@@ -152,6 +152,38 @@ impl Row {
         for number in [&self.yields, &self.spins, &self.works, &self.met, &self.doubtful] {
             number.store(0, Ordering::Relaxed);
         }
+        self.given.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The deadlines that a thread waits for, one after the other.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Schedule {
+    /// The last one, on its clock,
+    pub due: AtomicU64,
+    /// how long after the one before it was,
+    pub gap: AtomicU64,
+    /// and how far ahead when the thread began to wait, as an `i64`.
+    pub lead: AtomicU64,
+    /// How often the distance between deadlines stayed and that from the thread changed,
+    pub fixed: AtomicU32,
+    /// and the other way round.
+    pub moving: AtomicU32,
+    /// Whether the thread met the last deadline in time for which there was no delay.
+    pub in_time: AtomicU32,
+    reserved: u32,
+}
+
+impl Schedule {
+    /// There was none.
+    pub fn forget(&self) {
+        for number in [&self.due, &self.gap, &self.lead] {
+            number.store(0, Ordering::Relaxed);
+        }
+        for number in [&self.fixed, &self.moving, &self.in_time] {
+            number.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -275,10 +307,13 @@ pub struct Slot {
     pub queued_before: AtomicU64,
     /// Runtime only: whether a clock ended its last wait, and what accrued meanwhile has not been paid yet.
     pub timed_out: AtomicU32,
-    /// The experiment in which a deadline last let the thread go; zero once it has met one in time without an experiment.
+    /// The experiment in which a deadline last let the thread go that was in time before; zero once it has met one in time without
+    /// an experiment.
     pub behind: AtomicU32,
-    /// Runtime only: what `required` was then.
+    /// Runtime only: what `required` was when the thread began to wait.
     pub wait_required: LocalAccount,
+    /// Runtime only: what the thread waits for that comes at a time of its own.
+    pub schedule: Schedule,
     /// Runtime only: fingerprint of the registers at the last sample, and its instruction.
     pub registers: AtomicU64,
     /// Runtime only: see `registers`.

@@ -24,14 +24,14 @@ pub struct Era {
 }
 
 /// Those that have enough blocks, in the order of time; none where nothing is kept apart.
-pub(super) fn all(pairs: &Pairs, target: Target, options: &EstimateOptions) -> Vec<Era> {
+pub(super) fn all(pairs: &Pairs, target: Target, options: &EstimateOptions, error_of_delay: f64) -> Vec<Era> {
     if !pairs.apart {
         return Vec::new();
     }
     let era = |((session, segment), part): ((SessionId, usize), Pairs)| {
         let fit = Fit::new(&part).filter(|fit| fit.blocks() >= ENOUGH_BLOCKS)?;
         let of_noise = bootstrap::draw(&fit, options, target).slope;
-        let slope = interval::widened(of_noise, options.method_error * fit.delay);
+        let slope = interval::widened(of_noise, error_of_delay * fit.delay);
         Some(Era { session, segment, blocks: fit.blocks(), slope })
     };
     pairs.parts().into_iter().filter_map(era).collect()

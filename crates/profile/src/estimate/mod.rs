@@ -372,7 +372,7 @@ pub(crate) fn estimate(
         Dot { speedup, raw: raw.map(|raw| raw * phase.factor), gain, windows: curve_windows(speedup) }
     };
     let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
-    let eras = era::all(&pairs, target, options);
+    let eras = era::all(&pairs, target, options, error_of_delay);
     PointEstimate {
         target,
         verdict,

@@ -1,7 +1,7 @@
 //! Working: the sums behind an estimate, so that it can be computed again by hand.
 
 use super::curve::{Seen, Shares};
-use super::{About, EstimateOptions, Experiments, REFERENCE, bootstrap, fit::Fit};
+use super::{About, EstimateOptions, Experiments, REFERENCE, bootstrap, fit::Fit, method};
 use crate::units::Speedup;
 
 /// The sums behind the estimate of one region and one target; the letters are those of
@@ -73,7 +73,8 @@ pub(crate) fn of(
     let sums = fit.sums();
     let level = sums.level();
     let level_error = bootstrap::draw(&fit, options, about.target).level.se;
-    let curve = fit.curve(level_error, options.method_error);
+    let error_of_delay = method::error(experiments.treated(), options.method_error);
+    let curve = fit.curve(level_error, error_of_delay);
     let gain_error = |s: f64| {
         let seen: Option<&Seen> = curve.seen.iter().find(|seen| seen.speedup == s);
         seen.map(|seen| seen.variance.sqrt())
@@ -101,6 +102,6 @@ pub(crate) fn of(
         freedom: curve.freedom,
         effect: curve.at(REFERENCE.fraction()).value,
         delay: fit.delay,
-        method_error: options.method_error * fit.delay,
+        method_error: error_of_delay * fit.delay,
     })
 }

@@ -40,6 +40,8 @@ pub use timeline::timeline;
 
 /// Runs of one command that are shown one by one.
 const SHOWN_RUNS: usize = 5;
+/// Samples whose mean distance says something.
+const MANY: u64 = 1000;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,6 +215,14 @@ fn doubts(doubts: &Doubts) -> Vec<String> {
     .collect()
 }
 
+/// The mean CPU time between two samples: programs that spin are sampled more often than they were at first.
+fn period(session: &Session) -> Nanos {
+    let samples = &session.samples;
+    let mean = samples.weight.get().checked_div(samples.count).unwrap_or_default();
+    let period = session.start.sample_period;
+    if samples.count >= MANY && mean < period.get() * 3 / 4 { Nanos::new(mean) } else { period }
+}
+
 /// How a run went.
 pub fn run(session: &Session) -> String {
     let start = &session.start;
@@ -228,7 +238,7 @@ pub fn run(session: &Session) -> String {
         "{}: {how}; {} samples{lost} every {} ({})",
         command(session),
         session.samples.count,
-        start.sample_period,
+        period(session),
         printable(&start.sampler)
     )
 }

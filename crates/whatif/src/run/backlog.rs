@@ -4,7 +4,7 @@
 //! something let a thread go that does not wait for the program (`Slot::behind`): elsewhere nothing is put off.
 //!
 //! Such work is done when a thread meets its deadlines in time again, and when that thread has handed it on, also the others: all of them wait at one moment,
-//! or their points have been visited as often as in the long run.
+//! or their points have been visited as often as in the time before.
 
 use profile::Nanos;
 use std::sync::atomic::Ordering;
@@ -14,6 +14,9 @@ use wire::{Epoch, SharedMemory};
 /// A rate is known after so long.
 const KNOWN: Nanos = Nanos::from_millis(200);
 
+/// Beginnings that are remembered: the rate is that of the last second or more.
+const KEPT: usize = 6;
+
 /// How often points had been visited at a time.
 #[derive(Clone, Debug)]
 pub struct Counted {
@@ -21,28 +24,35 @@ pub struct Counted {
     pub visits: Vec<u64>,
 }
 
-/// What is known of the long run.
+/// How often points are visited, experiments and what comes after them together.
 #[derive(Debug, Default)]
 pub struct Backlog {
-    first: Option<Counted>,
+    /// The last beginnings of an experiment, so far apart that a rate is known.
+    begins: Vec<Counted>,
 }
 
 impl Backlog {
     /// An experiment begins, and nothing is put off.
     pub fn begins(&mut self, now: &Counted) {
-        self.first.get_or_insert_with(|| now.clone());
+        let is_apart = |last: &Counted| now.time.saturating_sub(last.time) >= KNOWN;
+        if self.begins.last().is_none_or(is_apart) {
+            self.begins.push(now.clone());
+            let most = self.begins.len().saturating_sub(KEPT);
+            self.begins.drain(..most);
+        }
     }
 
-    /// Whether points have been visited since `begin` as often as in the long run before.
+    /// Whether points have been visited since `begin` as often as before. Those that were not visited before do not count.
     pub fn is_made_up(&self, begin: &Counted, now: &Counted) -> bool {
-        let Some(first) = &self.first else { return false };
+        let is_apart = |first: &&Counted| begin.time.saturating_sub(first.time) >= KNOWN;
+        let Some(first) = self.begins.iter().find(is_apart) else { return false };
         let (before, since) = (begin.time.saturating_sub(first.time), now.time.saturating_sub(begin.time));
         let count = |of: &Counted, point: usize| of.visits.get(point).copied().unwrap_or_default() as f64;
         let is_made_up = |point| {
             let rate = (count(begin, point) - count(first, point)) / before.as_secs_f64();
             count(now, point) - count(begin, point) >= rate * since.as_secs_f64() - 1.0
         };
-        before >= KNOWN && (0..now.visits.len()).all(is_made_up)
+        (0..now.visits.len()).all(is_made_up)
     }
 }
 

@@ -19,7 +19,7 @@ use wire::{Address, SharedMemory};
 const NEAR: u64 = 256;
 /// The most instructions of a circle.
 const LONGEST: usize = 48;
-/// The most instructions between a `pause` and the end of a function that does nothing else.
+/// The most instructions from a `pause` to the end of a function that does nothing else, both included.
 const EPILOGUE: usize = 5;
 /// Addresses that are remembered as looked at.
 const REMEMBERED: usize = 1 << 16;

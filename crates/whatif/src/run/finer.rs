@@ -10,6 +10,7 @@
 use profile::Nanos;
 use std::sync::atomic::Ordering;
 use wire::SharedMemory;
+use wire::layout::Sampler;
 use wire::ring::{Judgement, Sample};
 
 /// Samples that must have found a thread spinning,
@@ -43,7 +44,11 @@ impl Finer {
 
     /// Sets the period of a program of which so many threads run.
     pub fn set(&mut self, memory: &SharedMemory, running: u32) {
-        if let Some(period) = self.usual.map(|usual| self.period(usual, running)) {
+        // A timer is no finer than the kernel's tick.
+        let sampler = Sampler::from_number(memory.header.sampler.load(Ordering::Relaxed));
+        if let Some(period) = self.usual.map(|usual| self.period(usual, running))
+            && matches!(sampler, Sampler::Perf | Sampler::PerfUser)
+        {
             memory.header.period.store(period.get(), Ordering::Relaxed);
         }
     }

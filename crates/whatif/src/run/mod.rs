@@ -258,13 +258,14 @@ fn supervise(
     let images = Images::new(child.pid(), canonical(executable), options);
     let later = options.binaries.is_some();
     let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope, later);
-    drop(held);
+    // A run that is one window begins with it.
+    let held = options.end_to_end.then_some(held);
     let points = points.inspect_err(|_| eprintln!("whatif: the program runs unprofiled"))?;
     if let Some(means) = points.means(runs.visit_cost).filter(|_| !options.quiet && runs.done == 0) {
         eprintln!("whatif: counting visits by {means}");
     }
     let observer = Mutex::new(Observer::new(region.memory(), images, options, points.sampled()));
-    let outcome = profile(options, region, child, &points, &observer, &mut session, runs)?;
+    let outcome = profile(options, region, child, &points, &observer, &mut session, runs, held)?;
     runs.blocks += outcome.blocks;
     let mut observer = lock(&observer);
     observer.drain();
@@ -455,7 +456,7 @@ fn offer(region: &SharedRegion, options: &Options) {
     header.alive_until.store(perf::clock::monotonic().0 + 30_000_000_000, Ordering::Relaxed);
     header.without.store(options.without_rules, Ordering::Relaxed);
     header.faults.store(options.faults, Ordering::Relaxed);
-    region.hold(!options.points.is_empty());
+    region.hold(!options.points.is_empty() || options.end_to_end);
     header.machine_cpus.store(perf::cpu::online(), Ordering::Relaxed);
     header.offer();
 }
@@ -498,6 +499,7 @@ fn profile(
     observer: &Mutex<Observer>,
     session: &mut Session,
     runs: &mut Runs,
+    held: Option<Held<'_>>,
 ) -> Result<Outcome> {
     perf::clock::sleep_precisely();
     let stop = AtomicBool::new(false);
@@ -524,7 +526,10 @@ fn profile(
             Some(what) => {
                 look::look(what, options, child.pid(), observer, &mut conductor).map(|()| Outcome::default())
             }
-            None => Series::new(options, region, points, observer, session, child, runs).conduct(conductor),
+            None => {
+                let series = Series::new(options, region, points, observer, session, child, runs);
+                series.conduct(conductor, || drop(held))
+            }
         };
         stop.store(true, Ordering::Relaxed);
         // The program has ended, and whoever waits for it should not wait for a nap.

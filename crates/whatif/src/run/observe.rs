@@ -22,7 +22,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use symbols::Frame;
 use wire::{
     Address, SharedMemory,
-    layout::Sampler,
     ring::{Judgement, Sample},
 };
 
@@ -168,9 +167,7 @@ impl Observer {
             images,
             callers: Callers::new(memory),
             circles: Circles::new(memory),
-            finer: Finer::new(
-                (!options.fixed_period && options.sampler != Sampler::Timer).then_some(options.period),
-            ),
+            finer: Finer::new((!options.fixed_period).then_some(options.period)),
             requests: options.requests.clone(),
             sampled,
             granularity: options.granularity,

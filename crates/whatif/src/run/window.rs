@@ -22,6 +22,8 @@ const LEAD_IN: Nanos = Nanos::from_millis(10);
 const COOL_OFF: Nanos = Nanos::from_millis(10);
 /// How long threads may take to catch up, in times of the delay: enough where deadlines leave a twentieth of the time idle.
 const CATCH_UP: u64 = 20;
+/// The same in lengths of the window.
+const LONGEST_CATCH_UP: u64 = 5;
 /// How often in-flight numbers are read while a window runs.
 const TICK: Nanos = Nanos::from_millis(1);
 /// How often counters are read while the next visit is waited for,
@@ -216,35 +218,40 @@ impl<'a> Conductor<'a> {
         let behind = backlog::is_behind(self.memory, epoch);
         self.idle();
         let measured = measured?;
-        let goes_on = self.wait(COOL_OFF) && (!behind || self.catch_up(epoch, &begin, measured.required));
+        let goes_on = self.wait(COOL_OFF);
+        if behind && goes_on {
+            // A program that ends meanwhile has finished the window all the same.
+            let most = (CATCH_UP * measured.required.get()).min(LONGEST_CATCH_UP * order.length.get());
+            self.catch_up(epoch, &begin, Nanos::new(most));
+        }
         goes_on.then_some(measured)
     }
 
-    /// Delays have put off what comes at a time of its own: waits until the program has caught up with it. False if the program has
-    /// ended.
-    fn catch_up(&mut self, epoch: Epoch, begin: &Counted, required: Nanos) -> bool {
-        let until = perf::clock::monotonic().0 + required.get().saturating_mul(CATCH_UP);
+    /// Delays have put off what comes at a time of its own: waits until the program has caught up with it, or has ended, but not longer than
+    /// `most`.
+    fn catch_up(&mut self, epoch: Epoch, begin: &Counted, most: Nanos) {
+        let until = perf::clock::monotonic().0 + most.get();
+        let poll = if self.points.are_asked_for() { 10 * SLOW_POLL.get() } else { POLL.get() };
+        let poll = Nanos::new(poll);
         let is_done = |conductor: &Self| {
             !backlog::is_behind(conductor.memory, epoch)
                 && (backlog::is_idle(conductor.memory)
                     || conductor.backlog.is_made_up(begin, &conductor.read().counted()))
         };
-        while perf::clock::monotonic().0 < until && !is_done(self) {
-            if !self.wait(POLL) {
-                return false;
-            }
+        while perf::clock::monotonic().0 < until && !is_done(self) && self.wait(poll) {
+            super::dead_slots::collect(self.memory);
         }
-        true
     }
 
-    /// Conducts one window from now to the program's end.
-    pub fn conduct_whole(&mut self, order: &Order) -> Measured {
+    /// Conducts one window from now, when `release` lets the program go on, to its end.
+    pub fn conduct_whole(&mut self, order: &Order, release: impl FnOnce()) -> Measured {
         let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
         self.begin(order.region, speedup, order.inclusive, A_DAY, (&order.ranges, &order.callers));
         let epoch = self.epoch;
         let audited = audit::Reading::now(self.memory);
         let before = self.memory.slots.totals();
         let first = self.read();
+        release();
         while self.wait(IDLE) {}
         let last = self.read();
         let waits = audit::Reading::now(self.memory).since(&audited);

@@ -80,19 +80,22 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Conducts experiments until the program ends, the time is up or the answer is sure.
-    pub fn conduct(mut self, mut conductor: Conductor<'_>) -> Result<Outcome> {
+    /// Conducts experiments until the program ends, the time is up or the answer is sure. `release` lets a program go on that waits before `main`
+    /// for its only window.
+    pub fn conduct(mut self, mut conductor: Conductor<'_>, release: impl FnOnce()) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         let options = self.options;
         let begin = self.runs.begin;
         let over = || options.duration.is_some_and(|most| begin.elapsed() >= most);
         if !self.options.sampling() {
+            release();
             while !over() && conductor.wait(IDLE) {}
             return Ok(outcome);
         }
         if options.end_to_end {
-            return self.conduct_whole(conductor);
+            return self.conduct_whole(conductor, release);
         }
+        release();
         if !conductor.wait(FIRST_LOOK) {
             return Ok(outcome);
         }

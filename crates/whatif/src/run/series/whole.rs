@@ -35,14 +35,18 @@ pub struct Whole {
 }
 
 impl Series<'_> {
-    /// Conducts the one window of a run.
-    pub(super) fn conduct_whole(mut self, mut conductor: Conductor<'_>) -> Result<Outcome> {
+    /// Conducts the one window of a run, which begins before `release` lets the program go on.
+    pub(super) fn conduct_whole(
+        mut self,
+        mut conductor: Conductor<'_>,
+        release: impl FnOnce(),
+    ) -> Result<Outcome> {
         let mut outcome = Outcome { visited: true, ..Outcome::default() };
         lock(self.observer).know(&self.runs.whole.spots);
         match self.next_whole()? {
             Some(place) => {
                 let order = self.order(place, Nanos::ZERO);
-                let measured = conductor.conduct_whole(&order);
+                let measured = conductor.conduct_whole(&order, release);
                 self.look_at_machine();
                 let mut window = {
                     let mut observer = lock(self.observer);
@@ -58,7 +62,10 @@ impl Series<'_> {
                 self.runs.whole.windows.push(window);
                 outcome.blocks = self.finish_whole()?;
             }
-            None => while conductor.wait(crate::run::window::IDLE) {},
+            None => {
+                release();
+                while conductor.wait(crate::run::window::IDLE) {}
+            }
         }
         outcome.delayed = conductor.delayed();
         self.learn_whole()?;
