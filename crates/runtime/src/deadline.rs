@@ -172,11 +172,17 @@ pub fn asked(fds: impl ExactSizeIterator<Item = c_int>) {
     }
 }
 
-/// A descriptor is closed, or is now something else. (A `vfork`ed child closes its own copy.)
+/// A descriptor is closed, or is now something else.
 pub fn forget(fd: c_int) {
-    if let Some(timer) = entry(fd).filter(|timer| ANY.load(Relaxed) && timer.due.load(Relaxed) != 0)
-        && tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == sys::gettid())
-    {
+    // A `vfork`ed child closes its own copy.
+    let is_ours = || tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == sys::gettid());
+    if of(fd).is_some() && is_ours() {
+        clear(fd);
+    }
+}
+
+fn clear(fd: c_int) {
+    if let Some(timer) = entry(fd) {
         timer.due.store(0, Relaxed);
         timer.among_others.store(false, Relaxed);
     }
@@ -184,10 +190,9 @@ pub fn forget(fd: c_int) {
 
 /// A new descriptor is a timer on `clock`, which is not armed yet.
 pub fn created(fd: c_int, clock: c_int) {
-    forget(fd);
+    clear(fd);
     if let Some(timer) = entry(fd) {
         timer.made_on.store(clock as u32, Relaxed);
-        timer.among_others.store(false, Relaxed);
     }
 }
 
@@ -322,7 +327,7 @@ mod tests {
     fn a_timer_among_others_is_a_sleep() {
         let due = |fd: c_int| TABLE[fd as usize].due.store(1, Relaxed);
         ANY.store(true, Relaxed);
-        [20, 21, 22, 23].map(due);
+        (20..=23).for_each(due);
         let [alone, several] = [Key::hashed([1, 2]), Key::hashed([3, 4])];
         watched(alone, 20);
         watched(alone, 20);
@@ -336,7 +341,7 @@ mod tests {
         assert!(of(23).is_some());
         asked([23, 9].into_iter());
         assert!(of(23).is_none());
-        forget(23);
+        clear(23);
         due(23);
         assert!(of(23).is_some(), "another timer");
     }
