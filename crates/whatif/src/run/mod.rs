@@ -265,7 +265,7 @@ fn supervise(
         eprintln!("whatif: counting visits by {means}");
     }
     let observer = Mutex::new(Observer::new(region.memory(), images, options, points.sampled()));
-    let outcome = profile(options, region, child, &points, &observer, &mut session, runs, held)?;
+    let outcome = profile(options, region, child, &points, &observer, &mut session, (&mut *runs, held))?;
     runs.blocks += outcome.blocks;
     let mut observer = lock(&observer);
     observer.drain();
@@ -498,8 +498,7 @@ fn profile(
     points: &Points,
     observer: &Mutex<Observer>,
     session: &mut Session,
-    runs: &mut Runs,
-    held: Option<Held<'_>>,
+    (runs, held): (&mut Runs, Option<Held<'_>>),
 ) -> Result<Outcome> {
     perf::clock::sleep_precisely();
     let stop = AtomicBool::new(false);
