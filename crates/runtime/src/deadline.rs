@@ -250,7 +250,7 @@ interpose!(@define __read_chk(fd: c_int, buffer: Ptr, size: usize, room: usize) 
 });
 
 impl Timer {
-    /// So many expirations have been read at `now`. Some may have been read where nobody saw it, so the last one is found by the time.
+    /// So many expirations have been read at `now`. Others may have been read by calls that are not interposed, so the last one is found by the time.
     fn expired(&self, expirations: u64, now: Nanos) -> Met {
         let (first, interval) = (self.due.load(Relaxed), self.interval.load(Relaxed).max(1));
         let since_last = now.0.saturating_sub(first) % interval;

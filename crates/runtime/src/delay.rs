@@ -461,21 +461,11 @@ pub fn after_timed_wait(slot: &Slot, waiting: Waiting, woken: bool) {
 /// thread owed before, it owes for what its CPU did.
 #[inline]
 pub fn around_world<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
-    pay(slot);
-    read_switches(slot, During::Work);
-    let was = begin_waiting(slot, Activity::WaitingForWorld);
-    let asleep = Asleep::begin();
-    let result = call();
-    audit::end(slot, false);
-    slot.activity.store(was, Relaxed);
-    credit_queues(slot);
-    asleep.end(slot);
-    after_world(slot, was, None);
-    result
+    around_deadline(slot, call, |_| None)
 }
 
-/// The same for a wait for a moment that comes at a time of its own. `met`: when that was, if it has come. (The selected code cannot make it come
-/// sooner.)
+/// The same for a wait that may be for a moment which comes at a time of its own. `met`: when that was, if it was one and has come. (The
+/// selected code cannot make it come sooner.)
 #[inline]
 pub fn around_deadline<T>(
     slot: &Slot,
@@ -485,12 +475,14 @@ pub fn around_deadline<T>(
     pay(slot);
     read_switches(slot, During::Work);
     let was = begin_waiting(slot, Activity::WaitingForWorld);
+    let asleep = Asleep::begin();
     let result = call();
     audit::end(slot, false);
     slot.activity.store(was, Relaxed);
     credit_queues(slot);
-    if let Some(met) = met(&result) {
-        deadline::met(slot, met);
+    match met(&result) {
+        Some(met) => deadline::met(slot, met),
+        None => asleep.end(slot),
     }
     after_world(slot, was, None);
     result
