@@ -114,6 +114,7 @@ export interface WholeEstimate extends Estimate {
   handover_error?: number;
   slice_error?: number;
   waking_error?: number;
+  clock_error?: number;
   chance: Maybe;
   max_gain: Maybe;
   max_gain_lo: Maybe;

@@ -36,6 +36,7 @@ mod discovery;
 pub mod drift;
 pub mod estimate;
 pub mod explain;
+mod load;
 mod mark;
 pub mod model;
 mod printable;
@@ -54,6 +55,7 @@ pub use estimate::{
     REFERENCE, Reading, Shares, SpeedupSum, Target, Trend, Unsteady, Verdict, Working,
 };
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
+pub use load::Load;
 pub use mark::Mark;
 pub use model::{
     Audit, Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,

@@ -2,6 +2,7 @@
 
 use crate::audit::Audited;
 use crate::estimate::{Estimate, PointEstimate, REFERENCE, Target, Verdict};
+use crate::load::Load;
 use crate::model::{Region, RegionKind};
 use crate::printable;
 use crate::ranking::{PointSummary, Profile, RegionEstimate};
@@ -35,11 +36,21 @@ impl Profile {
             let shown = self.points.iter().find(|p| self.of(p).iter().any(|(_, e)| e.verdict == verdict));
             shown.map(|point| say(self, point))
         };
-        by_verdict(Verdict::Helps, Self::helps)
+        let sentence = by_verdict(Verdict::Helps, Self::helps)
             .or_else(|| by_verdict(Verdict::Hurts, Self::hurts))
             .or_else(|| by_verdict(Verdict::NotTrusted, Self::distrusted))
             .or_else(|| by_verdict(Verdict::NotEnoughData, Self::open))
-            .unwrap_or_else(|| self.nothing())
+            .unwrap_or_else(|| self.nothing());
+        match Load::of(&self.rows.windows) {
+            Some(load) if !self.helps_throughput() => format!("{}. {sentence}", limited(load)),
+            _ => sentence,
+        }
+    }
+
+    fn helps_throughput(&self) -> bool {
+        let throughput = |point: &&PointSummary| matches!(point.target, Target::Throughput(_));
+        let helps = |point: &PointSummary| self.of(point).iter().any(|(_, e)| e.verdict == Verdict::Helps);
+        self.points.iter().filter(throughput).any(helps)
     }
 
     fn of(&self, point: &PointSummary) -> Vec<(&RegionEstimate, &PointEstimate)> {
@@ -124,6 +135,12 @@ impl Profile {
 
     fn nothing(&self) -> String {
         let point = self.points.iter().find(|point| !point.idle).unwrap_or(&self.points[0]);
+        if Load::of(&self.rows.windows).is_some() {
+            return format!(
+                "Nothing that was tried makes {} faster; measure the latency of a request instead (mark its begin and its end, or --latency)",
+                subject(point)
+            ) + ".";
+        }
         format!(
             "Nothing that was tried makes {} faster: it waits for something else; widen the scope, or look \
              at input, output and sleeps.",
@@ -159,6 +176,16 @@ impl Profile {
             (None, _) => format!("Making {name} {REFERENCE} faster makes {subject} {}", word(better)),
         }
     }
+}
+
+/// What arrivals do to throughput, without a full stop.
+fn limited(load: Load) -> String {
+    let room = 1.0 / load.busy.max(0.01);
+    let room = if room < 9.95 { format!("{room:.1}") } else { "10 or more".into() };
+    format!(
+        "Throughput is limited by arrivals: the threads that serve them are busy for {:.0} % of the time, which leaves room for {room} times the load",
+        100.0 * load.busy
+    )
 }
 
 /// Whether anything of it is left when it is rounded.

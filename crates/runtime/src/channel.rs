@@ -9,7 +9,7 @@
 use crate::attach::{attached, shared};
 use crate::real::real;
 use crate::socket::{self, Socket};
-use crate::{deadline, delay, sys, tls};
+use crate::{arrivals, deadline, delay, sys, tls};
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wire::Nanos;
@@ -80,6 +80,7 @@ fn known(fd: c_int) -> Ends {
 /// `None`: to be looked at when it is used next.
 pub fn remember(fd: c_int, ends: Option<Ends>) {
     deadline::forget(fd);
+    arrivals::forget(fd);
     if let Some(kind) = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd)) {
         kind.store(ends.map_or(UNKNOWN, Ends::to_word), Relaxed);
     }
@@ -89,9 +90,6 @@ pub fn remember(fd: c_int, ends: Option<Ends>) {
 /// known from their making.)
 #[cold]
 fn find(fd: c_int, kind: &AtomicU32) -> Ends {
-    const KIND: u64 = 0o170_000;
-    const FIFO: u64 = 0o010_000;
-    const SOCKET: u64 = 0o140_000;
     let Some((mode, device, inode)) = sys::file_kind(fd) else { return Ends::WORLD };
     let ends = match mode & KIND {
         FIFO => Ends::both(Key::hashed([inode, device])),
@@ -106,6 +104,28 @@ fn find(fd: c_int, kind: &AtomicU32) -> Ends {
     };
     kind.store(ends.to_word(), Relaxed);
     ends
+}
+
+/// The type of a file, as `st_mode` has it.
+const KIND: u64 = 0o170_000;
+const FIFO: u64 = 0o010_000;
+const SOCKET: u64 = 0o140_000;
+
+/// What a descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Pipe,
+    Socket,
+    Other,
+}
+
+/// Looks at a descriptor: a system call.
+pub fn what(fd: c_int) -> What {
+    match sys::file_kind(fd).map(|(mode, ..)| mode & KIND) {
+        Some(FIFO) => What::Pipe,
+        Some(SOCKET) => What::Socket,
+        _ => What::Other,
+    }
 }
 
 /// One key that both of two new descriptors get.

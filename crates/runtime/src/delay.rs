@@ -475,7 +475,7 @@ pub fn around_deadline<T>(
     pay(slot);
     read_switches(slot, During::Work);
     let was = begin_waiting(slot, Activity::WaitingForWorld);
-    let asleep = Asleep::begin();
+    let asleep = Asleep::begin(slot);
     let result = call();
     audit::end(slot, false);
     slot.activity.store(was, Relaxed);
@@ -493,18 +493,23 @@ pub fn around_deadline<T>(
 struct Asleep {
     epoch: Epoch,
     ticks: u64,
-    cpu: Nanos,
+    /// The thread's CPU time then, if it is a thread whose waits were in the region before.
+    cpu: Option<Nanos>,
 }
 
 impl Asleep {
     /// `ticks` is zero where nothing is to be credited.
     #[inline]
-    fn begin() -> Self {
+    fn begin(slot: &Slot) -> Self {
         let header = &shared().header;
         if header.experimenting.load(Relaxed) == 0 {
-            return Self { epoch: Epoch(0), ticks: 0, cpu: Nanos::ZERO };
+            return Self { epoch: Epoch(0), ticks: 0, cpu: None };
         }
-        Self { epoch: header.epoch(), ticks: stretch::ticks(), cpu: sys::cpu_time() }
+        let epoch = header.epoch();
+        // The kernel takes half a microsecond to say how much CPU time a thread has had: only where it mattered before.
+        let region = shared().experiments.of(epoch).region();
+        let cpu = (slot.sleeper.load(Relaxed) == region).then(sys::cpu_time);
+        Self { epoch, ticks: stretch::ticks(), cpu }
     }
 
     /// Rule 1 for the time that the thread was off its CPU. A wait that began in another experiment is nobody's.
@@ -519,10 +524,15 @@ impl Asleep {
     fn credit(self, slot: &Slot) {
         let memory = shared();
         let took = stretch::between(self.ticks, stretch::ticks()).unwrap_or(Nanos::ZERO);
-        let off = took.saturating_sub(sys::cpu_time().saturating_sub(self.cpu));
+        if took < LEAST {
+            return;
+        }
+        let off = self.cpu.map(|cpu| took.saturating_sub(sys::cpu_time().saturating_sub(cpu)));
         let experiment = memory.experiments.of(self.epoch);
         let over = memory.header.epoch() != self.epoch || sys::now() >= experiment.deadline();
-        if off >= LEAST && !over && sampling::is_in_region(slot, self.epoch) {
+        if off.unwrap_or(took) >= LEAST && !over && sampling::is_in_region(slot, self.epoch) {
+            slot.sleeper.store(experiment.region(), Relaxed);
+            let Some(off) = off else { return };
             let accrued = Accrued { began: off, ended: Nanos::ZERO };
             let amount = experiment.speedup().of(off);
             exclusively(slot, || credit(slot, self.epoch, amount, accrued));
@@ -561,6 +571,13 @@ fn after_world(slot: &Slot, was: u32, watch: Option<(Watch<'_>, Nanos)>) {
     }
 }
 
+/// The thread owes for what the world did, and has no lock: it pays.
+pub fn pay_world(slot: &Slot) {
+    if owes(slot) && slot.busy.load(Relaxed) == 0 {
+        settle(slot, Debt::OfTheWorld(None), Behind::Code);
+    }
+}
+
 /// Around a call on something with two ends, or that waits for any of several. It may wake another thread by what it
 /// `causes` (rule 4); whether it waited for one is known afterwards. `used`: when a thread last did what has ended the
 /// wait. `watch`: what else could have.
@@ -573,7 +590,7 @@ pub fn around_channel<T>(
 ) -> T {
     let was = slot.activity.load(Relaxed);
     let waiting = before_wait(slot);
-    let asleep = Asleep::begin();
+    let asleep = Asleep::begin(slot);
     let since = sys::now();
     let result = channel::causing(causes, since, call);
     let woken = used(&result) > since;

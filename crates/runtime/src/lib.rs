@@ -36,6 +36,7 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!("the runtime supports x86-64 Linux with glibc only");
 
+mod arrivals;
 mod attach;
 mod audit;
 mod callchain;

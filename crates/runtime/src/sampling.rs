@@ -550,7 +550,7 @@ fn rest_of_period(slot: &Slot, gone: Nanos) -> Nanos {
 }
 
 /// Xorshift, whose state only this thread touches.
-fn random(slot: &Slot) -> u64 {
+pub fn random(slot: &Slot) -> u64 {
     let mut state = slot.random.load(Relaxed);
     state ^= state << 13;
     state ^= state >> 7;

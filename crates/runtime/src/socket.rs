@@ -10,6 +10,8 @@
 
 use crate::sys;
 use core::ffi::c_int;
+use wire::Nanos;
+use wire::arrivals::Kind;
 use wire::channel::Key;
 
 const AF_UNIX: u16 = 1;
@@ -29,12 +31,49 @@ pub enum Socket {
     World,
 }
 
+const SO_TYPE: i64 = 3;
+const SO_ACCEPTCONN: i64 = 30;
+const SOCK_STREAM: i32 = 1;
+const SOCK_DGRAM: i32 = 2;
+const SOCK_SEQPACKET: i32 = 5;
+
+/// What arrivals at a socket come by, and its own port (zero where there are none). A few system calls. Whether the program has made a connection itself is
+/// not to be seen.
+pub fn kind(fd: c_int) -> Option<(Kind, u16)> {
+    let (name, length) = sys::socket_name(fd, false)?;
+    let port = Name::new(&name[..length]).map_or(0, Name::port);
+    let kind = match sys::socket_option(fd, SO_TYPE)? {
+        SOCK_DGRAM => Kind::Datagrams,
+        SOCK_STREAM | SOCK_SEQPACKET if sys::socket_option(fd, SO_ACCEPTCONN) == Some(1) => Kind::Listener,
+        SOCK_STREAM | SOCK_SEQPACKET => Kind::Accepted,
+        _ => return None,
+    };
+    Some((kind, port))
+}
+
+/// How long ago data last came to a TCP socket, as exactly as the kernel's tick.
+pub fn last_received(fd: c_int) -> Option<Nanos> {
+    /// `tcpi_last_data_recv` of `struct tcp_info`, in milliseconds, by its place among the words of four bytes.
+    const LAST_DATA_RECV: usize = 13;
+    let info = sys::tcp_info(fd)?;
+    Some(Nanos(u64::from(info[LAST_DATA_RECV]) * 1_000_000))
+}
+
+/// Whether nothing is left to be read from a socket.
+pub fn is_empty(fd: c_int) -> bool {
+    const POLLIN: u16 = 1;
+    !sys::is_ready(fd, POLLIN)
+}
+
+/// How long ago the datagram came that was read last. The kernel stamps them once it has been asked for it.
+pub fn last_stamp(fd: c_int) -> Option<Nanos> {
+    const CLOCK_REALTIME: i64 = 0;
+    let stamp = sys::datagram_stamp(fd)?;
+    Some(sys::clock(CLOCK_REALTIME).saturating_sub(stamp))
+}
+
 /// Looks at a socket. A few system calls.
 pub fn look(fd: c_int) -> Socket {
-    const SO_TYPE: i64 = 3;
-    const SO_ACCEPTCONN: i64 = 30;
-    const SOCK_STREAM: i32 = 1;
-    const SOCK_SEQPACKET: i32 = 5;
     let Some((name, length)) = sys::socket_name(fd, false) else { return Socket::World };
     let here = Name::new(&name[..length]);
     if let Some((name, length)) = sys::socket_name(fd, true) {
@@ -108,6 +147,14 @@ impl Name {
             }
             Self::Unix(hash) => hash,
             Self::Unnamed => 0,
+        }
+    }
+
+    /// The port, or zero.
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Inet { port, .. } => port,
+            _ => 0,
         }
     }
 

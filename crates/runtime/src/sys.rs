@@ -2,7 +2,9 @@
 //!
 //! Results are the kernel's: negative numbers are `-errno`.
 
+use crate::real::real;
 use core::arch::asm;
+use core::ffi::c_int;
 use wire::Nanos;
 
 pub const CLOCK_MONOTONIC: i64 = 1;
@@ -61,9 +63,16 @@ pub unsafe fn call(number: i64, a: [i64; 6]) -> i64 {
     result
 }
 
-/// The time on `clock`.
+/// The time on `clock`, by the C library, which reads it without entering the kernel where it can (23 ns instead of 300 on a virtual machine); otherwise by
+/// the kernel.
 pub fn clock(clock: i64) -> Nanos {
     let mut time = [0_i64; 2];
+    // It has no reason to fail, and so none to set `errno`.
+    if let Some(read) = real!(clock_gettime: fn(c_int, *mut [i64; 2]) -> c_int) {
+        // SAFETY: it writes a timespec, two 64-bit words, to `time`.
+        unsafe { read(clock as c_int, &raw mut time) };
+        return Nanos(time[0] as u64 * 1_000_000_000 + time[1] as u64);
+    }
     // SAFETY: the kernel writes a timespec, two 64-bit words, to `time`.
     unsafe { call(number::CLOCK_GETTIME, [clock, time.as_mut_ptr() as i64, 0, 0, 0, 0]) };
     Nanos(time[0] as u64 * 1_000_000_000 + time[1] as u64)
@@ -176,6 +185,28 @@ pub fn socket_option(fd: i32, option: i64) -> Option<i32> {
     // SAFETY: the kernel writes at most `length` bytes to `value`, and the length.
     let result = unsafe { call(number::GETSOCKOPT, arguments) };
     (result == 0).then_some(value)
+}
+
+/// The first 26 words of `struct tcp_info` of a TCP socket (linux/tcp.h), which older kernels have as well.
+pub fn tcp_info(fd: i32) -> Option<[u32; 26]> {
+    const IPPROTO_TCP: i64 = 6;
+    const TCP_INFO: i64 = 11;
+    let mut info = [0_u32; 26];
+    let mut length = size_of_val(&info) as u32;
+    let arguments =
+        [i64::from(fd), IPPROTO_TCP, TCP_INFO, info.as_mut_ptr() as i64, (&raw mut length) as i64, 0];
+    // SAFETY: the kernel writes at most `length` bytes to `info`, and the length.
+    let result = unsafe { call(number::GETSOCKOPT, arguments) };
+    (result == 0 && length as usize == size_of_val(&info)).then_some(info)
+}
+
+/// When the datagram came that was last read from a socket (socket(7), SIOCGSTAMPNS), by the clock of the day.
+pub fn datagram_stamp(fd: i32) -> Option<Nanos> {
+    const SIOCGSTAMPNS: i64 = 0x8907;
+    let mut time = [0_i64; 2];
+    // SAFETY: the kernel writes a timespec, two 64-bit words, to `time`.
+    let result = unsafe { call(number::IOCTL, [i64::from(fd), SIOCGSTAMPNS, time.as_mut_ptr() as i64, 0, 0, 0]) };
+    (result == 0).then_some(Nanos(time[0] as u64 * 1_000_000_000 + time[1] as u64))
 }
 
 /// Whether any of `events` (as in poll(2)) is there now.

@@ -64,6 +64,7 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.pending.inherit(wire::Account::default());
     slot.row.forget();
     slot.schedule.forget();
+    slot.polled.forget();
     slot.behind.store(0, Relaxed);
     slot.yielding.store(0, Relaxed);
     slot.yielded.store(0, Relaxed);

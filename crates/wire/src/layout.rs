@@ -1,5 +1,6 @@
 //! The shared memory as a whole.
 
+use crate::arrivals::Arrivals;
 use crate::channel::Channels;
 use crate::circles::Circles;
 use crate::code::CodeMap;
@@ -92,6 +93,8 @@ pub struct Header {
     /// Whether the current window is an experiment, with a speedup or without: threads then do all that it takes to
     /// credit them, so that a baseline differs from what it is compared with in nothing but the pauses.
     pub experimenting: AtomicU32,
+    /// Whether arrivals are held up now and then, to find out which clock they have: [`arrivals`](crate::arrivals).
+    pub probing: AtomicU32,
     /// Rules of virtual time that are switched off, as bits: rule 7 is bit 7. For the experiments that show
     /// what each rule is good for.
     pub without: AtomicU32,
@@ -240,6 +243,8 @@ pub struct SharedMemory {
     pub noted: AtomicU64,
     /// Pipes and the like.
     pub channels: Channels,
+    /// What comes from outside.
+    pub arrivals: Arrivals,
     /// What the windows are about.
     pub experiments: Experiments,
     /// What is in scope.

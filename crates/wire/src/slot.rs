@@ -50,8 +50,14 @@ pub struct Books {
     pub hidden: AtomicU64,
     /// Credited for waits for a CPU (rule 7).
     pub queued: AtomicU64,
-    /// Credit that was taken back because a deadline let the thread go (rule 6).
+    /// Credit that was taken back because something let the thread go that comes at a time of its own (rule 6).
     pub taken_back: AtomicU64,
+    /// Time from one arrival to the next in threads that wait for arrivals with a clock of their own, during experiments,
+    pub serving: AtomicU64,
+    /// and the part of it that they waited.
+    pub idle: AtomicU64,
+    /// The same for arrivals whose clock is not known.
+    pub doubtful: AtomicU64,
     /// Paused (rule 2).
     pub paid: AtomicU64,
     /// Paused longer than asked; taken off later debts.
@@ -187,6 +193,41 @@ impl Schedule {
     }
 }
 
+/// The last time that a thread waited for any of several descriptors, on the monotonic clock, and what it got from outside.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Polled {
+    /// When it began to wait,
+    pub began: AtomicU64,
+    /// and when it went on.
+    pub ended: AtomicU64,
+    /// When it went on the time before.
+    pub before: AtomicU64,
+    /// Whether nothing was there when it began.
+    pub waited: AtomicU32,
+    /// How many of its last arrivals it need not have waited for, so that it has no backlog, counted down from a few.
+    pub in_time: AtomicU32,
+    /// When its last arrival was handed to it.
+    pub arrival: AtomicU64,
+    /// The mean time between arrivals, in nanoseconds.
+    pub gap: AtomicU64,
+    /// The window that this is about.
+    pub epoch: AtomicU32,
+    reserved: u32,
+}
+
+impl Polled {
+    /// There was none.
+    pub fn forget(&self) {
+        for number in [&self.began, &self.ended, &self.before, &self.arrival, &self.gap] {
+            number.store(0, Ordering::Relaxed);
+        }
+        for number in [&self.waited, &self.in_time, &self.epoch] {
+            number.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A thread.
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
@@ -305,15 +346,19 @@ pub struct Slot {
     pub wait_ticks: AtomicU64,
     /// Runtime only: how long it had waited for CPUs when it fell asleep, in nanoseconds plus one, or zero.
     pub queued_before: AtomicU64,
+    /// Runtime only: the region that the thread was last found in when it had waited for the world.
+    pub sleeper: AtomicU32,
     /// Runtime only: whether a clock ended its last wait, and what accrued meanwhile has not been paid yet.
     pub timed_out: AtomicU32,
-    /// The experiment in which a deadline last let the thread go that was in time before; zero once it has met one in time without
-    /// an experiment.
+    /// The experiment in which a deadline or an arrival last let the thread go that was in time before; zero once it has met one in time
+    /// without an experiment.
     pub behind: AtomicU32,
     /// Runtime only: what `required` was when the thread began to wait.
     pub wait_required: LocalAccount,
     /// Runtime only: what the thread waits for that comes at a time of its own.
     pub schedule: Schedule,
+    /// Runtime only: what it got from outside.
+    pub polled: Polled,
     /// Runtime only: fingerprint of the registers at the last sample, and its instruction.
     pub registers: AtomicU64,
     /// Runtime only: see `registers`.
@@ -430,6 +475,9 @@ impl Slots {
             totals.queued += Nanos(read(&books.queued));
             totals.paid += Nanos(read(&books.paid));
             totals.taken_back += Nanos(read(&books.taken_back));
+            totals.serving += Nanos(read(&books.serving));
+            totals.idle += Nanos(read(&books.idle));
+            totals.doubtful += Nanos(read(&books.doubtful));
             totals.overslept += Nanos(read(&books.overslept));
             totals.sampled += Nanos(read(&books.sampled));
             totals.samples += read(&books.samples);
@@ -471,6 +519,12 @@ pub struct Totals {
     pub overslept: Nanos,
     /// See [`Books::taken_back`].
     pub taken_back: Nanos,
+    /// See [`Books::serving`],
+    pub serving: Nanos,
+    /// [`Books::idle`],
+    pub idle: Nanos,
+    /// and [`Books::doubtful`].
+    pub doubtful: Nanos,
     /// CPU time that samples stood for.
     pub sampled: Nanos,
     /// Samples.

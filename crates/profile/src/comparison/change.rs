@@ -134,6 +134,7 @@ mod tests {
             handover_error: 0.0,
             slice_error: 0.0,
             waking_error: 0.0,
+            clock_error: 0.0,
             chance: None,
             effect: None,
             most: None,

@@ -13,7 +13,7 @@
 //! | `points` | progress point | kind `throughput`, `begin` or `end` |
 //! | `windows` | measurement | a *block* is one experiment of a session: baseline and treated windows on one region; `flags` is a list like `unbalanced,cut` |
 //! | `visits` | window and visited point | `span_…`: from visit to visit, NULL where that is not known (since layout 2) |
-//! | `audits` | window | what its audit counted (since layout 4, some columns since 5 and 6); a window without a row was not audited |
+//! | `audits` | window | what its audit counted (since layout 4, some columns since 5, 6 and 7); a window without a row was not audited |
 //! | `in_flight` | window and latency pair | `point` is the begin point |
 //! | `samples` | session and region | over the whole run, not only in windows |
 //! | `production` | session and region | what continuous profiles said of it (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
@@ -51,7 +51,7 @@ use crate::model::audit;
 pub(crate) const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `Recording` the old one.
-pub(crate) const VERSION: i64 = 6;
+pub(crate) const VERSION: i64 = 7;
 
 /// All tables, and the marks that make the file ours, in one transaction.
 pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
@@ -87,7 +87,7 @@ pub(crate) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result
     ))
 }
 
-/// Layouts 5 and 6 count more in `audits` than 4 did; what was not counted is zero.
+/// Layouts 5 to 7 count more in `audits` than 4 did; what was not counted is zero.
 fn more_audits(connection: &Connection) -> rusqlite::Result<String> {
     let there = columns(connection, "audits")?;
     let missing = audit::columns().into_iter().filter(|column| !there.contains(column));

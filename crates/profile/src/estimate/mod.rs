@@ -66,6 +66,7 @@
 //! slopes by the standard errors of both (`interval::Difference`).
 
 mod about;
+mod arrivals;
 mod bootstrap;
 #[cfg(test)]
 mod calibration;
@@ -231,6 +232,8 @@ pub struct PointEstimate {
     pub slice_error: f64,
     /// The part which stands for CPUs that slept when a thread was woken: in proportion to the speedup.
     pub waking_error: f64,
+    /// The part which stands for arrivals of which it is not known whether they wait for the program: in proportion to the speedup.
+    pub clock_error: f64,
     /// How often chance alone would show so large a slope where there is none worth having (below 0.02):
     /// what [`Verdict::Helps`] and [`Verdict::Hurts`] rest on when many regions were tried. `None` without
     /// visits.
@@ -283,7 +286,12 @@ impl PointEstimate {
     }
 
     fn doubts(&self) -> Doubts {
-        Doubts { handovers: self.handover_error, slices: self.slice_error, waking: self.waking_error }
+        Doubts {
+            handovers: self.handover_error,
+            slices: self.slice_error,
+            waking: self.waking_error,
+            clocks: self.clock_error,
+        }
     }
 }
 
@@ -293,13 +301,14 @@ struct Doubts {
     handovers: f64,
     slices: f64,
     waking: f64,
+    clocks: f64,
 }
 
 impl Doubts {
     /// What they add at speedup `s`, 0 to 1. Those of a slope are what they are at 1.
     fn at(self, s: f64) -> f64 {
         // A hand-over to a CPU that slept costs one or the other.
-        handover::at(self.handovers, s).max(self.waking * s).hypot(self.slices * s)
+        handover::at(self.handovers, s).max(self.waking * s).hypot(self.slices * s).hypot(self.clocks * s)
     }
 }
 
@@ -340,6 +349,7 @@ pub(crate) fn estimate(
             handover_error: 0.0,
             slice_error: 0.0,
             waking_error: 0.0,
+            clock_error: 0.0,
             chance: None,
             effect: None,
             most: None,
@@ -358,9 +368,15 @@ pub(crate) fn estimate(
     let handover_error = handover::error(experiments.baselines()) * phase.factor;
     let slice_error = slices::error(experiments.treated()) * phase.factor;
     let waking_error = wakeups::error(experiments.baselines()) * phase.factor;
-    let doubts = Doubts { handovers: handover_error, slices: slice_error, waking: waking_error };
-    let method_error = (error_of_delay * fit.delay * phase.factor).hypot(doubts.at(1.0));
     let of_noise = phase.scale(drawn.slope);
+    let clock_error = arrivals::error(experiments.baselines(), target, of_noise.value);
+    let doubts = Doubts {
+        handovers: handover_error,
+        slices: slice_error,
+        waking: waking_error,
+        clocks: clock_error,
+    };
+    let method_error = (error_of_delay * fit.delay * phase.factor).hypot(doubts.at(1.0));
     let slope = interval::widened(of_noise, method_error);
     let verdict = verdict::of(&of_noise, method_error, doubts.at(1.0), fit.blocks());
     let on_curve = |s: f64, gain: Estimate| interval::widened(phase.scale(gain), doubts.at(s));
@@ -383,6 +399,7 @@ pub(crate) fn estimate(
         handover_error,
         slice_error,
         waking_error,
+        clock_error,
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
         effect: Some(on_curve(REFERENCE.fraction(), curve.at(REFERENCE.fraction()))),
         most: Some(on_curve(1.0, curve.most(tried))),

@@ -112,6 +112,12 @@ Audit {
     waking: Nanos,
     /// Credit that was taken back because something let a thread go that comes at a time of its own: a deadline, a tick.
     taken_back: Nanos,
+    /// How long threads served arrivals from outside that come at times of their own (an open loop): from one arrival to the next, for each thread,
+    serving: Nanos,
+    /// and the part of it for which they waited for the next one.
+    idle: Nanos,
+    /// How long threads waited for arrivals of which it is not known whether they answer what the program sent.
+    doubtful: Nanos,
     /// CPU time of threads that hardly ever blocked while others wanted their CPUs, so that only the end of a time slice took it from
     /// them, by the kernel;
     sliced: Nanos,

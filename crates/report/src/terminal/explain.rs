@@ -322,6 +322,13 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
             fraction(estimate.waking_error)
         ));
     }
+    if estimate.clock_error > 0.005 {
+        lines.push(format!(
+            "arrivals: of that, {} stands for requests that threads wait for, and of which it could not be found out whether they wait for \
+             the program (a closed loop) or come at times of their own (an open loop), where nothing makes them come sooner",
+            fraction(estimate.clock_error)
+        ));
+    }
     if let Some(chance) = estimate.chance {
         lines.push(format!(
             "verdict: {}; a region that is worth nothing would show such a slope by chance with probability {chance:.2e} \

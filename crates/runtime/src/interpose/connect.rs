@@ -4,7 +4,7 @@
 
 use super::interpose;
 use super::table::Ptr;
-use crate::channel;
+use crate::{arrivals, channel};
 use crate::socket::Name;
 use core::ffi::{c_int, c_uint};
 use wire::channel::Key;
@@ -16,6 +16,7 @@ fn accepting(slot: &Slot, listener: c_int, call: impl FnOnce() -> c_int) -> c_in
         let fd = call();
         if fd >= 0 {
             channel::remember(fd, None);
+            arrivals::accepted(slot, listener, fd);
         }
         fd
     };
@@ -30,23 +31,24 @@ interpose!(@define accept4(fd: c_int, address: Ptr, length: Ptr, flags: c_int) -
     accepting(slot, fd, || original(fd, address, length, flags))
 });
 
-/// The listener at an address.
+/// What a call was given as an address.
 ///
 /// # Safety
 /// `address` must be null or point to `length` bytes.
-unsafe fn listener_at(address: Ptr, length: c_uint) -> Option<Key> {
+unsafe fn name_at(address: Ptr, length: c_uint) -> Option<Name> {
     if address.is_null() {
         return None;
     }
     // SAFETY: the caller vouches for it.
     let bytes = unsafe { core::slice::from_raw_parts(address.cast::<u8>(), length as usize) };
-    Name::new(bytes).map(Name::listener)
+    Name::new(bytes)
 }
 
 // Whatever became of it, the socket is looked at again when it is used next.
 interpose!(@define connect(fd: c_int, address: Ptr, length: c_uint) -> c_int, slot, original => {
     let call = || original(fd, address, length);
-    let result = super::on_channel(slot, listener_at(address, length), Key::room, Key::data, call);
+    let result = super::on_channel(slot, name_at(address, length).map(Name::listener), Key::room, Key::data, call);
     channel::remember(fd, None);
+    arrivals::connected(slot, fd, name_at(address, length).map_or(0, Name::port));
     result
 });

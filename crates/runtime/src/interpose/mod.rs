@@ -13,7 +13,7 @@ mod futex;
 mod sigwait;
 mod table;
 
-use crate::{channel, delay};
+use crate::{arrivals, channel, delay};
 use core::ffi::c_int;
 use wire::channel::{Event, Key};
 use wire::{Nanos, slot::Slot};
@@ -50,12 +50,23 @@ impl Missing for *mut core::ffi::c_void {
 /// Around a call that reads from a descriptor: a wait for the world, unless the descriptor has two ends.
 #[inline]
 pub(crate) fn reading<T: Copy + PartialOrd + Default>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
-    on_channel(slot, channel::of(fd).input, Key::data, Key::room, call)
+    let times = arrivals::Times::default();
+    let took = |result: &T| *result > T::default();
+    let call = || arrivals::taking(slot, fd, &times, call, took);
+    let result = on_channel(slot, channel::of(fd).input, Key::data, Key::room, call);
+    if let Some(times) = times.get() {
+        arrivals::taken(slot, fd, times);
+    }
+    result
 }
 
 /// The same for one that writes.
 #[inline]
 pub(crate) fn writing<T: Copy + PartialOrd + Default>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
+    let call = || {
+        arrivals::sending(slot, fd);
+        call()
+    };
     on_channel(slot, channel::of(fd).output, Key::room, Key::data, call)
 }
 
@@ -203,6 +214,7 @@ macro_rules! interpose {
     };
     (@ready $slot:ident, $call:expr, $count:ident, $used:expr, $watch:expr) => {{
         let call = || $crate::signals::undisturbed($slot, || $call);
+        let call = || $crate::arrivals::polling($slot, call, |&ready: &c_int| ready > 0);
         let used = |&$count: &c_int| if $count > 0 { $used } else { wire::Nanos::ZERO };
         $crate::delay::around_channel($slot, None, call, used, $watch)
     }};

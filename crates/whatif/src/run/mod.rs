@@ -10,6 +10,7 @@ mod audit;
 mod backlog;
 mod callers;
 mod circles;
+mod clocks;
 mod dead_slots;
 mod diagnosis;
 mod experiment;

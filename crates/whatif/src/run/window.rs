@@ -227,6 +227,21 @@ impl<'a> Conductor<'a> {
         goes_on.then_some(measured)
     }
 
+    /// Holds up arrivals from outside for `length`, now and then, to find out which clock they have. False if the program has ended.
+    pub fn probe(&mut self, length: Nanos) -> bool {
+        self.idle();
+        let begin = self.read().counted();
+        let (probing, epoch) = (&self.memory.header.probing, self.epoch);
+        probing.store(1, Ordering::Relaxed);
+        let goes_on = self.wait(length);
+        probing.store(0, Ordering::Relaxed);
+        self.idle();
+        if goes_on && self.memory.arrivals.used().next().is_some() {
+            self.catch_up(epoch, &begin, length);
+        }
+        goes_on
+    }
+
     /// Delays have put off what comes at a time of its own: waits until the program has caught up with it, or has ended, but not longer than
     /// `most`.
     fn catch_up(&mut self, epoch: Epoch, begin: &Counted, most: Nanos) {

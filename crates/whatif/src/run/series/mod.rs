@@ -5,6 +5,7 @@ mod whole;
 pub use whole::{Spot, Whole};
 
 use crate::launch;
+use crate::run::clocks::{self, Clocks};
 use crate::run::experiment::{Offer, Shown};
 use crate::run::hint::{self, Hint};
 use crate::run::observe::{Known, Observer};
@@ -50,6 +51,7 @@ pub struct Series<'a> {
     progress: progress::Bar,
     cpu: Option<perf::cpu::CpuUse>,
     busy: Option<f64>,
+    clocks: Clocks,
     begin: Instant,
     saved: Instant,
 }
@@ -75,6 +77,7 @@ impl<'a> Series<'a> {
             runs,
             cpu: perf::cpu::CpuUse::now(child.pid()).ok(),
             busy: None,
+            clocks: Clocks::default(),
             begin: Instant::now(),
             saved: Instant::now(),
         }
@@ -96,11 +99,16 @@ impl<'a> Series<'a> {
             return self.conduct_whole(conductor, release);
         }
         release();
-        if !conductor.wait(FIRST_LOOK) {
+        if !conductor.probe(FIRST_LOOK) {
             return Ok(outcome);
         }
         while !over() {
             if self.runs.is_enough(options) {
+                break;
+            }
+            if self.clocks.is_to_be_probed(self.region.memory(), self.begin.elapsed())
+                && !conductor.probe(clocks::PROBE)
+            {
                 break;
             }
             let offers = self.offers()?;

@@ -1,0 +1,50 @@
+//! Arrivals of which it is not known whether they answer what the program sent: both answers are in the interval.
+//!
+//! In a closed loop clients wait for their answers, and a program that needs less time for them gets more requests. In an open loop it does not: what is
+//! saved is idle time. Experiments treat arrivals whose clock could not be found out as a closed loop; in an open one the gain would be none. (Whether there
+//! is idle time at all is known: threads waited for these arrivals.)
+
+use super::Target;
+use super::interval::NORMAL;
+use crate::model::Window;
+
+/// Threads that wait for such arrivals for less than this share of the time hardly ever wait for them: either answer is the same.
+const LITTLE: f64 = 0.02;
+
+/// The standard error that this adds to a slope of `slope`, from the baseline windows. Latencies do not depend on when requests come, as long as there
+/// is idle time.
+pub(super) fn error<'a>(baselines: impl Iterator<Item = &'a Window>, target: Target, slope: f64) -> f64 {
+    let (mut doubtful, mut time) = (0.0, 0.0);
+    for window in baselines {
+        let Some(audit) = window.audit else { continue };
+        doubtful += audit.doubtful.get() as f64;
+        time += window.elapsed.get() as f64;
+    }
+    let matters = matches!(target, Target::Throughput(_)) && doubtful > LITTLE * time;
+    if matters { slope.abs() / NORMAL } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::simulation::window;
+    use crate::model::{Audit, PointId};
+    use crate::units::{Nanos, Speedup};
+
+    #[test]
+    fn the_interval_reaches_to_no_gain_where_the_clock_is_not_known() {
+        let with = |millis| {
+            let audit = Audit { doubtful: Nanos::from_millis(millis), ..Audit::default() };
+            let elapsed = Nanos::from_millis(100);
+            Window { elapsed, audit: Some(audit), ..window(0, 0, Speedup::ZERO) }
+        };
+        let (point, other) = (PointId::new(1), PointId::new(2));
+        let throughput = Target::Throughput(point);
+        let latency = Target::Latency { begin: point, end: other };
+        let reach = |millis, target| error([with(millis), with(0)].iter(), target, -0.4) * NORMAL;
+        assert!((reach(50, throughput) - 0.4).abs() < 1e-9);
+        assert_eq!(reach(50, latency), 0.0);
+        assert_eq!(reach(1, throughput), 0.0);
+        assert_eq!(error([].iter(), throughput, 0.4), 0.0);
+    }
+}

@@ -1,0 +1,58 @@
+//! Load from outside: how busy the program is with arrivals that come at times of their own.
+//!
+//! In an open loop throughput is what arrives, whatever the code costs, as long as there is idle time left. The runtime has found
+//! out by probes which arrivals those are, and has counted how long threads waited for them.
+
+use crate::model::Window;
+
+/// Where threads serve such arrivals for a smaller part of a window, they are not what the program is about;
+const LITTLE: f64 = 0.1;
+/// and with less idle time than this they do not limit it.
+const IDLE: f64 = 0.03;
+
+/// What limits throughput from outside.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// The share of the time, 0 to 1, in which the threads that serve the arrivals are busy, without experiments.
+    pub busy: f64,
+}
+
+impl Load {
+    /// From the windows of a recording. `None` where no arrivals are known to come at times of their own, or they leave no idle time.
+    pub fn of<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Option<Load> {
+        let (mut serving, mut idle, mut time) = (0.0, 0.0, 0.0);
+        for window in windows.into_iter().filter(|window| window.speedup.is_zero()) {
+            let Some(audit) = window.audit else { continue };
+            serving += audit.serving.get() as f64;
+            idle += audit.idle.get() as f64;
+            time += window.elapsed.get() as f64;
+        }
+        let limits = serving > LITTLE * time && idle > IDLE * serving;
+        limits.then(|| Load { busy: 1.0 - idle / serving })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::simulation::window;
+    use crate::model::Audit;
+    use crate::units::{Nanos, Speedup};
+
+    #[test]
+    fn arrivals_limit_a_program_that_waits_for_them() {
+        let with = |serving, idle| {
+            let [serving, idle] = [serving, idle].map(Nanos::from_millis);
+            let audit = Audit { serving, idle, ..Audit::default() };
+            Window { elapsed: Nanos::from_millis(100), audit: Some(audit), ..window(0, 0, Speedup::ZERO) }
+        };
+        let busy = |windows: &[Window]| Load::of(windows).map(|load| load.busy);
+        assert_eq!(busy(&[]), None);
+        assert_eq!(busy(&[with(0, 0)]), None);
+        assert_eq!(busy(&[with(5, 4)]), None, "a side show");
+        assert_eq!(busy(&[with(100, 1)]), None, "saturated");
+        assert_eq!(busy(&[with(100, 40)]), Some(0.6));
+        let treated = Window { speedup: Speedup::from_percent(50).unwrap(), ..with(100, 90) };
+        assert_eq!(busy(&[with(100, 40), treated]), Some(0.6));
+    }
+}

@@ -1,0 +1,386 @@
+//! What comes from outside: requests, answers and items that no thread of the program has sent.
+//!
+//! Rule 6 for them. What answers something that the program sent was set in motion by a thread with a clock of its own: the delay that it
+//! had then is what the answer may have, however long the other side took. What comes at a time of its own (an open loop) has none. Either way the
+//! thread that takes it goes on when its own clock shows the moment of the arrival, and not earlier. Which of the two it is, a probe finds out
+//! ([`wire::arrivals`]).
+//!
+//! When something came is known exactly where a thread waited for it; otherwise to the kernel's tick for TCP, by the kernel's
+//! time stamp for datagrams, and by the mean time between arrivals for everything else.
+//!
+//! Out of reach: what is read through `fread`, `getline` and their like, and through `io_uring`.
+
+use crate::attach::shared;
+use crate::channel::{self, Ends, What};
+use crate::socket;
+use crate::{delay, sampling, sys};
+use core::cell::Cell;
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use wire::arrivals::{Clock, Kind, Means, Source};
+use wire::slot::{Activity, Slot};
+use wire::{LocalAccount, Nanos};
+
+/// Descriptors beyond this number are taken for files.
+const PEERS: usize = 1 << 16;
+
+/// Not looked at yet.
+const UNKNOWN: u32 = 0;
+/// A file, or what a thread of the program made.
+const NONE: u32 = 1;
+/// [`Kind`] in the low eight bits, plus this; the place of the source above.
+const KIND: u32 = 2;
+
+/// A call that takes so long has waited.
+const WAITED: Nanos = Nanos(20_000);
+
+/// A thread that had to wait for one of its last so many arrivals has no backlog.
+const IN_TIME: u32 = 8;
+
+/// How long a probe holds an arrival up: as long as arrivals are apart on its connection, but at least
+const SHORTEST: u64 = 50_000;
+/// and at most this, in nanoseconds.
+const LONGEST: u64 = 20_000_000;
+/// It is to take up this part of the time between arrivals, as a divisor.
+const PART: u64 = 6;
+
+/// The other side of a descriptor.
+struct Peer {
+    /// [`UNKNOWN`], [`NONE`] or what it is.
+    what: AtomicU32,
+    /// The window that the times are about.
+    epoch: AtomicU32,
+    /// When it was looked at.
+    since: AtomicU64,
+    /// The delay of the thread that last sent something there.
+    sent: LocalAccount,
+    /// When the last arrival came,
+    arrived: AtomicU64,
+    /// and when a thread began to handle it.
+    handled: AtomicU64,
+    /// How long it took until the last answer to it, in nanoseconds; zero before there is one.
+    took: AtomicU64,
+    means: Means,
+    /// The place of the listener that it was accepted from, plus one, until something has been sent.
+    listener: AtomicU32,
+}
+
+static TABLE: [Peer; PEERS] = [const {
+    // SAFETY: a structure of atomics is valid when all bytes are zero.
+    unsafe { core::mem::zeroed() }
+}; PEERS];
+
+/// The entry of a descriptor.
+fn entry(fd: c_int) -> Option<&'static Peer> {
+    TABLE.get(usize::try_from(fd).ok()?)
+}
+
+/// A descriptor is closed, or is now something else.
+pub fn forget(fd: c_int) {
+    if let Some(peer) = entry(fd)
+        && peer.what.load(Relaxed) != UNKNOWN
+    {
+        peer.what.store(UNKNOWN, Relaxed);
+        peer.epoch.store(0, Relaxed);
+        peer.means.forget();
+    }
+}
+
+/// The calling thread has just connected `fd`, or asked for it.
+pub fn connected(slot: &Slot, fd: c_int, port: u16) {
+    forget(fd);
+    if let Some(peer) = entry(fd)
+        && let Some((Kind::Accepted, _)) = socket::kind(fd)
+    {
+        let place = shared().arrivals.place(Kind::Connected, port);
+        peer.since.store(sys::now().0, Relaxed);
+        peer.what.store(Kind::Connected as u32 + KIND | place << 8, Relaxed);
+        peer.sent.inherit(slot.local.load());
+        peer.took.store(0, Relaxed);
+        peer.listener.store(0, Relaxed);
+    }
+}
+
+/// `fd` has just been accepted from a listener.
+pub fn accepted(slot: &Slot, listener: c_int, fd: c_int) {
+    forget(fd);
+    if matter(slot)
+        && let Some((.., Kind::Listener)) = of(listener)
+        && let (Some(peer), Some(listener)) = (entry(fd), entry(listener))
+    {
+        peer.sent.inherit(slot.local.load());
+        peer.took.store(0, Relaxed);
+        peer.handled.store(sys::now().0, Relaxed);
+        peer.epoch.store(shared().header.epoch().0, Relaxed);
+        peer.listener.store((listener.what.load(Relaxed) >> 8) + 1, Relaxed);
+    }
+}
+
+/// Whether arrivals matter now.
+#[inline]
+fn matter(slot: &Slot) -> bool {
+    let header = &shared().header;
+    header.experimenting.load(Relaxed) | header.probing.load(Relaxed) | slot.behind.load(Relaxed) != 0
+}
+
+/// What is behind a descriptor, if it is something that arrivals come from.
+fn of(fd: c_int) -> Option<(&'static Peer, &'static Source, Kind)> {
+    let peer = entry(fd)?;
+    let what = match peer.what.load(Relaxed) {
+        UNKNOWN => look(fd, peer),
+        what => what,
+    };
+    let kind = Kind::from_number((what & 0xff).checked_sub(KIND)?)?;
+    Some((peer, shared().arrivals.at(what >> 8), kind))
+}
+
+#[cold]
+fn look(fd: c_int, peer: &Peer) -> u32 {
+    let known = match channel::what(fd) {
+        What::Pipe => Some((Kind::Pipe, 0)),
+        What::Socket => socket::kind(fd),
+        What::Other => None,
+    };
+    let what = known.map_or(NONE, |(kind, port)| {
+        (kind as u32 + KIND) | shared().arrivals.place(kind, port) << 8
+    });
+    // A socket that is not connected yet may become anything.
+    if what != NONE || socket::look(fd) != socket::Socket::Unconnected {
+        peer.since.store(sys::now().0, Relaxed);
+        peer.what.store(what, Relaxed);
+    }
+    what
+}
+
+/// Whether a thread of the program has sent something from the other end. (The program's own copy of that end, which it closes when another program
+/// has it, does not count.)
+fn is_inside(peer: &Peer, ends: Ends) -> bool {
+    ends.input.is_some_and(|key| channel::used(key.data()).0 > peer.since.load(Relaxed))
+}
+
+/// When a call began and ended that has taken something from outside.
+pub type Times = Cell<Option<(Nanos, Nanos)>>;
+
+/// Around a call that takes something from `fd`; `took` says whether it did. [`taken`] is to be called later, where the thread may pause.
+#[inline]
+pub fn taking<T>(
+    slot: &Slot,
+    fd: c_int,
+    times: &Times,
+    call: impl FnOnce() -> T,
+    took: impl FnOnce(&T) -> bool,
+) -> T {
+    let is_outside = matter(slot) && of(fd).is_some_and(|(peer, ..)| !is_inside(peer, channel::of(fd)));
+    if !is_outside {
+        return call();
+    }
+    let began = sys::now();
+    let result = call();
+    times.set(took(&result).then(|| (began, sys::now())));
+    result
+}
+
+/// A thread has waited for any of several descriptors, from `began` until `ended`.
+pub fn polled(slot: &Slot, began: Nanos, ended: Nanos) {
+    let polled = &slot.polled;
+    polled.before.store(polled.ended.load(Relaxed), Relaxed);
+    polled.began.store(began.0, Relaxed);
+    polled.ended.store(ended.0, Relaxed);
+    polled.waited.store(u32::from(ended.saturating_sub(began) >= WAITED), Relaxed);
+}
+
+/// Around a call that waits for any of several descriptors; `ready` says whether it found one.
+#[inline]
+pub fn polling<T>(slot: &Slot, call: impl FnOnce() -> T, ready: impl FnOnce(&T) -> bool) -> T {
+    if !matter(slot) {
+        return call();
+    }
+    let began = sys::now();
+    let result = call();
+    if ready(&result) {
+        polled(slot, began, sys::now());
+    }
+    result
+}
+
+/// Something is about to be sent to `fd`.
+#[inline]
+pub fn sending(slot: &Slot, fd: c_int) {
+    if matter(slot)
+        && let Some((peer, source, kind)) = of(fd)
+        && kind != Kind::Pipe
+    {
+        let local = slot.local.load();
+        peer.sent.inherit(local);
+        source.answered.inherit(local);
+        if shared().header.probing.load(Relaxed) != 0 && peer.epoch.load(Relaxed) == shared().header.epoch().0 {
+            let took = sys::now().0.saturating_sub(peer.handled.load(Relaxed)).max(1);
+            peer.took.store(took, Relaxed);
+            if let Some(listener) = peer.listener.swap(0, Relaxed).checked_sub(1) {
+                let listener = shared().arrivals.at(listener);
+                listener.answered.inherit(local);
+                listener.took.store(took, Relaxed);
+            }
+        }
+    }
+}
+
+/// What is known of an arrival.
+struct Arrival {
+    /// When it came,
+    time: Nanos,
+    /// and whether the thread waited for it, and how long.
+    waited: Option<Nanos>,
+}
+
+/// When what a call has just taken came: the call lasted from `began` to `ended`.
+fn when(slot: &Slot, fd: c_int, peer: &Peer, kind: Kind, (began, ended): (Nanos, Nanos)) -> Arrival {
+    let took = ended.saturating_sub(began);
+    if took >= WAITED {
+        return Arrival { time: ended, waited: Some(took) };
+    }
+    let polled = &slot.polled;
+    let [poll_began, poll_ended, before] =
+        [&polled.began, &polled.ended, &polled.before].map(|time| time.load(Relaxed));
+    let handled = peer.handled.load(Relaxed);
+    // The first thing that the thread takes from here since it looked what is ready.
+    let is_polled = poll_ended > handled && poll_ended <= began.0;
+    if is_polled && polled.waited.swap(0, Relaxed) != 0 {
+        let waited = Nanos(poll_ended.saturating_sub(poll_began));
+        polled.before.store(poll_ended, Relaxed);
+        return Arrival { time: Nanos(poll_ended), waited: Some(waited) };
+    }
+    let (earliest, latest) =
+        if is_polled { (handled.max(before.min(poll_ended)), poll_ended) } else { (0, began.0) };
+    let by_mean = peer.arrived.load(Relaxed).saturating_add(peer.means.gap());
+    let time = match kind {
+        // The kernel knows of the last arrival only, and there may be more in front of it.
+        Kind::Accepted | Kind::Connected => match socket::last_received(fd) {
+            Some(ago) if socket::is_empty(fd) => ended.0.saturating_sub(ago.0),
+            Some(ago) => by_mean.min(ended.0.saturating_sub(ago.0)),
+            None => by_mean.max(earliest),
+        },
+        Kind::Datagrams => socket::last_stamp(fd).map_or(by_mean, |ago| ended.0.saturating_sub(ago.0)),
+        Kind::Pipe | Kind::Listener => by_mean.max(earliest),
+    };
+    Arrival { time: Nanos(time.min(latest)), waited: None }
+}
+
+/// Behind a call that has taken something from `fd`, from the first time to the second.
+#[inline(never)]
+pub fn taken(slot: &Slot, fd: c_int, times: (Nanos, Nanos)) {
+    let Some((peer, source, kind)) = of(fd) else { return };
+    let memory = shared();
+    let (header, epoch) = (&memory.header, memory.header.epoch());
+    let is_new = peer.epoch.swap(epoch.0, Relaxed) != epoch.0;
+    if is_new {
+        peer.handled.store(0, Relaxed);
+    }
+    let arrival = when(slot, fd, peer, kind, times);
+    let before = Nanos(peer.arrived.swap(arrival.time.0, Relaxed));
+    let gap = arrival.time.saturating_sub(before);
+    // What comes in parts is one arrival, as long as nothing has been sent there.
+    let took = match kind {
+        Kind::Listener => source.took.swap(0, Relaxed),
+        _ => peer.took.swap(0, Relaxed),
+    };
+    peer.handled.store(times.1.0, Relaxed);
+    counted(slot, source, &arrival, (epoch.0, times.1));
+    if header.experimenting.load(Relaxed) != 0 {
+        release(slot, peer, source, kind, &arrival);
+    } else if arrival.waited.is_some() {
+        slot.behind.store(0, Relaxed);
+    }
+    if header.probing.load(Relaxed) != 0 {
+        if !is_new && kind == Kind::Pipe {
+            peer.means.add(gap.0, 0);
+        }
+        if !is_new && took != 0 {
+            let means = if kind == Kind::Listener { &source.means } else { &peer.means };
+            if let Some((gap, took)) = means.add(gap.0, took) {
+                source.learn(gap, took);
+            }
+        }
+        source.arrivals.fetch_add(1, Relaxed);
+        source.ready.fetch_add(u64::from(arrival.waited.is_none()), Relaxed);
+        probe(slot, peer, source, kind);
+    }
+}
+
+/// How busy the thread is, by the clock of what it waits for.
+fn counted(slot: &Slot, source: &Source, arrival: &Arrival, (epoch, now): (u32, Nanos)) {
+    let polled = &slot.polled;
+    let in_time = if arrival.waited.is_some() { IN_TIME } else { polled.in_time.load(Relaxed).saturating_sub(1) };
+    polled.in_time.store(in_time, Relaxed);
+    let last = polled.arrival.swap(now.0, Relaxed);
+    let gap = now.0.saturating_sub(last);
+    if polled.epoch.swap(epoch, Relaxed) != epoch {
+        return;
+    }
+    let mean = polled.gap.load(Relaxed);
+    polled.gap.store(if mean == 0 { gap } else { mean - mean / 16 + gap / 16 }, Relaxed);
+    let waited = arrival.waited.unwrap_or(Nanos::ZERO).0.min(gap);
+    let books = &slot.books;
+    match source.clock() {
+        Clock::Open => {
+            books.serving.fetch_add(gap, Relaxed);
+            books.idle.fetch_add(waited, Relaxed);
+        }
+        Clock::Undecided => {
+            books.doubtful.fetch_add(waited, Relaxed);
+        }
+        Clock::Closed => {}
+    }
+}
+
+/// Rule 6: the thread goes on when its clock shows the time of the arrival.
+fn release(slot: &Slot, peer: &Peer, source: &Source, kind: Kind, arrival: &Arrival) {
+    let memory = shared();
+    let required = memory.required.load();
+    if !memory.header.has_rule(6) || required.delay() == Nanos::ZERO {
+        return;
+    }
+    let sender = match source.clock() {
+        Clock::Open => None,
+        // What a pipe brings answers what was sent elsewhere: the wait is as long in both executions.
+        _ if kind == Kind::Pipe => return,
+        _ if kind == Kind::Listener => Some(source.answered.load()),
+        _ => Some(peer.sent.load()),
+    };
+    let handed_on = sender.filter(|sender| sender.same_epoch(required)).map_or(Nanos::ZERO, |sender| sender.delay());
+    let late = sys::now().saturating_sub(arrival.time);
+    let taken = delay::exclusively(slot, || slot.local.released(&memory.required, late + handed_on));
+    if taken == Nanos::ZERO {
+        return;
+    }
+    slot.books.taken_back.fetch_add(taken.0, Relaxed);
+    if slot.polled.in_time.load(Relaxed) != 0 {
+        slot.behind.store(memory.header.epoch().0, Relaxed);
+    }
+    if slot.is_doing(Activity::Running) {
+        delay::pay_world(slot);
+    }
+}
+
+/// Holds the arrival up if a coin says so.
+fn probe(slot: &Slot, peer: &Peer, source: &Source, kind: Kind) {
+    let may_wait = slot.polled.in_time.load(Relaxed) != 0 && slot.busy.load(Relaxed) == 0;
+    if kind == Kind::Pipe || source.clock() != Clock::Undecided || !may_wait {
+        return;
+    }
+    let apart = slot.polled.gap.load(Relaxed);
+    let means = if kind == Kind::Listener { &source.means } else { &peer.means };
+    let length = means.gap().max(apart).clamp(SHORTEST, LONGEST);
+    // One in so many, so that it takes up a part of the time.
+    let one_in = (length * PART).checked_div(apart).unwrap_or(0);
+    if apart == 0 || !sampling::random(slot).is_multiple_of(one_in.max(2)) {
+        return;
+    }
+    let header = &shared().header;
+    let (epoch, until) = (header.epoch().0, sys::now() + Nanos(length));
+    let mut now = Nanos::ZERO;
+    while now < until && header.epoch().0 == epoch {
+        sys::futex_wait_until(&header.epoch, epoch, until);
+        now = sys::now();
+    }
+}

@@ -1,0 +1,402 @@
+//! Arrivals: what comes to the program from outside, through sockets and pipes, and which clock it has.
+//!
+//! In a *closed loop* a client sends its next request when it has our answer: the request depends on what we did, and what we owed when we
+//! answered is handed on to it. In an *open loop* requests come at times of their own. The two are told apart by an experiment: some requests,
+//! drawn at random, are held up for a while before they are handled (a *probe*), and the time from one arrival to the next on the same connection is
+//! compared with the time that handling the first one took. In a closed loop the one grows as much as the other; in an open loop it does not.
+//!
+//! Sources are told apart by kind and port. The runtime adds to these tables, the controller asks for probes and reads what came of them.
+
+use crate::LocalAccount;
+use crate::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Sources that are told apart. Those that share a place by chance are taken for one.
+pub const SOURCES: usize = 64;
+
+/// Probed arrivals that are needed to say anything.
+const ENOUGH: i64 = 40;
+/// A slope is sure if it is so many standard errors away from what it is compared with.
+const SURE: f64 = 3.0;
+/// How much of what an answer takes longer shows in the time until the next arrival: above this share the loop is closed,
+const CLOSED: f64 = 0.5;
+/// and below it, open. Connections that carry one request each have other clients in between: there an open loop must be below this.
+const OPEN_AMONG_MANY: f64 = 0.15;
+/// Arrivals without an answer: with this share of them waiting already when they are asked for, nothing waits for the program.
+const READY: u64 = 20;
+/// The same with hardly any.
+const NEVER_READY: u64 = 200;
+/// How many of them it takes.
+const MANY: u64 = 200;
+
+/// One unit of time in the sums is 2⁷ ns, and no deviation counts for more than 2²² of them (0.5 s).
+const UNIT: u32 = 7;
+const MOST: i64 = 1 << 22;
+/// Sums are halved at so many arrivals.
+const OLD: i64 = 1 << 17;
+
+/// What arrivals come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// A connection that a client made.
+    Accepted = 1,
+    /// A connection that the program made.
+    Connected = 2,
+    /// Datagrams.
+    Datagrams = 3,
+    /// A pipe: nothing can be answered by it.
+    Pipe = 4,
+    /// New connections.
+    Listener = 5,
+}
+
+impl Kind {
+    /// The kind with this number.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Option<Self> {
+        Some(match number {
+            1 => Self::Accepted,
+            2 => Self::Connected,
+            3 => Self::Datagrams,
+            4 => Self::Pipe,
+            5 => Self::Listener,
+            _ => return None,
+        })
+    }
+}
+
+/// Which clock arrivals have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Clock {
+    /// It cannot be told (yet).
+    #[default]
+    Undecided = 0,
+    /// They answer what the program sent.
+    Closed = 1,
+    /// Their own: they come when they come.
+    Open = 2,
+}
+
+impl Clock {
+    /// The clock with this number.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Closed,
+            2 => Self::Open,
+            _ => Self::Undecided,
+        }
+    }
+}
+
+/// What is known of one source.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Source {
+    /// Kind in the low 16 bits, port above; zero is none.
+    pub name: AtomicU32,
+    /// A [`Clock`].
+    pub clock: AtomicU32,
+    /// Arrivals in probes,
+    pub arrivals: AtomicU64,
+    /// and those that were there already when the program asked for them.
+    pub ready: AtomicU64,
+    /// How many arrivals are in the sums of deviations: of the time that handling took (x) and the time until the next arrival (y).
+    n: AtomicI64,
+    xx: AtomicI64,
+    xy: AtomicI64,
+    yy: AtomicI64,
+    /// The delay of the thread that last answered.
+    pub answered: LocalAccount,
+    /// How long that took, in nanoseconds; zero if nothing has been answered since the last arrival.
+    pub took: AtomicU64,
+    /// The mean time from one arrival to the next and of handling one, in nanoseconds.
+    pub means: Means,
+}
+
+/// Running means of two times, in nanoseconds.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Means {
+    gap: AtomicU64,
+    took: AtomicU64,
+    seen: AtomicU32,
+    reserved: u32,
+}
+
+impl Means {
+    /// Adds a pair, and returns how far it lay from the means before; `None` until there are some.
+    pub fn add(&self, gap: u64, took: u64) -> Option<(i64, i64)> {
+        let seen = self.seen.load(Relaxed);
+        // The mean of the first sixteen, and a running one from there.
+        let weight = i64::from(seen.min(15) + 1);
+        let deviation = |mean: &AtomicU64, now: u64| {
+            let before = mean.load(Relaxed);
+            let deviation = now as i64 - before as i64;
+            mean.store((before as i64 + deviation / weight) as u64, Relaxed);
+            deviation
+        };
+        let (gap, took) = (deviation(&self.gap, gap), deviation(&self.took, took));
+        self.seen.store(seen.saturating_add(1), Relaxed);
+        (seen >= 4).then_some((gap, took))
+    }
+
+    /// The mean time from one arrival to the next, zero if there was none.
+    pub fn gap(&self) -> u64 {
+        self.gap.load(Relaxed)
+    }
+
+    /// There were none.
+    pub fn forget(&self) {
+        self.gap.store(0, Relaxed);
+        self.took.store(0, Relaxed);
+        self.seen.store(0, Relaxed);
+    }
+}
+
+/// How much of what handling takes longer shows in the time until the next arrival, and the standard error of that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slope {
+    /// 1 in a closed loop, 0 in an open one.
+    pub value: f64,
+    /// Its variance.
+    pub variance: f64,
+    /// Of so many arrivals.
+    pub arrivals: u64,
+}
+
+impl Slope {
+    /// Whether it is certainly more than `other`: positive, or less: negative, in standard errors squared.
+    fn beyond(self, other: f64) -> f64 {
+        let distance = self.value - other;
+        distance * distance.abs() / self.variance.max(1e-12)
+    }
+}
+
+impl Source {
+    /// An arrival was handled: how far `gap`, until the next one, and `took` lie from their means, in nanoseconds.
+    pub fn learn(&self, gap: i64, took: i64) {
+        let scaled = |nanos: i64| (nanos >> UNIT).clamp(-MOST, MOST);
+        let (x, y) = (scaled(took), scaled(gap));
+        self.xx.fetch_add(x * x, Relaxed);
+        self.xy.fetch_add(x * y, Relaxed);
+        self.yy.fetch_add(y * y, Relaxed);
+        if self.n.fetch_add(1, Relaxed) >= OLD {
+            for sum in [&self.n, &self.xx, &self.xy, &self.yy] {
+                sum.store(sum.load(Relaxed) / 2, Relaxed);
+            }
+        }
+    }
+
+    /// What the sums say.
+    pub fn slope(&self) -> Option<Slope> {
+        let [n, xx, xy, yy] = [&self.n, &self.xx, &self.xy, &self.yy].map(|sum| sum.load(Relaxed) as f64);
+        if n < ENOUGH as f64 || xx <= 0.0 {
+            return None;
+        }
+        let value = xy / xx;
+        let left = (yy - value * xy).max(0.0) / (n - 2.0);
+        Some(Slope { value, variance: left / xx, arrivals: n as u64 })
+    }
+
+    /// The kind of its arrivals, and the port.
+    pub fn kind(&self) -> Option<(Kind, u16)> {
+        let name = self.name.load(Relaxed);
+        Some((Kind::from_number(name & 0xffff)?, (name >> 16) as u16))
+    }
+
+    /// Decides which clock the source has, as far as can be told.
+    pub fn judge(&self) -> Clock {
+        let clock = match self.kind() {
+            Some((Kind::Pipe, _)) => self.judge_by_ready(),
+            Some((kind, _)) => {
+                let among_many = matches!(kind, Kind::Listener | Kind::Datagrams);
+                self.slope().map_or(Clock::Undecided, |slope| decide(slope, among_many))
+            }
+            None => Clock::Undecided,
+        };
+        self.clock.store(clock as u32, Relaxed);
+        clock
+    }
+
+    /// Where nothing is answered, a source that waited for the program would never have anything ready, and an open one has as often as the program
+    /// is busy.
+    fn judge_by_ready(&self) -> Clock {
+        let (arrivals, ready) = (self.arrivals.load(Relaxed), self.ready.load(Relaxed));
+        if arrivals < MANY {
+            Clock::Undecided
+        } else if ready * READY > arrivals && (arrivals - ready.min(arrivals)) * READY > arrivals {
+            Clock::Open
+        } else if ready * NEVER_READY < arrivals {
+            Clock::Closed
+        } else {
+            Clock::Undecided
+        }
+    }
+
+    /// Which clock the source has.
+    pub fn clock(&self) -> Clock {
+        Clock::from_number(self.clock.load(Relaxed))
+    }
+}
+
+fn decide(slope: Slope, among_many: bool) -> Clock {
+    let open = if among_many { OPEN_AMONG_MANY } else { CLOSED };
+    if slope.beyond(CLOSED) > SURE * SURE {
+        Clock::Closed
+    } else if slope.beyond(open) < -SURE * SURE {
+        Clock::Open
+    } else {
+        Clock::Undecided
+    }
+}
+
+/// All sources.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Arrivals {
+    sources: [Source; SOURCES],
+}
+
+impl Arrivals {
+    /// The place of the source of this kind at this port, which it is given if it is free.
+    pub fn place(&self, kind: Kind, port: u16) -> u32 {
+        let name = kind as u32 | u32::from(port) << 16;
+        let hash = name.wrapping_mul(0x9e37_79b1) >> 16;
+        for step in 0..SOURCES as u32 {
+            let place = (hash + step) % SOURCES as u32;
+            let source = &self.sources[place as usize].name;
+            match source.compare_exchange(0, name, Relaxed, Relaxed) {
+                Ok(_) => return place,
+                Err(there) if there == name => return place,
+                Err(_) => {}
+            }
+        }
+        hash % SOURCES as u32
+    }
+
+    /// The source at a [`place`](Self::place).
+    pub fn at(&self, place: u32) -> &Source {
+        &self.sources[place as usize % SOURCES]
+    }
+
+    /// Those that anything has been seen of.
+    pub fn used(&self) -> impl Iterator<Item = &Source> {
+        self.sources.iter().filter(|source| source.name.load(Relaxed) != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// A generator that is good enough to draw times.
+    struct Random(u64);
+
+    impl Random {
+        fn uniform(&mut self) -> f64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+        }
+
+        fn exponential(&mut self, mean: f64) -> f64 {
+            -mean * logarithm(1.0 - self.uniform())
+        }
+    }
+
+    fn logarithm(x: f64) -> f64 {
+        std::primitive::f64::ln(x)
+    }
+
+    /// The source after `arrivals` whose handling takes 1 ms, and now and then 4 ms more; `next` says when the next one comes after that.
+    fn source(kind: Kind, arrivals: usize, next: impl Fn(&mut Random, f64) -> f64) -> Source {
+        let source = Source::default();
+        source.name.store(kind as u32, Relaxed);
+        let mut random = Random(88_172_645_463_325_252);
+        for _ in 0..arrivals {
+            let took = if random.uniform() < 0.06 { 5e6 } else { 1e6 };
+            let gap = next(&mut random, took);
+            if let Some((gap, took)) = source.means.add(gap as u64, took as u64) {
+                source.learn(gap, took);
+            }
+        }
+        source
+    }
+
+    #[test]
+    fn loops_are_told_apart() {
+        let closed = source(Kind::Accepted, 600, |random, took| took + random.exponential(3e6));
+        assert_eq!(closed.judge(), Clock::Closed, "{:?}", closed.slope());
+        let poisson = source(Kind::Accepted, 600, |random, _| random.exponential(4e6));
+        assert_eq!(poisson.judge(), Clock::Open, "{:?}", poisson.slope());
+        let regular = source(Kind::Accepted, 600, |_, _| 4e6);
+        assert_eq!(regular.judge(), Clock::Open, "{:?}", regular.slope());
+        let without = source(Kind::Accepted, 600, |_, took| took + 5_000.0);
+        assert_eq!(without.judge(), Clock::Closed, "{:?}", without.slope());
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_not() {
+        let few = source(Kind::Accepted, 20, |random, took| took + random.exponential(3e6));
+        assert_eq!(few.judge(), Clock::Undecided);
+        let noisy = source(Kind::Accepted, 200, |random, took| took + random.exponential(300e6));
+        assert_eq!(noisy.judge(), Clock::Undecided, "{:?}", noisy.slope());
+        // Four clients with a connection for each request: a fourth of them waits for this answer.
+        let many = source(Kind::Listener, 3000, |random, took| took / 4.0 + random.exponential(3e6));
+        assert_eq!(many.judge(), Clock::Undecided, "{:?}", many.slope());
+    }
+
+    #[test]
+    fn the_clock_is_hardly_ever_wrong() {
+        let mut clocks = Vec::new();
+        for seed in 1..200_u64 {
+            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let source = Source::default();
+            source.name.store(Kind::Accepted as u32, Relaxed);
+            let is_closed = seed % 2 == 0;
+            for _ in 0..400 {
+                let took = if random.uniform() < 0.06 { 3e6 } else { 1e6 };
+                let gap = random.exponential(4e6) + if is_closed { took } else { 0.0 };
+                if let Some((gap, took)) = source.means.add(gap as u64, took as u64) {
+                    source.learn(gap, took);
+                }
+            }
+            let wrong = if is_closed { Clock::Open } else { Clock::Closed };
+            clocks.push(source.judge() == wrong);
+        }
+        assert!(clocks.iter().filter(|wrong| **wrong).count() <= 2);
+    }
+
+    #[test]
+    fn a_pipe_has_a_clock_of_its_own_if_it_is_found_ready() {
+        let source = |arrivals, ready| {
+            let source = Source::default();
+            source.name.store(Kind::Pipe as u32, Relaxed);
+            source.arrivals.store(arrivals, Relaxed);
+            source.ready.store(ready, Relaxed);
+            source.judge()
+        };
+        assert_eq!(source(1000, 300), Clock::Open);
+        assert_eq!(source(1000, 990), Clock::Undecided, "it may be full");
+        assert_eq!(source(1000, 1), Clock::Closed);
+        assert_eq!(source(100, 50), Clock::Undecided);
+    }
+
+    #[test]
+    fn sources_keep_their_places() {
+        // SAFETY: a table of atomics is valid when all bytes are zero.
+        let arrivals = unsafe { std::boxed::Box::<Arrivals>::new_zeroed().assume_init() };
+        let places: Vec<u32> = (0..40).map(|port| arrivals.place(Kind::Accepted, port)).collect();
+        let again: Vec<u32> = (0..40).map(|port| arrivals.place(Kind::Accepted, port)).collect();
+        assert_eq!(places, again);
+        let mut distinct = places;
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), 40);
+        assert_eq!(arrivals.used().count(), 40);
+    }
+}
