@@ -9,16 +9,17 @@ use targets::{TARGETS, Target};
 
 use crate::subject::Subject;
 
-/// The targets called `only`; all, if none is.
+/// The targets called `only`, by their own name or by that of their program; all, if none is.
 pub fn chosen(only: &[String]) -> Result<Vec<&'static Target>> {
+    let is_called = |target: &Target, name: &str| target.name == name || target.program == name;
     for name in only {
         ensure!(
-            TARGETS.iter().any(|target| target.name == name),
+            TARGETS.iter().any(|target| is_called(target, name)),
             "there is no target '{name}'; choose from: {}",
             TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(" ")
         );
     }
-    let is_chosen = |target: &&Target| only.is_empty() || only.iter().any(|name| name == target.name);
+    let is_chosen = |target: &&Target| only.is_empty() || only.iter().any(|name| is_called(target, name));
     Ok(TARGETS.iter().filter(is_chosen).collect())
 }
 

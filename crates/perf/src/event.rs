@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use wire::Address;
 
-/// `struct perf_event_attr` as of `PERF_ATTR_SIZE_VER5`, as far as it is used here.
+/// `struct perf_event_attr` as of `PERF_ATTR_SIZE_VER7`, as far as it is used here. Older kernels take it as long as what they do not know is zero.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Attributes {
@@ -25,7 +25,9 @@ pub(crate) struct Attributes {
     pub(crate) sample_registers: u64,
     pub(crate) sample_stack: u32,
     pub(crate) clock: i32,
-    pub(crate) rest: [u64; 2],
+    pub(crate) rest: [u64; 3],
+    /// Comes with the signal.
+    pub(crate) signal_data: u64,
 }
 
 /// Threads that are started inherit the event, and a program that is executed in place of this one does not; visits by
@@ -51,6 +53,13 @@ impl Attributes {
             config2: length,
             ..Self::new(PERF_TYPE_BREAKPOINT)
         }
+    }
+
+    /// The same, and every visit raises `SIGTRAP` in the thread with `data` in `si_perf_data` (Linux 5.13).
+    pub(crate) fn trap(address: Address, data: u64) -> Self {
+        const SIGTRAP: u64 = 1 << 37;
+        let breakpoint = Self::breakpoint(address);
+        Self { flags: breakpoint.flags | SIGTRAP, sample_period: 1, signal_data: data, ..breakpoint }
     }
 
     /// `path` must live until the event has been opened.

@@ -33,6 +33,8 @@ pub struct Instruction {
 pub enum Means {
     /// One of the CPU's four debug registers.
     Breakpoint,
+    /// The same, with a signal to the visiting thread, which notes the visit itself.
+    Trap,
     /// A trap in its place.
     Uprobe,
     /// A line of the kernel's own.
@@ -61,6 +63,18 @@ impl Counter {
             // Whoever may not have the second is told why there was not the first.
             Self::by(Means::Uprobe, pid, instruction).map_err(|_| error)
         })
+    }
+
+    /// Has every visit of the process `pid` to `address` raise `SIGTRAP` in the visiting thread, with `data` in `si_perf_data`: a handler must be there, and
+    /// the signal must not be blocked.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), and where the kernel does not know such events (before 5.13).
+    pub fn trap(pid: u32, address: Address, data: u64) -> io::Result<Self> {
+        let attributes = Attributes::trap(address, data);
+        let threads = threads(pid)?;
+        let events = threads.iter().map(|thread| open(&attributes, Where::Thread(*thread)));
+        Ok(Self { means: Means::Trap, events: events.collect::<io::Result<_>>()? })
     }
 
     /// The same by one means only, a breakpoint or a uprobe.

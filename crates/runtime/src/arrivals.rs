@@ -31,8 +31,8 @@ const NONE: u32 = 1;
 /// [`Kind`] in the low eight bits, plus this; the place of the source above.
 const KIND: u32 = 2;
 
-/// A call that takes so long has waited.
-const WAITED: Nanos = Nanos(20_000);
+/// A call that takes so long has waited, where that is not known better.
+const WAITED: Nanos = Nanos(50_000);
 
 /// A thread that had to wait for one of its last so many arrivals has no backlog.
 const IN_TIME: u32 = 8;
@@ -158,15 +158,24 @@ fn is_inside(peer: &Peer, ends: Ends) -> bool {
     ends.input.is_some_and(|key| channel::used(key.data()).0 > peer.since.load(Relaxed))
 }
 
-/// When a call began and ended that has taken something from outside.
-pub type Times = Cell<Option<(Nanos, Nanos)>>;
+/// A call that has taken something from outside.
+#[derive(Clone, Copy)]
+pub struct Took {
+    began: Nanos,
+    ended: Nanos,
+    /// Whether nothing was there when it began.
+    waited: bool,
+}
+
+/// What is known of a call when it is over.
+pub type Taking = Cell<Option<Took>>;
 
 /// Around a call that takes something from `fd`; `took` says whether it did. [`taken`] is to be called later, where the thread may pause.
 #[inline]
 pub fn taking<T>(
     slot: &Slot,
     fd: c_int,
-    times: &Times,
+    taking: &Taking,
     call: impl FnOnce() -> T,
     took: impl FnOnce(&T) -> bool,
 ) -> T {
@@ -174,31 +183,41 @@ pub fn taking<T>(
     if !is_outside {
         return call();
     }
-    let began = sys::now();
+    // A thread that lost its CPU in the call has not waited for what it took.
+    let (was_ready, began) = (socket::is_ready(fd), sys::now());
     let result = call();
-    times.set(took(&result).then(|| (began, sys::now())));
+    if took(&result) {
+        taking.set(Some(Took { began, ended: sys::now(), waited: !was_ready }));
+    }
     result
 }
 
-/// A thread has waited for any of several descriptors, from `began` until `ended`.
-pub fn polled(slot: &Slot, began: Nanos, ended: Nanos) {
+/// A thread has asked for any of several descriptors, from `began` until `ended`.
+fn polled(slot: &Slot, (began, ended): (Nanos, Nanos), waited: bool) {
     let polled = &slot.polled;
     polled.before.store(polled.ended.load(Relaxed), Relaxed);
     polled.began.store(began.0, Relaxed);
     polled.ended.store(ended.0, Relaxed);
-    polled.waited.store(u32::from(ended.saturating_sub(began) >= WAITED), Relaxed);
+    polled.waited.store(u32::from(waited), Relaxed);
 }
 
-/// Around a call that waits for any of several descriptors; `ready` says whether it found one.
+/// Around a call that waits for any of several descriptors; `ready` says whether it found one. `instance`: the one that stands for all of them.
 #[inline]
-pub fn polling<T>(slot: &Slot, call: impl FnOnce() -> T, ready: impl FnOnce(&T) -> bool) -> T {
+pub fn polling<T>(
+    slot: &Slot,
+    instance: Option<c_int>,
+    call: impl FnOnce() -> T,
+    ready: impl FnOnce(&T) -> bool,
+) -> T {
     if !matter(slot) {
         return call();
     }
-    let began = sys::now();
+    let (was_ready, began) = (instance.map(socket::is_ready), sys::now());
     let result = call();
     if ready(&result) {
-        polled(slot, began, sys::now());
+        let ended = sys::now();
+        let waited = was_ready.map_or(ended.saturating_sub(began) >= WAITED, |ready| !ready);
+        polled(slot, (began, ended), waited);
     }
     result
 }
@@ -233,11 +252,10 @@ struct Arrival {
     waited: Option<Nanos>,
 }
 
-/// When what a call has just taken came: the call lasted from `began` to `ended`.
-fn when(slot: &Slot, fd: c_int, peer: &Peer, kind: Kind, (began, ended): (Nanos, Nanos)) -> Arrival {
-    let took = ended.saturating_sub(began);
-    if took >= WAITED {
-        return Arrival { time: ended, waited: Some(took) };
+/// When what a call has just taken came.
+fn when(slot: &Slot, fd: c_int, peer: &Peer, kind: Kind, Took { began, ended, waited }: Took) -> Arrival {
+    if waited {
+        return Arrival { time: ended, waited: Some(ended.saturating_sub(began)) };
     }
     let polled = &slot.polled;
     let [poll_began, poll_ended, before] =
@@ -256,7 +274,7 @@ fn when(slot: &Slot, fd: c_int, peer: &Peer, kind: Kind, (began, ended): (Nanos,
     let time = match kind {
         // The kernel knows of the last arrival only, and there may be more in front of it.
         Kind::Accepted | Kind::Connected => match socket::last_received(fd) {
-            Some(ago) if socket::is_empty(fd) => ended.0.saturating_sub(ago.0),
+            Some(ago) if !socket::is_ready(fd) => ended.0.saturating_sub(ago.0),
             Some(ago) => by_mean.min(ended.0.saturating_sub(ago.0)),
             None => by_mean.max(earliest),
         },
@@ -266,9 +284,9 @@ fn when(slot: &Slot, fd: c_int, peer: &Peer, kind: Kind, (began, ended): (Nanos,
     Arrival { time: Nanos(time.min(latest)), waited: None }
 }
 
-/// Behind a call that has taken something from `fd`, from the first time to the second.
+/// Behind a call that has taken something from `fd`.
 #[inline(never)]
-pub fn taken(slot: &Slot, fd: c_int, times: (Nanos, Nanos)) {
+pub fn taken(slot: &Slot, fd: c_int, call: Took) {
     let Some((peer, source, kind)) = of(fd) else { return };
     let memory = shared();
     let (header, epoch) = (&memory.header, memory.header.epoch());
@@ -276,7 +294,7 @@ pub fn taken(slot: &Slot, fd: c_int, times: (Nanos, Nanos)) {
     if is_new {
         peer.handled.store(0, Relaxed);
     }
-    let arrival = when(slot, fd, peer, kind, times);
+    let arrival = when(slot, fd, peer, kind, call);
     let before = Nanos(peer.arrived.swap(arrival.time.0, Relaxed));
     let gap = arrival.time.saturating_sub(before);
     // What comes in parts is one arrival, as long as nothing has been sent there.
@@ -284,8 +302,8 @@ pub fn taken(slot: &Slot, fd: c_int, times: (Nanos, Nanos)) {
         Kind::Listener => source.took.swap(0, Relaxed),
         _ => peer.took.swap(0, Relaxed),
     };
-    peer.handled.store(times.1.0, Relaxed);
-    counted(slot, source, &arrival, (epoch.0, times.1));
+    peer.handled.store(call.ended.0, Relaxed);
+    counted(slot, source, &arrival, (epoch.0, call.ended));
     if header.experimenting.load(Relaxed) != 0 {
         release(slot, peer, source, kind, &arrival);
     } else if arrival.waited.is_some() {

@@ -85,6 +85,7 @@ unsafe fn attach(environment: *mut *mut c_char) {
     let masked = signals::install(sampling::handler as *const () as usize);
     // The environment lies above everything that the main thread will ever push.
     thread::register_main(environment as usize, masked);
+    memory.header.traps.store(u32::from(signals::may_trap()), Ordering::Relaxed);
     memory.header.attached();
     wait_for_controller(memory);
 }

@@ -8,8 +8,9 @@ use crate::{delay, stretch, sys, tls};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
-use wire::Nanos;
-use wire::counter::{Counter, Kind};
+use wire::{Nanos, SharedMemory};
+use wire::counter::{Counter, Kind, VISIT};
+use wire::slot::Slot;
 
 /// The counter of a progress point: `type` 1 throughput, 2 begin, 3 end. The same type and name give the
 /// same pointer for the life of the process; null when not profiled or when the table is full.
@@ -33,12 +34,26 @@ pub unsafe extern "C" fn _whatif_visit(counter: *const Counter) {
     // SAFETY: the interface demands what `_coz_get_counter` has returned, which lives as long as the process.
     let Some(counter) = (unsafe { counter.as_ref() }) else { return };
     let Some(memory) = attached() else { return };
+    visit(memory, counter, tls::slot());
+}
+
+/// The calling thread, whose slot is given, is interrupted at a place that somebody has chosen as a progress point. False if there is no such point.
+pub fn interrupted(slot: Option<&Slot>, data: u64) -> bool {
+    let place = data ^ VISIT;
+    let counter = attached().and_then(|memory| Some((memory, memory.counters.at(usize::try_from(place).ok()?)?)));
+    let Some((memory, counter)) = counter else { return false };
+    // In the middle of a change of its account, a thread only counts.
+    visit(memory, counter, slot.filter(|slot| slot.busy.load(Relaxed) == 0));
+    true
+}
+
+fn visit(memory: &SharedMemory, counter: &Counter, slot: Option<&Slot>) {
     if memory.header.experimenting.load(Relaxed) == 0 {
         // Only how many are in flight will matter.
         return counter.visit(Nanos::ZERO);
     }
     let epoch = memory.header.epoch();
-    let account = match tls::slot() {
+    let account = match slot {
         Some(slot) => {
             let call = stretch::Call {
                 function: _whatif_visit as *const () as usize,

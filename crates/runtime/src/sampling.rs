@@ -25,7 +25,7 @@ use crate::attach::{attached, shared};
 use crate::callchain::{self, Registers};
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
-use crate::{delay, signals, stretch, sys, tls, yields};
+use crate::{delay, progress, signals, stretch, sys, tls, yields};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
 use wire::ring::{Judgement, Sample};
@@ -225,6 +225,11 @@ fn is_sample(slot: &Slot, signal: i32, info: &[u64; 16]) -> bool {
     }
 }
 
+/// Whether a signal stands for a visit to a progress point.
+fn is_visit(signal: i32, info: &[u64; 16]) -> bool {
+    (signal, info[1] as u32 as i32) == (SIGTRAP, TRAP_PERF) && info[3] >> 32 == wire::counter::VISIT >> 32
+}
+
 /// Whether a signal is a sample of ours, but of no thread that is still profiled.
 fn is_stray(signal: i32, info: &[u64; 16]) -> bool {
     let Some(memory) = attached() else { return false };
@@ -244,6 +249,7 @@ pub unsafe extern "C" fn handler(signal: i32, info: *mut [u64; 16], context: *mu
             Some(slot) if is_sample(slot, signal, &*info) => {
                 take(slot, &*context);
             }
+            slot if is_visit(signal, &*info) && progress::interrupted(slot, (*info)[3]) => {}
             // A sample of a thread that has just been given up.
             _ if is_stray(signal, &*info) => {}
             slot => signals::deliver(slot, signal, info, context.cast()),

@@ -59,10 +59,10 @@ pub fn last_received(fd: c_int) -> Option<Nanos> {
     Some(Nanos(u64::from(info[LAST_DATA_RECV]) * 1_000_000))
 }
 
-/// Whether nothing is left to be read from a socket.
-pub fn is_empty(fd: c_int) -> bool {
+/// Whether there is something to be read from a descriptor, or an `epoll` instance has an event.
+pub fn is_ready(fd: c_int) -> bool {
     const POLLIN: u16 = 1;
-    !sys::is_ready(fd, POLLIN)
+    sys::is_ready(fd, POLLIN)
 }
 
 /// How long ago the datagram came that was read last. The kernel stamps them once it has been asked for it.

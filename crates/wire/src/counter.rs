@@ -34,6 +34,9 @@ impl Kind {
     }
 }
 
+/// What comes with a `SIGTRAP` that stands for a visit: this, and the place of the counter in the low 32 bits. No address looks like that.
+pub const VISIT: u64 = 0x7769_6669_0000_0000;
+
 const FREE: u32 = 0;
 const CLAIMED: u32 = 1;
 const READY: u32 = 2;
@@ -67,6 +70,16 @@ impl Counters {
     pub fn get(&self, kind: Kind, name: &[u8]) -> Option<&Counter> {
         let name = &name[..name.len().min(NAME_BYTES)];
         self.0.iter().find(|counter| counter.claim(kind, name) || counter.is(kind, name))
+    }
+
+    /// The counter at a [`place`](Self::place).
+    pub fn at(&self, place: usize) -> Option<&Counter> {
+        self.0.get(place).filter(|counter| counter.state.load(Ordering::Acquire) == READY)
+    }
+
+    /// Where a counter of this table is in it.
+    pub fn place(&self, counter: &Counter) -> usize {
+        (core::ptr::from_ref(counter).addr() - self.0.as_ptr().addr()) / size_of::<Counter>()
     }
 
     /// The points registered so far, in the order of their registration.
@@ -151,6 +164,9 @@ mod tests {
         assert!(!core::ptr::eq(a, all.get(Kind::Throughput, b"ab").unwrap()));
         let names: Vec<Vec<u8>> = all.registered().map(|c| c.name().collect()).collect();
         assert_eq!(names, [b"a".to_vec(), b"a".to_vec(), b"ab".to_vec()]);
+        assert!(all.at(all.place(a)).is_some_and(|found| core::ptr::eq(found, a)));
+        assert_eq!(all.place(all.get(Kind::Throughput, b"ab").unwrap()), 2);
+        assert!(all.at(3).is_none());
     }
 
     #[test]

@@ -93,6 +93,8 @@ pub struct Header {
     /// Whether the current window is an experiment, with a speedup or without: threads then do all that it takes to
     /// credit them, so that a baseline differs from what it is compared with in nothing but the pauses.
     pub experimenting: AtomicU32,
+    /// Whether threads take `SIGTRAP` for a sample or a visit: not in a program that is debugged.
+    pub traps: AtomicU32,
     /// Whether arrivals are held up now and then, to find out which clock they have: [`arrivals`](crate::arrivals).
     pub probing: AtomicU32,
     /// Rules of virtual time that are switched off, as bits: rule 7 is bit 7. For the experiments that show

@@ -50,12 +50,12 @@ impl Missing for *mut core::ffi::c_void {
 /// Around a call that reads from a descriptor: a wait for the world, unless the descriptor has two ends.
 #[inline]
 pub(crate) fn reading<T: Copy + PartialOrd + Default>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
-    let times = arrivals::Times::default();
+    let taking = arrivals::Taking::default();
     let took = |result: &T| *result > T::default();
-    let call = || arrivals::taking(slot, fd, &times, call, took);
+    let call = || arrivals::taking(slot, fd, &taking, call, took);
     let result = on_channel(slot, channel::of(fd).input, Key::data, Key::room, call);
-    if let Some(times) = times.get() {
-        arrivals::taken(slot, fd, times);
+    if let Some(took) = taking.get() {
+        arrivals::taken(slot, fd, took);
     }
     result
 }
@@ -198,23 +198,23 @@ macro_rules! interpose {
         });
     };
     // A call that waits for any of several descriptors; `$used` says when a thread last did what makes one that
-    // is ready so, `$watch` the same of any that are asked for.
-    (ready $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, used |$count:ident| $used:expr, watch $watch:expr) => {
+    // is ready so, `$watch` the same of any that are asked for; `$instance` is a descriptor that stands for all, if there is one.
+    (ready $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, of $instance:expr, used |$count:ident| $used:expr, watch $watch:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            interpose!(@ready slot, original($($arg),*), $count, $used, $watch)
+            interpose!(@ready slot, $instance, original($($arg),*), $count, $used, $watch)
         });
     };
     // The same for calls whose argument $set replaces the signal mask meanwhile.
-    (ready_masking $set:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, used |$count:ident| $used:expr, watch $watch:expr) => {
+    (ready_masking $set:ident $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, of $instance:expr, used |$count:ident| $used:expr, watch $watch:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
             let mut copy = [0_u64; 16];
             let $set = $crate::signals::with_ours(slot, $set.cast(), &mut copy).cast();
-            interpose!(@ready slot, original($($arg),*), $count, $used, $watch)
+            interpose!(@ready slot, $instance, original($($arg),*), $count, $used, $watch)
         });
     };
-    (@ready $slot:ident, $call:expr, $count:ident, $used:expr, $watch:expr) => {{
+    (@ready $slot:ident, $instance:expr, $call:expr, $count:ident, $used:expr, $watch:expr) => {{
         let call = || $crate::signals::undisturbed($slot, || $call);
-        let call = || $crate::arrivals::polling($slot, call, |&ready: &c_int| ready > 0);
+        let call = || $crate::arrivals::polling($slot, $instance, call, |&ready: &c_int| ready > 0);
         let used = |&$count: &c_int| if $count > 0 { $used } else { wire::Nanos::ZERO };
         $crate::delay::around_channel($slot, None, call, used, $watch)
     }};

@@ -195,14 +195,14 @@ interpose!(writes fd sendmsg(fd: c_int, message: Ptr, flags: c_int) -> isize);
 interpose!(writes fd sendmmsg(fd: c_int, messages: Ptr, count: c_uint, flags: c_int) -> c_int);
 
 // Readiness.
-interpose!(ready poll(fds: Ptr, count: Size, time: c_int) -> c_int, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
-interpose!(ready __poll_chk(fds: Ptr, count: Size, time: c_int, room: Size) -> c_int, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
-interpose!(ready_masking set ppoll(fds: Ptr, count: Size, time: Ptr, set: Set) -> c_int, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
-interpose!(ready select(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr) -> c_int, used |_ready| selected([read, write], count), watch None);
-interpose!(ready_masking set pselect(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr, set: Set) -> c_int, used |_ready| selected([read, write], count), watch None);
-interpose!(ready epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int, used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
-interpose!(ready_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int, used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
-interpose!(ready_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int, used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready poll(fds: Ptr, count: Size, time: c_int) -> c_int, of None, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
+interpose!(ready __poll_chk(fds: Ptr, count: Size, time: c_int, room: Size) -> c_int, of None, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
+interpose!(ready_masking set ppoll(fds: Ptr, count: Size, time: Ptr, set: Set) -> c_int, of None, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
+interpose!(ready select(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr) -> c_int, of None, used |_ready| selected([read, write], count), watch None);
+interpose!(ready_masking set pselect(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr, set: Set) -> c_int, of None, used |_ready| selected([read, write], count), watch None);
+interpose!(ready epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int, of Some(fd), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int, of Some(fd), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int, of Some(fd), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
 
 // Processes.
 interpose!(world wait(status: Ptr) -> c_int);

@@ -19,6 +19,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use symbols::Scope;
+use wire::counter::VISIT;
 use wire::stamps::Stamps;
 use wire::{Address, Nanos, SharedMemory};
 
@@ -27,6 +28,8 @@ use wire::{Address, Nanos, SharedMemory};
 struct Placed {
     point: Point,
     place: Place,
+    /// Of a begin or an end: where the runtime notes visits itself, by the visiting thread's own clock.
+    noted: Option<&'static wire::counter::Counter>,
     /// Those of libraries come and go with them.
     counters: Mutex<Vec<Watch>>,
     /// What was counted by those that are gone.
@@ -49,8 +52,19 @@ impl Placed {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the runtime notes all visits.
+    fn is_noted(&self) -> bool {
+        let counters = self.counters();
+        self.noted.is_some() && counters.iter().all(|watch| watch.counter.means() == Means::Trap)
+    }
+
     fn counted(&self) -> u64 {
         let counters = self.counters();
+        if let Some(noted) = self.noted
+            && counters.iter().all(|watch| watch.counter.means() == Means::Trap)
+        {
+            return noted.count.load(Ordering::Relaxed).wrapping_add(self.past.load(Ordering::Relaxed));
+        }
         let now = counters.iter().map(|watch| watch.counter.count());
         now.fold(self.past.load(Ordering::Relaxed), u64::wrapping_add)
     }
@@ -70,7 +84,7 @@ pub struct Points {
 pub struct Counts {
     /// One per point,
     pub visits: Vec<u64>,
-    /// and what the runtime knows of the times; nothing of placed points.
+    /// and what the runtime knows of the times; nothing of points that the kernel counts.
     pub stamps: Vec<Option<Stamps>>,
 }
 
@@ -123,8 +137,17 @@ impl Points {
                 _ => Vec::new(),
             };
             let (point, place) = (request.point.clone(), request.place.clone());
+            let kind = match point.kind {
+                PointKind::Throughput => None,
+                PointKind::Begin => Some(wire::counter::Kind::Begin),
+                PointKind::End => Some(wire::counter::Kind::End),
+            };
+            // No program calls a point like that.
+            let name = format!("\u{1}{}", point.name);
+            let noted = kind.filter(|_| place.is_in_image());
+            let noted = noted.and_then(|kind| memory.counters.get(kind, name.as_bytes()));
             let (past, samples, refused) = (0.into(), Arc::default(), OnceLock::new());
-            Ok(Placed { point, place, counters: counters.into(), past, samples, refused })
+            Ok(Placed { point, place, noted, counters: counters.into(), past, samples, refused })
         };
         let placed = requests.iter().map(placed).collect::<Result<_>>()?;
         let mut points = Self { memory, pid, placed };
@@ -159,11 +182,18 @@ impl Points {
         }
         let found = images.instructions(|image| request.entries(image, scope));
         request.check_copies(found.len())?;
-        let watches = found.iter().map(|instruction| self.watch(instruction)).collect::<Result<Vec<_>>>()?;
         let placed = &self.placed[nth];
+        let there = placed.counters().clone();
+        let known = |instruction: &Instruction| {
+            there.iter().find(|watch| watch.address == Some(instruction.address)).cloned()
+        };
+        let watch = |instruction| known(instruction).map_or_else(|| self.watch(placed, instruction), Ok);
+        let watches = found.iter().map(watch).collect::<Result<Vec<_>>>()?;
         let mut counters = placed.counters();
         let is_gone = |watch: &&Watch| !watches.iter().any(|now| now.address == watch.address);
-        let past = counters.iter().filter(is_gone).map(|watch| watch.counter.count());
+        // What threads have noted themselves stays where it is.
+        let is_counted = |watch: &&Watch| is_gone(watch) && watch.counter.means() != Means::Trap;
+        let past = counters.iter().filter(is_counted).map(|watch| watch.counter.count());
         placed.past.fetch_add(past.fold(0, u64::wrapping_add), Ordering::Relaxed);
         let before = std::mem::replace(&mut *counters, watches);
         // The kernel takes its time to do away with them, and somebody may want to count.
@@ -172,10 +202,17 @@ impl Points {
         Ok(())
     }
 
-    /// Two points at one place share what counts there.
-    fn watch(&self, instruction: &Instruction) -> Result<Watch> {
+    /// A begin or an end is noted by the thread that visits it, where it can be. Two points at one place share what counts there otherwise.
+    fn watch(&self, placed: &Placed, instruction: &Instruction) -> Result<Watch> {
         let address = Some(instruction.address);
-        let same = |placed: &Placed| placed.counters().iter().find(|watch| watch.address == address).cloned();
+        if let Some(noted) = placed.noted
+            && instruction.semaphore.is_none()
+            && let Ok(counter) = self.trap(instruction.address, noted)
+        {
+            return Ok(Watch { address, counter: Arc::new(counter) });
+        }
+        let counts = |watch: &&Watch| watch.address == address && watch.counter.means() != Means::Trap;
+        let same = |placed: &Placed| placed.counters().iter().find(counts).cloned();
         match self.placed.iter().find_map(same) {
             Some(watch) => Ok(watch),
             None => Ok(Watch {
@@ -183,6 +220,16 @@ impl Points {
                 counter: Arc::new(Counter::new(self.pid, instruction).map_err(refused)?),
             }),
         }
+    }
+
+    /// Has the threads of the program note their visits to an instruction themselves.
+    fn trap(&self, address: Address, noted: &wire::counter::Counter) -> std::io::Result<Counter> {
+        // The runtime takes samples as signals of the same number, unless a debugger would stop at each.
+        if self.memory.header.traps.load(Ordering::Relaxed) == 0 {
+            return Err(std::io::ErrorKind::Unsupported.into());
+        }
+        let place = self.memory.counters.place(noted) as u64;
+        Counter::trap(self.pid, address, VISIT | place)
     }
 
     /// Points that are nowhere yet.
@@ -210,7 +257,7 @@ impl Points {
     /// The points so far. One that the program registers under the name of a placed one is told apart.
     pub fn list(&self) -> Vec<Point> {
         let mut points: Vec<Point> = self.placed.iter().map(|placed| placed.point.clone()).collect();
-        for counter in self.memory.counters.registered() {
+        for counter in self.registered() {
             let kind = match counter.kind() {
                 Some(wire::counter::Kind::Begin) => PointKind::Begin,
                 Some(wire::counter::Kind::End) => PointKind::End,
@@ -225,15 +272,23 @@ impl Points {
         points
     }
 
+    /// The points that the program has registered.
+    fn registered(&self) -> impl Iterator<Item = &'static wire::counter::Counter> {
+        let is_ours = |counter: &&wire::counter::Counter| {
+            self.placed.iter().any(|placed| placed.noted.is_some_and(|noted| std::ptr::eq(noted, *counter)))
+        };
+        self.memory.counters.registered().filter(move |counter| !is_ours(counter))
+    }
+
     /// How often each has been visited.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for placed in &self.placed {
             let samples = placed.samples.load(Ordering::Relaxed);
             counts.visits.push(placed.counted().wrapping_add(samples));
-            counts.stamps.push(None);
+            counts.stamps.push(placed.noted.filter(|_| placed.is_noted()).map(|noted| noted.stamps.load()));
         }
-        for counter in self.memory.counters.registered() {
+        for counter in self.registered() {
             counts.visits.push(counter.count.load(Ordering::Relaxed));
             counts.stamps.push(Some(counter.stamps.load()));
         }
@@ -242,7 +297,7 @@ impl Points {
 
     /// Whether the kernel has to be asked for some.
     pub fn are_asked_for(&self) -> bool {
-        self.placed.iter().any(|placed| !matches!(placed.place, Place::Sampled(_)))
+        self.placed.iter().any(|placed| !matches!(placed.place, Place::Sampled(_)) && !placed.is_noted())
     }
 
     /// The code whose samples are visits, and where they are counted.
@@ -278,6 +333,8 @@ impl Points {
         let cost = cost.map_or_else(String::new, |cost| format!(" ({:.1} µs a visit)", cost.0 as f64 / 1e3));
         let parts = [
             several(by(Means::Breakpoint), "hardware breakpoint").map(|text| text + &cost),
+            several(by(Means::Trap), "hardware breakpoint")
+                .map(|text| text + " at which threads note the time of each visit"),
             several(by(Means::Uprobe), "uprobe").map(|text| text + " (which count in all processes)"),
             several(by(Means::Tracepoint), "tracepoint"),
             several(self.sampled().len(), "sampled place"),
