@@ -19,7 +19,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::arrivals::{Clock, Kind, Means, Source};
 use wire::slot::{Activity, Slot};
-use wire::{LocalAccount, Nanos};
+use wire::{Account, LocalAccount, Nanos};
 
 /// Descriptors beyond this number are taken for files.
 const PEERS: usize = 1 << 16;
@@ -58,6 +58,10 @@ struct Peer {
     arrived: AtomicU64,
     /// and when a thread began to handle it.
     handled: AtomicU64,
+    /// Whether something was left behind it.
+    more: AtomicU32,
+    /// When the next one came, if a thread has been told of it and has not taken it yet.
+    next: AtomicU64,
     /// How long it took until the last answer to it, in nanoseconds; zero before there is one.
     took: AtomicU64,
     means: Means,
@@ -82,6 +86,8 @@ pub fn forget(fd: c_int) {
     {
         peer.what.store(UNKNOWN, Relaxed);
         peer.epoch.store(0, Relaxed);
+        peer.next.store(0, Relaxed);
+        peer.more.store(0, Relaxed);
         peer.means.forget();
     }
 }
@@ -193,7 +199,7 @@ pub fn taking<T>(
 }
 
 /// A thread has asked for any of several descriptors, from `began` until `ended`.
-fn polled(slot: &Slot, (began, ended): (Nanos, Nanos), waited: bool) {
+pub fn polled(slot: &Slot, (began, ended): (Nanos, Nanos), waited: bool) {
     let polled = &slot.polled;
     polled.before.store(polled.ended.load(Relaxed), Relaxed);
     polled.began.store(began.0, Relaxed);
@@ -263,18 +269,24 @@ fn when(slot: &Slot, fd: c_int, peer: &Peer, kind: Kind, Took { began, ended, wa
     let handled = peer.handled.load(Relaxed);
     // The first thing that the thread takes from here since it looked what is ready.
     let is_polled = poll_ended > handled && poll_ended <= began.0;
+    let seen = Some(Nanos(peer.next.swap(0, Relaxed))).filter(|seen| *seen != Nanos::ZERO);
     if is_polled && polled.waited.swap(0, Relaxed) != 0 {
         let waited = Nanos(poll_ended.saturating_sub(poll_began));
         polled.before.store(poll_ended, Relaxed);
-        return Arrival { time: Nanos(poll_ended), waited: Some(waited) };
+        return Arrival { time: seen.unwrap_or(Nanos(poll_ended)), waited: Some(waited) };
     }
+    if let Some(time) = seen {
+        return Arrival { time, waited: None };
+    }
+    // What was there when the thread looked before, it has been told of then.
+    let known = is_polled && peer.more.load(Relaxed) == 0;
     let (earliest, latest) =
-        if is_polled { (handled.max(before.min(poll_ended)), poll_ended) } else { (0, began.0) };
+        if known { (handled.max(before.min(poll_ended)), poll_ended) } else { (0, began.0) };
     let by_mean = peer.arrived.load(Relaxed).saturating_add(peer.means.gap());
     let time = match kind {
         // The kernel knows of the last arrival only, and there may be more in front of it.
         Kind::Accepted | Kind::Connected => match socket::last_received(fd) {
-            Some(ago) if !socket::is_ready(fd) => ended.0.saturating_sub(ago.0),
+            Some(ago) if !socket::is_ready(fd) => ended.0.saturating_sub(ago.0).max(earliest),
             Some(ago) => by_mean.min(ended.0.saturating_sub(ago.0)),
             None => by_mean.max(earliest),
         },
@@ -303,6 +315,9 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
         _ => peer.took.swap(0, Relaxed),
     };
     peer.handled.store(call.ended.0, Relaxed);
+    if matches!(kind, Kind::Accepted | Kind::Connected) {
+        peer.more.store(u32::from(socket::is_ready(fd)), Relaxed);
+    }
     counted(slot, source, &arrival, (epoch.0, call.ended));
     if header.experimenting.load(Relaxed) != 0 {
         release(slot, peer, source, kind, &arrival);
@@ -351,6 +366,56 @@ fn counted(slot: &Slot, source: &Source, arrival: &Arrival, (epoch, now): (u32, 
     }
 }
 
+/// The delay that an arrival brings with it. `None` where the wait for it is as long in both executions: what a pipe brings answers what was sent elsewhere.
+fn handed_on(peer: &Peer, source: &Source, kind: Kind, required: Account) -> Option<Nanos> {
+    let sender = match source.clock() {
+        Clock::Open => return Some(Nanos::ZERO),
+        _ if kind == Kind::Pipe => return None,
+        _ if kind == Kind::Listener => source.answered.load(),
+        _ => peer.sent.load(),
+    };
+    Some(if sender.same_epoch(required) { sender.delay() } else { Nanos::ZERO })
+}
+
+/// When, by the clock of whoever sent it, something came that can be read from `fd`, as an `epoll` instance has just told. `None` where nothing is known of it, or
+/// a thread of the program has sent it.
+pub fn due(slot: &Slot, fd: c_int) -> Option<Nanos> {
+    let (peer, source, kind) = of(fd)?;
+    let may_wait = matches!(kind, Kind::Accepted | Kind::Connected) && !is_inside(peer, channel::of(fd));
+    let handed_on = handed_on(peer, source, kind, shared().required.load()).filter(|_| may_wait)?;
+    let mut time = peer.next.load(Relaxed);
+    if time == 0 {
+        let polled = &slot.polled;
+        let [ended, before] = [&polled.ended, &polled.before].map(|time| time.load(Relaxed));
+        // What was there when the thread looked before, it has been told of then.
+        let known = peer.more.load(Relaxed) == 0 && peer.epoch.load(Relaxed) == shared().header.epoch().0;
+        let earliest = if known { peer.handled.load(Relaxed).max(before).min(ended) } else { 0 };
+        time = match socket::last_received(fd) {
+            _ if known && polled.waited.load(Relaxed) != 0 => ended,
+            Some(ago) => ended.saturating_sub(ago.0).max(earliest),
+            None => peer.arrived.load(Relaxed).saturating_add(peer.means.gap()).clamp(earliest, ended),
+        };
+        peer.next.store(time.max(1), Relaxed);
+    }
+    Some(Nanos(time).saturating_sub(handed_on))
+}
+
+/// The thread waits, for a moment at most, until its own clock shows `due`.
+pub fn wait_for(slot: &Slot, due: Nanos) -> Nanos {
+    /// How often it looks whether something else has come.
+    const SLICE: Nanos = Nanos(500_000);
+    let memory = shared();
+    let before = slot.local.load().delay();
+    let late = sys::now().saturating_sub(due).max(before.saturating_sub(SLICE));
+    let taken = delay::exclusively(slot, || slot.local.released(&memory.required, late));
+    slot.books.taken_back.fetch_add(taken.0, Relaxed);
+    if slot.polled.in_time.load(Relaxed) != 0 {
+        slot.behind.store(memory.header.epoch().0, Relaxed);
+    }
+    delay::pay_world(slot);
+    taken
+}
+
 /// Rule 6: the thread goes on when its clock shows the time of the arrival.
 fn release(slot: &Slot, peer: &Peer, source: &Source, kind: Kind, arrival: &Arrival) {
     let memory = shared();
@@ -358,14 +423,7 @@ fn release(slot: &Slot, peer: &Peer, source: &Source, kind: Kind, arrival: &Arri
     if !memory.header.has_rule(6) || required.delay() == Nanos::ZERO {
         return;
     }
-    let sender = match source.clock() {
-        Clock::Open => None,
-        // What a pipe brings answers what was sent elsewhere: the wait is as long in both executions.
-        _ if kind == Kind::Pipe => return,
-        _ if kind == Kind::Listener => Some(source.answered.load()),
-        _ => Some(peer.sent.load()),
-    };
-    let handed_on = sender.filter(|sender| sender.same_epoch(required)).map_or(Nanos::ZERO, |sender| sender.delay());
+    let Some(handed_on) = handed_on(peer, source, kind, required) else { return };
     let late = sys::now().saturating_sub(arrival.time);
     let taken = delay::exclusively(slot, || slot.local.released(&memory.required, late + handed_on));
     if taken == Nanos::ZERO {

@@ -9,7 +9,7 @@
 use crate::attach::{attached, shared};
 use crate::channel::{self, Ptr};
 use crate::real::real;
-use crate::{deadline, delay, sys, tls};
+use crate::{arrivals, deadline, delay, sys, tls};
 use core::ffi::c_int;
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -17,6 +17,7 @@ use core::sync::atomic::{
 };
 use wire::Nanos;
 use wire::channel::Key;
+use wire::slot::Slot;
 
 /// `struct epoll_event`, which is packed on x86-64.
 #[derive(Clone, Copy)]
@@ -38,6 +39,8 @@ struct Watched {
     /// [`tag`] of the instance and the number in its events; zero is none.
     tag: AtomicU64,
     fd: AtomicU32,
+    /// What is asked for, and how.
+    events: AtomicU32,
     /// When a thread armed it last, although it was ready.
     armed: AtomicU64,
 }
@@ -60,8 +63,14 @@ fn tag(instance: Key, data: u64) -> u64 {
 impl<const ENTRIES: usize> Table<ENTRIES> {
     const fn new() -> Self {
         Self {
-            entries: [const { Watched { tag: AtomicU64::new(0), fd: AtomicU32::new(0), armed: AtomicU64::new(0) } };
-                ENTRIES],
+            entries: [const {
+                Watched {
+                    tag: AtomicU64::new(0),
+                    fd: AtomicU32::new(0),
+                    events: AtomicU32::new(0),
+                    armed: AtomicU64::new(0),
+                }
+            }; ENTRIES],
             turn: AtomicU32::new(0),
         }
     }
@@ -75,7 +84,7 @@ impl<const ENTRIES: usize> Table<ENTRIES> {
         self.places(tag).find(|watched| watched.tag.load(Acquire) == tag)
     }
 
-    fn insert(&self, tag: u64, fd: c_int, armed: Nanos) {
+    fn insert(&self, tag: u64, (fd, events): (c_int, u32), armed: Nanos) {
         let place = self.find(tag).or_else(|| {
             let free = |watched: &&Watched| watched.tag.compare_exchange(0, tag, Relaxed, Relaxed).is_ok();
             self.places(tag).find(free)
@@ -83,6 +92,7 @@ impl<const ENTRIES: usize> Table<ENTRIES> {
         let turn = || self.turn.fetch_add(1, Relaxed) as usize % REACH;
         if let Some(watched) = place.or_else(|| self.places(tag).nth(turn())) {
             watched.fd.store(fd as u32, Relaxed);
+            watched.events.store(events, Relaxed);
             watched.armed.store(armed.0, Relaxed);
             watched.tag.store(tag, Release);
         }
@@ -126,7 +136,7 @@ fn changes(instance: Key, operation: c_int, fd: c_int, event: Option<EpollEvent>
     }
     if let Some(event) = event {
         let armed = arm(instance, fd, events);
-        TABLE.insert(tag(instance, event.data), fd, armed);
+        TABLE.insert(tag(instance, event.data), (fd, event.events), armed);
     }
 }
 
@@ -164,6 +174,93 @@ pub unsafe fn returned(instance: c_int, events: Ptr, count: c_int) -> Nanos {
     last
 }
 
+/// A call that waits for an instance.
+#[derive(Clone, Copy)]
+pub struct Call {
+    pub instance: c_int,
+    /// Where the events go, and how many there is room for.
+    pub events: Ptr,
+    pub room: c_int,
+    /// Whether it waits until there is one.
+    pub waits: bool,
+}
+
+/// What became of the events that a call has returned.
+pub enum Passed {
+    /// So many are left.
+    Some(c_int),
+    /// The only ones have gone meanwhile: the call is to be made again.
+    Again,
+}
+
+/// Lets those of `count` events pass that have come by the thread's own clock: what is still to come in virtual time is left to the instance, and would only be in the way
+/// of the others. The thread waits for the first, if there is no other.
+///
+/// Only of descriptors that the instance goes on telling of as long as they are ready: others are let through, and the thread waits where it reads.
+///
+/// # Safety
+/// `call` must be one that has returned `count` events.
+pub unsafe fn pass(slot: &Slot, call: Call, mut count: c_int) -> Passed {
+    let memory = shared();
+    let (epoch, begin) = (memory.header.epoch(), sys::now());
+    let is_treated = || {
+        let required = memory.required.load();
+        required.is_of(epoch) && required.delay() > Nanos::ZERO && memory.header.experimenting.load(Relaxed) != 0
+    };
+    let Some(instance) = channel::of(call.instance).input else { return Passed::Some(count) };
+    if count <= 0 || slot.busy.load(Relaxed) != 0 || !memory.header.has_rule(6) {
+        return Passed::Some(count);
+    }
+    while is_treated() {
+        // SAFETY: the call has written so many events there.
+        let events =
+            unsafe { core::slice::from_raw_parts_mut(call.events.cast::<EpollEvent>(), count as usize) };
+        let (own, mut first) = (sys::now().saturating_sub(slot.local.load().delay()), Nanos(u64::MAX));
+        let mut passed = 0;
+        for nth in 0..events.len() {
+            match due(slot, instance, events[nth]) {
+                Some(due) if due > own + MEANWHILE => first = first.min(due),
+                _ => {
+                    events.swap(passed, nth);
+                    passed += 1;
+                }
+            }
+        }
+        if passed > 0 {
+            return Passed::Some(passed as c_int);
+        }
+        if !call.waits {
+            return Passed::Some(0);
+        }
+        if arrivals::wait_for(slot, first) == Nanos::ZERO || sys::now() > begin + LONGEST {
+            break;
+        }
+        let looked = sys::now();
+        count = sys::epoll_look(call.instance, call.events.addr(), call.room);
+        if count <= 0 {
+            return Passed::Again;
+        }
+        arrivals::polled(slot, (looked, sys::now()), false);
+    }
+    Passed::Some(count)
+}
+
+/// A thread that is early by less goes on.
+const MEANWHILE: Nanos = Nanos(20_000);
+/// No event is held back for longer.
+const LONGEST: Nanos = Nanos(1_000_000_000);
+
+/// When, in virtual time, what an event tells of came; `None` if it is to pass.
+fn due(slot: &Slot, instance: Key, EpollEvent { events, data }: EpollEvent) -> Option<Nanos> {
+    const IN: u32 = 1;
+    const ONE_SHOT: u32 = 1 << 30;
+    let watched = TABLE.find(tag(instance, data))?;
+    let is_told_again = watched.events.load(Relaxed) & (EDGE | ONE_SHOT) == 0;
+    // Errors and ends of connections do not wait.
+    let only_data = events & !(IN | 0x40) == 0;
+    if is_told_again && only_data { arrivals::due(slot, watched.fd.load(Relaxed) as c_int) } else { None }
+}
+
 /// When a thread of the program last did what an instance watches for.
 pub fn touched(instance: c_int) -> Nanos {
     channel::of(instance).input.map_or(Nanos::ZERO, |instance| channel::used(instance.data()))
@@ -181,10 +278,10 @@ mod tests {
     fn a_number_of_the_program_stands_for_the_descriptor_that_it_was_given_last() {
         let table = Table::<16>::new();
         let [first, second] = [Key::hashed([1, 0]), Key::hashed([2, 0])];
-        table.insert(tag(first, 0), 7, Nanos(3));
-        table.insert(tag(second, 0), 8, Nanos::ZERO);
+        table.insert(tag(first, 0), (7, 1), Nanos(3));
+        table.insert(tag(second, 0), (8, 1), Nanos::ZERO);
         assert_eq!((fd_of(&table, tag(first, 0)), fd_of(&table, tag(second, 0))), (Some(7), Some(8)));
-        table.insert(tag(first, 0), 9, Nanos::ZERO);
+        table.insert(tag(first, 0), (9, 1), Nanos::ZERO);
         assert_eq!(fd_of(&table, tag(first, 0)), Some(9));
         assert_eq!(table.find(tag(first, 0)).unwrap().armed.load(Relaxed), 0);
         assert_eq!(fd_of(&table, tag(first, 1)), None);
@@ -194,7 +291,7 @@ mod tests {
     fn a_full_table_forgets_others_and_not_the_newest() {
         let table = Table::<16>::new();
         for number in 1..200 {
-            table.insert(number, number as c_int, Nanos::ZERO);
+            table.insert(number, (number as c_int, 1), Nanos::ZERO);
             assert_eq!(fd_of(&table, number), Some(number as u32));
         }
     }

@@ -212,11 +212,19 @@ macro_rules! interpose {
             interpose!(@ready slot, $instance, original($($arg),*), $count, $used, $watch)
         });
     };
-    (@ready $slot:ident, $instance:expr, $call:expr, $count:ident, $used:expr, $watch:expr) => {{
-        let call = || $crate::signals::undisturbed($slot, || $call);
-        let call = || $crate::arrivals::polling($slot, $instance, call, |&ready: &c_int| ready > 0);
-        let used = |&$count: &c_int| if $count > 0 { $used } else { wire::Nanos::ZERO };
-        $crate::delay::around_channel($slot, None, call, used, $watch)
+    (@ready $slot:ident, $epoll:expr, $call:expr, $count:ident, $used:expr, $watch:expr) => {{
+        let epoll: Option<$crate::epoll::Call> = $epoll;
+        loop {
+            let call = || $crate::signals::undisturbed($slot, || $call);
+            let ready = |&ready: &c_int| ready > 0;
+            let call = || $crate::arrivals::polling($slot, epoll.map(|call| call.instance), call, ready);
+            let used = |&$count: &c_int| if $count > 0 { $used } else { wire::Nanos::ZERO };
+            let count = $crate::delay::around_channel($slot, None, call, used, $watch);
+            let Some(epoll) = epoll else { break count };
+            if let $crate::epoll::Passed::Some(count) = $crate::epoll::pass($slot, epoll, count) {
+                break count;
+            }
+        }
     }};
     (@define $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $slot:ident, $original:ident => $body:block) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, $slot, $original => $body, crossing $crate::stretch::cross);

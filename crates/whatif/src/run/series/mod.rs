@@ -106,9 +106,11 @@ impl<'a> Series<'a> {
             if self.runs.is_enough(options) {
                 break;
             }
-            if self.clocks.is_to_be_probed(self.region.memory(), self.begin.elapsed())
-                && !conductor.probe(clocks::PROBE)
-            {
+            let mut goes_on = true;
+            while goes_on && !over() && self.clocks.is_to_be_probed(self.region.memory(), self.begin.elapsed()) {
+                goes_on = conductor.probe(clocks::PROBE);
+            }
+            if !goes_on {
                 break;
             }
             let offers = self.offers()?;
