@@ -110,19 +110,26 @@ pub const TARGETS: &[Target] = &[
     target("world", C, "served", &["A", "B"]).with("world_closed", &[]),
     target("world", C, "served", &["A", "B"]).with("world_think", &["think_ms=1"]),
     target("world", C, "served", &["A", "B"]).with("world_think_8", &["clients=8", "epoll=1", "think_ms=10"]),
-    target("world", C, "served", &["A", "B"]).with("world_think_64", &["clients=64", "epoll=1", "think_ms=90"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_think_64", &["clients=64", "epoll=1", "think_ms=90"]),
     target("world", C, "served", &["A", "B"]).with("world_saturated", &["clients=64", "epoll=1"]),
     target("world", C, "served", &["A", "B"]).with("world_once", &["once=1", "think_ms=1"]),
     target("world", C, "served", &["A", "B"]).with("world_open", &["open=1", "clients=8", "epoll=1"]),
-    target("world", C, "served", &["A", "B"]).with("world_open_20", &["open=1", "clients=8", "epoll=1", "gap_ms=5"]),
-    target("world", C, "served", &["A", "B"]).with("world_open_80", &["open=1", "clients=8", "epoll=1", "gap_ms=1.25"]),
-    target("world", C, "served", &["A", "B"]).with("world_open_95", &["open=1", "clients=8", "epoll=1", "gap_ms=1.05"]),
-    target("world", C, "served", &["A", "B"]).with("world_open_120", &["open=1", "clients=8", "epoll=1", "gap_ms=0.83"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_open_20", &["open=1", "clients=8", "epoll=1", "gap_ms=5"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_open_80", &["open=1", "clients=8", "epoll=1", "gap_ms=1.25"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_open_95", &["open=1", "clients=8", "epoll=1", "gap_ms=1.05"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_open_120", &["open=1", "clients=8", "epoll=1", "gap_ms=0.83"]),
     target("world", C, "served", &["A", "B"]).with("world_one", &["open=1"]),
     target("world", C, "served", &["A", "B"]).with("world_bursts", &["open=2", "clients=8", "epoll=1"]),
     target("world", C, "served", &["A", "B"]).with("world_regular", &["open=3", "clients=8", "epoll=1"]),
-    target("world", C, "served", &["A", "B"]).with("world_both", &["open=4", "clients=9", "epoll=1", "gap_ms=4", "think_ms=2"]),
-    target("world", C, "served", &["A", "B"]).with("world_workers", &["open=1", "clients=8", "workers=2", "epoll=1", "gap_ms=0.9"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_both", &["open=4", "clients=9", "epoll=1", "gap_ms=4", "think_ms=2"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_workers", &["open=1", "clients=8", "workers=2", "epoll=1", "gap_ms=0.9"]),
     target("world", C, "served", &["A", "B"]).with("world_open_once", &["open=1", "once=1"]),
     target("world", C, "served", &["A", "B"]).with("world_udp", &["over=1", "open=1"]),
     target("world", C, "served", &["A", "B"]).with("world_udp_closed", &["over=1", "think_ms=1"]),

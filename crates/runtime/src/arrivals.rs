@@ -147,9 +147,8 @@ fn look(fd: c_int, peer: &Peer) -> u32 {
         What::Socket => socket::kind(fd),
         What::Other => None,
     };
-    let what = known.map_or(NONE, |(kind, port)| {
-        (kind as u32 + KIND) | shared().arrivals.place(kind, port) << 8
-    });
+    let what =
+        known.map_or(NONE, |(kind, port)| (kind as u32 + KIND) | shared().arrivals.place(kind, port) << 8);
     // A socket that is not connected yet may become anything.
     if what != NONE || socket::look(fd) != socket::Socket::Unconnected {
         peer.since.store(sys::now().0, Relaxed);
@@ -238,7 +237,8 @@ pub fn sending(slot: &Slot, fd: c_int) {
         let local = slot.local.load();
         peer.sent.inherit(local);
         source.answered.inherit(local);
-        if shared().header.probing.load(Relaxed) != 0 && peer.epoch.load(Relaxed) == shared().header.epoch().0 {
+        if shared().header.probing.load(Relaxed) != 0 && peer.epoch.load(Relaxed) == shared().header.epoch().0
+        {
             let took = sys::now().0.saturating_sub(peer.handled.load(Relaxed)).max(1);
             peer.took.store(took, Relaxed);
             if let Some(listener) = peer.listener.swap(0, Relaxed).checked_sub(1) {
@@ -343,8 +343,12 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
 /// How busy the thread is, by the clock of what it waits for.
 fn counted(slot: &Slot, source: &Source, arrival: &Arrival, (epoch, now): (u32, Nanos)) {
     let polled = &slot.polled;
-    let in_time = if arrival.waited.is_some() { IN_TIME } else { polled.in_time.load(Relaxed).saturating_sub(1) };
-    polled.in_time.store(in_time, Relaxed);
+    // Delays make it late.
+    if shared().required.load().delay() == Nanos::ZERO {
+        let before = polled.in_time.load(Relaxed);
+        let in_time = if arrival.waited.is_some() { IN_TIME } else { before.saturating_sub(1) };
+        polled.in_time.store(in_time, Relaxed);
+    }
     let last = polled.arrival.swap(now.0, Relaxed);
     let gap = now.0.saturating_sub(last);
     if polled.epoch.swap(epoch, Relaxed) != epoch {

@@ -205,7 +205,9 @@ pub unsafe fn pass(slot: &Slot, call: Call, mut count: c_int) -> Passed {
     let (epoch, begin) = (memory.header.epoch(), sys::now());
     let is_treated = || {
         let required = memory.required.load();
-        required.is_of(epoch) && required.delay() > Nanos::ZERO && memory.header.experimenting.load(Relaxed) != 0
+        required.is_of(epoch)
+            && required.delay() > Nanos::ZERO
+            && memory.header.experimenting.load(Relaxed) != 0
     };
     let Some(instance) = channel::of(call.instance).input else { return Passed::Some(count) };
     if count <= 0 || slot.busy.load(Relaxed) != 0 || !memory.header.has_rule(6) {

@@ -8,9 +8,9 @@ use crate::{delay, stretch, sys, tls};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
-use wire::{Nanos, SharedMemory};
 use wire::counter::{Counter, Kind, VISIT};
 use wire::slot::Slot;
+use wire::{Epoch, Nanos, SharedMemory};
 
 /// The counter of a progress point: `type` 1 throughput, 2 begin, 3 end. The same type and name give the
 /// same pointer for the life of the process; null when not profiled or when the table is full.
@@ -40,7 +40,8 @@ pub unsafe extern "C" fn _whatif_visit(counter: *const Counter) {
 /// The calling thread, whose slot is given, is interrupted at a place that somebody has chosen as a progress point. False if there is no such point.
 pub fn interrupted(slot: Option<&Slot>, data: u64) -> bool {
     let place = data ^ VISIT;
-    let counter = attached().and_then(|memory| Some((memory, memory.counters.at(usize::try_from(place).ok()?)?)));
+    let counter =
+        attached().and_then(|memory| Some((memory, memory.counters.at(usize::try_from(place).ok()?)?)));
     let Some((memory, counter)) = counter else { return false };
     // In the middle of a change of its account, a thread only counts.
     visit(memory, counter, slot.filter(|slot| slot.busy.load(Relaxed) == 0));
@@ -66,7 +67,42 @@ fn visit(memory: &SharedMemory, counter: &Counter, slot: Option<&Slot>) {
         None => memory.required.load(),
     };
     let delay = if account.is_of(epoch) { account.delay() } else { Nanos::ZERO };
-    counter.visit(Nanos(sys::now().0.saturating_sub(delay.0)));
+    let time = Nanos(sys::now().0.saturating_sub(delay.0));
+    counter.visit(time);
+    if let Some(slot) = slot {
+        pair(memory, counter, slot, (epoch, time));
+    }
+}
+
+/// Beginnings and ends in one thread, one after the other, say how long each took.
+fn pair(memory: &SharedMemory, counter: &Counter, slot: &Slot, (epoch, time): (Epoch, Nanos)) {
+    let counters = &memory.counters;
+    let place = |begin: &Counter| counters.place(begin) as u32 + 1;
+    let open_of = |place: u32| &slot.open[place as usize % slot.open.len()];
+    match counter.kind() {
+        Some(Kind::Begin) => {
+            let place = place(counter);
+            let open = open_of(place);
+            // Of the same window: the one before has not ended, so they overlap, or its end was elsewhere.
+            if open.begin.swap(place, Relaxed) != 0 && open.epoch.load(Relaxed) == epoch.0 {
+                counter.paired.strays.fetch_add(1, Relaxed);
+            }
+            open.epoch.store(epoch.0, Relaxed);
+            open.time.store(time.0, Relaxed);
+        }
+        Some(Kind::End) => {
+            let Some(begin) = counter.beginning(counters) else { return };
+            let open = open_of(place(begin));
+            let is_open = open.begin.compare_exchange(place(begin), 0, Relaxed, Relaxed).is_ok();
+            if is_open && open.epoch.load(Relaxed) == epoch.0 {
+                counter.paired.count.fetch_add(1, Relaxed);
+                counter.paired.time.fetch_add(time.0.saturating_sub(open.time.load(Relaxed)), Relaxed);
+            } else if !is_open {
+                counter.paired.strays.fetch_add(1, Relaxed);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Pays what the calling thread owes.

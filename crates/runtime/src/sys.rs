@@ -206,7 +206,8 @@ pub fn datagram_stamp(fd: i32) -> Option<Nanos> {
     const SIOCGSTAMPNS: i64 = 0x8907;
     let mut time = [0_i64; 2];
     // SAFETY: the kernel writes a timespec, two 64-bit words, to `time`.
-    let result = unsafe { call(number::IOCTL, [i64::from(fd), SIOCGSTAMPNS, time.as_mut_ptr() as i64, 0, 0, 0]) };
+    let result =
+        unsafe { call(number::IOCTL, [i64::from(fd), SIOCGSTAMPNS, time.as_mut_ptr() as i64, 0, 0, 0]) };
     (result == 0).then_some(Nanos(time[0] as u64 * 1_000_000_000 + time[1] as u64))
 }
 

@@ -63,8 +63,10 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.circle_high.store(0, Relaxed);
     slot.pending.inherit(wire::Account::default());
     slot.row.forget();
+    slot.executing.store(0, Relaxed);
     slot.schedule.forget();
     slot.polled.forget();
+    slot.open.iter().for_each(|open| open.begin.store(0, Relaxed));
     slot.behind.store(0, Relaxed);
     slot.yielding.store(0, Relaxed);
     slot.yielded.store(0, Relaxed);

@@ -52,10 +52,24 @@ pub struct Counter {
     pub backoff: AtomicU64,
     /// When those visits were that came by [`visit`](Counter::visit).
     pub stamps: SharedStamps,
+    /// Of ends: those that came in the thread of their beginning, one after the other.
+    pub paired: Paired,
     state: AtomicU32,
     kind: AtomicU32,
     length: AtomicU32,
     name: [AtomicU8; NAME_BYTES],
+}
+
+/// Visits to an end that belong to a beginning in the same thread.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Paired {
+    /// How many,
+    pub count: AtomicU64,
+    /// how long they took together, in nanoseconds by the threads' own clocks,
+    pub time: AtomicU64,
+    /// and how many ends or beginnings had none.
+    pub strays: AtomicU64,
 }
 
 /// All progress points.
@@ -127,6 +141,13 @@ impl Counter {
     pub fn visit(&self, time: Nanos) {
         self.stamps.add(time);
         self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counter of beginnings that this one, of ends, belongs to: of the same name.
+    pub fn beginning<'a>(&self, all: &'a Counters) -> Option<&'a Counter> {
+        let of_same_name =
+            |counter: &&Counter| counter.kind() == Some(Kind::Begin) && counter.name().eq(self.name());
+        all.registered().find(of_same_name)
     }
 
     /// The kind of the point.

@@ -89,6 +89,18 @@ pub struct Books {
     pub handovers: AtomicU64,
 }
 
+/// Something that a thread has begun.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Open {
+    /// The place of the counter of beginnings plus one, or zero.
+    pub begin: AtomicU32,
+    /// In which window,
+    pub epoch: AtomicU32,
+    /// and when, by the thread's own clock.
+    pub time: AtomicU64,
+}
+
 /// What samples found in the stretches of code that begin with one call.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -205,7 +217,7 @@ pub struct Polled {
     pub before: AtomicU64,
     /// Whether nothing was there when it began.
     pub waited: AtomicU32,
-    /// How many of its last arrivals it need not have waited for, so that it has no backlog, counted down from a few.
+    /// Counted down from a few with every arrival that it did not wait for: zero means that it has a backlog without delays, too.
     pub in_time: AtomicU32,
     /// When its last arrival was handed to it.
     pub arrival: AtomicU64,
@@ -348,6 +360,10 @@ pub struct Slot {
     pub queued_before: AtomicU64,
     /// Runtime only: the region that the thread was last found in when it had waited for the world.
     pub sleeper: AtomicU32,
+    /// Whether the thread is executing another program, and never comes back unless that fails.
+    pub executing: AtomicU32,
+    /// Runtime only: what the thread has begun and not ended.
+    pub open: [Open; 8],
     /// Runtime only: whether a clock ended its last wait, and what accrued meanwhile has not been paid yet.
     pub timed_out: AtomicU32,
     /// The experiment in which a deadline or an arrival last let the thread go that was in time before; zero once it has met one in time

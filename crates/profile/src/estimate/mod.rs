@@ -370,12 +370,8 @@ pub(crate) fn estimate(
     let waking_error = wakeups::error(experiments.baselines()) * phase.factor;
     let of_noise = phase.scale(drawn.slope);
     let clock_error = arrivals::error(experiments.baselines(), target, of_noise.value);
-    let doubts = Doubts {
-        handovers: handover_error,
-        slices: slice_error,
-        waking: waking_error,
-        clocks: clock_error,
-    };
+    let doubts =
+        Doubts { handovers: handover_error, slices: slice_error, waking: waking_error, clocks: clock_error };
     let method_error = (error_of_delay * fit.delay * phase.factor).hypot(doubts.at(1.0));
     let slope = interval::widened(of_noise, method_error);
     let verdict = verdict::of(&of_noise, method_error, doubts.at(1.0), fit.blocks());

@@ -4,8 +4,8 @@
 
 use super::interpose;
 use super::table::Ptr;
-use crate::{arrivals, channel};
 use crate::socket::Name;
+use crate::{arrivals, channel};
 use core::ffi::{c_int, c_uint};
 use wire::channel::Key;
 use wire::slot::Slot;

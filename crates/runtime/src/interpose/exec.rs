@@ -6,6 +6,7 @@
 use crate::real::real;
 use crate::{sampling, tls};
 use core::ffi::{c_int, c_long, c_void};
+use core::sync::atomic::Ordering::Relaxed;
 use wire::slot::Activity;
 
 type Ptr = *mut c_void;
@@ -16,9 +17,11 @@ pub fn unsampled<T>(call: impl FnOnce() -> T) -> T {
     if let Some(slot) = paused {
         // As long as nobody has noticed that it is gone, it does not count among those that run.
         slot.doing(Activity::WaitingForWorld);
+        slot.executing.store(1, Relaxed);
     }
     let result = call();
     if let Some(slot) = paused {
+        slot.executing.store(0, Relaxed);
         slot.doing(Activity::Running);
         sampling::resume(slot);
     }

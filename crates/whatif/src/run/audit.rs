@@ -78,7 +78,7 @@ impl Reading {
     pub fn now(memory: &SharedMemory) -> Self {
         let time = perf::clock::monotonic().0;
         let slots: BTreeMap<(u32, u32), (usize, &Slot)> = (memory.slots.used().iter().enumerate())
-            .filter(|(_, slot)| slot.is_taken())
+            .filter(|(_, slot)| slot.is_taken() && slot.executing.load(Relaxed) == 0)
             .map(|(nth, slot)| ((slot.pid.load(Relaxed), slot.tid.load(Relaxed)), (nth, slot)))
             .filter(|((pid, tid), _)| *pid != 0 && *tid != 0)
             .collect();

@@ -33,7 +33,6 @@ pub struct Clocks {
 impl Clocks {
     /// Judges what is known by now, and says whether a probe is to be made, which is then counted. `elapsed`: the time since the beginning of the run.
     pub fn is_to_be_probed(&mut self, memory: &SharedMemory, elapsed: Duration) -> bool {
-        if std::env::var_os("DBG").is_some() { for s in memory.arrivals.used() { eprintln!("DBG {:?} {:?} {:?} n={} ready={} slope={:?}", elapsed, s.kind(), s.clock(), s.arrivals.load(Relaxed), s.ready.load(Relaxed), s.slope().map(|s| (s.value, s.variance.sqrt(), s.arrivals))); } }
         let undecided = memory.arrivals.used().filter(|source| source.judge() == Clock::Undecided).count();
         if undecided == 0 {
             return false;

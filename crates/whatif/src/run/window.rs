@@ -120,7 +120,12 @@ impl Reading {
 
     fn stamped(&self) -> Stamped<'_> {
         let time = wire::Nanos(self.time.get().saturating_sub(self.required.delay().0));
-        Stamped { time, counts: &self.counts.visits, stamps: &self.counts.stamps }
+        Stamped {
+            time,
+            counts: &self.counts.visits,
+            stamps: &self.counts.stamps,
+            paired: &self.counts.paired,
+        }
     }
 }
 

@@ -60,11 +60,6 @@ impl Placed {
 
     fn counted(&self) -> u64 {
         let counters = self.counters();
-        if let Some(noted) = self.noted
-            && counters.iter().all(|watch| watch.counter.means() == Means::Trap)
-        {
-            return noted.count.load(Ordering::Relaxed).wrapping_add(self.past.load(Ordering::Relaxed));
-        }
         let now = counters.iter().map(|watch| watch.counter.count());
         now.fold(self.past.load(Ordering::Relaxed), u64::wrapping_add)
     }
@@ -86,6 +81,25 @@ pub struct Counts {
     pub visits: Vec<u64>,
     /// and what the runtime knows of the times; nothing of points that the kernel counts.
     pub stamps: Vec<Option<Stamps>>,
+    /// What threads know that have begun and ended something themselves.
+    pub paired: Vec<Paired>,
+}
+
+/// Visits to an end that belong to a beginning in the same thread; see [`wire::counter::Paired`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Paired {
+    pub count: u64,
+    /// In nanoseconds.
+    pub time: u64,
+    pub strays: u64,
+}
+
+impl Paired {
+    fn of(counter: &wire::counter::Counter) -> Self {
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let paired = &counter.paired;
+        Self { count: load(&paired.count), time: load(&paired.time), strays: load(&paired.strays) }
+    }
 }
 
 /// Whether visits can be counted here at all: better said before the program runs. What a breakpoint costs, where
@@ -191,9 +205,7 @@ impl Points {
         let watches = found.iter().map(watch).collect::<Result<Vec<_>>>()?;
         let mut counters = placed.counters();
         let is_gone = |watch: &&Watch| !watches.iter().any(|now| now.address == watch.address);
-        // What threads have noted themselves stays where it is.
-        let is_counted = |watch: &&Watch| is_gone(watch) && watch.counter.means() != Means::Trap;
-        let past = counters.iter().filter(is_counted).map(|watch| watch.counter.count());
+        let past = counters.iter().filter(is_gone).map(|watch| watch.counter.count());
         placed.past.fetch_add(past.fold(0, u64::wrapping_add), Ordering::Relaxed);
         let before = std::mem::replace(&mut *counters, watches);
         // The kernel takes its time to do away with them, and somebody may want to count.
@@ -286,18 +298,22 @@ impl Points {
         for placed in &self.placed {
             let samples = placed.samples.load(Ordering::Relaxed);
             counts.visits.push(placed.counted().wrapping_add(samples));
-            counts.stamps.push(placed.noted.filter(|_| placed.is_noted()).map(|noted| noted.stamps.load()));
+            counts.stamps.push(None);
+            counts
+                .paired
+                .push(placed.noted.filter(|_| placed.is_noted()).map(Paired::of).unwrap_or_default());
         }
         for counter in self.registered() {
             counts.visits.push(counter.count.load(Ordering::Relaxed));
             counts.stamps.push(Some(counter.stamps.load()));
+            counts.paired.push(Paired::of(counter));
         }
         counts
     }
 
     /// Whether the kernel has to be asked for some.
     pub fn are_asked_for(&self) -> bool {
-        self.placed.iter().any(|placed| !matches!(placed.place, Place::Sampled(_)) && !placed.is_noted())
+        self.placed.iter().any(|placed| !matches!(placed.place, Place::Sampled(_)))
     }
 
     /// The code whose samples are visits, and where they are counted.

@@ -107,7 +107,10 @@ impl<'a> Series<'a> {
                 break;
             }
             let mut goes_on = true;
-            while goes_on && !over() && self.clocks.is_to_be_probed(self.region.memory(), self.begin.elapsed()) {
+            while goes_on
+                && !over()
+                && self.clocks.is_to_be_probed(self.region.memory(), self.begin.elapsed())
+            {
                 goes_on = conductor.probe(clocks::PROBE);
             }
             if !goes_on {
