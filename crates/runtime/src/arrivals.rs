@@ -318,24 +318,27 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
     if matches!(kind, Kind::Accepted | Kind::Connected) {
         peer.more.store(u32::from(socket::is_ready(fd)), Relaxed);
     }
+    // Delays make threads late, and then more is ready.
+    if memory.required.load().delay() == Nanos::ZERO {
+        source.arrivals.fetch_add(1, Relaxed);
+        source.ready.fetch_add(u64::from(arrival.waited.is_none()), Relaxed);
+    }
     counted(slot, source, &arrival, (epoch.0, call.ended));
     if header.experimenting.load(Relaxed) != 0 {
         release(slot, peer, source, kind, &arrival);
     } else if arrival.waited.is_some() {
         slot.behind.store(0, Relaxed);
     }
+    if !is_new && kind == Kind::Pipe {
+        peer.means.add(gap.0, 0);
+    }
     if header.probing.load(Relaxed) != 0 {
-        if !is_new && kind == Kind::Pipe {
-            peer.means.add(gap.0, 0);
-        }
         if !is_new && took != 0 {
             let means = if kind == Kind::Listener { &source.means } else { &peer.means };
             if let Some((gap, took)) = means.add(gap.0, took) {
                 source.learn(gap, took);
             }
         }
-        source.arrivals.fetch_add(1, Relaxed);
-        source.ready.fetch_add(u64::from(arrival.waited.is_none()), Relaxed);
         probe(slot, peer, source, kind);
     }
 }

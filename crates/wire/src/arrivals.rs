@@ -98,7 +98,7 @@ pub struct Source {
     pub name: AtomicU32,
     /// A [`Clock`].
     pub clock: AtomicU32,
-    /// Arrivals in probes,
+    /// Arrivals while there were no delays,
     pub arrivals: AtomicU64,
     /// and those that were there already when the program asked for them.
     pub ready: AtomicU64,
@@ -329,13 +329,13 @@ mod tests {
 
     #[test]
     fn loops_are_told_apart() {
-        let closed = source(Kind::Accepted, 600, |random, took| took + random.exponential(3e6));
+        let closed = source(Kind::Accepted, 1500, |random, took| took + random.exponential(3e6));
         assert_eq!(closed.judge(), Clock::Closed, "{:?}", closed.slope());
-        let poisson = source(Kind::Accepted, 600, |random, _| random.exponential(4e6));
+        let poisson = source(Kind::Accepted, 1500, |random, _| random.exponential(4e6));
         assert_eq!(poisson.judge(), Clock::Open, "{:?}", poisson.slope());
-        let regular = source(Kind::Accepted, 600, |_, _| 4e6);
+        let regular = source(Kind::Accepted, 1500, |_, _| 4e6);
         assert_eq!(regular.judge(), Clock::Open, "{:?}", regular.slope());
-        let without = source(Kind::Accepted, 600, |_, took| took + 5_000.0);
+        let without = source(Kind::Accepted, 1500, |_, took| took + 5_000.0);
         assert_eq!(without.judge(), Clock::Closed, "{:?}", without.slope());
     }
 

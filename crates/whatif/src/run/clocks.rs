@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use profile::Nanos;
 use wire::SharedMemory;
-use wire::arrivals::Clock;
+use wire::arrivals::{Clock, Kind, Source};
 
 /// How long a probe is.
 pub const PROBE: Nanos = Nanos::from_millis(500);
@@ -19,6 +19,11 @@ const AT_FIRST: Duration = Duration::from_secs(4);
 const LATER: u32 = 20;
 /// Where threads together wait for a smaller part of the time, as a divisor, it does not matter what for.
 const LITTLE: u64 = 50;
+
+/// Pipes are judged without probes.
+fn is_pipe(source: &Source) -> bool {
+    source.kind().is_none_or(|(kind, _)| kind == Kind::Pipe)
+}
 
 /// What is known of the clocks.
 #[derive(Debug, Default)]
@@ -33,8 +38,9 @@ pub struct Clocks {
 impl Clocks {
     /// Judges what is known by now, and says whether a probe is to be made, which is then counted. `elapsed`: the time since the beginning of the run.
     pub fn is_to_be_probed(&mut self, memory: &SharedMemory, elapsed: Duration) -> bool {
-        let undecided = memory.arrivals.used().filter(|source| source.judge() == Clock::Undecided).count();
-        if undecided == 0 {
+        let is_open = |source: &Source| source.judge() == Clock::Undecided && !is_pipe(source);
+        // All are judged, whatever the first of them says.
+        if memory.arrivals.used().filter(|source| is_open(source)).count() == 0 {
             return false;
         }
         self.look(memory);
@@ -46,13 +52,17 @@ impl Clocks {
         is_wanted
     }
 
+    /// Whether it may turn out, when it is looked next, that a probe is to be made: what is measured now may be measured again then.
+    pub fn may_probe(&self, memory: &SharedMemory) -> bool {
+        let is_undecided = |source: &Source| source.clock() == Clock::Undecided && !is_pipe(source);
+        self.probed == Duration::ZERO && memory.arrivals.used().any(is_undecided)
+    }
+
     fn look(&mut self, memory: &SharedMemory) {
         let waited = memory.slots.used().iter().map(|slot| slot.books.doubtful.load(Relaxed)).sum();
         let now = Instant::now();
         let Some((then, before)) = self.looked else {
-            // Nothing has been waited for yet, but somebody has sent something.
             self.looked = Some((now, waited));
-            self.wanted = true;
             return;
         };
         let passed = now.duration_since(then);

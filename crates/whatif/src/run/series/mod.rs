@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 const SAVE: Duration = Duration::from_secs(1);
 /// How long the first samples are collected before the first experiment.
 const FIRST_LOOK: Nanos = Nanos::from_millis(30);
+/// Experiments that are kept back until it is known whether they have to be made again.
+const HELD: usize = 2;
 /// What a region lacks that somebody has pinned: more than all others together, whose most is 1.
 const PINNED: f64 = 20.0;
 /// Regions that are estimated while the program runs: those that run most.
@@ -102,15 +104,17 @@ impl<'a> Series<'a> {
         if !conductor.probe(FIRST_LOOK) {
             return Ok(outcome);
         }
+        // Windows that may have to be measured again.
+        let mut held: Vec<Vec<profile::Window>> = Vec::new();
         while !over() {
             if self.runs.is_enough(options) {
                 break;
             }
+            let memory = self.region.memory();
             let mut goes_on = true;
-            while goes_on
-                && !over()
-                && self.clocks.is_to_be_probed(self.region.memory(), self.begin.elapsed())
-            {
+            while goes_on && !over() && self.clocks.is_to_be_probed(memory, self.begin.elapsed()) {
+                // They were measured before it was tried to find out what they mean.
+                held.clear();
                 goes_on = conductor.probe(clocks::PROBE);
             }
             if !goes_on {
@@ -130,7 +134,7 @@ impl<'a> Series<'a> {
             let mut windows = Vec::with_capacity(plan.windows.len());
             for (index, speedup) in plan.windows.into_iter().enumerate() {
                 let place =
-                    Place { block: outcome.blocks as i64, index: index as u32, region: plan.index, speedup };
+                    Place { block: (outcome.blocks + held.len() as u64) as i64, index: index as u32, region: plan.index, speedup };
                 let Some(window) = self.window(&mut conductor, place, plan.length)? else { break };
                 outcome.visited |= window.visits.iter().any(|visits| visits.count > 0);
                 windows.push(window);
@@ -141,17 +145,29 @@ impl<'a> Series<'a> {
             if self.child.stops() != stops || self.child.is_stopped() {
                 continue; // stopped from the terminal meanwhile: nothing was measured
             }
+            held.push(windows);
+            if held.len() >= HELD || !self.clocks.may_probe(self.region.memory()) {
+                self.record(&mut held, &mut outcome)?;
+            }
+            self.save(conductor.delayed())?;
+        }
+        self.record(&mut held, &mut outcome)?;
+        outcome.delayed = conductor.delayed();
+        self.progress.finish();
+        Ok(outcome)
+    }
+
+    /// Writes experiments down, in the order in which they were conducted.
+    fn record(&mut self, held: &mut Vec<Vec<profile::Window>>, outcome: &mut Outcome) -> Result<()> {
+        for windows in held.drain(..) {
             self.session.block(&windows)?;
             outcome.blocks += 1;
             if self.runs.outlook.add(windows) {
                 self.look()?;
             }
             self.progress.block(self.runs.blocks + outcome.blocks, self.runs.outlook.standing());
-            self.save(conductor.delayed())?;
         }
-        outcome.delayed = conductor.delayed();
-        self.progress.finish();
-        Ok(outcome)
+        Ok(())
     }
 
     /// What a window is to do. From here on samples are watched.
