@@ -35,7 +35,7 @@ const KIND: u32 = 2;
 const WAITED: Nanos = Nanos(50_000);
 
 /// A thread that had to wait for one of its last so many arrivals has no backlog.
-const IN_TIME: u32 = 8;
+const IN_TIME: u32 = 64;
 
 /// How long a probe holds an arrival up: as long as arrivals are apart on its connection, but at least
 const SHORTEST: u64 = 50_000;
@@ -65,7 +65,10 @@ struct Peer {
     /// How long it took until the last answer to it, in nanoseconds; zero before there is one.
     took: AtomicU64,
     means: Means,
-    /// The place of the listener that it was accepted from, plus one, until something has been sent.
+    /// Of a pipe: how many arrivals there were, and the time from each to the next, in nanoseconds.
+    count: AtomicU64,
+    time: AtomicU64,
+    /// The place of the listener that it was accepted from, plus one; zero if there is none.
     listener: AtomicU32,
 }
 
@@ -73,6 +76,14 @@ static TABLE: [Peer; PEERS] = [const {
     // SAFETY: a structure of atomics is valid when all bytes are zero.
     unsafe { core::mem::zeroed() }
 }; PEERS];
+
+impl Peer {
+    /// The mean time between two arrivals, in nanoseconds; zero if there were none.
+    fn gap(&self) -> u64 {
+        let count = self.count.load(Relaxed);
+        self.time.load(Relaxed).checked_div(count).unwrap_or_else(|| self.means.gap())
+    }
+}
 
 /// The entry of a descriptor.
 fn entry(fd: c_int) -> Option<&'static Peer> {
@@ -88,6 +99,8 @@ pub fn forget(fd: c_int) {
         peer.epoch.store(0, Relaxed);
         peer.next.store(0, Relaxed);
         peer.more.store(0, Relaxed);
+        peer.count.store(0, Relaxed);
+        peer.time.store(0, Relaxed);
         peer.means.forget();
     }
 }
@@ -170,19 +183,21 @@ pub struct Took {
     ended: Nanos,
     /// Whether nothing was there when it began.
     waited: bool,
+    /// How much it has taken, in bytes.
+    bytes: u32,
 }
 
 /// What is known of a call when it is over.
 pub type Taking = Cell<Option<Took>>;
 
-/// Around a call that takes something from `fd`; `took` says whether it did. [`taken`] is to be called later, where the thread may pause.
+/// Around a call that takes something from `fd`; `took` says how much that was, zero if nothing. [`taken`] is to be called later, where the thread may pause.
 #[inline]
 pub fn taking<T>(
     slot: &Slot,
     fd: c_int,
     taking: &Taking,
     call: impl FnOnce() -> T,
-    took: impl FnOnce(&T) -> bool,
+    took: impl FnOnce(&T) -> usize,
 ) -> T {
     let is_outside = matter(slot) && of(fd).is_some_and(|(peer, ..)| !is_inside(peer, channel::of(fd)));
     if !is_outside {
@@ -191,8 +206,10 @@ pub fn taking<T>(
     // A thread that lost its CPU in the call has not waited for what it took.
     let (was_ready, began) = (socket::is_ready(fd), sys::now());
     let result = call();
-    if took(&result) {
-        taking.set(Some(Took { began, ended: sys::now(), waited: !was_ready }));
+    let bytes = took(&result);
+    if bytes > 0 {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        taking.set(Some(Took { began, ended: sys::now(), waited: !was_ready, bytes }));
     }
     result
 }
@@ -237,15 +254,13 @@ pub fn sending(slot: &Slot, fd: c_int) {
         let local = slot.local.load();
         peer.sent.inherit(local);
         source.answered.inherit(local);
+        let listener = peer.listener.load(Relaxed).checked_sub(1).map(|place| shared().arrivals.at(place));
+        listener.into_iter().for_each(|listener| listener.answered.inherit(local));
         if shared().header.probing.load(Relaxed) != 0 && peer.epoch.load(Relaxed) == shared().header.epoch().0
         {
             let took = sys::now().0.saturating_sub(peer.handled.load(Relaxed)).max(1);
             peer.took.store(took, Relaxed);
-            if let Some(listener) = peer.listener.swap(0, Relaxed).checked_sub(1) {
-                let listener = shared().arrivals.at(listener);
-                listener.answered.inherit(local);
-                listener.took.store(took, Relaxed);
-            }
+            listener.into_iter().for_each(|listener| listener.took.store(took, Relaxed));
         }
     }
 }
@@ -258,8 +273,30 @@ struct Arrival {
     waited: Option<Nanos>,
 }
 
+/// When the first of what waits at a TCP socket came, as exactly as the kernel's tick: it only tells when the last one did. `before`: the others, if that is known.
+fn first_received(fd: c_int, peer: &Peer, source: &Source, (now, others): (Nanos, u32)) -> Option<Nanos> {
+    let last = now.0.saturating_sub(socket::last_received(fd)?.0);
+    if others == 0 {
+        return Some(Nanos(last));
+    }
+    let is_known = peer.epoch.load(Relaxed) == shared().header.epoch().0;
+    let before = peer.arrived.load(Relaxed);
+    let others = u64::from(others);
+    Some(Nanos(if is_known && before < last {
+        before + (last - before) / (others + 1)
+    } else {
+        last.saturating_sub(others * source.means.gap().max(peer.gap()))
+    }))
+}
+
+/// How many arrivals there are in so many bytes, as far as can be told.
+fn arrivals_in(source: &Source, bytes: Option<u32>) -> u32 {
+    bytes.unwrap_or(0).checked_div(source.least.load(Relaxed)).unwrap_or(0)
+}
+
 /// When what a call has just taken came.
-fn when(slot: &Slot, fd: c_int, peer: &Peer, kind: Kind, Took { began, ended, waited }: Took) -> Arrival {
+fn when(slot: &Slot, fd: c_int, (peer, source, kind): (&Peer, &Source, Kind), call: Took) -> Arrival {
+    let Took { began, ended, waited, .. } = call;
     if waited {
         return Arrival { time: ended, waited: Some(ended.saturating_sub(began)) };
     }
@@ -282,14 +319,12 @@ fn when(slot: &Slot, fd: c_int, peer: &Peer, kind: Kind, Took { began, ended, wa
     let known = is_polled && peer.more.load(Relaxed) == 0;
     let (earliest, latest) =
         if known { (handled.max(before.min(poll_ended)), poll_ended) } else { (0, began.0) };
-    let by_mean = peer.arrived.load(Relaxed).saturating_add(peer.means.gap());
+    let by_mean = peer.arrived.load(Relaxed).saturating_add(peer.gap());
     let time = match kind {
-        // The kernel knows of the last arrival only, and there may be more in front of it.
-        Kind::Accepted | Kind::Connected => match socket::last_received(fd) {
-            Some(ago) if !socket::is_ready(fd) => ended.0.saturating_sub(ago.0).max(earliest),
-            Some(ago) => by_mean.min(ended.0.saturating_sub(ago.0)),
-            None => by_mean.max(earliest),
-        },
+        Kind::Accepted | Kind::Connected => {
+            let left = arrivals_in(source, sys::bytes_to_read(fd));
+            first_received(fd, peer, source, (ended, left)).map_or(by_mean, |time| time.0).max(earliest)
+        }
         Kind::Datagrams => socket::last_stamp(fd).map_or(by_mean, |ago| ended.0.saturating_sub(ago.0)),
         Kind::Pipe | Kind::Listener => by_mean.max(earliest),
     };
@@ -306,7 +341,9 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
     if is_new {
         peer.handled.store(0, Relaxed);
     }
-    let arrival = when(slot, fd, peer, kind, call);
+    let least = source.least.load(Relaxed);
+    source.least.store(if least == 0 { call.bytes } else { least.min(call.bytes) }, Relaxed);
+    let arrival = when(slot, fd, (peer, source, kind), call);
     let before = Nanos(peer.arrived.swap(arrival.time.0, Relaxed));
     let gap = arrival.time.saturating_sub(before);
     // What comes in parts is one arrival, as long as nothing has been sent there.
@@ -330,7 +367,8 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
         slot.behind.store(0, Relaxed);
     }
     if !is_new && kind == Kind::Pipe {
-        peer.means.add(gap.0, 0);
+        peer.count.fetch_add(1, Relaxed);
+        peer.time.fetch_add(gap.0, Relaxed);
     }
     if header.probing.load(Relaxed) != 0 {
         if !is_new && took != 0 {
@@ -397,10 +435,13 @@ pub fn due(slot: &Slot, fd: c_int) -> Option<Nanos> {
         // What was there when the thread looked before, it has been told of then.
         let known = peer.more.load(Relaxed) == 0 && peer.epoch.load(Relaxed) == shared().header.epoch().0;
         let earliest = if known { peer.handled.load(Relaxed).max(before).min(ended) } else { 0 };
-        time = match socket::last_received(fd) {
-            _ if known && polled.waited.load(Relaxed) != 0 => ended,
-            Some(ago) => ended.saturating_sub(ago.0).max(earliest),
-            None => peer.arrived.load(Relaxed).saturating_add(peer.means.gap()).clamp(earliest, ended),
+        time = if known && polled.waited.load(Relaxed) != 0 {
+            ended
+        } else {
+            let others = arrivals_in(source, sys::bytes_to_read(fd)).saturating_sub(1);
+            let by_mean = || Nanos(peer.arrived.load(Relaxed).saturating_add(peer.gap()));
+            let first = first_received(fd, peer, source, (Nanos(ended), others)).unwrap_or_else(by_mean);
+            first.0.clamp(earliest, ended)
         };
         peer.next.store(time.max(1), Relaxed);
     }

@@ -201,6 +201,15 @@ pub fn tcp_info(fd: i32) -> Option<[u32; 26]> {
     (result == 0 && length as usize == size_of_val(&info)).then_some(info)
 }
 
+/// How many bytes can be read from a descriptor now (FIONREAD).
+pub fn bytes_to_read(fd: i32) -> Option<u32> {
+    const FIONREAD: i64 = 0x541b;
+    let mut bytes = 0_u32;
+    // SAFETY: the kernel writes an integer of four bytes.
+    let result = unsafe { call(number::IOCTL, [i64::from(fd), FIONREAD, (&raw mut bytes) as i64, 0, 0, 0]) };
+    (result == 0).then_some(bytes)
+}
+
 /// When the datagram came that was last read from a socket (socket(7), SIOCGSTAMPNS), by the clock of the day.
 pub fn datagram_stamp(fd: i32) -> Option<Nanos> {
     const SIOCGSTAMPNS: i64 = 0x8907;

@@ -111,6 +111,9 @@ pub struct Source {
     pub answered: LocalAccount,
     /// How long that took, in nanoseconds; zero if nothing has been answered since the last arrival.
     pub took: AtomicU64,
+    /// The fewest bytes that have been read at once, zero if none were.
+    pub least: AtomicU32,
+    reserved: u32,
     /// The mean time from one arrival to the next and of handling one, in nanoseconds.
     pub means: Means,
 }

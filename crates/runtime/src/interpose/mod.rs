@@ -47,12 +47,35 @@ impl Missing for *mut core::ffi::c_void {
     const MISSING: Self = core::ptr::null_mut();
 }
 
+/// What calls that read return.
+pub(crate) trait Amount: Copy + PartialOrd + Default {
+    /// How much was read, zero if nothing.
+    fn amount(&self) -> usize;
+}
+
+impl Amount for c_int {
+    fn amount(&self) -> usize {
+        usize::from(*self > 0)
+    }
+}
+
+impl Amount for isize {
+    fn amount(&self) -> usize {
+        usize::try_from(*self).unwrap_or(0)
+    }
+}
+
+impl Amount for core::ffi::c_long {
+    fn amount(&self) -> usize {
+        usize::try_from(*self).unwrap_or(0)
+    }
+}
+
 /// Around a call that reads from a descriptor: a wait for the world, unless the descriptor has two ends.
 #[inline]
-pub(crate) fn reading<T: Copy + PartialOrd + Default>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
+pub(crate) fn reading<T: Amount>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
     let taking = arrivals::Taking::default();
-    let took = |result: &T| *result > T::default();
-    let call = || arrivals::taking(slot, fd, &taking, call, took);
+    let call = || arrivals::taking(slot, fd, &taking, call, T::amount);
     let result = on_channel(slot, channel::of(fd).input, Key::data, Key::room, call);
     if let Some(took) = taking.get() {
         arrivals::taken(slot, fd, took);

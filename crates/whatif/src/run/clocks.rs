@@ -33,6 +33,8 @@ pub struct Clocks {
     looked: Option<(Instant, u64)>,
     /// Whether that was worth a probe.
     wanted: bool,
+    /// Sources with a clock of their own.
+    open: usize,
 }
 
 impl Clocks {
@@ -54,8 +56,14 @@ impl Clocks {
 
     /// Whether it may turn out, when it is looked next, that a probe is to be made: what is measured now may be measured again then.
     pub fn may_probe(&self, memory: &SharedMemory) -> bool {
-        let is_undecided = |source: &Source| source.clock() == Clock::Undecided && !is_pipe(source);
-        self.probed == Duration::ZERO && memory.arrivals.used().any(is_undecided)
+        self.probed == Duration::ZERO
+            && memory.arrivals.used().any(|source| source.clock() == Clock::Undecided)
+    }
+
+    /// Whether a source has turned out to have a clock of its own since this was asked last: what was measured before has to be measured again.
+    pub fn has_opened(&mut self, memory: &SharedMemory) -> bool {
+        let open = memory.arrivals.used().filter(|source| source.clock() == Clock::Open).count();
+        open > std::mem::replace(&mut self.open, open)
     }
 
     fn look(&mut self, memory: &SharedMemory) {

@@ -25,7 +25,7 @@ const SAVE: Duration = Duration::from_secs(1);
 /// How long the first samples are collected before the first experiment.
 const FIRST_LOOK: Nanos = Nanos::from_millis(30);
 /// Experiments that are kept back until it is known whether they have to be made again.
-const HELD: usize = 2;
+const HELD: usize = 4;
 /// What a region lacks that somebody has pinned: more than all others together, whose most is 1.
 const PINNED: f64 = 20.0;
 /// Regions that are estimated while the program runs: those that run most.
@@ -120,6 +120,9 @@ impl<'a> Series<'a> {
             if !goes_on {
                 break;
             }
+            if self.clocks.has_opened(memory) {
+                held.clear();
+            }
             let offers = self.offers()?;
             let Runs { history, random, .. } = &mut *self.runs;
             let Some(plan) = history.next(&offers, &options.choices, random) else {
@@ -133,8 +136,12 @@ impl<'a> Series<'a> {
             let stops = self.child.stops();
             let mut windows = Vec::with_capacity(plan.windows.len());
             for (index, speedup) in plan.windows.into_iter().enumerate() {
-                let place =
-                    Place { block: (outcome.blocks + held.len() as u64) as i64, index: index as u32, region: plan.index, speedup };
+                let place = Place {
+                    block: (outcome.blocks + held.len() as u64) as i64,
+                    index: index as u32,
+                    region: plan.index,
+                    speedup,
+                };
                 let Some(window) = self.window(&mut conductor, place, plan.length)? else { break };
                 outcome.visited |= window.visits.iter().any(|visits| visits.count > 0);
                 windows.push(window);
