@@ -135,7 +135,8 @@ impl Profile {
 
     fn nothing(&self) -> String {
         let point = self.points.iter().find(|point| !point.idle).unwrap_or(&self.points[0]);
-        if Load::of(&self.rows.windows).is_some() {
+        let is_latency = |point: &PointSummary| matches!(point.target, Target::Latency { .. });
+        if Load::of(&self.rows.windows).is_some() && !self.points.iter().any(is_latency) {
             return format!(
                 "Nothing that was tried makes {} faster; measure the latency of a request instead (mark its begin and its end, or --latency)",
                 subject(point)

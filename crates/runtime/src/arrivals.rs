@@ -13,7 +13,7 @@
 use crate::attach::shared;
 use crate::channel::{self, Ends, What};
 use crate::socket;
-use crate::{delay, sampling, sys};
+use crate::{delay, sampling, sys, tls};
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -62,6 +62,10 @@ struct Peer {
     more: AtomicU32,
     /// When the next one came, if a thread has been told of it and has not taken it yet.
     next: AtomicU64,
+    /// in which window,
+    next_epoch: AtomicU32,
+    /// and how much has been read since something was sent, in bytes.
+    bytes: AtomicU32,
     /// How long it took until the last answer to it, in nanoseconds; zero before there is one.
     took: AtomicU64,
     means: Means,
@@ -92,9 +96,17 @@ fn entry(fd: c_int) -> Option<&'static Peer> {
 
 /// A descriptor is closed, or is now something else.
 pub fn forget(fd: c_int) {
+    // A `vfork`ed child closes its own copy.
+    let is_ours = || tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == sys::gettid());
     if let Some(peer) = entry(fd)
         && peer.what.load(Relaxed) != UNKNOWN
+        && is_ours()
     {
+        for number in [&peer.arrived, &peer.handled, &peer.took] {
+            number.store(0, Relaxed);
+        }
+        peer.bytes.store(0, Relaxed);
+        peer.listener.store(0, Relaxed);
         peer.what.store(UNKNOWN, Relaxed);
         peer.epoch.store(0, Relaxed);
         peer.next.store(0, Relaxed);
@@ -252,6 +264,12 @@ pub fn sending(slot: &Slot, fd: c_int) {
         && kind != Kind::Pipe
     {
         let local = slot.local.load();
+        let bytes = peer.bytes.swap(0, Relaxed);
+        if bytes != 0 {
+            let least = source.least.load(Relaxed);
+            source.least.store(if least == 0 { bytes } else { least.min(bytes) }, Relaxed);
+            source.see(socket::is_ready(fd));
+        }
         peer.sent.inherit(local);
         source.answered.inherit(local);
         let listener = peer.listener.load(Relaxed).checked_sub(1).map(|place| shared().arrivals.at(place));
@@ -306,7 +324,8 @@ fn when(slot: &Slot, fd: c_int, (peer, source, kind): (&Peer, &Source, Kind), ca
     let handled = peer.handled.load(Relaxed);
     // The first thing that the thread takes from here since it looked what is ready.
     let is_polled = poll_ended > handled && poll_ended <= began.0;
-    let seen = Some(Nanos(peer.next.swap(0, Relaxed))).filter(|seen| *seen != Nanos::ZERO);
+    let is_of_now = peer.next_epoch.load(Relaxed) == shared().header.epoch().0;
+    let seen = Some(Nanos(peer.next.swap(0, Relaxed))).filter(|seen| *seen != Nanos::ZERO && is_of_now);
     if is_polled && polled.waited.swap(0, Relaxed) != 0 {
         let waited = Nanos(poll_ended.saturating_sub(poll_began));
         polled.before.store(poll_ended, Relaxed);
@@ -341,8 +360,7 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
     if is_new {
         peer.handled.store(0, Relaxed);
     }
-    let least = source.least.load(Relaxed);
-    source.least.store(if least == 0 { call.bytes } else { least.min(call.bytes) }, Relaxed);
+    peer.bytes.fetch_add(call.bytes, Relaxed);
     let arrival = when(slot, fd, (peer, source, kind), call);
     let before = Nanos(peer.arrived.swap(arrival.time.0, Relaxed));
     let gap = arrival.time.saturating_sub(before);
@@ -401,11 +419,16 @@ fn counted(slot: &Slot, source: &Source, arrival: &Arrival, (epoch, now): (u32, 
     let books = &slot.books;
     match source.clock() {
         Clock::Open => {
-            books.serving.fetch_add(gap, Relaxed);
-            books.idle.fetch_add(waited, Relaxed);
+            // Other arrivals may have come since the last of this kind.
+            let last = polled.served.swap(now.0, Relaxed);
+            if polled.served_epoch.swap(epoch, Relaxed) == epoch {
+                books.serving.fetch_add(now.0.saturating_sub(last), Relaxed);
+                books.idle.fetch_add(waited, Relaxed);
+            }
         }
         Clock::Undecided => {
-            books.doubtful.fetch_add(waited, Relaxed);
+            // Where requests do not wait for answers there may be no idle time now, and some when the code is faster.
+            books.doubtful.fetch_add(if source.is_followed() { gap } else { waited }, Relaxed);
         }
         Clock::Closed => {}
     }
@@ -429,7 +452,8 @@ pub fn due(slot: &Slot, fd: c_int) -> Option<Nanos> {
     let may_wait = matches!(kind, Kind::Accepted | Kind::Connected) && !is_inside(peer, channel::of(fd));
     let handed_on = handed_on(peer, source, kind, shared().required.load()).filter(|_| may_wait)?;
     let mut time = peer.next.load(Relaxed);
-    if time == 0 {
+    let epoch = shared().header.epoch().0;
+    if time == 0 || peer.next_epoch.swap(epoch, Relaxed) != epoch {
         let polled = &slot.polled;
         let [ended, before] = [&polled.ended, &polled.before].map(|time| time.load(Relaxed));
         // What was there when the thread looked before, it has been told of then.
@@ -501,9 +525,11 @@ fn probe(slot: &Slot, peer: &Peer, source: &Source, kind: Kind) {
         return;
     }
     let header = &shared().header;
-    let (epoch, until) = (header.epoch().0, sys::now() + Nanos(length));
-    let mut now = Nanos::ZERO;
-    while now < until && header.epoch().0 == epoch {
+    let (epoch, mut now) = (header.epoch().0, sys::now());
+    let until = now + Nanos(length);
+    // The controller may be gone.
+    let deadline = shared().experiments.of(header.epoch()).deadline();
+    while now < until.min(deadline) && header.epoch().0 == epoch {
         sys::futex_wait_until(&header.epoch, epoch, until);
         now = sys::now();
     }

@@ -79,6 +79,7 @@ unsafe fn attach(environment: *mut *mut c_char) {
         return;
     }
     SHARED.store(core::ptr::from_ref(memory).cast_mut(), Ordering::Release);
+    sys::prepare_clock();
     cpus::prepare();
     thread::prepare();
     fork::prepare();

@@ -91,6 +91,13 @@ impl<const ENTRIES: usize> Table<ENTRIES> {
         });
         let turn = || self.turn.fetch_add(1, Relaxed) as usize % REACH;
         if let Some(watched) = place.or_else(|| self.places(tag).nth(turn())) {
+            let is_known = watched.tag.load(Relaxed) == tag && watched.events.load(Relaxed) != 0;
+            // Two descriptors may have one number: then nobody knows which of them an event is about.
+            let ambiguous = is_known && watched.fd.load(Relaxed) != fd as u32;
+            let events = if ambiguous { events | EDGE } else { events };
+            if watched.tag.load(Relaxed) != tag {
+                watched.tag.store(0, Release);
+            }
             watched.fd.store(fd as u32, Relaxed);
             watched.events.store(events, Relaxed);
             watched.armed.store(armed.0, Relaxed);
@@ -181,8 +188,18 @@ pub struct Call {
     /// Where the events go, and how many there is room for.
     pub events: Ptr,
     pub room: c_int,
-    /// Whether it waits until there is one.
-    pub waits: bool,
+    /// How long it waits until there is one, in milliseconds: for ever if negative.
+    pub timeout: i64,
+}
+
+/// A timeout as `epoll_pwait2` has it, in milliseconds.
+///
+/// # Safety
+/// `time` must be null or point to a `timespec`.
+pub unsafe fn milliseconds(time: Ptr) -> i64 {
+    // SAFETY: the caller vouches for it.
+    let time = unsafe { time.cast::<[i64; 2]>().as_ref() };
+    time.map_or(-1, |[seconds, nanos]| seconds.saturating_mul(1000).saturating_add(nanos / 1_000_000))
 }
 
 /// What became of the events that a call has returned.
@@ -208,6 +225,7 @@ pub unsafe fn pass(slot: &Slot, call: Call, mut count: c_int) -> Passed {
         required.is_of(epoch)
             && required.delay() > Nanos::ZERO
             && memory.header.experimenting.load(Relaxed) != 0
+            && sys::now() < memory.experiments.of(epoch).deadline()
     };
     let Some(instance) = channel::of(call.instance).input else { return Passed::Some(count) };
     if count <= 0 || slot.busy.load(Relaxed) != 0 || !memory.header.has_rule(6) {
@@ -231,7 +249,8 @@ pub unsafe fn pass(slot: &Slot, call: Call, mut count: c_int) -> Passed {
         if passed > 0 {
             return Passed::Some(passed as c_int);
         }
-        if !call.waits {
+        let is_over = || sys::now() >= begin + Nanos((call.timeout as u64).saturating_mul(1_000_000));
+        if call.timeout >= 0 && is_over() {
             return Passed::Some(0);
         }
         if arrivals::wait_for(slot, first) == Nanos::ZERO || sys::now() > begin + LONGEST {
@@ -240,7 +259,7 @@ pub unsafe fn pass(slot: &Slot, call: Call, mut count: c_int) -> Passed {
         let looked = sys::now();
         count = sys::epoll_look(call.instance, call.events.addr(), call.room);
         if count <= 0 {
-            return Passed::Again;
+            return if call.timeout < 0 { Passed::Again } else { Passed::Some(0) };
         }
         arrivals::polled(slot, (looked, sys::now()), false);
     }

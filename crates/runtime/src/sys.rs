@@ -2,9 +2,10 @@
 //!
 //! Results are the kernel's: negative numbers are `-errno`.
 
-use crate::real::real;
+use crate::real::{first, real};
 use core::arch::asm;
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wire::Nanos;
 
 pub const CLOCK_MONOTONIC: i64 = 1;
@@ -64,12 +65,29 @@ pub unsafe fn call(number: i64, a: [i64; 6]) -> i64 {
     result
 }
 
+/// Whether the C library's clock is the kernel's.
+static IS_TRUE: AtomicBool = AtomicBool::new(false);
+
+/// Finds out whether the first `clock_gettime` behind this library tells the kernel's time: there are libraries that tell another one, and sanitizers that may not be
+/// called from a signal handler. Once, before anything is timed.
+pub fn prepare_clock() {
+    let watches = [c"__tsan_init", c"__msan_init"].iter().any(|name| first(name).is_some());
+    let before = now();
+    IS_TRUE.store(!watches, Relaxed);
+    let between = now();
+    IS_TRUE.store(false, Relaxed);
+    let after = now();
+    IS_TRUE.store(!watches && before <= between && between <= after, Relaxed);
+}
+
 /// The time on `clock`, by the C library, which reads it without entering the kernel where it can (23 ns instead of 300 on a virtual machine); otherwise by
 /// the kernel.
 pub fn clock(clock: i64) -> Nanos {
     let mut time = [0_i64; 2];
     // It has no reason to fail, and so none to set `errno`.
-    if let Some(read) = real!(clock_gettime: fn(c_int, *mut [i64; 2]) -> c_int) {
+    if IS_TRUE.load(Relaxed)
+        && let Some(read) = real!(clock_gettime: fn(c_int, *mut [i64; 2]) -> c_int)
+    {
         // SAFETY: it writes a timespec, two 64-bit words, to `time`.
         unsafe { read(clock as c_int, &raw mut time) };
         return Nanos(time[0] as u64 * 1_000_000_000 + time[1] as u64);

@@ -39,8 +39,10 @@ fn visits_are_those_of_a_point_that_is_marked() {
     for name in [line.as_str(), "ended"] {
         assert!(visits(name).abs_diff(marked) <= 20 + marked / 50, "{name}: {} of {marked}", visits(name));
     }
-    let latency = point(&report, "begun..ended")["latency_ns"].as_u64().unwrap();
-    assert!((10_000..1_000_000_000).contains(&latency), "{latency} ns in {report:#}");
+    // Both are of the same windows, so that a busy machine makes both longer.
+    let latency = |name| point(&report, name)["latency_ns"].as_u64().unwrap();
+    let (placed, marked) = (latency("begun..ended"), latency("round"));
+    assert!(placed.abs_diff(marked) <= 50_000 + marked / 4, "{placed} ns, marked {marked} ns in {report:#}");
 }
 
 #[test]

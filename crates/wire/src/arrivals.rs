@@ -21,6 +21,8 @@ const SURE: f64 = 3.0;
 const CLOSED: f64 = 0.5;
 /// and below it, open. Connections that carry one request each have other clients in between: there an open loop must be below this.
 const OPEN_AMONG_MANY: f64 = 0.15;
+/// The same where requests come before others on the same connection are answered: a client may have several under way.
+const OPEN_FOLLOWED: f64 = 0.35;
 /// Arrivals without an answer: with this share of them waiting already when they are asked for, nothing waits for the program.
 const READY: u64 = 20;
 /// The same with hardly any.
@@ -31,6 +33,8 @@ const MANY: u64 = 200;
 /// One unit of time in the sums is 2⁷ ns, and no deviation counts for more than 2²² of them (0.5 s).
 const UNIT: u32 = 7;
 const MOST: i64 = 1 << 22;
+/// One arrival of so many with another one behind it is no accident.
+const FOLLOWED: u32 = 50;
 /// Sums are halved at so many arrivals.
 const OLD: i64 = 1 << 17;
 
@@ -111,6 +115,10 @@ pub struct Source {
     pub answered: LocalAccount,
     /// How long that took, in nanoseconds; zero if nothing has been answered since the last arrival.
     pub took: AtomicU64,
+    /// Arrivals, at most [`OLD`], of connections,
+    pub seen: AtomicU32,
+    /// and those that had another one waiting behind them, which has not waited for their answer.
+    pub followed: AtomicU32,
     /// The fewest bytes that have been read at once, zero if none were.
     pub least: AtomicU32,
     reserved: u32,
@@ -203,6 +211,20 @@ impl Source {
         Some(Slope { value, variance: left / xx, arrivals: n as u64 })
     }
 
+    /// An arrival of a connection: whether another one was there behind it.
+    pub fn see(&self, followed: bool) {
+        self.followed.fetch_add(u32::from(followed), Relaxed);
+        if self.seen.fetch_add(1, Relaxed) >= OLD as u32 {
+            self.seen.store(OLD as u32 / 2, Relaxed);
+            self.followed.store(self.followed.load(Relaxed) / 2, Relaxed);
+        }
+    }
+
+    /// Whether arrivals come before the one before them has been answered. In a closed loop they do not, unless clients send several at once.
+    pub fn is_followed(&self) -> bool {
+        self.followed.load(Relaxed) * FOLLOWED > self.seen.load(Relaxed)
+    }
+
     /// The kind of its arrivals, and the port.
     pub fn kind(&self) -> Option<(Kind, u16)> {
         let name = self.name.load(Relaxed);
@@ -214,8 +236,12 @@ impl Source {
         let clock = match self.kind() {
             Some((Kind::Pipe, _)) => self.judge_by_ready(),
             Some((kind, _)) => {
-                let among_many = matches!(kind, Kind::Listener | Kind::Datagrams);
-                self.slope().map_or(Clock::Undecided, |slope| decide(slope, among_many))
+                let open = match kind {
+                    Kind::Listener | Kind::Datagrams => OPEN_AMONG_MANY,
+                    _ if self.is_followed() => OPEN_FOLLOWED,
+                    _ => CLOSED,
+                };
+                self.slope().map_or(Clock::Undecided, |slope| decide(slope, open))
             }
             None => Clock::Undecided,
         };
@@ -244,8 +270,7 @@ impl Source {
     }
 }
 
-fn decide(slope: Slope, among_many: bool) -> Clock {
-    let open = if among_many { OPEN_AMONG_MANY } else { CLOSED };
+fn decide(slope: Slope, open: f64) -> Clock {
     if slope.beyond(CLOSED) > SURE * SURE {
         Clock::Closed
     } else if slope.beyond(open) < -SURE * SURE {
@@ -387,6 +412,18 @@ mod tests {
         assert_eq!(source(1000, 990), Clock::Undecided, "it may be full");
         assert_eq!(source(1000, 1), Clock::Closed);
         assert_eq!(source(100, 50), Clock::Undecided);
+    }
+
+    #[test]
+    fn arrivals_that_do_not_wait_for_answers_are_seen() {
+        let source = Source::default();
+        assert!(!source.is_followed());
+        (0..1000).for_each(|nth| source.see(nth % 100 == 0));
+        assert!(!source.is_followed());
+        (0..1000).for_each(|nth| source.see(nth % 10 == 0));
+        assert!(source.is_followed());
+        (0..400_000).for_each(|_| source.see(false));
+        assert!(!source.is_followed());
     }
 
     #[test]

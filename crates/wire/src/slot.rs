@@ -225,7 +225,10 @@ pub struct Polled {
     pub gap: AtomicU64,
     /// The window that this is about.
     pub epoch: AtomicU32,
-    reserved: u32,
+    /// In which window something came last that has a clock of its own,
+    pub served_epoch: AtomicU32,
+    /// and when it was handed to the thread.
+    pub served: AtomicU64,
 }
 
 impl Polled {
@@ -234,7 +237,7 @@ impl Polled {
         for number in [&self.began, &self.ended, &self.before, &self.arrival, &self.gap] {
             number.store(0, Ordering::Relaxed);
         }
-        for number in [&self.waited, &self.in_time, &self.epoch] {
+        for number in [&self.waited, &self.in_time, &self.epoch, &self.served_epoch] {
             number.store(0, Ordering::Relaxed);
         }
     }

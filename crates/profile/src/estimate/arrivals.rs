@@ -2,7 +2,8 @@
 //!
 //! In a closed loop clients wait for their answers, and a program that needs less time for them gets more requests. In an open loop it does not: what is
 //! saved is idle time. Experiments treat arrivals whose clock could not be found out as a closed loop; in an open one the gain would be none. (Whether there
-//! is idle time at all is known: threads waited for these arrivals.)
+//! is idle time at all is known: threads waited for these arrivals. Where requests come before others on the same connection are answered, the runtime counts all the time as such,
+//! for faster code would have to wait.)
 
 use super::Target;
 use super::interval::NORMAL;

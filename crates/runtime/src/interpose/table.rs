@@ -21,7 +21,7 @@
 use super::interpose;
 use crate::channel::{asked, causing, of, polled, selected};
 use crate::delay::Watch;
-use crate::epoll::{Call, returned, touched};
+use crate::epoll::{Call, milliseconds, returned, touched};
 use crate::sys;
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use wire::channel::Key;
@@ -200,9 +200,9 @@ interpose!(ready __poll_chk(fds: Ptr, count: Size, time: c_int, room: Size) -> c
 interpose!(ready_masking set ppoll(fds: Ptr, count: Size, time: Ptr, set: Set) -> c_int, of None, used |_ready| polled(fds, count), watch Some(Watch { used: &|| asked(fds, count), instance: None }));
 interpose!(ready select(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr) -> c_int, of None, used |_ready| selected([read, write], count), watch None);
 interpose!(ready_masking set pselect(count: c_int, read: Ptr, write: Ptr, except: Ptr, time: Ptr, set: Set) -> c_int, of None, used |_ready| selected([read, write], count), watch None);
-interpose!(ready epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int, of Some(Call { instance: fd, events, room: count, waits: time != 0 }), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
-interpose!(ready_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int, of Some(Call { instance: fd, events, room: count, waits: time != 0 }), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
-interpose!(ready_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int, of Some(Call { instance: fd, events, room: count, waits: true }), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready epoll_wait(fd: c_int, events: Ptr, count: c_int, time: c_int) -> c_int, of Some(Call { instance: fd, events, room: count, timeout: time.into() }), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, time: c_int, set: Set) -> c_int, of Some(Call { instance: fd, events, room: count, timeout: time.into() }), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
+interpose!(ready_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int, of Some(Call { instance: fd, events, room: count, timeout: milliseconds(time) }), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
 
 // Processes.
 interpose!(world wait(status: Ptr) -> c_int);

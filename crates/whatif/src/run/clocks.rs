@@ -14,7 +14,7 @@ use wire::arrivals::{Clock, Kind, Source};
 /// How long a probe is.
 pub const PROBE: Nanos = Nanos::from_millis(500);
 /// How long the program may be probed at first,
-const AT_FIRST: Duration = Duration::from_secs(4);
+const AT_FIRST: Duration = Duration::from_secs(6);
 /// and which part of the run later, as a divisor.
 const LATER: u32 = 20;
 /// Where threads together wait for a smaller part of the time, as a divisor, it does not matter what for.
@@ -56,8 +56,7 @@ impl Clocks {
 
     /// Whether it may turn out, when it is looked next, that a probe is to be made: what is measured now may be measured again then.
     pub fn may_probe(&self, memory: &SharedMemory) -> bool {
-        self.probed == Duration::ZERO
-            && memory.arrivals.used().any(|source| source.clock() == Clock::Undecided)
+        memory.arrivals.used().any(|source| source.clock() == Clock::Undecided)
     }
 
     /// Whether a source has turned out to have a clock of its own since this was asked last: what was measured before has to be measured again.

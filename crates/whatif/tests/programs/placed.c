@@ -11,7 +11,9 @@ static void *rounds(void *unused)
 {
     for (const double end = now() + 1.5; now() < end;) {
         begun();
+        WHATIF_BEGIN("round");
         hot();
+        WHATIF_END("round");
         ended(); /* a round is done */
         twice();
         twice();

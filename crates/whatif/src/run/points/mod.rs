@@ -219,6 +219,7 @@ impl Points {
         let address = Some(instruction.address);
         if let Some(noted) = placed.noted
             && instruction.semaphore.is_none()
+            && !self.placed.iter().any(|other| other.counters().iter().any(|watch| watch.address == address))
             && let Ok(counter) = self.trap(instruction.address, noted)
         {
             return Ok(Watch { address, counter: Arc::new(counter) });

@@ -113,8 +113,6 @@ impl<'a> Series<'a> {
             let memory = self.region.memory();
             let mut goes_on = true;
             while goes_on && !over() && self.clocks.is_to_be_probed(memory, self.begin.elapsed()) {
-                // They were measured before it was tried to find out what they mean.
-                held.clear();
                 goes_on = conductor.probe(clocks::PROBE);
             }
             if !goes_on {
@@ -153,7 +151,8 @@ impl<'a> Series<'a> {
                 continue; // stopped from the terminal meanwhile: nothing was measured
             }
             held.push(windows);
-            if held.len() >= HELD || !self.clocks.may_probe(self.region.memory()) {
+            let is_first = outcome.blocks == 0;
+            if !is_first || held.len() >= HELD || !self.clocks.may_probe(self.region.memory()) {
                 self.record(&mut held, &mut outcome)?;
             }
             self.save(conductor.delayed())?;
