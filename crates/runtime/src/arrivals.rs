@@ -125,7 +125,7 @@ pub fn connected(slot: &Slot, fd: c_int, port: u16) {
     {
         let place = shared().arrivals.place(Kind::Connected, port);
         peer.since.store(sys::now().0, Relaxed);
-        peer.what.store(Kind::Connected as u32 + KIND | place << 8, Relaxed);
+        peer.what.store((Kind::Connected as u32 + KIND) | (place << 8), Relaxed);
         peer.sent.inherit(slot.local.load());
         peer.took.store(0, Relaxed);
         peer.listener.store(0, Relaxed);
