@@ -37,6 +37,9 @@ const WAITED: Nanos = Nanos(50_000);
 /// A thread that had to wait for one of its last so many arrivals has no backlog.
 const IN_TIME: u32 = 64;
 
+/// Two periods of sampling, in nanoseconds.
+const LATELY: u64 = 2_000_000;
+
 /// How long a probe holds an arrival up: as long as arrivals are apart on its connection, but at least
 const SHORTEST: u64 = 50_000;
 /// and at most this, in nanoseconds.
@@ -54,6 +57,8 @@ struct Peer {
     since: AtomicU64,
     /// The delay of the thread that last sent something there.
     sent: LocalAccount,
+    /// and when that was.
+    sent_at: AtomicU64,
     /// When the last arrival came,
     arrived: AtomicU64,
     /// and when a thread began to handle it.
@@ -271,6 +276,7 @@ pub fn sending(slot: &Slot, fd: c_int) {
             source.see(socket::is_ready(fd));
         }
         peer.sent.inherit(local);
+        peer.sent_at.store(sys::now().0, Relaxed);
         source.answered.inherit(local);
         let listener = peer.listener.load(Relaxed).checked_sub(1).map(|place| shared().arrivals.at(place));
         listener.into_iter().for_each(|listener| listener.answered.inherit(local));
@@ -439,6 +445,8 @@ fn handed_on(peer: &Peer, source: &Source, kind: Kind, required: Account) -> Opt
     let sender = match source.clock() {
         Clock::Open => return Some(Nanos::ZERO),
         _ if kind == Kind::Pipe => return None,
+        // Credit comes with samples: what was set in motion so lately has less than it should.
+        _ if sys::now().0.saturating_sub(peer.sent_at.load(Relaxed)) < LATELY => return None,
         _ if kind == Kind::Listener => source.answered.load(),
         _ => peer.sent.load(),
     };

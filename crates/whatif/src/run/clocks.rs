@@ -33,8 +33,8 @@ pub struct Clocks {
     looked: Option<(Instant, u64)>,
     /// Whether that was worth a probe.
     wanted: bool,
-    /// Sources with a clock of their own.
-    open: usize,
+    /// Sources whose clock is known.
+    known: usize,
 }
 
 impl Clocks {
@@ -59,10 +59,10 @@ impl Clocks {
         memory.arrivals.used().any(|source| source.clock() == Clock::Undecided)
     }
 
-    /// Whether a source has turned out to have a clock of its own since this was asked last: what was measured before has to be measured again.
-    pub fn has_opened(&mut self, memory: &SharedMemory) -> bool {
-        let open = memory.arrivals.used().filter(|source| source.clock() == Clock::Open).count();
-        open > std::mem::replace(&mut self.open, open)
+    /// Whether the clock of a source has become known since this was asked last: what was measured before is in doubt, and has to be measured again.
+    pub fn has_decided(&mut self, memory: &SharedMemory) -> bool {
+        let known = memory.arrivals.used().filter(|source| source.clock() != Clock::Undecided).count();
+        known > std::mem::replace(&mut self.known, known)
     }
 
     fn look(&mut self, memory: &SharedMemory) {

@@ -118,7 +118,7 @@ impl<'a> Series<'a> {
             if !goes_on {
                 break;
             }
-            if self.clocks.has_opened(memory) {
+            if self.clocks.has_decided(memory) {
                 held.clear();
             }
             let offers = self.offers()?;
