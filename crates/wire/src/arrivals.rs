@@ -115,7 +115,7 @@ pub struct Source {
     pub answered: LocalAccount,
     /// How long that took, in nanoseconds; zero if nothing has been answered since the last arrival.
     pub took: AtomicU64,
-    /// Arrivals, at most [`OLD`], of connections,
+    /// Arrivals of connections, halved now and then,
     pub seen: AtomicU32,
     /// and those that had another one waiting behind them, which has not waited for their answer.
     pub followed: AtomicU32,
