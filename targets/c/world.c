@@ -222,7 +222,7 @@ static void ask_on_time(int pipe_end)
             const int fd = connected(port);
             if (send(fd, &message, sizeof message, MSG_NOSIGNAL) != sizeof message)
                 _exit(0);
-            /* The answer is not waited for: whoever closes first does not matter. */
+            /* The answer is not waited for: which side closes first does not matter. */
             if (fds[turn % MOST] > 0)
                 close(fds[turn % MOST]);
             fds[turn % MOST] = fd;

@@ -55,7 +55,7 @@ struct Peer {
     epoch: AtomicU32,
     /// When it was looked at.
     since: AtomicU64,
-    /// The delay of the thread that last sent something there.
+    /// The delay of the thread that last sent something there,
     sent: LocalAccount,
     /// and when that was.
     sent_at: AtomicU64,
@@ -65,7 +65,7 @@ struct Peer {
     handled: AtomicU64,
     /// Whether something was left behind it.
     more: AtomicU32,
-    /// When the next one came, if a thread has been told of it and has not taken it yet.
+    /// When the next one came, if a thread has been told of it and has not taken it yet,
     next: AtomicU64,
     /// in which window,
     next_epoch: AtomicU32,
@@ -297,7 +297,7 @@ struct Arrival {
     waited: Option<Nanos>,
 }
 
-/// When the first of what waits at a TCP socket came, as exactly as the kernel's tick: it only tells when the last one did. `before`: the others, if that is known.
+/// When the first of what waits at a TCP socket came, as exactly as the kernel's tick: it only tells when the last one did. `others`: how many came after the first.
 fn first_received(fd: c_int, peer: &Peer, source: &Source, (now, others): (Nanos, u32)) -> Option<Nanos> {
     let last = now.0.saturating_sub(socket::last_received(fd)?.0);
     if others == 0 {
@@ -453,7 +453,7 @@ fn handed_on(peer: &Peer, source: &Source, kind: Kind, required: Account) -> Opt
     Some(if sender.same_epoch(required) { sender.delay() } else { Nanos::ZERO })
 }
 
-/// When, by the clock of whoever sent it, something came that can be read from `fd`, as an `epoll` instance has just told. `None` where nothing is known of it, or
+/// When, by the clock of its sender, something came that can be read from `fd`, as an `epoll` instance has just told. `None` where nothing is known of it, or
 /// a thread of the program has sent it.
 pub fn due(slot: &Slot, fd: c_int) -> Option<Nanos> {
     let (peer, source, kind) = of(fd)?;

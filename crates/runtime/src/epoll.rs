@@ -92,7 +92,7 @@ impl<const ENTRIES: usize> Table<ENTRIES> {
         let turn = || self.turn.fetch_add(1, Relaxed) as usize % REACH;
         if let Some(watched) = place.or_else(|| self.places(tag).nth(turn())) {
             let is_known = watched.tag.load(Relaxed) == tag && watched.events.load(Relaxed) != 0;
-            // Two descriptors may have one number: then nobody knows which of them an event is about.
+            // Two descriptors may have one number: then it cannot be told which of them an event is about.
             let ambiguous = is_known && watched.fd.load(Relaxed) != fd as u32;
             let events = if ambiguous { events | EDGE } else { events };
             if watched.tag.load(Relaxed) != tag {

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn _whatif_visit(counter: *const Counter) {
     visit(memory, counter, tls::slot());
 }
 
-/// The calling thread, whose slot is given, is interrupted at a place that somebody has chosen as a progress point. False if there is no such point.
+/// The calling thread, whose slot is given, is interrupted at a place that the user has chosen as a progress point. False if there is no such point.
 pub fn interrupted(slot: Option<&Slot>, data: u64) -> bool {
     let place = data ^ VISIT;
     let counter =
