@@ -57,6 +57,9 @@ test("names are shown as what they are", async () => {
 });
 
 test("each of them has an address of its own, and is found again by it", async () => {
+  // A visit of its own: after the last click of another test the address would still change.
+  const { page, close } = await visit(browser);
+  await page.goto(folder.page("hostile", report));
   const rows = page.locator("#regions tbody tr:not(.gap)");
   const links = new Set();
   for (let nth = 0; nth < report.regions.length; nth++) {
@@ -73,6 +76,7 @@ test("each of them has an address of its own, and is found again by it", async (
     expect(Number(at)).toBe([...links].indexOf(link) + 2);
     await other.close();
   }
+  await close();
 });
 
 test("lines of ten thousand letters do not make the page wider", async () => {
