@@ -17,7 +17,7 @@ use crate::{delay, sampling, sys, tls};
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use wire::arrivals::{Clock, Kind, Means, Source};
+use wire::arrivals::{Clock, Connection, Kind, Source};
 use wire::slot::{Activity, Slot};
 use wire::{Account, LocalAccount, Nanos};
 
@@ -71,9 +71,11 @@ struct Peer {
     next_epoch: AtomicU32,
     /// and how much has been read since something was sent, in bytes.
     bytes: AtomicU32,
-    /// How long it took until the last answer to it, in nanoseconds; zero before there is one.
-    took: AtomicU64,
-    means: Means,
+    /// Whether anything has been sent there since,
+    is_answered: AtomicU32,
+    /// and how long it was held up, in nanoseconds.
+    held: AtomicU64,
+    known: Connection,
     /// Of a pipe: how many arrivals there were, and the time from each to the next, in nanoseconds.
     count: AtomicU64,
     time: AtomicU64,
@@ -90,7 +92,7 @@ impl Peer {
     /// The mean time between two arrivals, in nanoseconds; zero if there were none.
     fn gap(&self) -> u64 {
         let count = self.count.load(Relaxed);
-        self.time.load(Relaxed).checked_div(count).unwrap_or_else(|| self.means.gap())
+        self.time.load(Relaxed).checked_div(count).unwrap_or_else(|| self.known.means.gap())
     }
 }
 
@@ -107,18 +109,21 @@ pub fn forget(fd: c_int) {
         && peer.what.load(Relaxed) != UNKNOWN
         && is_ours()
     {
-        for number in [&peer.arrived, &peer.handled, &peer.took] {
+        for number in [&peer.arrived, &peer.handled, &peer.held] {
             number.store(0, Relaxed);
         }
+        peer.is_answered.store(0, Relaxed);
         peer.bytes.store(0, Relaxed);
         peer.listener.store(0, Relaxed);
-        peer.what.store(UNKNOWN, Relaxed);
+        let what = peer.what.swap(UNKNOWN, Relaxed);
+        if what >= KIND {
+            shared().arrivals.at(what >> 8).forget(&peer.known);
+        }
         peer.epoch.store(0, Relaxed);
         peer.next.store(0, Relaxed);
         peer.more.store(0, Relaxed);
         peer.count.store(0, Relaxed);
         peer.time.store(0, Relaxed);
-        peer.means.forget();
     }
 }
 
@@ -132,7 +137,7 @@ pub fn connected(slot: &Slot, fd: c_int, port: u16) {
         peer.since.store(sys::now().0, Relaxed);
         peer.what.store((Kind::Connected as u32 + KIND) | (place << 8), Relaxed);
         peer.sent.inherit(slot.local.load());
-        peer.took.store(0, Relaxed);
+        peer.is_answered.store(0, Relaxed);
         peer.listener.store(0, Relaxed);
     }
 }
@@ -145,7 +150,7 @@ pub fn accepted(slot: &Slot, listener: c_int, fd: c_int) {
         && let (Some(peer), Some(listener)) = (entry(fd), entry(listener))
     {
         peer.sent.inherit(slot.local.load());
-        peer.took.store(0, Relaxed);
+        peer.is_answered.store(0, Relaxed);
         peer.handled.store(sys::now().0, Relaxed);
         peer.epoch.store(shared().header.epoch().0, Relaxed);
         peer.listener.store((listener.what.load(Relaxed) >> 8) + 1, Relaxed);
@@ -282,9 +287,8 @@ pub fn sending(slot: &Slot, fd: c_int) {
         listener.into_iter().for_each(|listener| listener.answered.inherit(local));
         if shared().header.probing.load(Relaxed) != 0 && peer.epoch.load(Relaxed) == shared().header.epoch().0
         {
-            let took = sys::now().0.saturating_sub(peer.handled.load(Relaxed)).max(1);
-            peer.took.store(took, Relaxed);
-            listener.into_iter().for_each(|listener| listener.took.store(took, Relaxed));
+            peer.is_answered.store(1, Relaxed);
+            listener.into_iter().for_each(|listener| listener.is_answered.store(1, Relaxed));
         }
     }
 }
@@ -371,10 +375,11 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
     let before = Nanos(peer.arrived.swap(arrival.time.0, Relaxed));
     let gap = arrival.time.saturating_sub(before);
     // What comes in parts is one arrival, as long as nothing has been sent there.
-    let took = match kind {
-        Kind::Listener => source.took.swap(0, Relaxed),
-        _ => peer.took.swap(0, Relaxed),
+    let (is_answered, held) = match kind {
+        Kind::Listener => (&source.is_answered, &source.held),
+        _ => (&peer.is_answered, &peer.held),
     };
+    let is_answered = is_answered.swap(0, Relaxed) != 0;
     peer.handled.store(call.ended.0, Relaxed);
     if matches!(kind, Kind::Accepted | Kind::Connected) {
         peer.more.store(u32::from(socket::is_ready(fd)), Relaxed);
@@ -384,7 +389,8 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
         source.arrivals.fetch_add(1, Relaxed);
         source.ready.fetch_add(u64::from(arrival.waited.is_none()), Relaxed);
     }
-    counted(slot, source, &arrival, (epoch.0, call.ended));
+    let clock = source.clock_of(&peer.known);
+    counted(slot, (source, clock), &arrival, (epoch.0, call.ended));
     if header.experimenting.load(Relaxed) != 0 {
         release(slot, peer, source, kind, &arrival);
     } else if arrival.waited.is_some() {
@@ -395,18 +401,25 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
         peer.time.fetch_add(gap.0, Relaxed);
     }
     if header.probing.load(Relaxed) != 0 {
-        if !is_new && took != 0 {
-            let means = if kind == Kind::Listener { &source.means } else { &peer.means };
-            if let Some((gap, took)) = means.add(gap.0, took) {
-                source.learn(gap, took);
-            }
+        // Parts of one arrival are held up together.
+        let before = if is_answered || is_new { held.swap(0, Relaxed) } else { 0 };
+        match kind {
+            _ if is_new || !is_answered => {}
+            Kind::Listener => source.learn(gap.0, before),
+            _ => source.learn_of(&peer.known, gap.0, before),
         }
-        probe(slot, peer, source, kind);
+        let length = probe(slot, peer, source, kind);
+        held.fetch_add(length.0, Relaxed);
     }
 }
 
 /// How busy the thread is, by the clock of what it waits for.
-fn counted(slot: &Slot, source: &Source, arrival: &Arrival, (epoch, now): (u32, Nanos)) {
+fn counted(
+    slot: &Slot,
+    (source, clock): (&Source, Clock),
+    arrival: &Arrival,
+    (epoch, now): (u32, Nanos),
+) {
     let polled = &slot.polled;
     // Delays make it late.
     if shared().required.load().delay() == Nanos::ZERO {
@@ -423,7 +436,9 @@ fn counted(slot: &Slot, source: &Source, arrival: &Arrival, (epoch, now): (u32, 
     polled.gap.store(if mean == 0 { gap } else { mean - mean / 16 + gap / 16 }, Relaxed);
     let waited = arrival.waited.unwrap_or(Nanos::ZERO).0.min(gap);
     let books = &slot.books;
-    match source.clock() {
+    match clock {
+        // What others on the same port get depends on how soon they are answered.
+        Clock::Open if source.is_mixed() => {}
         Clock::Open => {
             // Other arrivals may have come since the last of this kind.
             let last = polled.served.swap(now.0, Relaxed);
@@ -442,7 +457,7 @@ fn counted(slot: &Slot, source: &Source, arrival: &Arrival, (epoch, now): (u32, 
 
 /// The delay that an arrival brings with it. `None` where the wait for it is as long in both executions: what a pipe brings answers what was sent elsewhere.
 fn handed_on(peer: &Peer, source: &Source, kind: Kind, required: Account) -> Option<Nanos> {
-    let sender = match source.clock() {
+    let sender = match source.clock_of(&peer.known) {
         Clock::Open => return Some(Nanos::ZERO),
         _ if kind == Kind::Pipe => return None,
         // Credit comes with samples: what was set in motion so lately has less than it should.
@@ -518,22 +533,23 @@ fn release(slot: &Slot, peer: &Peer, source: &Source, kind: Kind, arrival: &Arri
     }
 }
 
-/// Holds the arrival up if a coin says so.
-fn probe(slot: &Slot, peer: &Peer, source: &Source, kind: Kind) {
+/// Holds the arrival up if a coin says so; returns for how long.
+fn probe(slot: &Slot, peer: &Peer, source: &Source, kind: Kind) -> Nanos {
     let may_wait = slot.polled.in_time.load(Relaxed) != 0 && slot.busy.load(Relaxed) == 0;
-    if kind == Kind::Pipe || source.clock() != Clock::Undecided || !may_wait {
-        return;
+    if kind == Kind::Pipe || !may_wait {
+        return Nanos::ZERO;
     }
     let apart = slot.polled.gap.load(Relaxed);
-    let means = if kind == Kind::Listener { &source.means } else { &peer.means };
+    let means = if kind == Kind::Listener { &source.means } else { &peer.known.means };
     let length = means.gap().max(apart).clamp(SHORTEST, LONGEST);
     // One in so many, so that it takes up a part of the time.
     let one_in = (length * PART).checked_div(apart).unwrap_or(0);
     if apart == 0 || !sampling::random(slot).is_multiple_of(one_in.max(2)) {
-        return;
+        return Nanos::ZERO;
     }
     let header = &shared().header;
-    let (epoch, mut now) = (header.epoch().0, sys::now());
+    let began = sys::now();
+    let (epoch, mut now) = (header.epoch().0, began);
     let until = now + Nanos(length);
     // The controller may be gone.
     let deadline = shared().experiments.of(header.epoch()).deadline();
@@ -541,4 +557,5 @@ fn probe(slot: &Slot, peer: &Peer, source: &Source, kind: Kind) {
         sys::futex_wait_until(&header.epoch, epoch, until);
         now = sys::now();
     }
+    now.saturating_sub(began)
 }

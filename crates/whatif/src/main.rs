@@ -24,7 +24,17 @@ use cli::{Cli, Command};
 /// Exit status when `whatif` itself failed.
 const FAILED: i32 = 90;
 
+/// A thread that panics ends the process.
+fn abort_on_panic() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        std::process::abort()
+    }));
+}
+
 fn main() {
+    abort_on_panic();
     let command = match Cli::parse().command {
         Command::Points(args) => args.as_run().unwrap_or_else(|error| error.exit()).command,
         command => command,

@@ -4,6 +4,8 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use support::{Sandbox, run, skip};
 
 /// A line that takes nearly all of the time; it is marked.
@@ -150,34 +152,59 @@ fn done(command: &mut Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(said()) }
 }
 
+/// What came of a cell.
+enum Outcome {
+    Right,
+    Wrong(String),
+    Unbuilt(String),
+}
+
+fn outcome(cell: &Cell, sandbox: &Sandbox) -> Outcome {
+    let program = match cell.build(sandbox.folder()) {
+        Ok(program) => program,
+        Err(why) => return Outcome::Unbuilt(format!("{}: {why}", cell.name)),
+    };
+    let text = std::fs::read_to_string(&cell.source).unwrap();
+    let line = 1 + text.lines().position(|line| line.contains("HOT")).unwrap();
+    let expected = format!("{}:{line}", cell.source.file_name().unwrap().display());
+    let mut command = sandbox.whatif();
+    command
+        .args(["run", "--list-regions", "--granularity", "line", "--duration", "5", "--"])
+        .arg(&program);
+    let ended = run(command);
+    let first = ended.stderr.lines().find(|line| line.contains(" %  ")).unwrap_or_default();
+    std::fs::remove_file(program).unwrap();
+    if first.ends_with(&expected) {
+        Outcome::Right
+    } else {
+        Outcome::Wrong(format!("{}: {expected} is not first in {ended:#?}", cell.name))
+    }
+}
+
 #[test]
 fn the_hot_line_is_found_however_a_program_was_built() {
     let sandbox = Sandbox::new();
-    let folder = sandbox.folder();
-    let (mut found, mut wrong, mut unbuilt) = (0, Vec::new(), Vec::new());
-    for cell in cells(folder) {
-        let program = match cell.build(folder) {
-            Ok(program) => program,
-            Err(why) => {
-                unbuilt.push(format!("{}: {why}", cell.name));
-                continue;
-            }
-        };
-        let text = std::fs::read_to_string(&cell.source).unwrap();
-        let line = 1 + text.lines().position(|line| line.contains("HOT")).unwrap();
-        let expected = format!("{}:{line}", cell.source.file_name().unwrap().display());
-        let mut command = sandbox.whatif();
-        command
-            .args(["run", "--list-regions", "--granularity", "line", "--duration", "5", "--"])
-            .arg(&program);
-        let ended = run(command);
-        let first = ended.stderr.lines().find(|line| line.contains(" %  ")).unwrap_or_default();
-        if first.ends_with(&expected) {
-            found += 1;
-        } else {
-            wrong.push(format!("{}: {expected} is not first in {ended:#?}", cell.name));
+    let cells = cells(sandbox.folder());
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                let sandbox = Sandbox::new();
+                while let Some(cell) = cells.get(next.fetch_add(1, Relaxed)) {
+                    let outcome = outcome(cell, &sandbox);
+                    outcomes.lock().unwrap().push(outcome);
+                }
+            });
         }
-        std::fs::remove_file(program).unwrap();
+    });
+    let (mut found, mut wrong, mut unbuilt) = (0, Vec::new(), Vec::new());
+    for outcome in outcomes.into_inner().unwrap() {
+        match outcome {
+            Outcome::Right => found += 1,
+            Outcome::Wrong(how) => wrong.push(how),
+            Outcome::Unbuilt(why) => unbuilt.push(why),
+        }
     }
     println!("{found} cells are right; {} cannot be built here:\n{}", unbuilt.len(), unbuilt.join("\n"));
     if found == 0 && wrong.is_empty() {

@@ -3,9 +3,11 @@
 //! In a *closed loop* a client sends its next request when it has our answer: the request depends on what we did, and what we owed when we
 //! answered is handed on to it. In an *open loop* requests come at times of their own. The two are told apart by an experiment: some requests,
 //! drawn at random, are held up for a while before they are handled (a *probe*), and the time from one arrival to the next on the same connection is
-//! compared with the time that handling the first one took. In a closed loop the one grows as much as the other; in an open loop it does not.
+//! compared with the time that the first one was held up. In a closed loop the one grows as much as the other; in an open loop it does not. Only the
+//! time that was drawn counts: handling may take longer for reasons that hold up the other side, too.
 //!
-//! Sources are told apart by kind and port. The runtime adds to these tables, the controller asks for probes and reads what came of them.
+//! Sources are told apart by kind and port, and what is known of their connections is pooled, unless they are not of one kind
+//! ([`Source::is_mixed`]). The runtime adds to these tables, the controller asks for probes and reads what came of them.
 
 use crate::LocalAccount;
 use crate::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -106,15 +108,22 @@ pub struct Source {
     pub arrivals: AtomicU64,
     /// and those that were there already when the program asked for them.
     pub ready: AtomicU64,
-    /// How many arrivals are in the sums of deviations: of the time that handling took (x) and the time until the next arrival (y).
-    n: AtomicI64,
-    xx: AtomicI64,
-    xy: AtomicI64,
-    yy: AtomicI64,
+    /// Of all its connections.
+    sums: Sums,
+    /// What the slopes of single connections explain of the sum of yy,
+    explained: AtomicI64,
+    /// and how many connections those are.
+    connections: AtomicU32,
+    /// Connections that have been found to be in a closed loop by themselves,
+    closed: AtomicU32,
+    /// and in an open one.
+    open: AtomicU32,
+    /// Whether anything has been answered since the last arrival,
+    pub is_answered: AtomicU32,
+    /// and how long that arrival was held up, in nanoseconds.
+    pub held: AtomicU64,
     /// The delay of the thread that last answered.
     pub answered: LocalAccount,
-    /// How long that took, in nanoseconds; zero if nothing has been answered since the last arrival.
-    pub took: AtomicU64,
     /// Arrivals of connections, halved now and then,
     pub seen: AtomicU32,
     /// and those that had another one waiting behind them, which has not waited for their answer.
@@ -122,8 +131,72 @@ pub struct Source {
     /// The fewest bytes that have been read at once, zero if none were.
     pub least: AtomicU32,
     reserved: u32,
-    /// The mean time from one arrival to the next and of handling one, in nanoseconds.
+    /// Without connections.
     pub means: Means,
+}
+
+/// Sums of deviations from the means: of the time for which an arrival was held up (x), and the time until the next one (y).
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Sums {
+    n: AtomicI64,
+    xx: AtomicI64,
+    xy: AtomicI64,
+    yy: AtomicI64,
+}
+
+impl Sums {
+    fn all(&self) -> [&AtomicI64; 4] {
+        [&self.n, &self.xx, &self.xy, &self.yy]
+    }
+
+    fn add(&self, x: i64, y: i64) {
+        for (sum, more) in self.all().into_iter().zip([1, x * x, x * y, y * y]) {
+            sum.fetch_add(more, Relaxed);
+        }
+    }
+
+    fn halve(&self) {
+        self.all().into_iter().for_each(|sum| sum.store(sum.load(Relaxed) / 2, Relaxed));
+    }
+
+    fn forget(&self) {
+        self.all().into_iter().for_each(|sum| sum.store(0, Relaxed));
+    }
+
+    /// What a slope of their own explains of the sum of yy.
+    fn explained(&self) -> i64 {
+        let [_, xx, xy, _] = self.all().map(|sum| sum.load(Relaxed) as f64);
+        if xx > 0.0 { (xy * xy / xx) as i64 } else { 0 }
+    }
+
+    /// What they say; `None` until there are enough.
+    fn slope(&self) -> Option<Slope> {
+        let [n, xx, xy, yy] = self.all().map(|sum| sum.load(Relaxed) as f64);
+        if n < ENOUGH as f64 || xx <= 0.0 {
+            return None;
+        }
+        let value = xy / xx;
+        let left = (yy - value * xy).max(0.0) / (n - 2.0);
+        Some(Slope { value, variance: left / xx, arrivals: n as u64 })
+    }
+}
+
+/// What is known of one connection, in the runtime's own table.
+#[derive(Debug, Default)]
+pub struct Connection {
+    /// The mean time from one arrival to the next, and for which they are held up.
+    pub means: Means,
+    sums: Sums,
+    clock: AtomicU32,
+}
+
+impl Connection {
+    /// Which clock this connection has by itself.
+    fn own(&self) -> Clock {
+        Clock::from_number(self.clock.load(Relaxed))
+    }
+
 }
 
 /// Running means of two times, in nanoseconds.
@@ -131,14 +204,14 @@ pub struct Source {
 #[repr(C)]
 pub struct Means {
     gap: AtomicU64,
-    took: AtomicU64,
+    held: AtomicU64,
     seen: AtomicU32,
     reserved: u32,
 }
 
 impl Means {
     /// Adds a pair, and returns how far it lay from the means before; `None` until there are some.
-    pub fn add(&self, gap: u64, took: u64) -> Option<(i64, i64)> {
+    fn add(&self, gap: u64, held: u64) -> Option<(i64, i64)> {
         let seen = self.seen.load(Relaxed);
         // The mean of the first sixteen, and a running one from there.
         let weight = i64::from(seen.min(15) + 1);
@@ -148,9 +221,10 @@ impl Means {
             mean.store((before as i64 + deviation / weight) as u64, Relaxed);
             deviation
         };
-        let (gap, took) = (deviation(&self.gap, gap), deviation(&self.took, took));
+        let (gap, held) = (deviation(&self.gap, gap), deviation(&self.held, held));
         self.seen.store(seen.saturating_add(1), Relaxed);
-        (seen >= 4).then_some((gap, took))
+        let scaled = |nanos: i64| (nanos >> UNIT).clamp(-MOST, MOST);
+        (seen >= 4).then_some((scaled(held), scaled(gap)))
     }
 
     /// The mean time from one arrival to the next, zero if there was none.
@@ -161,12 +235,12 @@ impl Means {
     /// There were none.
     pub fn forget(&self) {
         self.gap.store(0, Relaxed);
-        self.took.store(0, Relaxed);
+        self.held.store(0, Relaxed);
         self.seen.store(0, Relaxed);
     }
 }
 
-/// How much of what handling takes longer shows in the time until the next arrival, and the standard error of that.
+/// How much of the time for which arrivals are held up shows in the time until the next one, and the standard error of that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slope {
     /// 1 in a closed loop, 0 in an open one.
@@ -186,29 +260,84 @@ impl Slope {
 }
 
 impl Source {
-    /// An arrival was handled: how far `gap`, until the next one, and `took` lie from their means, in nanoseconds.
-    pub fn learn(&self, gap: i64, took: i64) {
-        let scaled = |nanos: i64| (nanos >> UNIT).clamp(-MOST, MOST);
-        let (x, y) = (scaled(took), scaled(gap));
-        self.xx.fetch_add(x * x, Relaxed);
-        self.xy.fetch_add(x * y, Relaxed);
-        self.yy.fetch_add(y * y, Relaxed);
-        if self.n.fetch_add(1, Relaxed) >= OLD {
-            for sum in [&self.n, &self.xx, &self.xy, &self.yy] {
-                sum.store(sum.load(Relaxed) / 2, Relaxed);
-            }
+    /// An arrival without a connection of its own was answered after it was held up for `held`, and the next one came `gap` after it; in nanoseconds.
+    pub fn learn(&self, gap: u64, held: u64) {
+        if let Some((x, y)) = self.means.add(gap, held) {
+            self.sum(x, y, 0);
         }
     }
 
-    /// What the sums say.
-    pub fn slope(&self) -> Option<Slope> {
-        let [n, xx, xy, yy] = [&self.n, &self.xx, &self.xy, &self.yy].map(|sum| sum.load(Relaxed) as f64);
-        if n < ENOUGH as f64 || xx <= 0.0 {
-            return None;
+    /// The same of a connection.
+    pub fn learn_of(&self, connection: &Connection, gap: u64, held: u64) {
+        let Some((x, y)) = connection.means.add(gap, held) else { return };
+        let sums = &connection.sums;
+        let before = sums.explained();
+        if sums.n.load(Relaxed) == 0 {
+            self.connections.fetch_add(1, Relaxed);
         }
-        let value = xy / xx;
-        let left = (yy - value * xy).max(0.0) / (n - 2.0);
-        Some(Slope { value, variance: left / xx, arrivals: n as u64 })
+        sums.add(x, y);
+        self.sum(x, y, sums.explained() - before);
+        self.set(connection, self.decide(sums.slope()));
+        if sums.n.load(Relaxed) >= OLD {
+            sums.halve();
+        }
+    }
+
+    /// A connection is closed. What it has taught is kept.
+    pub fn forget(&self, connection: &Connection) {
+        connection.means.forget();
+        connection.sums.forget();
+        self.set(connection, Clock::Undecided);
+    }
+
+    /// `connection` has this clock by itself, as far as is known.
+    fn set(&self, connection: &Connection, clock: Clock) {
+        let was = Clock::from_number(connection.clock.swap(clock as u32, Relaxed));
+        let number = |clock| match clock {
+            Clock::Closed => Some(&self.closed),
+            Clock::Open => Some(&self.open),
+            Clock::Undecided => None,
+        };
+        if was != clock {
+            number(was).map(|one| one.fetch_sub(1, Relaxed));
+            number(clock).map(|one| one.fetch_add(1, Relaxed));
+        }
+    }
+
+    fn sum(&self, x: i64, y: i64, explained: i64) {
+        self.sums.add(x, y);
+        self.explained.fetch_add(explained, Relaxed);
+        if self.sums.n.load(Relaxed) >= OLD {
+            self.sums.halve();
+            self.explained.store(self.explained.load(Relaxed) / 2, Relaxed);
+        }
+    }
+
+    /// What all its arrivals say.
+    pub fn slope(&self) -> Option<Slope> {
+        self.sums.slope()
+    }
+
+    /// Whether its connections are not of one kind: two of them have been found to be different, or their slopes differ by more than chance.
+    pub fn is_mixed(&self) -> bool {
+        let (closed, open) = (self.closed.load(Relaxed), self.open.load(Relaxed));
+        (closed > 0 && open > 0) || self.differ()
+    }
+
+    /// Cochran's Q, as an F test would have it: what single slopes explain beyond the common one, over the variance that no slope explains.
+    fn differ(&self) -> bool {
+        let [n, yy] = [&self.sums.n, &self.sums.yy].map(|sum| sum.load(Relaxed) as f64);
+        let connections = f64::from(self.connections.load(Relaxed));
+        let (freedom, left) = (connections - 1.0, n - 2.0 * connections);
+        if freedom < 1.0 || left < ENOUGH as f64 {
+            return false;
+        }
+        let explained = self.explained.load(Relaxed) as f64;
+        let beyond = explained - self.sums.explained() as f64;
+        let variance = (yy - explained).max(1.0) / left;
+        // Its mean is `freedom` if there is no difference, its variance twice that; the sums have heavier tails than normal ones.
+        let excess = beyond / variance - freedom;
+        excess > 0.0 && excess * excess > 4.0 * SURE * SURE * 2.0 * freedom
     }
 
     /// An arrival of a connection: whether another one was there behind it.
@@ -235,14 +364,8 @@ impl Source {
     pub fn judge(&self) -> Clock {
         let clock = match self.kind() {
             Some((Kind::Pipe, _)) => self.judge_by_ready(),
-            Some((kind, _)) => {
-                let open = match kind {
-                    Kind::Listener | Kind::Datagrams => OPEN_AMONG_MANY,
-                    _ if self.is_followed() => OPEN_FOLLOWED,
-                    _ => CLOSED,
-                };
-                self.slope().map_or(Clock::Undecided, |slope| decide(slope, open))
-            }
+            Some(_) if self.is_mixed() => Clock::Undecided,
+            Some(_) => self.decide(self.slope()),
             None => Clock::Undecided,
         };
         self.clock.store(clock as u32, Relaxed);
@@ -264,19 +387,33 @@ impl Source {
         }
     }
 
+    fn decide(&self, slope: Option<Slope>) -> Clock {
+        let Some(slope) = slope else { return Clock::Undecided };
+        let open = match self.kind() {
+            Some((Kind::Listener | Kind::Datagrams, _)) => OPEN_AMONG_MANY,
+            _ if self.is_followed() => OPEN_FOLLOWED,
+            _ => CLOSED,
+        };
+        if slope.beyond(CLOSED) > SURE * SURE {
+            Clock::Closed
+        } else if slope.beyond(open) < -SURE * SURE {
+            Clock::Open
+        } else {
+            Clock::Undecided
+        }
+    }
+
     /// Which clock the source has.
     pub fn clock(&self) -> Clock {
         Clock::from_number(self.clock.load(Relaxed))
     }
-}
 
-fn decide(slope: Slope, open: f64) -> Clock {
-    if slope.beyond(CLOSED) > SURE * SURE {
-        Clock::Closed
-    } else if slope.beyond(open) < -SURE * SURE {
-        Clock::Open
-    } else {
-        Clock::Undecided
+    /// Which clock a connection of it has: its own where that is known.
+    pub fn clock_of(&self, connection: &Connection) -> Clock {
+        match connection.own() {
+            Clock::Undecided => self.clock(),
+            own => own,
+        }
     }
 }
 
@@ -346,11 +483,9 @@ mod tests {
         source.name.store(kind as u32, Relaxed);
         let mut random = Random(88_172_645_463_325_252);
         for _ in 0..arrivals {
-            let took = if random.uniform() < 0.06 { 5e6 } else { 1e6 };
-            let gap = next(&mut random, took);
-            if let Some((gap, took)) = source.means.add(gap as u64, took as u64) {
-                source.learn(gap, took);
-            }
+            let held = if random.uniform() < 0.06 { 4e6 } else { 0.0 };
+            let gap = next(&mut random, held + 1e6);
+            source.learn(gap as u64, held as u64);
         }
         source
     }
@@ -387,16 +522,58 @@ mod tests {
             source.name.store(Kind::Accepted as u32, Relaxed);
             let is_closed = seed % 2 == 0;
             for _ in 0..400 {
-                let took = if random.uniform() < 0.06 { 3e6 } else { 1e6 };
-                let gap = random.exponential(4e6) + if is_closed { took } else { 0.0 };
-                if let Some((gap, took)) = source.means.add(gap as u64, took as u64) {
-                    source.learn(gap, took);
-                }
+                let held = if random.uniform() < 0.06 { 2e6 } else { 0.0 };
+                let gap = random.exponential(4e6) + if is_closed { held + 1e6 } else { 0.0 };
+                source.learn(gap as u64, held as u64);
             }
             let wrong = if is_closed { Clock::Open } else { Clock::Closed };
             clocks.push(source.judge() == wrong);
         }
         assert!(clocks.iter().filter(|wrong| **wrong).count() <= 2);
+    }
+
+    /// A source with connections in a closed loop (true) or an open one, whose arrivals come `weight` times as often as those of others.
+    fn mixed(connections: &[(bool, usize)], rounds: usize, seed: u64) -> (Source, Vec<Connection>) {
+        let source = Source::default();
+        source.name.store(Kind::Accepted as u32, Relaxed);
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let known: Vec<_> = connections.iter().map(|_| Connection::default()).collect();
+        for _ in 0..rounds {
+            for (connection, &(is_closed, weight)) in known.iter().zip(connections) {
+                for _ in 0..weight {
+                    let held = if random.uniform() < 0.1 { 4e6 } else { 0.0 };
+                    let gap = random.exponential(4e6) + if is_closed { held + 1e6 } else { 0.0 };
+                    source.learn_of(connection, gap as u64, held as u64);
+                }
+            }
+        }
+        source.judge();
+        (source, known)
+    }
+
+    #[test]
+    fn connections_of_one_port_may_have_different_clocks() {
+        let (source, known) = mixed(&[(true, 8), (false, 1), (false, 1), (false, 1)], 1000, 3);
+        assert!(source.is_mixed());
+        assert_eq!(source.clock(), Clock::Undecided);
+        let clocks: Vec<_> = known.iter().map(|one| source.clock_of(one)).collect();
+        assert_eq!(clocks, [Clock::Closed, Clock::Open, Clock::Open, Clock::Open]);
+        // One that is not known by itself is not taken for what most of them are.
+        assert_eq!(source.clock_of(&Connection::default()), Clock::Undecided);
+        source.forget(&known[0]);
+        assert_eq!(source.clock_of(&known[0]), Clock::Undecided);
+    }
+
+    #[test]
+    fn few_arrivals_of_each_of_many_connections_are_pooled() {
+        let mut wrong = 0;
+        for seed in 1..100 {
+            let is_closed = seed % 2 == 0;
+            let (source, known) = mixed(&[(is_closed, 1); 64], 40, seed);
+            let wanted = if is_closed { Clock::Closed } else { Clock::Open };
+            wrong += u32::from(source.is_mixed() || known.iter().any(|one| source.clock_of(one) != wanted));
+        }
+        assert!(wrong <= 2, "{wrong}");
     }
 
     #[test]

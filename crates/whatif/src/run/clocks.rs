@@ -1,8 +1,9 @@
 //! Which clock do arrivals from outside have? When it is worth while to find out.
 //!
 //! **Does:** decide when arrivals are to be held up for a while (a probe), and judge what came of it. **Does not:** hold them up (the runtime),
-//! or say what the clock means for an answer (`profile`). **Constraints:** probes cost the program time, so there are none where nothing comes from outside,
-//! where threads hardly wait for it, or where the clock is known; and later ones take a twentieth of the run at most.
+//! or say what the clock means for an answer (`profile`). **Constraints:** probes cost the program time, so there are none where nothing comes from outside
+//! or where threads hardly wait for it; later ones take a twentieth of the run at most, and a fiftieth once the clock is known: it may have changed, or
+//! the connections may not be all of one kind.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ pub const PROBE: Nanos = Nanos::from_millis(500);
 const AT_FIRST: Duration = Duration::from_secs(6);
 /// and which part of the run later, as a divisor.
 const LATER: u32 = 20;
+/// The same where the clock is known.
+const KNOWN: u32 = 50;
 /// Where threads together wait for a smaller part of the time, as a divisor, it does not matter what for.
 const LITTLE: u64 = 50;
 
@@ -33,21 +36,27 @@ pub struct Clocks {
     looked: Option<(Instant, u64)>,
     /// Whether that was worth a probe.
     wanted: bool,
-    /// Sources whose clock is known.
-    known: usize,
+    /// What was known when it was asked last.
+    known: u64,
 }
 
 impl Clocks {
     /// Judges what is known by now, and says whether a probe is to be made, which is then counted. `elapsed`: the time since the beginning of the run.
     pub fn is_to_be_probed(&mut self, memory: &SharedMemory, elapsed: Duration) -> bool {
-        let is_open = |source: &Source| source.judge() == Clock::Undecided && !is_pipe(source);
-        // All are judged, whatever the first of them says.
-        if memory.arrivals.used().filter(|source| is_open(source)).count() == 0 {
+        let (mut any, mut all_known) = (false, true);
+        for source in memory.arrivals.used() {
+            let clock = source.judge();
+            if !is_pipe(source) {
+                any = true;
+                all_known &= clock != Clock::Undecided;
+            }
+        }
+        if !any {
             return false;
         }
         self.look(memory);
-        let budget = AT_FIRST.max(elapsed / LATER);
-        let is_wanted = self.wanted && self.probed < budget;
+        let budget = if all_known { elapsed / KNOWN } else { AT_FIRST.max(elapsed / LATER) };
+        let is_wanted = (self.wanted || all_known) && self.probed < budget;
         if is_wanted {
             self.probed += Duration::from_nanos(PROBE.get());
         }
@@ -59,10 +68,11 @@ impl Clocks {
         memory.arrivals.used().any(|source| source.clock() == Clock::Undecided)
     }
 
-    /// Whether the clock of a source has become known since this was asked last: what was measured before is in doubt, and has to be measured again.
+    /// Whether something has become known about the clocks since this was asked last: what was measured before is in doubt, and has to be measured again.
     pub fn has_decided(&mut self, memory: &SharedMemory) -> bool {
-        let known = memory.arrivals.used().filter(|source| source.clock() != Clock::Undecided).count();
-        known > std::mem::replace(&mut self.known, known)
+        let state = |source: &Source| source.clock() as u64 | u64::from(source.is_mixed()) << 2;
+        let known = memory.arrivals.used().fold(0, |known: u64, source| known.rotate_left(3) ^ state(source));
+        known != std::mem::replace(&mut self.known, known)
     }
 
     fn look(&mut self, memory: &SharedMemory) {
