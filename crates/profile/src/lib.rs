@@ -58,9 +58,9 @@ pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutE
 pub use load::Load;
 pub use mark::Mark;
 pub use model::{
-    Audit, Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,
-    RegionSamples, Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits,
-    Warning, Window, WindowFlags,
+    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Point, PointId, PointKind,
+    Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session, SessionEnd,
+    SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
 };
 pub use printable::printable;
 pub use production::Covered;

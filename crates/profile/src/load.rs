@@ -18,7 +18,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// From the windows of a recording. `None` where no arrivals are known to come at times of their own, or they leave no idle time.
+    /// From the windows of a recording. `None` where no arrivals are known to come at times of their own.
     pub fn of<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Option<Load> {
         let (mut serving, mut idle, mut time) = (0.0, 0.0, 0.0);
         for window in windows.into_iter().filter(|window| window.speedup.is_zero()) {
@@ -27,8 +27,12 @@ impl Load {
             idle += audit.idle.get() as f64;
             time += window.elapsed.get() as f64;
         }
-        let limits = serving > LITTLE * time && idle > IDLE * serving;
-        limits.then(|| Load { busy: 1.0 - idle / serving })
+        (serving > LITTLE * time).then(|| Load { busy: 1.0 - idle / serving })
+    }
+
+    /// Whether the program cannot keep up with them.
+    pub fn is_full(self) -> bool {
+        self.busy > 1.0 - IDLE
     }
 }
 
@@ -50,7 +54,7 @@ mod tests {
         assert_eq!(busy(&[]), None);
         assert_eq!(busy(&[with(0, 0)]), None);
         assert_eq!(busy(&[with(5, 4)]), None, "a side show");
-        assert_eq!(busy(&[with(100, 1)]), None, "saturated");
+        assert!(Load::of(&[with(100, 1)]).unwrap().is_full());
         assert_eq!(busy(&[with(100, 40)]), Some(0.6));
         let treated = Window { speedup: Speedup::from_percent(50).unwrap(), ..with(100, 90) };
         assert_eq!(busy(&[with(100, 40), treated]), Some(0.6));

@@ -136,7 +136,9 @@ impl Profile {
     fn nothing(&self) -> String {
         let point = self.points.iter().find(|point| !point.idle).unwrap_or(&self.points[0]);
         let is_latency = |point: &PointSummary| matches!(point.target, Target::Latency { .. });
-        if Load::of(&self.rows.windows).is_some() && !self.points.iter().any(is_latency) {
+        if Load::of(&self.rows.windows).is_some_and(|load| !load.is_full())
+            && !self.points.iter().any(is_latency)
+        {
             return format!(
                 "Nothing that was tried makes {} faster; measure the latency of a request instead (mark its begin and its end, or --latency)",
                 subject(point)
@@ -181,6 +183,11 @@ impl Profile {
 
 /// What arrivals do to throughput, without a full stop.
 fn limited(load: Load) -> String {
+    if load.is_full() {
+        return "Requests come at times of their own, and the program was busy all the time while it was profiled: if it keeps up with them without the \
+                profiler, throughput is limited by arrivals; measure again with less load, or measure latency"
+            .into();
+    }
     let room = 1.0 / load.busy.max(0.01);
     let room = if room < 9.95 { format!("{room:.1}") } else { "10 or more".into() };
     format!(

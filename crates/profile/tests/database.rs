@@ -210,7 +210,8 @@ fn an_older_layout_is_read_and_added_to() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
     // What the fourth layout did not have, or not always,
-    let fourth = "ALTER TABLE audits DROP COLUMN sliced_ns; ALTER TABLE audits DROP COLUMN sliced_virtual_ns;
+    let fourth = "DROP TABLE arrivals;
+         ALTER TABLE audits DROP COLUMN sliced_ns; ALTER TABLE audits DROP COLUMN sliced_virtual_ns;
          ALTER TABLE audits DROP COLUMN sliced_queued_ns; ALTER TABLE audits DROP COLUMN handovers;
          ALTER TABLE audits DROP COLUMN waking_ns; ALTER TABLE audits DROP COLUMN taken_back_ns;
          ALTER TABLE audits DROP COLUMN serving_ns; ALTER TABLE audits DROP COLUMN idle_ns; ALTER TABLE audits DROP COLUMN doubtful_ns;
@@ -222,7 +223,7 @@ fn an_older_layout_is_read_and_added_to() {
         Connection::open(&path).unwrap().prepare("SELECT sliced_ns, handovers FROM audits").map(drop);
     assert_eq!(sliced, Ok(()));
     // what the third one did not have,
-    let third = "DROP TABLE audits; PRAGMA user_version = 3;";
+    let third = "DROP TABLE audits; DROP TABLE arrivals; PRAGMA user_version = 3;";
     Connection::open(&path).unwrap().execute_batch(third).unwrap();
     Recording::open(&path).unwrap().rows().unwrap();
     Recorder::create(&path).unwrap().close().unwrap();
@@ -230,7 +231,7 @@ fn an_older_layout_is_read_and_added_to() {
     let older =
         "DROP TABLE audits; DROP TABLE symbols; DROP TABLE books; DROP TABLE segments; DROP TABLE names;
          DROP TABLE code_images; DROP TABLE labels; DROP TABLE events; DROP TABLE epoch_events;
-         DROP TABLE epochs; DROP TABLE machines; DROP TABLE production;
+         DROP TABLE epochs; DROP TABLE machines; DROP TABLE production; DROP TABLE arrivals;
          ALTER TABLE visits DROP COLUMN span_visits;
          ALTER TABLE visits DROP COLUMN span_elapsed_ns;
          ALTER TABLE visits DROP COLUMN span_required_ns;

@@ -414,12 +414,7 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
 }
 
 /// How busy the thread is, by the clock of what it waits for.
-fn counted(
-    slot: &Slot,
-    (source, clock): (&Source, Clock),
-    arrival: &Arrival,
-    (epoch, now): (u32, Nanos),
-) {
+fn counted(slot: &Slot, (source, clock): (&Source, Clock), arrival: &Arrival, (epoch, now): (u32, Nanos)) {
     let polled = &slot.polled;
     // Delays make it late.
     if shared().required.load().delay() == Nanos::ZERO {

@@ -168,9 +168,7 @@ fn outcome(cell: &Cell, sandbox: &Sandbox) -> Outcome {
     let line = 1 + text.lines().position(|line| line.contains("HOT")).unwrap();
     let expected = format!("{}:{line}", cell.source.file_name().unwrap().display());
     let mut command = sandbox.whatif();
-    command
-        .args(["run", "--list-regions", "--granularity", "line", "--duration", "5", "--"])
-        .arg(&program);
+    command.args(["run", "--list-regions", "--granularity", "line", "--duration", "5", "--"]).arg(&program);
     let ended = run(command);
     let first = ended.stderr.lines().find(|line| line.contains(" %  ")).unwrap_or_default();
     std::fs::remove_file(program).unwrap();

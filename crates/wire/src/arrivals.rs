@@ -21,7 +21,9 @@ const ENOUGH: i64 = 40;
 const SURE: f64 = 3.0;
 /// How much of what an answer takes longer shows in the time until the next arrival: above this share the loop is closed,
 const CLOSED: f64 = 0.5;
-/// and below it, open. Connections that carry one request each have other clients in between: there an open loop must be below this.
+/// and surely above this one it is neither: what comes has waited behind something else.
+const NEITHER: f64 = 1.5;
+/// Below [`CLOSED`] it is open. Connections that carry one request each have other clients in between: there an open loop must be below this.
 const OPEN_AMONG_MANY: f64 = 0.15;
 /// The same where requests come before others on the same connection are answered: a client may have several under way.
 const OPEN_FOLLOWED: f64 = 0.35;
@@ -196,7 +198,6 @@ impl Connection {
     fn own(&self) -> Clock {
         Clock::from_number(self.clock.load(Relaxed))
     }
-
 }
 
 /// Running means of two times, in nanoseconds.
@@ -394,7 +395,9 @@ impl Source {
             _ if self.is_followed() => OPEN_FOLLOWED,
             _ => CLOSED,
         };
-        if slope.beyond(CLOSED) > SURE * SURE {
+        if slope.beyond(NEITHER) > SURE * SURE {
+            Clock::Undecided
+        } else if slope.beyond(CLOSED) > SURE * SURE {
             Clock::Closed
         } else if slope.beyond(open) < -SURE * SURE {
             Clock::Open
@@ -530,6 +533,12 @@ mod tests {
             clocks.push(source.judge() == wrong);
         }
         assert!(clocks.iter().filter(|wrong| **wrong).count() <= 2);
+    }
+
+    #[test]
+    fn a_slope_above_one_is_no_closed_loop() {
+        let queue = source(Kind::Accepted, 1500, |random, took| 6.0 * took + random.exponential(3e6));
+        assert_eq!(queue.judge(), Clock::Undecided, "{:?}", queue.slope());
     }
 
     /// A source with connections in a closed loop (true) or an open one, whose arrivals come `weight` times as often as those of others.

@@ -74,6 +74,7 @@ pub(super) fn of(runs: &[Run], damage: Damage, name: &str) -> Rows {
             end: Some(SessionEnd { duration: length.unwrap_or(now), exit: Exit::Unknown }),
             samples: SampleTotals { until, delayed, count, weight: weight(count), lost: 0 },
             images: Vec::new(),
+            arrivals: Vec::new(),
         });
     }
     rows.regions = names.regions.into_iter().map(|(location, id)| (id, region(&location))).collect();

@@ -10,8 +10,8 @@ use super::schema::{self, Found};
 use super::{Error, integer, ns};
 use crate::model::audit;
 use crate::model::{
-    Exit, Image, Point, PointId, Production, Region, RegionId, RegionSamples, Rows, SampleTotals, SessionEnd,
-    SessionId, SessionStart, Snippet, Span, Warning, Window,
+    Arrivals, Exit, Image, Point, PointId, Production, Region, RegionId, RegionSamples, Rows, SampleTotals,
+    SessionEnd, SessionId, SessionStart, Snippet, Span, Warning, Window,
 };
 
 /// How long to wait for another writer.
@@ -237,6 +237,33 @@ impl Recorder {
         })
     }
 
+    /// Replaces what is known of the arrivals of `session`.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn set_arrivals(&mut self, session: SessionId, arrivals: &[Arrivals]) -> Result<(), Error> {
+        if arrivals.is_empty() {
+            return Ok(());
+        }
+        self.write(|to| {
+            let mut replace =
+                to.prepare_cached("INSERT OR REPLACE INTO arrivals VALUES (?, ?, ?, ?, ?, ?, ?)")?;
+            for of_source in arrivals {
+                replace.execute(params![
+                    session.get(),
+                    of_source.kind.name(),
+                    of_source.port,
+                    of_source.clock.name(),
+                    of_source.slope.map(|slope| slope.0),
+                    of_source.slope.map(|slope| slope.1),
+                    integer(of_source.count),
+                ])?;
+            }
+            Ok(())
+        })
+    }
+
     /// Keeps what regions cost in production; replaces what was kept before.
     ///
     /// # Errors
@@ -352,6 +379,7 @@ impl Recorder {
                 .map(|samples| RegionSamples { session: new, region: regions[&samples.region], ..*samples })
                 .collect();
             self.set_samples(new, &session.samples, &samples)?;
+            self.set_arrivals(new, &session.arrivals)?;
             let production: Vec<Production> = rows
                 .production
                 .iter()

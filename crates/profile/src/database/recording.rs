@@ -11,9 +11,9 @@ use super::{Error, Opened, Recorder, open_read_only};
 use crate::continuous::UnixSeconds;
 use crate::model::audit;
 use crate::model::{
-    Audit, Books, Exit, Image, InFlight, Point, PointId, PointKind, Production, Region, RegionId, RegionKind,
-    RegionSamples, Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, Visits,
-    Warning, Window, WindowFlags,
+    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Point, PointId, PointKind,
+    Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session, SessionEnd,
+    SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
 };
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
 
@@ -169,6 +169,7 @@ fn sessions(from: &Connection) -> rusqlite::Result<Vec<Session>> {
     for (session, image) in listed {
         images.entry(session).or_default().push(image);
     }
+    let mut arrivals = arrivals(from)?;
     table(from, "SELECT * FROM sessions ORDER BY id", |row| {
         let id = row.get("id")?;
         Ok(Session {
@@ -183,8 +184,32 @@ fn sessions(from: &Connection) -> rusqlite::Result<Vec<Session>> {
                 lost: count(row, "lost_samples")?,
             },
             images: images.remove(&id).unwrap_or_default(),
+            arrivals: arrivals.remove(&id).unwrap_or_default(),
         })
     })
+}
+
+/// By session. Earlier layouts have no such table.
+fn arrivals(from: &Connection) -> rusqlite::Result<BTreeMap<i64, Vec<Arrivals>>> {
+    let mut arrivals: BTreeMap<i64, Vec<Arrivals>> = BTreeMap::new();
+    if has_table(from, "arrivals")? {
+        let listed: Vec<(i64, Arrivals)> =
+            table(from, "SELECT * FROM arrivals ORDER BY session, port, kind", |row| {
+                let slope: Option<f64> = row.get("slope")?;
+                let arrivals = Arrivals {
+                    kind: parsed(row, "kind", ArrivalKind::from_name)?,
+                    port: row.get("port")?,
+                    clock: parsed(row, "clock", ArrivalClock::from_name)?,
+                    slope: slope.zip(row.get("slope_se")?),
+                    count: count(row, "count")?,
+                };
+                Ok((row.get("session")?, arrivals))
+            })?;
+        for (session, of_source) in listed {
+            arrivals.entry(session).or_default().push(of_source);
+        }
+    }
+    Ok(arrivals)
 }
 
 fn start(row: &Row<'_>, arguments: Vec<String>) -> rusqlite::Result<SessionStart> {

@@ -17,6 +17,7 @@
 //! | `in_flight` | window and latency pair | `point` is the begin point |
 //! | `samples` | session and region | over the whole run, not only in windows |
 //! | `production` | session and region | what continuous profiles said of it (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
+//! | `arrivals` | session, kind and port | what came from outside (since layout 8): `clock` is `undecided`, `closed`, `open` or `mixed`; `slope` and `slope_se` are NULL where nothing is known |
 //! | `snippets` | region | the source when it was measured |
 //! | `warnings` | doubt about a session | |
 //!
@@ -51,7 +52,7 @@ use crate::model::audit;
 pub(crate) const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `Recording` the old one.
-pub(crate) const VERSION: i64 = 7;
+pub(crate) const VERSION: i64 = 8;
 
 /// All tables, and the marks that make the file ours, in one transaction.
 pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
@@ -61,6 +62,7 @@ pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
          {TABLES}
          {PRODUCTION}
          {CONTINUOUS}
+         {ARRIVALS}
          {audits}
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {VERSION};
@@ -76,11 +78,13 @@ pub(crate) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result
     let spans = if version < 2 { SPANS } else { "" };
     let (production, continuous) = if version < 3 { (PRODUCTION, CONTINUOUS) } else { ("", "") };
     let audits = if version < 4 { audits() } else { more_audits(connection)? };
+    let arrivals = if version < 8 { ARRIVALS } else { "" };
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
          {spans}
          {production}
          {continuous}
+         {arrivals}
          {audits}
          PRAGMA user_version = {VERSION};
          COMMIT;"
@@ -249,6 +253,20 @@ CREATE TABLE books (
     kernel_cpu_ns INTEGER NOT NULL,
     resident      INTEGER NOT NULL,
     PRIMARY KEY (epoch, first_flush, event, start_unix_s)
+) WITHOUT ROWID;
+";
+
+/// What layout 8 added.
+const ARRIVALS: &str = "
+CREATE TABLE arrivals (
+    session  INTEGER NOT NULL REFERENCES sessions,
+    kind     TEXT NOT NULL,
+    port     INTEGER NOT NULL,
+    clock    TEXT NOT NULL,
+    slope    REAL,
+    slope_se REAL,
+    count    INTEGER NOT NULL,
+    PRIMARY KEY (session, kind, port)
 ) WITHOUT ROWID;
 ";
 

@@ -410,5 +410,6 @@ fn session(duration: f64) -> crate::model::Session {
         end: None,
         samples: crate::model::SampleTotals { until, ..Default::default() },
         images: vec![],
+        arrivals: vec![],
     }
 }

@@ -4,6 +4,7 @@
 //! (`estimate`). **Constraints:** plain data with public fields; units live in types. **Place:** what
 //! *record* writes and *profile* reads.
 
+mod arrivals;
 pub(crate) mod audit;
 mod point;
 mod production;
@@ -13,6 +14,7 @@ mod session;
 mod warning;
 mod window;
 
+pub use arrivals::{ArrivalClock, ArrivalKind, Arrivals};
 pub use audit::Audit;
 pub use point::{Point, PointId, PointKind};
 pub use production::Production;

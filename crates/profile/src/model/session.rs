@@ -1,6 +1,6 @@
 //! Sessions: one run of one program under `whatif`.
 
-use super::Image;
+use super::{Arrivals, Image};
 use crate::units::Nanos;
 
 super::id! {
@@ -21,6 +21,8 @@ pub struct Session {
     pub samples: SampleTotals,
     /// The images that regions were found in, as this run mapped them.
     pub images: Vec<Image>,
+    /// What came from outside, as far as is known so far.
+    pub arrivals: Vec<Arrivals>,
 }
 
 /// What is known when a session begins.

@@ -54,6 +54,13 @@ pub fn session(id: i64) -> Session {
             lost: 0,
         },
         images: vec![Image { path: "/bin/server".into(), build_id: Some("ab12".into()) }],
+        arrivals: vec![Arrivals {
+            kind: ArrivalKind::Accepted,
+            port: 8080,
+            clock: ArrivalClock::Open,
+            slope: Some((0.02, 0.05)),
+            count: 812,
+        }],
     }
 }
 

@@ -13,7 +13,7 @@ pub use comparison::render as render_comparison;
 pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
-    Audited, BlockRow, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut,
+    Arrivals, Audited, BlockRow, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut,
     LeftOutReason, Mark, PointEstimate, PointSummary, Profile, RegionEstimate, RunDrift, RunSegment, Segment,
     Session, SessionId, Warning, Window,
 };
@@ -213,6 +213,31 @@ struct OfSession<'a> {
     sample_weight_ns: u64,
     lost_samples: u64,
     images: Vec<OfImage<'a>>,
+    arrivals: Vec<OfArrivals>,
+}
+
+#[derive(Serialize)]
+struct OfArrivals {
+    kind: &'static str,
+    port: u16,
+    clock: &'static str,
+    slope: Option<f64>,
+    slope_se: Option<f64>,
+    count: u64,
+}
+
+impl OfArrivals {
+    fn new(arrivals: &Arrivals) -> Self {
+        let (slope, slope_se) = arrivals.slope.unzip();
+        OfArrivals {
+            kind: arrivals.kind.name(),
+            port: arrivals.port,
+            clock: arrivals.clock.name(),
+            slope: slope.and_then(finite),
+            slope_se: slope_se.and_then(finite),
+            count: arrivals.count,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -264,6 +289,7 @@ impl<'a> OfSession<'a> {
             sample_weight_ns: session.samples.weight.get(),
             lost_samples: session.samples.lost,
             images: session.images.iter().map(OfImage::new).collect(),
+            arrivals: session.arrivals.iter().map(OfArrivals::new).collect(),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The explanation of one region: every number with what it was computed from.
 
 use profile::{
-    Audited, BlockRow, Estimate, Explanation, Nanos, Phase, PointEstimate, PointExplanation, PointSummary,
-    Reading, Session, Shares, SpeedupSum, Target, WithoutEstimate, Working, printable,
+    ArrivalClock, ArrivalKind, Arrivals, Audited, BlockRow, Estimate, Explanation, Nanos, Phase,
+    PointEstimate, PointExplanation, PointSummary, Reading, Session, Shares, SpeedupSum, Target,
+    WithoutEstimate, Working, printable,
 };
 
 use super::paint::{Colour, paint};
@@ -32,6 +33,11 @@ pub fn render(explanation: &Explanation<'_>, style: Style) -> String {
     line_of(&mut out, "\nMeasured by");
     for session in explanation.sessions() {
         note(&mut out, &provenance(session), style);
+    }
+    let arrivals: Vec<_> = explanation.sessions().flat_map(|session| &session.arrivals).collect();
+    if !arrivals.is_empty() {
+        line_of(&mut out, "\nArrivals from outside");
+        arrivals.into_iter().for_each(|arrivals| note(&mut out, &of_arrivals(arrivals), style));
     }
     let options = &explanation.profile.options;
     let estimated = format!(
@@ -451,6 +457,29 @@ fn of_audit(out: &mut String, audit: &Audited, style: Style) {
     for doubt in &audit.doubts {
         note(out, &format!("not trusted: {doubt}; {}", doubt.advice()), style);
     }
+}
+
+fn of_arrivals(arrivals: &Arrivals) -> String {
+    let what = match arrivals.kind {
+        ArrivalKind::Accepted => format!("connections to port {}", arrivals.port),
+        ArrivalKind::Connected => format!("connections that the program made to port {}", arrivals.port),
+        ArrivalKind::Datagrams => format!("datagrams at port {}", arrivals.port),
+        ArrivalKind::Listener => format!("new connections to port {}", arrivals.port),
+        ArrivalKind::Pipe => "pipes".to_owned(),
+    };
+    let clock = match arrivals.clock {
+        ArrivalClock::Closed => "closed loop, clients wait for their answers",
+        ArrivalClock::Open => "open loop, requests come at times of their own",
+        ArrivalClock::Mixed => "some in a closed loop, some in an open one",
+        ArrivalClock::Undecided => "not known whether clients wait for their answers",
+    };
+    let held = arrivals.slope.map_or(String::new(), |(slope, error)| {
+        format!(
+            "; {slope:.2} ± {error:.2} of the time for which {} arrivals were held up showed in the next",
+            arrivals.count
+        )
+    });
+    format!("{what}: {clock}{}", number(held))
 }
 
 fn provenance(session: &Session) -> String {

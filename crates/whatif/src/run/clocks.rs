@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use profile::Nanos;
+use profile::{ArrivalClock, ArrivalKind, Arrivals, Nanos};
 use wire::SharedMemory;
 use wire::arrivals::{Clock, Kind, Source};
 
@@ -22,6 +22,37 @@ const LATER: u32 = 20;
 const KNOWN: u32 = 50;
 /// Where threads together wait for a smaller part of the time, as a divisor, it does not matter what for.
 const LITTLE: u64 = 50;
+
+/// What is known of a source, as recordings have it.
+pub fn known(source: &Source) -> Option<Arrivals> {
+    let (kind, port) = source.kind()?;
+    let kind = match kind {
+        Kind::Accepted => ArrivalKind::Accepted,
+        Kind::Connected => ArrivalKind::Connected,
+        Kind::Datagrams => ArrivalKind::Datagrams,
+        Kind::Pipe => ArrivalKind::Pipe,
+        Kind::Listener => ArrivalKind::Listener,
+    };
+    let clock = match source.clock() {
+        _ if source.is_mixed() => ArrivalClock::Mixed,
+        Clock::Undecided => ArrivalClock::Undecided,
+        Clock::Closed => ArrivalClock::Closed,
+        Clock::Open => ArrivalClock::Open,
+    };
+    let slope = source.slope();
+    let count = if kind == ArrivalKind::Pipe {
+        source.arrivals.load(Relaxed)
+    } else {
+        slope.map_or(0, |slope| slope.arrivals)
+    };
+    Some(Arrivals {
+        kind,
+        port,
+        clock,
+        slope: slope.map(|slope| (slope.value, slope.variance.sqrt())),
+        count,
+    })
+}
 
 /// Pipes are judged without probes.
 fn is_pipe(source: &Source) -> bool {

@@ -273,6 +273,7 @@ fn supervise(
     let now = monotonic();
     let tallies = Tallies::of(&observer, &session, now);
     session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
+    session.arrivals(region.memory())?;
     if let Some(hint) = &runs.hint {
         tell_production(hint, &observer, &mut session)?;
     }

@@ -274,6 +274,12 @@ impl Session {
         Ok(self.recorder.set_samples(self.id, &totals, &rows)?)
     }
 
+    /// Writes what is known of arrivals from outside by now.
+    pub fn arrivals(&mut self, memory: &wire::SharedMemory) -> Result<()> {
+        let known: Vec<_> = memory.arrivals.used().filter_map(super::clocks::known).collect();
+        Ok(self.recorder.set_arrivals(self.id, &known)?)
+    }
+
     /// Writes what the regions that have been written cost in production.
     pub fn production(&mut self, observer: &Observer, costs: &Costs) -> Result<()> {
         let mut rows = Vec::new();

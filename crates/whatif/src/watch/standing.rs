@@ -47,6 +47,7 @@ mod tests {
             end,
             samples: SampleTotals::default(),
             images: vec![],
+            arrivals: vec![],
         }
     }
 

@@ -307,6 +307,7 @@ impl<'a> Series<'a> {
         dead_slots::collect(memory);
         let tallies = Tallies::of(&lock(self.observer), self.session, monotonic());
         self.session.samples(tallies, delayed, memory.slots.totals().lost)?;
+        self.session.arrivals(memory)?;
         match self.runs.hint.as_ref().and_then(Hint::costs) {
             Some(costs) => self.session.production(&lock(self.observer), costs),
             None => Ok(()),

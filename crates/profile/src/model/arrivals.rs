@@ -1,0 +1,75 @@
+//! Arrivals: what a program got from outside, and what a run found out about the clock of that.
+
+/// Arrivals of one kind at one port, over a whole session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrivals {
+    /// What they came by.
+    pub kind: ArrivalKind,
+    /// The port at which the program listens, or to which it connected; 0 where there is none.
+    pub port: u16,
+    /// Which clock they have.
+    pub clock: ArrivalClock,
+    /// How much of the time for which arrivals were held up showed in the time until the next one, with its standard error: 1 in a closed loop,
+    /// 0 in an open one. `None` where too few were held up.
+    pub slope: Option<(f64, f64)>,
+    /// How many arrivals that is from.
+    pub count: u64,
+}
+
+/// Declares an enum whose variants have names in recordings.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$of])* $variant,)*
+        }
+
+        impl $name {
+            /// As recordings and reports have it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+
+            /// The one that is called `name`.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $($text => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+named! {
+    /// What arrivals come by.
+    ArrivalKind {
+        /// Connections that clients made.
+        Accepted = "accepted",
+        /// Connections that the program made.
+        Connected = "connected",
+        /// Datagrams.
+        Datagrams = "datagrams",
+        /// Pipes.
+        Pipe = "pipe",
+        /// New connections that carry one request each.
+        Listener = "listener",
+    }
+}
+
+named! {
+    /// Which clock arrivals have.
+    ArrivalClock {
+        /// It could not be told.
+        Undecided = "undecided",
+        /// They answer what the program sent.
+        Closed = "closed",
+        /// They come at times of their own.
+        Open = "open",
+        /// Not all connections have the same clock.
+        Mixed = "mixed",
+    }
+}
