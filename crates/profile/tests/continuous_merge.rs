@@ -348,6 +348,7 @@ fn a_recording_of_an_older_layout_has_no_continuous_profiles() {
             "epochs",
             "machines",
             "production",
+            "arrivals",
         ] {
             connection.execute_batch(&format!("DROP TABLE {table}")).unwrap();
         }

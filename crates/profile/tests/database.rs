@@ -49,6 +49,7 @@ fn finish(to: &mut Recorder, id: SessionId) {
         let samples = RegionSamples { session: id, region, count, weight: Nanos::new(10 * count) };
         to.set_samples(id, &whole.samples, &[samples]).unwrap();
     }
+    to.set_arrivals(id, &whole.arrivals).unwrap();
     to.add_image(id, &whole.images[0]).unwrap();
     to.add_snippet(region, &Snippet { first_line: 86, text: HOSTILE.into() }).unwrap();
     let warning = Warning { code: "busy".into(), message: "m".into(), advice: "a".into() };
@@ -255,7 +256,7 @@ fn an_older_layout_is_read_and_added_to() {
 fn other_versions_are_refused_in_words() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    for (version, newer) in [(8, true), (0, false), (-1, false)] {
+    for (version, newer) in [(9, true), (0, false), (-1, false)] {
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
             match error {

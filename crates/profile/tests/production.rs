@@ -57,7 +57,7 @@ fn production_comes_back_and_is_merged() {
     assert!(read.production.iter().all(|row| (row.hosts, row.since.0) == (3, 1_790_000_000)));
 
     // An older layout has no such table.
-    let older = "DROP TABLE production; PRAGMA user_version = 2;";
+    let older = "DROP TABLE production; DROP TABLE arrivals; PRAGMA user_version = 2;";
     Connection::open(&one).unwrap().execute_batch(older).unwrap();
     assert_eq!(Recording::open(&one).unwrap().rows().unwrap().production, []);
 }

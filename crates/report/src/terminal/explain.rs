@@ -30,14 +30,14 @@ pub fn render(explanation: &Explanation<'_>, style: Style) -> String {
         line_of(&mut out, "\nAudit: by readings that the rules do not use, over the windows with a speedup");
         of_audit(&mut out, &audit, style);
     }
-    line_of(&mut out, "\nMeasured by");
-    for session in explanation.sessions() {
-        note(&mut out, &provenance(session), style);
-    }
     let arrivals: Vec<_> = explanation.sessions().flat_map(|session| &session.arrivals).collect();
     if !arrivals.is_empty() {
         line_of(&mut out, "\nArrivals from outside");
         arrivals.into_iter().for_each(|arrivals| note(&mut out, &of_arrivals(arrivals), style));
+    }
+    line_of(&mut out, "\nMeasured by");
+    for session in explanation.sessions() {
+        note(&mut out, &provenance(session), style);
     }
     let options = &explanation.profile.options;
     let estimated = format!(
