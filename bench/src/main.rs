@@ -14,6 +14,7 @@
 //! * `audit` breaks the engine on purpose, and counts how often the profiler notices.
 //! * `rules` does so with one rule of the delay account switched off at a time.
 //! * `overhead` runs the same programs with and without the profiler.
+//! * `clocks` counts how often a run finds out whether requests wait for answers or come at times of their own.
 //! * `calls` times single calls that the profiler interposes.
 //! * `baseline` compares windows without a speedup among experiments with a run that has no others.
 //! * `start` times how long the profiler takes to begin.
@@ -41,6 +42,7 @@ mod baseline;
 mod big;
 mod calibration;
 mod calls;
+mod clocks;
 mod collect;
 mod coz;
 mod interval;
@@ -117,6 +119,8 @@ enum What {
     Rules(rules::Options),
     /// What the profiler costs: attached, sampling, and with experiments
     Overhead(overhead::Options),
+    /// How often it finds out which clock requests from outside have
+    Clocks(clocks::Options),
     /// What the profiler adds to single calls that it interposes
     Calls(calls::Options),
     /// Whether experiments disturb the windows without a speedup
@@ -150,6 +154,7 @@ fn main() -> Result<()> {
         What::Audit(options) => audit::run(&options, &machine, &whatif()?),
         What::Rules(options) => rules::run(&options, &machine, &whatif()?),
         What::Overhead(options) => overhead::run(&options, &machine, &whatif()?),
+        What::Clocks(options) => clocks::run(&options, &machine, &whatif()?),
         What::Calls(options) => calls::run(&options, &machine, &whatif()?),
         What::Baseline(options) => baseline::run(&options, &machine, &whatif()?),
         What::Start(options) => start::run(&options, &machine, &whatif()?),

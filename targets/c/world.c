@@ -12,6 +12,7 @@
  *   clients=N    connections, or sockets of UDP (1)
  *   workers=N    threads of the server (1), each with its own share of the connections
  *   epoll=1      they wait with epoll_wait; otherwise in the call that reads, for one connection each
+ *   edge=1       and are told only once (EPOLLET), so they read until nothing is left
  *   once=1       a connection for each request, which the server accepts
  *
  * Answer: in an open loop 0 for both as long as the server has idle time; in a closed loop the work's share of
@@ -34,7 +35,7 @@
 #define MOST 256
 
 static long a, b;
-static int over_what, open_loop, clients, workers, with_epoll, once;
+static int over_what, open_loop, clients, workers, with_epoll, edge, once;
 static double gap, think;
 static int listener, fds[MOST];
 
@@ -101,7 +102,7 @@ static void *work(void *number)
     }
     const int instance = epoll_create1(0);
     for (int i = first; i < clients; i += workers) {
-        struct epoll_event event = {.events = EPOLLIN, .data.fd = fds[i]};
+        struct epoll_event event = {.events = EPOLLIN | (edge ? EPOLLET : 0), .data.fd = fds[i]};
         if (epoll_ctl(instance, EPOLL_CTL_ADD, fds[i], &event) != 0)
             failed("epoll_ctl");
     }
@@ -109,7 +110,8 @@ static void *work(void *number)
         struct epoll_event events[64];
         const int ready = epoll_wait(instance, events, 64, -1);
         for (int i = 0; i < ready; i++)
-            answer(events[i].data.fd, MSG_DONTWAIT);
+            while (answer(events[i].data.fd, MSG_DONTWAIT) && edge)
+                ;
     }
     return NULL;
 }
@@ -265,6 +267,7 @@ int main(int count, char **values)
     clients = (int)argument("clients", 1);
     workers = (int)argument("workers", 1);
     with_epoll = (int)argument("epoll", 0);
+    edge = (int)argument("edge", 0);
     once = (int)argument("once", 0);
     gap = argument("gap_ms", 2) / 1e3;
     think = argument("think_ms", 0) / 1e3;

@@ -112,6 +112,8 @@ pub const TARGETS: &[Target] = &[
     target("world", C, "served", &["A", "B"]).with("world_think_8", &["clients=8", "epoll=1", "think_ms=10"]),
     target("world", C, "served", &["A", "B"])
         .with("world_think_64", &["clients=64", "epoll=1", "think_ms=90"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_edge_8", &["clients=8", "epoll=1", "edge=1", "think_ms=10"]),
     target("world", C, "served", &["A", "B"]).with("world_saturated", &["clients=64", "epoll=1"]),
     target("world", C, "served", &["A", "B"]).with("world_once", &["once=1", "think_ms=1"]),
     target("world", C, "served", &["A", "B"]).with("world_open", &["open=1", "clients=8", "epoll=1"]),

@@ -9,7 +9,7 @@
 use crate::attach::{attached, shared};
 use crate::real::real;
 use crate::socket::{self, Socket};
-use crate::{arrivals, deadline, delay, sys, tls};
+use crate::{arrivals, deadline, delay, epoll, sys, tls};
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wire::Nanos;
@@ -81,6 +81,7 @@ fn known(fd: c_int) -> Ends {
 pub fn remember(fd: c_int, ends: Option<Ends>) {
     deadline::forget(fd);
     arrivals::forget(fd);
+    epoll::forget(fd);
     if let Some(kind) = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd)) {
         kind.store(ends.map_or(UNKNOWN, Ends::to_word), Relaxed);
     }

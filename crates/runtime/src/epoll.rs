@@ -5,6 +5,9 @@
 //! that the instance watches decides.
 //!
 //! Arming a descriptor that is ready already wakes those who wait for the instance; the thread that arms it is the waker then.
+//!
+//! An event that is told only once (`EPOLLET`, `EPOLLONESHOT`) is put off by arming its descriptor anew, exactly as the program has armed it last: the kernel
+//! tells of it again as long as it is ready. No thread may change what the descriptor stands for at the same time ([`ORDER`]).
 
 use crate::attach::{attached, shared};
 use crate::channel::{self, Ptr};
@@ -31,6 +34,12 @@ struct EpollEvent {
 const OUT: u32 = 4;
 /// `EPOLLET`.
 const EDGE: u32 = 1 << 31;
+/// `EPOLLONESHOT`.
+const ONE_SHOT: u32 = 1 << 30;
+/// `EPOLLEXCLUSIVE`: the kernel does not let such be changed.
+const EXCLUSIVE: u32 = 1 << 28;
+/// Ours: several descriptors share this number.
+const AMBIGUOUS: u32 = 1 << 27;
 /// The events that poll(2) has as well; the others are flags.
 const READINESS: u32 = 0xffff;
 
@@ -91,10 +100,13 @@ impl<const ENTRIES: usize> Table<ENTRIES> {
         });
         let turn = || self.turn.fetch_add(1, Relaxed) as usize % REACH;
         if let Some(watched) = place.or_else(|| self.places(tag).nth(turn())) {
-            let is_known = watched.tag.load(Relaxed) == tag && watched.events.load(Relaxed) != 0;
+            let other = watched.fd.load(Relaxed);
             // Two descriptors may have one number: then it cannot be told which of them an event is about.
-            let ambiguous = is_known && watched.fd.load(Relaxed) != fd as u32;
-            let events = if ambiguous { events | EDGE } else { events };
+            let ambiguous =
+                watched.tag.load(Relaxed) == tag && other != fd as u32 && is_last(other as c_int, tag);
+            let kept = watched.events.load(Relaxed) & AMBIGUOUS;
+            let kept = if watched.tag.load(Relaxed) == tag { kept } else { 0 };
+            let events = events & !AMBIGUOUS | kept | if ambiguous { AMBIGUOUS } else { 0 };
             if watched.tag.load(Relaxed) != tag {
                 watched.tag.store(0, Release);
             }
@@ -108,23 +120,106 @@ impl<const ENTRIES: usize> Table<ENTRIES> {
 
 static TABLE: Table<{ 1 << 14 }> = Table::new();
 
+/// For each descriptor the [`tag`] that it was added or changed with last; zero is none.
+static LAST: [AtomicU64; 1 << 16] = [const { AtomicU64::new(0) }; 1 << 16];
+
+fn last(fd: c_int) -> Option<&'static AtomicU64> {
+    LAST.get(usize::try_from(fd).ok()?)
+}
+
+fn is_last(fd: c_int, tag: u64) -> bool {
+    last(fd).is_some_and(|last| last.load(Acquire) == tag)
+}
+
+/// A descriptor is closed, or is now something else.
+pub fn forget(fd: c_int) {
+    if let Some(last) = last(fd)
+        && last.load(Relaxed) != 0
+    {
+        last.store(0, Release);
+    }
+}
+
+/// The thread that changes what a descriptor stands for, zero if none does: what the program does by `epoll_ctl`, and events that are put off, come one after the other.
+static ORDER: AtomicU32 = AtomicU32::new(0);
+
+fn me() -> u32 {
+    tls::slot().map_or_else(sys::gettid, |slot| slot.tid.load(Relaxed))
+}
+
+/// Runs `body` while no other thread is in [`ORDER`]. A signal handler does not wait for the thread that it interrupts, and nothing waits for ever: who held it may have been
+/// left behind by `fork`.
+fn in_order<T>(body: impl FnOnce() -> T) -> T {
+    const TRIES: u32 = 20_000;
+    let me = me();
+    let mut tries = 0;
+    let is_mine = loop {
+        match ORDER.compare_exchange(0, me, Acquire, Relaxed) {
+            Ok(_) => break true,
+            Err(owner) if owner == me => break false,
+            Err(_) if tries == TRIES => {
+                ORDER.store(me, Relaxed);
+                break true;
+            }
+            Err(_) => core::hint::spin_loop(),
+        }
+        tries += 1;
+    };
+    let result = body();
+    if is_mine {
+        let _ = ORDER.compare_exchange(me, 0, Release, Relaxed);
+    }
+    result
+}
+
+/// Arms the descriptor of an event anew, so that the kernel tells of it again. False if that might change anything else; then the event is to pass.
+fn put_off(instance: c_int, tag: u64, watched: &Watched, data: u64) -> bool {
+    let (fd, events) = (watched.fd.load(Relaxed) as c_int, watched.events.load(Relaxed));
+    let me = me();
+    if events & (AMBIGUOUS | EXCLUSIVE) != 0 || ORDER.compare_exchange(0, me, Acquire, Relaxed).is_err() {
+        return false;
+    }
+    let is_same = is_last(fd, tag)
+        && watched.tag.load(Relaxed) == tag
+        && watched.fd.load(Relaxed) == fd as u32
+        && watched.events.load(Relaxed) == events;
+    let event = EpollEvent { events, data };
+    let is_done = is_same && sys::epoll_change(instance, fd, (&raw const event).addr());
+    let _ = ORDER.compare_exchange(me, 0, Release, Relaxed);
+    is_done
+}
+
 /// `epoll_ctl(2)`: what the instance watches from now on, and rule 4.
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub unsafe extern "C" fn epoll_ctl(instance: c_int, operation: c_int, fd: c_int, event: Ptr) -> c_int {
     let Some(original) = real!(epoll_ctl: fn(c_int, c_int, c_int, Ptr) -> c_int) else { return -1 };
-    if attached().is_some()
-        && let Some(key) = channel::of(instance).input
-    {
-        // SAFETY: what the kernel is about to read as well, unless it is null.
-        let event = unsafe { event.cast::<EpollEvent>().as_ref() };
-        changes(key, operation, fd, event.copied());
-    }
     // SAFETY: the program's own arguments.
-    unsafe { original(instance, operation, fd, event) }
+    let call = || unsafe { original(instance, operation, fd, event) };
+    let Some(key) = attached().and_then(|_| channel::of(instance).input) else { return call() };
+    // SAFETY: what the kernel is about to read as well, unless it is null.
+    let event = unsafe { event.cast::<EpollEvent>().as_ref() }.copied();
+    let watched = changes(key, operation, fd, event);
+    in_order(|| {
+        if let Some((event, armed)) = watched {
+            TABLE.insert(tag(key, event.data), (fd, event.events), armed);
+        }
+        let result = call();
+        // Where the kernel has refused, it is not known what stands there.
+        let tag = watched.filter(|_| result == 0).map_or(0, |(event, _)| tag(key, event.data));
+        if let Some(last) = last(fd) {
+            last.store(tag, Release);
+        }
+        result
+    })
 }
 
-/// `fd` is about to be added to what `instance` watches, changed or removed.
-fn changes(instance: Key, operation: c_int, fd: c_int, event: Option<EpollEvent>) {
+/// `fd` is about to be added to what `instance` watches, changed or removed. Returns what it is watched for from then on, and when it was armed although it was ready.
+fn changes(
+    instance: Key,
+    operation: c_int,
+    fd: c_int,
+    event: Option<EpollEvent>,
+) -> Option<(EpollEvent, Nanos)> {
     const DELETE: c_int = 2;
     let event = event.filter(|_| operation != DELETE);
     let events = event.map_or(0, |event| event.events & READINESS);
@@ -138,13 +233,9 @@ fn changes(instance: Key, operation: c_int, fd: c_int, event: Option<EpollEvent>
         let in_passing = event.is_some_and(|event| event.events & EDGE != 0) && events & !OUT != 0;
         channels.watch(key.room(), instance, events & OUT != 0 && !in_passing);
     }
-    if event.is_some() {
-        deadline::watched(instance, fd);
-    }
-    if let Some(event) = event {
-        let armed = arm(instance, fd, events);
-        TABLE.insert(tag(instance, event.data), (fd, event.events), armed);
-    }
+    let event = event?;
+    deadline::watched(instance, fd);
+    Some((event, arm(instance, fd, events)))
 }
 
 /// Rule 4 for a descriptor that is about to be armed: if it is ready, that wakes the thread that waits for the instance. Returns when.
@@ -211,9 +302,7 @@ pub enum Passed {
 }
 
 /// Lets those of `count` events pass that have come by the thread's own clock: what is still to come in virtual time is left to the instance, and would only be in the way
-/// of the others. The thread waits for the first, if there is no other.
-///
-/// Only of descriptors that the instance goes on telling of as long as they are ready: others are let through, and the thread waits where it reads.
+/// of the others. The thread waits for the first, if there is no other. Events that cannot be left to the instance pass, and the thread waits where it reads.
 ///
 /// # Safety
 /// `call` must be one that has returned `count` events.
@@ -239,7 +328,18 @@ pub unsafe fn pass(slot: &Slot, call: Call, mut count: c_int) -> Passed {
         let mut passed = 0;
         for nth in 0..events.len() {
             match due(slot, instance, events[nth]) {
-                Some(due) if due > own + MEANWHILE => first = first.min(due),
+                Some((due, watched))
+                    if due > own + MEANWHILE
+                        && (is_told_again(watched)
+                            || put_off(
+                                call.instance,
+                                tag(instance, { events[nth].data }),
+                                watched,
+                                events[nth].data,
+                            )) =>
+                {
+                    first = first.min(due);
+                }
                 _ => {
                     events.swap(passed, nth);
                     passed += 1;
@@ -271,15 +371,27 @@ const MEANWHILE: Nanos = Nanos(20_000);
 /// No event is held back for longer.
 const LONGEST: Nanos = Nanos(1_000_000_000);
 
-/// When, in virtual time, what an event tells of came; `None` if it is to pass.
-fn due(slot: &Slot, instance: Key, EpollEvent { events, data }: EpollEvent) -> Option<Nanos> {
+/// Whether the instance goes on telling of an event as long as the descriptor is ready.
+fn is_told_again(watched: &Watched) -> bool {
+    watched.events.load(Relaxed) & (EDGE | ONE_SHOT) == 0
+}
+
+/// When, in virtual time, what an event tells of came, and what it is about; `None` if it is to pass.
+fn due(
+    slot: &Slot,
+    instance: Key,
+    EpollEvent { events, data }: EpollEvent,
+) -> Option<(Nanos, &'static Watched)> {
     const IN: u32 = 1;
-    const ONE_SHOT: u32 = 1 << 30;
     let watched = TABLE.find(tag(instance, data))?;
-    let is_told_again = watched.events.load(Relaxed) & (EDGE | ONE_SHOT) == 0;
-    // Errors and ends of connections do not wait.
-    let only_data = events & !(IN | 0x40) == 0;
-    if is_told_again && only_data { arrivals::due(slot, watched.fd.load(Relaxed) as c_int) } else { None }
+    let asked = watched.events.load(Relaxed);
+    // Errors and ends of connections do not wait. Edges tell of room whenever they tell of anything.
+    let besides = if asked & EDGE == 0 { 0 } else { OUT };
+    let only_data = events & IN != 0 && events & !(IN | 0x40 | besides) == 0;
+    if asked & AMBIGUOUS != 0 || !only_data {
+        return None;
+    }
+    Some((arrivals::due(slot, watched.fd.load(Relaxed) as c_int)?, watched))
 }
 
 /// When a thread of the program last did what an instance watches for.

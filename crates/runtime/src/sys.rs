@@ -34,6 +34,7 @@ mod number {
     pub const GETTID: i64 = 186;
     pub const FUTEX: i64 = 202;
     pub const EPOLL_WAIT: i64 = 232;
+    pub const EPOLL_CTL: i64 = 233;
     pub const TIMER_CREATE: i64 = 222;
     pub const TIMER_SETTIME: i64 = 223;
     pub const TIMER_DELETE: i64 = 226;
@@ -250,6 +251,13 @@ pub fn is_ready(fd: i32, events: u16) -> bool {
 pub fn epoll_look(instance: i32, events: usize, room: i32) -> i32 {
     // SAFETY: the kernel writes no more than the program has asked for, to where it wants them.
     unsafe { call(number::EPOLL_WAIT, [i64::from(instance), events as i64, i64::from(room), 0, 0, 0]) as i32 }
+}
+
+/// Changes what an `epoll` instance watches `fd` for to the event at the address `event`; false if that failed.
+pub fn epoll_change(instance: i32, fd: i32, event: usize) -> bool {
+    const MODIFY: i64 = 3;
+    // SAFETY: the kernel reads the event, which the caller has made.
+    unsafe { call(number::EPOLL_CTL, [i64::from(instance), MODIFY, i64::from(fd), event as i64, 0, 0]) == 0 }
 }
 
 /// Wakes all who sleep on `word`, in whatever process.

@@ -110,3 +110,15 @@ fn other_allocators() {
         Sandbox::new().unharmed(&linked, &["allocators"]);
     }
 }
+
+/// Events that are told once are put off while they are still to come in virtual time, and none gets lost or outlives its connection.
+#[test]
+fn events_that_are_told_once_are_told() {
+    let Some(edges) = program("edges.c") else { return };
+    for how in ["edges", "one_shot"] {
+        let sandbox = Sandbox::new();
+        let options = ["--region", "work", "--speedup", "50,100"];
+        let ended = sandbox.compare(&options, &edges, &[how, "6"]).assert_code(0);
+        assert_eq!(ended.stdout, "done\n", "{how}: {ended:#?}");
+    }
+}
