@@ -330,13 +330,7 @@ pub unsafe fn pass(slot: &Slot, call: Call, mut count: c_int) -> Passed {
             match due(slot, instance, events[nth]) {
                 Some((due, watched))
                     if due > own + MEANWHILE
-                        && (is_told_again(watched)
-                            || put_off(
-                                call.instance,
-                                tag(instance, { events[nth].data }),
-                                watched,
-                                events[nth].data,
-                            )) =>
+                        && is_kept((call.instance, instance), watched, events[nth].data) =>
                 {
                     first = first.min(due);
                 }
@@ -353,15 +347,17 @@ pub unsafe fn pass(slot: &Slot, call: Call, mut count: c_int) -> Passed {
         if call.timeout >= 0 && is_over() {
             return Passed::Some(0);
         }
-        if arrivals::wait_for(slot, first) == Nanos::ZERO || sys::now() > begin + LONGEST {
-            break;
-        }
+        let is_last = arrivals::wait_for(slot, first) == Nanos::ZERO || sys::now() > begin + LONGEST;
+        // Those above are not handed on: what was put off another thread may have been told of meanwhile.
         let looked = sys::now();
         count = sys::epoll_look(call.instance, call.events.addr(), call.room);
         if count <= 0 {
             return if call.timeout < 0 { Passed::Again } else { Passed::Some(0) };
         }
         arrivals::polled(slot, (looked, sys::now()), false);
+        if is_last {
+            break;
+        }
     }
     Passed::Some(count)
 }
@@ -371,9 +367,10 @@ const MEANWHILE: Nanos = Nanos(20_000);
 /// No event is held back for longer.
 const LONGEST: Nanos = Nanos(1_000_000_000);
 
-/// Whether the instance goes on telling of an event as long as the descriptor is ready.
-fn is_told_again(watched: &Watched) -> bool {
-    watched.events.load(Relaxed) & (EDGE | ONE_SHOT) == 0
+/// Whether the instance tells of an event again if the program does not get it now; it is made to, if need be.
+fn is_kept((instance, key): (c_int, Key), watched: &Watched, data: u64) -> bool {
+    let is_level = watched.events.load(Relaxed) & (EDGE | ONE_SHOT) == 0;
+    is_level || put_off(instance, tag(key, data), watched, data)
 }
 
 /// When, in virtual time, what an event tells of came, and what it is about; `None` if it is to pass.
