@@ -136,9 +136,11 @@ impl Profile {
     fn nothing(&self) -> String {
         let point = self.points.iter().find(|point| !point.idle).unwrap_or(&self.points[0]);
         let is_latency = |point: &PointSummary| matches!(point.target, Target::Latency { .. });
-        if Load::of(&self.rows.windows).is_some_and(|load| !load.is_full())
-            && !self.points.iter().any(is_latency)
-        {
+        let load = Load::of(&self.rows.windows);
+        if load.is_some_and(Load::is_full) {
+            return format!("Nothing that was tried makes {} faster.", subject(point));
+        }
+        if load.is_some() && !self.points.iter().any(is_latency) {
             return format!(
                 "Nothing that was tried makes {} faster; measure the latency of a request instead (mark its begin and its end, or --latency)",
                 subject(point)

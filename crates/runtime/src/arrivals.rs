@@ -313,7 +313,7 @@ fn first_received(fd: c_int, peer: &Peer, source: &Source, (now, others): (Nanos
     Some(Nanos(if is_known && before < last {
         before + (last - before) / (others + 1)
     } else {
-        last.saturating_sub(others * source.means.gap().max(peer.gap()))
+        last.saturating_sub(others * peer.gap())
     }))
 }
 
@@ -348,7 +348,8 @@ fn when(slot: &Slot, fd: c_int, (peer, source, kind): (&Peer, &Source, Kind), ca
     let known = is_polled && peer.more.load(Relaxed) == 0;
     let (earliest, latest) =
         if known { (handled.max(before.min(poll_ended)), poll_ended) } else { (0, began.0) };
-    let by_mean = peer.arrived.load(Relaxed).saturating_add(peer.gap());
+    let gap = if kind == Kind::Listener { source.means.gap() } else { peer.gap() };
+    let by_mean = peer.arrived.load(Relaxed).saturating_add(gap);
     let time = match kind {
         Kind::Accepted | Kind::Connected => {
             let left = arrivals_in(source, sys::bytes_to_read(fd));

@@ -81,7 +81,6 @@ fn known(fd: c_int) -> Ends {
 pub fn remember(fd: c_int, ends: Option<Ends>) {
     deadline::forget(fd);
     arrivals::forget(fd);
-    epoll::forget(fd);
     if let Some(kind) = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd)) {
         kind.store(ends.map_or(UNKNOWN, Ends::to_word), Relaxed);
     }
@@ -215,6 +214,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     let Some(original) = real!(close: fn(c_int) -> c_int) else { return -1 };
     hang_up(fd);
     remember(fd, None);
+    epoll::forget(fd);
     // SAFETY: the program's own argument.
     unsafe { original(fd) }
 }

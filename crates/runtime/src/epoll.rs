@@ -6,13 +6,14 @@
 //!
 //! Arming a descriptor that is ready already wakes those who wait for the instance; the thread that arms it is the waker then.
 //!
-//! An event that is told only once (`EPOLLET`, `EPOLLONESHOT`) is put off by arming its descriptor anew, exactly as the program has armed it last: the kernel
-//! tells of it again as long as it is ready. No thread may change what the descriptor stands for at the same time ([`ORDER`]).
+//! An event that is told only once (`EPOLLET`, `EPOLLONESHOT`) is put off by arming its descriptor anew, as the program last armed it: the kernel
+//! tells of it again as long as it is ready. No thread may change what the descriptor stands for at the same time, so only programs that have never had a second
+//! thread put such events off.
 
 use crate::attach::{attached, shared};
 use crate::channel::{self, Ptr};
 use crate::real::real;
-use crate::{arrivals, deadline, delay, sys, tls};
+use crate::{arrivals, deadline, delay, sys, thread, tls};
 use core::ffi::c_int;
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -100,13 +101,14 @@ impl<const ENTRIES: usize> Table<ENTRIES> {
         });
         let turn = || self.turn.fetch_add(1, Relaxed) as usize % REACH;
         if let Some(watched) = place.or_else(|| self.places(tag).nth(turn())) {
+            // Two descriptors may have one number: then it cannot be told which of them an event is about. It can be if the other one is closed.
             let other = watched.fd.load(Relaxed);
-            // Two descriptors may have one number: then it cannot be told which of them an event is about.
-            let ambiguous =
-                watched.tag.load(Relaxed) == tag && other != fd as u32 && is_last(other as c_int, tag);
-            let kept = watched.events.load(Relaxed) & AMBIGUOUS;
-            let kept = if watched.tag.load(Relaxed) == tag { kept } else { 0 };
-            let events = events & !AMBIGUOUS | kept | if ambiguous { AMBIGUOUS } else { 0 };
+            let is_known = watched.tag.load(Relaxed) == tag && watched.events.load(Relaxed) != 0;
+            let is_shared = is_known
+                && other != fd as u32
+                && last(other as c_int).is_none_or(|last| last.load(Relaxed) != 0);
+            let kept = if is_known { watched.events.load(Relaxed) & AMBIGUOUS } else { 0 };
+            let events = events & !AMBIGUOUS | kept | if is_shared { AMBIGUOUS } else { 0 };
             if watched.tag.load(Relaxed) != tag {
                 watched.tag.store(0, Release);
             }
@@ -131,62 +133,24 @@ fn is_last(fd: c_int, tag: u64) -> bool {
     last(fd).is_some_and(|last| last.load(Acquire) == tag)
 }
 
-/// A descriptor is closed, or is now something else.
+/// A descriptor is about to be closed.
 pub fn forget(fd: c_int) {
+    // A `vfork`ed child closes its own copy.
+    let is_ours = || tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == sys::gettid());
     if let Some(last) = last(fd)
         && last.load(Relaxed) != 0
+        && is_ours()
     {
         last.store(0, Release);
     }
 }
 
-/// The thread that changes what a descriptor stands for, zero if none does: what the program does by `epoll_ctl`, and events that are put off, come one after the other.
-static ORDER: AtomicU32 = AtomicU32::new(0);
-
-fn me() -> u32 {
-    tls::slot().map_or_else(sys::gettid, |slot| slot.tid.load(Relaxed))
-}
-
-/// Runs `body` while no other thread is in [`ORDER`]. A signal handler does not wait for the thread that it interrupts, and nothing waits for ever: who held it may have been
-/// left behind by `fork`.
-fn in_order<T>(body: impl FnOnce() -> T) -> T {
-    const TRIES: u32 = 20_000;
-    let me = me();
-    let mut tries = 0;
-    let is_mine = loop {
-        match ORDER.compare_exchange(0, me, Acquire, Relaxed) {
-            Ok(_) => break true,
-            Err(owner) if owner == me => break false,
-            Err(_) if tries == TRIES => {
-                ORDER.store(me, Relaxed);
-                break true;
-            }
-            Err(_) => core::hint::spin_loop(),
-        }
-        tries += 1;
-    };
-    let result = body();
-    if is_mine {
-        let _ = ORDER.compare_exchange(me, 0, Release, Relaxed);
-    }
-    result
-}
-
 /// Arms the descriptor of an event anew, so that the kernel tells of it again. False if that might change anything else; then the event is to pass.
-fn put_off(instance: c_int, tag: u64, watched: &Watched, data: u64) -> bool {
+fn put_off(instance: c_int, watched: &Watched, data: u64) -> bool {
     let (fd, events) = (watched.fd.load(Relaxed) as c_int, watched.events.load(Relaxed));
-    let me = me();
-    if events & (AMBIGUOUS | EXCLUSIVE) != 0 || ORDER.compare_exchange(0, me, Acquire, Relaxed).is_err() {
-        return false;
-    }
-    let is_same = is_last(fd, tag)
-        && watched.tag.load(Relaxed) == tag
-        && watched.fd.load(Relaxed) == fd as u32
-        && watched.events.load(Relaxed) == events;
+    let is_safe = !thread::any() && events & (AMBIGUOUS | EXCLUSIVE) == 0;
     let event = EpollEvent { events, data };
-    let is_done = is_same && sys::epoll_change(instance, fd, (&raw const event).addr());
-    let _ = ORDER.compare_exchange(me, 0, Release, Relaxed);
-    is_done
+    is_safe && sys::epoll_change(instance, fd, (&raw const event).addr())
 }
 
 /// `epoll_ctl(2)`: what the instance watches from now on, and rule 4.
@@ -196,32 +160,27 @@ pub unsafe extern "C" fn epoll_ctl(instance: c_int, operation: c_int, fd: c_int,
     // SAFETY: the program's own arguments.
     let call = || unsafe { original(instance, operation, fd, event) };
     let Some(key) = attached().and_then(|_| channel::of(instance).input) else { return call() };
-    // SAFETY: what the kernel is about to read as well, unless it is null.
-    let event = unsafe { event.cast::<EpollEvent>().as_ref() }.copied();
-    let watched = changes(key, operation, fd, event);
-    in_order(|| {
-        if let Some((event, armed)) = watched {
-            TABLE.insert(tag(key, event.data), (fd, event.events), armed);
-        }
-        let result = call();
-        // Where the kernel has refused, it is not known what stands there.
-        let tag = watched.filter(|_| result == 0).map_or(0, |(event, _)| tag(key, event.data));
-        if let Some(last) = last(fd) {
-            last.store(tag, Release);
-        }
-        result
-    })
+    const DELETE: c_int = 2;
+    // SAFETY: what the kernel is about to read as well, unless it is null; it reads nothing to remove a descriptor.
+    let event = unsafe { event.cast::<EpollEvent>().as_ref().filter(|_| operation != DELETE) }.copied();
+    let watched = changes(key, fd, event);
+    let tag = watched.map_or(0, |(event, _)| tag(key, event.data));
+    if let Some((event, armed)) = watched {
+        TABLE.insert(tag, (fd, event.events), armed);
+    }
+    let result = call();
+    if let Some(last) = last(fd) {
+        last.store(if result == 0 { tag } else { 0 }, Release);
+    }
+    // Where the kernel has refused, it is not known what stands there.
+    if let Some(watched) = TABLE.find(tag).filter(|_| result != 0) {
+        watched.events.fetch_or(AMBIGUOUS, Relaxed);
+    }
+    result
 }
 
 /// `fd` is about to be added to what `instance` watches, changed or removed. Returns what it is watched for from then on, and when it was armed although it was ready.
-fn changes(
-    instance: Key,
-    operation: c_int,
-    fd: c_int,
-    event: Option<EpollEvent>,
-) -> Option<(EpollEvent, Nanos)> {
-    const DELETE: c_int = 2;
-    let event = event.filter(|_| operation != DELETE);
+fn changes(instance: Key, fd: c_int, event: Option<EpollEvent>) -> Option<(EpollEvent, Nanos)> {
     let events = event.map_or(0, |event| event.events & READINESS);
     let channels = &shared().channels;
     let ends = channel::of(fd);
@@ -352,7 +311,8 @@ pub unsafe fn pass(slot: &Slot, call: Call, mut count: c_int) -> Passed {
         let looked = sys::now();
         count = sys::epoll_look(call.instance, call.events.addr(), call.room);
         if count <= 0 {
-            return if call.timeout < 0 { Passed::Again } else { Passed::Some(0) };
+            // Another thread took it. A timeout may be late, and not early.
+            return if call.timeout >= 0 && is_over() { Passed::Some(0) } else { Passed::Again };
         }
         arrivals::polled(slot, (looked, sys::now()), false);
         if is_last {
@@ -370,7 +330,8 @@ const LONGEST: Nanos = Nanos(1_000_000_000);
 /// Whether the instance tells of an event again if the program does not get it now; it is made to, if need be.
 fn is_kept((instance, key): (c_int, Key), watched: &Watched, data: u64) -> bool {
     let is_level = watched.events.load(Relaxed) & (EDGE | ONE_SHOT) == 0;
-    is_level || put_off(instance, tag(key, data), watched, data)
+    let is_same = is_last(watched.fd.load(Relaxed) as c_int, tag(key, data));
+    is_same && (is_level || put_off(instance, watched, data))
 }
 
 /// When, in virtual time, what an event tells of came, and what it is about; `None` if it is to pass.

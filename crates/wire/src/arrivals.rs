@@ -19,12 +19,14 @@ pub const SOURCES: usize = 64;
 const ENOUGH: i64 = 40;
 /// A slope is sure if it is so many standard errors away from what it is compared with.
 const SURE: f64 = 3.0;
+/// The same of a single connection: there are many, and one that is wrong by chance would make all of them doubtful.
+const SURE_ALONE: f64 = 4.5;
 /// How much of what an answer takes longer shows in the time until the next arrival: above this share the loop is closed,
 const CLOSED: f64 = 0.5;
 /// and surely above this one it is neither: what comes has waited behind something else.
 const NEITHER: f64 = 1.5;
 /// Below [`CLOSED`] it is open. Connections that carry one request each have other clients in between: there an open loop must be below this.
-const OPEN_AMONG_MANY: f64 = 0.15;
+const OPEN_AMONG_MANY: f64 = 0.05;
 /// The same where requests come before others on the same connection are answered: a client may have several under way.
 const OPEN_FOLLOWED: f64 = 0.35;
 /// Arrivals without an answer: with this share of them waiting already when they are asked for, nothing waits for the program.
@@ -34,8 +36,8 @@ const NEVER_READY: u64 = 200;
 /// How many of them it takes.
 const MANY: u64 = 200;
 
-/// One unit of time in the sums is 2⁷ ns, and no deviation counts for more than 2²² of them (0.5 s).
-const UNIT: u32 = 7;
+/// The sums are in so many parts of the mean time between two arrivals, and no deviation counts for more than 2¹² times that.
+const UNIT: i64 = 1 << 10;
 const MOST: i64 = 1 << 22;
 /// One arrival of so many with another one behind it is no accident.
 const FOLLOWED: u32 = 50;
@@ -224,7 +226,9 @@ impl Means {
         };
         let (gap, held) = (deviation(&self.gap, gap), deviation(&self.held, held));
         self.seen.store(seen.saturating_add(1), Relaxed);
-        let scaled = |nanos: i64| (nanos >> UNIT).clamp(-MOST, MOST);
+        // In units of the gap, so that slow connections do not drown quick ones.
+        let unit = self.gap().max(1) as i64;
+        let scaled = |nanos: i64| (nanos.saturating_mul(UNIT) / unit).clamp(-MOST, MOST);
         (seen >= 4).then_some((scaled(held), scaled(gap)))
     }
 
@@ -234,7 +238,7 @@ impl Means {
     }
 
     /// There were none.
-    pub fn forget(&self) {
+    fn forget(&self) {
         self.gap.store(0, Relaxed);
         self.held.store(0, Relaxed);
         self.seen.store(0, Relaxed);
@@ -278,7 +282,7 @@ impl Source {
         }
         sums.add(x, y);
         self.sum(x, y, sums.explained() - before);
-        self.set(connection, self.decide(sums.slope()));
+        self.set(connection, self.decide(sums.slope(), SURE_ALONE));
         if sums.n.load(Relaxed) >= OLD {
             sums.halve();
         }
@@ -300,7 +304,8 @@ impl Source {
             Clock::Undecided => None,
         };
         if was != clock {
-            number(was).map(|one| one.fetch_sub(1, Relaxed));
+            // Processes share the source, and not what they know of its connections: a fork's copy is closed twice.
+            number(was).map(|one| one.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)));
             number(clock).map(|one| one.fetch_add(1, Relaxed));
         }
     }
@@ -311,6 +316,7 @@ impl Source {
         if self.sums.n.load(Relaxed) >= OLD {
             self.sums.halve();
             self.explained.store(self.explained.load(Relaxed) / 2, Relaxed);
+            self.connections.store(self.connections.load(Relaxed).div_ceil(2), Relaxed);
         }
     }
 
@@ -366,7 +372,7 @@ impl Source {
         let clock = match self.kind() {
             Some((Kind::Pipe, _)) => self.judge_by_ready(),
             Some(_) if self.is_mixed() => Clock::Undecided,
-            Some(_) => self.decide(self.slope()),
+            Some(_) => self.decide(self.slope(), SURE),
             None => Clock::Undecided,
         };
         self.clock.store(clock as u32, Relaxed);
@@ -388,18 +394,19 @@ impl Source {
         }
     }
 
-    fn decide(&self, slope: Option<Slope>) -> Clock {
+    fn decide(&self, slope: Option<Slope>, sure: f64) -> Clock {
         let Some(slope) = slope else { return Clock::Undecided };
         let open = match self.kind() {
             Some((Kind::Listener | Kind::Datagrams, _)) => OPEN_AMONG_MANY,
             _ if self.is_followed() => OPEN_FOLLOWED,
             _ => CLOSED,
         };
-        if slope.beyond(NEITHER) > SURE * SURE {
+        if slope.beyond(NEITHER) > sure * sure {
             Clock::Undecided
-        } else if slope.beyond(CLOSED) > SURE * SURE {
-            Clock::Closed
-        } else if slope.beyond(open) < -SURE * SURE {
+        } else if slope.beyond(CLOSED) > sure * sure {
+            // When the first of several came is not known exactly.
+            if self.is_followed() { Clock::Undecided } else { Clock::Closed }
+        } else if slope.beyond(open) < -sure * sure {
             Clock::Open
         } else {
             Clock::Undecided
@@ -562,7 +569,7 @@ mod tests {
 
     #[test]
     fn connections_of_one_port_may_have_different_clocks() {
-        let (source, known) = mixed(&[(true, 8), (false, 1), (false, 1), (false, 1)], 1000, 3);
+        let (source, known) = mixed(&[(true, 8), (false, 1), (false, 1), (false, 1)], 3000, 3);
         assert!(source.is_mixed());
         assert_eq!(source.clock(), Clock::Undecided);
         let clocks: Vec<_> = known.iter().map(|one| source.clock_of(one)).collect();

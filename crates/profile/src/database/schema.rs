@@ -258,7 +258,7 @@ CREATE TABLE books (
 
 /// What layout 8 added.
 const ARRIVALS: &str = "
-CREATE TABLE arrivals (
+CREATE TABLE IF NOT EXISTS arrivals (
     session  INTEGER NOT NULL REFERENCES sessions,
     kind     TEXT NOT NULL,
     port     INTEGER NOT NULL,

@@ -16,6 +16,8 @@ use wire::arrivals::{Clock, Kind, Source};
 pub const PROBE: Nanos = Nanos::from_millis(500);
 /// How long the program may be probed at first,
 const AT_FIRST: Duration = Duration::from_secs(6);
+/// but of a run that is to be short no more than this part, as a divisor,
+const PART: u32 = 2;
 /// and which part of the run later, as a divisor.
 const LATER: u32 = 20;
 /// The same where the clock is known.
@@ -62,7 +64,12 @@ fn is_pipe(source: &Source) -> bool {
 /// What is known of the clocks.
 #[derive(Debug, Default)]
 pub struct Clocks {
+    /// How long the run is to be, if that is known.
+    planned: Option<Duration>,
+    /// For how long the program was probed to find clocks out,
     probed: Duration,
+    /// and to see whether they are still what they were.
+    confirmed: Duration,
     /// When it was last looked, and how long threads had waited for arrivals whose clock is not known.
     looked: Option<(Instant, u64)>,
     /// Whether that was worth a probe.
@@ -72,37 +79,51 @@ pub struct Clocks {
 }
 
 impl Clocks {
+    /// Nothing is known. `planned`: how long the run is to be.
+    pub fn new(planned: Option<Duration>) -> Self {
+        Self { planned, ..Self::default() }
+    }
+
     /// Judges what is known by now, and says whether a probe is to be made, which is then counted. `elapsed`: the time since the beginning of the run.
     pub fn is_to_be_probed(&mut self, memory: &SharedMemory, elapsed: Duration) -> bool {
-        let (mut any, mut all_known) = (false, true);
-        for source in memory.arrivals.used() {
-            let clock = source.judge();
-            if !is_pipe(source) {
-                any = true;
-                all_known &= clock != Clock::Undecided;
-            }
-        }
-        if !any {
+        // All are judged, whatever the first of them says.
+        let clocks: Vec<Clock> = memory.arrivals.used().map(Source::judge).collect();
+        if memory.arrivals.used().all(is_pipe) {
             return false;
         }
         self.look(memory);
-        let budget = if all_known { elapsed / KNOWN } else { AT_FIRST.max(elapsed / LATER) };
-        let is_wanted = (self.wanted || all_known) && self.probed < budget;
+        let is_known = clocks.iter().any(|clock| *clock != Clock::Undecided);
+        let (made, budget) = if self.wanted {
+            let at_first = self.planned.map_or(AT_FIRST, |planned| AT_FIRST.min(planned / PART));
+            (&mut self.probed, at_first.max(elapsed / LATER))
+        } else if is_known {
+            (&mut self.confirmed, elapsed / KNOWN)
+        } else {
+            return false;
+        };
+        let is_wanted = *made < budget;
         if is_wanted {
-            self.probed += Duration::from_nanos(PROBE.get());
+            *made += Duration::from_nanos(PROBE.get());
         }
         is_wanted
     }
 
     /// Whether it may turn out, when it is looked next, that a probe is to be made: what is measured now may be measured again then.
     pub fn may_probe(&self, memory: &SharedMemory) -> bool {
-        memory.arrivals.used().any(|source| source.clock() == Clock::Undecided)
+        memory
+            .arrivals
+            .used()
+            .any(|source| source.clock() == Clock::Undecided && !source.is_mixed() && !is_pipe(source))
     }
 
     /// Whether something has become known about the clocks since this was asked last: what was measured before is in doubt, and has to be measured again.
     pub fn has_decided(&mut self, memory: &SharedMemory) -> bool {
         let state = |source: &Source| source.clock() as u64 | u64::from(source.is_mixed()) << 2;
-        let known = memory.arrivals.used().fold(0, |known: u64, source| known.rotate_left(3) ^ state(source));
+        let mix = |source: &Source| {
+            (u64::from(source.name.load(Relaxed)) << 3 | state(source)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        };
+        let known =
+            memory.arrivals.used().filter(|source| state(source) != 0).map(mix).fold(0, u64::wrapping_add);
         known != std::mem::replace(&mut self.known, known)
     }
 

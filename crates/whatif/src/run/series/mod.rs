@@ -79,7 +79,7 @@ impl<'a> Series<'a> {
             runs,
             cpu: perf::cpu::CpuUse::now(child.pid()).ok(),
             busy: None,
-            clocks: Clocks::default(),
+            clocks: Clocks::new(options.duration),
             begin: Instant::now(),
             saved: Instant::now(),
         }
