@@ -302,7 +302,7 @@ struct Arrival {
 }
 
 /// When the first of what waits at a TCP socket came, as exactly as the kernel's tick: it only tells when the last one did. `others`: how many came after the first.
-fn first_received(fd: c_int, peer: &Peer, source: &Source, (now, others): (Nanos, u32)) -> Option<Nanos> {
+fn first_received(fd: c_int, peer: &Peer, (now, others): (Nanos, u32)) -> Option<Nanos> {
     let last = now.0.saturating_sub(socket::last_received(fd)?.0);
     if others == 0 {
         return Some(Nanos(last));
@@ -353,7 +353,7 @@ fn when(slot: &Slot, fd: c_int, (peer, source, kind): (&Peer, &Source, Kind), ca
     let time = match kind {
         Kind::Accepted | Kind::Connected => {
             let left = arrivals_in(source, sys::bytes_to_read(fd));
-            first_received(fd, peer, source, (ended, left)).map_or(by_mean, |time| time.0).max(earliest)
+            first_received(fd, peer, (ended, left)).map_or(by_mean, |time| time.0).max(earliest)
         }
         Kind::Datagrams => socket::last_stamp(fd).map_or(by_mean, |ago| ended.0.saturating_sub(ago.0)),
         Kind::Pipe | Kind::Listener => by_mean.max(earliest),
@@ -483,7 +483,7 @@ pub fn due(slot: &Slot, fd: c_int) -> Option<Nanos> {
         } else {
             let others = arrivals_in(source, sys::bytes_to_read(fd)).saturating_sub(1);
             let by_mean = || Nanos(peer.arrived.load(Relaxed).saturating_add(peer.gap()));
-            let first = first_received(fd, peer, source, (Nanos(ended), others)).unwrap_or_else(by_mean);
+            let first = first_received(fd, peer, (Nanos(ended), others)).unwrap_or_else(by_mean);
             first.0.clamp(earliest, ended)
         };
         peer.next.store(time.max(1), Relaxed);
