@@ -36,8 +36,8 @@ const NEVER_READY: u64 = 200;
 /// How many of them it takes.
 const MANY: u64 = 200;
 
-/// The sums are in so many parts of the mean time between two arrivals, and no deviation counts for more than 2¹² times that.
-const UNIT: i64 = 1 << 10;
+/// One unit of time in the sums is 2⁷ ns, and no deviation counts for more than 2²² of them (0.5 s).
+const UNIT: u32 = 7;
 const MOST: i64 = 1 << 22;
 /// One arrival of so many with another one behind it is no accident.
 const FOLLOWED: u32 = 50;
@@ -226,9 +226,7 @@ impl Means {
         };
         let (gap, held) = (deviation(&self.gap, gap), deviation(&self.held, held));
         self.seen.store(seen.saturating_add(1), Relaxed);
-        // In units of the gap, so that slow connections do not drown quick ones.
-        let unit = self.gap().max(1) as i64;
-        let scaled = |nanos: i64| (nanos.saturating_mul(UNIT) / unit).clamp(-MOST, MOST);
+        let scaled = |nanos: i64| (nanos >> UNIT).clamp(-MOST, MOST);
         (seen >= 4).then_some((scaled(held), scaled(gap)))
     }
 
