@@ -79,22 +79,24 @@ impl Found {
     }
 }
 
-/// The value of an argument of the program, 0 where it is not given.
-fn argument(target: &Target, name: &str) -> Option<f64> {
+/// The whole number that an argument of the program gives, 0 where it is not there.
+fn argument(target: &Target, name: &str) -> u32 {
     let given = |argument: &&str| argument.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
-    Some(target.arguments.iter().find_map(given).unwrap_or(0.0)).filter(|_| target.program == PROGRAM)
+    target.arguments.iter().find_map(given).unwrap_or(0)
 }
 
-/// By what requests come to `target`, and which clock they have.
+/// By what requests come to `target`, and which clock they have; `None` where none come from outside.
 fn truth(target: &Target) -> Option<(&'static str, &'static str)> {
-    let argument = |name| argument(target, name).map(|value| value as u32);
-    let kind = match (argument("over")?, argument("once")?) {
+    if target.program != PROGRAM {
+        return None;
+    }
+    let kind = match (argument(target, "over"), argument(target, "once")) {
         (1, _) => "datagrams",
         (2, _) => "pipe",
         (_, 1) => "listener",
         _ => "accepted",
     };
-    let clock = match argument("open")? {
+    let clock = match argument(target, "open") {
         0 => "closed",
         4 => "mixed",
         _ => "open",

@@ -103,11 +103,9 @@ fn entry(fd: c_int) -> Option<&'static Peer> {
 
 /// A descriptor is closed, or is now something else.
 pub fn forget(fd: c_int) {
-    // A `vfork`ed child closes its own copy.
-    let is_ours = || tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == sys::gettid());
     if let Some(peer) = entry(fd)
         && peer.what.load(Relaxed) != UNKNOWN
-        && is_ours()
+        && tls::is_own()
     {
         for number in [&peer.arrived, &peer.handled, &peer.held] {
             number.store(0, Relaxed);

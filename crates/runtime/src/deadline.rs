@@ -174,9 +174,7 @@ pub fn asked(fds: impl ExactSizeIterator<Item = c_int>) {
 
 /// A descriptor is closed, or is now something else.
 pub fn forget(fd: c_int) {
-    // A `vfork`ed child closes its own copy.
-    let is_ours = || tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == sys::gettid());
-    if of(fd).is_some() && is_ours() {
+    if of(fd).is_some() && tls::is_own() {
         clear(fd);
     }
 }

@@ -135,11 +135,9 @@ fn is_last(fd: c_int, tag: u64) -> bool {
 
 /// A descriptor is about to be closed.
 pub fn forget(fd: c_int) {
-    // A `vfork`ed child closes its own copy.
-    let is_ours = || tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == sys::gettid());
     if let Some(last) = last(fd)
         && last.load(Relaxed) != 0
-        && is_ours()
+        && tls::is_own()
     {
         last.store(0, Release);
     }
@@ -162,7 +160,8 @@ pub unsafe extern "C" fn epoll_ctl(instance: c_int, operation: c_int, fd: c_int,
     let Some(key) = attached().and_then(|_| channel::of(instance).input) else { return call() };
     const DELETE: c_int = 2;
     // SAFETY: what the kernel is about to read as well, unless it is null; it reads nothing to remove a descriptor.
-    let event = unsafe { event.cast::<EpollEvent>().as_ref().filter(|_| operation != DELETE) }.copied();
+    let event =
+        (operation != DELETE).then(|| unsafe { event.cast::<EpollEvent>().as_ref() }.copied()).flatten();
     let watched = changes(key, fd, event);
     let tag = watched.map_or(0, |(event, _)| tag(key, event.data));
     if let Some((event, armed)) = watched {
@@ -173,7 +172,10 @@ pub unsafe extern "C" fn epoll_ctl(instance: c_int, operation: c_int, fd: c_int,
         last.store(if result == 0 { tag } else { 0 }, Release);
     }
     // Where the kernel has refused, it is not known what stands there.
-    if let Some(watched) = TABLE.find(tag).filter(|_| result != 0) {
+    if result != 0
+        && watched.is_some()
+        && let Some(watched) = TABLE.find(tag)
+    {
         watched.events.fetch_or(AMBIGUOUS, Relaxed);
     }
     result

@@ -6,7 +6,10 @@
 //! is there before the static TLS block is laid out.
 
 use core::arch::{asm, global_asm};
+use core::sync::atomic::Ordering::Relaxed;
 use wire::slot::Slot;
+
+use crate::sys;
 
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
@@ -33,6 +36,11 @@ pub fn slot() -> Option<&'static Slot> {
         );
         slot.as_ref()
     }
+}
+
+/// Whether the calling thread is the one that its slot belongs to. A `vfork`ed child has its parent's, and closes its own copies of descriptors.
+pub fn is_own() -> bool {
+    slot().is_none_or(|slot| slot.tid.load(Relaxed) == sys::gettid())
 }
 
 /// Sets the slot of the calling thread.

@@ -1,5 +1,6 @@
 /*
- * A server whose events are told once (EPOLLET, or EPOLLONESHOT with two threads), and clients in another process that connect anew all the time.
+ * A server whose events are told once, and clients in another process that connect anew all the time. "edges": EPOLLET, one thread, which is the kind
+ * of program whose events are put off. "one_shot": EPOLLONESHOT, and two more threads.
  * Every connection has a structure of its own, which events point to: one that comes after its connection was closed aborts, and a client
  * whose request is never answered says so. Prints "done".
  */
@@ -56,29 +57,59 @@ static void end(struct connection *this)
     close(this->fd);
 }
 
-static void *serve(void *unneeded)
+static void accept_one(int listener)
 {
-    for (;;) {
-        struct epoll_event events[4];
-        const int ready = epoll_wait(instance, events, 4, -1);
-        for (int i = 0; i < ready; i++) {
-            struct connection *this = events[i].data.ptr;
-            if (this->alive != ALIVE)
-                abort();
-            uint64_t message;
-            ssize_t length;
-            while ((length = recv(this->fd, &message, sizeof message, MSG_DONTWAIT)) == sizeof message) {
-                message = work(message);
-                send(this->fd, &message, sizeof message, MSG_NOSIGNAL);
-            }
-            if (length == 0 || errno != EAGAIN) {
-                end(this);
-            } else if (one_shot) {
-                struct epoll_event event = {.events = wanted(), .data.ptr = this};
-                epoll_ctl(instance, EPOLL_CTL_MOD, this->fd, &event);
-            }
-        }
+    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    pthread_mutex_lock(&lock);
+    struct connection *this = unused;
+    if (this)
+        unused = this->next;
+    pthread_mutex_unlock(&lock);
+    if (!this)
+        this = malloc(sizeof *this);
+    *this = (struct connection){.alive = ALIVE, .fd = fd};
+    struct epoll_event event = {.events = wanted(), .data.ptr = this};
+    if (epoll_ctl(instance, EPOLL_CTL_ADD, fd, &event) != 0)
+        exit(8);
+}
+
+static void answer(struct connection *this)
+{
+    uint64_t message;
+    ssize_t length;
+    if (this->alive != ALIVE)
+        abort();
+    while ((length = recv(this->fd, &message, sizeof message, MSG_DONTWAIT)) == sizeof message) {
+        message = work(message);
+        send(this->fd, &message, sizeof message, MSG_NOSIGNAL);
     }
+    if (length == 0 || errno != EAGAIN) {
+        end(this);
+    } else if (one_shot) {
+        struct epoll_event event = {.events = wanted(), .data.ptr = this};
+        epoll_ctl(instance, EPOLL_CTL_MOD, this->fd, &event);
+    }
+}
+
+/* Events that point to nothing are of the listener, which only the program with one thread watches. */
+static void serve(int listener, int timeout)
+{
+    struct epoll_event events[4];
+    const int ready = epoll_wait(instance, events, 4, timeout);
+    for (int i = 0; i < ready; i++) {
+        if (events[i].data.ptr)
+            answer(events[i].data.ptr);
+        else
+            accept_one(listener);
+    }
+}
+
+static void *serve_for_ever(void *unneeded)
+{
+    for (;;)
+        serve(-1, -1);
     return unneeded;
 }
 
@@ -143,27 +174,23 @@ int main(int count, char **values)
         execl("/proc/self/exe", values[0], values[1], values[2], port, (char *)NULL);
         _exit(7);
     }
-    pthread_t threads[2];
-    for (int i = 0; i < 1 + one_shot; i++)
-        pthread_create(&threads[i], NULL, serve, NULL);
-    const struct timeval patience = {.tv_usec = 200000};
-    setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (one_shot) {
+        pthread_t threads[2];
+        for (int i = 0; i < 2; i++)
+            pthread_create(&threads[i], NULL, serve_for_ever, NULL);
+        const struct timeval patience = {.tv_usec = 200000};
+        setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    } else {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+        if (epoll_ctl(instance, EPOLL_CTL_ADD, listener, &event) != 0)
+            return 8;
+    }
     int status;
     while (waitpid(clients, &status, WNOHANG) == 0) {
-        const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0)
-            continue;
-        pthread_mutex_lock(&lock);
-        struct connection *this = unused;
-        if (this)
-            unused = this->next;
-        pthread_mutex_unlock(&lock);
-        if (!this)
-            this = malloc(sizeof *this);
-        *this = (struct connection){.alive = ALIVE, .fd = fd};
-        struct epoll_event event = {.events = wanted(), .data.ptr = this};
-        if (epoll_ctl(instance, EPOLL_CTL_ADD, fd, &event) != 0)
-            return 8;
+        if (one_shot)
+            accept_one(listener);
+        else
+            serve(listener, 200);
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return WIFEXITED(status) ? WEXITSTATUS(status) : 9;
