@@ -6,6 +6,10 @@
  *   WHATIF_BEGIN("request");          a piece of work begins ...
  *   WHATIF_END("request");            ... and ends, perhaps elsewhere, perhaps on another thread
  *
+ *   WHATIF_BEGIN_KEY("request", id);  the same for work that an integer tells from all other work
+ *   WHATIF_END_KEY("request", id);    that is under way: then percentiles of the latency are known,
+ *                                     and not only its mean, whatever threads begin and end it
+ *
  * Each is a statement; names are string literals. Then `whatif run -- ./program` finds out which
  * code, were it faster, would make these visits come sooner.
  *
@@ -22,6 +26,7 @@
  * points serve it as well.) A visit adds 1 to `count`; one to a begin or an end calls
  *
  *   void _whatif_visit(counter);
+ *   void _whatif_visit_key(counter, uint64_t key);
  *
  * instead, where there is such a function, which also notes when it was.
  *
@@ -33,10 +38,12 @@
 #if !defined(__linux__) || defined(WHATIF_DISABLE)
 
 #define WHATIF_VISIT_(kind, name) ((void)0)
+#define WHATIF_VISIT_KEY_(kind, name, key) ((void)(key))
 
 #else
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +61,7 @@ struct whatif_counter_ {
 
 typedef struct whatif_counter_ *(*whatif_get_counter_)(int kind, const char *name);
 typedef void (*whatif_visit_)(struct whatif_counter_ *counter);
+typedef void (*whatif_visit_key_)(struct whatif_counter_ *counter, uint64_t key);
 
 /* A point starts as NULL (not asked yet) and becomes this (nobody counts) or its counter. */
 #define WHATIF_INACTIVE_ WHATIF_POINTER_(struct whatif_counter_ *, 1)
@@ -77,10 +85,10 @@ __attribute__((unused, noinline, cold)) static void *whatif_runtime_(void **foun
     return symbol == found ? WHATIF_NULL_ : symbol;
 }
 
-/* Adds one visit; the first one looks the counter up. Two threads may both do so: the runtime gives
-   both the same answer. */
-__attribute__((unused, noinline)) static void whatif_count_(struct whatif_counter_ **point, int kind,
-                                                            const char *name)
+/* The counter of a point, or NULL if nobody counts. The first call looks it up. Two threads may both do
+   so: the runtime gives both the same answer. */
+__attribute__((unused)) static struct whatif_counter_ *whatif_find_(struct whatif_counter_ **point, int kind,
+                                                                    const char *name)
 {
     /* Acquire pairs with the release below: what another thread saw of a fresh counter is seen. */
     struct whatif_counter_ *counter = __atomic_load_n(point, __ATOMIC_ACQUIRE);
@@ -97,7 +105,15 @@ __attribute__((unused, noinline)) static void whatif_count_(struct whatif_counte
             counter = WHATIF_INACTIVE_;
         __atomic_store_n(point, counter, __ATOMIC_RELEASE);
     }
-    if (counter == WHATIF_INACTIVE_)
+    return counter == WHATIF_INACTIVE_ ? WHATIF_NULL_ : counter;
+}
+
+/* Adds one visit. */
+__attribute__((unused, noinline)) static void whatif_count_(struct whatif_counter_ **point, int kind,
+                                                            const char *name)
+{
+    struct whatif_counter_ *const counter = whatif_find_(point, kind, name);
+    if (!counter)
         return;
     if (kind != 1) {
         static void *found;
@@ -112,6 +128,24 @@ __attribute__((unused, noinline)) static void whatif_count_(struct whatif_counte
     __atomic_fetch_add(&counter->count, 1, __ATOMIC_RELAXED);
 }
 
+/* The same for work with a key; a runtime that knows nothing of keys counts it. */
+__attribute__((unused, noinline)) static void whatif_count_key_(struct whatif_counter_ **point, int kind,
+                                                                const char *name, uint64_t key)
+{
+    static void *found;
+    void *const symbol = whatif_runtime_(&found, "_whatif_visit_key");
+    if (!symbol) {
+        whatif_count_(point, kind, name);
+        return;
+    }
+    struct whatif_counter_ *const counter = whatif_find_(point, kind, name);
+    if (counter) {
+        whatif_visit_key_ visit;
+        __builtin_memcpy(&visit, &symbol, sizeof visit);
+        visit(counter, key);
+    }
+}
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
@@ -123,6 +157,13 @@ __attribute__((unused, noinline)) static void whatif_count_(struct whatif_counte
             whatif_count_(&whatif_point_, kind, name);                                             \
     } while (0)
 
+#define WHATIF_VISIT_KEY_(kind, name, key)                                                         \
+    do {                                                                                           \
+        static struct whatif_counter_ *whatif_point_;                                              \
+        if (__atomic_load_n(&whatif_point_, __ATOMIC_RELAXED) != WHATIF_INACTIVE_)                 \
+            whatif_count_key_(&whatif_point_, kind, name, (uint64_t)(key));                        \
+    } while (0)
+
 #endif
 
 #define WHATIF_STRING_(text) #text
@@ -132,5 +173,7 @@ __attribute__((unused, noinline)) static void whatif_count_(struct whatif_counte
 #define WHATIF_PROGRESS_NAMED(name) WHATIF_VISIT_(1, "" name)
 #define WHATIF_BEGIN(name) WHATIF_VISIT_(2, "" name)
 #define WHATIF_END(name) WHATIF_VISIT_(3, "" name)
+#define WHATIF_BEGIN_KEY(name, key) WHATIF_VISIT_KEY_(2, "" name, key)
+#define WHATIF_END_KEY(name, key) WHATIF_VISIT_KEY_(3, "" name, key)
 
 #endif /* WHATIF_H */

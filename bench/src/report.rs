@@ -46,6 +46,27 @@ struct PointReport {
     verdict: Option<Verdict>,
     method_error: Option<f64>,
     speedups: Vec<Measured>,
+    #[serde(default)]
+    quantiles: Vec<QuantileReport>,
+}
+
+/// What becomes of a quantile of a latency.
+#[derive(Debug, Deserialize)]
+struct QuantileReport {
+    share: f64,
+    speedups: Vec<Measured>,
+}
+
+impl PointReport {
+    /// What it says of `point`: itself, or one of its percentiles, as `request/95`.
+    fn about(&self, point: &str) -> Option<&[Measured]> {
+        if self.point == point {
+            return Some(&self.speedups);
+        }
+        let percentile: f64 = point.strip_prefix(&self.point)?.strip_prefix('/')?.parse().ok()?;
+        let of = self.quantiles.iter().find(|one| (one.share * 100.0 - percentile).abs() < 0.5)?;
+        Some(&of.speedups)
+    }
 }
 
 /// What the profiler makes of its estimate.
@@ -67,6 +88,7 @@ struct Measured {
     gain: Option<f64>,
     lo: Option<f64>,
     hi: Option<f64>,
+    #[serde(default)]
     windows: u64,
 }
 
@@ -109,8 +131,8 @@ impl Report {
                 let trusted = region.audit.as_ref().map(|audit| audit.trusted);
                 region.points.iter().map(move |point| (point, trusted))
             })
-            .filter(|(one, _)| one.point == point)
-            .flat_map(|(point, trusted)| point.speedups.iter().map(move |one| (one, point, trusted)))
+            .filter_map(|(one, trusted)| Some((one.about(point)?, one, trusted)))
+            .flat_map(|(said, point, trusted)| said.iter().map(move |one| (one, point, trusted)))
             .collect();
         let baseline_windows =
             measured.iter().filter(|(one, ..)| one.speedup.abs() < 0.005).map(|(one, ..)| one.windows).sum();

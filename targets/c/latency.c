@@ -5,8 +5,9 @@
  *               an open loop, about M/M/1
  *   clients=N   N clients think for about 4 ms, ask, and wait for the answer: a closed loop
  *
- * What is printed as a rate is the inverse of the mean time from a request to its answer. Answer: A and B
- * shorten that by more than their share of the server's time, because the queue gets shorter too.
+ * What is printed as a rate is the inverse of the mean time from a request to its answer, and as `request/95` that of
+ * the time that 95 % of them do not exceed. Answer: A and B shorten that by more than their share of the server's time,
+ * because the queue gets shorter too.
  *
  *   cc -O2 -g -fno-omit-frame-pointer -pthread -I../../include latency.c -o latency
  */
@@ -14,6 +15,7 @@
 #include "threads.h"
 
 #define PLACES 4096
+#define MOST (1 << 20)
 
 static long a, b;
 static int clients;
@@ -23,6 +25,7 @@ static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, answered = PTHREAD_COND_
 static double since[PLACES];
 static unsigned long requests, answers;
 static double waited; /* by all answered requests together */
+static double took[MOST];
 
 REGION static void A(double size) { WORK((long)(a * size)); }
 
@@ -49,7 +52,7 @@ static unsigned long ask(void)
     pthread_mutex_lock(&mutex);
     const unsigned long number = requests++;
     since[number % PLACES] = now();
-    WHATIF_BEGIN("request");
+    WHATIF_BEGIN_KEY("request", number);
     pthread_cond_signal(&asked);
     pthread_mutex_unlock(&mutex);
     return number;
@@ -79,6 +82,12 @@ static void *arrivals(void *unused)
     return unused;
 }
 
+static int compare(const void *a, const void *b)
+{
+    const double difference = *(const double *)a - *(const double *)b;
+    return (difference > 0) - (difference < 0);
+}
+
 int main(int argc, char **argv)
 {
     arguments(argc, argv);
@@ -100,13 +109,19 @@ int main(int argc, char **argv)
         A(size(&state));
         B(size(&state));
         pthread_mutex_lock(&mutex);
-        waited += now() - begun;
+        took[answers % MOST] = now() - begun;
+        waited += took[answers % MOST];
         answers++;
-        WHATIF_END("request");
+        WHATIF_END_KEY("request", answers - 1);
         pthread_cond_broadcast(&answered);
         pthread_mutex_unlock(&mutex);
     }
     printf("rate request %.3f\n", waited > 0 ? (double)answers / waited : 0.0);
+    const size_t number = answers < MOST ? answers : MOST;
+    qsort(took, number, sizeof *took, compare);
+    const int percentiles[] = {50, 95, 99};
+    for (size_t i = 0; i < 3; i++)
+        printf("rate request/%d %.3f\n", percentiles[i], number > 0 ? 1 / took[number * (size_t)percentiles[i] / 100] : 0.0);
     fflush(stdout);
     _exit(0);
 }

@@ -25,7 +25,7 @@ pub struct Target {
     /// Arguments that make the program this target.
     pub arguments: &'static [&'static str],
     /// The progress point, which is also the word after `rate` in the program's output. Where it is a begin and
-    /// an end, the rate is the inverse of the time between them.
+    /// an end, the rate is the inverse of the time between them; of their mean, or of a percentile, as in `request/95`.
     pub point: &'static str,
     /// Functions whose work `REGION=FACTOR` shrinks, to a measurable effect. Empty where there is
     /// none that could be relied on: such a target shows what profiling costs, and no more.
@@ -147,6 +147,10 @@ pub const TARGETS: &[Target] = &[
     target("rayon_rs", Rust, "round", &["A", "B"]),
     target("latency", C, "request", &["A", "B"]).with("latency_open", &[]),
     target("latency", C, "request", &["A", "B"]).with("latency_closed", &["clients=4"]),
+    target("latency", C, "request/50", &["A", "B"]).with("latency_open_50", &[]),
+    target("latency", C, "request/95", &["A", "B"]).with("latency_open_95", &[]),
+    target("latency", C, "request/99", &["A", "B"]).with("latency_open_99", &[]),
+    target("latency", C, "request/95", &["A", "B"]).with("latency_closed_95", &["clients=4"]),
     target("server", C, "answer", &["parse", "lookup", "format"]),
     target("sqlite", Rust, "insert", &["row"]),
     target("alloc", C, "round", &["A", "B"]),

@@ -11,8 +11,9 @@ fn built(target: &Target) -> Option<PathBuf> {
 }
 
 fn rate(output: &str, point: &str) -> Option<f64> {
-    let rate = output.trim_end().strip_prefix("rate ")?.strip_prefix(point)?;
-    rate.trim().parse().ok()
+    let of_point =
+        |line: &str| line.strip_prefix("rate ")?.strip_prefix(point)?.strip_prefix(' ')?.parse().ok();
+    output.lines().find_map(of_point)
 }
 
 /// Programs ask for the time between rounds, and so finish one, however busy the machine.

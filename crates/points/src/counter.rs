@@ -4,7 +4,7 @@
 //!
 //! Everything here rests on the contract in the crate's documentation: a symbol called
 //! `_coz_get_counter` is a function of type [`GetCounter`], and what it returns lives, at the same
-//! address, for as long as the process; one called `_whatif_visit` is a [`Visit`].
+//! address, for as long as the process; one called `_whatif_visit` is a [`Visit`], one called `_whatif_visit_key` a [`VisitKey`].
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::transmute;
@@ -22,6 +22,7 @@ pub(crate) struct Counter {
 
 type GetCounter = unsafe extern "C" fn(kind: c_int, name: *const c_char) -> *mut Counter;
 type Visit = unsafe extern "C" fn(counter: *const Counter);
+type VisitKey = unsafe extern "C" fn(counter: *const Counter, key: u64);
 
 unsafe extern "C" {
     safe fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -56,13 +57,27 @@ impl Slot {
         self.count_with((get_counter, visit), kind, name);
     }
 
-    fn count_with(&self, (lookup, visit): Runtime, kind: Kind, name: &'static CStr) {
+    /// The same for work with a key; a runtime that knows nothing of keys counts it.
+    #[inline(never)]
+    pub(crate) fn count_key(&self, kind: Kind, name: &'static CStr, key: u64) {
+        let Some(visit) = visit_key() else { return self.count(kind, name) };
+        let counter = self.counter(get_counter, kind, name);
+        if counter != INACTIVE {
+            // SAFETY: as in `count_with`.
+            unsafe { visit(counter, key) };
+        }
+    }
+
+    /// The counter, or [`INACTIVE`]; the first call looks it up.
+    fn counter(&self, lookup: fn() -> Option<GetCounter>, kind: Kind, name: &'static CStr) -> *mut Counter {
         // Acquire: pairs with the Release in `resolve`, so that what another thread saw of a fresh
         // counter is seen here too.
-        let mut counter = self.0.load(Ordering::Acquire);
-        if counter.is_null() {
-            counter = self.resolve(lookup(), kind, name);
-        }
+        let counter = self.0.load(Ordering::Acquire);
+        if counter.is_null() { self.resolve(lookup(), kind, name) } else { counter }
+    }
+
+    fn count_with(&self, (lookup, visit): Runtime, kind: Kind, name: &'static CStr) {
+        let counter = self.counter(lookup, kind, name);
         if counter != INACTIVE {
             match if kind == Kind::Throughput { None } else { visit() } {
                 // SAFETY: neither null nor INACTIVE, so `resolve` stored what the runtime returned, which is
@@ -88,7 +103,7 @@ impl Slot {
             None => INACTIVE,
         };
         let counter = if counter.is_null() { INACTIVE } else { counter };
-        // Release: pairs with the Acquire in `count_with`.
+        // Release: pairs with the Acquire in `counter`.
         self.0.store(counter, Ordering::Release);
         counter
     }
@@ -109,6 +124,13 @@ fn visit() -> Option<Visit> {
     let found = find(&FOUND, c"_whatif_visit")?;
     // SAFETY: by contract a symbol with this name is such a function.
     Some(unsafe { transmute::<*mut c_void, Visit>(found) })
+}
+
+fn visit_key() -> Option<VisitKey> {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    let found = find(&FOUND, c"_whatif_visit_key")?;
+    // SAFETY: by contract a symbol with this name is such a function.
+    Some(unsafe { transmute::<*mut c_void, VisitKey>(found) })
 }
 
 /// A function of the runtime, if one is loaded; looked up once per process.
@@ -196,7 +218,7 @@ mod tests {
 
     #[test]
     fn no_runtime_is_found_in_a_test() {
-        assert!(get_counter().is_none() && visit().is_none());
-        assert!(get_counter().is_none() && visit().is_none());
+        assert!(get_counter().is_none() && visit().is_none() && visit_key().is_none());
+        assert!(get_counter().is_none() && visit().is_none() && visit_key().is_none());
     }
 }

@@ -35,8 +35,8 @@
 //!   `_coz_get_counter(int kind, const char *name)` returns `{ size_t count; size_t backoff; } *`,
 //!   the same pointer for the same kind and name for the life of the process, or null when its
 //!   table is full. (Coz has the same one, so these points serve it as well.) A visit adds 1 to `count`; one to
-//!   a begin or an end calls `_whatif_visit(counter)` instead where there is such a function, which also
-//!   notes when it was.
+//!   a begin or an end calls `_whatif_visit(counter)`, or `_whatif_visit_key(counter, key)` with a `uint64_t`,
+//!   instead where there is such a function, which also notes when it was.
 //! * `include/whatif.h` is this crate's counterpart for C and C++.
 //!
 //! # Safety
@@ -84,18 +84,31 @@ macro_rules! progress {
 
 /// Marks the beginning of one piece of work whose latency matters. Its [`end!`] has the same name.
 ///
-/// Beginning and end may lie in different functions and on different threads: only the number of
-/// pieces of work in flight is counted (Little's law gives the latency).
+/// Beginning and end may lie in different functions and on different threads: the number of
+/// pieces of work in flight gives the mean latency (Little's law).
 ///
 /// ```
 /// whatif::begin!("request");
 /// // …
 /// whatif::end!("request");
 /// ```
+///
+/// An integer that tells a piece of work from all others that are under way gives percentiles as well. (Without one they are
+/// known if the same thread ends each piece of work before it begins the next.)
+///
+/// ```
+/// # let request = 7;
+/// whatif::begin!("request", request);
+/// // …
+/// whatif::end!("request", request);
+/// ```
 #[macro_export]
 macro_rules! begin {
     ($name:literal) => {
         $crate::__visit!(begin, concat!($name, "\0"))
+    };
+    ($name:literal, $key:expr) => {
+        $crate::__visit!(begin, concat!($name, "\0"), $key)
     };
 }
 
@@ -104,6 +117,9 @@ macro_rules! begin {
 macro_rules! end {
     ($name:literal) => {
         $crate::__visit!(end, concat!($name, "\0"))
+    };
+    ($name:literal, $key:expr) => {
+        $crate::__visit!(end, concat!($name, "\0"), $key)
     };
 }
 
@@ -137,6 +153,10 @@ macro_rules! __visit {
     ($kind:ident, $name:expr) => {{
         static POINT: $crate::Point = $crate::Point::$kind($crate::__name!($name));
         POINT.visit()
+    }};
+    ($kind:ident, $name:expr, $key:expr) => {{
+        static POINT: $crate::Point = $crate::Point::$kind($crate::__name!($name));
+        POINT.visit_key($key)
     }};
 }
 
@@ -176,6 +196,8 @@ mod tests {
             crate::progress!("round");
             crate::begin!("request");
             crate::end!("request");
+            crate::begin!("request", 7);
+            crate::end!("request", 7);
             assert_eq!(leaves_early(early), if early { 1 } else { 2 });
         }
         let unwound = catch_unwind(|| {

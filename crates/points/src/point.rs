@@ -76,6 +76,20 @@ impl Point {
     }
 }
 
+impl Point {
+    /// The same for a begin or an end of work that `key` tells from all other work that is under way between the same two points.
+    /// Percentiles of the latency are known then, whatever threads begin and end it.
+    #[inline]
+    pub fn visit_key(&self, key: u64) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if !self.slot.is_inactive() {
+            self.slot.count_key(self.kind, self.name, key);
+        }
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        let _ = key;
+    }
+}
+
 /// A piece of work in progress; it ends when this is dropped. Made by [`scope!`](crate::scope!).
 #[derive(Debug)]
 #[must_use = "the piece of work ends as soon as its scope is dropped"]

@@ -52,15 +52,16 @@ pub use database::{Error, Recorder, Recording};
 pub use drift::{Drift, RunDrift, RunSegment, Segment};
 pub use estimate::{
     Dot, ENOUGH_BLOCKS, Era, Estimate, EstimateOptions, LeftOutReason, LeftOutWindows, Phase, PointEstimate,
-    REFERENCE, Reading, Shares, SpeedupSum, Target, Trend, Unsteady, Verdict, Working,
+    QUANTILES, Quantile, QuantileGain, REFERENCE, Reading, Shares, SpeedupSum, Target, Trend, Unsteady,
+    Verdict, Working,
 };
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
 pub use load::Load;
 pub use mark::Mark;
 pub use model::{
-    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Point, PointId, PointKind,
-    Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session, SessionEnd,
-    SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
+    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, Point, PointId,
+    PointKind, Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session,
+    SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
 };
 pub use printable::printable;
 pub use production::Covered;

@@ -6,8 +6,8 @@ use crate::audit::{self, Audited};
 use crate::discovery;
 use crate::drift::{self, Drift, RunDrift};
 use crate::estimate::{
-    self, About, EstimateOptions, LeftOutReason, LeftOutWindows, PointEstimate, Reading, Target, Unsteady,
-    Verdict,
+    self, About, EstimateOptions, LeftOutReason, LeftOutWindows, PointEstimate, Quantile, Reading, Target,
+    Unsteady, Verdict,
 };
 use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Session, Window, WindowFlags};
 use crate::production;
@@ -95,6 +95,8 @@ pub struct PointSummary {
     pub rate: Option<f64>,
     /// The mean time from begin to end without speedups, for a latency pair.
     pub latency: Option<Nanos>,
+    /// How long the slow ones take without speedups, for a latency pair of which single pieces of work are known.
+    pub quantiles: Vec<Quantile>,
     /// Windows in which it was not in a steady state, for a latency pair.
     pub unsteady: Option<Unsteady>,
     /// Whether most windows saw no visit at all.
@@ -293,6 +295,10 @@ fn summary(rows: &Rows, name: &str, target: Target) -> PointSummary {
         Target::Latency { .. } => at_rest.period_ns().map(|period| Nanos::new(period as u64)),
         Target::Throughput(_) => None,
     };
+    let quantiles = match target {
+        Target::Latency { begin, .. } => estimate::quantiles_at_rest(baselines(), begin),
+        Target::Throughput(_) => Vec::new(),
+    };
     let shortest = estimate::shortest(target, &rows.windows);
     let long_enough = || rows.windows.iter().filter(|window| window.elapsed >= shortest);
     PointSummary {
@@ -301,6 +307,7 @@ fn summary(rows: &Rows, name: &str, target: Target) -> PointSummary {
         visits: rows.windows.iter().map(visits).sum(),
         rate: (time > 0.0).then(|| visits_at_rest as f64 / time * 1e9),
         latency,
+        quantiles,
         unsteady: Unsteady::of(target, &rows.windows),
         idle: long_enough().filter(|w| visits(w) > 0).count() * 2 < long_enough().count(),
         shortest,

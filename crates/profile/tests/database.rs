@@ -34,6 +34,10 @@ fn write(to: &mut Recorder, blocks: i64) -> SessionId {
             [(0, Speedup::ZERO), (1, Speedup::from_percent(25).unwrap())].map(|(index, speedup)| Window {
                 visits: vec![Visits { point: requests, count: 7, span: (index == 1).then_some(SPAN) }],
                 in_flight: vec![InFlight { begin, integral: VisitNanos::new(-3) }],
+                latencies: vec![Latencies {
+                    begin,
+                    counts: vec![(Nanos::new(1200), 3), (Nanos::new(1300), 9)],
+                }],
                 flags: WindowFlags::UNBALANCED.with(WindowFlags::CUT),
                 ..window(id.get(), block, index, if block % 2 == 0 { region } else { hostile }.get(), speedup)
             });
@@ -84,6 +88,7 @@ fn everything_comes_back() {
     let same = Window {
         visits: first.visits.clone(),
         in_flight: first.in_flight.clone(),
+        latencies: first.latencies.clone(),
         flags: WindowFlags::UNBALANCED.with(WindowFlags::CUT),
         ..window(id.get(), 0, 0, first.region.get(), Speedup::ZERO)
     };
@@ -91,6 +96,7 @@ fn everything_comes_back() {
     assert_eq!((first.visits[0].count, first.visits[0].span), (7, None));
     assert_eq!(rows.windows[1].visits[0].span, Some(SPAN));
     assert_eq!(first.in_flight[0].integral, VisitNanos::new(-3));
+    assert_eq!(first.latencies[0].text(), "1200:3 1300:9");
     assert_eq!((rows.samples.len(), rows.samples[0].count), (1, 9));
     assert_eq!(rows.snippets.values().next().unwrap().text, HOSTILE);
     assert_eq!((rows.warnings.len(), rows.warnings[0].0), (1, id));

@@ -268,7 +268,7 @@ fn troubled_rows() -> Rows {
 fn what_happened_during_the_run_is_said() {
     let text = terminal::render(
         &Profile::new(troubled_rows(), &EstimateOptions::default()),
-        terminal::Style { width: 200, ..Default::default() },
+        terminal::Style { width: 300, ..Default::default() },
     );
     for said in [
         "; 1 of 119 windows were unstable: the queue was growing; latency is not in a steady state\n",

@@ -34,7 +34,16 @@ pub unsafe extern "C" fn _whatif_visit(counter: *const Counter) {
     // SAFETY: the interface demands what `_coz_get_counter` has returned, which lives as long as the process.
     let Some(counter) = (unsafe { counter.as_ref() }) else { return };
     let Some(memory) = attached() else { return };
-    visit(memory, counter, tls::slot());
+    visit(memory, counter, tls::slot(), None);
+}
+
+/// The same for a piece of work that `key` tells from all others that are under way between the same two points: how long it takes is known whatever threads begin and end it.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn _whatif_visit_key(counter: *const Counter, key: u64) {
+    // SAFETY: as above.
+    let Some(counter) = (unsafe { counter.as_ref() }) else { return };
+    let Some(memory) = attached() else { return };
+    visit(memory, counter, tls::slot(), Some(key));
 }
 
 /// The calling thread, whose slot is given, is interrupted at a place that the user has chosen as a progress point. False if there is no such point.
@@ -44,38 +53,89 @@ pub fn interrupted(slot: Option<&Slot>, data: u64) -> bool {
         attached().and_then(|memory| Some((memory, memory.counters.at(usize::try_from(place).ok()?)?)));
     let Some((memory, counter)) = counter else { return false };
     // In the middle of a change of its account, a thread only counts.
-    visit(memory, counter, slot.filter(|slot| slot.busy.load(Relaxed) == 0));
+    visit(memory, counter, slot.filter(|slot| slot.busy.load(Relaxed) == 0), None);
     true
 }
 
-fn visit(memory: &SharedMemory, counter: &Counter, slot: Option<&Slot>) {
-    if memory.header.experimenting.load(Relaxed) == 0 {
+fn visit(memory: &SharedMemory, counter: &Counter, slot: Option<&Slot>, key: Option<u64>) {
+    let moment = if memory.header.experimenting.load(Relaxed) == 0 {
         // Only how many are in flight will matter.
-        return counter.visit(Nanos::ZERO);
-    }
-    let epoch = memory.header.epoch();
-    let account = match slot {
-        Some(slot) => {
-            let call = stretch::Call {
-                function: _whatif_visit as *const () as usize,
-                subject: ptr::from_ref(counter).addr(),
-            };
-            stretch::cross(slot, call);
-            delay::credit_waits(slot);
-            slot.local.load()
-        }
-        None => memory.required.load(),
+        Moment { epoch: OUTSIDE, time: Nanos::ZERO }
+    } else {
+        let epoch = memory.header.epoch();
+        let account = match slot {
+            Some(slot) => {
+                let call = stretch::Call {
+                    function: _whatif_visit as *const () as usize,
+                    subject: ptr::from_ref(counter).addr(),
+                };
+                stretch::cross(slot, call);
+                delay::credit_waits(slot);
+                slot.local.load()
+            }
+            None => memory.required.load(),
+        };
+        let delay = if account.is_of(epoch) { account.delay() } else { Nanos::ZERO };
+        Moment { epoch, time: Nanos(sys::now().0.saturating_sub(delay.0)) }
     };
-    let delay = if account.is_of(epoch) { account.delay() } else { Nanos::ZERO };
-    let time = Nanos(sys::now().0.saturating_sub(delay.0));
-    counter.visit(time);
-    if let Some(slot) = slot {
-        pair(memory, counter, slot, (epoch, time));
+    counter.visit(moment.time);
+    match (key, slot) {
+        (Some(key), _) => pair_by_key(memory, counter, key, moment),
+        (None, Some(slot)) => pair(memory, counter, slot, moment),
+        (None, None) => {}
     }
 }
 
-/// Beginnings and ends in one thread, one after the other, say how long each took.
-fn pair(memory: &SharedMemory, counter: &Counter, slot: &Slot, (epoch, time): (Epoch, Nanos)) {
+/// When a visit was, in the virtual time of an experiment.
+#[derive(Clone, Copy)]
+struct Moment {
+    epoch: Epoch,
+    time: Nanos,
+}
+
+/// The epoch of all visits outside of experiments: no experiment has it.
+const OUTSIDE: Epoch = Epoch(0);
+
+/// What ends at `counter` began at `begin`; where it has begun in another epoch, nobody knows how long it took in this one.
+fn ended(memory: &SharedMemory, counter: &Counter, end: Moment, begin: Option<Moment>) {
+    let paired = &counter.paired;
+    match begin {
+        _ if end.epoch == OUTSIDE => {}
+        None => {
+            paired.strays.fetch_add(1, Relaxed);
+        }
+        Some(begin) if begin.epoch == end.epoch => {
+            let took = end.time.saturating_sub(begin.time);
+            paired.count.fetch_add(1, Relaxed);
+            paired.time.fetch_add(took.0, Relaxed);
+            if let Some(distribution) = memory.distributions.of(&counter.distribution) {
+                distribution.add(took);
+            }
+        }
+        Some(_) => {}
+    }
+}
+
+/// Beginnings and ends with the same key, in any threads.
+fn pair_by_key(memory: &SharedMemory, counter: &Counter, key: u64, moment: Moment) {
+    let place = |begin: &Counter| memory.counters.place(begin) as u32;
+    match counter.kind() {
+        Some(Kind::Begin) => {
+            if !memory.begun.begin(place(counter), key, moment.epoch, moment.time) {
+                counter.paired.strays.fetch_add(1, Relaxed);
+            }
+        }
+        Some(Kind::End) => {
+            let Some(begin) = counter.beginning(&memory.counters) else { return };
+            let begin = memory.begun.end(place(begin), key);
+            ended(memory, counter, moment, begin.map(|(epoch, time)| Moment { epoch, time }));
+        }
+        _ => {}
+    }
+}
+
+/// Beginnings and ends in one thread, one after the other.
+fn pair(memory: &SharedMemory, counter: &Counter, slot: &Slot, moment: Moment) {
     let counters = &memory.counters;
     let place = |begin: &Counter| counters.place(begin) as u32 + 1;
     let open_of = |place: u32| &slot.open[place as usize % slot.open.len()];
@@ -84,22 +144,22 @@ fn pair(memory: &SharedMemory, counter: &Counter, slot: &Slot, (epoch, time): (E
             let place = place(counter);
             let open = open_of(place);
             // Of the same window: the one before has not ended, so they overlap, or its end was elsewhere.
-            if open.begin.swap(place, Relaxed) != 0 && open.epoch.load(Relaxed) == epoch.0 {
+            if open.begin.swap(place, Relaxed) != 0
+                && open.epoch.load(Relaxed) == moment.epoch.0
+                && moment.epoch != OUTSIDE
+            {
                 counter.paired.strays.fetch_add(1, Relaxed);
             }
-            open.epoch.store(epoch.0, Relaxed);
-            open.time.store(time.0, Relaxed);
+            open.epoch.store(moment.epoch.0, Relaxed);
+            open.time.store(moment.time.0, Relaxed);
         }
         Some(Kind::End) => {
             let Some(begin) = counter.beginning(counters) else { return };
             let open = open_of(place(begin));
             let is_open = open.begin.compare_exchange(place(begin), 0, Relaxed, Relaxed).is_ok();
-            if is_open && open.epoch.load(Relaxed) == epoch.0 {
-                counter.paired.count.fetch_add(1, Relaxed);
-                counter.paired.time.fetch_add(time.0.saturating_sub(open.time.load(Relaxed)), Relaxed);
-            } else if !is_open {
-                counter.paired.strays.fetch_add(1, Relaxed);
-            }
+            let begin =
+                Moment { epoch: Epoch(open.epoch.load(Relaxed)), time: Nanos(open.time.load(Relaxed)) };
+            ended(memory, counter, moment, is_open.then_some(begin));
         }
         _ => {}
     }

@@ -30,6 +30,7 @@ const WRITTEN_OUT: &[&str] = &[
     "_coz_post_block",
     "_coz_pre_block",
     "_whatif_visit",
+    "_whatif_visit_key",
     "accept",
     "accept4",
     "close",

@@ -52,15 +52,17 @@ pub struct Counter {
     pub backoff: AtomicU64,
     /// When those visits were that came by [`visit`](Counter::visit).
     pub stamps: SharedStamps,
-    /// Of ends: those that came in the thread of their beginning, one after the other.
+    /// Of ends: those whose beginning is known.
     pub paired: Paired,
+    /// Of ends: the number of the [`Distribution`](crate::latency::Distribution) of how long those took; zero while there is none.
+    pub distribution: AtomicU32,
     state: AtomicU32,
     kind: AtomicU32,
     length: AtomicU32,
     name: [AtomicU8; NAME_BYTES],
 }
 
-/// Visits to an end that belong to a beginning in the same thread.
+/// Visits to an end that belong to a beginning: the one before in the same thread, or the one with the same key.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Paired {

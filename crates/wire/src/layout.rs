@@ -8,6 +8,7 @@ use crate::counter::Counters;
 use crate::experiment::Experiments;
 use crate::history::History;
 use crate::hits::Hits;
+use crate::latency::{Begun, Distributions};
 use crate::mixing::Mixing;
 use crate::slot::Slots;
 use crate::unwind::Unwind;
@@ -257,6 +258,10 @@ pub struct SharedMemory {
     pub unwind: Unwind,
     /// Progress points.
     pub counters: Counters,
+    /// Pieces of work with keys.
+    pub begun: Begun,
+    /// How long pieces of work took.
+    pub distributions: Distributions,
     /// Threads.
     pub slots: Slots,
 }

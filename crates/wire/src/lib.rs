@@ -7,7 +7,7 @@
 //!
 //! The layout ([`SharedMemory`]), its version and build ID, and the few lock-free protocols that both
 //! sides must agree on: the delay account ([`account`]) and its past ([`history`], [`hits`]), the published experiment
-//! ([`experiment`]), the code map ([`code`]), the code that only waits ([`circles`]), progress counters ([`counter`], [`stamps`]), thread slots ([`slot`]), the
+//! ([`experiment`]), the code map ([`code`]), the code that only waits ([`circles`]), progress counters ([`counter`], [`stamps`], [`latency`]), thread slots ([`slot`]), the
 //! sample ring ([`ring`]), the channels between threads ([`channel`]) and what comes from outside ([`arrivals`]).
 //!
 //! # What is not here
@@ -36,6 +36,7 @@ pub mod counter;
 pub mod experiment;
 pub mod history;
 pub mod hits;
+pub mod latency;
 pub mod layout;
 pub mod mixing;
 pub mod ring;
@@ -49,7 +50,7 @@ pub use layout::{Handshake, Header, SharedMemory};
 pub use units::{Address, Epoch, Nanos, Speedup};
 
 /// Version of the layout. Bumped by hand with every change to it.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");

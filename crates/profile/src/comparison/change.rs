@@ -144,6 +144,7 @@ mod tests {
             kept_apart: false,
             eras: vec![],
             eras_differ: false,
+            quantiles: vec![],
             more_blocks: None,
         }
     }

@@ -42,6 +42,7 @@ pub(super) fn of(runs: &[Run], damage: Damage, name: &str) -> Rows {
                 required,
                 visits: names.visits(experiment),
                 in_flight: names.in_flight(experiment, elapsed),
+                latencies: Vec::new(),
                 region_samples: experiment.samples,
                 region_weight: weight(experiment.samples),
                 total_samples: 0,

@@ -370,6 +370,7 @@ impl Recorder {
                 (window.session, window.region) = (new, regions[&window.region]);
                 window.visits.iter_mut().for_each(|visits| visits.point = points[&visits.point]);
                 window.in_flight.iter_mut().for_each(|pair| pair.begin = points[&pair.begin]);
+                window.latencies.iter_mut().for_each(|pair| pair.begin = points[&pair.begin]);
             }
             self.add_block(&windows)?;
             let samples: Vec<RegionSamples> = rows
@@ -474,6 +475,10 @@ fn insert_window(to: &Transaction<'_>, window: &Window) -> rusqlite::Result<()> 
     let mut insert = to.prepare_cached("INSERT INTO in_flight VALUES (?, ?, ?)")?;
     for pair in &window.in_flight {
         insert.execute(params![row, pair.begin.get(), pair.integral.get()])?;
+    }
+    let mut insert = to.prepare_cached("INSERT INTO latencies VALUES (?, ?, ?)")?;
+    for latencies in &window.latencies {
+        insert.execute(params![row, latencies.begin.get(), latencies.text()])?;
     }
     if let Some(audit) = &window.audit {
         let values = std::iter::once(row).chain(audit.amounts().map(integer));

@@ -11,9 +11,9 @@ use super::{Error, Opened, Recorder, open_read_only};
 use crate::continuous::UnixSeconds;
 use crate::model::audit;
 use crate::model::{
-    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Point, PointId, PointKind,
-    Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session, SessionEnd,
-    SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
+    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, Point, PointId,
+    PointKind, Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session,
+    SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
 };
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
 
@@ -273,6 +273,7 @@ fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
     for (window, of_pair) in listed {
         in_flight.entry(window).or_default().push(of_pair);
     }
+    let mut latencies = latencies(from)?;
     const COLUMNS: &str =
         "id, session, block, index_in_block, region, speedup_permille, epoch, start_ns, elapsed_ns,
         required_ns, region_samples, region_weight_ns, total_samples, total_weight_ns, owed_ns, paid_ns,
@@ -293,6 +294,7 @@ fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
             required: span(row, 9)?,
             visits: visits.remove(&id).unwrap_or_default(),
             in_flight: in_flight.remove(&id).unwrap_or_default(),
+            latencies: latencies.remove(&id).unwrap_or_default(),
             region_samples: count(row, 10)?,
             region_weight: span(row, 11)?,
             total_samples: count(row, 12)?,
@@ -310,6 +312,23 @@ fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
             flags: WindowFlags::from_names(row.get_ref(21)?.as_str()?),
         })
     })
+}
+
+/// How long pieces of work took, by window. Earlier layouts have no such table.
+fn latencies(from: &Connection) -> rusqlite::Result<HashMap<i64, Vec<Latencies>>> {
+    let mut latencies: HashMap<i64, Vec<Latencies>> = HashMap::new();
+    if has_table(from, "latencies")? {
+        let listed: Vec<(i64, Latencies)> =
+            table(from, "SELECT \"window\", point, counts FROM latencies ORDER BY 1, 2", |row| {
+                let begin = PointId::new(row.get(1)?);
+                let counts = parsed(row, "counts", |text| Latencies::from_text(begin, text))?;
+                Ok((row.get(0)?, counts))
+            })?;
+        for (window, of_pair) in listed {
+            latencies.entry(window).or_default().push(of_pair);
+        }
+    }
+    Ok(latencies)
 }
 
 /// The audit of each window that was audited. Earlier layouts have no such table.

@@ -15,6 +15,7 @@
 //! | `visits` | window and visited point | `span_…`: from visit to visit, NULL where that is not known (since layout 2) |
 //! | `audits` | window | what its audit counted (since layout 4, some columns since 5, 6 and 7); a window without a row was not audited |
 //! | `in_flight` | window and latency pair | `point` is the begin point |
+//! | `latencies` | window and latency pair | how long each took (since layout 9): `counts` is a list like `1200:3 1240:17` of nanoseconds and how many took so long; no row where beginnings and ends could not be paired |
 //! | `samples` | session and region | over the whole run, not only in windows |
 //! | `production` | session and region | what continuous profiles said of it (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
 //! | `arrivals` | session, kind and port | what came from outside (since layout 8): `clock` is `undecided`, `closed`, `open` or `mixed`; `slope` and `slope_se` are NULL where nothing is known |
@@ -52,7 +53,7 @@ use crate::model::audit;
 pub(crate) const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `Recording` the old one.
-pub(crate) const VERSION: i64 = 8;
+pub(crate) const VERSION: i64 = 9;
 
 /// All tables, and the marks that make the file ours, in one transaction.
 pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
@@ -63,6 +64,7 @@ pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
          {PRODUCTION}
          {CONTINUOUS}
          {ARRIVALS}
+         {LATENCIES}
          {audits}
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {VERSION};
@@ -79,12 +81,14 @@ pub(crate) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result
     let (production, continuous) = if version < 3 { (PRODUCTION, CONTINUOUS) } else { ("", "") };
     let audits = if version < 4 { audits() } else { more_audits(connection)? };
     let arrivals = if version < 8 { ARRIVALS } else { "" };
+    let latencies = if version < 9 { LATENCIES } else { "" };
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
          {spans}
          {production}
          {continuous}
          {arrivals}
+         {latencies}
          {audits}
          PRAGMA user_version = {VERSION};
          COMMIT;"
@@ -267,6 +271,16 @@ CREATE TABLE IF NOT EXISTS arrivals (
     slope_se REAL,
     count    INTEGER NOT NULL,
     PRIMARY KEY (session, kind, port)
+) WITHOUT ROWID;
+";
+
+/// What layout 9 added.
+const LATENCIES: &str = "
+CREATE TABLE IF NOT EXISTS latencies (
+    \"window\" INTEGER NOT NULL REFERENCES windows,
+    point    INTEGER NOT NULL REFERENCES points,
+    counts   TEXT NOT NULL,
+    PRIMARY KEY (\"window\", point)
 ) WITHOUT ROWID;
 ";
 

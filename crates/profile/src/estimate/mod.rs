@@ -80,6 +80,7 @@ mod method;
 mod outlier;
 mod pair;
 mod phase;
+mod quantiles;
 mod reading;
 #[cfg(test)]
 pub(crate) mod simulation;
@@ -95,6 +96,7 @@ pub use era::Era;
 pub use interval::{difference, of_ratio};
 pub use pair::{LeftOutReason, LeftOutWindows};
 pub use phase::Phase;
+pub use quantiles::{QUANTILES, Quantile, QuantileGain};
 pub use reading::Reading;
 pub use unsteady::{Trend, Unsteady};
 pub use verdict::{ENOUGH_BLOCKS, Verdict};
@@ -104,6 +106,7 @@ pub(crate) use interval::{Difference, of_ratio as ratio_interval, widened};
 pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub(crate) use pair::{Experiments, Pairs, experiments};
 pub(crate) use phase::{TreatedSums, of as phase_of};
+pub(crate) use quantiles::at_rest as quantiles_at_rest;
 pub(crate) use verdict::WORTH;
 pub(crate) use working::of as working_of;
 
@@ -257,6 +260,8 @@ pub struct PointEstimate {
     pub eras: Vec<Era>,
     /// Whether two of them certainly say something else.
     pub eras_differ: bool,
+    /// The same for quantiles of a latency; empty where single pieces of work are not known, or too few.
+    pub quantiles: Vec<QuantileGain>,
     /// About how many more blocks would settle a verdict of [`Verdict::NotEnoughData`].
     pub more_blocks: Option<u32>,
 }
@@ -359,6 +364,7 @@ pub(crate) fn estimate(
             kept_apart: pairs.apart,
             eras: Vec::new(),
             eras_differ: false,
+            quantiles: Vec::new(),
             more_blocks: None,
         };
     };
@@ -385,6 +391,14 @@ pub(crate) fn estimate(
     };
     let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
     let eras = era::all(&pairs, target, options, error_of_delay);
+    let quantiles = match target {
+        Target::Latency { begin, .. } => {
+            let in_doubt = &|s: f64| doubts.at(s);
+            let errors = quantiles::Errors { of_delay: error_of_delay, in_doubt, phase: phase.factor };
+            quantiles::gains(experiments, &pairs, begin, errors)
+        }
+        Target::Throughput(_) => Vec::new(),
+    };
     PointEstimate {
         target,
         verdict,
@@ -405,6 +419,7 @@ pub(crate) fn estimate(
         kept_apart: pairs.apart,
         eras_differ: era::differ(&eras),
         eras,
+        quantiles,
         more_blocks: verdict::more_blocks(verdict, &of_noise, method_error, doubts.at(1.0), fit.blocks()),
     }
 }

@@ -103,14 +103,15 @@ pub(crate) type BlockKey = (SessionId, i64);
 /// A block in which several speedups were tried becomes several of these; only the first counts its
 /// baseline into the region's level.
 #[derive(Debug)]
-struct Block<'a> {
-    baseline: Vec<&'a Window>,
-    treated: Option<(Speedup, Vec<&'a Window>)>,
-    first: bool,
+pub(super) struct Block<'a> {
+    pub(super) baseline: Vec<&'a Window>,
+    pub(super) treated: Option<(Speedup, Vec<&'a Window>)>,
+    /// Whether its baseline counts.
+    pub(super) first: bool,
 }
 
 impl Block<'_> {
-    fn key(&self) -> BlockKey {
+    pub(super) fn key(&self) -> BlockKey {
         // There is no block without a baseline window.
         (self.baseline[0].session, self.baseline[0].block)
     }
@@ -165,7 +166,11 @@ pub(crate) fn experiments(windows: &[Window]) -> (Vec<Experiments<'_>>, LeftOutW
     (experiments.collect(), left_out)
 }
 
-impl Experiments<'_> {
+impl<'a> Experiments<'a> {
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &Block<'a>> {
+        self.blocks.iter()
+    }
+
     /// Whether there is anything to compare with.
     pub(crate) fn has_baseline(&self) -> bool {
         !self.blocks.is_empty()

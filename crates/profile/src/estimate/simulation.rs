@@ -95,6 +95,7 @@ pub(crate) fn window(block: i64, index: u32, speedup: Speedup) -> Window {
         required: Nanos::ZERO,
         visits: vec![],
         in_flight: vec![],
+        latencies: vec![],
         region_samples: 40,
         region_weight: Nanos::from_millis(40),
         total_samples: 100,

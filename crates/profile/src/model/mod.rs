@@ -22,7 +22,7 @@ pub use region::{Image, Region, RegionId, RegionKind, Snippet};
 pub use rows::{RegionSamples, Rows};
 pub use session::{Exit, SampleTotals, Session, SessionEnd, SessionId, SessionStart};
 pub use warning::Warning;
-pub use window::{Books, InFlight, Span, Visits, Window, WindowFlags};
+pub use window::{Books, InFlight, Latencies, Span, Visits, Window, WindowFlags};
 
 /// Declares the key of a table.
 macro_rules! id {

@@ -30,6 +30,8 @@ pub struct Window {
     pub visits: Vec<Visits>,
     /// What was in flight between a begin and an end.
     pub in_flight: Vec<InFlight>,
+    /// How long pieces of work took between a begin and an end, where that is known of each.
+    pub latencies: Vec<Latencies>,
     /// Samples in the region,
     pub region_samples: u64,
     /// and the CPU time they stand for.
@@ -130,6 +132,33 @@ pub struct InFlight {
     pub integral: VisitNanos,
 }
 
+/// How long pieces of work took that ended in a window, in the time of the virtual program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    /// The *begin* point of the pair.
+    pub begin: PointId,
+    /// Times, exact to 2 %, in ascending order, and how many pieces of work took so long.
+    pub counts: Vec<(Nanos, u32)>,
+}
+
+impl Latencies {
+    /// As the database has it: `1200:3 1240:17`, times in nanoseconds.
+    pub fn text(&self) -> String {
+        let shown = |(time, count): &(Nanos, u32)| format!("{}:{count}", time.get());
+        self.counts.iter().map(shown).collect::<Vec<_>>().join(" ")
+    }
+
+    /// From [`text`](Self::text).
+    pub fn from_text(begin: PointId, text: &str) -> Option<Latencies> {
+        let read = |cell: &str| {
+            let (time, count) = cell.split_once(':')?;
+            Some((Nanos::new(time.parse().ok()?), count.parse().ok()?))
+        };
+        let counts: Vec<(Nanos, u32)> = text.split_whitespace().map(read).collect::<Option<_>>()?;
+        counts.is_sorted_by(|a, b| a.0 < b.0).then_some(Latencies { begin, counts })
+    }
+}
+
 /// The delay accounts of a window, summed over threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Books {
@@ -204,6 +233,18 @@ impl WindowFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn latencies_survive_their_text() {
+        let begin = PointId::new(4);
+        let latencies = Latencies { begin, counts: vec![(Nanos::new(1200), 3), (Nanos::new(1240), 17)] };
+        assert_eq!(latencies.text(), "1200:3 1240:17");
+        assert_eq!(Latencies::from_text(begin, &latencies.text()), Some(latencies));
+        assert_eq!(Latencies::from_text(begin, ""), Some(Latencies { begin, counts: Vec::new() }));
+        for bad in ["1200", "1200:-1", "5:1 5:1", "7:1 5:1", "a:1"] {
+            assert_eq!(Latencies::from_text(begin, bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn flags_survive_their_names() {

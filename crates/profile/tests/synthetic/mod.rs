@@ -77,6 +77,7 @@ pub fn window(session: i64, block: i64, index: u32, region: i64, speedup: Speedu
         required: Nanos::ZERO,
         visits: vec![],
         in_flight: vec![],
+        latencies: vec![],
         region_samples: 10,
         region_weight: Nanos::from_millis(10),
         total_samples: 100,

@@ -14,8 +14,8 @@ pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
     Arrivals, Audited, BlockRow, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut,
-    LeftOutReason, Mark, PointEstimate, PointSummary, Profile, RegionEstimate, RunDrift, RunSegment, Segment,
-    Session, SessionId, Warning, Window,
+    LeftOutReason, Mark, PointEstimate, PointSummary, Profile, Quantile, QuantileGain, RegionEstimate,
+    RunDrift, RunSegment, Segment, Session, SessionId, Speedup, Warning, Window,
 };
 use serde::Serialize;
 
@@ -301,8 +301,24 @@ struct OfPoint<'a> {
     visits: u64,
     rate_per_s: Option<f64>,
     latency_ns: Option<u64>,
+    quantiles: Vec<OfQuantile>,
     unsteady: Option<OfUnsteady>,
     idle: bool,
+}
+
+#[derive(Serialize)]
+struct OfQuantile {
+    share: f64,
+    latency_ns: f64,
+    lo_ns: Option<f64>,
+    hi_ns: Option<f64>,
+}
+
+impl OfQuantile {
+    fn new(quantile: &Quantile) -> Self {
+        let Quantile { share, time } = *quantile;
+        OfQuantile { share, latency_ns: time.value, lo_ns: finite(time.lo), hi_ns: finite(time.hi) }
+    }
 }
 
 #[derive(Serialize)]
@@ -320,6 +336,7 @@ impl<'a> OfPoint<'a> {
             visits: point.visits,
             rate_per_s: point.rate.and_then(finite),
             latency_ns: point.latency.map(|latency| latency.get()),
+            quantiles: point.quantiles.iter().map(OfQuantile::new).collect(),
             unsteady: point.unsteady.map(|unsteady| OfUnsteady {
                 windows: unsteady.windows,
                 growing: unsteady.growing,
@@ -435,6 +452,7 @@ struct OfEstimate<'a> {
     eras: Vec<OfEra>,
     eras_differ: bool,
     speedups: Vec<OfSpeedup>,
+    quantiles: Vec<OfQuantileGain>,
     /// For the page only.
     #[serde(skip_serializing_if = "Option::is_none")]
     dots: Option<Vec<OfBlockDot>>,
@@ -477,7 +495,43 @@ impl<'a> OfEstimate<'a> {
             eras: estimate.eras.iter().map(OfEra::new).collect(),
             eras_differ: estimate.eras_differ,
             speedups: estimate.curve.iter().map(OfSpeedup::new).collect(),
+            quantiles: estimate.quantiles.iter().map(OfQuantileGain::new).collect(),
             dots: None,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfQuantileGain {
+    share: f64,
+    effect: Option<f64>,
+    effect_lo: Option<f64>,
+    effect_hi: Option<f64>,
+    speedups: Vec<OfQuantileAt>,
+}
+
+#[derive(Serialize)]
+struct OfQuantileAt {
+    speedup: f64,
+    gain: Option<f64>,
+    lo: Option<f64>,
+    hi: Option<f64>,
+}
+
+impl OfQuantileGain {
+    fn new(of_quantile: &QuantileGain) -> Self {
+        let at = |(speedup, gain): &(Speedup, Estimate)| OfQuantileAt {
+            speedup: speedup.fraction(),
+            gain: finite(gain.value),
+            lo: finite(gain.lo),
+            hi: finite(gain.hi),
+        };
+        OfQuantileGain {
+            share: of_quantile.share,
+            effect: finite(of_quantile.effect.value),
+            effect_lo: finite(of_quantile.effect.lo),
+            effect_hi: finite(of_quantile.effect.hi),
+            speedups: of_quantile.curve.iter().map(at).collect(),
         }
     }
 }

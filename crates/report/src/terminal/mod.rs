@@ -175,7 +175,14 @@ pub fn describe(point: &PointSummary) -> String {
         }
     }
     if let Some(latency) = point.latency {
-        let _ = write!(text, ", {latency} from begin to end");
+        let _ = write!(text, ", {latency} from begin to end in the mean");
+        match &*point.quantiles {
+            [] => text.push_str("; percentiles are not known (give begin and end a key)"),
+            known => known.iter().for_each(|quantile| {
+                let time = Nanos::new(quantile.time.value.max(0.0) as u64);
+                let _ = write!(text, ", {} {time}", percentile(quantile.share));
+            }),
+        }
     }
     if point.idle && point.visits > 0 {
         text.push_str("; idle: most windows saw none, so nothing is said about it");
@@ -184,6 +191,11 @@ pub fn describe(point: &PointSummary) -> String {
         text.push_str(&unsteady(&of_point));
     }
     text
+}
+
+/// What people call a quantile.
+pub(super) fn percentile(share: f64) -> String {
+    if share == 0.5 { "median".into() } else { format!("{:.0}th percentile", share * 100.0) }
 }
 
 /// That a latency was not in a steady state, after a semicolon.

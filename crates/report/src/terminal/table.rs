@@ -1,13 +1,13 @@
 //! The table of one progress point: what each region is worth to it.
 
 use profile::{
-    Mark, PointEstimate, PointSummary, Profile, Region, RegionEstimate, Target, Verdict, plus_minus,
-    printable,
+    Mark, PointEstimate, PointSummary, Profile, QuantileGain, REFERENCE, Region, RegionEstimate, Target,
+    Verdict, plus_minus, printable,
 };
 
 use super::columns::exactly;
 use super::paint::{Colour, paint};
-use super::{Style, curve, line_of, note};
+use super::{Style, curve, line_of, note, percentile};
 
 const SLOPE: usize = 12;
 const INTERVAL: usize = 13;
@@ -154,6 +154,11 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
         });
         note(out, &format!("{name} runs in {:.0} % of the run{slopes}.", phase * 100.0), style);
     }
+    for (of_region, estimate) in shown.iter().filter(|(_, estimate)| estimate.verdict == Verdict::Helps) {
+        if let Some(gains) = quantiles(estimate) {
+            note(out, &format!("{} {REFERENCE} faster: {gains}.", name(profile.region(of_region))), style);
+        }
+    }
     for (of_region, estimate) in shown {
         if let Some(limit) = limit(estimate) {
             note(out, &format!("{}: {limit}.", name(profile.region(of_region))), style);
@@ -163,6 +168,15 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
         let more = format!("  … and {} more: --top {}", ranked.len() - shown.len(), ranked.len());
         line_of(out, &paint(style, Colour::Dim, &more));
     }
+}
+
+/// What it does to the slow ones, as far as that is known.
+fn quantiles(estimate: &PointEstimate) -> Option<String> {
+    let of_quantile = |gain: &QuantileGain| {
+        format!("{} {}", percentile(gain.share), plus_minus(&gain.effect, gain.effect.value))
+    };
+    let known: Vec<String> = estimate.quantiles.iter().map(of_quantile).collect();
+    (!known.is_empty()).then(|| known.join(", ") + " shorter")
 }
 
 /// What a region that helps is worth at most, if another bottleneck takes over before 100 %.

@@ -15,6 +15,10 @@ use wire::stamps::{Pair, Stamps};
 
 /// Beginnings and ends without each other may be this part of all, as a divisor.
 const STRAYS: u64 = 25;
+/// This part of all, as a divisor, may be missing in a distribution.
+const MISSING: u64 = 10;
+/// What single pieces of work took may differ from what stamps say by this part, as a divisor: otherwise threads end what others have begun.
+const AGREE: f64 = 10.0;
 
 /// All points at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,41 @@ impl Stamped<'_> {
     }
 }
 
+/// What of all that ended in a window is known by itself.
+#[derive(Clone, Copy, Debug)]
+struct Pairs {
+    ends: u64,
+    count: u64,
+    /// In nanoseconds.
+    time: u64,
+    strays: u64,
+}
+
+impl Pairs {
+    fn has_few_strays(self) -> bool {
+        self.count > 0 && self.strays * STRAYS <= self.ends + STRAYS
+    }
+
+    /// One may be under way at either end, and signals for a visit get lost now and then.
+    fn are_nearly_all(self) -> bool {
+        self.has_few_strays() && self.count + self.ends / STRAYS + 2 >= self.ends
+    }
+
+    /// What takes longer than the lead-in began before the window and is missing: if it is much, the others are too short.
+    fn are_many(self) -> bool {
+        self.has_few_strays() && self.count + self.ends / MISSING + 2 >= self.ends
+    }
+
+    fn mean(self) -> f64 {
+        self.time as f64 / self.count.max(1) as f64
+    }
+
+    /// As many times the mean as there were ends (Little's law).
+    fn integral(self) -> i64 {
+        (self.mean() * self.ends as f64) as i64
+    }
+}
+
 /// ∫ (begun − ended) dt between two points, in virtual time: by stamps, or by the trapezoidal rule over readings, where
 /// the time of every step is what passed less what `required` grew.
 ///
@@ -65,11 +104,23 @@ pub struct InFlight {
     most: i64,
     /// What stamps say.
     exact: Option<i64>,
+    /// Whether it is known of nearly everything that ended how long it took by itself.
+    paired: bool,
 }
 
 impl InFlight {
     pub fn between(pair: (usize, usize)) -> Self {
-        Self { pair, integral: 0, real: 0, elapsed: 0, effective: 0, signed: 0, most: 0, exact: None }
+        Self {
+            pair,
+            integral: 0,
+            real: 0,
+            elapsed: 0,
+            effective: 0,
+            signed: 0,
+            most: 0,
+            exact: None,
+            paired: false,
+        }
     }
 
     /// Adds a step from one reading of all counters to the next: so many nanoseconds, in which `required` grew by so
@@ -89,30 +140,38 @@ impl InFlight {
     /// Takes what the stamps of all visits say, if all were stamped; or what threads know that have begun and ended nearly everything themselves, one after the
     /// other: as many times the mean as there were ends (Little's law).
     pub fn between_stamps(&mut self, before: &Stamped<'_>, after: &Stamped<'_>) {
-        self.exact = self.by_pairs(before, after);
+        let pairs = self.pairs(before, after);
+        (self.exact, self.paired) = (pairs.are_nearly_all().then(|| pairs.integral()), pairs.are_many());
         let (Some(first), Some(last)) = (before.pair(self.pair), after.pair(self.pair)) else { return };
         let all = [self.pair.0, self.pair.1].iter().all(|point| after.is_stamped_since(before, *point));
         let matched = first.in_flight() >= 0 && last.in_flight() >= 0;
         // A visitor that was preempted since before the experiment has stamped another time.
         let most = (2 * self.most + 2).saturating_mul(self.elapsed);
         let exact = (all && matched).then(|| last.integral_since(first));
-        self.exact = exact.filter(|integral| (0..=most).contains(integral)).or(self.exact);
+        let Some(exact) = exact.filter(|integral| (0..=most).contains(integral)) else { return };
+        self.exact = Some(exact);
+        let at_the_ends = (first.in_flight() + last.in_flight()) as f64 * pairs.mean();
+        self.paired &= (exact as f64 - pairs.integral() as f64).abs() <= exact as f64 / AGREE + at_the_ends;
     }
 
-    fn by_pairs(&self, before: &Stamped<'_>, after: &Stamped<'_>) -> Option<i64> {
+    /// Whether it is known how long single pieces of work took, and of so many that those stand for all.
+    pub fn is_paired(&self) -> bool {
+        self.paired
+    }
+
+    fn pairs(&self, before: &Stamped<'_>, after: &Stamped<'_>) -> Pairs {
         let since = |point: usize, of: fn(&Paired) -> u64| {
             let at = |stamped: &Stamped<'_>| stamped.paired.get(point).map_or(0, of);
             at(after).wrapping_sub(at(before))
         };
         let (begin, end) = self.pair;
         let count = |at: &Stamped<'_>| at.counts.get(end).copied().unwrap_or(0);
-        let ends = count(after).wrapping_sub(count(before));
-        let paired = since(end, |paired| paired.count);
-        let strays = since(begin, |paired| paired.strays) + since(end, |paired| paired.strays);
-        // One may be under way at either end, and signals for a visit get lost now and then.
-        let nearly_all = paired > 0 && strays * STRAYS <= ends + STRAYS && paired + ends / STRAYS + 2 >= ends;
-        let mean = since(end, |paired| paired.time) as f64 / paired as f64;
-        nearly_all.then_some((mean * ends as f64) as i64)
+        Pairs {
+            ends: count(after).wrapping_sub(count(before)),
+            count: since(end, |paired| paired.count),
+            time: since(end, |paired| paired.time),
+            strays: since(begin, |paired| paired.strays) + since(end, |paired| paired.strays),
+        }
     }
 
     /// Begun and not ended; a point that is not registered yet has not been visited.

@@ -6,8 +6,8 @@ use crate::run::observe::{Observer, Seen};
 use crate::run::window::Measured;
 use anyhow::Result;
 use profile::{
-    Audit, Books, Epoch, InFlight, Nanos, Point, PointId, PointKind, Production, Recorder, Region, RegionId,
-    RegionSamples, SampleTotals, SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
+    Audit, Books, Epoch, InFlight, Latencies, Nanos, Point, PointId, PointKind, Production, Recorder, Region,
+    RegionId, RegionSamples, SampleTotals, SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -158,6 +158,11 @@ impl Session {
             .filter(|of| points.get(of.pair.0).is_some_and(|point| point.kind == PointKind::Begin))
             .map(|of| InFlight { begin: ids[of.pair.0], integral: of.integral() })
             .collect();
+        let latencies = measured
+            .latencies
+            .iter()
+            .map(|(begin, counts)| Latencies { begin: ids[*begin], counts: counts.clone() })
+            .collect();
         let change = |field: fn(&wire::slot::Totals) -> wire::Nanos| {
             Nanos::new(field(&measured.after).0 - field(&measured.before).0)
         };
@@ -186,6 +191,7 @@ impl Session {
             required: measured.required,
             visits,
             in_flight,
+            latencies,
             region_samples: seen.region.0,
             region_weight: seen.region.1,
             total_samples: seen.all.0,

@@ -8,7 +8,7 @@
 use super::audit::{self, Waits};
 use super::backlog::{self, Backlog, Counted};
 use super::in_flight::{InFlight, Stamped};
-use super::points::{Counts, Points};
+use super::points::{Counts, Distributions, Points};
 use perf::SharedRegion;
 use profile::{Nanos, Span};
 use std::sync::atomic::Ordering;
@@ -74,6 +74,8 @@ pub struct Measured {
     pub spans: Vec<Option<Span>>,
     /// What was in flight between each begin and its end.
     pub in_flight: Vec<InFlight>,
+    /// How long pieces of work took and how many took so long, by the begin point, where that is known.
+    pub latencies: Vec<(usize, Vec<(Nanos, u32)>)>,
     /// Changes of the sums over all threads.
     pub before: Totals,
     pub after: Totals,
@@ -285,6 +287,7 @@ impl<'a> Conductor<'a> {
             visits: differences(&last.counts.visits, &first.counts.visits),
             spans: vec![None; last.counts.visits.len()],
             in_flight: Vec::new(),
+            latencies: Vec::new(),
             before,
             after: self.memory.slots.totals(),
             waits,
@@ -302,6 +305,7 @@ impl<'a> Conductor<'a> {
         let before = self.memory.slots.totals();
         let sampled: Vec<u64> = self.memory.slots.used().iter().map(sampled_by).collect();
         let first = self.read();
+        let distributions = self.points.distributions();
         let begun = self.visits_after(&first, None, length)?;
         let mut in_flight: Vec<InFlight> = pairs.iter().copied().map(InFlight::between).collect();
         if pairs.is_empty() {
@@ -314,6 +318,7 @@ impl<'a> Conductor<'a> {
         }
         let last = self.read();
         in_flight.iter_mut().for_each(|pair| pair.between_stamps(&first.stamped(), &last.stamped()));
+        let latencies = latencies(&in_flight, &distributions, &self.points.distributions());
         let after = self.memory.slots.totals();
         let waits = audit::Reading::now(self.memory).since(&audited);
         let visits = differences(&last.counts.visits, &first.counts.visits);
@@ -351,6 +356,7 @@ impl<'a> Conductor<'a> {
             visits,
             spans,
             in_flight,
+            latencies,
             before,
             after,
             waits,
@@ -459,6 +465,19 @@ impl<'a> Conductor<'a> {
 fn differences(last: &[u64], first: &[u64]) -> Vec<u64> {
     let first = first.iter().copied().chain(std::iter::repeat(0));
     last.iter().zip(first).map(|(last, first)| last.wrapping_sub(first)).collect()
+}
+
+/// How long what has ended between two readings took, of the pairs of which that is known.
+fn latencies(
+    in_flight: &[InFlight],
+    first: &Distributions,
+    last: &Distributions,
+) -> Vec<(usize, Vec<(Nanos, u32)>)> {
+    let of_pair = |of: &InFlight| {
+        let (begin, end) = of.pair;
+        Some((begin, last.get(&end)?.since(first.get(&end))))
+    };
+    in_flight.iter().filter(|of| of.is_paired()).filter_map(of_pair).collect()
 }
 
 /// Samples that a slot's threads have had.

@@ -15,7 +15,7 @@ use perf::visits::{self, Counter, Instruction, Means};
 use place::Place;
 use profile::{Point, PointKind};
 use rustix::io::Errno;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use symbols::Scope;
@@ -99,6 +99,24 @@ impl Paired {
         let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let paired = &counter.paired;
         Self { count: load(&paired.count), time: load(&paired.time), strays: load(&paired.strays) }
+    }
+}
+
+/// How long what ended took so far, by the index of the end point.
+pub type Distributions = HashMap<usize, Distribution>;
+
+/// How many pieces of work took how long, at one moment; see [`wire::latency::Distribution`].
+#[derive(Clone, Debug)]
+pub struct Distribution(Vec<u32>);
+
+impl Distribution {
+    /// The times that occurred since `before`, and how often.
+    pub fn since(&self, before: Option<&Self>) -> Vec<(profile::Nanos, u32)> {
+        let before = before.into_iter().flat_map(|before| before.0.iter().copied());
+        let counts = self.0.iter().zip(before.chain(std::iter::repeat(0)));
+        let counts = counts.map(|(now, before)| now.wrapping_sub(before)).enumerate();
+        let time = |cell| profile::Nanos::new(wire::latency::middle(cell).0);
+        counts.filter(|(_, count)| *count > 0).map(|(cell, count)| (time(cell), count)).collect()
     }
 }
 
@@ -310,6 +328,17 @@ impl Points {
             counts.paired.push(Paired::of(counter));
         }
         counts
+    }
+
+    /// How long what ended took so far, where beginnings and ends can be paired.
+    pub fn distributions(&self) -> Distributions {
+        let noted = |placed: &Placed| placed.noted.filter(|_| placed.is_noted());
+        let all = self.placed.iter().map(noted).chain(self.registered().map(Some));
+        let of_counter = |counter: &wire::counter::Counter| {
+            let found = self.memory.distributions.get(counter.distribution.load(Ordering::Relaxed))?;
+            Some(Distribution(found.counts().collect()))
+        };
+        all.enumerate().filter_map(|(point, counter)| Some((point, of_counter(counter?)?))).collect()
     }
 
     /// Whether the kernel has to be asked for some.
