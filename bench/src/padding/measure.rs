@@ -110,10 +110,10 @@ pub fn truth(question: &Question, effort: Effort, machine: &Machine, patience: &
     }
     let open = match question.arrivals {
         Arrivals::Closed => None,
-        Arrivals::Open { rate } => {
+        Arrivals::Open { rate, connections } => {
             check_ends(question.built, &whole)?;
             let latency_nanos = whole.latency()? * whole.nanos_per_tick();
-            Some(Open { rate, busy: whole.utilisation(), latency_nanos, kept_up: whole.pace() })
+            Some(Open { rate, connections, busy: whole.utilisation(), latency_nanos, kept_up: whole.pace() })
         }
     };
     Ok(Truth {

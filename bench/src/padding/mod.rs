@@ -40,6 +40,7 @@ use clap::Args;
 use self::catalogue::Program;
 use self::choose::{Padded, Pads, Plain};
 use self::measure::{Answer, Question, capacity, predict, truth};
+use self::open::Connections;
 use self::run::{Arrivals, Built};
 use self::table::{Measure, PaddedRow, Results, WHATIF};
 use crate::interval::Interval;
@@ -74,6 +75,10 @@ pub struct Options {
     /// whole pad; their latency is measured as well
     #[arg(long, value_name = "PER_CENT", value_parser = clap::value_parser!(u32).range(1..=95))]
     load: Option<u32>,
+
+    /// Which connection a request takes with --load
+    #[arg(long, value_enum, default_value_t, requires = "load")]
+    connections: Connections,
 
     /// Native rounds: each is a run with the pad, without it, and with parts of it
     #[arg(long, default_value_t = 9)]
@@ -293,6 +298,8 @@ impl Session<'_> {
     fn known(&self, program: &Program) -> Vec<String> {
         let rows = self.results.rows.iter();
         let rows = rows.filter(|row| row.row.target == program.name && row.load == self.options.load);
+        let rows =
+            rows.filter(|row| row.open.is_none_or(|open| open.connections == self.options.connections));
         let mut names: Vec<String> = rows.map(|row| row.row.region.clone()).collect();
         names.sort_unstable();
         names.dedup();
@@ -311,7 +318,10 @@ impl Session<'_> {
             None => Arrivals::Closed,
             Some(per_cent) => {
                 let best = self.machine.patiently(patience, || capacity(built, padded, WATCH_SECONDS))?.value;
-                Arrivals::Open { rate: best * f64::from(per_cent) / 100.0 }
+                Arrivals::Open {
+                    rate: best * f64::from(per_cent) / 100.0,
+                    connections: self.options.connections,
+                }
             }
         };
         let question = Question { built, padded, speedups, arrivals };

@@ -2,8 +2,8 @@
 //!
 //! Whoever waits for an answer before the next request comes later when the server is slow, and so spares it the queue that users
 //! would be in. Here the time from one request to the next is drawn from the exponential distribution (a Poisson process), and nothing that the server
-//! does changes it. One thread has all the connections. A request takes the one that has been idle longest; if all are busy, it waits
-//! here for the first that is not.
+//! does changes it. One thread has all the connections ([`Connections`] says which one a request takes); if it is busy, the request waits here,
+//! and the next one comes all the same.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,13 +11,27 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::{Deserialize, Serialize};
 
 use super::catalogue::Request;
 use super::connection::Connection;
 
 /// Enough that a request hardly ever waits for one.
 pub const CONNECTIONS: usize = 16;
+
+/// Which connection a request takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connections {
+    /// The one that has been idle longest. When requests come on one connection then depends on when it was answered before, as in a closed loop,
+    /// though all of them together do not.
+    #[default]
+    Pool,
+    /// One drawn at random, whether it is idle or not: each is a user in an open loop of his own.
+    Users,
+}
 
 /// How far it has come. The client writes, others read; nothing else depends on the order.
 #[derive(Debug, Default)]
@@ -36,6 +50,7 @@ pub fn ask(
     streams: Vec<UnixStream>,
     requests: &[Request],
     rate: f64,
+    kind: Connections,
     seed: u64,
     traffic: &Traffic,
     stop: &AtomicBool,
@@ -48,7 +63,7 @@ pub fn ask(
         let now = Instant::now();
         while next <= now {
             next += gap(rate, &mut random);
-            queue.come();
+            queue.come((kind == Connections::Users).then(|| random.usize(..connections.len())));
             traffic.came.fetch_add(1, Ordering::Relaxed);
         }
         while let Some(index) = queue.serve() {
@@ -90,29 +105,30 @@ fn ready(connections: &[Connection], timeout: Duration) -> io::Result<Vec<usize>
 /// Where requests wait, and connections.
 #[derive(Debug)]
 struct Queue {
-    /// Idle, the longest first.
+    /// Idle connections, the longest first.
     idle: VecDeque<usize>,
-    /// Requests that have no connection yet.
+    /// Requests that have no connection yet, and may take any,
     waiting: u64,
+    /// or a certain one.
+    waiting_for: Vec<u64>,
 }
 
 impl Queue {
     fn new(connections: usize) -> Self {
-        Self { idle: (0..connections).collect(), waiting: 0 }
+        Self { idle: (0..connections).collect(), waiting: 0, waiting_for: vec![0; connections] }
     }
 
-    /// A request comes.
-    fn come(&mut self) {
-        self.waiting += 1;
+    /// A request comes, on a certain connection or any.
+    fn come(&mut self, connection: Option<usize>) {
+        *connection.map_or(&mut self.waiting, |connection| &mut self.waiting_for[connection]) += 1;
     }
 
     /// The connection that the next request takes, if there are both.
     fn serve(&mut self) -> Option<usize> {
-        if self.waiting == 0 {
-            return None;
-        }
-        let connection = self.idle.pop_front()?;
-        self.waiting -= 1;
+        let wanted = |connection: &usize| self.waiting > 0 || self.waiting_for[*connection] > 0;
+        let connection = self.idle.remove(self.idle.iter().position(wanted)?)?;
+        let own = &mut self.waiting_for[connection];
+        *(if *own > 0 { own } else { &mut self.waiting }) -= 1;
         Some(connection)
     }
 
@@ -141,12 +157,25 @@ mod tests {
         let mut queue = Queue::new(2);
         assert_eq!(queue.serve(), None, "nobody has come");
         for _ in 0..4 {
-            queue.come();
+            queue.come(None);
         }
         assert_eq!([queue.serve(), queue.serve(), queue.serve()], [Some(0), Some(1), None]);
         queue.leave(1);
         queue.leave(0);
         assert_eq!([queue.serve(), queue.serve(), queue.serve()], [Some(1), Some(0), None]);
+    }
+
+    #[test]
+    fn a_user_waits_for_his_own_connection() {
+        let mut queue = Queue::new(3);
+        for connection in [1, 1, 2] {
+            queue.come(Some(connection));
+        }
+        assert_eq!([queue.serve(), queue.serve(), queue.serve()], [Some(1), Some(2), None]);
+        queue.leave(2);
+        assert_eq!(queue.serve(), None);
+        queue.leave(1);
+        assert_eq!([queue.serve(), queue.serve()], [Some(1), None]);
     }
 
     #[test]
@@ -167,7 +196,8 @@ mod tests {
                     }
                 });
             }
-            let client = scope.spawn(|| ask(clients, REQUESTS, 5000.0, 1, &traffic, &stop));
+            let client =
+                scope.spawn(|| ask(clients, REQUESTS, 5000.0, Connections::Users, 1, &traffic, &stop));
             while traffic.answered.load(Ordering::Relaxed) < 50 {
                 assert!(!client.is_finished());
                 std::thread::yield_now();

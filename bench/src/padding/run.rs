@@ -18,7 +18,7 @@ use super::catalogue::{Load, Program, Request};
 use super::connection::Connection;
 use super::files;
 use super::image::{Function, Functions};
-use super::open::{self, Traffic};
+use super::open::{self, Connections, Traffic};
 use super::shared::{Requests, Shared};
 use super::stretch::{Moment, Stretch, cpu_time};
 
@@ -53,7 +53,7 @@ pub enum Arrivals {
     /// From the catalogue's clients, each of which waits for its answer.
     Closed,
     /// At times of their own, so many a second.
-    Open { rate: f64 },
+    Open { rate: f64, connections: Connections },
 }
 
 /// How a program is run.
@@ -171,13 +171,13 @@ impl Built {
                         running.clients.push(thread::spawn(move || client(stream, requests, number, &stop)));
                     }
                 }
-                Arrivals::Open { rate } => {
+                Arrivals::Open { rate, connections } => {
                     let streams = running.connect(&socket, open::CONNECTIONS)?;
                     let (stop, traffic) = (running.stop.clone(), Arc::<Traffic>::default());
                     running.traffic = Some(traffic.clone());
                     let seed = fastrand::u64(..);
                     running.clients.push(thread::spawn(move || {
-                        open::ask(streams, requests, rate, seed, &traffic, &stop)
+                        open::ask(streams, requests, rate, connections, seed, &traffic, &stop)
                     }));
                 }
             }

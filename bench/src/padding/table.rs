@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::open::Connections;
 use crate::interval::{count, mean, median};
 use crate::machine::Watch;
 use crate::profiler::Prediction;
@@ -27,6 +28,7 @@ pub enum Measure {
 pub struct Open {
     /// So many a second.
     pub rate: f64,
+    pub connections: Connections,
     /// CPU time of the server for each second.
     pub busy: f64,
     /// From the begin of a request to its end.
@@ -177,8 +179,12 @@ impl Open {
         } else {
             String::new()
         };
+        let from = match self.connections {
+            Connections::Pool => "from a pool",
+            Connections::Users => "from users",
+        };
         format!(
-            ", {:.0} requests/s{behind}, {:.0} us each, CPU {:.0} %",
+            ", {:.0} requests/s {from}{behind}, {:.0} us each, CPU {:.0} %",
             self.rate,
             self.latency_nanos / 1000.0,
             self.busy * 100.0
@@ -369,7 +375,13 @@ mod tests {
     }
 
     fn in_open_loop(of: Measure, mut row: PaddedRow) -> PaddedRow {
-        row.open = Some(Open { rate: 2500.0, busy: 0.55, latency_nanos: 123_000.0, kept_up: 1.0 });
+        row.open = Some(Open {
+            rate: 2500.0,
+            connections: Connections::Pool,
+            busy: 0.55,
+            latency_nanos: 123_000.0,
+            kept_up: 1.0,
+        });
         PaddedRow { of, load: Some(50), ..row }
     }
 
@@ -394,7 +406,11 @@ mod tests {
             in_open_loop(Measure::Latency, row("f", 0.2, 0.3, Verdict::Helps)),
         ];
         assert!(rows[1].line().contains("latency: pad 2.0 us"), "{}", rows[1].line());
-        assert!(rows[1].line().contains("2500 requests/s, 123 us each, CPU 55 %"), "{}", rows[1].line());
+        assert!(
+            rows[1].line().contains("2500 requests/s from a pool, 123 us each, CPU 55 %"),
+            "{}",
+            rows[1].line()
+        );
         let mut results = Results { rows, ..Results::default() };
         results.summarise();
         let worst: Vec<_> =
