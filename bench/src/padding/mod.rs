@@ -146,6 +146,9 @@ pub fn run(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
             options.function.is_empty() || programs.len() == 1,
             "--function needs one program: name it with --only"
         );
+        if programs.is_empty() {
+            return Ok(());
+        }
         if let Err(error) = build::possible() {
             println!("skipped: {error:#}");
             return Ok(());
