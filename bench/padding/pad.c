@@ -7,6 +7,8 @@
  *   PADDING_FILE      the file that is shared with the benchmark (struct shared); without it nothing happens
  *   PADDING_POINT     the function whose calls are the program's progress
  *   PADDING_FUNCTION  the function that is padded: each call runs `added_pad` first; `all` counts calls of every function instead
+ *   PADDING_BEGIN     the functions whose entries are the begin and the end of a request, if its latency is to be measured
+ *   PADDING_END
  *
  * A function is a hexadecimal distance from the first byte of the image.
  *
@@ -46,6 +48,10 @@ struct shared {
     _Alignas(64) uint64_t calls;      /* of the padded function */
     _Alignas(64) uint64_t ready;      /* 1 after patching */
     uint64_t picos;                   /* that one iteration takes here */
+    _Alignas(64) uint64_t begun;      /* requests, */
+    uint64_t begun_at;                /* and the sum of the time-stamp counter at each of them */
+    uint64_t ended;
+    uint64_t ended_at;
     _Alignas(4096) uint64_t calls_at[]; /* by distance of the function: only when all are counted */
 };
 
@@ -87,6 +93,20 @@ FROM_ENTRY static void on_visit(void)
     __atomic_store_n(&shared->last_visit, __builtin_ia32_rdtsc(), __ATOMIC_RELAXED);
     if (counter)
         __atomic_fetch_add(&counter->count, 1, __ATOMIC_RELAXED);
+}
+
+/* Called first in the function that begins a request, and in the one that ends it. A begin counts before it adds its time, an end after it
+   has: so the sums are complete whenever as many have ended as have begun. */
+FROM_ENTRY static void on_begin(void)
+{
+    __atomic_fetch_add(&shared->begun, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&shared->begun_at, __builtin_ia32_rdtsc(), __ATOMIC_SEQ_CST);
+}
+
+FROM_ENTRY static void on_end(void)
+{
+    __atomic_fetch_add(&shared->ended_at, __builtin_ia32_rdtsc(), __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&shared->ended, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Called first in every function, when all are counted. The caller's return address is behind the five bytes of the call. */
@@ -198,6 +218,8 @@ __attribute__((constructor(101))) static void start(void)
     const char *const function = getenv("PADDING_FUNCTION");
     protect(PROT_READ | PROT_WRITE | PROT_EXEC);
     patch_named("PADDING_POINT", on_visit);
+    patch_named("PADDING_BEGIN", on_begin);
+    patch_named("PADDING_END", on_end);
     if (function && strcmp(function, "all") == 0) {
         for (const uintptr_t *one = __start___patchable_function_entries; one < __stop___patchable_function_entries; one++)
             if (*one + 8 <= (uintptr_t)__ehdr_start + ((size_t)status.st_size - sizeof *shared) / 8)

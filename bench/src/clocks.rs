@@ -142,6 +142,11 @@ fn ask(target: &Target, kind: &str, seconds: f64, whatif: &Whatif) -> Result<Str
     let duration = seconds.to_string();
     let options = ["--quiet", "--region", target.regions[0], "--duration", &duration, "--then", "terminate"];
     program::output(&mut whatif.run_with(&options, Mode::Full, &line))?;
+    found(whatif, kind)
+}
+
+/// What the last run took arrivals of a `kind` for.
+pub fn found(whatif: &Whatif, kind: &str) -> Result<String> {
     let report: Report = whatif.report_as(&whatif.file())?;
     let mut arrivals = report.sessions.into_iter().flat_map(|session| session.arrivals);
     Ok(arrivals.find(|one| one.kind == kind).map_or_else(|| "undecided".to_owned(), |one| one.clock))

@@ -78,6 +78,8 @@ pub enum Verdict {
     Hurts,
     NotEnoughData,
     NotTrusted,
+    /// The program waits for arrivals, not they for it.
+    Idle,
     #[serde(other)]
     Other,
 }

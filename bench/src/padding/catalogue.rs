@@ -37,7 +37,14 @@ pub enum Load {
     /// What its arguments say.
     Arguments,
     /// What so many clients ask, each as soon as it has an answer.
-    Requests { clients: usize, requests: &'static [Request] },
+    Requests { clients: usize, requests: &'static [Request], latency: Latency },
+}
+
+/// The functions whose entries are the begin and the end of a request: each is called once for every request, and neither is the progress point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    pub begin: &'static str,
+    pub end: &'static str,
 }
 
 /// A request, and what its answer ends with. `{key}` stands for a random number of five digits.
@@ -82,6 +89,7 @@ pub const PROGRAMS: &[Program] = &[
                 request("*3\r\n$4\r\nHGET\r\n$9\r\nmap:{key}\r\n$1\r\na\r\n", "\r\n"),
                 request("*4\r\n$4\r\nHSET\r\n$9\r\nmap:{key}\r\n$1\r\na\r\n$5\r\n{key}\r\n", "\r\n"),
             ],
+            latency: Latency { begin: "readQueryFromClient", end: "writeToClient" },
         },
     },
     Program {
@@ -99,6 +107,7 @@ pub const PROGRAMS: &[Program] = &[
                 request("get key:{key}\r\n", "END\r\n"),
                 request("get key:{key} key:00001 key:{key}\r\n", "END\r\n"),
             ],
+            latency: Latency { begin: "tcp_read", end: "tcp_sendmsg" },
         },
     },
     Program {
@@ -112,6 +121,7 @@ pub const PROGRAMS: &[Program] = &[
         load: Load::Requests {
             clients: 4,
             requests: &[request("GET /page HTTP/1.1\r\nHost: a\r\nUser-Agent: bench\r\n\r\n", "\nend\n")],
+            latency: Latency { begin: "ngx_http_create_request", end: "ngx_http_free_request" },
         },
     },
     Program {
@@ -218,6 +228,14 @@ pub fn chosen(only: &[String]) -> Result<Vec<&'static Program>> {
 }
 
 impl Program {
+    /// Where its requests begin and end, if others ask it.
+    pub const fn latency(&self) -> Option<Latency> {
+        match self.load {
+            Load::Arguments => None,
+            Load::Requests { latency, .. } => Some(latency),
+        }
+    }
+
     /// Its arguments for a run in `folder`, with what is generated in `files`.
     pub fn arguments(&self, folder: &Path, files: &Path) -> Vec<String> {
         /// How often a file is given: for longer than a run.

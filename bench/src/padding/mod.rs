@@ -5,8 +5,10 @@
 //! same load and a shorter pad or none, and predicted, by asking for the region `added_pad`. So every function of every
 //! program has a true number, and its sources are as they were published.
 //!
+//! Servers can be asked in an open loop (`--load`): requests come at times of their own, and their latency is measured and predicted as well.
+//!
 //! [`catalogue`] lists the programs, [`mod@build`] gets and compiles them, [`image`] finds their functions, [`mod@choose`] draws some, [`mod@run`] starts
-//! them, [`measure`] asks both questions, [`table`] compares the answers. The program and the benchmark share a file ([`shared`]): the pad can be changed
+//! them, with clients ([`connection`]) that wait for their answers or do not ([`open`]), [`stretch`] is what happened in a part of a run, [`measure`] asks both questions, [`table`] compares the answers. The program and the benchmark share a file ([`shared`]): the pad can be changed
 //! while the program runs, and the visits of its progress point are counted there.
 //!
 //! # What it does not do
@@ -16,11 +18,14 @@
 mod build;
 mod catalogue;
 mod choose;
+mod connection;
 mod files;
 mod image;
 mod measure;
+mod open;
 mod run;
 mod shared;
+mod stretch;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -33,14 +38,16 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use self::catalogue::Program;
-use self::choose::{Padded, Plain};
-use self::measure::{Answer, predict, truth};
-use self::run::Built;
-use self::table::{PaddedRow, Results, WHATIF};
+use self::choose::{Padded, Pads, Plain};
+use self::measure::{Answer, Question, capacity, predict, truth};
+use self::open::Connections;
+use self::run::{Arrivals, Built};
+use self::table::{Measure, PaddedRow, Results, WHATIF};
+use crate::interval::Interval;
 use crate::machine::{Machine, Patience, Watch};
 use crate::native::Effort;
 use crate::output;
-use crate::profiler::Whatif;
+use crate::profiler::{Prediction, Whatif};
 use crate::program;
 use crate::truth::clock;
 use crate::truth::plan::Shard;
@@ -63,6 +70,15 @@ pub struct Options {
     /// Measure nothing, but list the functions that run
     #[arg(long)]
     list: bool,
+
+    /// Servers only: requests come at times of their own, as many as this part (in per cent) of the rate that the server reaches with the
+    /// whole pad; their latency is measured as well
+    #[arg(long, value_name = "PER_CENT", value_parser = clap::value_parser!(u32).range(1..=95))]
+    load: Option<u32>,
+
+    /// Which connection a request takes with --load
+    #[arg(long, value_enum, default_value_t, requires = "load")]
+    connections: Connections,
 
     /// Native rounds: each is a run with the pad, without it, and with parts of it
     #[arg(long, default_value_t = 9)]
@@ -101,6 +117,23 @@ pub struct Options {
     assert: Option<f64>,
 }
 
+impl Options {
+    /// Those of `programs` that others ask, if that is what is wanted.
+    fn asked(&self, programs: Vec<&'static Program>) -> Vec<&'static Program> {
+        let (asked, others): (Vec<_>, Vec<_>) =
+            programs.into_iter().partition(|program| self.load.is_none() || program.latency().is_some());
+        if !others.is_empty() {
+            let names: Vec<&str> = others.iter().map(|program| program.name).collect();
+            println!("skipped, because nobody asks them, and --load is for servers: {}", names.join(" "));
+        }
+        asked
+    }
+
+    fn pads(&self) -> Pads {
+        if self.load.is_some() { Pads::OfRequests } else { Pads::OfRun }
+    }
+}
+
 /// How often the same thing is measured again when others disturbed it.
 const REPEATS: u32 = 2;
 
@@ -108,17 +141,20 @@ pub fn run(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
     program::check_speedups(&options.speedups)?;
     ensure!(options.rounds > 0 && options.seconds > 0.0, "there must be a round, and time to measure");
     let results = if options.from.is_empty() {
-        let programs = options.shard.part(catalogue::chosen(&options.only)?);
+        let programs = options.asked(options.shard.part(catalogue::chosen(&options.only)?));
         ensure!(
             options.function.is_empty() || programs.len() == 1,
             "--function needs one program: name it with --only"
         );
+        if programs.is_empty() {
+            return Ok(());
+        }
         if let Err(error) = build::possible() {
             println!("skipped: {error:#}");
             return Ok(());
         }
         if options.list {
-            return list(&programs);
+            return list(&programs, options.pads());
         }
         let results = measure_all(options, &programs, machine, &whatif()?.with_options(&options.run_option))?;
         ensure!(!results.rows.is_empty(), "no function could be measured (the messages above say why)");
@@ -149,10 +185,10 @@ pub fn run(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
 /// How long a program is watched before functions are chosen, in each of two ways.
 const WATCH_SECONDS: f64 = 1.0;
 
-fn list(programs: &[&'static Program]) -> Result<()> {
+fn list(programs: &[&'static Program], pads: Pads) -> Result<()> {
     let mut failed = Vec::new();
     for program in programs {
-        if let Err(error) = list_one(program) {
+        if let Err(error) = list_one(program, pads) {
             eprintln!("{}: {error:#}", program.name);
             failed.push(program.name);
         }
@@ -165,7 +201,7 @@ fn list(programs: &[&'static Program]) -> Result<()> {
     Ok(())
 }
 
-fn list_one(program: &'static Program) -> Result<()> {
+fn list_one(program: &'static Program, pads: Pads) -> Result<()> {
     let built = Built::new(program)?;
     let plain = Plain::of(&built, WATCH_SECONDS)?;
     println!("{}: {}; {:.0} visits of {} a second", program.name, program.about, plain.rate, program.point);
@@ -174,7 +210,7 @@ fn list_one(program: &'static Program) -> Result<()> {
         "calls/s", "calls/visit"
     );
     for called in &plain.called {
-        let mark = if choose::CALLS.contains(&called.per_second) { ' ' } else { '-' };
+        let mark = if pads.suit(called) { ' ' } else { '-' };
         println!("{:>14.0} {:>12.3} {mark}{}", called.per_second, called.per_visit, called.function.name);
     }
     Ok(())
@@ -234,9 +270,13 @@ impl Session<'_> {
         }
         let plain = Plain::of(&built, WATCH_SECONDS)?;
         let chosen = if self.options.function.is_empty() {
-            plain.choose(&built, &known, self.options.functions - known.len())?
+            plain.choose(&built, self.options.pads(), &known, self.options.functions - known.len())?
         } else {
-            let named = self.options.function.iter().map(|name| plain.padded_by_name(&built, name));
+            let named = self
+                .options
+                .function
+                .iter()
+                .map(|name| plain.padded_by_name(&built, self.options.pads(), name));
             named.collect::<Result<Vec<Padded>>>()?
         };
         let effort = Effort { rounds: self.options.rounds, seconds: self.options.seconds };
@@ -257,9 +297,12 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The functions of `program` that have been measured already.
+    /// The functions of `program` that have been measured already under the same load.
     fn known(&self, program: &Program) -> Vec<String> {
-        let rows = self.results.rows.iter().filter(|row| row.row.target == program.name);
+        let rows = self.results.rows.iter();
+        let rows = rows.filter(|row| row.row.target == program.name && row.load == self.options.load);
+        let rows =
+            rows.filter(|row| row.open.is_none_or(|open| open.connections == self.options.connections));
         let mut names: Vec<String> = rows.map(|row| row.row.region.clone()).collect();
         names.sort_unstable();
         names.dedup();
@@ -273,31 +316,54 @@ impl Session<'_> {
         effort: Effort,
         patience: &Patience,
     ) -> Result<Vec<PaddedRow>> {
-        let speedups = &self.options.speedups;
-        let truth = truth(built, padded, speedups, effort, self.machine, patience)?;
-        let asked = self.machine.patiently(patience, || {
-            predict(built, padded, speedups, self.options.profile_seconds, self.whatif)
-        })?;
-        let Answer { predictions, audit, rate } = asked.value;
-        let rows = speedups.iter().zip(&truth.gains).map(|(speedup, gain)| {
-            let answer = predictions.iter().find(|answer| answer.speedup == *speedup).copied();
-            PaddedRow {
+        let (speedups, load) = (&self.options.speedups, self.options.load);
+        let arrivals = match load {
+            None => Arrivals::Closed,
+            Some(per_cent) => {
+                let best = self.machine.patiently(patience, || capacity(built, padded, WATCH_SECONDS))?.value;
+                Arrivals::Open {
+                    rate: best * f64::from(per_cent) / 100.0,
+                    connections: self.options.connections,
+                }
+            }
+        };
+        let question = Question { built, padded, speedups, arrivals };
+        let truth = truth(&question, effort, self.machine, patience)?;
+        let asked = self
+            .machine
+            .patiently(patience, || predict(&question, self.options.profile_seconds, self.whatif))?;
+        let Answer { predictions, latency, clock, audit, pace } = asked.value;
+        let rows = |of: Measure, gains: &[Interval], predictions: &[Prediction]| {
+            let row = |(speedup, gain): (&u32, &Interval)| PaddedRow {
                 row: Row {
                     target: built.program.name.to_owned(),
                     region: padded.called.function.name.clone(),
                     speedup: *speedup,
                     truth: *gain,
-                    predictions: [(WHATIF.to_owned(), answer)].into(),
+                    predictions: [(
+                        WHATIF.to_owned(),
+                        predictions.iter().find(|answer| answer.speedup == *speedup).copied(),
+                    )]
+                    .into(),
                     disturbed: truth.disturbed || asked.disturbed,
                 },
+                of,
+                load,
+                open: truth.open,
+                clock: clock.clone(),
                 calls_per_second: padded.called.per_second,
                 pad_nanos: padded.nanos,
                 pad_share: truth.share,
-                profiled_rate: Some(rate / truth.rate),
+                profiled_rate: Some(pace / truth.pace),
                 untrusted: audit.as_ref().and_then(|audit| audit.doubt().map(str::to_owned)),
-            }
-        });
-        Ok(rows.collect())
+            };
+            speedups.iter().zip(gains).map(row).collect::<Vec<_>>()
+        };
+        let mut all = rows(Measure::Throughput, &truth.gains, &predictions);
+        if let Some(gains) = &truth.latency_gains {
+            all.extend(rows(Measure::Latency, gains, &latency));
+        }
+        Ok(all)
     }
 
     /// Written after every function: an interrupted night is not lost.

@@ -1,7 +1,7 @@
 //! One run of a padded program, with or without the profiler, under its load.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,12 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::build;
 use super::catalogue::{Load, Program, Request};
+use super::connection::Connection;
 use super::files;
 use super::image::{Function, Functions};
-use super::shared::{Progress, Shared};
+use super::open::{self, Connections, Traffic};
+use super::shared::{Requests, Shared};
+use super::stretch::{Moment, Stretch, cpu_time};
 
 /// A program that has been built.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub struct Built {
     pub functions: Functions,
     /// The function whose calls are its progress.
     pub point: Function,
+    /// Those at whose entries a request begins and ends, if others ask it.
+    pub latency: Option<(Function, Function)>,
     /// With generated files.
     files: PathBuf,
 }
@@ -42,12 +47,41 @@ pub enum Patch<'a> {
     Pad(&'a Function, u64),
 }
 
+/// When requests come, if others ask.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrivals {
+    /// From the catalogue's clients, each of which waits for its answer.
+    Closed,
+    /// At times of their own, so many a second.
+    Open { rate: f64, connections: Connections },
+}
+
+/// How a program is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    pub patch: Patch<'a>,
+    pub arrivals: Arrivals,
+    /// Whether the begin and the end of requests are patched, too, to note when they are. Breakpoints of a profiler are
+    /// in the same places.
+    pub timed: bool,
+}
+
+impl<'a> Setup<'a> {
+    /// As most runs are: nothing comes by itself, and nothing is timed.
+    pub const fn closed(patch: Patch<'a>) -> Self {
+        Self { patch, arrivals: Arrivals::Closed, timed: false }
+    }
+}
+
 /// A program that runs; it is killed when this is dropped.
 #[derive(Debug)]
 pub struct Running<'a> {
     child: Child,
     shared: &'a Shared,
-    clients: Vec<JoinHandle<()>>,
+    clients: Vec<JoinHandle<io::Result<()>>>,
+    /// Of an open loop.
+    traffic: Option<Arc<Traffic>>,
+    timed: bool,
     stop: Arc<AtomicBool>,
     /// What the program says to standard error.
     log: PathBuf,
@@ -61,9 +95,15 @@ impl Built {
         let path = build::program(program)?;
         let functions = Functions::of(&path)?;
         let point = functions.called(program.point)?.clone();
+        let latency = match program.latency() {
+            None => None,
+            Some(latency) => {
+                Some((functions.called(latency.begin)?.clone(), functions.called(latency.end)?.clone()))
+            }
+        };
         let files = build::folder()?.join("files");
         files::write(&files)?;
-        Ok(Self { program, path, functions, point, files })
+        Ok(Self { program, path, functions, point, latency, files })
     }
 
     pub fn shared(&self) -> Result<Shared> {
@@ -77,18 +117,18 @@ impl Built {
     }
 
     /// Runs it natively, and waits until it is at work.
-    pub fn start<'a>(&self, patch: Patch, shared: &'a Shared) -> Result<Running<'a>> {
+    pub fn start<'a>(&self, setup: Setup, shared: &'a Shared) -> Result<Running<'a>> {
         let line = self.command_line(shared);
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]);
-        self.start_as(command, patch, shared)
+        self.start_as(command, setup, shared)
     }
 
     /// The same for a `command` that starts it.
     pub fn start_as<'a>(
         &self,
         mut command: Command,
-        patch: Patch,
+        setup: Setup,
         shared: &'a Shared,
     ) -> Result<Running<'a>> {
         shared.clear()?;
@@ -102,7 +142,7 @@ impl Built {
             .stderr(File::create(&log)?)
             // With all that it starts.
             .process_group(0);
-        match patch {
+        match setup.patch {
             Patch::None => {}
             Patch::CountAll => {
                 command.env("PADDING_FUNCTION", "all");
@@ -112,20 +152,34 @@ impl Built {
                 command.env("PADDING_FUNCTION", format!("{:x}", function.offset));
             }
         }
+        if setup.timed {
+            let (begin, end) = self.latency.as_ref().context("nobody knows where its requests begin")?;
+            command.env("PADDING_BEGIN", format!("{:x}", begin.offset));
+            command.env("PADDING_END", format!("{:x}", end.offset));
+        }
         let child = command.spawn().with_context(|| format!("starting {command:?}"))?;
         let stop = Arc::new(AtomicBool::new(false));
-        let mut running = Running { child, shared, clients: Vec::new(), stop, log };
+        let mut running =
+            Running { child, shared, clients: Vec::new(), traffic: None, timed: setup.timed, stop, log };
         running.until("it was not patched", || shared.is_ready())?;
-        if let Load::Requests { clients, requests } = self.program.load {
+        if let Load::Requests { clients, requests, .. } = self.program.load {
             let socket = shared.folder().join("socket");
-            for number in 0..clients {
-                let mut stream = None;
-                running.until("it does not listen", || {
-                    stream = UnixStream::connect(&socket).ok();
-                    Ok(stream.is_some())
-                })?;
-                let (stream, stop) = (stream.context("it listens")?, running.stop.clone());
-                running.clients.push(thread::spawn(move || client(stream, requests, number as u64, &stop)));
+            match setup.arrivals {
+                Arrivals::Closed => {
+                    for (stream, number) in running.connect(&socket, clients)?.into_iter().zip(0..) {
+                        let stop = running.stop.clone();
+                        running.clients.push(thread::spawn(move || client(stream, requests, number, &stop)));
+                    }
+                }
+                Arrivals::Open { rate, connections } => {
+                    let streams = running.connect(&socket, open::CONNECTIONS)?;
+                    let (stop, traffic) = (running.stop.clone(), Arc::<Traffic>::default());
+                    running.traffic = Some(traffic.clone());
+                    let seed = fastrand::u64(..);
+                    running.clients.push(thread::spawn(move || {
+                        open::ask(streams, requests, rate, connections, seed, &traffic, &stop)
+                    }));
+                }
             }
         }
         running.until("its progress point was not called", || Ok(shared.progress()?.visits >= 3))?;
@@ -152,15 +206,47 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Visits from now on for so many seconds, and the ticks of the time-stamp counter from a visit to a visit.
-    pub fn measure(&mut self, seconds: f64) -> Result<(u64, u64)> {
-        let begin = self.shared.progress()?;
+    /// So many connections to its socket, as soon as it listens.
+    fn connect(&mut self, socket: &Path, number: usize) -> Result<Vec<UnixStream>> {
+        let mut streams = Vec::new();
+        self.until("it does not listen", || {
+            while streams.len() < number {
+                let Ok(stream) = UnixStream::connect(socket) else { return Ok(false) };
+                streams.push(stream);
+            }
+            Ok(true)
+        })?;
+        Ok(streams)
+    }
+
+    /// How far it is, at the next moment at which no request is under way if they are timed.
+    fn now(&self) -> Result<Moment> {
+        let requests = if self.timed { self.shared.requests()? } else { Requests::default() };
+        Ok(Moment { requests, ..self.at_once()? })
+    }
+
+    /// How far it is at this moment, except for the times of requests; also after its end.
+    pub fn at_once(&self) -> Result<Moment> {
+        let came = self.traffic.as_ref().map(|traffic| traffic.came.load(Ordering::Relaxed));
+        Ok(Moment {
+            at: Instant::now(),
+            progress: self.shared.progress()?,
+            came,
+            requests: Requests::default(),
+        })
+    }
+
+    /// What happens from now on for so many seconds.
+    pub fn measure(&mut self, seconds: f64) -> Result<Stretch> {
+        let begin = self.now()?;
+        let busy = cpu_time(self.child.id())?;
         thread::sleep(Duration::from_secs_f64(seconds));
-        let end = self.shared.progress()?;
         if let Some(status) = self.child.try_wait()? {
             bail!("it ended early ({status}), saying: {}", said(&self.log));
         }
-        between(begin, end)
+        let end = self.now()?;
+        let busy = cpu_time(self.child.id())?.saturating_sub(busy);
+        Ok(Stretch { busy, ..Stretch::between(begin, end)? })
     }
 
     /// Waits for its end, for at most so many seconds.
@@ -183,13 +269,6 @@ impl Running<'_> {
     pub fn said(&self) -> String {
         said(&self.log)
     }
-}
-
-/// Visits, and ticks from the last one before to the last of them. Too few visits say nothing about a rate.
-pub fn between(begin: Progress, end: Progress) -> Result<(u64, u64)> {
-    let visits = end.visits.saturating_sub(begin.visits);
-    ensure!(visits >= 5, "only {visits} visits of the progress point; measure for longer with --seconds");
-    Ok((visits, end.at.saturating_sub(begin.at).max(1)))
 }
 
 fn said(log: &Path) -> String {
@@ -215,28 +294,12 @@ impl Drop for Running<'_> {
 }
 
 /// Asks at random, until the server has gone.
-fn client(mut stream: UnixStream, requests: &[Request], seed: u64, stop: &AtomicBool) {
+fn client(stream: UnixStream, requests: &[Request], seed: u64, stop: &AtomicBool) -> io::Result<()> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut answer = vec![0; 1 << 16];
+    let mut connection = Connection::new(stream);
     while !stop.load(Ordering::Relaxed) {
-        let request = requests[random.usize(..requests.len())];
-        let text = request.text.replace("{key}", &format!("{:05}", random.u32(..10_000)));
-        if stream.write_all(text.as_bytes()).is_err() {
-            return;
-        }
-        // Only the end of what came matters; the parts of one answer follow one another.
-        let mut length = 0;
-        loop {
-            match stream.read(&mut answer[length..]) {
-                Ok(more @ 1..) => length += more,
-                _ => return,
-            }
-            if answer[..length].ends_with(request.answer_ends.as_bytes()) {
-                break;
-            }
-            if length == answer.len() {
-                return;
-            }
-        }
+        connection.ask(requests, &mut random)?;
+        while !connection.hear()? {}
     }
+    Ok(())
 }

@@ -6,8 +6,10 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// Bytes from the beginning; as `struct shared` in `pad.c` has them.
 const ITERATIONS: u64 = 0;
@@ -15,6 +17,7 @@ const VISITS: u64 = 64;
 const CALLS: u64 = 128;
 const READY: u64 = 192;
 const PICOS: u64 = 200;
+const REQUESTS: u64 = 256;
 const CALLS_AT: u64 = 4096;
 
 /// The file, which is removed in the end.
@@ -30,6 +33,27 @@ pub struct Progress {
     pub visits: u64,
     /// The processor's time-stamp counter at the last visit.
     pub at: u64,
+}
+
+/// Requests that have begun and ended since the start, and the ticks that all of them took together; both modulo 2⁶⁴.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    pub ended: u64,
+    pub ticks: u64,
+}
+
+/// For how long a moment at which no request is under way is waited for: many times the longest queue.
+const REST: Duration = Duration::from_secs(2);
+
+impl Requests {
+    /// What the four words say; nothing while requests are under way, for the sums are not complete then.
+    fn of([begun, begun_at, ended, ended_at]: [u64; 4]) -> Option<Self> {
+        (begun == ended).then(|| Self { ended, ticks: ended_at.wrapping_sub(begun_at) })
+    }
+
+    pub const fn since(self, before: Self) -> Self {
+        Self { ended: self.ended.wrapping_sub(before.ended), ticks: self.ticks.wrapping_sub(before.ticks) }
+    }
 }
 
 impl Shared {
@@ -77,6 +101,34 @@ impl Shared {
         self.word(CALLS)
     }
 
+    /// The requests so far, at the next moment at which none is under way.
+    pub fn requests(&self) -> Result<Requests> {
+        let began = Instant::now();
+        loop {
+            // The words are read one after the other; what is the same twice did not change in between.
+            let words = self.request_words()?;
+            if let Some(requests) = Requests::of(words).filter(|_| self.request_words().ok() == Some(words)) {
+                return Ok(requests);
+            }
+            ensure!(
+                began.elapsed() < REST,
+                "requests were under way all the time ({} began, {} ended): the server is too busy (ask for less with --load), \
+                 or the catalogue's functions are not called once a request each",
+                words[0],
+                words[2]
+            );
+            sleep(Duration::from_micros(50));
+        }
+    }
+
+    fn request_words(&self) -> Result<[u64; 4]> {
+        let mut bytes = [0; 32];
+        self.file.read_exact_at(&mut bytes, REQUESTS).context("reading the shared file")?;
+        let word =
+            |nth: usize| u64::from_ne_bytes(bytes[8 * nth..8 * nth + 8].try_into().expect("eight bytes"));
+        Ok([word(0), word(1), word(2), word(3)])
+    }
+
     /// Whether the program has been patched.
     pub fn is_ready(&self) -> Result<bool> {
         Ok(self.word(READY)? == 1)
@@ -96,5 +148,25 @@ impl Shared {
         let mut bytes = [0; 8];
         self.file.read_exact_at(&mut bytes, at).context("reading the shared file")?;
         Ok(u64::from_ne_bytes(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_count_when_nothing_is_under_way() {
+        for (words, expected) in [
+            ([0, 0, 0, 0], Some((0, 0))),
+            ([2, 300, 2, 450], Some((2, 150))),
+            ([3, 300, 2, 450], None),
+            ([2, u64::MAX - 9, 2, 20], Some((2, 30))),
+        ] {
+            let requests = Requests::of(words).map(|requests| (requests.ended, requests.ticks));
+            assert_eq!(requests, expected, "{words:?}");
+        }
+        let (before, after) = (Requests { ended: 5, ticks: u64::MAX }, Requests { ended: 7, ticks: 9 });
+        assert_eq!(after.since(before), Requests { ended: 2, ticks: 10 });
     }
 }

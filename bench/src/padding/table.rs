@@ -1,7 +1,10 @@
 //! What was measured, as lines and as numbers.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use super::open::Connections;
 use crate::interval::{count, mean, median};
 use crate::machine::Watch;
 use crate::profiler::Prediction;
@@ -11,12 +14,46 @@ use crate::truth::row::{Row, Summary};
 /// Our name among the profilers of a [`Row`].
 pub const WHATIF: &str = "whatif";
 
+/// What gains if a pad is shorter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    #[default]
+    Throughput,
+    Latency,
+}
+
+/// Requests that came at times of their own, with the whole pad.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Open {
+    /// So many a second.
+    pub rate: f64,
+    pub connections: Connections,
+    /// CPU time of the server for each second.
+    pub busy: f64,
+    /// From the begin of a request to its end.
+    pub latency_nanos: f64,
+    /// The share of what came that was answered.
+    pub kept_up: f64,
+}
+
 /// A padded function of a program, at one speedup of the pad.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PaddedRow {
     /// The target is the program, the region the padded function.
     #[serde(flatten)]
     pub row: Row,
+    #[serde(default)]
+    pub of: Measure,
+    /// Where requests came in an open loop: the part that they are of the program's best rate, in per cent,
+    #[serde(default)]
+    pub load: Option<u32>,
+    /// and what they were.
+    #[serde(default)]
+    pub open: Option<Open>,
+    /// What the profiler took requests for: `open`, `closed`, `mixed` or `undecided`.
+    #[serde(default)]
+    pub clock: Option<String>,
     /// Of the function, without a pad.
     pub calls_per_second: f64,
     /// Of each call.
@@ -38,6 +75,9 @@ pub struct Results {
     pub rows: Vec<PaddedRow>,
     pub machine: Watch,
     pub totals: Option<Totals>,
+    /// The same for each kind of rows, by what they are about, if there is an open loop.
+    #[serde(default)]
+    pub totals_of: BTreeMap<String, Totals>,
 }
 
 /// How right the answers are; errors in points, of all rows. No answer is judged like the answer "nothing".
@@ -72,12 +112,25 @@ impl PaddedRow {
         /// Gains of less are no contradiction to "no effect", nor losses to "helps".
         const SLACK: f64 = 0.01;
         let truth = self.row.truth;
+        // In an open loop no code changes throughput as long as the server keeps up, so what is next to nothing is nothing.
+        let nothing =
+            self.open.is_some() && self.of == Measure::Throughput && truth.estimate.abs() < 2.0 * SLACK;
         match self.answer().and_then(|answer| answer.verdict) {
             _ if self.untrusted.is_some() => false,
+            Some(Verdict::Helps | Verdict::Hurts) if nothing => true,
             Some(Verdict::Helps) => truth.high < SLACK,
             Some(Verdict::NoEffect) => truth.low > 2.0 * SLACK,
             Some(Verdict::Hurts) => truth.low > -SLACK,
             _ => false,
+        }
+    }
+
+    /// What it is about, where a function has rows of several kinds; else nothing.
+    fn kind(&self) -> &'static str {
+        match (self.load, self.of) {
+            (None, _) => "",
+            (Some(_), Measure::Throughput) => "throughput",
+            (Some(_), Measure::Latency) => "latency",
         }
     }
 
@@ -87,6 +140,7 @@ impl PaddedRow {
             Some(Verdict::NoEffect) => "no effect",
             Some(Verdict::Hurts) => "hurts",
             Some(Verdict::NotEnoughData) => "not enough data",
+            Some(Verdict::Idle) => "idle",
             Some(Verdict::NotTrusted | Verdict::Other) | None => "",
         };
         let wrong = if self.is_contradicted() { ", which is WRONG" } else { "" };
@@ -101,12 +155,39 @@ impl PaddedRow {
         let rate = self
             .profiled_rate
             .map_or(String::new(), |rate| format!(", profiled at {:.0} % of its rate", rate * 100.0));
+        let kind = self.kind();
+        let open = self.open.map_or(String::new(), |open| open.words());
+        let clock =
+            self.clock.as_ref().map_or(String::new(), |clock| format!(", arrivals taken for {clock}"));
         format!(
-            "{}   pad {:.1} us, {:.0} calls/s, {:.0} %{rate}{outside}   {verdict}{wrong}{untrusted}",
+            "{}   {kind}{}pad {:.1} us, {:.0} calls/s, {:.0} %{rate}{open}{clock}{outside}   {verdict}{wrong}{untrusted}",
             self.row.line(&[WHATIF.to_owned()]),
+            if kind.is_empty() { "" } else { ": " },
             self.pad_nanos / 1000.0,
             self.calls_per_second,
             self.pad_share * 100.0
+        )
+    }
+}
+
+impl Open {
+    fn words(self) -> String {
+        /// Of what came: less is more than chance and what is under way.
+        const KEPT_UP: f64 = 0.98;
+        let behind = if self.kept_up < KEPT_UP {
+            format!(", of which it answered {:.0} %", self.kept_up * 100.0)
+        } else {
+            String::new()
+        };
+        let from = match self.connections {
+            Connections::Pool => "from a pool",
+            Connections::Users => "from users",
+        };
+        format!(
+            ", {:.0} requests/s {from}{behind}, {:.0} us each, CPU {:.0} %",
+            self.rate,
+            self.latency_nanos / 1000.0,
+            self.busy * 100.0
         )
     }
 }
@@ -138,7 +219,7 @@ impl Totals {
 
     pub fn line(&self, of: &str) -> String {
         format!(
-            "{of:<10} {:>3} functions, {:>3} answers of {:>3}: error mean {:.1}, median {:.1}, 95th percentile {:.1}, worst {:.1} points; \
+            "{of:<20} {:>3} functions, {:>3} answers of {:>3}: error mean {:.1}, median {:.1}, 95th percentile {:.1}, worst {:.1} points; \
              {:.0} % of {} intervals agree with the truth; wrong verdicts {}, not trusted {}",
             self.functions,
             self.answered,
@@ -173,13 +254,35 @@ impl Results {
     /// Brings the derived numbers up to date.
     pub fn summarise(&mut self) {
         self.totals = Totals::of(&self.rows.iter().collect::<Vec<_>>());
+        let kinds = self.kinds().into_iter().filter(|kind| !kind.is_empty());
+        self.totals_of = kinds
+            .filter_map(|kind| {
+                let rows: Vec<&PaddedRow> = self.rows.iter().filter(|row| row.kind() == kind).collect();
+                Some((kind.to_owned(), Totals::of(&rows)?))
+            })
+            .collect();
     }
 
-    /// A line for each program, then all of them at each speedup and at any.
+    /// Those that there are.
+    fn kinds(&self) -> Vec<&'static str> {
+        let mut kinds: Vec<&str> = self.rows.iter().map(PaddedRow::kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
+    /// For each kind of rows a line for each program, then all of them at each speedup and at any.
     pub fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.kinds().into_iter().flat_map(|kind| self.lines_of(kind)).collect();
+        lines.push(self.machine.sentence());
+        lines
+    }
+
+    fn lines_of(&self, kind: &str) -> Vec<String> {
         let of = |name: &str, belongs: &dyn Fn(&PaddedRow) -> bool| {
-            let rows: Vec<&PaddedRow> = self.rows.iter().filter(|row| belongs(row)).collect();
-            Totals::of(&rows).map(|totals| totals.line(name))
+            let rows = self.rows.iter().filter(|row| row.kind() == kind && belongs(row));
+            Totals::of(&rows.collect::<Vec<_>>())
+                .map(|totals| totals.line(format!("{name} {kind}").trim_end()))
         };
         let mut programs: Vec<&str> = self.rows.iter().map(|row| row.row.target.as_str()).collect();
         programs.sort_unstable();
@@ -192,7 +295,6 @@ impl Results {
         let at = |speedup: u32| of(&format!("at {speedup} %"), &|row| row.row.speedup == speedup);
         lines.extend(speedups.into_iter().filter_map(at));
         lines.extend(of("all", &|_| true));
-        lines.push(self.machine.sentence());
         lines
     }
 }
@@ -225,6 +327,10 @@ mod tests {
                 predictions: [(WHATIF.to_owned(), Some(prediction))].into(),
                 disturbed: false,
             },
+            of: Measure::Throughput,
+            load: None,
+            open: None,
+            clock: None,
             calls_per_second: 1000.0,
             pad_nanos: 2000.0,
             pad_share: 0.1,
@@ -265,6 +371,65 @@ mod tests {
             assert_eq!(row.is_contradicted(), wrong, "{truth} {verdict:?}");
             row.untrusted = Some("it says so".to_owned());
             assert!(!row.is_contradicted(), "what is not trusted claims nothing");
+        }
+    }
+
+    fn in_open_loop(of: Measure, mut row: PaddedRow) -> PaddedRow {
+        row.open = Some(Open {
+            rate: 2500.0,
+            connections: Connections::Pool,
+            busy: 0.55,
+            latency_nanos: 123_000.0,
+            kept_up: 1.0,
+        });
+        PaddedRow { of, load: Some(50), ..row }
+    }
+
+    #[test]
+    fn nothing_helps_the_throughput_of_an_open_loop() {
+        for (of, truth, verdict, wrong) in [
+            (Measure::Throughput, 0.0, Verdict::Helps, true),
+            (Measure::Throughput, 0.005, Verdict::Hurts, true),
+            (Measure::Throughput, 0.005, Verdict::NoEffect, false),
+            (Measure::Throughput, 0.1, Verdict::Helps, false),
+            (Measure::Latency, 0.005, Verdict::Helps, false),
+        ] {
+            let row = in_open_loop(of, row("f", truth, 0.1, verdict));
+            assert_eq!(row.is_contradicted(), wrong, "{of:?} {truth} {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_summed_up_apart() {
+        let rows = vec![
+            in_open_loop(Measure::Throughput, row("f", 0.0, 0.01, Verdict::NoEffect)),
+            in_open_loop(Measure::Latency, row("f", 0.2, 0.3, Verdict::Helps)),
+        ];
+        assert!(rows[1].line().contains("latency: pad 2.0 us"), "{}", rows[1].line());
+        assert!(
+            rows[1].line().contains("2500 requests/s from a pool, 123 us each, CPU 55 %"),
+            "{}",
+            rows[1].line()
+        );
+        let mut results = Results { rows, ..Results::default() };
+        results.summarise();
+        let worst: Vec<_> =
+            results.totals_of.iter().map(|(kind, totals)| (&kind[..], totals.worst)).collect();
+        assert!(
+            matches!(worst[..], [("latency", far), ("throughput", near)] if far > 9.0 && near < 2.0),
+            "{worst:?}"
+        );
+        let lines = results.lines();
+        let starts = [
+            "lua latency ",
+            "at 100 % latency ",
+            "all latency ",
+            "lua throughput ",
+            "at 100 % throughput ",
+            "all throughput ",
+        ];
+        for (line, start) in lines.iter().zip(starts) {
+            assert!(line.starts_with(start), "{line}");
         }
     }
 
