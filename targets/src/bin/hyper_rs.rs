@@ -123,8 +123,9 @@ async fn serve(arguments: Arguments, clients: usize) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port can be had");
     let port = listener.local_addr().expect("it is bound").port();
     // Executed and not only forked, so that nothing profiles it. It ends with the connections.
-    let mut client = Command::new(env::current_exe().expect("a program has a path"));
-    client.args(env::args().skip(1)).arg(format!("client={port}")).spawn().expect("clients start");
+    let mut command = Command::new(env::current_exe().expect("a program has a path"));
+    let mut client =
+        command.args(env::args().skip(1)).arg(format!("client={port}")).spawn().expect("clients start");
     let mut connections = Vec::new();
     for _ in 0..clients {
         connections.push(listener.accept().await.expect("clients connect").0);
@@ -143,9 +144,9 @@ async fn serve(arguments: Arguments, clients: usize) {
     };
     let served: Vec<_> = connections.into_iter().map(serve_one).collect();
     for connection in served {
-        let end = connection.await.expect("no handler panics");
-        panic!("the clients have gone: {end:?}");
+        connection.await.expect("no handler panics").expect("clients speak HTTP");
     }
+    panic!("the clients have gone: {:?}", client.wait());
 }
 
 // The other process from here on.
