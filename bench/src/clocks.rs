@@ -1,7 +1,7 @@
 //! Which clock do arrivals from outside have? How often runs of several lengths find it out.
 //!
-//! The servers of `targets/c/world.c` are asked by another process in a closed loop, in an open one, or by both. The profiler holds up some
-//! requests, and writes down what it takes them for.
+//! The servers of `targets/c/world.c` and `targets/src/bin/hyper_rs.rs` are asked by another process in a closed loop, in an open one, or by both. The
+//! profiler holds up some requests, and writes down what it takes them for.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -15,7 +15,7 @@ use crate::program;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Only the targets called this (may be repeated) [default: all kinds of load]
+    /// Only the target of this name, or those of the program of this name (may be repeated) [default: all kinds of load]
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
@@ -28,8 +28,8 @@ pub struct Options {
     seconds: Vec<f64>,
 }
 
-/// The program whose loads are known.
-const PROGRAM: &str = "world";
+/// The programs whose loads are known.
+const PROGRAMS: &[&str] = &["world", "hyper_rs"];
 
 /// What a report says about arrivals.
 #[derive(Debug, Deserialize)]
@@ -87,7 +87,7 @@ fn argument(target: &Target, name: &str) -> u32 {
 
 /// By what requests come to `target`, and which clock they have; `None` where none come from outside.
 fn truth(target: &Target) -> Option<(&'static str, &'static str)> {
-    if target.program != PROGRAM {
+    if !PROGRAMS.contains(&target.program) {
         return None;
     }
     let kind = match (argument(target, "over"), argument(target, "once")) {
@@ -109,7 +109,11 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
     targets::build().context("building the targets")?;
     let chosen = program::chosen(&options.only)?;
     let known: Vec<_> = chosen.into_iter().filter_map(|target| Some((target, truth(target)?))).collect();
-    ensure!(!known.is_empty(), "these targets get nothing from outside; choose those of '{PROGRAM}'");
+    ensure!(
+        !known.is_empty(),
+        "these targets get nothing from outside; choose those of {} with --only",
+        PROGRAMS.join(" or ")
+    );
     for seconds in &options.seconds {
         let mut all = Found::default();
         println!("after {seconds} s");
@@ -165,6 +169,12 @@ mod tests {
         assert_eq!(of("world_udp"), Some(("datagrams", "open")));
         assert_eq!(of("world_pipe"), Some(("pipe", "open")));
         assert_eq!(of("world_once"), Some(("listener", "closed")));
+        assert_eq!(of("world_udp_think_8"), Some(("datagrams", "closed")));
+        assert_eq!(of("world_unix"), Some(("accepted", "open")));
+        assert_eq!(of("world_unix_think"), Some(("accepted", "closed")));
+        assert_eq!(of("hyper_open"), Some(("accepted", "open")));
+        assert_eq!(of("hyper_think"), Some(("accepted", "closed")));
+        assert_eq!(of("hyper_workers"), Some(("accepted", "open")));
         assert_eq!(of("single"), None);
     }
 

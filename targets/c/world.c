@@ -4,7 +4,7 @@
  *   over=0  TCP on the loopback address        open=0  a closed loop: each of the clients waits for its answer and
  *   over=1  UDP                                        thinks (think_ms, exponential) before it asks again
  *   over=2  a pipe, without answers            open=1  an open loop: requests come every gap_ms (exponential), to the
- *                                                      clients' connections in turn, whatever is answered
+ *   over=3  streams of a unix socket                   clients' connections in turn, whatever is answered
  *                                              open=2  the same in bursts of eight
  *                                              open=3  the same at regular intervals
  *                                              open=4  both: an open loop, and one more client in a closed one
@@ -25,9 +25,11 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "target.h"
 #include "threads.h"
@@ -38,6 +40,7 @@ static long a, b;
 static int over_what, open_loop, clients, workers, with_epoll, edge, once;
 static double gap, think;
 static int listener, fds[MOST];
+static int port; /* of a unix socket, the number in its name */
 
 REGION static void A(void) { WORK(a); }
 
@@ -57,6 +60,57 @@ static void failed(const char *what)
 {
     perror(what);
     exit(1);
+}
+
+/* Where the server listens. */
+union place {
+    struct sockaddr any;
+    struct sockaddr_in inet;
+    struct sockaddr_un name;
+};
+
+/* The place with this number: a port of the loopback address, or an abstract name of which it is a part. Returns the length of its address. */
+static socklen_t find(int number, union place *place)
+{
+    memset(place, 0, sizeof *place);
+    if (over_what == 3) {
+        place->name.sun_family = AF_UNIX;
+        const int length = snprintf(place->name.sun_path + 1, 64, "whatif-world-%d", number);
+        return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    }
+    place->inet.sin_family = AF_INET;
+    place->inet.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    place->inet.sin_port = htons((uint16_t)number);
+    return sizeof place->inet;
+}
+
+static int new_socket(void)
+{
+    return socket(over_what == 3 ? AF_UNIX : AF_INET, over_what == 1 ? SOCK_DGRAM : SOCK_STREAM, 0);
+}
+
+/* Small messages are sent at once. */
+static void without_delay(int fd)
+{
+    const int one = 1;
+    if (over_what == 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+}
+
+/* Listens at a place that no other process uses; returns its number. */
+static int listen_there(void)
+{
+    union place place;
+    const int wished = over_what == 3 ? (int)getpid() : 0; /* 0 is any port */
+    socklen_t length = find(wished, &place);
+    listener = new_socket();
+    if (bind(listener, &place.any, length) != 0 || (over_what != 1 && listen(listener, 4096) != 0))
+        failed("listen");
+    if (over_what == 3)
+        return wished;
+    if (getsockname(listener, &place.any, &length) != 0)
+        failed("getsockname");
+    return ntohs(place.inet.sin_port);
 }
 
 /* One request from fd, and its answer; 0 when there is none, or no more. */
@@ -148,26 +202,16 @@ static void wait_until(double due)
         ;
 }
 
-static struct sockaddr_in address(int port)
+static int connected(void)
 {
-    struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return place;
-}
-
-static int connected(int port)
-{
-    const struct sockaddr_in place = address(port);
-    const int one = 1;
-    const int fd = socket(AF_INET, over_what == 1 ? SOCK_DGRAM : SOCK_STREAM, 0);
-    if (connect(fd, (const struct sockaddr *)&place, sizeof place) != 0)
+    union place place;
+    const socklen_t length = find(port, &place);
+    const int fd = new_socket();
+    if (connect(fd, &place.any, length) != 0)
         failed("connect");
-    if (over_what == 0)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    without_delay(fd);
     return fd;
 }
-
-static int port;
 
 static void *ask_and_think(void *number)
 {
@@ -175,7 +219,7 @@ static void *ask_and_think(void *number)
     int fd = once ? -1 : fds[(long)number];
     for (;;) {
         if (once)
-            fd = connected(port);
+            fd = connected();
         if (send(fd, &message, sizeof message, MSG_NOSIGNAL) != sizeof message)
             _exit(0);
         if (recv(fd, &message, sizeof message, 0) != sizeof message)
@@ -221,7 +265,7 @@ static void ask_on_time(int pipe_end)
         }
         wait_until(due);
         if (once) {
-            const int fd = connected(port);
+            const int fd = connected();
             if (send(fd, &message, sizeof message, MSG_NOSIGNAL) != sizeof message)
                 _exit(0);
             /* The answer is not waited for: which side closes first does not matter. */
@@ -244,7 +288,7 @@ static void be_client(int pipe_end)
     state ^= (uint64_t)(now() * 1e9) * 0x9e3779b97f4a7c15u;
     port = (int)argument("port", 0);
     for (int i = 0; i < clients && over_what != 2 && !once; i++)
-        fds[i] = connected(port);
+        fds[i] = connected();
     if (open_loop == 0) {
         for (long i = 1; i < clients; i++)
             spawn(ask_and_think, (void *)i);
@@ -281,22 +325,15 @@ int main(int count, char **values)
         be_client(pipe_end);
     }
     int ends[2] = {-1, -1};
-    struct sockaddr_in place = address(0);
-    socklen_t length = sizeof place;
     if (over_what == 2 && pipe(ends) != 0)
         failed("pipe");
-    if (over_what != 2) {
-        listener = socket(AF_INET, over_what == 1 ? SOCK_DGRAM : SOCK_STREAM, 0);
-        if (bind(listener, (struct sockaddr *)&place, sizeof place) != 0
-            || (over_what == 0 && listen(listener, 4096) != 0)
-            || getsockname(listener, (struct sockaddr *)&place, &length) != 0)
-            failed("listen");
-    }
+    if (over_what != 2)
+        port = listen_there();
     if (fork() == 0) {
         char texts[3][32], *others[count + 4];
         memcpy(others, values, (size_t)count * sizeof *values);
         snprintf(texts[0], sizeof texts[0], "client=1");
-        snprintf(texts[1], sizeof texts[1], "port=%d", ntohs(place.sin_port));
+        snprintf(texts[1], sizeof texts[1], "port=%d", port);
         snprintf(texts[2], sizeof texts[2], "pipe=%d", ends[1]);
         for (int i = 0; i < 3; i++)
             others[count + i] = texts[i];
@@ -304,11 +341,10 @@ int main(int count, char **values)
         execv("/proc/self/exe", others);
         failed("execv");
     }
-    const int one = 1;
-    for (int i = 0; i < clients && over_what == 0 && !once; i++) {
+    for (int i = 0; i < clients && (over_what == 0 || over_what == 3) && !once; i++) {
         if ((fds[i] = accept(listener, NULL, NULL)) < 0)
             failed("accept");
-        setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        without_delay(fds[i]);
     }
     if (over_what == 2) {
         close(ends[1]);

@@ -107,6 +107,7 @@ pub const TARGETS: &[Target] = &[
     target("periodic", C, "round", &["A", "B"])
         .with("periodic_pool", &["by=3", "A_ms=5", "B_ms=4", "interval_ms=6"]),
     target("periodic", C, "round", &["A", "B"]).with("periodic_busy", &["interval_ms=6"]),
+    // Servers whose requests come from another process: `bench -- truth --only world --only hyper_rs`, and `bench -- clocks`.
     target("world", C, "served", &["A", "B"]).with("world_closed", &[]),
     target("world", C, "served", &["A", "B"]).with("world_think", &["think_ms=1"]),
     target("world", C, "served", &["A", "B"]).with("world_think_8", &["clients=8", "epoll=1", "think_ms=10"]),
@@ -135,7 +136,19 @@ pub const TARGETS: &[Target] = &[
     target("world", C, "served", &["A", "B"]).with("world_open_once", &["open=1", "once=1"]),
     target("world", C, "served", &["A", "B"]).with("world_udp", &["over=1", "open=1"]),
     target("world", C, "served", &["A", "B"]).with("world_udp_closed", &["over=1", "think_ms=1"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_udp_8", &["over=1", "open=1", "clients=8", "epoll=1"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_udp_think_8", &["over=1", "clients=8", "epoll=1", "think_ms=10"]),
     target("world", C, "served", &["A", "B"]).with("world_pipe", &["over=2", "open=1"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_unix", &["over=3", "open=1", "clients=8", "epoll=1"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_unix_think", &["over=3", "clients=8", "epoll=1", "think_ms=10"]),
+    target("hyper_rs", Rust, "served", &["A", "B"]).with("hyper_open", &["open=1"]),
+    target("hyper_rs", Rust, "served", &["A", "B"]).with("hyper_think", &["think_ms=10"]),
+    target("hyper_rs", Rust, "served", &["A", "B"])
+        .with("hyper_workers", &["open=1", "workers=2", "gap_ms=0.9"]),
     target("idle", C, "round", &["A", "B", "I"]),
     target("pool", C, "round", &["X", "Y"]).with("pool_2", &["threads=2"]),
     target("pool", C, "round", &["X", "Y"]).with("pool_4", &["threads=4"]),

@@ -37,6 +37,21 @@ fn every_target_prints_a_rate() {
     assert!(Command::new(path("start_true").unwrap()).status().unwrap().success());
 }
 
+/// It shrinks with the work, beside which nothing else is in it.
+#[test]
+fn a_server_prints_the_latency_of_its_requests_as_well() {
+    build().unwrap();
+    let latency = |name, region| {
+        let target = TARGETS.iter().find(|target| target.name == name).unwrap();
+        let output =
+            Command::new(path(name).unwrap()).args(target.arguments).args([region, "seconds=0.3"]).output();
+        1.0 / rate(&String::from_utf8_lossy(&output.unwrap().stdout), "request").unwrap()
+    };
+    for name in ["hyper_open", "hyper_think", "hyper_workers"] {
+        assert!(latency(name, "scale=0") < 0.5 * latency(name, "scale=1"), "{name}");
+    }
+}
+
 /// Compilers merge functions that do the same, and inline or clone others (in release builds).
 #[test]
 fn every_region_is_a_function_of_its_own() {

@@ -27,7 +27,7 @@ use crate::subject::Subject;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Only the targets called this (may be repeated)
+    /// Only the target of this name, or those of the program of this name (may be repeated)
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 

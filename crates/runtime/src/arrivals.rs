@@ -320,9 +320,14 @@ fn arrivals_in(source: &Source, bytes: Option<u32>) -> u32 {
     bytes.unwrap_or(0).checked_div(source.least.load(Relaxed)).unwrap_or(0)
 }
 
+/// How many arrivals a call has taken besides the first, as far as can be told. Requests differ in size; only where they do not wait for answers can there be several.
+fn taken_besides(source: &Source, bytes: u32) -> u32 {
+    if source.is_followed() { arrivals_in(source, Some(bytes)).saturating_sub(1) } else { 0 }
+}
+
 /// When what a call has just taken came.
 fn when(slot: &Slot, fd: c_int, (peer, source, kind): (&Peer, &Source, Kind), call: Took) -> Arrival {
-    let Took { began, ended, waited, .. } = call;
+    let Took { began, ended, waited, bytes } = call;
     if waited {
         return Arrival { time: ended, waited: Some(ended.saturating_sub(began)) };
     }
@@ -350,8 +355,8 @@ fn when(slot: &Slot, fd: c_int, (peer, source, kind): (&Peer, &Source, Kind), ca
     let by_mean = peer.arrived.load(Relaxed).saturating_add(gap);
     let time = match kind {
         Kind::Accepted | Kind::Connected => {
-            let left = arrivals_in(source, sys::bytes_to_read(fd));
-            first_received(fd, peer, (ended, left)).map_or(by_mean, |time| time.0).max(earliest)
+            let others = arrivals_in(source, sys::bytes_to_read(fd)) + taken_besides(source, bytes);
+            first_received(fd, peer, (ended, others)).map_or(by_mean, |time| time.0).max(earliest)
         }
         Kind::Datagrams => socket::last_stamp(fd).map_or(by_mean, |ago| ended.0.saturating_sub(ago.0)),
         Kind::Pipe | Kind::Listener => by_mean.max(earliest),
@@ -373,6 +378,13 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
     let arrival = when(slot, fd, (peer, source, kind), call);
     let before = Nanos(peer.arrived.swap(arrival.time.0, Relaxed));
     let gap = arrival.time.saturating_sub(before);
+    if matches!(kind, Kind::Accepted | Kind::Connected)
+        && taken_besides(source, call.bytes) > 0
+        && let Some(ago) = socket::last_received(fd)
+    {
+        // The next one comes after the last of those that were taken together.
+        peer.arrived.store(call.ended.saturating_sub(ago).0.max(arrival.time.0), Relaxed);
+    }
     // What comes in parts is one arrival, as long as nothing has been sent there.
     let (is_answered, held) = match kind {
         Kind::Listener => (&source.is_answered, &source.held),

@@ -79,7 +79,7 @@ pub struct Points {
 pub struct Counts {
     /// One per point,
     pub visits: Vec<u64>,
-    /// and what the runtime knows of the times; nothing of points that the kernel counts.
+    /// and what the runtime knows of the times; nothing of points that only the kernel counts.
     pub stamps: Vec<Option<Stamps>>,
     /// What threads know that have begun and ended something themselves.
     pub paired: Vec<Paired>,
@@ -317,10 +317,9 @@ impl Points {
         for placed in &self.placed {
             let samples = placed.samples.load(Ordering::Relaxed);
             counts.visits.push(placed.counted().wrapping_add(samples));
-            counts.stamps.push(None);
-            counts
-                .paired
-                .push(placed.noted.filter(|_| placed.is_noted()).map(Paired::of).unwrap_or_default());
+            let noted = placed.noted.filter(|_| placed.is_noted());
+            counts.stamps.push(noted.map(|noted| noted.stamps.load()));
+            counts.paired.push(noted.map(Paired::of).unwrap_or_default());
         }
         for counter in self.registered() {
             counts.visits.push(counter.count.load(Ordering::Relaxed));
