@@ -217,7 +217,7 @@ fn an_older_layout_is_read_and_added_to() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
     // What the fourth layout did not have, or not always,
-    let fourth = "DROP TABLE arrivals;
+    let fourth = "DROP TABLE arrivals; DROP TABLE latencies;
          ALTER TABLE audits DROP COLUMN sliced_ns; ALTER TABLE audits DROP COLUMN sliced_virtual_ns;
          ALTER TABLE audits DROP COLUMN sliced_queued_ns; ALTER TABLE audits DROP COLUMN handovers;
          ALTER TABLE audits DROP COLUMN waking_ns; ALTER TABLE audits DROP COLUMN taken_back_ns;
@@ -230,7 +230,7 @@ fn an_older_layout_is_read_and_added_to() {
         Connection::open(&path).unwrap().prepare("SELECT sliced_ns, handovers FROM audits").map(drop);
     assert_eq!(sliced, Ok(()));
     // what the third one did not have,
-    let third = "DROP TABLE audits; DROP TABLE arrivals; PRAGMA user_version = 3;";
+    let third = "DROP TABLE audits; DROP TABLE arrivals; DROP TABLE latencies; PRAGMA user_version = 3;";
     Connection::open(&path).unwrap().execute_batch(third).unwrap();
     Recording::open(&path).unwrap().rows().unwrap();
     Recorder::create(&path).unwrap().close().unwrap();
@@ -262,7 +262,7 @@ fn an_older_layout_is_read_and_added_to() {
 fn other_versions_are_refused_in_words() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    for (version, newer) in [(9, true), (0, false), (-1, false)] {
+    for (version, newer) in [(10, true), (0, false), (-1, false)] {
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
             match error {

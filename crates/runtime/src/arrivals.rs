@@ -17,7 +17,7 @@ use crate::{delay, sampling, sys, tls};
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use wire::arrivals::{Clock, Connection, Kind, Source};
+use wire::arrivals::{Clock, Connection, HOLDING, Kind, Source};
 use wire::slot::{Activity, Slot};
 use wire::{Account, LocalAccount, Nanos};
 
@@ -44,8 +44,8 @@ const LATELY: u64 = 2_000_000;
 const SHORTEST: u64 = 50_000;
 /// and at most this, in nanoseconds.
 const LONGEST: u64 = 20_000_000;
-/// It is to take up this part of the time between arrivals, as a divisor.
-const PART: u64 = 6;
+/// Arrivals are held up for this part of the time in all, as a divisor.
+const PART: u64 = 3;
 
 /// The other side of a descriptor.
 struct Peer {
@@ -411,7 +411,8 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
         peer.count.fetch_add(1, Relaxed);
         peer.time.fetch_add(gap.0, Relaxed);
     }
-    if header.probing.load(Relaxed) != 0 {
+    let probing = header.probing.load(Relaxed);
+    if probing != 0 {
         // Parts of one arrival are held up together.
         let before = if is_answered || is_new { held.swap(0, Relaxed) } else { 0 };
         match kind {
@@ -419,8 +420,16 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
             Kind::Listener => source.learn(gap.0, before),
             _ => source.learn_of(&peer.known, gap.0, before),
         }
-        let length = probe(slot, peer, source, kind);
+        let late = call.ended.saturating_sub(arrival.time);
+        let length = if probing == HOLDING { probe(slot, peer, source, kind) } else { Nanos::ZERO };
         held.fetch_add(length.0, Relaxed);
+        let gap = peer.known.means.gap();
+        if length > Nanos::ZERO {
+            source.hold(length, gap);
+        }
+        if is_answered || is_new {
+            source.count(1 + u64::from(taken_besides(source, call.bytes)), late + length, gap);
+        }
     }
 }
 

@@ -7,13 +7,12 @@
 //! Arming a descriptor that is ready already wakes those who wait for the instance; the thread that arms it is the waker then.
 //!
 //! An event that is told only once (`EPOLLET`, `EPOLLONESHOT`) is put off by arming its descriptor anew, as the program last armed it: the kernel
-//! tells of it again as long as it is ready. No thread may change what the descriptor stands for at the same time, so only programs that have never had a second
-//! thread put such events off.
+//! tells of it again as long as it is ready. No thread may change what the descriptor stands for at the same time: [`alone`] sees to that.
 
 use crate::attach::{attached, shared};
 use crate::channel::{self, Ptr};
 use crate::real::real;
-use crate::{arrivals, deadline, delay, sys, thread, tls};
+use crate::{arrivals, deadline, delay, sys, tls};
 use core::ffi::c_int;
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -133,22 +132,50 @@ fn is_last(fd: c_int, tag: u64) -> bool {
     last(fd).is_some_and(|last| last.load(Acquire) == tag)
 }
 
+/// For each descriptor whether a thread is changing what it stands for.
+static CHANGING: [AtomicU32; 1 << 16] = [const { AtomicU32::new(0) }; 1 << 16];
+/// How often a thread looks whether another one has finished. A signal handler may have interrupted the other one, and a forked child has no other: then it goes on.
+const PATIENCE: u32 = 4000;
+
+/// Does something while no other thread changes what `fd` stands for; says whether that is certain.
+fn alone<T>(fd: c_int, change: impl FnOnce(bool) -> T) -> T {
+    let Some(changing) = usize::try_from(fd).ok().and_then(|fd| CHANGING.get(fd)) else {
+        return change(false);
+    };
+    // Acquire pairs with the Release below: what the other one has changed is seen.
+    let take = || changing.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+    let is_alone = (0..PATIENCE).any(|_| {
+        core::hint::spin_loop();
+        take()
+    });
+    let result = change(is_alone);
+    changing.store(0, Release);
+    result
+}
+
 /// A descriptor is about to be closed.
 pub fn forget(fd: c_int) {
     if let Some(last) = last(fd)
         && last.load(Relaxed) != 0
         && tls::is_own()
     {
-        last.store(0, Release);
+        alone(fd, |_| last.store(0, Release));
     }
 }
 
 /// Arms the descriptor of an event anew, so that the kernel tells of it again. False if that might change anything else; then the event is to pass.
-fn put_off(instance: c_int, watched: &Watched, data: u64) -> bool {
-    let (fd, events) = (watched.fd.load(Relaxed) as c_int, watched.events.load(Relaxed));
-    let is_safe = !thread::any() && events & (AMBIGUOUS | EXCLUSIVE) == 0;
-    let event = EpollEvent { events, data };
-    is_safe && sys::epoll_change(instance, fd, (&raw const event).addr())
+fn put_off((instance, key): (c_int, Key), watched: &Watched, data: u64) -> bool {
+    let fd = watched.fd.load(Relaxed) as c_int;
+    alone(fd, |is_alone| {
+        let events = watched.events.load(Relaxed);
+        let tag = tag(key, data);
+        let is_same = watched.tag.load(Acquire) == tag && is_last(fd, tag);
+        let event = EpollEvent { events, data };
+        is_alone
+            && is_same
+            && events & (AMBIGUOUS | EXCLUSIVE) == 0
+            && sys::epoll_change(instance, fd, (&raw const event).addr())
+    })
 }
 
 /// `epoll_ctl(2)`: what the instance watches from now on, and rule 4.
@@ -164,21 +191,23 @@ pub unsafe extern "C" fn epoll_ctl(instance: c_int, operation: c_int, fd: c_int,
         (operation != DELETE).then(|| unsafe { event.cast::<EpollEvent>().as_ref() }.copied()).flatten();
     let watched = changes(key, fd, event);
     let tag = watched.map_or(0, |(event, _)| tag(key, event.data));
-    if let Some((event, armed)) = watched {
-        TABLE.insert(tag, (fd, event.events), armed);
-    }
-    let result = call();
-    if let Some(last) = last(fd) {
-        last.store(if result == 0 { tag } else { 0 }, Release);
-    }
-    // Where the kernel has refused, it is not known what stands there.
-    if result != 0
-        && watched.is_some()
-        && let Some(watched) = TABLE.find(tag)
-    {
-        watched.events.fetch_or(AMBIGUOUS, Relaxed);
-    }
-    result
+    alone(fd, |_| {
+        if let Some((event, armed)) = watched {
+            TABLE.insert(tag, (fd, event.events), armed);
+        }
+        let result = call();
+        if let Some(last) = last(fd) {
+            last.store(if result == 0 { tag } else { 0 }, Release);
+        }
+        // Where the kernel has refused, it is not known what stands there.
+        if result != 0
+            && watched.is_some()
+            && let Some(watched) = TABLE.find(tag)
+        {
+            watched.events.fetch_or(AMBIGUOUS, Relaxed);
+        }
+        result
+    })
 }
 
 /// `fd` is about to be added to what `instance` watches, changed or removed. Returns what it is watched for from then on, and when it was armed although it was ready.
@@ -333,7 +362,7 @@ const LONGEST: Nanos = Nanos(1_000_000_000);
 fn is_kept((instance, key): (c_int, Key), watched: &Watched, data: u64) -> bool {
     let is_level = watched.events.load(Relaxed) & (EDGE | ONE_SHOT) == 0;
     let is_same = is_last(watched.fd.load(Relaxed) as c_int, tag(key, data));
-    is_same && (is_level || put_off(instance, watched, data))
+    is_same && (is_level || put_off((instance, key), watched, data))
 }
 
 /// When, in virtual time, what an event tells of came, and what it is about; `None` if it is to pass.

@@ -34,7 +34,7 @@ pub unsafe extern "C" fn _whatif_visit(counter: *const Counter) {
     // SAFETY: the interface demands what `_coz_get_counter` has returned, which lives as long as the process.
     let Some(counter) = (unsafe { counter.as_ref() }) else { return };
     let Some(memory) = attached() else { return };
-    visit(memory, counter, tls::slot(), None);
+    visit(memory, counter, tls::slot(), (None, Nanos::ZERO));
 }
 
 /// The same for a piece of work that `key` tells from all others that are under way between the same two points: how long it takes is known whatever threads begin and end it.
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn _whatif_visit_key(counter: *const Counter, key: u64) {
     // SAFETY: as above.
     let Some(counter) = (unsafe { counter.as_ref() }) else { return };
     let Some(memory) = attached() else { return };
-    visit(memory, counter, tls::slot(), Some(key));
+    visit(memory, counter, tls::slot(), (Some(key), Nanos::ZERO));
 }
 
 /// The calling thread, whose slot is given, is interrupted at a place that the user has chosen as a progress point. False if there is no such point.
@@ -53,11 +53,17 @@ pub fn interrupted(slot: Option<&Slot>, data: u64) -> bool {
         attached().and_then(|memory| Some((memory, memory.counters.at(usize::try_from(place).ok()?)?)));
     let Some((memory, counter)) = counter else { return false };
     // In the middle of a change of its account, a thread only counts.
-    visit(memory, counter, slot.filter(|slot| slot.busy.load(Relaxed) == 0), None);
+    // Of the breakpoint at the beginning the second part lies between, and of that at the end the first.
+    let cost = match counter.kind() {
+        Some(Kind::End) => Nanos(memory.header.trap_cost.load(Relaxed).into()),
+        _ => Nanos::ZERO,
+    };
+    visit(memory, counter, slot.filter(|slot| slot.busy.load(Relaxed) == 0), (None, cost));
     true
 }
 
-fn visit(memory: &SharedMemory, counter: &Counter, slot: Option<&Slot>, key: Option<u64>) {
+/// `key` tells the piece of work from others; `cost`: what of its time noting it has taken.
+fn visit(memory: &SharedMemory, counter: &Counter, slot: Option<&Slot>, (key, cost): (Option<u64>, Nanos)) {
     let moment = if memory.header.experimenting.load(Relaxed) == 0 {
         // Only how many are in flight will matter.
         Moment { epoch: OUTSIDE, time: Nanos::ZERO }
@@ -76,7 +82,7 @@ fn visit(memory: &SharedMemory, counter: &Counter, slot: Option<&Slot>, key: Opt
             None => memory.required.load(),
         };
         let delay = if account.is_of(epoch) { account.delay() } else { Nanos::ZERO };
-        Moment { epoch, time: Nanos(sys::now().0.saturating_sub(delay.0)) }
+        Moment { epoch, time: sys::now().saturating_sub(delay).saturating_sub(cost) }
     };
     counter.visit(moment.time);
     match (key, slot) {

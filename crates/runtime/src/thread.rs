@@ -5,7 +5,7 @@ use crate::real::real;
 use crate::{delay, sampling, signals, stretch, sys, tls};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
-    AtomicBool, AtomicU32,
+    AtomicU32,
     Ordering::{Relaxed, Release},
 };
 use wire::slot::{Activity, Slot};
@@ -192,14 +192,6 @@ unsafe fn stack_size(attributes: *const c_void) -> usize {
     size.saturating_sub(32 * 1024)
 }
 
-/// Whether the program has ever asked for a second thread.
-static ANY: AtomicBool = AtomicBool::new(false);
-
-/// Whether the program has ever asked for a second thread.
-pub fn any() -> bool {
-    ANY.load(Relaxed)
-}
-
 /// `pthread_create(3)`.
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub unsafe extern "C" fn pthread_create(
@@ -210,7 +202,6 @@ pub unsafe extern "C" fn pthread_create(
 ) -> c_int {
     let function = real!(pthread_create: fn(*mut c_void, *const c_void, usize, *mut c_void) -> c_int);
     let Some(create) = function else { return EAGAIN };
-    ANY.store(true, Relaxed);
     attach::attach_early();
     // SAFETY: passes the program's arguments on, with our start routine around the program's.
     unsafe {
@@ -235,7 +226,6 @@ pub unsafe extern "C" fn thrd_create(thread: *mut c_void, start: usize, argument
     const THRD_ERROR: c_int = 2;
     let function = real!(thrd_create: fn(*mut c_void, usize, *mut c_void) -> c_int);
     let Some(create) = function else { return THRD_ERROR };
-    ANY.store(true, Relaxed);
     attach::attach_early();
     // SAFETY: as in `pthread_create`.
     unsafe {

@@ -6,11 +6,20 @@
 //! compared with the time that the first one was held up. In a closed loop the one grows as much as the other; in an open loop it does not. Only the
 //! time that was drawn counts: handling may take longer for reasons that hold up the other side, too.
 //!
+//! A client may have a pool of connections, and take the one that is free: then the next request on a connection waits for the answer, and the client
+//! does not. So where there are several connections it also counts how many arrivals there are in all while some are held up, compared with times in which none are
+//! ([`Source::came`], [`Source::would_lose`]): in a closed loop there are fewer.
+//!
 //! Sources are told apart by kind and port, and what is known of their connections is pooled, unless they are not of one kind
 //! ([`Source::is_mixed`]). The runtime adds to these tables, the controller asks for probes and reads what came of them.
 
-use crate::LocalAccount;
 use crate::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::{LocalAccount, Nanos};
+
+/// What `Header::probing` says: arrivals are held up now and then,
+pub const HOLDING: u32 = 1;
+/// or are only watched.
+pub const WATCHING: u32 = 2;
 
 /// Sources that are told apart. Those that share a place by chance are taken for one.
 pub const SOURCES: usize = 64;
@@ -137,7 +146,25 @@ pub struct Source {
     reserved: u32,
     /// Without connections.
     pub means: Means,
+    /// Arrivals during probes,
+    pub came: AtomicU64,
+    /// and how many would not have come in a closed loop, because others were held up or had to wait: in parts of [`ARRIVAL`].
+    pub would_lose: AtomicU64,
+    /// Arrivals that were held up,
+    holds: AtomicU32,
+    /// and those that were for so long that a client may have run out of connections.
+    long_holds: AtomicU32,
+    /// A [`Clock`]: what the number of arrivals during probes says.
+    in_all: AtomicU32,
+    reserved_too: u32,
 }
+
+/// One arrival, in [`Source::would_lose`].
+pub const ARRIVAL: u64 = 1 << 16;
+/// No arrival stands for more.
+const MOST_LOST: u64 = 16 * ARRIVAL;
+/// An arrival that is held up for longer than this part of the time between two on its connection, as a divisor, may have made its client take other connections.
+const LONG: u64 = 4;
 
 /// Sums of deviations from the means: of the time for which an arrival was held up (x), and the time until the next one (y).
 #[derive(Debug, Default)]
@@ -325,6 +352,9 @@ impl Source {
 
     /// Whether its connections are not of one kind: two of them have been found to be different, or their slopes differ by more than chance.
     pub fn is_mixed(&self) -> bool {
+        if self.in_all() == Clock::Open {
+            return false;
+        }
         let (closed, open) = (self.closed.load(Relaxed), self.open.load(Relaxed));
         (closed > 0 && open > 0) || self.differ()
     }
@@ -359,6 +389,35 @@ impl Source {
         self.followed.load(Relaxed) * FOLLOWED > self.seen.load(Relaxed)
     }
 
+    /// So many came at once during a probe, which had to wait for `late` in all; `gap`: the mean time between two on their connection.
+    pub fn count(&self, arrivals: u64, late: Nanos, gap: u64) {
+        self.came.fetch_add(arrivals, Relaxed);
+        let lost = (late.0.saturating_mul(ARRIVAL)).checked_div(gap).unwrap_or(0);
+        self.would_lose.fetch_add(lost.min(MOST_LOST), Relaxed);
+    }
+
+    /// An arrival was held up for `held`.
+    pub fn hold(&self, held: Nanos, gap: u64) {
+        self.holds.fetch_add(1, Relaxed);
+        self.long_holds.fetch_add(u32::from(held.0 * LONG > gap), Relaxed);
+    }
+
+    /// What the number of arrivals during probes says.
+    pub fn set_in_all(&self, clock: Clock) {
+        self.in_all.store(clock as u32, Relaxed);
+    }
+
+    /// See [`set_in_all`](Self::set_in_all).
+    pub fn in_all(&self) -> Clock {
+        Clock::from_number(self.in_all.load(Relaxed))
+    }
+
+    /// Whether single connections may seem to wait for answers although their client does not.
+    fn may_be_pooled(&self) -> bool {
+        let (holds, long) = (self.holds.load(Relaxed), self.long_holds.load(Relaxed));
+        self.connections.load(Relaxed) > 1 && self.in_all() != Clock::Closed && long > holds / 10
+    }
+
     /// The kind of its arrivals, and the port.
     pub fn kind(&self) -> Option<(Kind, u16)> {
         let name = self.name.load(Relaxed);
@@ -369,8 +428,12 @@ impl Source {
     pub fn judge(&self) -> Clock {
         let clock = match self.kind() {
             Some((Kind::Pipe, _)) => self.judge_by_ready(),
+            Some(_) if self.in_all() == Clock::Open => Clock::Open,
             Some(_) if self.is_mixed() => Clock::Undecided,
-            Some(_) => self.decide(self.slope(), SURE),
+            Some(_) => match self.decide(self.slope(), SURE) {
+                Clock::Closed if self.may_be_pooled() => Clock::Undecided,
+                clock => clock,
+            },
             None => Clock::Undecided,
         };
         self.clock.store(clock as u32, Relaxed);
@@ -420,6 +483,10 @@ impl Source {
     pub fn clock_of(&self, connection: &Connection) -> Clock {
         match connection.own() {
             Clock::Undecided => self.clock(),
+            // In a pool of connections each seems to.
+            Clock::Closed if self.in_all() == Clock::Open || (self.may_be_pooled() && !self.is_mixed()) => {
+                self.clock()
+            }
             own => own,
         }
     }
@@ -588,6 +655,32 @@ mod tests {
             wrong += u32::from(source.is_mixed() || known.iter().any(|one| source.clock_of(one) != wanted));
         }
         assert!(wrong <= 2, "{wrong}");
+    }
+
+    #[test]
+    fn a_pool_of_connections_is_no_closed_loop() {
+        let (source, known) = mixed(&[(true, 1); 8], 400, 5);
+        assert_eq!(source.clock(), Clock::Closed);
+        // They were held up as long as arrivals are apart.
+        (0..300).for_each(|_| source.hold(Nanos(4_000_000), 5_000_000));
+        assert_eq!(source.judge(), Clock::Undecided, "it may be a pool");
+        assert_eq!(source.clock_of(&known[0]), Clock::Undecided);
+        source.set_in_all(Clock::Closed);
+        assert_eq!((source.judge(), source.clock_of(&known[0])), (Clock::Closed, Clock::Closed));
+        source.set_in_all(Clock::Open);
+        assert_eq!((source.judge(), source.clock_of(&known[0])), (Clock::Open, Clock::Open));
+        let (one, _) = mixed(&[(true, 1)], 1500, 5);
+        (0..300).for_each(|_| one.hold(Nanos(4_000_000), 5_000_000));
+        assert_eq!(one.judge(), Clock::Closed, "a single connection");
+    }
+
+    #[test]
+    fn what_a_closed_loop_would_lose_is_counted() {
+        let source = Source::default();
+        source.count(1, Nanos(2_000_000), 8_000_000);
+        source.count(3, Nanos(0), 8_000_000);
+        source.count(1, Nanos(5_000_000), 0);
+        assert_eq!((source.came.load(Relaxed), source.would_lose.load(Relaxed)), (5, ARRIVAL / 4));
     }
 
     #[test]

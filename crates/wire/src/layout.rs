@@ -96,6 +96,8 @@ pub struct Header {
     pub experimenting: AtomicU32,
     /// Whether threads take `SIGTRAP` for a sample or a visit: not in a program that is debugged.
     pub traps: AtomicU32,
+    /// What a breakpoint costs at which a thread notes a visit, in nanoseconds: zero if that is not known.
+    pub trap_cost: AtomicU32,
     /// Whether arrivals are held up now and then, to find out which clock they have: [`arrivals`](crate::arrivals).
     pub probing: AtomicU32,
     /// Rules of virtual time that are switched off, as bits: rule 7 is bit 7. For the experiments that show

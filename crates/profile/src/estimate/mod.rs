@@ -374,14 +374,19 @@ pub(crate) fn estimate(
     let handover_error = handover::error(experiments.baselines()) * phase.factor;
     let slice_error = slices::error(experiments.treated()) * phase.factor;
     let waking_error = wakeups::error(experiments.baselines()) * phase.factor;
-    let of_noise = phase.scale(drawn.slope);
+    let limited = arrivals::limit(experiments.baselines(), target);
+    let scaled = |gain: Estimate| {
+        let gain = phase.scale(gain);
+        if limited { arrivals::at_least_none(gain) } else { gain }
+    };
+    let of_noise = scaled(drawn.slope);
     let clock_error = arrivals::error(experiments.baselines(), target, of_noise.value);
     let doubts =
         Doubts { handovers: handover_error, slices: slice_error, waking: waking_error, clocks: clock_error };
     let method_error = (error_of_delay * fit.delay * phase.factor).hypot(doubts.at(1.0));
     let slope = interval::widened(of_noise, method_error);
     let verdict = verdict::of(&of_noise, method_error, doubts.at(1.0), fit.blocks());
-    let on_curve = |s: f64, gain: Estimate| interval::widened(phase.scale(gain), doubts.at(s));
+    let on_curve = |s: f64, gain: Estimate| interval::widened(scaled(gain), doubts.at(s));
     let dot = |speedup: Speedup| {
         let raw = if speedup.is_zero() { Some(0.0) } else { fit.raw_gain(speedup) };
         let s = speedup.fraction();

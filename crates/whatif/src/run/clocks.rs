@@ -1,16 +1,17 @@
 //! Which clock do arrivals from outside have? When it is worth while to find out.
 //!
-//! **Does:** decide when arrivals are to be held up for a while (a probe), and judge what came of it. **Does not:** hold them up (the runtime),
+//! **Does:** decide when arrivals are to be held up for a while (a probe), count what comes meanwhile, and judge what came of it. **Does not:** hold them up (the runtime),
 //! or say what the clock means for an answer (`profile`). **Constraints:** probes cost the program time, so there are none where nothing comes from outside
 //! or where threads hardly wait for it; later ones take a twentieth of the run at most, and a fiftieth once the clock is known: it may have changed, or
 //! the connections may not be all of one kind.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use profile::{ArrivalClock, ArrivalKind, Arrivals, Nanos};
 use wire::SharedMemory;
-use wire::arrivals::{Clock, Kind, Source};
+use wire::arrivals::{ARRIVAL, Clock, Kind, Source};
 
 /// How long a probe is.
 pub const PROBE: Nanos = Nanos::from_millis(500);
@@ -56,6 +57,64 @@ pub fn known(source: &Source) -> Option<Arrivals> {
     })
 }
 
+/// What came from each source, by its name, and what would not have come in a closed loop because of what was held up.
+#[derive(Clone, Debug, Default)]
+pub struct Came(HashMap<u32, (f64, f64)>);
+
+impl Came {
+    /// So far.
+    pub fn all(memory: &SharedMemory) -> Self {
+        let of = |source: &Source| {
+            let [came, lost] = [&source.came, &source.would_lose].map(|sum| sum.load(Relaxed) as f64);
+            (source.name.load(Relaxed), (came, lost / ARRIVAL as f64))
+        };
+        Self(memory.arrivals.used().map(of).collect())
+    }
+
+    /// Since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let less = |(name, now): (&u32, &(f64, f64))| {
+            let then = before.0.get(name).copied().unwrap_or_default();
+            (*name, (now.0 - then.0, now.1 - then.1))
+        };
+        Self(self.0.iter().map(less).collect())
+    }
+}
+
+/// Halves of probes, of one source: how many arrivals fewer there were while some were held up, and how many fewer there would have been in a closed loop.
+#[derive(Clone, Debug, Default)]
+struct Fewer(Vec<(f64, f64)>);
+
+/// So many halves say something,
+const ENOUGH: usize = 6;
+/// if their mean is so many standard errors away from what it is compared with.
+const SURE: f64 = 3.0;
+/// The share of what a closed loop would have lost, above which the loop is closed.
+const HALF: f64 = 0.5;
+
+impl Fewer {
+    /// The share of what a closed loop would have lost, and its standard error: by the residuals of the halves.
+    fn share(&self) -> Option<(f64, f64)> {
+        let n = self.0.len() as f64;
+        let (lost, expected) = self.0.iter().fold((0.0, 0.0), |(l, e), (dl, de)| (l + dl, e + de));
+        if self.0.len() < ENOUGH || expected <= 0.0 {
+            return None;
+        }
+        let share = lost / expected;
+        let squares: f64 = self.0.iter().map(|(lost, expected)| (lost - share * expected).powi(2)).sum();
+        Some((share, (squares * n / (n - 1.0)).sqrt() / expected))
+    }
+
+    fn clock(&self) -> Clock {
+        match self.share() {
+            Some((share, error)) if share - SURE * error > HALF => Clock::Closed,
+            Some((share, error)) if share + SURE * error < HALF => Clock::Open,
+            _ => Clock::Undecided,
+        }
+    }
+}
+
 /// Pipes are judged without probes.
 fn is_pipe(source: &Source) -> bool {
     source.kind().is_none_or(|(kind, _)| kind == Kind::Pipe)
@@ -76,6 +135,10 @@ pub struct Clocks {
     wanted: bool,
     /// What was known when it was asked last.
     known: u64,
+    /// What probes have shown of the number of arrivals, by the names of sources.
+    fewer: HashMap<u32, Fewer>,
+    /// Whether the next probe begins with the half in which arrivals are held up.
+    holds_first: bool,
 }
 
 impl Clocks {
@@ -86,6 +149,10 @@ impl Clocks {
 
     /// Judges what is known by now, and says whether a probe is to be made, which is then counted. `elapsed`: the time since the beginning of the run.
     pub fn is_to_be_probed(&mut self, memory: &SharedMemory, elapsed: Duration) -> bool {
+        for source in memory.arrivals.used() {
+            let fewer = self.fewer.get(&source.name.load(Relaxed));
+            source.set_in_all(fewer.map_or(Clock::Undecided, Fewer::clock));
+        }
         // All are judged, whatever the first of them says.
         let clocks: Vec<Clock> = memory.arrivals.used().map(Source::judge).collect();
         if memory.arrivals.used().all(is_pipe) {
@@ -127,6 +194,22 @@ impl Clocks {
         known != std::mem::replace(&mut self.known, known)
     }
 
+    /// Which half of the next probe is first: they take turns, so that a trend does not matter.
+    pub fn holds_first(&mut self) -> bool {
+        self.holds_first = !self.holds_first;
+        self.holds_first
+    }
+
+    /// What came in the two halves of a probe: while nothing was held up, and while something was.
+    pub fn compare(&mut self, (without, with): (&Came, &Came)) {
+        for (name, (came, lost)) in &with.0 {
+            let (before, waited) = without.0.get(name).copied().unwrap_or_default();
+            if before + came > 0.0 {
+                self.fewer.entry(*name).or_default().0.push((before - came, lost - waited));
+            }
+        }
+    }
+
     fn look(&mut self, memory: &SharedMemory) {
         let waited = memory.slots.used().iter().map(|slot| slot.books.doubtful.load(Relaxed)).sum();
         let now = Instant::now();
@@ -140,5 +223,38 @@ impl Clocks {
             self.wanted = u128::from(since) * u128::from(LITTLE) > passed.as_nanos();
             self.looked = Some((now, waited));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clock after `probes` in which so many arrivals come in each half, give or take; a share `lost` of what a closed loop would lose does not.
+    fn after(probes: usize, arrivals: f64, lost: f64, random: &mut fastrand::Rng) -> Clock {
+        let mut clocks = Clocks::default();
+        for _ in 0..probes {
+            let mut come = |mean: f64| {
+                let noise: f64 = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+                (mean + noise * mean.sqrt()).max(0.0)
+            };
+            let expected = 0.17 * arrivals;
+            let without = Came(HashMap::from([(7, (come(arrivals), 0.0))]));
+            let with = Came(HashMap::from([(7, (come(arrivals - lost * expected), expected))]));
+            clocks.compare((&without, &with));
+        }
+        clocks.fewer[&7].clock()
+    }
+
+    #[test]
+    fn a_closed_loop_brings_fewer_arrivals_while_some_are_held_up() {
+        let mut random = fastrand::Rng::with_seed(7);
+        assert_eq!(after(20, 1000.0, 1.0, &mut random), Clock::Closed);
+        assert_eq!(after(20, 1000.0, 0.0, &mut random), Clock::Open);
+        assert_eq!(after(20, 1000.0, 0.5, &mut random), Clock::Undecided, "some of both");
+        assert_eq!(after(20, 10.0, 0.0, &mut random), Clock::Undecided, "too few");
+        assert_eq!(after(ENOUGH - 1, 1e6, 0.0, &mut random), Clock::Undecided);
+        let wrong = (0..200).filter(|_| after(ENOUGH, 600.0, 1.0, &mut random) == Clock::Open).count();
+        assert!(wrong <= 4, "{wrong}");
     }
 }

@@ -258,6 +258,8 @@ fn supervise(
     }
     let images = Images::new(child.pid(), canonical(executable), options);
     let later = options.binaries.is_some();
+    let cost = runs.visit_cost.map_or(0, |cost| u32::try_from(cost.0).unwrap_or(0));
+    region.memory().header.trap_cost.store(cost, Ordering::Relaxed);
     let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope, later);
     // A run that is one window begins with it.
     let held = options.end_to_end.then_some(held);

@@ -7,12 +7,14 @@
 
 use super::audit::{self, Waits};
 use super::backlog::{self, Backlog, Counted};
+use super::clocks::{Came, Clocks};
 use super::in_flight::{InFlight, Stamped};
 use super::points::{Counts, Distributions, Points};
 use perf::SharedRegion;
 use profile::{Nanos, Span};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use wire::arrivals::{HOLDING, WATCHING};
 use wire::slot::{Activity, Totals};
 use wire::{Account, Address, Epoch, SharedMemory, Speedup};
 
@@ -24,6 +26,8 @@ const COOL_OFF: Nanos = Nanos::from_millis(10);
 const CATCH_UP: u64 = 20;
 /// The same in lengths of the window.
 const LONGEST_CATCH_UP: u64 = 5;
+/// Nothing is held up at the end of a probe, so that what was has come before it is over.
+const LENGTH_OF_END: Nanos = Nanos::from_millis(30);
 /// How often in-flight numbers are read while a window runs.
 const TICK: Nanos = Nanos::from_millis(1);
 /// How often counters are read while the next visit is waited for,
@@ -234,15 +238,36 @@ impl<'a> Conductor<'a> {
         goes_on.then_some(measured)
     }
 
-    /// Holds up arrivals from outside for `length`, now and then, to find out which clock they have. False if the program has ended.
-    pub fn probe(&mut self, length: Nanos) -> bool {
+    /// Holds up arrivals from outside, now and then, to find out which clock they have: for half of `length`; in the other half they are only watched.
+    /// False if the program has ended.
+    pub fn probe(&mut self, length: Nanos, clocks: &mut Clocks) -> bool {
         self.idle();
         let begin = self.read().counted();
-        let (probing, epoch) = (&self.memory.header.probing, self.epoch);
-        probing.store(1, Ordering::Relaxed);
-        let goes_on = self.wait(length);
-        probing.store(0, Ordering::Relaxed);
+        let (memory, epoch) = (self.memory, self.epoch);
+        let half = |conductor: &mut Self, holds: bool| {
+            let probing = |what| memory.header.probing.store(what, Ordering::Relaxed);
+            let before = Came::all(memory);
+            let length = Nanos::new(length.get() / 2);
+            let goes_on = if holds {
+                probing(HOLDING);
+                let goes_on = conductor.wait(length.saturating_sub(LENGTH_OF_END));
+                probing(WATCHING);
+                goes_on && conductor.wait(LENGTH_OF_END)
+            } else {
+                probing(WATCHING);
+                conductor.wait(length)
+            };
+            goes_on.then(|| Came::all(memory).since(&before))
+        };
+        let first = clocks.holds_first();
+        let one = half(self, first);
+        let other = if one.is_some() { half(self, !first) } else { None };
+        memory.header.probing.store(0, Ordering::Relaxed);
         self.idle();
+        let goes_on = other.is_some();
+        if let (Some(one), Some(other)) = (one, other) {
+            clocks.compare(if first { (&other, &one) } else { (&one, &other) });
+        }
         if goes_on && self.memory.arrivals.used().next().is_some() {
             self.catch_up(epoch, &begin, length);
         }

@@ -101,7 +101,7 @@ impl<'a> Series<'a> {
             return self.conduct_whole(conductor, release);
         }
         release();
-        if !conductor.probe(FIRST_LOOK) {
+        if !conductor.probe(FIRST_LOOK, &mut self.clocks) {
             return Ok(outcome);
         }
         // Windows that may have to be measured again.
@@ -113,7 +113,7 @@ impl<'a> Series<'a> {
             let memory = self.region.memory();
             let mut goes_on = true;
             while goes_on && !over() && self.clocks.is_to_be_probed(memory, self.begin.elapsed()) {
-                goes_on = conductor.probe(clocks::PROBE);
+                goes_on = conductor.probe(clocks::PROBE, &mut self.clocks);
             }
             if !goes_on {
                 break;
