@@ -6,8 +6,8 @@
  *   WHATIF_BEGIN("request");          a piece of work begins ...
  *   WHATIF_END("request");            ... and ends, perhaps elsewhere, perhaps on another thread
  *
- *   WHATIF_BEGIN_KEY("request", id);  the same for work that an integer tells from all other work
- *   WHATIF_END_KEY("request", id);    that is under way: then percentiles of the latency are known,
+ *   WHATIF_BEGIN_KEY("request", id);  the same for work that an integer tells from all other work that
+ *   WHATIF_END_KEY("request", id);    is under way in any process of the program: then percentiles of the latency are known,
  *                                     and not only its mean, whatever threads begin and end it
  *
  * Each is a statement; names are string literals. Then `whatif run -- ./program` finds out which
@@ -85,7 +85,7 @@ __attribute__((unused, noinline, cold)) static void *whatif_runtime_(void **foun
     return symbol == found ? WHATIF_NULL_ : symbol;
 }
 
-/* The counter of a point, or NULL if nobody counts. The first call looks it up. Two threads may both do
+/* The counter of a point, or NULL without a profiler. The first call looks it up. Two threads may both do
    so: the runtime gives both the same answer. */
 __attribute__((unused)) static struct whatif_counter_ *whatif_find_(struct whatif_counter_ **point, int kind,
                                                                     const char *name)

@@ -93,7 +93,7 @@ macro_rules! progress {
 /// whatif::end!("request");
 /// ```
 ///
-/// An integer that tells a piece of work from all others that are under way gives percentiles as well. (Without one they are
+/// An integer that tells a piece of work from all others that are under way, in all processes of the program, gives percentiles as well. (Without one they are
 /// known if the same thread ends each piece of work before it begins the next.)
 ///
 /// ```
@@ -107,7 +107,7 @@ macro_rules! begin {
     ($name:literal) => {
         $crate::__visit!(begin, concat!($name, "\0"))
     };
-    ($name:literal, $key:expr) => {
+    ($name:literal, $key:expr $(,)?) => {
         $crate::__visit!(begin, concat!($name, "\0"), $key)
     };
 }
@@ -118,7 +118,7 @@ macro_rules! end {
     ($name:literal) => {
         $crate::__visit!(end, concat!($name, "\0"))
     };
-    ($name:literal, $key:expr) => {
+    ($name:literal, $key:expr $(,)?) => {
         $crate::__visit!(end, concat!($name, "\0"), $key)
     };
 }
@@ -156,7 +156,7 @@ macro_rules! __visit {
     }};
     ($kind:ident, $name:expr, $key:expr) => {{
         static POINT: $crate::Point = $crate::Point::$kind($crate::__name!($name));
-        POINT.visit_key($key)
+        POINT.visit_key($key as u64)
     }};
 }
 

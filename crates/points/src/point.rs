@@ -74,9 +74,7 @@ impl Point {
             self.slot.count(self.kind, self.name);
         }
     }
-}
 
-impl Point {
     /// The same for a begin or an end of work that `key` tells from all other work that is under way between the same two points.
     /// Percentiles of the latency are known then, whatever threads begin and end it.
     #[inline]

@@ -296,7 +296,7 @@ fn summary(rows: &Rows, name: &str, target: Target) -> PointSummary {
         Target::Throughput(_) => None,
     };
     let quantiles = match target {
-        Target::Latency { begin, .. } => estimate::quantiles_at_rest(baselines(), begin),
+        Target::Latency { begin, end } => estimate::quantiles_at_rest(baselines(), (begin, end)),
         Target::Throughput(_) => Vec::new(),
     };
     let shortest = estimate::shortest(target, &rows.windows);

@@ -44,7 +44,7 @@ const LATELY: u64 = 2_000_000;
 const SHORTEST: u64 = 50_000;
 /// and at most this, in nanoseconds.
 const LONGEST: u64 = 20_000_000;
-/// Arrivals are held up for this part of the time in all, as a divisor.
+/// While arrivals are held up, they are for this part of the time in all, as a divisor.
 const PART: u64 = 3;
 
 /// The other side of a descriptor.
@@ -355,7 +355,8 @@ fn when(slot: &Slot, fd: c_int, (peer, source, kind): (&Peer, &Source, Kind), ca
     let by_mean = peer.arrived.load(Relaxed).saturating_add(gap);
     let time = match kind {
         Kind::Accepted | Kind::Connected => {
-            let others = arrivals_in(source, sys::bytes_to_read(fd)) + taken_besides(source, bytes);
+            let left = arrivals_in(source, sys::bytes_to_read(fd));
+            let others = left.saturating_add(taken_besides(source, bytes));
             first_received(fd, peer, (ended, others)).map_or(by_mean, |time| time.0).max(earliest)
         }
         Kind::Datagrams => socket::last_stamp(fd).map_or(by_mean, |ago| ended.0.saturating_sub(ago.0)),
@@ -428,7 +429,8 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
             source.hold(length, gap);
         }
         if is_answered || is_new {
-            source.count(1 + u64::from(taken_besides(source, call.bytes)), late + length, gap);
+            let arrivals = 1 + u64::from(taken_besides(source, call.bytes));
+            source.count(arrivals, Nanos((late + length).0.saturating_mul(arrivals)), gap);
         }
     }
 }

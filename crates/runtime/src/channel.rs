@@ -199,8 +199,16 @@ noted!(timerfd_create(clock: c_int, flags: c_int), fd => {
     deadline::created(fd, clock);
 });
 noted!(dup(from: c_int), fd => remember(fd, copied(from)));
-noted!(dup2(from: c_int, to: c_int), fd => remember(fd, copied(from)));
-noted!(dup3(from: c_int, to: c_int, flags: c_int), fd => remember(fd, copied(from)));
+noted!(dup2(from: c_int, to: c_int), fd => replaced(from, fd));
+noted!(dup3(from: c_int, to: c_int, flags: c_int), fd => replaced(from, fd));
+
+/// `fd` is a copy of `from` now, and no instance watches it.
+fn replaced(from: c_int, fd: c_int) {
+    if fd != from {
+        epoll::forget(fd);
+    }
+    remember(fd, copied(from));
+}
 
 /// What a copy of a descriptor is. A socket that is not connected yet is looked at again.
 fn copied(from: c_int) -> Option<Ends> {
@@ -230,6 +238,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
         for fd in first..=last.min(REMEMBERED as c_uint - 1) {
             hang_up(fd as c_int);
             remember(fd as c_int, None);
+            epoll::forget(fd as c_int);
         }
     }
     // SAFETY: the program's own arguments.

@@ -7,7 +7,7 @@
 //! Arming a descriptor that is ready already wakes those who wait for the instance; the thread that arms it is the waker then.
 //!
 //! An event that is told only once (`EPOLLET`, `EPOLLONESHOT`) is put off by arming its descriptor anew, as the program last armed it: the kernel
-//! tells of it again as long as it is ready. No thread may change what the descriptor stands for at the same time: [`alone`] sees to that.
+//! tells of it again as long as it is ready. No thread may change what the descriptor stands for at the same time: [`change`] and [`alone`] see to that.
 
 use crate::attach::{attached, shared};
 use crate::channel::{self, Ptr};
@@ -132,25 +132,49 @@ fn is_last(fd: c_int, tag: u64) -> bool {
     last(fd).is_some_and(|last| last.load(Acquire) == tag)
 }
 
-/// For each descriptor whether a thread is changing what it stands for.
+/// For each descriptor how many threads are changing what it stands for, and whether one is putting an event off ([`PUTTING_OFF`]).
 static CHANGING: [AtomicU32; 1 << 16] = [const { AtomicU32::new(0) }; 1 << 16];
-/// How often a thread looks whether another one has finished. A signal handler may have interrupted the other one, and a forked child has no other: then it goes on.
-const PATIENCE: u32 = 4000;
+const PUTTING_OFF: u32 = 1 << 31;
+/// How often a thread yields while another one puts an event off. That takes a system call; if it takes longer, the other one is not there any more (in a forked child).
+const PATIENCE: u32 = 20_000;
 
-/// Does something while no other thread changes what `fd` stands for; says whether that is certain.
-fn alone<T>(fd: c_int, change: impl FnOnce(bool) -> T) -> T {
-    let Some(changing) = usize::try_from(fd).ok().and_then(|fd| CHANGING.get(fd)) else {
-        return change(false);
+fn changing(fd: c_int) -> Option<&'static AtomicU32> {
+    CHANGING.get(usize::try_from(fd).ok()?)
+}
+
+/// The program changes what `fd` stands for: not while an event of it is put off, which would bring back what it stood for before.
+fn change<T>(fd: c_int, change: impl FnOnce() -> T) -> T {
+    let Some(changing) = changing(fd) else { return change() };
+    let enter = || {
+        let now = changing.load(Relaxed);
+        // Acquire pairs with the Release in `alone`.
+        now & PUTTING_OFF == 0 && changing.compare_exchange(now, now + 1, Acquire, Relaxed).is_ok()
     };
-    // Acquire pairs with the Release below: what the other one has changed is seen.
-    let take = || changing.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
-    let is_alone = (0..PATIENCE).any(|_| {
-        core::hint::spin_loop();
-        take()
-    });
-    let result = change(is_alone);
-    changing.store(0, Release);
+    let mut tries = 0;
+    while !enter() {
+        tries += 1;
+        if tries > PATIENCE {
+            changing.fetch_and(!PUTTING_OFF, Relaxed);
+        }
+        sys::sched_yield();
+    }
+    let result = change();
+    changing.fetch_sub(1, Release);
     result
+}
+
+/// Puts something off if no thread is changing what `fd` stands for; those that are about to wait until it is done.
+fn alone(slot: &Slot, fd: c_int, put_off: impl FnOnce() -> bool) -> bool {
+    let Some(changing) = changing(fd) else { return false };
+    // The thread does not pause meanwhile.
+    delay::exclusively(slot, || {
+        let is_alone = changing.compare_exchange(0, PUTTING_OFF, Acquire, Relaxed).is_ok();
+        let result = is_alone && put_off();
+        if is_alone {
+            changing.fetch_and(!PUTTING_OFF, Release);
+        }
+        result
+    })
 }
 
 /// A descriptor is about to be closed.
@@ -159,20 +183,19 @@ pub fn forget(fd: c_int) {
         && last.load(Relaxed) != 0
         && tls::is_own()
     {
-        alone(fd, |_| last.store(0, Release));
+        change(fd, || last.store(0, Release));
     }
 }
 
 /// Arms the descriptor of an event anew, so that the kernel tells of it again. False if that might change anything else; then the event is to pass.
-fn put_off((instance, key): (c_int, Key), watched: &Watched, data: u64) -> bool {
+fn put_off(slot: &Slot, (instance, key): (c_int, Key), watched: &Watched, data: u64) -> bool {
     let fd = watched.fd.load(Relaxed) as c_int;
-    alone(fd, |is_alone| {
+    alone(slot, fd, || {
         let events = watched.events.load(Relaxed);
         let tag = tag(key, data);
         let is_same = watched.tag.load(Acquire) == tag && is_last(fd, tag);
         let event = EpollEvent { events, data };
-        is_alone
-            && is_same
+        is_same
             && events & (AMBIGUOUS | EXCLUSIVE) == 0
             && sys::epoll_change(instance, fd, (&raw const event).addr())
     })
@@ -191,7 +214,7 @@ pub unsafe extern "C" fn epoll_ctl(instance: c_int, operation: c_int, fd: c_int,
         (operation != DELETE).then(|| unsafe { event.cast::<EpollEvent>().as_ref() }.copied()).flatten();
     let watched = changes(key, fd, event);
     let tag = watched.map_or(0, |(event, _)| tag(key, event.data));
-    alone(fd, |_| {
+    change(fd, || {
         if let Some((event, armed)) = watched {
             TABLE.insert(tag, (fd, event.events), armed);
         }
@@ -320,7 +343,7 @@ pub unsafe fn pass(slot: &Slot, call: Call, mut count: c_int) -> Passed {
             match due(slot, instance, events[nth]) {
                 Some((due, watched))
                     if due > own + MEANWHILE
-                        && is_kept((call.instance, instance), watched, events[nth].data) =>
+                        && is_kept(slot, (call.instance, instance), watched, events[nth].data) =>
                 {
                     first = first.min(due);
                 }
@@ -359,10 +382,10 @@ const MEANWHILE: Nanos = Nanos(20_000);
 const LONGEST: Nanos = Nanos(1_000_000_000);
 
 /// Whether the instance tells of an event again if the program does not get it now; it is made to, if need be.
-fn is_kept((instance, key): (c_int, Key), watched: &Watched, data: u64) -> bool {
+fn is_kept(slot: &Slot, (instance, key): (c_int, Key), watched: &Watched, data: u64) -> bool {
     let is_level = watched.events.load(Relaxed) & (EDGE | ONE_SHOT) == 0;
     let is_same = is_last(watched.fd.load(Relaxed) as c_int, tag(key, data));
-    is_same && (is_level || put_off((instance, key), watched, data))
+    is_same && (is_level || put_off(slot, (instance, key), watched, data))
 }
 
 /// When, in virtual time, what an event tells of came, and what it is about; `None` if it is to pass.

@@ -102,7 +102,7 @@ struct Moment {
 /// The epoch of all visits outside of experiments: no experiment has it.
 const OUTSIDE: Epoch = Epoch(0);
 
-/// What ends at `counter` began at `begin`; where it has begun in another epoch, nobody knows how long it took in this one.
+/// What ends at `counter` began at `begin`; where it has begun in another epoch, how long it took in this one is not known.
 fn ended(memory: &SharedMemory, counter: &Counter, end: Moment, begin: Option<Moment>) {
     let paired = &counter.paired;
     match begin {

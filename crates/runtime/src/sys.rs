@@ -15,6 +15,7 @@ mod number {
     pub const READ: i64 = 0;
     pub const OPEN: i64 = 2;
     pub const POLL: i64 = 7;
+    pub const SCHED_YIELD: i64 = 24;
     pub const MMAP: i64 = 9;
     pub const MUNMAP: i64 = 11;
     pub const GETSOCKNAME: i64 = 51;
@@ -106,6 +107,12 @@ pub fn now() -> Nanos {
 /// CPU time of the calling thread.
 pub fn cpu_time() -> Nanos {
     clock(CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Lets other threads have the CPU.
+pub fn sched_yield() {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { call(number::SCHED_YIELD, [0; 6]) };
 }
 
 pub fn gettid() -> u32 {

@@ -1,9 +1,13 @@
-//! How long pieces of work take, by the threads' own clocks: their distribution, and those that wait for their end.
+//! How long pieces of work take, by the threads' own clocks: their distribution, and the pieces that have begun and not ended.
 //!
 //! A piece of work is known by itself where its beginning and its end can be paired: both in one thread, one after the other (`Slot::open`),
 //! or with the same key, whatever threads they are in ([`Begun`]). Without either only the mean is known ([`stamps`](crate::stamps)).
 
-use crate::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, length};
+use crate::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    length,
+};
 use crate::{Epoch, Nanos};
 
 /// The unit of times, as a power of two of nanoseconds.
@@ -85,7 +89,7 @@ impl Distributions {
 
 /// Pieces of work that have begun with a key.
 const ENTRIES: usize = length(4096, 2);
-/// Places that one of them may be at.
+/// How many places are tried for one.
 const PROBES: usize = length(8, 2);
 
 /// Pieces of work with keys that have begun and not ended.
@@ -107,7 +111,10 @@ struct Entry {
     reserved: AtomicU32,
 }
 
-/// A point and a key as one number, not zero. Two of the same number are one in 2⁶⁰ or so.
+/// An entry that a thread is filling in. No [`mixed`] number is even.
+const TAKEN: u64 = 2;
+
+/// A point and a key as one odd number. Two of the same number are one in 2⁶⁰ or so.
 fn mixed(point: u32, key: u64) -> u64 {
     let mut x = key.wrapping_add(u64::from(point).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -122,27 +129,27 @@ impl Begun {
     }
 
     /// A piece of work begins. False where one of the same key has begun in this epoch and not ended, or where there is no room for it.
-    ///
-    /// Relaxed: the program itself hands a piece of work from the thread that begins it to the one that ends it.
     pub fn begin(&self, point: u32, key: u64, epoch: Epoch, time: Nanos) -> bool {
         let what = mixed(point, key);
         let again = self.places(what).find(|entry| entry.what.load(Relaxed) == what);
         let overtaken = again.is_some_and(|entry| entry.epoch.load(Relaxed) == epoch.0);
         let takes = |entry: &&Entry| {
             let now = entry.what.load(Relaxed);
-            let is_old = now == 0 || entry.epoch.load(Relaxed) != epoch.0;
-            is_old && entry.what.compare_exchange(now, what, Relaxed, Relaxed).is_ok()
+            let is_old = now == 0 || (now != TAKEN && entry.epoch.load(Relaxed) != epoch.0);
+            is_old && entry.what.compare_exchange(now, TAKEN, Relaxed, Relaxed).is_ok()
         };
         let Some(entry) = again.or_else(|| self.places(what).find(takes)) else { return false };
         entry.time.store(time.0, Relaxed);
         entry.epoch.store(epoch.0, Relaxed);
+        // Release pairs with the Acquire in `end`.
+        entry.what.store(what, Release);
         !overtaken
     }
 
     /// A piece of work ends; the epoch in which it began, and when. `None` where it has not begun.
     pub fn end(&self, point: u32, key: u64) -> Option<(Epoch, Nanos)> {
         let what = mixed(point, key);
-        let entry = self.places(what).find(|entry| entry.what.load(Relaxed) == what)?;
+        let entry = self.places(what).find(|entry| entry.what.load(Acquire) == what)?;
         let began = (Epoch(entry.epoch.load(Relaxed)), Nanos(entry.time.load(Relaxed)));
         entry.what.compare_exchange(what, 0, Relaxed, Relaxed).is_ok().then_some(began)
     }

@@ -395,12 +395,15 @@ pub(crate) fn estimate(
         Dot { speedup, raw: raw.map(|raw| raw * phase.factor), gain, windows: curve_windows(speedup) }
     };
     let tried = fit.speedups.iter().map(|at| at.speedup.fraction());
-    let eras = era::all(&pairs, target, options, error_of_delay);
+    let mut eras = era::all(&pairs, target, options, error_of_delay);
+    if limited {
+        eras.iter_mut().for_each(|era| era.slope = arrivals::at_least_none(era.slope));
+    }
     let quantiles = match target {
-        Target::Latency { begin, .. } => {
+        Target::Latency { begin, end } => {
             let in_doubt = &|s: f64| doubts.at(s);
             let errors = quantiles::Errors { of_delay: error_of_delay, in_doubt, phase: phase.factor };
-            quantiles::gains(experiments, &pairs, begin, errors)
+            quantiles::gains(experiments, &pairs, (begin, end), errors)
         }
         Target::Throughput(_) => Vec::new(),
     };

@@ -6,7 +6,7 @@
 //!
 //! **How sure?** Blocks are put into at most [`GROUPS`] groups, and everything is computed again without each (a grouped jackknife: Shao and Wu, *A General Theory for Jackknife
 //! Variance Estimation*, 1989, which holds for quantiles, where leaving out single observations does not). Windows that follow each other may depend on each other,
-//! so blocks that are far apart in time share a group. What is wrong with the method comes on top, as for the mean: what is inserted into a piece of work is taken to be in proportion to how long it takes.
+//! so a group is blocks in the order of time. What is wrong with the method comes on top, as for the mean: what is inserted into a piece of work is taken to be in proportion to how long it takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,12 @@ pub const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
 
 /// See [the file](self).
 const GROUPS: usize = 20;
-/// With fewer than this nothing is said of how sure it is, so nothing at all.
+/// With fewer than this it is not known how sure a quantile is.
 const ENOUGH_GROUPS: usize = 3;
 /// So many pieces of work must take longer than a quantile.
 const BEYOND: f64 = 5.0;
+/// Of this share of all it must be known how long they took.
+const ENOUGH_KNOWN: f64 = 0.8;
 /// Speedups are put together until so many times as many do.
 const ENOUGH_IN_A_BIN: f64 = 4.0;
 
@@ -48,42 +50,56 @@ pub struct QuantileGain {
 
 /// How many pieces of work took so many nanoseconds.
 #[derive(Clone, Debug, Default)]
-struct Distribution(BTreeMap<u64, u64>);
+struct Distribution {
+    counts: BTreeMap<u64, u64>,
+    /// Those that ended in all, also where it is not known how long they took.
+    ended: u64,
+}
+
+/// A begin and its end.
+type Pair = (PointId, PointId);
 
 impl Distribution {
-    fn add<'a>(&mut self, windows: impl IntoIterator<Item = &'a Window>, begin: PointId) {
-        for latencies in windows.into_iter().flat_map(|window| &window.latencies) {
-            if latencies.begin == begin {
+    fn add<'a>(&mut self, windows: impl IntoIterator<Item = &'a Window>, (begin, end): Pair) {
+        for window in windows {
+            self.ended += window.visits(end);
+            for latencies in window.latencies.iter().filter(|of| of.begin == begin) {
                 for (time, count) in &latencies.counts {
-                    *self.0.entry(time.get()).or_default() += u64::from(*count);
+                    *self.counts.entry(time.get()).or_default() += u64::from(*count);
                 }
             }
         }
     }
 
     fn merge(&mut self, other: &Self) {
-        other.0.iter().for_each(|(time, count)| *self.0.entry(*time).or_default() += count);
+        self.ended += other.ended;
+        other.counts.iter().for_each(|(time, count)| *self.counts.entry(*time).or_default() += count);
     }
 
     /// Without what `part`, a part of it, has.
     fn without(&self, part: Option<&Self>) -> Self {
-        let less = |time: &u64| part.and_then(|part| part.0.get(time)).copied().unwrap_or(0);
-        Self(self.0.iter().map(|(time, count)| (*time, count - less(time))).collect())
+        let less = |time: &u64| part.and_then(|part| part.counts.get(time)).copied().unwrap_or(0);
+        Self {
+            counts: self.counts.iter().map(|(time, count)| (*time, count - less(time))).collect(),
+            ended: self.ended - part.map_or(0, |part| part.ended),
+        }
     }
 
-    fn total(&self) -> f64 {
-        self.0.values().sum::<u64>() as f64
+    fn known(&self) -> f64 {
+        self.counts.values().sum::<u64>() as f64
     }
 
-    /// In nanoseconds, linear between the middles of cells; `None` where there are too few.
+    /// In nanoseconds, linear between the middles of cells; `None` where there are too few, or too few are known. What began before the window is not known, and is taken
+    /// to be longer than all others.
     fn quantile(&self, share: f64) -> Option<f64> {
-        let total = self.total();
-        if total * (1.0 - share).min(share) < BEYOND {
+        let known = self.known();
+        let all = known.max(self.ended as f64);
+        let wanted = share * all;
+        if all * share.min(1.0 - share) < BEYOND || known < ENOUGH_KNOWN * all || wanted > known - 1.0 {
             return None;
         }
-        let wanted = share * total;
         let (mut below, mut last) = (0.0, None);
-        for (time, count) in self.0.iter().filter(|(_, count)| **count > 0) {
+        for (time, count) in self.counts.iter().filter(|(_, count)| **count > 0) {
             let (rank, time) = (below + *count as f64 / 2.0, *time as f64);
             if rank >= wanted {
                 let (of_last, before) = last.unwrap_or((rank, time));
@@ -97,19 +113,17 @@ impl Distribution {
 }
 
 /// The quantiles without speedups, as far as they are known.
-pub(crate) fn at_rest<'a>(baselines: impl IntoIterator<Item = &'a Window>, begin: PointId) -> Vec<Quantile> {
-    let mut groups: Vec<Distribution> = vec![Distribution::default(); GROUPS];
-    let known = baselines.into_iter().filter(|window| window.latencies.iter().any(|of| of.begin == begin));
-    let mut windows = 0;
-    for (nth, window) in known.enumerate() {
-        groups[nth % GROUPS].add([window], begin);
-        windows = nth + 1;
+pub(crate) fn at_rest<'a>(baselines: impl IntoIterator<Item = &'a Window>, pair: Pair) -> Vec<Quantile> {
+    let windows: Vec<&Window> = baselines.into_iter().collect();
+    let mut groups = vec![Distribution::default(); windows.len().min(GROUPS)];
+    let count = groups.len();
+    for (nth, window) in windows.iter().enumerate() {
+        groups[nth * count / windows.len()].add([*window], pair);
     }
-    groups.truncate(windows.min(GROUPS));
     let mut all = Distribution::default();
     groups.iter().for_each(|group| all.merge(group));
     let of_share = |share: f64| {
-        let time = jackknife(groups.len(), |left_out| {
+        let time = jackknife((groups.len(), groups.len()), |left_out| {
             all.without(left_out.map(|nth| &groups[nth])).quantile(share)
         })?;
         Some(Quantile { share, time })
@@ -117,17 +131,21 @@ pub(crate) fn at_rest<'a>(baselines: impl IntoIterator<Item = &'a Window>, begin
     QUANTILES.into_iter().filter_map(of_share).collect()
 }
 
-/// A value with its interval, from `value(Some(nth))`, which leaves a group out, and `value(None)`.
-fn jackknife(groups: usize, value: impl Fn(Option<usize>) -> Option<f64>) -> Option<Estimate> {
-    let whole = value(None)?;
-    let parts: Vec<f64> = (0..groups).map(|nth| value(Some(nth))).collect::<Option<_>>()?;
-    if groups < ENOUGH_GROUPS {
+/// A value with its interval, from `value(Some(nth))`, which leaves one of so many groups out, and `value(None)`. The second number is that of the groups that say
+/// anything.
+fn jackknife(
+    (groups, telling): (usize, usize),
+    value: impl Fn(Option<usize>) -> Option<f64>,
+) -> Option<Estimate> {
+    if telling < ENOUGH_GROUPS {
         return None;
     }
+    let whole = value(None)?;
+    let parts: Vec<f64> = (0..groups).map(|nth| value(Some(nth))).collect::<Option<_>>()?;
     let n = groups as f64;
     let mean = parts.iter().sum::<f64>() / n;
     let squares: f64 = parts.iter().map(|part| (part - mean).powi(2)).sum();
-    Some(interval::around(whole, (squares * (n - 1.0) / n).sqrt(), groups - 1))
+    Some(interval::around(whole, (squares * (n - 1.0) / n).sqrt(), telling - 1))
 }
 
 /// What is wrong with all gains, whatever the noise.
@@ -151,17 +169,19 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(experiments: &Experiments<'_>, pairs: &Pairs, begin: PointId) -> Self {
+    fn of(experiments: &Experiments<'_>, pairs: &Pairs, pair: Pair) -> Self {
         let mut sums = Self::default();
         let used: BTreeSet<_> = pairs.pairs.iter().map(|pair| pair.block).collect();
         let blocks: Vec<_> = experiments.blocks().filter(|block| used.contains(&block.key())).collect();
-        let count = blocks.len().min(GROUPS);
+        let count = used.len().min(GROUPS);
         sums.groups = vec![BTreeMap::new(); count];
-        for (nth, block) in blocks.iter().enumerate() {
+        let nth: BTreeMap<_, _> =
+            used.iter().enumerate().map(|(nth, key)| (*key, nth * count / used.len())).collect();
+        for block in &blocks {
+            let group = nth[&block.key()];
             let mut add = |speedup, windows: &[&Window]| {
-                let group = sums.groups[nth % count].entry(speedup).or_default();
-                group.add(windows.iter().copied(), begin);
-                sums.whole.entry(speedup).or_default().add(windows.iter().copied(), begin);
+                sums.groups[group].entry(speedup).or_default().add(windows.iter().copied(), pair);
+                sums.whole.entry(speedup).or_default().add(windows.iter().copied(), pair);
             };
             if block.first {
                 add(Speedup::ZERO, &block.baseline);
@@ -198,6 +218,13 @@ impl Sums {
         Some(1.0 - quantile(speedups)? / quantile(&[Speedup::ZERO])?.max(1.0))
     }
 
+    /// The groups that were treated at any of these speedups.
+    fn telling(&self, speedups: &[Speedup]) -> usize {
+        let tells =
+            |group: &&BTreeMap<Speedup, Distribution>| speedups.iter().any(|at| group.contains_key(at));
+        self.groups.iter().filter(tells).count()
+    }
+
     fn treated(&self) -> impl Iterator<Item = Speedup> + '_ {
         self.whole.keys().copied().filter(|speedup| !speedup.is_zero())
     }
@@ -207,7 +234,7 @@ impl Sums {
         let enough = ENOUGH_IN_A_BIN * BEYOND / (1.0 - share);
         let mut bins: Vec<(Vec<Speedup>, f64)> = Vec::new();
         for speedup in self.treated() {
-            let total = self.whole[&speedup].total();
+            let total = self.whole[&speedup].known();
             match bins.last_mut().filter(|bin| bin.1 < enough) {
                 Some(bin) => {
                     bin.0.push(speedup);
@@ -230,8 +257,8 @@ impl Sums {
     /// The gain at [`REFERENCE`]: see [the file](self).
     fn effect(&self, share: f64, bins: &[Vec<Speedup>], left_out: Option<usize>) -> Option<f64> {
         let gain = |bin: &Vec<Speedup>| {
-            let weight = self.at(bin, left_out).total();
-            let sum: f64 = bin.iter().map(|at| at.fraction() * self.at(&[*at], left_out).total()).sum();
+            let weight = self.at(bin, left_out).known();
+            let sum: f64 = bin.iter().map(|at| at.fraction() * self.at(&[*at], left_out).known()).sum();
             Some((sum / weight, self.gain(share, bin, left_out)?, weight))
         };
         parabola(&bins.iter().filter_map(gain).collect::<Vec<_>>()).map(|at| at(REFERENCE.fraction()))
@@ -266,19 +293,21 @@ fn parabola(points: &[(f64, f64, f64)]) -> Option<impl Fn(f64) -> f64> {
 pub(super) fn gains(
     experiments: &Experiments<'_>,
     pairs: &Pairs,
-    begin: PointId,
+    pair: Pair,
     errors: Errors<'_>,
 ) -> Vec<QuantileGain> {
-    let sums = Sums::of(experiments, pairs, begin);
+    let sums = Sums::of(experiments, pairs, pair);
     let groups = sums.groups.len();
     let of_share = |share: f64| {
         let scaled = |estimate: Estimate| estimate.scaled(errors.phase);
         let at = |speedup: Speedup| {
-            let gain = jackknife(groups, |left_out| sums.gain(share, &[speedup], left_out))?;
+            let telling = sums.telling(&[speedup]);
+            let gain = jackknife((groups, telling), |left_out| sums.gain(share, &[speedup], left_out))?;
             Some((speedup, interval::widened(scaled(gain), sums.error(errors, speedup, gain.value))))
         };
         let bins = sums.bins(share);
-        let effect = jackknife(groups, |left_out| sums.effect(share, &bins, left_out))?;
+        let telling = sums.telling(&bins.concat());
+        let effect = jackknife((groups, telling), |left_out| sums.effect(share, &bins, left_out))?;
         // In proportion to what is inserted, so nearly to the speedup.
         let of_method =
             |speedup: Speedup| sums.error(errors, speedup, 0.0) * REFERENCE.fraction() / speedup.fraction();
@@ -361,7 +390,7 @@ mod tests {
     fn quantiles_at_rest_are_those_of_the_distribution() {
         let windows = windows(7);
         let baselines = windows.iter().filter(|window| window.speedup.is_zero());
-        let found = at_rest(baselines, BEGIN);
+        let found = at_rest(baselines, (BEGIN, END));
         for (quantile, truth) in found.iter().zip([4e6 * 2_f64.ln(), 4e6 * 20_f64.ln(), 4e6 * 100_f64.ln()]) {
             let near = (quantile.time.value / truth - 1.0).abs();
             assert!(near < 0.1 && quantile.time.se / truth < 0.1, "{quantile:?}, truly {truth}");
@@ -380,9 +409,31 @@ mod tests {
     }
 
     #[test]
+    fn what_began_before_the_window_is_long() {
+        // One in twenty is not known how long it took: the longest ones.
+        let cut = |mut window: Window| {
+            let mut left = 10;
+            for (_, count) in window.latencies[0].counts.iter_mut().rev() {
+                let less = left.min(*count);
+                (*count, left) = (*count - less, left - less);
+            }
+            window
+        };
+        let (whole, cut) = (windows(3), windows(3).into_iter().map(cut).collect::<Vec<_>>());
+        let median = |windows: &[Window]| at_rest(windows, (BEGIN, END))[0].time.value;
+        assert!((median(&whole) / median(&cut) - 1.0).abs() < 1e-9);
+        let shares = |gains: Vec<QuantileGain>| gains.iter().map(|gain| gain.share).collect::<Vec<_>>();
+        assert_eq!(shares(gains_of(&cut, 0.0)), [0.5], "the others are longer than what is known");
+        let mut hidden = whole;
+        hidden.iter_mut().step_by(4).for_each(|window| window.latencies.clear());
+        assert!(gains_of(&hidden, 0.0).is_empty(), "windows that were left out are not like the others");
+    }
+
+    #[test]
     fn nothing_is_made_up() {
-        let none =
-            |windows: &[Window]| gains_of(windows, 0.0).is_empty() && at_rest(windows, BEGIN).is_empty();
+        let none = |windows: &[Window]| {
+            gains_of(windows, 0.0).is_empty() && at_rest(windows, (BEGIN, END)).is_empty()
+        };
         let without: Vec<Window> =
             windows(3).into_iter().map(|window| Window { latencies: vec![], ..window }).collect();
         assert!(none(&without));

@@ -137,7 +137,7 @@ pub struct InFlight {
 pub struct Latencies {
     /// The *begin* point of the pair.
     pub begin: PointId,
-    /// Times, exact to 2 %, in ascending order, and how many pieces of work took so long.
+    /// Times, each the middle of a range that is 3 % wide, in ascending order, and how many pieces of work took so long.
     pub counts: Vec<(Nanos, u32)>,
 }
 

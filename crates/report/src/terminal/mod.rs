@@ -177,7 +177,7 @@ pub fn describe(point: &PointSummary) -> String {
     if let Some(latency) = point.latency {
         let _ = write!(text, ", {latency} from begin to end in the mean");
         match &*point.quantiles {
-            [] => text.push_str("; percentiles are not known (give begin and end a key)"),
+            [] => text.push_str("; percentiles are not known"),
             known => known.iter().for_each(|quantile| {
                 let time = Nanos::new(quantile.time.value.max(0.0) as u64);
                 let _ = write!(text, ", {} {time}", percentile(quantile.share));

@@ -5,7 +5,7 @@
 //! or where threads hardly wait for it; later ones take a twentieth of the run at most, and a fiftieth once the clock is known: it may have changed, or
 //! the connections may not be all of one kind.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use wire::SharedMemory;
 use wire::arrivals::{ARRIVAL, Clock, Kind, Source};
 
 /// How long a probe is.
-pub const PROBE: Nanos = Nanos::from_millis(500);
+pub const PROBE: Nanos = Nanos::from_millis(300);
 /// How long the program may be probed at first,
 const AT_FIRST: Duration = Duration::from_secs(6);
 /// but of a run that is to be short no more than this part, as a divisor,
@@ -84,14 +84,18 @@ impl Came {
 
 /// Halves of probes, of one source: how many arrivals fewer there were while some were held up, and how many fewer there would have been in a closed loop.
 #[derive(Clone, Debug, Default)]
-struct Fewer(Vec<(f64, f64)>);
+struct Fewer(VecDeque<(f64, f64)>);
 
-/// So many halves say something,
-const ENOUGH: usize = 6;
+/// So many probes say something,
+const ENOUGH: usize = 12;
+/// and no more are remembered: clocks may change.
+const MOST: usize = 60;
 /// if their mean is so many standard errors away from what it is compared with.
-const SURE: f64 = 3.0;
-/// The share of what a closed loop would have lost, above which the loop is closed.
-const HALF: f64 = 0.5;
+const SURE: f64 = 3.5;
+/// The share of what a closed loop would have lost, above which the loop is closed,
+const CLOSED: f64 = 0.5;
+/// and below which it is open: connections of both kinds may share a port.
+const OPEN: f64 = 0.25;
 
 impl Fewer {
     /// The share of what a closed loop would have lost, and its standard error: by the residuals of the halves.
@@ -108,8 +112,8 @@ impl Fewer {
 
     fn clock(&self) -> Clock {
         match self.share() {
-            Some((share, error)) if share - SURE * error > HALF => Clock::Closed,
-            Some((share, error)) if share + SURE * error < HALF => Clock::Open,
+            Some((share, error)) if share - SURE * error > CLOSED => Clock::Closed,
+            Some((share, error)) if share + SURE * error < OPEN => Clock::Open,
             _ => Clock::Undecided,
         }
     }
@@ -205,7 +209,11 @@ impl Clocks {
         for (name, (came, lost)) in &with.0 {
             let (before, waited) = without.0.get(name).copied().unwrap_or_default();
             if before + came > 0.0 {
-                self.fewer.entry(*name).or_default().0.push((before - came, lost - waited));
+                let fewer = &mut self.fewer.entry(*name).or_default().0;
+                fewer.push_back((before - came, lost - waited));
+                if fewer.len() > MOST {
+                    fewer.pop_front();
+                }
             }
         }
     }
@@ -255,6 +263,6 @@ mod tests {
         assert_eq!(after(20, 10.0, 0.0, &mut random), Clock::Undecided, "too few");
         assert_eq!(after(ENOUGH - 1, 1e6, 0.0, &mut random), Clock::Undecided);
         let wrong = (0..200).filter(|_| after(ENOUGH, 600.0, 1.0, &mut random) == Clock::Open).count();
-        assert!(wrong <= 4, "{wrong}");
+        assert!(wrong <= 1, "{wrong}");
     }
 }

@@ -16,7 +16,7 @@ use wire::stamps::{Pair, Stamps};
 /// Beginnings and ends without each other may be this part of all, as a divisor.
 const STRAYS: u64 = 25;
 /// This part of all, as a divisor, may be missing in a distribution.
-const MISSING: u64 = 10;
+const MISSING: u64 = 5;
 /// What single pieces of work took may differ from what stamps say by this part, as a divisor: otherwise threads end what others have begun.
 const AGREE: f64 = 10.0;
 
@@ -28,7 +28,7 @@ pub struct Stamped<'a> {
     pub counts: &'a [u64],
     /// `None` for points whose visits are not stamped.
     pub stamps: &'a [Option<Stamps>],
-    /// What threads know that have begun and ended something themselves.
+    /// What is known of pieces of work whose beginning and end could be paired.
     pub paired: &'a [Paired],
 }
 

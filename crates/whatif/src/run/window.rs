@@ -265,7 +265,8 @@ impl<'a> Conductor<'a> {
         memory.header.probing.store(0, Ordering::Relaxed);
         self.idle();
         let goes_on = other.is_some();
-        if let (Some(one), Some(other)) = (one, other) {
+        let is_long = length.get() / 2 > 2 * LENGTH_OF_END.get();
+        if let (Some(one), Some(other), true) = (one, other, is_long) {
             clocks.compare(if first { (&other, &one) } else { (&one, &other) });
         }
         if goes_on && self.memory.arrivals.used().next().is_some() {

@@ -81,7 +81,7 @@ pub struct Counts {
     pub visits: Vec<u64>,
     /// and what the runtime knows of the times; nothing of points that only the kernel counts.
     pub stamps: Vec<Option<Stamps>>,
-    /// What threads know that have begun and ended something themselves.
+    /// What is known of pieces of work whose beginning and end could be paired.
     pub paired: Vec<Paired>,
 }
 
