@@ -118,7 +118,7 @@ fn events_that_are_told_once_are_told() {
     for how in ["edges", "one_shot"] {
         let sandbox = Sandbox::new();
         let options = ["--region", "work", "--speedup", "50,100"];
-        let ended = sandbox.compare(&options, &edges, &[how, "6"]).assert_code(0);
+        let ended = sandbox.compare(&options, &edges, &[how, "8"]).assert_code(0);
         assert_eq!(ended.stdout, "done\n", "{how}: {ended:#?}");
     }
 }

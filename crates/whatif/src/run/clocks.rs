@@ -15,7 +15,11 @@ use wire::arrivals::{ARRIVAL, Clock, Kind, Source};
 
 /// How long a probe is.
 pub const PROBE: Nanos = Nanos::from_millis(300);
-/// How long the program may be probed at first,
+/// How long the program may be probed before anything else,
+const AT_ONCE: Duration = Duration::from_millis(1500);
+/// which part of the time as long as it runs, as a divisor,
+const SOON: u32 = 3;
+/// and how long in all at first,
 const AT_FIRST: Duration = Duration::from_secs(6);
 /// but of a run that is to be short no more than this part, as a divisor,
 const PART: u32 = 2;
@@ -166,7 +170,8 @@ impl Clocks {
         let is_known = clocks.iter().any(|clock| *clock != Clock::Undecided);
         let (made, budget) = if self.wanted {
             let at_first = self.planned.map_or(AT_FIRST, |planned| AT_FIRST.min(planned / PART));
-            (&mut self.probed, at_first.max(elapsed / LATER))
+            let soon = AT_ONCE + elapsed / SOON;
+            (&mut self.probed, at_first.min(soon).max(elapsed / LATER))
         } else if is_known {
             (&mut self.confirmed, elapsed / KNOWN)
         } else {
