@@ -7,7 +7,7 @@ import { DETAILS, TABLE } from "./filter";
 import { Listing } from "./listing";
 import type { Report, WholeEstimate, WholeRegion } from "./model";
 import { whole } from "./parts";
-import { claim, cost, limit } from "./prose";
+import { claim, cost, limit, percentiles } from "./prose";
 import type { Source } from "./source";
 import { change, pinned, selected, status } from "./state";
 import { VerdictMark } from "./table";
@@ -53,12 +53,14 @@ export function Details({ report, source }: { report: Report; source: Source | n
 
 function Whole({ report, region, estimate }: { report: Report; region: WholeRegion; estimate: WholeEstimate }) {
   const most = limit(estimate);
+  const slow = percentiles(estimate);
   const costs = cost(region);
   return (
     <>
       <p>
         <Prose text={claim(region, estimate)} />
         {most && <> <Prose text={most} /></>}
+        {slow && <> <Prose text={slow} /></>}
         {costs && <> <Prose text={costs} /></>}
       </p>
       <Curve estimate={estimate} />

@@ -56,6 +56,8 @@ export interface Point {
   visits: number;
   rate_per_s: Maybe;
   latency_ns: Maybe;
+  /** How long the slow ones take; empty or missing where single pieces of work are not known. */
+  quantiles?: { share: number; latency_ns: number }[];
   unsteady: { windows: number; growing: number; shrinking: number } | null;
   idle: boolean;
 }
@@ -116,6 +118,8 @@ export interface WholeEstimate extends Estimate {
   waking_error?: number;
   clock_error?: number;
   chance: Maybe;
+  /** What it does to the slow ones. */
+  quantiles?: { share: number; effect: Maybe; effect_lo: Maybe; effect_hi: Maybe }[];
   max_gain: Maybe;
   max_gain_lo: Maybe;
   max_gain_hi: Maybe;

@@ -150,10 +150,29 @@ export function describe(point: Point): string {
       : point.rate_per_s === null
         ? `${point.visits} visits, none of them without speedup`
         : `${point.visits} visits, ${threeDigits(point.rate_per_s)} per second without speedups`;
-  const latency = point.latency_ns === null ? "" : `, ${duration(point.latency_ns)} from begin to end`;
+  const latency =
+    point.latency_ns === null ? "" : `, ${duration(point.latency_ns)} from begin to end in the mean${slow(point)}`;
   const idle =
     point.idle && point.visits > 0 ? "; idle: most windows saw none, so nothing is said about it" : "";
   return name + visits + latency + idle + unsteady(point);
+}
+
+function slow({ quantiles }: Point): string {
+  if (!quantiles || quantiles.length === 0) return "; percentiles are not known";
+  return quantiles.map((one) => `, ${percentile(one.share)} ${duration(one.latency_ns)}`).join("");
+}
+
+function percentile(share: number): string {
+  return share === 0.5 ? "median" : `${Math.round(share * 100)}th percentile`;
+}
+
+/** What a region does to the slow ones. */
+export function percentiles(estimate: WholeEstimate): string | null {
+  const known = (estimate.quantiles ?? []).flatMap(({ share, effect, effect_lo, effect_hi }) => {
+    const gain = interval(effect, effect_lo, effect_hi);
+    return gain ? [`${percentile(share)} ${plusMinus(gain)}`] : [];
+  });
+  return known.length === 0 ? null : `${REFERENCE} faster: ${known.join(", ")} shorter.`;
 }
 
 function unsteady({ unsteady }: Point): string {

@@ -37,8 +37,24 @@ test("progress points", () => {
   expect(prose.describe(point())).toBe("requests: 127687 visits, 10062 per second without speedups");
   expect(prose.describe(point({ name: "idle", visits: 0, idle: true }))).toBe("idle: never visited while it was measured");
   expect(prose.describe(point({ name: "lookup", kind: "latency", latency_ns: 398_000 }))).toBe(
-    "lookup (latency): 127687 visits, 10062 per second without speedups, 398 µs from begin to end",
+    "lookup (latency): 127687 visits, 10062 per second without speedups, 398 µs from begin to end in the mean; percentiles are not known",
   );
+  const quantiles = [{ share: 0.5, latency_ns: 300_000 }, { share: 0.99, latency_ns: 2_000_000 }];
+  expect(prose.describe(point({ kind: "latency", latency_ns: 398_000, quantiles }))).toContain(
+    " in the mean, median 300 µs, 99th percentile 2.00 ms",
+  );
+});
+
+test("what a region does to the slow ones", () => {
+  const quantiles = [
+    { share: 0.5, effect: 0.1, effect_lo: 0.08, effect_hi: 0.12 },
+    { share: 0.95, effect: null, effect_lo: null, effect_hi: null },
+  ];
+  expect(prose.percentiles(estimate({ quantiles }))).toBe("20 % faster: median 10 % ± 2 % shorter.");
+  expect(prose.percentiles(estimate())).toBeNull();
+});
+
+test("an unsteady latency", () => {
   expect(prose.describe(point({ unsteady: { windows: 40, growing: 3, shrinking: 0 } }))).toContain(
     "; 3 of 40 windows were unstable: the queue was growing; latency is not in a steady state",
   );

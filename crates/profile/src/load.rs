@@ -3,7 +3,7 @@
 //! In an open loop throughput is what arrives, whatever the code costs, as long as there is idle time left. The runtime has found
 //! out by probes which arrivals those are, and has counted how long threads waited for them.
 
-use crate::model::Window;
+use crate::model::{RegionId, Window};
 
 /// Where threads serve such arrivals for a smaller part of a window, they are not what the program is about;
 const LITTLE: f64 = 0.1;
@@ -28,6 +28,20 @@ impl Load {
             time += window.elapsed.get() as f64;
         }
         (serving > LITTLE * time).then(|| Load { busy: 1.0 - idle / serving })
+    }
+
+    /// The share of the time in which the threads that serve arrivals are busy that they spend in a region, 0 to 1, from its baseline windows: what limits them when the load
+    /// rises until they are always busy. `None` where no arrivals are known to come at times of their own. (What threads would wait for each other then is not in it.)
+    pub fn share_of<'a>(windows: impl IntoIterator<Item = &'a Window>, region: RegionId) -> Option<f64> {
+        let of_region = windows.into_iter().filter(|window| window.region == region);
+        let windows: Vec<&Window> = of_region.filter(|window| window.speedup.is_zero()).collect();
+        Load::of(windows.iter().copied())?;
+        let (mut inside, mut busy) = (0.0, 0.0);
+        for (window, audit) in windows.iter().filter_map(|window| Some((window, window.audit?))) {
+            inside += window.region_weight.get() as f64;
+            busy += audit.serving.saturating_sub(audit.idle).get() as f64;
+        }
+        (busy > 0.0).then(|| (inside / busy).min(1.0))
     }
 
     /// Whether the program cannot keep up with them.
@@ -56,6 +70,10 @@ mod tests {
         assert_eq!(busy(&[with(5, 4)]), None, "a side show");
         assert!(Load::of(&[with(100, 1)]).unwrap().is_full());
         assert_eq!(busy(&[with(100, 40)]), Some(0.6));
+        let half = Window { region_weight: Nanos::from_millis(30), ..with(100, 40) };
+        assert_eq!(Load::share_of(&[half.clone(), half.clone()], half.region), Some(0.5));
+        assert_eq!(Load::share_of(&[half.clone()], RegionId::new(99)), None);
+        assert_eq!(Load::share_of(&[with(0, 0)], half.region), None);
         let treated = Window { speedup: Speedup::from_percent(50).unwrap(), ..with(100, 90) };
         assert_eq!(busy(&[with(100, 40), treated]), Some(0.6));
     }

@@ -9,6 +9,7 @@ use crate::estimate::{
     self, About, EstimateOptions, LeftOutReason, LeftOutWindows, PointEstimate, Quantile, Reading, Target,
     Unsteady, Verdict,
 };
+use crate::load::Load;
 use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Session, Window, WindowFlags};
 use crate::production;
 use crate::units::Nanos;
@@ -72,6 +73,8 @@ pub struct RegionEstimate {
     pub share: Option<f64>,
     /// Its share of the program's samples in production; `None` where nobody knows.
     pub production: Option<f64>,
+    /// Its share of the time in which threads that serve arrivals are busy: see [`Load::share_of`].
+    pub share_of_busy: Option<f64>,
     /// How many windows were used.
     pub windows: usize,
     /// The share of the run in which it runs; gains are already scaled by it.
@@ -159,6 +162,7 @@ impl Profile {
                 samples,
                 share,
                 production: production::share(&rows, of_region.region),
+                share_of_busy: Load::share_of(&rows.windows, of_region.region),
                 windows: of_region.windows(),
                 phase: phase.factor,
                 audit: audit::of(rows.windows.iter(), of_region.region, period),

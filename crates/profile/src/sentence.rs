@@ -7,6 +7,9 @@ use crate::model::{Region, RegionKind};
 use crate::printable;
 use crate::ranking::{PointSummary, Profile, RegionEstimate};
 
+/// What takes less of the busy time does not limit anything.
+const LITTLE: f64 = 0.1;
+
 impl Profile {
     /// The profile in one sentence, such as "Making `hash.c:88` 20 % faster makes `requests` 11 % ± 2 %
     /// faster; nothing else you could change is worth more."
@@ -42,9 +45,24 @@ impl Profile {
             .or_else(|| by_verdict(Verdict::NotEnoughData, Self::open))
             .unwrap_or_else(|| self.nothing());
         match Load::of(&self.rows.windows) {
-            Some(load) if !self.helps_throughput() => format!("{}. {sentence}", limited(load)),
+            Some(load) if !self.helps_throughput() => {
+                format!("{}{}. {sentence}", limited(load), self.at_full_load(load))
+            }
             _ => sentence,
         }
+    }
+
+    /// What would matter most if there were as much load as the program can take; nothing where it has that already.
+    fn at_full_load(&self, load: Load) -> String {
+        let shares = self.regions.iter().filter_map(|region| Some((region, region.share_of_busy?)));
+        let most = shares.filter(|_| !load.is_full()).max_by(|a, b| a.1.total_cmp(&b.1));
+        most.filter(|(_, share)| *share >= LITTLE).map_or_else(String::new, |(region, share)| {
+            let room = 100.0 * (1.0 / (1.0 - REFERENCE.fraction() * share) - 1.0);
+            format!(
+                "; at full load {} would matter most: {REFERENCE} less time there makes room for {room:.0} % more",
+                name(self.region(region))
+            )
+        })
     }
 
     fn helps_throughput(&self) -> bool {
