@@ -375,11 +375,18 @@ impl Points {
         let several = |number: usize, what: &str| {
             (number > 0).then(|| format!("{number} {what}{}", if number == 1 { "" } else { "s" }))
         };
+        // A hundred visits: what takes less has other requests' visits in it to more than some per cent.
+        let short = cost.map_or_else(String::new, |cost| {
+            let millis = cost.0 as f64 * 100.0 / 1e6;
+            format!(
+                " (latencies below {millis:.1} ms are measured as too long: mark such points in the source)"
+            )
+        });
         let cost = cost.map_or_else(String::new, |cost| format!(" ({:.1} µs a visit)", cost.0 as f64 / 1e3));
         let parts = [
             several(by(Means::Breakpoint), "hardware breakpoint").map(|text| text + &cost),
             several(by(Means::Trap), "hardware breakpoint")
-                .map(|text| text + " at which threads note the time of each visit"),
+                .map(|text| text + " at which threads note the time of each visit" + &short),
             several(by(Means::Uprobe), "uprobe").map(|text| text + " (which count in all processes)"),
             several(by(Means::Tracepoint), "tracepoint"),
             several(self.sampled().len(), "sampled place"),
