@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(busy(&[with(100, 40)]), Some(0.6));
         let half = Window { region_weight: Nanos::from_millis(30), ..with(100, 40) };
         assert_eq!(Load::share_of(&[half.clone(), half.clone()], half.region), Some(0.5));
-        assert_eq!(Load::share_of(&[half.clone()], RegionId::new(99)), None);
+        assert_eq!(Load::share_of(std::slice::from_ref(&half), RegionId::new(99)), None);
         assert_eq!(Load::share_of(&[with(0, 0)], half.region), None);
         let treated = Window { speedup: Speedup::from_percent(50).unwrap(), ..with(100, 90) };
         assert_eq!(busy(&[with(100, 40), treated]), Some(0.6));

@@ -126,10 +126,8 @@ fn ended(memory: &SharedMemory, counter: &Counter, end: Moment, begin: Option<Mo
 fn pair_by_key(memory: &SharedMemory, counter: &Counter, key: u64, moment: Moment) {
     let place = |begin: &Counter| memory.counters.place(begin) as u32;
     match counter.kind() {
-        Some(Kind::Begin) => {
-            if !memory.begun.begin(place(counter), key, moment.epoch, moment.time) {
-                counter.paired.strays.fetch_add(1, Relaxed);
-            }
+        Some(Kind::Begin) if !memory.begun.begin(place(counter), key, moment.epoch, moment.time) => {
+            counter.paired.strays.fetch_add(1, Relaxed);
         }
         Some(Kind::End) => {
             let Some(begin) = counter.beginning(&memory.counters) else { return };

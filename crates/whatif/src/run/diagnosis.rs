@@ -35,9 +35,9 @@ pub fn diagnose(
         let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
         return Some(Failure::NoSampler { perf: std::io::Error::from_raw_os_error(errno).to_string() });
     }
-    // A few may fall into what every program does at its start.
+    // A few may fall into what every program does at its start, and one of them into its `main`.
     const FEW: u64 = 5;
-    if samples < FEW && observer.in_scope() == 0 {
+    if samples < FEW && observer.in_scope() < 2 {
         return Some(Failure::NoSamples { seconds });
     }
     if options.requests.is_empty() && observer.in_scope() == 0 {
