@@ -124,7 +124,7 @@ impl Options {
             programs.into_iter().partition(|program| self.load.is_none() || program.latency().is_some());
         if !others.is_empty() {
             let names: Vec<&str> = others.iter().map(|program| program.name).collect();
-            println!("skipped, because nobody asks them, and --load is for servers: {}", names.join(" "));
+            println!("skipped, because they have no clients, and --load is for servers: {}", names.join(" "));
         }
         asked
     }

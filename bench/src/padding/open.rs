@@ -1,6 +1,6 @@
 //! An open loop: requests that come at times of their own, whether earlier ones have been answered or not.
 //!
-//! Whoever waits for an answer before the next request comes later when the server is slow, and so spares it the queue that users
+//! A client that waits for an answer before its next request asks later when the server is slow, and so spares it the queue that users
 //! would be in. Here the time from one request to the next is drawn from the exponential distribution (a Poisson process), and nothing that the server
 //! does changes it. One thread has all the connections ([`Connections`] says which one a request takes); if it is busy, the request waits here,
 //! and the next one comes all the same.
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn the_connection_that_has_been_idle_longest_is_taken() {
         let mut queue = Queue::new(2);
-        assert_eq!(queue.serve(), None, "nobody has come");
+        assert_eq!(queue.serve(), None, "no request has come");
         for _ in 0..4 {
             queue.come(None);
         }

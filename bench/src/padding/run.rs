@@ -153,7 +153,8 @@ impl Built {
             }
         }
         if setup.timed {
-            let (begin, end) = self.latency.as_ref().context("nobody knows where its requests begin")?;
+            let (begin, end) =
+                self.latency.as_ref().context("the catalogue does not say where its requests begin")?;
             command.env("PADDING_BEGIN", format!("{:x}", begin.offset));
             command.env("PADDING_END", format!("{:x}", end.offset));
         }

@@ -5,10 +5,11 @@
 //! or where threads hardly wait for it; later ones take a twentieth of the run at most, and a fiftieth once the clock is known: it may have changed, or
 //! the connections may not be all of one kind.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use profile::estimate::of_ratio;
 use profile::{ArrivalClock, ArrivalKind, Arrivals, Nanos};
 use wire::SharedMemory;
 use wire::arrivals::{ARRIVAL, Clock, Kind, Source};
@@ -88,7 +89,7 @@ impl Came {
 
 /// Halves of probes, of one source: how many arrivals fewer there were while some were held up, and how many fewer there would have been in a closed loop.
 #[derive(Clone, Debug, Default)]
-struct Fewer(VecDeque<(f64, f64)>);
+struct Fewer(Vec<(f64, f64)>);
 
 /// So many probes say something,
 const ENOUGH: usize = 12;
@@ -102,22 +103,16 @@ const CLOSED: f64 = 0.5;
 const OPEN: f64 = 0.25;
 
 impl Fewer {
-    /// The share of what a closed loop would have lost, and its standard error: by the residuals of the halves.
-    fn share(&self) -> Option<(f64, f64)> {
-        let n = self.0.len() as f64;
-        let (lost, expected) = self.0.iter().fold((0.0, 0.0), |(l, e), (dl, de)| (l + dl, e + de));
-        if self.0.len() < ENOUGH || expected <= 0.0 {
-            return None;
-        }
-        let share = lost / expected;
-        let squares: f64 = self.0.iter().map(|(lost, expected)| (lost - share * expected).powi(2)).sum();
-        Some((share, (squares * n / (n - 1.0)).sqrt() / expected))
-    }
-
+    /// By the share of what a closed loop would have lost.
     fn clock(&self) -> Clock {
-        match self.share() {
-            Some((share, error)) if share - SURE * error > CLOSED => Clock::Closed,
-            Some((share, error)) if share + SURE * error < OPEN => Clock::Open,
+        let expected: f64 = self.0.iter().map(|(_, expected)| expected).sum();
+        if self.0.len() < ENOUGH || expected <= 0.0 {
+            return Clock::Undecided;
+        }
+        let share = of_ratio(&self.0);
+        match (share.value, SURE * share.se) {
+            (share, error) if share - error > CLOSED => Clock::Closed,
+            (share, error) if share + error < OPEN => Clock::Open,
             _ => Clock::Undecided,
         }
     }
@@ -215,9 +210,9 @@ impl Clocks {
             let (before, waited) = without.0.get(name).copied().unwrap_or_default();
             if before + came > 0.0 {
                 let fewer = &mut self.fewer.entry(*name).or_default().0;
-                fewer.push_back((before - came, lost - waited));
+                fewer.push((before - came, lost - waited));
                 if fewer.len() > MOST {
-                    fewer.pop_front();
+                    fewer.remove(0);
                 }
             }
         }
