@@ -10,7 +10,7 @@ use clap::Args;
 use collect::stacks::{Frame, Stacks, chain};
 use collect::table::{Design, HashFunction, Key, Outcome, Policy, Table};
 use collect::{Collector, LabelIndex, Trace, Traced};
-use perf::stream::Source;
+use kernel::stream::Source;
 
 use crate::interval::{Interval, count};
 

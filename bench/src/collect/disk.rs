@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use archive::{MachineInfo, Setting, Store, UnixSeconds};
 use collect::{Collector, Cut, Writer};
-use perf::stream::Source;
-use profile::continuous::{MachineInfo, Setting, Store, UnixSeconds};
+use kernel::stream::Source;
 
 use super::daemon::Daemon;
 use super::{Bench, as_number};

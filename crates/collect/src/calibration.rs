@@ -1,7 +1,7 @@
 //! What it costs the kernel to take a sample on this machine: measured on ourselves, for nobody accounts for it.
 
-use perf::clock::monotonic;
-use perf::stream::{Cpu, Scope, Setup, Source};
+use kernel::clock::monotonic;
+use kernel::stream::{Cpu, Scope, Setup, Source};
 use wire::Nanos;
 
 /// How long one measurement takes,
@@ -14,10 +14,10 @@ const ROUNDS: usize = 5;
 
 /// The time from the interruption until the program goes on; nothing where it cannot be measured.
 pub fn cost_of_a_sample(source: Source, setup: Setup) -> Option<Nanos> {
-    let scope = Scope::Threads(vec![perf::stream::own_thread()]);
+    let scope = Scope::Threads(vec![kernel::stream::own_thread()]);
     let setup = Setup { ring_bytes: 1 << 16, ..setup };
     let mut cpus = Vec::new();
-    for number in perf::cpu::numbers() {
+    for number in kernel::cpu::numbers() {
         let mut cpu = Cpu::open(number, &scope, setup).ok()?;
         cpu.add(source, PERIOD.0, &scope).ok()?;
         cpus.push(cpu);

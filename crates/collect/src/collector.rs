@@ -7,9 +7,11 @@ use crate::own::{RESERVE, Watch, own_processes};
 use crate::reader::Reader;
 use crate::start::{JITTER, Opened, Options, StartError, open_all, period_of};
 use crate::trace::Trace;
-use perf::clock::{monotonic, process_cpu_time, sleep_until};
-use perf::stream::{Cpu, Scope, Source, Unit, add_threads, descriptors_left, is_out_of_descriptors, threads};
-use profile::continuous::UnixSeconds;
+use archive::UnixSeconds;
+use kernel::clock::{monotonic, process_cpu_time, sleep_until};
+use kernel::stream::{
+    Cpu, Scope, Source, Unit, add_threads, descriptors_left, is_out_of_descriptors, threads,
+};
 use std::time::{Duration, SystemTime};
 use wire::Nanos;
 
@@ -112,7 +114,7 @@ impl Collector {
 
     /// Waits until there is something to do, or for `timeout`, or for a signal.
     pub fn wait(&self, timeout: Duration) {
-        perf::stream::wait(&self.cpus, timeout);
+        kernel::stream::wait(&self.cpus, timeout);
     }
 
     /// Reads and counts what the kernel has written.
@@ -150,20 +152,20 @@ impl Collector {
         let start = self.begun.0.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let cut = Cut {
             start: UnixSeconds(i64::try_from(start.as_secs()).unwrap_or(i64::MAX)),
-            length: profile::Nanos::new(length.0),
+            length: storage::Nanos::new(length.0),
             frames,
             counts,
             legend,
             events: self.options.sources.clone(),
             books,
-            own_cpu: profile::Nanos::new(own.saturating_sub(self.own_before).0),
-            kernel_cpu: profile::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken)),
+            own_cpu: storage::Nanos::new(own.saturating_sub(self.own_before).0),
+            kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken)),
             resident: resident(),
             cpus: self.cpus.len() as u32,
         };
         self.begun = now;
         self.own_before = own;
-        perf::heap::give_back();
+        kernel::heap::give_back();
         cut
     }
 
@@ -223,7 +225,7 @@ impl Collector {
     /// for each CPU.
     fn end_intervals(&mut self, all: bool) -> Vec<Nanos> {
         let mut ends = Vec::with_capacity(self.cpus.len());
-        let idle = perf::cpu::idle();
+        let idle = kernel::cpu::idle();
         for place in 0..self.cpus.len() {
             let cpu = &self.cpus[place];
             let read = || (0..self.options.sources.len()).map(|event| cpu.reading(event)).collect::<Vec<_>>();
@@ -360,7 +362,7 @@ fn is_worn(unit: Unit, due: u64) -> bool {
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * perf::heap::page_size()
+    pages * kernel::heap::page_size()
 }
 
 #[cfg(test)]

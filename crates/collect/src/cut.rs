@@ -3,9 +3,9 @@
 use crate::legend::Legend;
 use crate::meter::Tally;
 use crate::stacks::{Counted, Frame};
-use perf::stream::Source;
-use profile::Nanos;
-use profile::continuous::UnixSeconds;
+use archive::UnixSeconds;
+use kernel::stream::Source;
+use storage::Nanos;
 
 /// Everything between two moments; no sample is in two cuts, and none between them.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,9 @@
 //! Files that processes have mapped: their build IDs, where the kernel does not say them.
 
 use crate::images::{ImageIndex, Images};
-use perf::Mapping;
-use perf::maps::FileId;
-use profile::continuous::ImageKind;
+use archive::ImageKind;
+use kernel::Mapping;
+use kernel::maps::FileId;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ mod tests {
 
     /// Files that this process has mapped as code.
     fn mapped() -> Vec<Mapping> {
-        let maps = perf::maps(std::process::id()).unwrap();
+        let maps = kernel::maps(std::process::id()).unwrap();
         maps.into_iter().filter(|mapping| mapping.executable && mapping.is_file()).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::hash::{Hashed, hash, mix};
 use crate::slots::{Marks, Slots};
-use profile::continuous::{CodeImage, ImageKind};
+use archive::{CodeImage, ImageKind};
 use std::collections::HashMap;
 
 /// Number of an image.

@@ -2,7 +2,7 @@
 
 use crate::hash::mix;
 use crate::images::{ImageIndex, Images};
-use profile::continuous::ImageKind;
+use archive::ImageKind;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -205,7 +205,7 @@ fn open(pid: u32) -> Option<(PathBuf, File)> {
         line.split_whitespace().last()?.parse::<u32>().ok()
     });
     let path = PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{}.map", inside.unwrap_or(pid)));
-    let file = perf::stranger::open_file(&path, owner).ok()?;
+    let file = kernel::stranger::open_file(&path, owner).ok()?;
     Some((path, file))
 }
 

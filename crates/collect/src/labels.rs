@@ -1,7 +1,7 @@
 //! Who ran, each with a number.
 
 use crate::slots::{Marks, Slots};
-use profile::continuous::Label;
+use archive::Label;
 use std::collections::HashMap;
 
 /// Number of a label.

@@ -3,7 +3,7 @@
 use crate::images::{ImageIndex, Images};
 use crate::labels::{LabelIndex, Labels};
 use crate::stacks::{Counted, Frame};
-use profile::continuous::{CodeImage, Label};
+use archive::{CodeImage, Label};
 use std::collections::{HashMap, HashSet};
 
 /// See the module. Numbers are places in these lists.

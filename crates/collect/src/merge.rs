@@ -3,7 +3,7 @@
 //! What a process maps is written by the CPU it runs on; the sample that needs it may be on another one. So no record is
 //! taken before all that are older, wherever they are.
 
-use perf::stream::{Cpu, Record};
+use kernel::stream::{Cpu, Record};
 use wire::Nanos;
 
 /// Room that is given back to the kernel at a time, in bytes.

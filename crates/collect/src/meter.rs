@@ -7,7 +7,7 @@
 //! A CPU that sleeps is not always woken for a sample. How long it slept is known from the kernel's books, so samples that are
 //! missing count as idle, as far as that time called for more of them than were taken.
 
-use perf::stream::Reading;
+use kernel::stream::Reading;
 use std::collections::VecDeque;
 use wire::Nanos;
 

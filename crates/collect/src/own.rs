@@ -5,16 +5,10 @@ use std::os::unix::fs::MetadataExt as _;
 /// Processes of this user.
 pub fn own_processes() -> Vec<u32> {
     // Not that of `/proc/self`, which is root's for programs with capabilities.
-    let own = Some(perf::stream::own_user());
+    let own = Some(kernel::stream::own_user());
     let is_own =
         |pid: &u32| std::fs::metadata(format!("/proc/{pid}")).map(|metadata| metadata.uid()).ok() == own;
-    pids().into_iter().filter(is_own).collect()
-}
-
-/// The processes that there are.
-pub fn pids() -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    kernel::maps::pids().into_iter().filter(is_own).collect()
 }
 
 /// Descriptors that events leave to others: for storing, for looking into `/proc`, and for names.

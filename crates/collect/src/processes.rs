@@ -4,13 +4,13 @@ use crate::cgroup::cgroup;
 use crate::files::Files;
 use crate::images::Images;
 use crate::labels::{LabelIndex, Labels};
-use crate::own::pids;
 use crate::slots::Marks;
 use crate::space::{Mapping, Space};
-use perf::FileOffset;
-use perf::cpu::ProcessStat;
-use perf::maps::FileId;
-use profile::continuous::Label;
+use archive::Label;
+use kernel::FileOffset;
+use kernel::cpu::ProcessStat;
+use kernel::maps::FileId;
+use kernel::maps::pids;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
@@ -123,7 +123,7 @@ impl Processes {
         let Ok(name) = std::fs::read(format!("/proc/{pid}/comm")) else { return };
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(1, |tasks| tasks.count() as u32);
         let is_sampled = self.is_sampled(pid);
-        let maps = perf::maps(pid).unwrap_or_default();
+        let maps = kernel::maps(pid).unwrap_or_default();
         let space = match self.known(pid) {
             // It has ended, or may not be looked into: what is known of it is still right for its last samples.
             Some(process) if maps.is_empty() => Rc::clone(&process.space),
@@ -134,7 +134,7 @@ impl Processes {
         self.table.insert(pid, Process { space, label, threads, is_sampled });
     }
 
-    fn space_of(&mut self, pid: u32, maps: Vec<perf::Mapping>, images: &mut Images) -> Space {
+    fn space_of(&mut self, pid: u32, maps: Vec<kernel::Mapping>, images: &mut Images) -> Space {
         let mut space = Space::new(self.new_space());
         for mapping in maps.into_iter().filter(|mapping| mapping.executable) {
             let image = self.files.image_of(pid, &mapping, images);

@@ -3,15 +3,15 @@
 use crate::hash::mix;
 use crate::images::{ImageIndex, Images};
 use crate::jit::Generated;
-use crate::kernel::{Kernel, kernel_build_id, modules_text};
+use crate::kernel_code::{Kernel, kernel_build_id, modules_text};
 use crate::labels::LabelIndex;
 use crate::legend::Legend;
 use crate::meter::{Meter, Tally};
 use crate::processes::Processes;
 use crate::stacks::{Counted, Frame, Stacks, chain};
 use crate::trace::{Trace, Traced};
-use perf::stream::{Record, Sample};
-use profile::continuous::ImageKind;
+use archive::ImageKind;
+use kernel::stream::{Record, Sample};
 use std::collections::HashMap;
 use wire::{Address, Nanos};
 
@@ -330,7 +330,7 @@ impl Reader {
 mod tests {
     use super::*;
 
-    use perf::maps::FileId;
+    use kernel::maps::FileId;
 
     /// Numbers that no process has.
     const FIRST: u32 = 1 << 29;

@@ -1,6 +1,6 @@
 //! Opening the events: what is asked for, and why it may not be had.
 
-use perf::stream::{Cpu, Scope, Setup, Source, Unit, is_out_of_descriptors};
+use kernel::stream::{Cpu, Scope, Setup, Source, Unit, is_out_of_descriptors};
 use std::io;
 
 /// Periods differ from their mean by up to this part of it.
@@ -128,7 +128,7 @@ pub fn open_all(scope: &Scope, options: &Options, random: &mut fastrand::Rng) ->
     let mut setup = Setup { stacks: options.stacks, kernel: true, ring_bytes: options.ring_bytes };
     loop {
         let opened =
-            perf::cpu::numbers().into_iter().map(|number| open(number, scope, setup, options, random));
+            kernel::cpu::numbers().into_iter().map(|number| open(number, scope, setup, options, random));
         match opened.collect::<Result<Vec<_>, _>>() {
             Ok(opened) => {
                 let (cpus, periods) = opened.into_iter().unzip();

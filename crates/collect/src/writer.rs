@@ -3,12 +3,12 @@
 use crate::Cut;
 use crate::legend::{Legend, Named};
 use crate::stacks::Stacks;
-use profile::Error;
-use profile::continuous::{
+use archive::{
     Batch, Books, Count, EpochId, EventId, Flushed, ImageId, LabelId, Node, Offset, Store, Symbol,
     UnixSeconds,
 };
 use std::collections::{BTreeMap, HashSet};
+use storage::Error;
 
 /// Positions that are remembered to have their names; others are given them again.
 const MOST_NAMED: usize = 1 << 16;
@@ -93,7 +93,7 @@ impl Writer {
                     unknown: tally.unknown,
                     lost: tally.lost(),
                     idle: tally.idle,
-                    covered: profile::Nanos::new(tally.covered.0),
+                    covered: storage::Nanos::new(tally.covered.0),
                     own_cpu: cut.own_cpu,
                     kernel_cpu: cut.kernel_cpu,
                     resident: cut.resident,

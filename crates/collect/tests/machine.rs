@@ -1,8 +1,8 @@
 //! The collector on this machine.
 
 use collect::{Collector, Cut, Options, StartError, Tally};
-use perf::cpu::ProcessStat;
-use perf::stream::Source;
+use kernel::cpu::ProcessStat;
+use kernel::stream::Source;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -213,7 +213,7 @@ fn descriptors_are_left_for_storing() {
     // More than there are descriptors for.
     let mut sleepers: Vec<Child> =
         (0..100).map(|_| Command::new("/bin/sleep").arg("1000").spawn().unwrap()).collect();
-    let limit = 128 + 8 * perf::cpu::numbers().len();
+    let limit = 128 + 8 * kernel::cpu::numbers().len();
     let output = Command::new("/bin/sh")
         .args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")])
         .arg(std::env::current_exe().unwrap())

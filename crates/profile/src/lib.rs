@@ -29,7 +29,6 @@
 pub mod audit;
 mod builds;
 mod comparison;
-pub mod continuous;
 pub mod coz;
 pub mod database;
 mod discovery;
@@ -39,7 +38,6 @@ pub mod explain;
 mod load;
 mod mark;
 pub mod model;
-mod printable;
 mod production;
 mod ranking;
 mod sentence;
@@ -48,7 +46,7 @@ mod units;
 pub use audit::{Audited, Doubt, Withheld};
 pub use builds::{Builds, OtherBuild};
 pub use comparison::{Change, Comparison, PointChange, PointLevel, RegionChange, RegionSide, SlopeChange};
-pub use database::{Error, Recorder, Recording};
+pub use database::{Recorder, Recording};
 pub use drift::{Drift, RunDrift, RunSegment, Segment};
 pub use estimate::{
     Dot, ENOUGH_BLOCKS, Era, Estimate, EstimateOptions, LeftOutReason, LeftOutWindows, Phase, PointEstimate,
@@ -63,8 +61,8 @@ pub use model::{
     PointKind, Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session,
     SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
 };
-pub use printable::printable;
 pub use production::Covered;
 pub use ranking::{Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
 pub use sentence::plus_minus;
-pub use units::{Epoch, Nanos, Speedup, VisitNanos};
+pub use storage::{Error, printable};
+pub use units::{Epoch, Nanos, Speedup, UnixSeconds, VisitNanos};

@@ -1,8 +1,8 @@
 //! Production: what the runs were told about the cost of their regions where it matters.
 
-use crate::continuous::UnixSeconds;
 use crate::model::{Production, RegionId, Rows};
 use crate::ranking::Profile;
+use crate::units::UnixSeconds;
 
 /// Which samples production shares rest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

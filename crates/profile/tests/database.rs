@@ -222,6 +222,7 @@ fn an_older_layout_is_read_and_added_to() {
          ALTER TABLE audits DROP COLUMN sliced_queued_ns; ALTER TABLE audits DROP COLUMN handovers;
          ALTER TABLE audits DROP COLUMN waking_ns; ALTER TABLE audits DROP COLUMN taken_back_ns;
          ALTER TABLE audits DROP COLUMN serving_ns; ALTER TABLE audits DROP COLUMN idle_ns; ALTER TABLE audits DROP COLUMN doubtful_ns;
+         ALTER TABLE audits DROP COLUMN crowded; ALTER TABLE audits DROP COLUMN noting_ns;
          PRAGMA user_version = 4;";
     Connection::open(&path).unwrap().execute_batch(fourth).unwrap();
     Recording::open(&path).unwrap().rows().unwrap();
@@ -262,7 +263,7 @@ fn an_older_layout_is_read_and_added_to() {
 fn other_versions_are_refused_in_words() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    for (version, newer) in [(10, true), (0, false), (-1, false)] {
+    for (version, newer) in [(11, true), (0, false), (-1, false)] {
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
             match error {

@@ -2,7 +2,7 @@
 
 mod synthetic;
 
-use profile::continuous::UnixSeconds;
+use profile::UnixSeconds;
 use profile::*;
 use rusqlite::Connection;
 use synthetic::{Truth, rows};

@@ -1,6 +1,7 @@
 //! What answers about continuous profiles look like.
 
-use profile::Mark;
+use cycles::*;
+use profile::{Mark, Verdict};
 use report::cycles::*;
 use report::terminal::Style;
 
@@ -66,12 +67,12 @@ fn row(name: &str, samples: u64, total: u64, worth: Option<Worth>, mark: Option<
 }
 
 fn top() -> Top {
-    let worth = |slope: f64, verdict: &str, line: Option<&str>| {
+    let worth = |slope: f64, verdict: Verdict, line: Option<&str>| {
         Some(Worth {
             slope,
             lo: Some(slope - 0.05),
             hi: Some(slope + 0.05),
-            verdict: verdict.to_owned(),
+            verdict,
             point: "requests".to_owned(),
             line: line.map(str::to_owned),
             recording: "run.db".to_owned(),
@@ -86,15 +87,21 @@ fn top() -> Top {
                 "inflate_block",
                 420_000,
                 430_000,
-                worth(0.0, "no-effect", None),
+                worth(0.0, Verdict::NoEffect, None),
                 Some(Mark::HotButDoesNotMatter),
             ),
-            row("parse_header", 120_000, 500_000, worth(0.45, "helps", None), None),
-            row("evil\u{202e}\nname", 50_000, 50_000, worth(-0.2, "hurts", Some("a.c:7")), None),
+            row("parse_header", 120_000, 500_000, worth(0.45, Verdict::Helps, None), None),
+            row("evil\u{202e}\nname", 50_000, 50_000, worth(-0.2, Verdict::Hurts, Some("a.c:7")), None),
             row("memcpy", 400, 400, None, None),
         ],
         more: 96,
-        not_hot: vec![row("lock_log", 10, 900, worth(0.3, "helps", None), Some(Mark::MattersButIsNotHot))],
+        not_hot: vec![row(
+            "lock_log",
+            10,
+            900,
+            worth(0.3, Verdict::Helps, None),
+            Some(Mark::MattersButIsNotHot),
+        )],
         recordings: vec!["run.db".to_owned()],
     }
 }
@@ -124,7 +131,7 @@ fn helps() -> Worth {
         slope: 0.45,
         lo: Some(0.4),
         hi: Some(0.5),
-        verdict: "helps".to_owned(),
+        verdict: Verdict::Helps,
         point: "requests".to_owned(),
         line: Some("a.c:11".to_owned()),
         recording: "load.db".to_owned(),

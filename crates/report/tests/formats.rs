@@ -81,8 +81,8 @@ fn production_and_marks_are_shown() {
     let mut rows = rows(&[truth("hash.c:90", 0.0), truth("hash.c:88", 0.4), truth("hash.c:12", 0.3)]);
     rows.samples.iter_mut().for_each(|samples| samples.weight = Nanos::from_millis(90));
     rows.windows.iter_mut().for_each(|window| window.region_weight = Nanos::from_millis(1));
-    let since = continuous::UnixSeconds(1_790_000_000);
-    let until = continuous::UnixSeconds(1_790_600_000);
+    let since = profile::UnixSeconds(1_790_000_000);
+    let until = profile::UnixSeconds(1_790_600_000);
     rows.production = [(1, 0.31), (2, 0.002), (3, 0.25)]
         .into_iter()
         .map(|(region, share)| Production {

@@ -454,6 +454,9 @@ fn counted(slot: &Slot, (source, clock): (&Source, Clock), arrival: &Arrival, (e
     let waited = arrival.waited.unwrap_or(Nanos::ZERO).0.min(gap);
     let books = &slot.books;
     match clock {
+        _ if source.is_doubtful() => {
+            books.doubtful.fetch_add(gap, Relaxed);
+        }
         // What others on the same port get depends on how soon they are answered.
         Clock::Open if source.is_mixed() => {}
         Clock::Open => {
@@ -536,6 +539,13 @@ fn release(slot: &Slot, peer: &Peer, source: &Source, kind: Kind, arrival: &Arri
         return;
     }
     let Some(handed_on) = handed_on(peer, source, kind, required) else { return };
+    if kind == Kind::Accepted
+        && source.clock_of(&peer.known) != Clock::Closed
+        && required.delay().0 > peer.gap()
+        && !source.is_followed()
+    {
+        slot.books.crowded.fetch_add(1, Relaxed);
+    }
     let late = sys::now().saturating_sub(arrival.time);
     let taken = delay::exclusively(slot, || slot.local.released(&memory.required, late + handed_on));
     if taken == Nanos::ZERO {

@@ -48,6 +48,7 @@ pub unsafe extern "C" fn _whatif_visit_key(counter: *const Counter, key: u64) {
 
 /// The calling thread, whose slot is given, is interrupted at a place that the user has chosen as a progress point. False if there is no such point.
 pub fn interrupted(slot: Option<&Slot>, data: u64) -> bool {
+    let began = sys::now();
     let place = data ^ VISIT;
     let counter =
         attached().and_then(|memory| Some((memory, memory.counters.at(usize::try_from(place).ok()?)?)));
@@ -59,6 +60,10 @@ pub fn interrupted(slot: Option<&Slot>, data: u64) -> bool {
         _ => Nanos::ZERO,
     };
     visit(memory, counter, slot.filter(|slot| slot.busy.load(Relaxed) == 0), (None, cost));
+    if let Some(slot) = slot {
+        let trap = u64::from(memory.header.trap_cost.load(Relaxed));
+        slot.books.noting.fetch_add(trap + sys::now().saturating_sub(began).0, Relaxed);
+    }
     true
 }
 

@@ -1,29 +1,22 @@
 //! `whatif import`: a profile of Coz becomes a recording; and every command that shows one takes the other. (What perf has
-//! recorded goes to a database of continuous profiles: `cycles::import`.)
+//! recorded goes to a database of continuous profiles: `continuous::import`.)
 //!
 //! sample → delay → experiment → **record** → profile → report
 
-use crate::{cli, cycles, merge};
+use crate::{cli, continuous, merge};
 use anyhow::{Context as _, Result, ensure};
-use profile::{Recording, Rows, coz};
-use std::fs::File;
-use std::io::Read as _;
+use profile::coz;
 use std::path::{Path, PathBuf};
-
-/// So many bytes tell what a file is.
-const BYTES_THAT_TELL: u64 = 64 * 1024;
-/// What every recording begins with.
-const DATABASE: &[u8] = b"SQLite format 3\0";
 
 /// `whatif import`.
 pub fn import(args: &cli::Import) -> Result<()> {
-    if cycles::is_perf_data(&args.file) {
-        return cycles::import(args);
+    if continuous::is_perf_data(&args.file) {
+        return continuous::import(args);
     }
     let from = args.file.display();
     let content = std::fs::read(&args.file).with_context(|| cannot_read(&args.file))?;
     ensure!(
-        !content.starts_with(DATABASE),
+        !content.starts_with(coz::DATABASE),
         "{from} is no profile of Coz but a database; if it is a recording, it can be shown as it is: whatif report {from}"
     );
     let rows = coz::read(&content, &name(&args.file)).with_context(|| format!("cannot import {from}"))?;
@@ -48,34 +41,6 @@ pub fn import(args: &cli::Import) -> Result<()> {
         output.display()
     );
     Ok(())
-}
-
-/// The rows of a recording, or of a profile of Coz: whichever `path` is.
-pub fn rows(path: &Path) -> Result<Rows> {
-    if let Some(content) = profile_of_coz(path)? {
-        return coz::read(&content, &name(path)).with_context(|| format!("cannot read {}", path.display()));
-    }
-    Ok(Recording::open(path)?.rows()?)
-}
-
-/// Whether the file is a profile of Coz that can be read.
-pub fn is_profile_of_coz(path: &Path) -> bool {
-    matches!(profile_of_coz(path), Ok(Some(_)))
-}
-
-/// What is in the file, if it is a profile of Coz.
-fn profile_of_coz(path: &Path) -> Result<Option<Vec<u8>>> {
-    // What cannot be read is told by those who read recordings.
-    let Ok(mut file) = File::open(path) else { return Ok(None) };
-    let mut content = Vec::new();
-    if file.by_ref().take(BYTES_THAT_TELL).read_to_end(&mut content).is_err() {
-        return Ok(None);
-    }
-    if content.starts_with(DATABASE) || !coz::is_profile(&content) {
-        return Ok(None);
-    }
-    file.read_to_end(&mut content).with_context(|| cannot_read(path))?;
-    Ok(Some(content))
 }
 
 fn cannot_read(path: &Path) -> String {

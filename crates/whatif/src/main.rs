@@ -5,12 +5,10 @@
 mod cli;
 mod collect;
 mod compare;
-mod cycles;
+mod continuous;
 mod doctor;
-mod embedded;
 mod import;
-mod launch;
-mod leave_out;
+mod live;
 mod merge;
 mod open;
 mod run;
@@ -20,9 +18,7 @@ mod watch;
 
 use clap::Parser as _;
 use cli::{Cli, Command};
-
-/// Exit status when `whatif` itself failed.
-const FAILED: i32 = 90;
+use controller::{FAILED, launch};
 
 /// A thread that panics ends the process.
 fn abort_on_panic() {
@@ -55,7 +51,7 @@ fn main() {
         Command::Watch(args) => watch::watch(&args),
         Command::Collect(args) => collect::collect(&args),
         Command::Status(args) => collect::status(&args),
-        Command::Cycles(command) => cycles::run(&command),
+        Command::Cycles(command) => continuous::run(&command),
     };
     if let Err(error) = result {
         eprintln!("whatif: {error:#}");

@@ -2,7 +2,7 @@
 //!
 //! sample → delay → experiment → **record** → profile → report
 
-use crate::{cli, import};
+use crate::cli;
 use anyhow::{Context as _, Result, bail, ensure};
 use profile::{Builds, Recorder, Rows};
 use std::collections::HashSet;
@@ -21,7 +21,7 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
     let mut runs = HashSet::new();
     let mut first_program: Option<String> = None;
     for path in &args.files {
-        let rows = import::rows(path)?;
+        let rows = profile::coz::rows_of_either(path)?;
         if let Some(other) = builds.add(rows.sessions.iter().flat_map(|session| &session.images)) {
             bail!(
                 "{} is of another build of {} ({}; {} before it): results of different builds do not add up\n  \

@@ -1,6 +1,6 @@
 //! `whatif report` and `whatif export`: the answer again, from a recording.
 
-use crate::{cli, cycles, import};
+use crate::{cli, continuous};
 use anyhow::{Context as _, Result, bail, ensure};
 use profile::{EstimateOptions, Profile};
 use std::io::{IsTerminal as _, Write as _};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Reads a recording, or a profile of Coz, and estimates from its rows.
 pub fn load(path: &Path) -> Result<Profile> {
-    Ok(Profile::new(import::rows(path)?, &EstimateOptions::default()))
+    Ok(Profile::new(profile::coz::rows_of_either(path)?, &EstimateOptions::default()))
 }
 
 /// The answer, on standard error: standard output is the program's.
@@ -52,12 +52,12 @@ pub fn report(args: &cli::Report) -> Result<()> {
 
 /// `whatif export`.
 pub fn export(args: &cli::Export) -> Result<()> {
-    if args.which != cycles::cli::Which::default() || args.format == cli::Format::Otlp {
+    if args.which != cycles::arguments::Which::default() || args.format == cli::Format::Otlp {
         ensure!(
             args.file.is_none(),
             "give either a recording, or --db DIR and what else selects samples of a database"
         );
-        let content = cycles::export(&args.which, args.format)?;
+        let content = continuous::export(&args.which, args.format)?;
         let is_text = !matches!(args.format, cli::Format::Pprof | cli::Format::Otlp);
         return match (&args.output, is_text) {
             (None, true) => put(&content),

@@ -4,8 +4,8 @@
 //! What comes in may come from anybody on this machine: nothing but the head of a request is read, and of that not much, nor
 //! is it waited for long.
 
-use crate::embedded;
 use anyhow::{Context as _, Result};
+use controller::embedded;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

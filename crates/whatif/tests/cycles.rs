@@ -5,7 +5,7 @@ mod support;
 #[path = "../../profile/tests/synthetic/mod.rs"]
 mod synthetic;
 
-use profile::continuous::*;
+use archive::*;
 use profile::{Nanos, Recorder, RegionKind};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;

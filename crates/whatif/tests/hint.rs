@@ -2,7 +2,7 @@
 
 mod support;
 
-use profile::continuous::*;
+use archive::*;
 use profile::{Mark, Nanos, Recording, RegionKind, Rows};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

@@ -2,13 +2,13 @@
 
 mod support;
 
-use perf::visits::Means;
+use kernel::visits::Means;
 use std::path::Path;
 use support::{Sandbox, point, program, program_as, skip};
 
 /// Whether visits can be counted here.
 fn can_count() -> bool {
-    let tried = perf::visits::cost(Means::Breakpoint);
+    let tried = kernel::visits::cost(Means::Breakpoint);
     if let Err(error) = &tried {
         skip(&format!("no breakpoints here: {error}"));
     }

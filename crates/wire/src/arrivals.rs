@@ -488,10 +488,19 @@ impl Source {
     pub fn clock_of(&self, connection: &Connection) -> Clock {
         match connection.own() {
             Clock::Undecided => self.clock(),
-            // In a pool of connections each seems to.
-            Clock::Closed if self.may_be_pooled() && !self.is_mixed() => self.clock(),
+            // In a pool of connections each seems to. All together know more than one, as long as they are of one kind.
+            Clock::Closed
+                if !self.is_mixed() && (self.may_be_pooled() || self.clock() == Clock::Undecided) =>
+            {
+                self.clock()
+            }
             own => own,
         }
+    }
+
+    /// Whether not even what is known of single connections is certain: they differ, and they may be a pool.
+    pub fn is_doubtful(&self) -> bool {
+        self.is_mixed() && self.may_be_pooled()
     }
 }
 

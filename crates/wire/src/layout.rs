@@ -96,7 +96,7 @@ pub struct Header {
     pub experimenting: AtomicU32,
     /// Whether threads take `SIGTRAP` for a sample or a visit: not in a program that is debugged.
     pub traps: AtomicU32,
-    /// What a breakpoint costs at which a thread notes a visit, in nanoseconds: zero if that is not known.
+    /// What a breakpoint costs at which a thread notes a visit, besides what the runtime does there, in nanoseconds: zero if that is not known.
     pub trap_cost: AtomicU32,
     /// Whether arrivals are held up now and then, to find out which clock they have: [`arrivals`](crate::arrivals).
     pub probing: AtomicU32,

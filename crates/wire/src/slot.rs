@@ -58,6 +58,11 @@ pub struct Books {
     pub idle: AtomicU64,
     /// The same for arrivals whose clock is not known.
     pub doubtful: AtomicU64,
+    /// Requests that were put off for longer than the time between two of their connection, by clients that seem to wait for an answer before the next: an open loop
+    /// that has so few connections cannot go on while it is put off.
+    pub crowded: AtomicU64,
+    /// What noting visits at breakpoints took.
+    pub noting: AtomicU64,
     /// Paused (rule 2).
     pub paid: AtomicU64,
     /// Paused longer than asked; taken off later debts.
@@ -497,6 +502,8 @@ impl Slots {
             totals.serving += Nanos(read(&books.serving));
             totals.idle += Nanos(read(&books.idle));
             totals.doubtful += Nanos(read(&books.doubtful));
+            totals.crowded += read(&books.crowded);
+            totals.noting += Nanos(read(&books.noting));
             totals.overslept += Nanos(read(&books.overslept));
             totals.sampled += Nanos(read(&books.sampled));
             totals.samples += read(&books.samples);
@@ -544,6 +551,10 @@ pub struct Totals {
     pub idle: Nanos,
     /// and [`Books::doubtful`].
     pub doubtful: Nanos,
+    /// See [`Books::crowded`]
+    pub crowded: u64,
+    /// and [`Books::noting`].
+    pub noting: Nanos,
     /// CPU time that samples stood for.
     pub sampled: Nanos,
     /// Samples.

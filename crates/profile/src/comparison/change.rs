@@ -135,6 +135,7 @@ mod tests {
             slice_error: 0.0,
             waking_error: 0.0,
             clock_error: 0.0,
+            latency_error: 0.0,
             chance: None,
             effect: None,
             most: None,

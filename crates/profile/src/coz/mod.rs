@@ -32,9 +32,12 @@
 //! | program, arguments, host, CPUs, build, threads, books, load of the machine | nothing |
 
 mod blocks;
+mod file;
 mod record;
 mod rows;
 mod run;
+
+pub use file::{DATABASE, Unreadable, is_profile_of_coz, rows as rows_of_either};
 
 use crate::model::Rows;
 

@@ -15,25 +15,8 @@
 //! **Place:** sample → delay → experiment → **record** → profile → report. The tables are documented
 //! in `schema.rs`.
 
-mod connect;
-mod error;
 mod recorder;
 mod recording;
-pub(crate) mod schema;
 
-pub(crate) use connect::{Opened, open_read_only};
-pub use error::Error;
 pub use recorder::Recorder;
 pub use recording::Recording;
-
-use crate::units::Nanos;
-
-/// An unsigned number as SQLite keeps it. Beyond 2⁶³ (292 years of nanoseconds) it stays at the top.
-pub(crate) fn integer(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// A span as SQLite keeps it.
-pub(crate) fn ns(span: Nanos) -> i64 {
-    integer(span.get())
-}

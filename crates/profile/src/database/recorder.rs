@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::schema::{self, Found};
-use super::{Error, integer, ns};
 use crate::model::audit;
 use crate::model::{
     Arrivals, Exit, Image, Point, PointId, Production, Region, RegionId, RegionSamples, Rows, SampleTotals,
     SessionEnd, SessionId, SessionStart, Snippet, Span, Warning, Window,
 };
+use storage::schema::{self, Found};
+use storage::{Error, integer, ns};
 
 /// How long to wait for another writer.
 const PATIENCE: Duration = Duration::from_secs(5);

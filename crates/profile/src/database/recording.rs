@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, Row, RowIndex};
 
-use super::schema::{self, Found};
-use super::{Error, Opened, Recorder, open_read_only};
-use crate::continuous::UnixSeconds;
+use super::Recorder;
 use crate::model::audit;
 use crate::model::{
     ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, Point, PointId,
     PointKind, Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session,
     SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
 };
+use crate::units::UnixSeconds;
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
+use storage::schema::{self, Found};
+use storage::{Error, Opened, open_read_only};
 
 /// A recording that is read: a finished one, one that is still being written, or what a killed run
 /// left behind.

@@ -75,6 +75,7 @@ mod era;
 mod fit;
 mod handover;
 mod interval;
+mod latency;
 mod level;
 mod method;
 mod outlier;
@@ -237,6 +238,8 @@ pub struct PointEstimate {
     pub waking_error: f64,
     /// The part which stands for arrivals of which it is not known whether they wait for the program: in proportion to the speedup.
     pub clock_error: f64,
+    /// The part which stands for what is not known of a latency, breakpoints and clients with few connections: in proportion to the speedup.
+    pub latency_error: f64,
     /// How often chance alone would show so large a slope where there is none worth having (below 0.02):
     /// what [`Verdict::Helps`] and [`Verdict::Hurts`] rest on when many regions were tried. `None` without
     /// visits.
@@ -296,6 +299,7 @@ impl PointEstimate {
             slices: self.slice_error,
             waking: self.waking_error,
             clocks: self.clock_error,
+            latency: self.latency_error,
         }
     }
 }
@@ -307,13 +311,15 @@ struct Doubts {
     slices: f64,
     waking: f64,
     clocks: f64,
+    latency: f64,
 }
 
 impl Doubts {
     /// What they add at speedup `s`, 0 to 1. Those of a slope are what they are at 1.
     fn at(self, s: f64) -> f64 {
         // A hand-over to a CPU that slept costs one or the other.
-        handover::at(self.handovers, s).max(self.waking * s).hypot(self.slices * s).hypot(self.clocks * s)
+        let in_proportion = self.slices.hypot(self.clocks).hypot(self.latency) * s;
+        handover::at(self.handovers, s).max(self.waking * s).hypot(in_proportion)
     }
 }
 
@@ -355,6 +361,7 @@ pub(crate) fn estimate(
             slice_error: 0.0,
             waking_error: 0.0,
             clock_error: 0.0,
+            latency_error: 0.0,
             chance: None,
             effect: None,
             most: None,
@@ -381,8 +388,15 @@ pub(crate) fn estimate(
     };
     let of_noise = scaled(drawn.slope);
     let clock_error = arrivals::error(experiments.baselines(), target, of_noise.value);
-    let doubts =
-        Doubts { handovers: handover_error, slices: slice_error, waking: waking_error, clocks: clock_error };
+    let latency_error =
+        latency::error(experiments.baselines(), experiments.treated(), target, of_noise.value);
+    let doubts = Doubts {
+        handovers: handover_error,
+        slices: slice_error,
+        waking: waking_error,
+        clocks: clock_error,
+        latency: latency_error,
+    };
     let method_error = (error_of_delay * fit.delay * phase.factor).hypot(doubts.at(1.0));
     let slope = interval::widened(of_noise, method_error);
     let verdict = verdict::of(&of_noise, method_error, doubts.at(1.0), fit.blocks());
@@ -418,6 +432,7 @@ pub(crate) fn estimate(
         slice_error,
         waking_error,
         clock_error,
+        latency_error,
         chance: Some(verdict::chance(&slope, fit.blocks(), fit.effective_blocks())),
         effect: Some(on_curve(REFERENCE.fraction(), curve.at(REFERENCE.fraction()))),
         most: Some(on_curve(1.0, curve.most(tried))),

@@ -24,7 +24,7 @@ pub const ENOUGH_BLOCKS: usize = 5;
 /// | `NotTrusted` | any, where the audit of the region does not balance |
 ///
 /// However small the truth, enough data end in one of the first three.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// Making the region faster makes the point faster.
     Helps,
@@ -33,6 +33,7 @@ pub enum Verdict {
     /// It makes the point slower: contention.
     Hurts,
     /// Nobody can say yet.
+    #[default]
     NotEnoughData,
     /// The point was not visited in most windows.
     Idle,

@@ -125,6 +125,11 @@ Audit {
     sliced_virtual: Nanos,
     /// How long those threads waited for a CPU, by the kernel.
     sliced_queued: Nanos,
+    /// How many requests were put off for longer than the time between two of their connection, by clients that seem to wait for an answer
+    /// before the next.
+    crowded: u64,
+    /// CPU time that noting visits at breakpoints took.
+    noting: Nanos,
 }
 }
 

@@ -23,25 +23,3 @@ pub use rows::{RegionSamples, Rows};
 pub use session::{Exit, SampleTotals, Session, SessionEnd, SessionId, SessionStart};
 pub use warning::Warning;
 pub use window::{Books, InFlight, Latencies, Span, Visits, Window, WindowFlags};
-
-/// Declares the key of a table.
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(i64);
-
-        impl $name {
-            /// The row with this key.
-            pub const fn new(key: i64) -> Self {
-                Self(key)
-            }
-
-            /// The key.
-            pub const fn get(self) -> i64 {
-                self.0
-            }
-        }
-    };
-}
-pub(crate) use id;

@@ -1,6 +1,6 @@
 //! Progress points: the places whose visits are the program's progress.
 
-super::id! {
+storage::id! {
     /// Which progress point of the recording.
     PointId
 }

@@ -1,7 +1,7 @@
 //! Production: what continuous profiles of the same program say about a region.
 
 use super::{RegionId, SessionId};
-use crate::continuous::UnixSeconds;
+use crate::units::UnixSeconds;
 
 /// What a region costs in production, as it was known to the run.
 #[derive(Clone, Copy, Debug, PartialEq)]

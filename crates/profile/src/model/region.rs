@@ -1,6 +1,6 @@
 //! Regions: the pieces of code that experiments make virtually faster.
 
-super::id! {
+storage::id! {
     /// Which region of the recording.
     RegionId
 }

@@ -3,7 +3,7 @@
 use super::{Arrivals, Image};
 use crate::units::Nanos;
 
-super::id! {
+storage::id! {
     /// Which session of the recording.
     SessionId
 }

@@ -1,63 +1,14 @@
 //! What is different between two selections.
 
 use super::grid::{self, Cells, Set};
-use super::heading::{Heading, lines};
-use super::quantity::{Share, count, percent, plus_minus, signed};
-use super::worth::{self, Worth};
+use super::heading::{self, lines};
+use super::quantity::{count, percent, plus_minus, signed};
+use super::worth;
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
+use cycles::{Change, Difference, Side};
 use profile::printable;
-use serde::Serialize;
-
-/// Two selections and what is different.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Difference {
-    /// What it was.
-    pub a: Side,
-    /// What it became.
-    pub b: Side,
-    /// `function` or `image`
-    pub by: String,
-    /// `share` (of the samples) or `second` (CPU time for each second and CPU)
-    pub per: String,
-    /// The most certain difference first.
-    pub changes: Vec<Change>,
-    /// How many are not among them.
-    pub more: usize,
-}
-
-/// One of the two.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Side {
-    /// As it was typed.
-    pub asked: String,
-    /// What it is.
-    pub heading: Heading,
-    /// How many spans of time the intervals are from; 0 where they are from counts alone.
-    pub spans: usize,
-    /// The length of each, in seconds.
-    pub span_s: i64,
-}
-
-/// What is different for one of them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Change {
-    /// Its name,
-    pub name: String,
-    /// and image.
-    pub image: String,
-    /// What it was,
-    pub a: Share,
-    /// what it became,
-    pub b: Share,
-    /// and the difference.
-    pub difference: Share,
-    /// How much of the difference is certain; 0 if none is.
-    pub certain: f64,
-    /// What making it faster is worth.
-    pub worth: Option<Worth>,
-}
 
 impl Answer for Difference {
     const KIND: &'static str = "diff";
@@ -67,7 +18,7 @@ impl Answer for Difference {
         let mut out = String::new();
         for (side, name) in [(&self.a, "A"), (&self.b, "B")] {
             lines(&mut out, style, Colour::Bold, "", &printable(&format!("{name}: {}", side.asked)));
-            side.heading.draw(&mut out, style);
+            heading::draw(&side.heading, &mut out, style);
         }
         let columns = [
             ("A", Set::Right),
@@ -90,7 +41,7 @@ impl Answer for Difference {
                 percent(change.b.value),
                 signed(change.difference.value),
                 format!("{}{mark}", plus_minus(change.difference.half())),
-                change.worth.as_ref().map_or_else(String::new, |worth| worth.brief(None)),
+                change.worth.as_ref().map_or_else(String::new, |worth| worth::brief(worth, None)),
                 printable(&change.name).into_owned(),
                 printable(super::top::short(&change.image)).into_owned(),
             ];

@@ -5,51 +5,8 @@ use super::quantity::{count, percent, span};
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
+use cycles::{EpochRow, Epochs};
 use profile::printable;
-use serde::Serialize;
-
-/// All epochs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Epochs {
-    /// The folder of the database.
-    pub database: String,
-    /// Oldest first.
-    pub epochs: Vec<EpochRow>,
-}
-
-/// One epoch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct EpochRow {
-    /// Its number.
-    pub epoch: i64,
-    /// Its name, if somebody gave it one.
-    pub name: Option<String>,
-    /// The machine.
-    pub machine: String,
-    /// When it began, in seconds since 1970,
-    pub started: i64,
-    /// and ended; `null` while it runs, or if the collector was killed.
-    pub ended: Option<i64>,
-    /// When, for people.
-    #[serde(skip)]
-    pub time: String,
-    /// What was sampled,
-    pub events: Vec<String>,
-    /// how,
-    pub sampler: String,
-    /// how often for each second and CPU,
-    pub rate_hz: f64,
-    /// with stacks or without,
-    pub mode: String,
-    /// and of what.
-    pub scope: String,
-    /// Samples of all events that were kept,
-    pub samples: u64,
-    /// those that were not,
-    pub lost: u64,
-    /// and the CPU time that the first event's stand for.
-    pub covered_ns: u64,
-}
 
 impl Answer for Epochs {
     const KIND: &'static str = "epochs";

@@ -1,7 +1,6 @@
 //! The flame graph: one HTML file that works from disk. What it draws with is in `flame.html`, `flame.css` and `flame.js`.
 
-use super::stacks::{Flame, StackNode};
-use super::{Heading, Worth};
+use cycles::{Flame, Heading, StackNode, Worth};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -93,7 +92,7 @@ fn data<'a>(heading: &'a Heading, flame: &'a Flame) -> Data<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycles::stacks::tests::example;
+    use crate::cycles::example;
     use std::process::{Command, Stdio};
 
     #[test]

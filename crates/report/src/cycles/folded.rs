@@ -1,6 +1,6 @@
 //! Folded stacks: `main;work 110`, one line for each stack of functions.
 
-use super::stacks::{Flame, StackNode};
+use cycles::{Flame, StackNode};
 use profile::printable;
 use std::fmt::Write as _;
 
@@ -37,7 +37,7 @@ pub fn folded(flame: &Flame) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycles::stacks::tests::example;
+    use crate::cycles::example;
 
     #[test]
     fn one_line_for_each_stack() {

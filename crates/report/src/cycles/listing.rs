@@ -1,59 +1,14 @@
 //! A function's source, with counts.
 
 use super::grid::{self, Cells, Set};
-use super::heading::{Heading, lines};
+use super::heading::{self, lines};
 use super::quantity::{count, percent};
-use super::worth::Worth;
+use super::worth;
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
+use cycles::{Listing, SourceLine};
 use profile::printable;
-use serde::Serialize;
-
-/// A function wherever it is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Listing {
-    /// What was asked.
-    pub heading: Heading,
-    /// The function.
-    pub function: String,
-    /// Its sources: one for each image and file that it is in.
-    pub sources: Vec<Source>,
-}
-
-/// A piece of a source file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Source {
-    /// The image,
-    pub image: String,
-    /// and its build ID, or nothing.
-    pub build_id: String,
-    /// The source file, as the debug information spells it; empty where there is none.
-    pub file: String,
-    /// Why there is no text, or why it may be that of other code.
-    pub doubt: Option<String>,
-    /// Samples of the function itself here, without what was inlined into it,
-    pub samples: u64,
-    /// and with what it calls.
-    pub total: u64,
-    /// What making the function faster is worth.
-    pub worth: Option<Worth>,
-    /// Lines, ascending.
-    pub lines: Vec<SourceLine>,
-}
-
-/// A line.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SourceLine {
-    /// Its number; zero for code of no line.
-    pub line: u32,
-    /// Samples in it,
-    pub samples: u64,
-    /// and in what it calls.
-    pub total: u64,
-    /// What is written there; `null` where nobody knows.
-    pub text: Option<String>,
-}
 
 impl Answer for Listing {
     const KIND: &'static str = "list";
@@ -61,7 +16,7 @@ impl Answer for Listing {
     fn draw(&self, style: Style) -> String {
         let style = at_least(style);
         let mut out = String::new();
-        self.heading.draw(&mut out, style);
+        heading::draw(&self.heading, &mut out, style);
         let of = |samples: u64| samples as f64 / self.heading.samples.max(1) as f64;
         for source in &self.sources {
             let title = format!(
@@ -73,7 +28,7 @@ impl Answer for Listing {
             );
             lines(&mut out, style, Colour::Bold, "", &printable(&title));
             if let Some(worth) = &source.worth {
-                worth.draw(&mut out, style);
+                worth::draw(worth, &mut out, style);
             }
             if !source.file.is_empty() {
                 lines(&mut out, style, Colour::Plain, "", &printable(&source.file));

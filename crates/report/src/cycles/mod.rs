@@ -2,9 +2,9 @@
 //!
 //! **Does:** draw tables for a terminal, write JSON, a flame graph as a page, folded stacks, pprof's and OTLP's formats.
 //!
-//! **Does not:** query, name or estimate: the models here are filled by `whatif`.
+//! **Does not:** query, name or estimate: that is what the crate `cycles` does, whose answers are drawn here.
 //!
-//! **Constraints:** as everywhere in this crate, names are hostile. Every answer begins with a [`Heading`]: how many samples
+//! **Constraints:** as everywhere in this crate, names are hostile. Every answer begins with a [`Heading`](cycles::Heading): how many samples
 //! there should be, and what became of them.
 //!
 //! **Place:** sample → record → profile → **report**.
@@ -21,27 +21,15 @@ mod otlp;
 pub mod otlp_message;
 mod pprof;
 mod quantity;
-mod stacks;
 mod top;
 mod unknown;
 mod variation;
 mod worth;
 
-pub use annotation::{Annotation, Code, Instruction};
-pub use difference::{Change, Difference, Side};
-pub use epochs::{EpochRow, Epochs};
 pub use flame::page;
 pub use folded::folded;
-pub use heading::{Books, Heading, Note};
-pub use listing::{Listing, Source, SourceLine};
 pub use otlp::otlp;
 pub use pprof::pprof;
-pub use quantity::Share;
-pub use stacks::{Flame, FlameBox, ImageName, Line, Name, Place, StackNode, Stacks};
-pub use top::{Row, Top};
-pub use unknown::{Unknown, UnknownRow};
-pub use variation::{Part, Variation, Varying};
-pub use worth::Worth;
 
 use crate::terminal::Style;
 use serde::Serialize;
@@ -76,4 +64,26 @@ pub trait Answer: Serialize {
 /// Nothing is drawn for fewer columns.
 fn at_least(style: Style) -> Style {
     Style { width: style.width.max(60), ..style }
+}
+
+#[cfg(test)]
+fn example() -> cycles::Stacks {
+    use cycles::{ImageName, Line, Place, StackNode, Stacks};
+    let line = |base: &str, line| Line {
+        function: format!("{base}(int)"),
+        base: base.to_owned(),
+        file: "/src/a.c".to_owned(),
+        line,
+    };
+    let place = |offset, lines| Place { image: 0, offset, lines };
+    let node = |parent, place, count| StackNode { parent, place, count };
+    Stacks {
+        images: vec![ImageName { path: "/bin/a;b".to_owned(), build_id: "abcd".to_owned() }],
+        places: vec![
+            place(1, vec![line("main", 1)]),
+            place(2, vec![line("tiny", 9), line("work", 5)]),
+            place(3, vec![line("work", 6)]),
+        ],
+        nodes: vec![node(StackNode::NONE, 0, 1), node(0, 1, 10), node(0, 2, 100), node(2, 2, 1000)],
+    }
 }

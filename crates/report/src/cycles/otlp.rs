@@ -2,7 +2,7 @@
 
 use super::otlp_message::*;
 use super::pprof::{Texts, duration, innermost_first, whole};
-use super::{Heading, Stacks};
+use cycles::{Heading, Stacks};
 use profile::printable;
 use prost::Message as _;
 use std::collections::HashMap;
@@ -87,7 +87,7 @@ fn data(heading: &Heading, stacks: &Stacks) -> ProfilesData {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycles::stacks::tests::example;
+    use crate::cycles::example;
 
     #[test]
     fn tables_begin_with_nothing_and_stacks_are_innermost_first() {

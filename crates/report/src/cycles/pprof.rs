@@ -1,7 +1,7 @@
 //! The samples for pprof, with their stacks: a gzipped protocol buffer.
 
-use super::{Heading, StackNode, Stacks};
 use crate::pprof::message::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
+use cycles::{Heading, StackNode, Stacks};
 use flate2::write::GzEncoder;
 use profile::printable;
 use prost::Message as _;
@@ -124,7 +124,7 @@ impl Texts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycles::stacks::tests::example;
+    use crate::cycles::example;
 
     #[test]
     fn every_stack_is_a_sample_with_inlined_lines() {

@@ -1,25 +1,5 @@
 //! Quantities, as people read them.
 
-use serde::Serialize;
-
-/// A share of the samples, 0 to 1 (or a difference of two), with its 95 % interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Share {
-    /// The share,
-    pub value: f64,
-    /// and its interval.
-    pub lo: f64,
-    /// Its end.
-    pub hi: f64,
-}
-
-impl Share {
-    /// Half of the interval, the longer half if they differ.
-    pub fn half(&self) -> f64 {
-        (self.hi - self.value).max(self.value - self.lo)
-    }
-}
-
 /// `12.3 %`
 pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {

@@ -1,61 +1,14 @@
 //! What costs most, and what it is worth.
 
 use super::grid::{self, Cells, Set};
-use super::heading::{Heading, lines};
-use super::quantity::{Share, count, percent, plus_minus, span};
-use super::worth::{self, Worth};
+use super::heading::{self, lines};
+use super::quantity::{count, percent, plus_minus, span};
+use super::worth;
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
-use profile::{Mark, printable};
-use serde::{Serialize, Serializer};
-
-/// The most expensive, by image, function, line, process or cgroup.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Top {
-    /// What was asked.
-    pub heading: Heading,
-    /// `function`
-    pub by: String,
-    /// The most expensive, first first.
-    pub rows: Vec<Row>,
-    /// How many are not among them.
-    pub more: usize,
-    /// Code that is worth something according to a recording, but costs so little that it is not among them.
-    pub not_hot: Vec<Row>,
-    /// The recordings that know what code is worth.
-    pub recordings: Vec<String>,
-}
-
-/// What one of them costs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Row {
-    /// Its name.
-    pub name: String,
-    /// The image it is in; empty where it is none's.
-    pub image: String,
-    /// The build ID of the image, or nothing.
-    pub build_id: String,
-    /// Samples in it,
-    pub samples: u64,
-    /// their share of all samples,
-    pub share: Share,
-    /// and the CPU time they stand for; `null` where the event is no clock.
-    pub cpu_ns: Option<u64>,
-    /// Samples in it and in what it calls; `null` where it is not known.
-    pub total: Option<u64>,
-    /// Their share.
-    pub total_share: Option<f64>,
-    /// What making it faster is worth.
-    pub worth: Option<Worth>,
-    /// What to think of both.
-    #[serde(serialize_with = "by_name")]
-    pub mark: Option<Mark>,
-}
-
-fn by_name<S: Serializer>(mark: &Option<Mark>, to: S) -> Result<S::Ok, S::Error> {
-    mark.map(Mark::name).serialize(to)
-}
+use cycles::{Row, Top};
+use profile::{Mark, Verdict, printable};
 
 impl Answer for Top {
     const KIND: &'static str = "top";
@@ -63,7 +16,7 @@ impl Answer for Top {
     fn draw(&self, style: Style) -> String {
         let style = at_least(style);
         let mut out = String::new();
-        self.heading.draw(&mut out, style);
+        heading::draw(&self.heading, &mut out, style);
         let columns = [
             ("self", Set::Right),
             ("95 %", Set::Left),
@@ -110,8 +63,8 @@ impl Answer for Top {
 
 fn cells(row: &Row, with_samples: bool) -> Cells {
     let colour = match (&row.worth, row.mark) {
-        (Some(worth), _) if worth.verdict == "helps" => Colour::Green,
-        (Some(worth), _) if worth.verdict == "hurts" => Colour::Red,
+        (Some(worth), _) if worth.verdict == Verdict::Helps => Colour::Green,
+        (Some(worth), _) if worth.verdict == Verdict::Hurts => Colour::Red,
         (_, Some(Mark::HotButDoesNotMatter)) => Colour::Dim,
         _ => Colour::Plain,
     };
@@ -122,7 +75,7 @@ fn cells(row: &Row, with_samples: bool) -> Cells {
         row.total_share.map_or_else(String::new, percent),
         if with_samples { count(row.samples) } else { String::new() },
         row.cpu_ns.map_or_else(String::new, span),
-        row.worth.as_ref().map_or_else(String::new, |worth| worth.brief(row.mark)),
+        row.worth.as_ref().map_or_else(String::new, |worth| worth::brief(worth, row.mark)),
         printable(&row.name).into_owned(),
         printable(short(&row.image)).into_owned(),
         printable(line).into_owned(),

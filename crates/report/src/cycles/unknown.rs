@@ -1,43 +1,13 @@
 //! Samples that nobody can name, why, and what mends it.
 
 use super::grid::{self, Cells, Set};
-use super::heading::{Heading, lines};
+use super::heading::{self, lines};
 use super::quantity::{count, percent};
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
+use cycles::{Unknown, UnknownRow};
 use profile::printable;
-use serde::Serialize;
-
-/// What has no name.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Unknown {
-    /// What was asked.
-    pub heading: Heading,
-    /// Samples without a name, in all.
-    pub samples: u64,
-    /// The most first.
-    pub rows: Vec<UnknownRow>,
-}
-
-/// Samples of one image without a name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct UnknownRow {
-    /// The image.
-    pub image: String,
-    /// Its build ID, or nothing.
-    pub build_id: String,
-    /// Samples.
-    pub samples: u64,
-    /// The processes that ran it, the busiest first.
-    pub processes: Vec<String>,
-    /// Why nobody knows: short and stable.
-    pub code: String,
-    /// The same for people.
-    pub why: String,
-    /// What mends it.
-    pub advice: String,
-}
 
 impl Answer for Unknown {
     const KIND: &'static str = "unknown";
@@ -45,7 +15,7 @@ impl Answer for Unknown {
     fn draw(&self, style: Style) -> String {
         let style = at_least(style);
         let mut out = String::new();
-        self.heading.draw(&mut out, style);
+        heading::draw(&self.heading, &mut out, style);
         let of = |samples: u64| percent(samples as f64 / self.heading.samples.max(1) as f64);
         let title = match self.samples {
             0 => "Everything has a name.".to_owned(),

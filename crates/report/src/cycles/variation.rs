@@ -1,69 +1,14 @@
 //! How much shares vary between parts: epochs, machines, hours, days, processes.
 
 use super::grid::{self, Cells, Set};
-use super::heading::{Heading, lines};
+use super::heading::{self, lines};
 use super::quantity::{count, percent};
-use super::worth::{self, Worth};
+use super::worth;
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
+use cycles::{Variation, Varying};
 use profile::printable;
-use serde::Serialize;
-
-/// The statistics of each function across parts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Variation {
-    /// What was asked.
-    pub heading: Heading,
-    /// `hour`
-    pub across: String,
-    /// `function` or `image`
-    pub by: String,
-    /// The parts.
-    pub parts: Vec<Part>,
-    /// Parts that have too few samples to be among them.
-    pub left_out: usize,
-    /// Those that vary most first.
-    pub rows: Vec<Varying>,
-    /// How many are not among them.
-    pub more: usize,
-}
-
-/// A part.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Part {
-    /// Its name.
-    pub name: String,
-    /// Its samples.
-    pub samples: u64,
-}
-
-/// How one of them varies. Shares are 0 to 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Varying {
-    /// Its name,
-    pub name: String,
-    /// and image.
-    pub image: String,
-    /// Samples in all parts.
-    pub samples: u64,
-    /// The least share of any part,
-    pub min: f64,
-    /// the largest,
-    pub max: f64,
-    /// their mean, each part counting the same,
-    pub mean: f64,
-    /// and standard deviation.
-    pub deviation: f64,
-    /// `(max − min) ÷ mean`
-    pub range: f64,
-    /// How much of the deviation chance alone would make, from the counts.
-    pub by_chance: f64,
-    /// The part with the largest share.
-    pub most_in: String,
-    /// What making it faster is worth.
-    pub worth: Option<Worth>,
-}
 
 impl Answer for Variation {
     const KIND: &'static str = "stats";
@@ -71,7 +16,7 @@ impl Answer for Variation {
     fn draw(&self, style: Style) -> String {
         let style = at_least(style);
         let mut out = String::new();
-        self.heading.draw(&mut out, style);
+        heading::draw(&self.heading, &mut out, style);
         let columns = [
             ("range", Set::Right),
             ("mean", Set::Right),
@@ -94,7 +39,7 @@ impl Answer for Variation {
                 percent(row.min),
                 percent(row.max),
                 count(row.samples),
-                row.worth.as_ref().map_or_else(String::new, |worth| worth.brief(None)),
+                row.worth.as_ref().map_or_else(String::new, |worth| worth::brief(worth, None)),
                 printable(&row.name).into_owned(),
                 printable(super::top::short(&row.image)).into_owned(),
                 printable(&row.most_in).into_owned(),

@@ -335,6 +335,13 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
             fraction(estimate.clock_error)
         ));
     }
+    if estimate.latency_error > 0.005 {
+        lines.push(format!(
+            "latency: of that, {} stands for breakpoints, at which other requests are noted while one is under way, and for clients that \
+             have too few connections for requests to be put off",
+            fraction(estimate.latency_error)
+        ));
+    }
     if let Some(chance) = estimate.chance {
         lines.push(format!(
             "verdict: {}; a region that is worth nothing would show such a slope by chance with probability {chance:.2e} \

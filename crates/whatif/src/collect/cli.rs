@@ -1,7 +1,7 @@
 //! What can be typed after `whatif collect` and `whatif status`.
 
-use crate::cycles::cli::Folder;
 use clap::{Args, ValueEnum};
+use cycles::arguments::Folder;
 
 #[derive(Debug, Args)]
 pub struct Collect {

@@ -1,7 +1,7 @@
 //! Which events are meant.
 
 use anyhow::{Result, bail};
-use perf::stream::Source;
+use kernel::stream::Source;
 
 /// What to sample, and why not something better.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! `whatif collect` and `whatif status`: continuous profiling as a service.
 //!
 //! **Does:** let the collector run, write what it has counted into the database, keep both within their budgets, and say
-//! how it goes. **Does not:** sample or count (`collect`), or know files (`profile::continuous`).
+//! how it goes. **Does not:** sample or count (`collect`), or know files (`archive`).
 //! **Constraints:** whatever happens to disk, clock or process, at most one interval is lost, and nothing without being
 //! counted. **Place:** sample → **record** → profile → report.
 

@@ -2,11 +2,12 @@
 
 use super::cli::Collect;
 use super::events::{Events, events};
-use crate::cycles::{age, bytes as size, check_epoch_name, default_folder};
+use crate::continuous::bytes as size;
 use anyhow::{Context as _, Result, bail, ensure};
+use archive::Retention;
 use collect::Budget;
+use cycles::{check_epoch_name, default_folder, time::age};
 use profile::Nanos;
-use profile::continuous::Retention;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ impl Options {
         args.name.as_deref().map_or(Ok(()), check_epoch_name)?;
         Ok(Self {
             folder: default_folder(args.folder.db.as_deref())?,
-            events: events(&args.events, perf::stream::exists)?,
+            events: events(&args.events, kernel::stream::exists)?,
             budget: Budget { rate_hz: args.rate, cpu: percent / 100.0 },
             stacks: !args.pc_only,
             own: args.own,

@@ -3,11 +3,11 @@
 use super::options::Options;
 use super::pending::Pending;
 use super::status::{State, scope_in_words};
-use crate::cycles::{machine_key, remove_abandoned_trials};
+use crate::continuous::{machine_key, remove_abandoned_trials};
 use anyhow::{Context as _, Result};
+use archive::{EpochId, MachineId, MachineInfo, Retention, Setting, Store, UnixSeconds};
 use collect::{Collector, Cost, Governor, Writer};
-use perf::clock::{monotonic, process_cpu_time, since_boot};
-use profile::continuous::{EpochId, MachineId, MachineInfo, Retention, Setting, Store, UnixSeconds};
+use kernel::clock::{monotonic, process_cpu_time, since_boot};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::os::unix::process::CommandExt as _;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub fn run(options: &Options) -> Result<()> {
         Ok(raised)
     };
     // One's own threads take one for each CPU and event.
-    perf::stream::raise_descriptor_limit();
+    kernel::stream::raise_descriptor_limit();
     let (stop, interrupted, again) = (flag(SIGTERM)?, flag(SIGINT)?, flag(SIGHUP)?);
     let mut service = Service::start(options)?;
     let begin = monotonic();
@@ -45,7 +45,7 @@ pub fn run(options: &Options) -> Result<()> {
         && !options.duration.is_some_and(over)
     {
         service.step();
-        let other_cpus = perf::cpu::numbers() != service.numbers;
+        let other_cpus = kernel::cpu::numbers() != service.numbers;
         if !other_cpus && !again.load(Ordering::Relaxed) {
             continue;
         }
@@ -115,7 +115,7 @@ impl<'a> Service<'a> {
             missed: false,
             costly: false,
             looked: (monotonic(), process_cpu_time(), 0),
-            numbers: perf::cpu::numbers(),
+            numbers: kernel::cpu::numbers(),
         };
         service.state.write(&options.folder);
         service.greet(&setting);
@@ -242,7 +242,7 @@ impl<'a> Service<'a> {
             }
             _ => {}
         }
-        perf::heap::give_back();
+        kernel::heap::give_back();
     }
 
     /// Removes what is old. What is still to be written brings its names again, which may be gone then.
@@ -334,7 +334,7 @@ fn begin_again() -> Result<()> {
     let text = program.to_string_lossy();
     let program = text.strip_suffix(" (deleted)").unwrap_or(&text);
     // Until the new one has its handler: another one asks for what is being done.
-    perf::signals::ignore(SIGHUP);
+    kernel::signals::ignore(SIGHUP);
     let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).exec();
     Err(error).with_context(|| format!("cannot begin again with {program}"))
 }

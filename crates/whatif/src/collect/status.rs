@@ -2,11 +2,11 @@
 
 use super::cli;
 use super::options::Options;
-use crate::cycles::default_folder;
 use crate::show;
 use anyhow::{Context as _, Result, bail};
+use archive::{EpochId, Setting};
 use collect::Cut;
-use profile::continuous::{EpochId, Setting};
+use cycles::default_folder;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::path::Path;

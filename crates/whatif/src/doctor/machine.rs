@@ -1,8 +1,8 @@
 //! The machine: what the kernel allows, and how exact measurements on it can be.
 
 use super::{Finding, State};
-use perf::trial::{self, Sampled};
-use perf::visits::{self, Means};
+use kernel::trial::{self, Sampled};
+use kernel::visits::{self, Means};
 use rustix::process::{Resource, getrlimit};
 use std::fs::read_to_string;
 use std::time::{Duration, Instant};
@@ -157,7 +157,7 @@ fn descriptors() -> Finding {
 fn locked_memory() -> Finding {
     const PER_THREAD: u64 = 8 << 10;
     let per_cpu = number("/proc/sys/kernel/perf_event_mlock_kb").unwrap_or(516).max(0) as u64 * 1024;
-    let cpus = u64::from(perf::cpu::online());
+    let cpus = u64::from(kernel::cpu::online());
     let limit = getrlimit(Resource::Memlock).current;
     let privileged =
         rustix::process::geteuid().is_root() || number("/proc/sys/kernel/perf_event_paranoid") == Some(-1);
@@ -180,7 +180,7 @@ fn locked_memory() -> Finding {
 
 fn processors() -> Finding {
     let usable = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let online = perf::cpu::online();
+    let online = kernel::cpu::online();
     let found = format!("{usable} of {online} may be used");
     match usable {
         1 => Finding::new(
@@ -268,7 +268,7 @@ fn siblings() -> Option<Finding> {
 /// The share of the machine that others use, and the share of the time in which a loop that does nothing else did not
 /// run.
 fn noise() -> (Option<f64>, f64) {
-    let before = perf::cpu::CpuUse::now(std::process::id()).ok();
+    let before = kernel::cpu::CpuUse::now(std::process::id()).ok();
     let begin = Instant::now();
     let (mut last, mut gaps) = (begin, Duration::ZERO);
     while last - begin < WATCHED {
@@ -279,7 +279,7 @@ fn noise() -> (Option<f64>, f64) {
         }
         last = now;
     }
-    let after = perf::cpu::CpuUse::now(std::process::id()).ok();
+    let after = kernel::cpu::CpuUse::now(std::process::id()).ok();
     let others = before.zip(after).map(|(before, after)| after.others_since(before));
     (others, gaps.as_secs_f64() / WATCHED.as_secs_f64())
 }
@@ -321,7 +321,7 @@ fn interruptions(gaps: f64) -> Finding {
 
 /// The runtime library must be written to disk once, to be loaded into programs.
 fn runtime() -> Finding {
-    match crate::embedded::unpack() {
+    match controller::embedded::unpack() {
         Ok(path) => Finding::good("runtime", path.display().to_string()),
         Err(error) => Finding::new(
             "runtime",

@@ -1,7 +1,7 @@
 //! A program: whether it can be profiled, and what of it would be seen.
 
 use super::{Finding, State};
-use crate::launch;
+use controller::launch;
 use std::ffi::OsStr;
 use symbols::{Image, NameSource, Scope, ScopeOptions};
 
@@ -177,5 +177,5 @@ fn points(image: &Image, path: &std::path::Path) -> Finding {
 }
 
 fn some(names: &[String]) -> String {
-    crate::run::list(names, 5)
+    controller::list(names, 5)
 }

@@ -17,12 +17,13 @@ mod source;
 mod standing;
 mod view;
 
-use crate::{cli, launch, show};
+use crate::{cli, show};
 use anyhow::{Context as _, Result, ensure};
+use controller::launch;
 use draw::{Room, Scene};
+use kernel::signals::was_ignored;
 use key::Action;
 use listing::Row;
-use perf::signals::was_ignored;
 use profile::{Nanos, Profile, Target};
 use ratatui::crossterm::event::{self, KeyEvent};
 use screen::Screen;

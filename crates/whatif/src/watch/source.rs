@@ -1,7 +1,8 @@
 //! Source: the recording, read again and estimated again whenever there is something new in it.
 
-use crate::{import, show};
+use crate::show;
 use anyhow::Result;
+use profile::coz;
 use profile::{Error, EstimateOptions, Nanos, Profile, Recording, Rows};
 use std::collections::HashSet;
 use std::fs::Metadata;
@@ -57,7 +58,7 @@ impl Snapshot {
 
 /// Whether the file at `path` can ever be watched: one that is not there, or empty, may become a recording.
 pub fn check(path: &Path) -> Result<()> {
-    if import::is_profile_of_coz(path) {
+    if coz::is_profile_of_coz(path) {
         return Ok(());
     }
     match Recording::open(path) {
@@ -115,19 +116,19 @@ impl Source {
         if begin < self.rest_until {
             return changed.then_some(News::Written(now.written));
         }
-        let news = match import::rows(&path) {
+        let news = match coz::rows_of_either(&path) {
             Ok(rows) => {
                 // Whatever comes is in the file that was named, or found first.
                 self.named = Some(path.clone());
                 self.read = stamp;
                 News::Snapshot(Box::new(Snapshot::new(path, rows, now.written)))
             }
-            Err(error) => match error.downcast_ref() {
-                Some(Error::Empty { .. } | Error::NotFound { .. }) if self.read.is_none() => {
-                    News::Nothing(format!("{} is empty so far: its run has just begun", path.display()))
-                }
-                _ => News::Trouble(format!("{error:#}")),
-            },
+            Err(coz::Unreadable::Recording(Error::Empty { .. } | Error::NotFound { .. }))
+                if self.read.is_none() =>
+            {
+                News::Nothing(format!("{} is empty so far: its run has just begun", path.display()))
+            }
+            Err(error) => News::Trouble(error.to_string()),
         };
         self.rest_until = Instant::now() + begin.elapsed() * SHARE;
         Some(news)

@@ -154,8 +154,8 @@ fn the_share_in_production_stands_beside_the_share_here() {
             region: RegionId::new(region),
             share,
             samples: 1000,
-            since: profile::continuous::UnixSeconds(0),
-            until: profile::continuous::UnixSeconds(86_400),
+            since: archive::UnixSeconds(0),
+            until: archive::UnixSeconds(86_400),
             hosts: 3,
         })
         .to_vec();

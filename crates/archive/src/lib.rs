@@ -1,0 +1,46 @@
+//! Continuous profiles: where the cycles of a machine go, day after day.
+//!
+//! **Does:** keep samples in a folder: a catalogue (SQLite, the same layout as a recording) and immutable segments
+//! (Parquet), each of them a span of time; give them back by time, machine, process, cgroup and image.
+//!
+//! **Does not:** take samples, look into files for names, or draw anything.
+//!
+//! **Constraints:** one writer, many readers, which never wait for each other. A segment is written and synced before the
+//! catalogue knows of it, so that a crash at any moment loses what was not flushed yet and nothing else.
+//!
+//! **Place:** sample → **record → profile** → report.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod catalogue;
+mod checksum;
+mod columns;
+mod compaction;
+mod database;
+mod draft;
+mod frames;
+mod garbage;
+mod lock;
+mod merge;
+mod model;
+mod names;
+mod part;
+mod query;
+mod rewrite;
+mod segment;
+mod steps;
+mod store;
+
+pub use answer::{By, Group, Leaf, Parts, Position, Tree};
+pub use compaction::Compaction;
+pub use database::{Database, Selection};
+pub use garbage::{Removed, Retention};
+pub use model::{
+    Batch, Books, CodeImage, Count, Epoch, EpochId, EventId, ImageId, ImageKind, Label, LabelId, MachineId,
+    MachineInfo, Node, Offset, Setting, Symbol,
+};
+pub use names::KnownPositions;
+#[doc(hidden)]
+pub use steps::Watcher;
+pub use storage::UnixSeconds;
+pub use store::{Flushed, Store};

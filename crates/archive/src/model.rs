@@ -1,0 +1,217 @@
+//! The nouns of a continuous profile.
+
+use std::sync::Arc;
+
+use super::catalogue::whole_seconds;
+use storage::{Nanos, UnixSeconds};
+
+storage::id! {
+    /// A file (or a piece of the kernel, or generated code) that samples fall into.
+    ImageId
+}
+storage::id! {
+    /// Who ran: a process name in a cgroup.
+    LabelId
+}
+storage::id! {
+    /// What was sampled.
+    EventId
+}
+storage::id! {
+    /// A machine.
+    MachineId
+}
+storage::id! {
+    /// A span of time in which the collector ran with one configuration.
+    EpochId
+}
+
+/// A position in an image: for files the offset in the file; for `[kernel]` the distance from `_text`; for code that
+/// was generated while the program ran a number that its name was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offset(pub u64);
+
+/// What an image is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ImageKind {
+    /// A file.
+    File,
+    /// The kernel, or one of its modules.
+    Kernel,
+    /// Code that a program generated while it ran, with names of its own.
+    Generated,
+    /// Memory of no file that nobody named; the kernel's pages in every process.
+    Memory,
+    /// Nobody was running.
+    Idle,
+    /// The address lay in no mapping that is known.
+    Unknown,
+}
+
+/// A file that samples fall into.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CodeImage {
+    /// Path in its own mount namespace, or a name in brackets: `[kernel]`, `[vdso]`, `[idle]`, `[unknown]`.
+    pub path: String,
+    /// In hexadecimal digits; empty where there is none.
+    pub build_id: String,
+    /// What it is.
+    pub kind: ImageKind,
+}
+
+/// Who ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Label {
+    /// Name of the process (of its first thread).
+    pub process: String,
+    /// Path of its cgroup, or nothing.
+    pub cgroup: String,
+}
+
+/// A machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MachineInfo {
+    /// What tells it from all others: `/etc/machine-id`, or its host name.
+    pub key: String,
+    /// Its host name.
+    pub host: String,
+    /// Release of its kernel.
+    pub kernel: String,
+    /// CPUs that were sampled.
+    pub cpus: u32,
+}
+
+/// How the collector was set up; another setting begins another epoch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Setting {
+    /// `machine`, or `own processes`.
+    pub scope: String,
+    /// `stacks` or `pc`.
+    pub mode: String,
+    /// Name of each event, in the order they were asked for: `cpu-clock`, `cycles`.
+    pub events: Vec<String>,
+    /// What takes the samples, and why not something better.
+    pub sampler: String,
+    /// Samples per second and CPU that were asked for.
+    pub rate_hz: f64,
+    /// Length of a time bucket.
+    pub resolution: Nanos,
+    /// The version of `whatif`.
+    pub version: String,
+}
+
+impl Setting {
+    /// Where the time bucket begins that a moment lies in.
+    pub fn bucket(&self, at: UnixSeconds) -> UnixSeconds {
+        let length = whole_seconds(self.resolution);
+        UnixSeconds(at.0 - at.0.rem_euclid(length))
+    }
+}
+
+/// A span of time with one setting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Epoch {
+    /// Its key.
+    pub id: EpochId,
+    /// On which machine.
+    pub machine: MachineId,
+    /// Its name, if somebody gave it one.
+    pub name: Option<String>,
+    /// How samples were taken.
+    pub setting: Setting,
+    /// When it began,
+    pub started: UnixSeconds,
+    /// and ended; `None` while it runs, and for ever if the collector was killed.
+    pub ended: Option<UnixSeconds>,
+}
+
+/// A frame of the stacks of one batch or tree: which code, called from which frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// Index of the caller's node, or [`Node::NONE`]; always less than the node's own index.
+    pub parent: u32,
+    /// Where the code is,
+    pub image: ImageId,
+    /// and at which position: the sampled instruction at the end of a stack, elsewhere the return address less one.
+    pub offset: Offset,
+}
+
+impl Node {
+    /// The parent of the outermost frames.
+    pub const NONE: u32 = u32::MAX;
+}
+
+/// So many samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Count {
+    /// Begin of the time bucket.
+    pub time: UnixSeconds,
+    /// Who ran.
+    pub label: LabelId,
+    /// What was sampled.
+    pub event: EventId,
+    /// Index of the node of the sampled instruction.
+    pub node: u32,
+    /// How many samples.
+    pub count: u32,
+}
+
+/// What the collector has counted between two flushes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// Frames; parents before their children.
+    pub nodes: Vec<Node>,
+    /// Samples, in any order; no two alike but in `count`.
+    pub counts: Vec<Count>,
+    /// What became of the samples.
+    pub books: Vec<Books>,
+}
+
+/// What became of the samples of one event in one flush interval, on all CPUs together:
+/// `expected = stored + unknown + lost`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Books {
+    /// Of which event.
+    pub event: EventId,
+    /// Begin of the interval,
+    pub start: UnixSeconds,
+    /// and its length.
+    pub length: Nanos,
+    /// How many samples the clock (or counter) of the events called for.
+    pub expected: u64,
+    /// Samples with a known image; those of idle CPUs are among them.
+    pub stored: u64,
+    /// Samples without: they are stored too, under the image `[unknown]`.
+    pub unknown: u64,
+    /// Samples that were not taken, or that the kernel or the collector had no room for.
+    pub lost: u64,
+    /// Samples of idle CPUs.
+    pub idle: u64,
+    /// CPU time that the samples stand for: for how long the event counted, on all CPUs together. That is `cpus × length` for a
+    /// clock of the whole machine, and less for an event that takes turns, or that counts only while certain processes run.
+    pub covered: Nanos,
+    /// CPU time the collector used for it,
+    pub own_cpu: Nanos,
+    /// and, estimated from what one interruption costs here, the kernel for taking the samples.
+    pub kernel_cpu: Nanos,
+    /// Memory the collector had resident at the end, in bytes.
+    pub resident: u64,
+}
+
+impl Books {
+    /// The end of the interval.
+    pub fn end(&self) -> UnixSeconds {
+        UnixSeconds(self.start.0 + (self.length.get() / 1_000_000_000) as i64)
+    }
+}
+
+/// The frames that one position in an image stands for, innermost inlined function first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Symbol {
+    /// Demangled.
+    pub function: Arc<str>,
+    /// Source file, or nothing.
+    pub file: Arc<str>,
+    /// Line in it, or zero.
+    pub line: u32,
+}

@@ -1,0 +1,435 @@
+//! The kernel's own code: where it lies, what it is called, and which of it is waiting for work.
+//!
+//! Code that comes later: programs are said by the kernel (of a whole machine). Modules are not; when they are others, when records
+//! were lost, and when samples fall where nothing was, everything is read again, but not more often than once a minute, and less and
+//! less often if that does not help.
+
+use crate::images::{ImageIndex, Images};
+use crate::programs::Programs;
+use crate::slots::Marks;
+use archive::ImageKind;
+use std::collections::HashMap;
+use std::io::BufReader;
+use std::ops::Range;
+use wire::{Address, Nanos};
+
+/// See the module. Where the kernel keeps its addresses to itself (`kernel.kptr_restrict`) there are no names.
+#[derive(Debug, Default)]
+pub struct Kernel {
+    /// Address of `_text`, from which the positions in its image count.
+    text: u64,
+    /// Address behind the last of its functions.
+    end: u64,
+    /// Of every function, in order: distance from `text`, and where its name begins in `names`.
+    functions: Vec<(u32, u32)>,
+    /// Names, each followed by a zero.
+    names: Vec<u8>,
+    idle: Vec<Range<u64>>,
+    modules: Vec<Module>,
+    /// Where the images of modules begin.
+    bases: HashMap<ImageIndex, u64>,
+    /// Code that the kernel has generated.
+    pub programs: Programs,
+    /// A sample fell here, where nothing is known to be.
+    missed: Option<Address>,
+    /// What the kernel has said about programs was lost, perhaps.
+    doubtful: bool,
+    /// When it may all be read again, and how long to wait then if that has not helped.
+    next_look: Nanos,
+    patience: Nanos,
+    /// When it may be read again because it must have changed.
+    next_change: Nanos,
+}
+
+/// The least and the most time between two times that everything is read: that takes 30 to 50 ms.
+const LEAST_PATIENCE: Nanos = Nanos(60_000_000_000);
+const MOST_PATIENCE: Nanos = Nanos(3_600_000_000_000);
+/// Modules of `/proc/kallsyms` that are none: what is in them comes and goes by itself.
+const GENERATED: [&str; 3] = ["[bpf]", "[__builtin__ftrace]", "[__builtin__kprobes]"];
+/// Programs may be as long as this, in bytes, where nobody says how long they are.
+const LONGEST: u64 = 1 << 16;
+
+#[derive(Debug)]
+struct Module {
+    range: Range<u64>,
+    name: String,
+    image: Option<ImageIndex>,
+}
+
+/// What CPUs do that have nothing to do, by the beginnings of the functions' names.
+const IDLE: [&str; 13] = [
+    "acpi_idle",
+    "acpi_safe_halt",
+    "arch_cpu_idle",
+    "cpu_idle_poll",
+    "cpu_startup_entry",
+    "cpuidle_",
+    "default_idle",
+    "do_idle",
+    "haltpoll_enter_idle",
+    "intel_idle",
+    "mwait_idle",
+    "native_safe_halt",
+    "poll_idle",
+];
+const ALSO_IDLE: [&str; 3] = ["pv_native_safe_halt", "cpu_do_idle", "psci_cpu_suspend_enter"];
+
+impl Kernel {
+    /// Reads `/proc/kallsyms` and `/proc/modules`. `follows`: the kernel says which programs come and go; otherwise they have no names,
+    /// for they would keep them when they have gone.
+    pub fn read(follows: bool) -> Self {
+        let mut kernel = Self::default();
+        if let Ok(file) = std::fs::File::open("/proc/kallsyms") {
+            kernel.read_symbols(BufReader::new(file));
+        }
+        if !follows {
+            kernel.programs = Programs::default();
+        }
+        kernel.modules = modules(&modules_text());
+        kernel
+    }
+
+    /// Records were lost, perhaps of programs that came or went.
+    pub fn doubt(&mut self) {
+        self.doubtful = true;
+    }
+
+    /// Reads it all again, if a sample fell where nothing was, if there are other modules (`listed` is `/proc/modules`), or if it is
+    /// doubtful, and if it is time. Positions have no names any more that had them in a module which has gone. What is known stays
+    /// when the kernel keeps its addresses to itself since.
+    pub fn look_again(&mut self, now: Nanos, listed: &str, read: impl FnOnce() -> Self) {
+        let missed = self.missed.filter(|_| now >= self.next_look);
+        let changed = now >= self.next_change && (self.doubtful || self.has_changed(listed));
+        if missed.is_none() && !changed {
+            return;
+        }
+        let new = read();
+        let is_hidden =
+            self.text != 0 && new.text == 0 || !self.functions.is_empty() && new.functions.is_empty();
+        self.missed = None;
+        if !is_hidden {
+            let (next_look, patience) = (self.next_look, self.patience);
+            *self = Self { next_look, patience, next_change: now + LEAST_PATIENCE, ..new };
+        }
+        let helped = |missed| self.programs.find(missed).is_some() || self.module(missed).is_some();
+        if is_hidden || !missed.is_none_or(helped) {
+            self.patience = Nanos(2 * self.patience.0).clamp(LEAST_PATIENCE, MOST_PATIENCE);
+            self.next_look = now + self.patience;
+        } else if missed.is_some() {
+            self.patience = LEAST_PATIENCE;
+            self.next_look = now + self.patience;
+        }
+        if is_hidden {
+            self.next_change = self.next_look;
+        }
+    }
+
+    /// Whether there are other modules than before, or in other places.
+    fn has_changed(&self, listed: &str) -> bool {
+        let new = modules(listed);
+        let key = |module: &Module| (module.range.clone(), module.name.clone());
+        // None: their places are hidden.
+        !new.is_empty() && !new.iter().map(key).eq(self.modules.iter().map(key))
+    }
+
+    /// Lines of address, type, name, and perhaps module in brackets.
+    fn read_symbols(&mut self, mut lines: impl std::io::BufRead) {
+        let mut line = String::new();
+        let (mut far, mut generated) = (Vec::new(), Vec::new());
+        while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
+            let mut words = line.split_whitespace();
+            let address = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+            if let (Some(address @ 1..), Some("t" | "T" | "w" | "W"), Some(name)) =
+                (address, words.next(), words.next())
+            {
+                match name {
+                    "_text" => self.text = address,
+                    "_etext" | "_einittext" => self.end = self.end.max(address),
+                    _ => {}
+                }
+                if words.next().is_some_and(|module| GENERATED.contains(&module)) {
+                    generated.push((address, name.to_owned()));
+                    line.clear();
+                    continue;
+                }
+                far.push((address, self.names.len() as u32));
+                self.names.extend(name.bytes());
+                self.names.push(0);
+            }
+            line.clear();
+        }
+        // Of several names at one address the first one counts.
+        far.sort_by_key(|(address, _)| *address);
+        far.dedup_by_key(|(address, _)| *address);
+        for (place, (start, name)) in far.iter().enumerate() {
+            let name = self.text_at(*name);
+            if IDLE.iter().any(|idle| name.starts_with(idle)) || ALSO_IDLE.contains(&name) {
+                let end = far.get(place + 1).map_or(start + 64, |(next, _)| *next);
+                self.idle.push(*start..end);
+            }
+        }
+        generated.sort();
+        for (place, (start, name)) in generated.iter().enumerate() {
+            let next = generated.get(place + 1).map_or(u64::MAX, |(next, _)| *next);
+            self.programs.add(Address(*start), (next - start).min(LONGEST), name);
+        }
+        let distance = |address: u64| u32::try_from(address.checked_sub(self.text)?).ok();
+        self.functions =
+            far.iter().filter_map(|(address, name)| Some((distance(*address)?, *name))).collect();
+        self.functions.shrink_to_fit();
+        self.names.shrink_to_fit();
+    }
+
+    /// The image of an address, and the position in it.
+    pub fn locate(&mut self, address: Address, images: &mut Images) -> (ImageIndex, u64) {
+        if let Some(place) = self.module(address) {
+            let module = &mut self.modules[place];
+            let image = *module.image.get_or_insert_with(|| {
+                let notes = format!("/sys/module/{}/notes/.note.gnu.build-id", module.name);
+                let build_id = std::fs::read(notes).ok().and_then(|notes| build_id(&notes));
+                let name = format!("[{}]", module.name);
+                images.intern(ImageKind::Kernel, name.as_bytes(), &build_id.unwrap_or_default())
+            });
+            self.bases.insert(image, module.range.start);
+            return (image, address.0 - module.range.start);
+        }
+        if self.end > self.text && !(self.text..self.end).contains(&address.0) {
+            self.missed = Some(address);
+        }
+        match self.text {
+            // Nobody should learn where the kernel lies.
+            0 => (Images::KERNEL, 0),
+            text => (Images::KERNEL, address.0.wrapping_sub(text)),
+        }
+    }
+
+    fn module(&self, address: Address) -> Option<usize> {
+        let place = self.modules.partition_point(|module| module.range.end <= address.0);
+        self.modules.get(place)?.range.contains(&address.0).then_some(place)
+    }
+
+    /// Marks the images of modules.
+    pub fn mark(&self, images: &mut Marks) {
+        self.modules.iter().filter_map(|module| module.image).for_each(|image| images.set(image.0));
+    }
+
+    /// The name of the function at a position.
+    pub fn name(&self, image: ImageIndex, offset: u64) -> Option<&str> {
+        let base = self.bases.get(&image).copied().unwrap_or(self.text);
+        if base == 0 {
+            return None;
+        }
+        // Beyond its end there may be code that came later.
+        if image == Images::KERNEL && self.end > self.text && base.wrapping_add(offset) >= self.end {
+            return None;
+        }
+        let distance = u32::try_from(base.wrapping_add(offset).wrapping_sub(self.text)).ok()?;
+        let place = self.functions.partition_point(|(start, _)| *start <= distance).checked_sub(1)?;
+        let (start, name) = self.functions[place];
+        // One of somebody else, before the module, is none.
+        (self.text + u64::from(start) >= base).then(|| self.text_at(name))
+    }
+
+    /// Whether a CPU that is here (in its idle process) has nothing to do. Without names: always.
+    pub fn is_idle(&self, address: Address) -> bool {
+        self.functions.is_empty() || self.idle.iter().any(|range| range.contains(&address.0))
+    }
+
+    fn text_at(&self, start: u32) -> &str {
+        let rest = &self.names[start as usize..];
+        let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+        std::str::from_utf8(&rest[..end]).unwrap_or("")
+    }
+}
+
+/// `/proc/modules`.
+pub fn modules_text() -> String {
+    std::fs::read_to_string("/proc/modules").unwrap_or_default()
+}
+
+/// Lines of name, size, and later the address.
+fn modules(listed: &str) -> Vec<Module> {
+    let module = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let start = u64::from_str_radix(words.get(5)?.trim_start_matches("0x"), 16).ok()?;
+        let range = start..start + words.get(1)?.parse::<u64>().ok()?;
+        (start > 0).then(|| Module { range, name: words[0].to_owned(), image: None })
+    };
+    let mut modules: Vec<Module> = listed.lines().filter_map(module).collect();
+    modules.sort_by_key(|module| module.range.start);
+    modules
+}
+
+/// The kernel's build ID.
+pub fn kernel_build_id() -> Vec<u8> {
+    std::fs::read("/sys/kernel/notes").ok().and_then(|notes| build_id(&notes)).unwrap_or_default()
+}
+
+/// The build ID among ELF notes: of name `GNU` and type 3.
+fn build_id(notes: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = notes;
+    let word = |bytes: &[u8], at: usize| {
+        bytes.get(at..at + 4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]) as usize)
+    };
+    loop {
+        let (name, content, kind) = (word(rest, 0)?, word(rest, 4)?, word(rest, 8)?);
+        let begin = 12 + name.next_multiple_of(4);
+        let bytes = rest.get(begin..begin.checked_add(content)?)?;
+        if kind == 3 && rest.get(12..15) == Some(b"GNU") {
+            return Some(bytes.to_vec());
+        }
+        rest = rest.get(begin + content.next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYMBOLS: &str = "ffffffff81000000 T _text\nffffffff81000000 T _stext\nffffffff81000100 t helper\n\
+        ffffffff81000200 T default_idle\nffffffff81000240 T after\nffffffff81000300 d data\n\
+        ffffffffa0001010 t in_module\t[fancy]\n";
+
+    const MODULES: &str =
+        "fancy 8192 0 - Live 0xffffffffa0001000\nother 4096 1 fancy, Live 0xffffffffa0008000\n";
+
+    fn kernel() -> Kernel {
+        let mut kernel = Kernel::default();
+        kernel.read_symbols(SYMBOLS.as_bytes());
+        kernel.modules = modules(MODULES);
+        kernel
+    }
+
+    #[test]
+    fn positions_have_images_and_names() {
+        let (mut kernel, mut images) = (kernel(), Images::new(&[]));
+        let mut name = |address| {
+            let (image, offset) = kernel.locate(Address(address), &mut images);
+            (images.get(image).path.clone(), offset, kernel.name(image, offset).unwrap().to_owned())
+        };
+        let of = |image: &str, offset, name: &str| (image.to_owned(), offset, name.to_owned());
+        assert_eq!(name(0xffff_ffff_8100_0001), of("[kernel]", 1, "_text"));
+        assert_eq!(name(0xffff_ffff_8100_01ff), of("[kernel]", 0x1ff, "helper"));
+        assert_eq!(name(0xffff_ffff_a000_1020), of("[fancy]", 0x20, "in_module"));
+        assert!(kernel.is_idle(Address(0xffff_ffff_8100_0210)));
+        assert!(!kernel.is_idle(Address(0xffff_ffff_8100_0240)));
+        // Nobody knows.
+        assert!(Kernel::default().is_idle(Address(0xffff_ffff_8100_0240)));
+    }
+
+    #[test]
+    fn code_that_was_loaded_later_is_found() {
+        const LATER: &str = "ffffffff81000000 T _text\nffffffff81000300 T _etext\nffffffffa0100010 t late\t[late]\n\
+            ffffffffa0200000 t bpf_prog_1_a\t[bpf]\nffffffffa0200040 t bpf_prog_2_b\t[bpf]\n";
+        const LATE: &str = "late 4096 0 - Live 0xffffffffa0100000\n";
+        let later = || {
+            let mut kernel = Kernel::default();
+            kernel.read_symbols(LATER.as_bytes());
+            kernel.modules = modules(LATE);
+            kernel
+        };
+        let never = || -> Kernel { panic!("nothing was missed, or it is too soon") };
+        let (module, program) = (Address(0xffff_ffff_a010_0020), Address(0xffff_ffff_a020_0050));
+        let mut images = Images::new(&[]);
+        let mut kernel = kernel();
+        kernel.end = 0xffff_ffff_8100_0300;
+        kernel.look_again(second(1000), MODULES, never);
+        assert_eq!(kernel.locate(module, &mut images).0, Images::KERNEL);
+        kernel.look_again(second(1000), MODULES, later);
+        let (image, offset) = kernel.locate(module, &mut images);
+        assert_eq!((images.get(image).path.as_str(), kernel.name(image, offset)), ("[late]", Some("late")));
+        assert_eq!(kernel.name(image, 1), None, "what lies before it is of another one");
+        assert_eq!(kernel.programs.find(program), Some("bpf_prog_2_b"));
+        // Nobody will ever know what is here: less and less is it looked for.
+        let mut looks = Vec::new();
+        for minute in 0..600 {
+            kernel.locate(Address(0xffff_ffff_b000_0000), &mut images);
+            kernel.look_again(second(1001 + 60 * minute), LATE, || {
+                looks.push(minute);
+                later()
+            });
+        }
+        assert_eq!(looks, [1, 3, 7, 15, 31, 63, 123, 183, 243, 303, 363, 423, 483, 543]);
+    }
+
+    fn second(seconds: u64) -> Nanos {
+        Nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_module_in_the_place_of_another_one_is_seen() {
+        const OTHERS: &str =
+            "plain 8192 0 - Live 0xffffffffa0001000\nother 4096 0 - Live 0xffffffffa0008000\n";
+        let others = || {
+            let mut kernel = kernel();
+            kernel.modules = modules(OTHERS);
+            kernel
+        };
+        let never = || -> Kernel { panic!("nothing is different, or it is too soon") };
+        let (mut kernel, mut images) = (kernel(), Images::new(&[]));
+        let mut name = |kernel: &mut Kernel| {
+            let (image, _) = kernel.locate(Address(0xffff_ffff_a000_1020), &mut images);
+            images.get(image).path.clone()
+        };
+        assert_eq!(name(&mut kernel), "[fancy]");
+        // How many use it does not matter.
+        kernel.look_again(second(1000), &MODULES.replace(" 0 - ", " 7 - "), never);
+        kernel.look_again(second(1000), OTHERS, others);
+        assert_eq!(name(&mut kernel), "[plain]");
+        kernel.look_again(second(1001), MODULES, never);
+        kernel.look_again(second(1001), "plain 8192 0 - Live 0x0000000000000000\n", never);
+        kernel.look_again(second(1060), MODULES, super::tests::kernel);
+        assert_eq!(name(&mut kernel), "[fancy]");
+    }
+
+    #[test]
+    fn what_is_doubtful_is_read_again() {
+        let (start, mut reads) = (Address(0xffff_ffff_a020_0000), 0);
+        let mut kernel = kernel();
+        kernel.programs.add(start, 64, "has_gone");
+        for seconds in 1000..1180 {
+            kernel.doubt();
+            kernel.look_again(second(seconds), MODULES, || {
+                reads += 1;
+                super::tests::kernel()
+            });
+            assert_eq!(kernel.programs.find(start), None);
+        }
+        assert_eq!(reads, 3, "once a minute");
+        kernel.look_again(second(2000), MODULES, super::tests::kernel);
+        kernel.look_again(second(3000), MODULES, || panic!("nothing is doubtful any more"));
+    }
+
+    #[test]
+    fn names_stay_when_the_kernel_hides_its_addresses() {
+        let (mut kernel, mut images) = (kernel(), Images::new(&[]));
+        kernel.end = 0xffff_ffff_8100_0300;
+        let function = Address(0xffff_ffff_8100_01ff);
+        let mut reads = Vec::new();
+        for minute in 0..20 {
+            kernel.doubt();
+            kernel.locate(Address(0xffff_ffff_b000_0000), &mut images);
+            kernel.look_again(second(1000 + 60 * minute), "", || {
+                reads.push(minute);
+                Kernel::default()
+            });
+            let (image, offset) = kernel.locate(function, &mut images);
+            assert_eq!(kernel.name(image, offset), Some("helper"));
+            assert_eq!(kernel.modules.len(), 2);
+        }
+        assert_eq!(reads, [0, 1, 3, 7, 15], "it does not help");
+    }
+
+    #[test]
+    fn a_build_id_is_found_among_notes() {
+        let note = |kind: u32, name: &[u8; 4], content: &[u8]| {
+            let words = [4_u32, content.len() as u32, kind].map(u32::to_ne_bytes).concat();
+            [&words[..], name, content].concat()
+        };
+        let notes = [note(1, b"Xen\0", &[9; 8]), note(3, b"GNU\0", &[1, 2, 3, 4])].concat();
+        assert_eq!(build_id(&notes), Some(vec![1, 2, 3, 4]));
+        for length in 0..notes.len() {
+            assert_eq!(build_id(&notes[..length]), None);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What can be typed after `whatif run`. What it means is decided in `Options`.
+
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The recording to write; one that exists gets another session [default: whatif-PROGRAM-TIME.db]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Try first what costs most in production, according to this database of continuous profiles (whatif collect), and
+    /// show that cost beside what code is worth; without -o the recording goes to DIR/recordings/
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["start_only", "list_regions", "suggest_points"])]
+    pub hint_db: Option<PathBuf>,
+
+    /// Of that database, take what is not older: 12h, 7d, 4w
+    #[arg(long, value_name = "AGE", default_value = "7d", requires = "hint_db")]
+    pub hint_since: String,
+
+    /// Only try this code: FUNCTION (with everything it calls) or FILE:LINE, either of them with @FUNCTION for what that
+    /// function calls only; may be given several times
+    #[arg(long = "region", value_name = "FUNCTION|FILE:LINE[@CALLER]")]
+    pub regions: Vec<String>,
+
+    /// Count visits to this place as progress, in a program that marks none: FILE:LINE, fn:NAME, usdt:PROVIDER:NAME,
+    /// syscall:NAME, or sampled:PLACE for samples in it; may be given several times
+    #[arg(short = 'p', long = "point", value_name = "PLACE")]
+    pub points: Vec<String>,
+
+    /// Measure the time from one place to another: what is between BEGIN and END is in flight
+    #[arg(long = "latency", value_name = "BEGIN..END")]
+    pub latencies: Vec<String>,
+
+    /// Only try these virtual speedups, in per cent [default: 5, 10, … 100 at random]
+    #[arg(long = "speedup", value_name = "N[,N…]", value_delimiter = ',', allow_negative_numbers = true)]
+    pub speedups: Vec<String>,
+
+    /// What to try when no region is given
+    #[arg(long, value_enum, default_value_t = Granularity::Auto)]
+    pub granularity: Granularity,
+
+    /// Keep the instances of generic functions and templates apart
+    #[arg(long)]
+    pub instances: bool,
+
+    /// Stop after so many seconds, and end the program as --then says [default: when the answer is as sure as
+    /// --precision asks; the program goes on without experiments]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub duration: Option<f64>,
+
+    /// Stop as soon as the answer is as sure as --precision asks, and end the program; run it again while it is not
+    #[arg(long)]
+    pub until_sure: bool,
+
+    /// How exactly the best region must be known: half the interval of what 20 % of it is worth
+    #[arg(long, value_name = "PERCENT", default_value = "2%", allow_hyphen_values = true)]
+    pub precision: String,
+
+    /// Judge by how long the whole program takes: one region and one speedup per run, again and again until sure
+    #[arg(long, conflicts_with_all = ["no_delays", "start_only"])]
+    pub end_to_end: bool,
+
+    /// Run the program so many times, into one recording
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+
+    /// What happens to a program that still runs when experiments end [default: terminate, if --duration, --until-sure or
+    /// --repeat says when that is]
+    #[arg(long, value_enum)]
+    pub then: Option<Then>,
+
+    /// Seed of all random choices [default: a new one, stored in the recording]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Source files that you could change [default: the program's own, without standard library and registry]
+    #[arg(long = "scope", value_name = "GLOB")]
+    pub scopes: Vec<String>,
+
+    /// Source files that you could not
+    #[arg(long = "exclude", value_name = "GLOB")]
+    pub excludes: Vec<String>,
+
+    /// Programs and libraries to look into [default: the program itself]
+    #[arg(long = "binary", value_name = "GLOB")]
+    pub binaries: Vec<String>,
+
+    /// Mean CPU time between two samples, in microseconds [default: 1000, and down to 200 while threads
+    /// wait by spinning]
+    #[arg(long, value_name = "MICROS", value_parser = clap::value_parser!(u64).range(100..=100_000))]
+    pub period: Option<u64>,
+
+    /// How threads are sampled
+    #[arg(long, value_enum, default_value_t = HowToSample::Perf)]
+    pub sampler: HowToSample,
+
+    /// No experiments: list the code in scope, and how much of the time it took, after --duration [3 s]
+    #[arg(long, conflicts_with_all = ["no_delays", "start_only", "end_to_end", "repeat", "until_sure", "output"])]
+    pub list_regions: bool,
+
+    /// What `whatif points` does
+    #[arg(long, hide = true, conflicts_with = "list_regions")]
+    pub suggest_points: bool,
+
+    /// Attach, but take no samples (to measure what attaching costs)
+    #[arg(long, conflicts_with_all = ["no_delays", "regions", "speedups"])]
+    pub start_only: bool,
+
+    /// Sample and run experiments, but only at speedup zero (to measure what sampling costs)
+    #[arg(long, conflicts_with = "speedups")]
+    pub no_delays: bool,
+
+    /// Switch rules of virtual time off, to see what they are good for (docs/theory.md)
+    #[arg(long = "without-rule", value_name = "N", value_delimiter = ',', hide = true,
+          value_parser = rule_to_switch_off)]
+    pub without_rules: Vec<u32>,
+
+    /// Break the engine on purpose, to see whether the audit notices it (`bench -- audit`)
+    #[arg(long = "fault", value_name = "FAULT", value_delimiter = ',', hide = true)]
+    pub faults: Vec<Fault>,
+
+    /// Do not stand in front of this function, to see whether the audit notices it (`bench -- audit`)
+    #[arg(long = "leave-out", value_name = "FUNCTION", value_delimiter = ',', hide = true)]
+    pub leave_out: Vec<String>,
+
+    /// Show the report in a browser while the program runs; there a region can be pinned, which then gets most experiments
+    #[arg(long, conflicts_with_all = ["list_regions", "start_only"])]
+    pub live: bool,
+
+    /// With --live: only say where the page is, and start no browser
+    #[arg(long, requires = "live")]
+    pub no_browser: bool,
+
+    /// No progress bar and no report at the end; warnings and errors only
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+/// A way of breaking the engine on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Fault {
+    /// Every sample is taken for one of a thread that spins
+    Spins,
+    /// A third of the credit for samples is dropped
+    Credits,
+    /// Waits for other threads are treated as waits for the world
+    ThreadsAsWorld,
+    /// Waits for the world are treated as waits for other threads
+    WorldAsThreads,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Granularity {
+    /// Functions first, then the lines of those that matter
+    Auto,
+    /// Whole functions: fewer experiments until the answer
+    Function,
+    /// Single source lines
+    Line,
+    /// Functions, each caller of one by itself
+    Path,
+    /// Modules and types (Rust, C++), source files (C)
+    Module,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HowToSample {
+    /// By perf events, with the kernel's time; by the next that works where they are refused
+    Perf,
+    /// By perf events, without the kernel's time
+    PerfUser,
+    /// By timers of CPU time, which need no permission but are coarse
+    Timer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Then {
+    /// Send it SIGTERM and wait for its end
+    Terminate,
+    /// Leave it alone and wait for its end
+    Continue,
+}
+
+/// Rules that can be switched off. (Without 2 nobody would pause, without 9 accounts could not be compared.)
+fn rule_to_switch_off(text: &str) -> Result<u32, String> {
+    const RULES: [u32; 8] = [1, 3, 4, 5, 6, 7, 8, 10];
+    let rule = text.parse().ok().filter(|rule| RULES.contains(rule));
+    rule.ok_or_else(|| "the rules that can be switched off are 1, 3, 4, 5, 6, 7, 8 and 10".to_owned())
+}

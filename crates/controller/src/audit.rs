@@ -1,0 +1,276 @@
+//! Readings for the audit of a window: what the kernel says of every thread of the program, beside what the runtime has counted.
+//!
+//! **Does:** read `/proc/PID/task/TID/schedstat` (time on a CPU, time waiting for one; proc_pid_schedstat in the kernel's
+//! sched-stats.rst) and the thread slots at both ends of a window, and add up the differences. **Does not:** judge
+//! ([`profile::audit`]). **Constraints:** a reading takes some microseconds for each thread, so a program with very many threads is
+//! audited without this part; so is one whose kernel does not have the file.
+
+use profile::Nanos;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::atomic::Ordering::Relaxed;
+use wire::SharedMemory;
+use wire::slot::{Activity, Slot};
+
+/// The most threads that are looked at.
+const MOST_THREADS: usize = 256;
+/// A thread whose CPU others want waits for it for more than this part of the time, as a divisor;
+const WANTED: u64 = 20;
+/// and only time slices take it from one that is blocked for less than this part.
+const BUSY: u64 = 5;
+/// The kernel brings a running thread's times up to date at every tick, 4 ms apart as a rule: a thread that was off its CPU
+/// for a part of that longer than it says may have been on it.
+const TICK: u64 = 2_000_000;
+
+/// One moment.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// On the monotonic clock, in nanoseconds.
+    time: u64,
+    /// Threads by process and thread ID. `None` where there are too many, or the kernel does not tell.
+    threads: Option<BTreeMap<(u32, u32), Thread>>,
+}
+
+/// A thread up to that moment, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    ran: u64,
+    queued: u64,
+    /// What the runtime knows, if it knows the thread.
+    known: Option<Known>,
+}
+
+/// The same as the runtime has counted it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// The slot's number: another thread may have taken it over.
+    slot: usize,
+    in_waits: u64,
+    in_world: u64,
+    in_hidden: u64,
+    in_pauses: u64,
+    pausing: u64,
+    /// Credited for its samples.
+    given: u64,
+}
+
+/// The differences between two moments, summed over threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    pub cpu: Nanos,
+    pub pausing: Nanos,
+    pub unprofiled: Nanos,
+    pub watched: Nanos,
+    pub blocked: Nanos,
+    pub in_waits: Nanos,
+    pub in_world: Nanos,
+    pub in_hidden: Nanos,
+    pub in_pauses: Nanos,
+    pub queued: Nanos,
+    pub unexplained: Nanos,
+    pub sliced: Nanos,
+    pub sliced_virtual: Nanos,
+    pub sliced_queued: Nanos,
+}
+
+impl Reading {
+    /// Reads everything now.
+    pub fn now(memory: &SharedMemory) -> Self {
+        let time = kernel::clock::monotonic().0;
+        let slots: BTreeMap<(u32, u32), (usize, &Slot)> = (memory.slots.used().iter().enumerate())
+            .filter(|(_, slot)| slot.is_taken() && slot.executing.load(Relaxed) == 0)
+            .map(|(nth, slot)| ((slot.pid.load(Relaxed), slot.tid.load(Relaxed)), (nth, slot)))
+            .filter(|((pid, tid), _)| *pid != 0 && *tid != 0)
+            .collect();
+        if slots.len() > MOST_THREADS {
+            return Self { time, threads: None };
+        }
+        let clock = Clock::of(memory, time);
+        let processes: BTreeSet<u32> = slots.keys().map(|(pid, _)| *pid).collect();
+        let mut threads = BTreeMap::new();
+        for pid in processes {
+            let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+            for tid in tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok()) {
+                if threads.len() >= MOST_THREADS {
+                    return Self { time, threads: None };
+                }
+                let Some((ran, queued)) = schedule(pid, tid) else { continue };
+                let known = slots.get(&(pid, tid)).map(|(nth, slot)| Known::of(*nth, slot, &clock));
+                threads.insert((pid, tid), Thread { ran, queued, known });
+            }
+        }
+        Self { time, threads: (!threads.is_empty()).then_some(threads) }
+    }
+
+    /// What has passed since `before`, of threads that are there at both moments. `None` where either is not known.
+    pub fn since(&self, before: &Self) -> Option<Waits> {
+        let (threads, earlier) = (self.threads.as_ref()?, before.threads.as_ref()?);
+        let passed = self.time.saturating_sub(before.time);
+        let (mut waits, mut unexplained) = (Waits::default(), 0_i64);
+        for (thread, was) in threads.iter().filter_map(|(id, thread)| Some((thread, earlier.get(id)?))) {
+            let ran = thread.ran.saturating_sub(was.ran);
+            let Some((known, had)) = thread.known.zip(was.known).filter(|(now, was)| now.slot == was.slot)
+            else {
+                waits.unprofiled += Nanos::new(if thread.known.is_none() { ran } else { 0 });
+                continue;
+            };
+            let since = |field: fn(&Known) -> u64| field(&known).saturating_sub(field(&had));
+            let pausing = since(|known| known.pausing);
+            waits.cpu += Nanos::new(ran);
+            waits.pausing += Nanos::new(pausing);
+            // A thread that did not run owes nothing, however it waits.
+            if ran <= pausing {
+                continue;
+            }
+            let queued = thread.queued.saturating_sub(was.queued);
+            let blocked = passed.saturating_sub(ran + queued);
+            let announced = [
+                since(|k| k.in_waits),
+                since(|k| k.in_world),
+                since(|k| k.in_hidden),
+                since(|k| k.in_pauses),
+            ];
+            let explained = ran + queued + announced.iter().sum::<u64>() + TICK;
+            let [in_waits, in_world, in_hidden, in_pauses] = announced.map(Nanos::new);
+            waits.watched += Nanos::new(passed);
+            waits.blocked += Nanos::new(blocked);
+            waits.in_waits += in_waits;
+            waits.in_world += in_world;
+            waits.in_hidden += in_hidden;
+            waits.in_pauses += in_pauses;
+            waits.queued += Nanos::new(queued);
+            let at_rest = blocked.saturating_sub(since(|k| k.in_pauses));
+            if queued * WANTED > passed && at_rest * BUSY < passed {
+                waits.sliced += Nanos::new(ran);
+                waits.sliced_queued += Nanos::new(queued);
+                waits.sliced_virtual += Nanos::new(ran.saturating_sub(pausing + since(|k| k.given)));
+            }
+            // A wait for a CPU is counted when it is over: what is missing at one end of a window is too much at the next.
+            unexplained += (passed as i64 - explained as i64).max(-(queued as i64));
+        }
+        waits.unexplained = Nanos::new(unexplained.max(0) as u64);
+        Some(waits)
+    }
+}
+
+impl Known {
+    fn of(nth: usize, slot: &Slot, clock: &Clock) -> Self {
+        let books = &slot.books;
+        let mut known = Self {
+            slot: nth,
+            in_waits: clock.nanos(books.in_waits.load(Relaxed)),
+            in_world: clock.nanos(books.in_world.load(Relaxed)),
+            in_hidden: books.in_hidden.load(Relaxed),
+            in_pauses: books.in_pauses.load(Relaxed),
+            pausing: books.pausing.load(Relaxed),
+            given: books.credited.load(Relaxed).saturating_sub(books.asleep.load(Relaxed)),
+        };
+        // A wait under way is in the books when it is over.
+        let so_far = || clock.since(slot.wait_ticks.load(Relaxed));
+        if slot.is_doing(Activity::WaitingForThread) {
+            known.in_waits += so_far();
+        } else if slot.is_doing(Activity::WaitingForWorld) {
+            known.in_world += so_far();
+        }
+        known
+    }
+}
+
+/// The processor's clock, in which the runtime counts waits.
+struct Clock {
+    /// Nanoseconds per tick, in 2⁻²⁴; zero while that is not known.
+    rate: u64,
+    now: u64,
+}
+
+impl Clock {
+    fn of(memory: &SharedMemory, time: u64) -> Self {
+        let header = &memory.header;
+        let rate = header.clock_rate.load(Relaxed);
+        let passed = time.saturating_sub(header.clock_time.load(Relaxed));
+        let ticks = (u128::from(passed) << 24).checked_div(u128::from(rate)).unwrap_or(0);
+        Self { rate, now: header.clock_ticks.load(Relaxed).wrapping_add(ticks as u64) }
+    }
+
+    fn nanos(&self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.rate)) >> 24) as u64
+    }
+
+    fn since(&self, ticks: u64) -> u64 {
+        // A wait that has just begun may seem to begin later than now.
+        self.nanos((self.now.wrapping_sub(ticks) as i64).max(0) as u64)
+    }
+}
+
+/// How long a thread has been on a CPU and waited for one, in nanoseconds.
+fn schedule(pid: u32, tid: u32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A moment in milliseconds with one thread: what it ran, queued, and was in announced waits.
+    fn reading(time: u64, numbers: Option<(u64, u64, u64)>, profiled: bool) -> Reading {
+        const MS: u64 = 1_000_000;
+        let thread = |(ran, queued, in_waits)| {
+            let known = Known { in_waits: in_waits * MS, ..Known::default() };
+            Thread { ran: ran * MS, queued: queued * MS, known: profiled.then_some(known) }
+        };
+        let threads = numbers.map(|numbers| BTreeMap::from([((1, 1), thread(numbers))]));
+        Reading { time: time * MS, threads }
+    }
+
+    fn unexplained(ran: u64, queued: u64, in_waits: u64) -> u64 {
+        let before = reading(1000, Some((5, 5, 5)), true);
+        let after = reading(1100, Some((5 + ran, 5 + queued, 5 + in_waits)), true);
+        after.since(&before).unwrap().unexplained.get() / 1_000_000
+    }
+
+    #[test]
+    fn time_that_nothing_announced_is_unexplained() {
+        assert_eq!(unexplained(100, 0, 0), 0);
+        assert_eq!(unexplained(40, 10, 50), 0);
+        assert_eq!(unexplained(40, 10, 48), 0, "the kernel is a tick late");
+        assert_eq!(unexplained(40, 10, 0), 48);
+        assert_eq!(unexplained(40, 0, 90), 0, "it runs in such calls, too");
+        assert_eq!(unexplained(0, 0, 0), 0, "what does not run owes nothing");
+    }
+
+    #[test]
+    fn only_time_slices_take_the_cpu_from_threads_that_never_block() {
+        let sliced = |ran, queued| {
+            let (before, mut after) =
+                (reading(0, Some((0, 0, 0)), true), reading(100, Some((ran, queued, 0)), true));
+            let thread = after.threads.as_mut().unwrap().get_mut(&(1, 1)).unwrap();
+            let known = thread.known.as_mut().unwrap();
+            (known.given, known.pausing) = (20_000_000, 5_000_000);
+            let waits = after.since(&before).unwrap();
+            (waits.sliced.get() / 1_000_000, waits.sliced_virtual.get() / 1_000_000)
+        };
+        assert_eq!(sliced(60, 40), (60, 35));
+        assert_eq!(sliced(60, 25), (60, 35));
+        assert_eq!(sliced(97, 3), (0, 0), "it has a CPU for itself");
+        assert_eq!(sliced(40, 30), (0, 0), "it blocks");
+    }
+
+    #[test]
+    fn threads_that_are_not_profiled_are_counted_apart() {
+        let (before, after) = (reading(0, Some((0, 0, 0)), false), reading(100, Some((80, 0, 0)), false));
+        let waits = after.since(&before).unwrap();
+        assert_eq!((waits.cpu, waits.unprofiled), (Nanos::ZERO, Nanos::from_millis(80)));
+        assert_eq!(reading(100, None, true).since(&before), None);
+    }
+
+    #[test]
+    fn our_own_threads_have_a_schedule() {
+        let pid = std::process::id();
+        if fs::metadata("/proc/self/schedstat").is_err() {
+            return eprintln!("skipped: this kernel has no /proc/PID/schedstat");
+        }
+        assert!(schedule(pid, pid).is_some());
+    }
+}

@@ -1,0 +1,359 @@
+//! Costs: the share of each region in the samples of continuous profiles, found as this run finds it in its own.
+
+use crate::arguments::Granularity;
+use crate::naming::Naming;
+use crate::region::Request;
+use archive::{ImageId, Offset, Tree, UnixSeconds};
+use cycles::last;
+use profile::{Region, RegionKind};
+use std::collections::HashMap;
+use symbols::Frame;
+
+/// A region that is not known by its index: without what differs between machines that run the same program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    kind: RegionKind,
+    name: String,
+    /// The last part of its path, and that of the image.
+    file: String,
+    image: String,
+}
+
+impl Place {
+    fn of(region: &Region) -> Self {
+        Self {
+            kind: region.kind,
+            name: region.name.clone(),
+            file: last(region.file.as_deref().unwrap_or_default()).to_owned(),
+            image: last(&region.image.path).to_owned(),
+        }
+    }
+}
+
+/// What a region costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Of all samples, 0 to 1.
+    pub share: f64,
+    pub samples: u64,
+}
+
+/// Which samples they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    pub since: UnixSeconds,
+    pub until: UnixSeconds,
+    pub hosts: u32,
+}
+
+/// What regions cost.
+#[derive(Clone, Debug, Default)]
+pub struct Costs {
+    pub span: Span,
+    /// All samples of the program.
+    pub samples: u64,
+    /// Of these, those in code of its images that has no name.
+    pub nameless: u64,
+    places: HashMap<Place, u64>,
+    /// Those that the user has named.
+    requests: Vec<u64>,
+    /// Lines of another build are elsewhere.
+    has_lines: bool,
+}
+
+/// What is at a position.
+pub enum Code {
+    /// Nothing that could be a region: another image.
+    Foreign,
+    /// Code of an image that could have regions, and nobody knows what.
+    Nameless,
+    /// Its frames, innermost first, and the image.
+    Known(Vec<Frame>, String),
+    /// Code of another build than the one that counts.
+    OtherBuild,
+}
+
+/// How samples become costs.
+pub struct Rules<'a> {
+    pub naming: Naming,
+    pub requests: &'a [Request],
+    /// Whether the build is the one that is run.
+    pub same_build: bool,
+}
+
+/// What a position is to all stacks that it is on.
+#[derive(Default)]
+struct Piece {
+    function: Option<u32>,
+    line: Option<u32>,
+    requested: Vec<usize>,
+    calling: Vec<usize>,
+    nameless: bool,
+    other_build: bool,
+}
+
+impl Costs {
+    /// Adds up all stacks. `code` says what is at a position.
+    pub fn new(tree: &Tree, rules: &Rules<'_>, code: impl Fn(ImageId, Offset) -> Code) -> Self {
+        let mut numbers: HashMap<Place, u32> = HashMap::new();
+        let pieces: Vec<Piece> = tree
+            .positions
+            .iter()
+            .map(|(image, offset)| Piece::new(code(*image, *offset), rules, &mut numbers))
+            .collect();
+        let mut sums = vec![0; numbers.len()];
+        let mut paths: HashMap<(u32, u32), u64> = HashMap::new();
+        let mut costs =
+            Self { requests: vec![0; rules.requests.len()], has_lines: rules.same_build, ..Self::default() };
+        let with_paths = rules.naming.granularity == Granularity::Path;
+        for (leaf, count) in tree.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let found = Stack::walk(tree, leaf, &pieces, rules.requests);
+            if found.other_build {
+                continue;
+            }
+            costs.samples += count;
+            costs.nameless += if found.nameless && found.function.is_none() { *count } else { 0 };
+            for number in [found.function, found.line].into_iter().flatten() {
+                sums[number as usize] += count;
+            }
+            found.requested.iter().for_each(|request| costs.requests[*request] += count);
+            if let (Some(function), Some(caller), true) = (found.function, found.caller, with_paths) {
+                *paths.entry((function, caller)).or_default() += count;
+            }
+        }
+        let mut names: Vec<Option<Place>> = vec![None; sums.len()];
+        numbers.into_iter().for_each(|(place, number)| names[number as usize] = Some(place));
+        let name = |number: u32| names[number as usize].clone();
+        for ((function, caller), count) in paths {
+            let Some((function, caller)) = name(function).zip(name(caller)) else { continue };
+            let path = format!("{}@{}", function.name, caller.name);
+            costs.places.insert(Place { name: path, ..function }, count);
+        }
+        costs.places.extend(names.into_iter().flatten().zip(sums));
+        costs
+    }
+
+    /// What a region costs; `index` among all of this run. `None` where the samples cannot say.
+    pub fn of(&self, index: usize, region: &Region, requested: bool) -> Option<Cost> {
+        let is_line = region.kind == RegionKind::Line;
+        if self.samples == 0 || is_line && !self.has_lines {
+            return None;
+        }
+        let samples = match requested {
+            true => self.requests.get(index).copied()?,
+            false => self.places.get(&Place::of(region)).copied().unwrap_or(0),
+        };
+        Some(self.cost(samples))
+    }
+
+    fn cost(&self, samples: u64) -> Cost {
+        Cost { share: samples as f64 / self.samples.max(1) as f64, samples }
+    }
+
+    /// Functions (or modules) that cost at least `share` and for which `ran` is not true, the costliest first.
+    pub fn unseen<'r>(&self, share: f64, ran: impl Iterator<Item = &'r Region>) -> Vec<(String, f64)> {
+        let ran: std::collections::HashSet<Place> = ran.map(Place::of).collect();
+        let is_function = |place: &Place| place.kind == RegionKind::Function && !place.name.contains('@');
+        let mut unseen: Vec<(String, f64)> = self
+            .places
+            .iter()
+            .filter(|(place, _)| is_function(place) && !ran.contains(place))
+            .map(|(place, samples)| (place.name.clone(), self.cost(*samples).share))
+            .filter(|(_, of_place)| *of_place >= share)
+            .collect();
+        unseen.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        unseen
+    }
+}
+
+impl Piece {
+    fn new(code: Code, rules: &Rules<'_>, numbers: &mut HashMap<Place, u32>) -> Self {
+        let (frames, image) = match code {
+            Code::Foreign => return Self::default(),
+            Code::Nameless => return Self { nameless: true, ..Self::default() },
+            Code::OtherBuild => return Self { other_build: true, ..Self::default() },
+            Code::Known(frames, image) => (frames, image),
+        };
+        let mut number = |kind, frame: &Frame| {
+            let (name, file) = rules.naming.of(kind, frame);
+            let file = last(file.as_deref().unwrap_or_default()).to_owned();
+            let next = numbers.len() as u32;
+            *numbers.entry(Place { kind, name, file, image: image.clone() }).or_insert(next)
+        };
+        let owner = frames.iter().find(|frame| frame.in_scope);
+        let all = 0..rules.requests.len();
+        Self {
+            function: owner.map(|frame| number(RegionKind::Function, frame)),
+            line: owner.filter(|frame| frame.line.is_some()).map(|frame| number(RegionKind::Line, frame)),
+            requested: all
+                .clone()
+                .filter(|nth| frames.iter().any(|frame| rules.requests[*nth].matches(frame)))
+                .collect(),
+            calling: all.filter(|nth| rules.requests[*nth].is_called_from(&frames)).collect(),
+            nameless: false,
+            other_build: false,
+        }
+    }
+}
+
+/// What the stack of a sample has, from the sampled instruction outwards.
+#[derive(Default)]
+struct Stack {
+    function: Option<u32>,
+    line: Option<u32>,
+    caller: Option<u32>,
+    requested: Vec<usize>,
+    nameless: bool,
+    other_build: bool,
+}
+
+impl Stack {
+    fn walk(tree: &Tree, leaf: usize, pieces: &[Piece], requests: &[Request]) -> Self {
+        let mut found = Self::default();
+        let mut uncalled: Vec<usize> = Vec::new();
+        for at in std::iter::successors(Some(leaf), |at| tree.parent(*at)) {
+            let piece = &pieces[tree.places[at] as usize];
+            found.other_build |= piece.other_build;
+            match found.function {
+                // What is called from code without a name may be in code without a name.
+                None => {
+                    found.nameless |= piece.nameless;
+                    (found.function, found.line) = (piece.function, piece.line);
+                }
+                Some(_) if found.caller.is_none() && piece.function != found.function => {
+                    found.caller = piece.function;
+                }
+                _ => {}
+            }
+            for nth in &piece.requested {
+                let list = if requests[*nth].has_caller() { &mut uncalled } else { &mut found.requested };
+                list.push(*nth);
+            }
+            let called = piece.calling.iter().filter(|nth| uncalled.contains(nth));
+            found.requested.extend(called);
+        }
+        found.requested.sort_unstable();
+        found.requested.dedup();
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use archive::Node;
+    use profile::Image;
+    use symbols::FunctionName;
+
+    fn frame(function: &str, line: u32, in_scope: bool) -> Frame {
+        Frame {
+            function: FunctionName::from_demangled(function),
+            file: Some("/src/of/a.c".into()),
+            line: Some(line),
+            in_scope,
+        }
+    }
+
+    /// 1: `main`, 2: `work` with `tiny` inlined into it, 3: a library, 4: `rest`, 5: nobody knows, 6: another build.
+    fn code(_: ImageId, Offset(offset): Offset) -> Code {
+        let known = |frames| Code::Known(frames, "server".to_owned());
+        match offset {
+            1 => known(vec![frame("main", 10, true)]),
+            2 => known(vec![frame("tiny", 20, true), frame("work(int)", 31, true)]),
+            4 => known(vec![frame("memcpy", 1, false), frame("rest", 40, true)]),
+            5 => Code::Nameless,
+            6 => Code::OtherBuild,
+            _ => Code::Foreign,
+        }
+    }
+
+    /// Nodes as parent, offset and samples.
+    fn tree(nodes: &[(u32, u64, u64)]) -> Tree {
+        Tree {
+            positions: (0..7).map(|offset| (ImageId::new(1), Offset(offset))).collect(),
+            parents: nodes.iter().map(|(parent, ..)| *parent).collect(),
+            places: nodes.iter().map(|(_, offset, _)| *offset as u32).collect(),
+            counts: nodes.iter().map(|(.., count)| *count).collect(),
+        }
+    }
+
+    fn region(kind: RegionKind, name: &str) -> Region {
+        Region {
+            kind,
+            inclusive: false,
+            name: name.to_owned(),
+            function: None,
+            file: Some("/elsewhere/a.c".to_owned()),
+            line: None,
+            image: Image { path: "/srv/server".to_owned(), build_id: None },
+        }
+    }
+
+    fn costs(granularity: Granularity, requests: &[&str], same_build: bool) -> Costs {
+        let requests: Vec<Request> = requests.iter().map(|request| Request::parse(request)).collect();
+        let naming = Naming { granularity, instances: false };
+        let rules = Rules { naming, requests: &requests, same_build };
+        // main → work → library; main → rest; somebody unknown → library; another build.
+        let nodes = [
+            (Node::NONE, 1, 10),
+            (0, 2, 30),
+            (1, 3, 20),
+            (0, 4, 20),
+            (Node::NONE, 5, 5),
+            (4, 3, 15),
+            (Node::NONE, 6, 1000),
+        ];
+        Costs::new(&tree(&nodes), &rules, code)
+    }
+
+    #[test]
+    fn samples_belong_to_the_first_frame_in_scope() {
+        let costs = costs(Granularity::Auto, &[], true);
+        assert_eq!((costs.samples, costs.nameless), (100, 20));
+        let of = |kind, name| costs.of(0, &region(kind, name), false).unwrap().samples;
+        for (name, samples) in [("main", 10), ("tiny", 50), ("work", 0), ("rest", 20), ("memcpy", 0)] {
+            assert_eq!(of(RegionKind::Function, name), samples, "{name}");
+        }
+        for (name, samples) in [("a.c:20", 50), ("a.c:31", 0), ("a.c:40", 20)] {
+            assert_eq!(of(RegionKind::Line, name), samples, "{name}");
+        }
+        assert_eq!(
+            costs.of(0, &region(RegionKind::Function, "tiny"), false),
+            Some(Cost { share: 0.5, samples: 50 })
+        );
+    }
+
+    #[test]
+    fn what_the_user_names_has_all_it_calls() {
+        let requests = ["work", "main", "a.c:31", "tiny@main", "rest@work"];
+        let costs = costs(Granularity::Auto, &requests, true);
+        let samples: Vec<u64> = (0..requests.len())
+            .map(|nth| costs.of(nth, &region(RegionKind::Function, "any"), true).unwrap().samples)
+            .collect();
+        assert_eq!(samples, [50, 80, 50, 50, 0]);
+    }
+
+    #[test]
+    fn callers_are_told_apart_and_modules_are_added_up() {
+        let paths = costs(Granularity::Path, &[], true);
+        assert_eq!(paths.of(0, &region(RegionKind::Function, "tiny@main"), false).unwrap().samples, 50);
+        let modules = costs(Granularity::Module, &[], true);
+        assert_eq!(modules.of(0, &region(RegionKind::Function, "a.c"), false).unwrap().samples, 80);
+    }
+
+    #[test]
+    fn lines_of_another_build_are_not_known() {
+        let costs = costs(Granularity::Auto, &[], false);
+        assert_eq!(costs.of(0, &region(RegionKind::Line, "a.c:20"), false), None);
+        assert_eq!(costs.of(0, &region(RegionKind::Function, "rest"), false).unwrap().samples, 20);
+        assert_eq!(Costs::default().of(0, &region(RegionKind::Function, "rest"), false), None);
+    }
+
+    #[test]
+    fn what_is_hot_and_did_not_run_is_found() {
+        let costs = costs(Granularity::Auto, &[], true);
+        let ran = [region(RegionKind::Function, "tiny")];
+        assert_eq!(costs.unseen(0.05, ran.iter()), [("rest".to_owned(), 0.2), ("main".to_owned(), 0.1)]);
+        assert_eq!(costs.unseen(0.15, ran.iter()), [("rest".to_owned(), 0.2)]);
+    }
+}

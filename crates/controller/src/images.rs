@@ -1,0 +1,452 @@
+//! The files mapped into the program: which of them are candidates, and where their code is.
+
+use crate::callers::{Callers, Code};
+use crate::jit::Jit;
+use crate::options::Options;
+use crate::series::Spot;
+use globset::GlobSet;
+use kernel::visits::Instruction;
+use profile::Image as Named;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use symbols::{Frame, Image, NameSource, Scope, Segment, Svma};
+
+/// How often the list of mappings is read again in any case,
+const STALE: Duration = Duration::from_millis(250);
+/// when an address is unknown,
+const REFRESH: Duration = Duration::from_millis(100);
+/// and when a library is waited for;
+const EAGER: Duration = Duration::from_millis(20);
+/// but never more than this share of the time.
+const MOST_SHARE: u32 = 100;
+
+/// A candidate image: one whose code may become a region.
+struct Candidate {
+    image: Arc<Image>,
+    named: Named,
+    bias: u64,
+    /// Whether nothing of it has a source file that could be in scope: then functions without any are. Found out with the
+    /// first sample, because it takes debug information to know.
+    by_function: OnceLock<bool>,
+    /// Executable ranges in the process.
+    code: Vec<(u64, u64)>,
+}
+
+/// The index of code that the program has made while it runs, which has no image.
+const MADE: usize = usize::MAX;
+
+/// An address of a candidate image, or of code that the program has made.
+#[derive(Clone, Copy, Debug)]
+pub struct Located {
+    /// Index of the image.
+    pub image: usize,
+    address: Svma,
+    bias: u64,
+}
+
+/// The mapped files of one process (and of its forked children, which have the same addresses).
+pub struct Images {
+    pid: u32,
+    program: PathBuf,
+    binaries: Option<GlobSet>,
+    scope: Scope,
+    /// Whether nobody has named source files, so that functions without any may be of interest.
+    default_scope: bool,
+    candidates: Vec<Candidate>,
+    /// Code that the program makes, which is of interest unless the user has named files.
+    jit: Option<Jit>,
+    /// Executable mappings that are not candidates, for messages.
+    others: Vec<(u64, u64, String)>,
+    /// All executable mappings of files, ascending, and whether the callers of their code have been asked for.
+    mapped: Vec<(Code, bool)>,
+    /// Which of the candidates a file is, if any. Another file may get the name of one that is gone.
+    known: HashMap<(PathBuf, kernel::maps::FileId), Option<usize>>,
+    new: Vec<Code>,
+    gone: Vec<(u64, u64)>,
+    /// When the list was read, and how long that took.
+    read: Option<(Instant, Duration)>,
+    eager: bool,
+    /// How often a candidate has come, has moved or has gone.
+    arrivals: usize,
+    problems: Vec<String>,
+}
+
+impl Images {
+    /// What `options` ask for, in the process `pid`, which runs `program`.
+    pub fn new(pid: u32, program: PathBuf, options: &Options) -> Self {
+        let mut images = Self {
+            pid,
+            program,
+            binaries: options.binaries.clone(),
+            scope: options.scope.clone(),
+            default_scope: options.default_scope,
+            candidates: Vec::new(),
+            jit: (options.default_scope && options.binaries.is_none()).then(|| Jit::new(pid)),
+            others: Vec::new(),
+            mapped: Vec::new(),
+            known: HashMap::new(),
+            new: Vec::new(),
+            gone: Vec::new(),
+            read: None,
+            eager: false,
+            arrivals: 0,
+            problems: Vec::new(),
+        };
+        images.refresh();
+        images
+    }
+
+    /// Reads the list of mappings again. Of a process that has ended the last one stays: there are samples left, and
+    /// the program may be run again.
+    fn refresh(&mut self) {
+        let begin = Instant::now();
+        let mappings = kernel::maps(self.pid).unwrap_or_default();
+        self.read = Some((begin, begin.elapsed()));
+        if mappings.is_empty() {
+            return;
+        }
+        self.others.clear();
+        self.map(&mappings);
+        self.jit.iter_mut().for_each(|jit| jit.map(&mappings));
+        let were_mapped: Vec<bool> =
+            self.candidates.iter().map(|candidate| !candidate.code.is_empty()).collect();
+        for candidate in &mut self.candidates {
+            candidate.code.clear();
+        }
+        for mapping in mappings.iter().filter(|mapping| mapping.executable) {
+            let Some(path) = mapping.path.as_deref() else { continue };
+            let (start, end) = (mapping.start.0, mapping.end.0);
+            match self.candidate((path, mapping.file), start, mapping.offset.0) {
+                Some(index) => {
+                    let candidate = &mut self.candidates[index];
+                    // It may have been loaded again elsewhere.
+                    let bias = candidate.image.bias(start, symbols::FileOffset(mapping.offset.0));
+                    if let Some(bias) = bias.filter(|bias| *bias != candidate.bias) {
+                        candidate.bias = bias;
+                        self.arrivals += 1;
+                    }
+                    candidate.code.push((start, end));
+                }
+                None => {
+                    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+                    self.others.push((start, end, name));
+                }
+            }
+        }
+        let gone = self.candidates.iter().zip(were_mapped).filter(|(now, was)| *was && now.code.is_empty());
+        self.arrivals += gone.count();
+    }
+
+    /// Takes over the list of mappings; what was known of those that are still there stays.
+    fn map(&mut self, mappings: &[kernel::Mapping]) {
+        let before = std::mem::take(&mut self.mapped);
+        let executable = mappings.iter().filter(|mapping| mapping.executable && mapping.is_file());
+        self.mapped = executable
+            .filter_map(|mapping| {
+                let (start, end, offset) = (mapping.start.0, mapping.end.0, mapping.offset.0);
+                let path = mapping.path.clone()?;
+                // What was deleted, or replaced by another build, is still there, but can no longer be read.
+                Some((Code { path, start, end, offset, file: mapping.file }, mapping.deleted))
+            })
+            .collect();
+        self.mapped.sort_by_key(|(code, _)| code.start);
+        let is_new = |code: &&Code| !self.known.contains_key(&(code.path.clone(), code.file));
+        self.new.extend(self.mapped.iter().map(|(code, _)| code).filter(is_new).cloned());
+        for (old, asked) in before {
+            let at = self.mapped.binary_search_by_key(&old.start, |(new, _)| new.start);
+            match at.ok().map(|at| &mut self.mapped[at]).filter(|(new, _)| new.file == old.file) {
+                Some((_, now)) => *now |= asked,
+                None => self.gone.push((old.start, old.end)),
+            }
+        }
+    }
+
+    fn candidate(
+        &mut self,
+        (path, file): (&Path, kernel::maps::FileId),
+        start: u64,
+        offset: u64,
+    ) -> Option<usize> {
+        let key = (path.to_owned(), file);
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let wanted = match &self.binaries {
+            Some(globs) => globs.is_match(path) || path.file_name().is_some_and(|name| globs.is_match(name)),
+            None => path == self.program,
+        };
+        let index = wanted.then(|| self.open(path, start, offset)).flatten();
+        self.known.insert(key, index);
+        index
+    }
+
+    fn open(&mut self, path: &Path, start: u64, offset: u64) -> Option<usize> {
+        match Image::open(path) {
+            Ok(image) => {
+                let bias = image.bias(start, symbols::FileOffset(offset))?;
+                let named = Named { path: path.to_string_lossy().into_owned(), build_id: image.build_id() };
+                let by_function = OnceLock::new();
+                let image = Arc::new(image);
+                if self.candidates.is_empty() {
+                    // The first sample will ask.
+                    let soon = Arc::clone(&image);
+                    let _ = std::thread::Builder::new().name("images".into()).spawn(move || soon.prepare());
+                }
+                self.candidates.push(Candidate { image, named, bias, by_function, code: Vec::new() });
+                self.arrivals += 1;
+                Some(self.candidates.len() - 1)
+            }
+            Err(error) => {
+                self.problems.push(error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Sees to it that the callers of the code at `address` become known.
+    pub fn learn_callers(&mut self, address: u64, callers: &Callers) {
+        let after = self.mapped.partition_point(|(code, _)| code.start <= address);
+        let Some((code, asked)) = after.checked_sub(1).map(|nth| &mut self.mapped[nth]) else { return };
+        if address < code.end && !std::mem::replace(asked, true) {
+            callers.learn(code.clone());
+        }
+    }
+
+    /// Reads the list of mappings now and then: something else may be where something was.
+    pub fn keep_up(&mut self) {
+        self.jit.iter_mut().for_each(Jit::keep_up);
+        self.refresh_after(if self.eager { EAGER } else { STALE });
+    }
+
+    /// A number that changes whenever a candidate comes, goes, or is somewhere else than before.
+    pub fn arrivals(&self) -> usize {
+        self.arrivals
+    }
+
+    /// Whether somebody waits for a library to be loaded.
+    pub fn be_eager(&mut self, eager: bool) {
+        self.eager = eager;
+    }
+
+    /// Reads the list again if that has been so long ago; whether it did.
+    fn refresh_after(&mut self, time: Duration) -> bool {
+        let due = self.read.is_none_or(|(read, took)| read.elapsed() > time.max(took * MOST_SHARE));
+        if due {
+            self.refresh();
+        }
+        due
+    }
+
+    /// The code of files that have been mapped for the first time since this was asked last.
+    pub fn new_code(&mut self) -> Vec<Code> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// Where the program has made code since this was asked last.
+    pub fn remade(&mut self) -> Vec<(u64, u64)> {
+        self.jit.as_mut().map(Jit::remade).unwrap_or_default()
+    }
+
+    /// The mappings that have gone since this was asked last.
+    pub fn unmapped(&mut self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// Finds the candidate image that is mapped at `address`.
+    pub fn locate(&mut self, address: u64) -> Option<Located> {
+        if let Some(made) = self.made(address) {
+            return Some(made);
+        }
+        let found = self.find(address);
+        let mapped =
+            found.is_some() || self.others.iter().any(|(start, end, _)| within(address, *start, *end));
+        if !mapped && self.refresh_after(REFRESH) {
+            return self.made(address).or_else(|| self.find(address));
+        }
+        found
+    }
+
+    /// Where the function that the program has made at an address begins.
+    fn made(&mut self, address: u64) -> Option<Located> {
+        let first = self.jit.as_mut()?.find(address)?.into_iter().next()?;
+        Some(Located { image: MADE, address: first.range.start, bias: 0 })
+    }
+
+    fn find(&self, address: u64) -> Option<Located> {
+        let here =
+            |candidate: &Candidate| candidate.code.iter().any(|(start, end)| within(address, *start, *end));
+        let image = self.candidates.iter().position(here)?;
+        let bias = self.candidates[image].bias;
+        Some(Located { image, address: Svma(address.wrapping_sub(bias)), bias })
+    }
+
+    /// An address as another run of the program will find it.
+    pub fn spot(&self, address: u64) -> Option<Spot> {
+        let located = self.find(address)?;
+        Some((self.candidates[located.image].named.path.clone(), located.address.0))
+    }
+
+    /// Where it is in this one, if the image is mapped yet.
+    pub fn address(&self, (path, address): &Spot) -> Option<u64> {
+        let here = |candidate: &&Candidate| candidate.named.path == *path && !candidate.code.is_empty();
+        let image = self.candidates.iter().find(here)?;
+        Some(address.wrapping_add(image.bias))
+    }
+
+    /// The instructions of all candidates that `entries` finds in each of them, each with the word that guards it.
+    pub fn instructions(&self, entries: impl Fn(&Image) -> Vec<(Svma, Option<Svma>)>) -> Vec<Instruction> {
+        let mut found = Vec::new();
+        let mapped = self.candidates.iter().filter(|candidate| !candidate.code.is_empty());
+        for Candidate { image, bias, .. } in mapped {
+            let in_file = |Svma(address): Svma| {
+                let holds = |load: &&symbols::Load| {
+                    (load.address.0..load.address.0.saturating_add(load.file_size)).contains(&address)
+                };
+                let load = image.loads().iter().find(holds)?;
+                Some(address - load.address.0 + load.offset.0)
+            };
+            found.extend(entries(image).into_iter().filter_map(|(entry, guard)| {
+                let semaphore = match guard {
+                    Some(guard) => Some(in_file(guard)?),
+                    None => None,
+                };
+                Some(Instruction {
+                    address: wire::Address(entry.to_process(*bias)),
+                    file: (image.path().to_owned(), in_file(entry)?),
+                    semaphore,
+                })
+            }));
+        }
+        found
+    }
+
+    /// The function around an address, cut into pieces with the same frames: process addresses.
+    pub fn cut(&mut self, located: &Located) -> Vec<(u64, u64, Vec<Frame>)> {
+        if located.image == MADE {
+            let made = self.jit.as_mut().and_then(|jit| jit.find(located.address.0));
+            let piece = |Segment { range, frames }: Segment| (range.start.0, range.end.0, frames);
+            return made.into_iter().flatten().map(piece).collect();
+        }
+        let Candidate { image, by_function, .. } = &self.candidates[located.image];
+        let container =
+            image.container(located.address).unwrap_or(located.address..Svma(located.address.0 + 1));
+        let mut pieces: Vec<(u64, u64, Vec<Frame>)> = image
+            .segments(container, &self.scope)
+            .into_iter()
+            .map(|segment| {
+                let start = segment.range.start.0.wrapping_add(located.bias);
+                (start, segment.range.end.0.wrapping_add(located.bias), segment.frames)
+            })
+            .filter(|(start, end, _)| start < end)
+            .collect();
+        let address = located.address.0.wrapping_add(located.bias);
+        if *by_function.get_or_init(|| self.default_scope && !image.has_line_info_in(&self.scope)) {
+            let frames = pieces.iter_mut().flat_map(|(.., frames)| frames);
+            frames.filter(|frame| frame.file.is_none()).for_each(|frame| frame.in_scope = true);
+        }
+        if !pieces.iter().any(|(start, end, _)| within(address, *start, *end)) {
+            // Code that no table covers: a piece without frames, so that it is not looked up for ever.
+            pieces.push((address, address + 1, Vec::new()));
+        }
+        pieces
+    }
+
+    /// The executable ranges of all candidates, sorted.
+    pub fn code_ranges(&self) -> Vec<(u64, u64)> {
+        let mut ranges: Vec<(u64, u64)> =
+            self.candidates.iter().flat_map(|candidate| candidate.code.iter().copied()).collect();
+        ranges.extend(self.jit.iter().flat_map(Jit::ranges));
+        ranges.sort_unstable();
+        ranges
+    }
+
+    /// How an image is named in the recording.
+    pub fn image(&self, located: &Located) -> Named {
+        match self.candidates.get(located.image) {
+            Some(candidate) => candidate.named.clone(),
+            None => Named { path: "[made at run time]".to_owned(), build_id: None },
+        }
+    }
+
+    /// All candidates that are mapped.
+    pub fn named(&self) -> impl Iterator<Item = &Named> {
+        self.candidates.iter().map(|candidate| &candidate.named)
+    }
+
+    /// Candidates with samples of which only functions are known, and where their names are from.
+    pub fn by_function(&self) -> impl Iterator<Item = (&Path, NameSource)> {
+        let blind = self.candidates.iter().filter(|candidate| candidate.by_function.get() == Some(&true));
+        blind.map(|candidate| (candidate.image.path(), candidate.image.name_source()))
+    }
+
+    /// The debug information of the candidates, for messages and snippets.
+    pub fn opened(&self) -> impl Iterator<Item = &Image> {
+        self.candidates.iter().map(|candidate| &*candidate.image)
+    }
+
+    /// The file that is mapped at an address, for messages.
+    pub fn name_of(&self, address: u64) -> String {
+        self.others
+            .iter()
+            .find(|(start, end, _)| within(address, *start, *end))
+            .map(|(_, _, name)| name.clone())
+            .or_else(|| {
+                let located = self.find(address)?;
+                let path = &self.candidates[located.image].named.path;
+                Some(path.rsplit('/').next().unwrap_or(path).to_owned())
+            })
+            .unwrap_or_else(|| "code made at run time".to_owned())
+    }
+
+    /// Images that could not be read.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+fn within(address: u64, start: u64, end: u64) -> bool {
+    (start..end).contains(&address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        run: crate::arguments::Run,
+    }
+
+    #[test]
+    fn code_of_a_program_that_has_ended_is_still_known() {
+        let program = PathBuf::from("/bin/sleep").canonicalize().unwrap();
+        let words = ["run", "--", "sleep", "1000"];
+        let args = Typed::parse_from(words).run;
+        let options = Options::new(&args, &program).unwrap();
+        let mut child = std::process::Command::new(&program).arg("1000").spawn().unwrap();
+        let mut images = Images::new(child.id(), program, &options);
+        // The kernel lets the parent go on before the program is mapped.
+        while images.candidates.is_empty() {
+            images.refresh();
+        }
+        let address = images.candidates[0].code[0].0;
+        let spot = images.spot(address).unwrap();
+        images.unmapped();
+        child.kill().unwrap();
+        // Not waited for, as while its last samples are read.
+        while kernel::maps(child.id()).is_ok_and(|maps| !maps.is_empty()) {
+            std::thread::yield_now();
+        }
+        images.refresh();
+        assert_eq!(images.spot(address), Some(spot.clone()));
+        assert_eq!(images.address(&spot), Some(address));
+        assert!(images.unmapped().is_empty());
+        child.wait().unwrap();
+        images.refresh();
+        assert!(images.locate(address).is_some());
+    }
+}

@@ -1,0 +1,131 @@
+//! Code that the program makes while it runs (JIT compilers): where it is, and what its runtime says it is.
+
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use symbols::{JitDump, JitMap, Segment};
+
+/// How often the files are looked at again,
+const REFRESH: Duration = Duration::from_millis(100);
+/// but never more than this share of the time.
+const MOST_SHARE: u32 = 20;
+/// Of a map; the rest is read the next time.
+const MOST_AT_ONCE: u64 = 16 << 20;
+
+/// The code that a process has made, as its jitdump file or its `/tmp/perf-PID.map` has it, or both.
+#[derive(Debug)]
+pub struct Jit {
+    pid: u32,
+    /// Executable memory that no file lies behind.
+    memory: Vec<(u64, u64)>,
+    map: JitMap,
+    /// What is in the dump, which also has lines, but which programs write with delay.
+    dumped: JitMap,
+    /// Once the program has mapped it; one that cannot be opened is not tried again.
+    dump: Option<Option<JitDump>>,
+    /// How much of the map has been read.
+    length: u64,
+    new: Vec<(u64, u64)>,
+    /// When they were looked at, and how long that took.
+    read: Option<(Instant, Duration)>,
+}
+
+impl Jit {
+    pub fn new(pid: u32) -> Self {
+        let (map, dumped) = (JitMap::empty(), JitMap::empty());
+        Self { pid, memory: Vec::new(), map, dumped, dump: None, length: 0, new: Vec::new(), read: None }
+    }
+
+    /// Takes the list of mappings.
+    pub fn map(&mut self, mappings: &[kernel::Mapping]) {
+        let made = |mapping: &&kernel::Mapping| {
+            let special = mapping.path.as_ref().is_some_and(|path| path.to_string_lossy().starts_with("[v"));
+            mapping.executable && !mapping.is_file() && !special
+        };
+        self.memory = mappings.iter().filter(made).map(|mapping| (mapping.start.0, mapping.end.0)).collect();
+        let name = format!("jit-{}.dump", self.pid);
+        let is_dump = |path: &&PathBuf| path.file_name().is_some_and(|file| *file == *name);
+        let mapped = mappings.iter().filter_map(|mapping| mapping.path.as_ref());
+        if self.dump.is_none()
+            && let Some(path) = mapped.filter(|path| path.is_absolute()).find(is_dump)
+        {
+            let path = self.root().join(path.strip_prefix("/").unwrap_or(path));
+            let file = std::fs::metadata(&path).and_then(|about| match about.is_file() {
+                true => std::fs::File::open(&path),
+                false => Err(std::io::ErrorKind::InvalidInput.into()),
+            });
+            self.dump = Some(file.and_then(JitDump::open).ok());
+        }
+    }
+
+    /// The process's files may be others than ours.
+    fn root(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root", self.pid))
+    }
+
+    /// Looks now and then for what the program has made since.
+    pub fn keep_up(&mut self) {
+        let due = |(read, took): (Instant, Duration)| read.elapsed() > REFRESH.max(took * MOST_SHARE);
+        if !self.memory.is_empty() && self.read.is_none_or(due) {
+            let begin = Instant::now();
+            self.refresh();
+            self.read = Some((begin, begin.elapsed()));
+        }
+    }
+
+    /// Where there is something new since this was asked last: it may be in the place of something else.
+    pub fn remade(&mut self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// The function at an address, in pieces.
+    pub fn find(&mut self, address: u64) -> Option<Vec<Segment>> {
+        if !self.memory.iter().any(|(start, end)| (*start..*end).contains(&address)) {
+            return None;
+        }
+        let known = self.known(address);
+        if known.is_some() {
+            return known;
+        }
+        self.keep_up();
+        self.known(address)
+    }
+
+    fn known(&self, address: u64) -> Option<Vec<Segment>> {
+        self.dumped.containing(address).or_else(|| self.map.containing(address))
+    }
+
+    /// The executable memory, if anything is known of it.
+    pub fn ranges(&self) -> &[(u64, u64)] {
+        if self.map.is_empty() && self.dumped.is_empty() { &[] } else { &self.memory }
+    }
+
+    fn refresh(&mut self) {
+        if let Some(Some(dump)) = &mut self.dump {
+            self.new.extend(self.dumped.extend(dump));
+        }
+        if let Some(text) = self.more_of_map() {
+            self.new.extend(self.map.append(&text));
+        }
+    }
+
+    /// The lines that have come since: all that are whole.
+    fn more_of_map(&mut self) -> Option<String> {
+        let path = self.root().join(format!("tmp/perf-{}.map", self.pid));
+        let about = std::fs::metadata(&path).ok()?;
+        let owner = std::fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid();
+        // Anybody may put a file there.
+        if !about.is_file() || ![owner, 0].contains(&about.uid()) || about.len() == self.length {
+            return None;
+        }
+        if about.len() < self.length {
+            // It was begun anew.
+            (self.map, self.length) = (JitMap::empty(), 0);
+        }
+        let mut bytes = vec![0; (about.len() - self.length).min(MOST_AT_ONCE) as usize];
+        let read = std::fs::File::open(&path).ok()?.read_at(&mut bytes, self.length).ok()?;
+        bytes.truncate(bytes[..read].iter().rposition(|byte| *byte == b'\n')? + 1);
+        self.length += bytes.len() as u64;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}

@@ -1,0 +1,94 @@
+//! Starting the program, staying out of its way while it runs, and ending as it ended.
+//!
+//! sample → delay → **experiment** → record → profile → report
+//!
+//! # What it does
+//!
+//! [`check`] finds the program as a shell would and says what stands in the way of profiling it. [`spawn`]
+//! starts it with the runtime preloaded. [`Child`] is waited for. [`finish`] hands its end on.
+//!
+//! # What it does not do
+//!
+//! Talk to the runtime, or print.
+//!
+//! # Constraints
+//!
+//! `whatif run -- program` must look to everybody else like `program`: the same terminal, the same process
+//! group, the same signals, the same end. What is different is in the environment, and the runtime takes
+//! that out again before the program's first instruction.
+
+mod child;
+mod error;
+mod executable;
+mod forward;
+#[cfg(test)]
+mod tests;
+
+pub use child::{Child, Exit};
+pub use error::LaunchError;
+pub use executable::{Executable, check};
+pub use forward::{asked_to_end, stay, wait_until_asked_to_end};
+
+use kernel::SharedRegion;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Starts the program with `runtime` (from [`embedded::unpack`](crate::embedded::unpack)) preloaded and the
+/// shared memory open.
+///
+/// From here on this process does not react to the terminal's signals until the program has ended.
+///
+/// # Errors
+/// When the kernel refuses to start it, or us to watch it.
+pub fn spawn(
+    executable: &Executable,
+    arguments: &[OsString],
+    runtime: &Path,
+    region: &SharedRegion,
+) -> Result<Child, LaunchError> {
+    let mut command = Command::new(executable.command());
+    command
+        .arg0(executable.name())
+        .args(executable.leading_arguments())
+        .args(arguments)
+        .env("LD_PRELOAD", preload(runtime, std::env::var_os("LD_PRELOAD").as_deref()))
+        .env(wire::REGION_VARIABLE, region.fd().as_raw_fd().to_string());
+
+    // Handled before there is a program: a signal may come as soon as there is one, in any of our threads.
+    let signals = forward::handle().map_err(LaunchError::Watch)?;
+    // Between `fork` and `exec` the program has copies of our handlers, so it must not get a signal there. The
+    // threads that watch it need none either.
+    let _blocked = kernel::signals::AllBlocked::new();
+    let process = kernel::child::spawn(command, region.fd())
+        .map_err(|error| LaunchError::Start { path: executable.command().into(), error })?;
+    let child = Child::watch(process).map_err(LaunchError::Watch)?;
+    forward::begin(signals, &child).map_err(LaunchError::Watch)?;
+    Ok(child)
+}
+
+/// Ends this process as the program ended: with its code, or by its signal.
+pub fn finish(exit: Exit) -> ! {
+    match exit {
+        Exit::Code(code) => std::process::exit(code),
+        Exit::Signal(signal) => kernel::signals::die_by(signal),
+    }
+}
+
+/// Ours first, because the runtime takes out the first; then the user's own, less any runtime of a `whatif`
+/// that we are run by.
+fn preload(runtime: &Path, users: Option<&OsStr>) -> OsString {
+    let mut list = runtime.as_os_str().to_owned();
+    let users = users.unwrap_or_default().as_bytes();
+    for entry in users.split(|byte| b": ".contains(byte)).filter(|entry| !entry.is_empty()) {
+        let file = entry.rsplit(|byte| *byte == b'/').next().unwrap_or(entry);
+        if !file.starts_with(b"libwhatif_rt") {
+            list.push(":");
+            list.push(OsStr::from_bytes(entry));
+        }
+    }
+    list
+}

@@ -1,0 +1,203 @@
+//! The running program, and how it ends.
+
+use kernel::clock::monotonic;
+use kernel::cpu::ProcessStat;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use std::io;
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wire::Nanos;
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// The program. A thread of its own waits for it; everybody else asks this.
+///
+/// It is reaped when this is dropped, so its process ID means it, and nobody else, as long as this lives,
+/// and its last entries in `/proc` can be read even when it has ended.
+#[derive(Debug)]
+pub struct Child {
+    process: process::Child,
+    progress: Arc<Progress>,
+    terminated: AtomicBool,
+}
+
+/// What the waiting thread has seen.
+#[derive(Debug)]
+pub(super) struct Progress {
+    pid: Pid,
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// And when.
+    exit: Option<(Exit, Nanos)>,
+    stopped: bool,
+    stops: u64,
+}
+
+impl Child {
+    /// Begins to wait for a child of this process.
+    pub(super) fn watch(process: process::Child) -> io::Result<Self> {
+        let progress = Arc::new(Progress {
+            pid: Pid::from_child(&process),
+            seen: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let watched = Arc::clone(&progress);
+        std::thread::Builder::new().name("wait".into()).spawn(move || watched.watch())?;
+        Ok(Self { process, progress, terminated: AtomicBool::new(false) })
+    }
+
+    pub(super) fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// Its process ID.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How it ended, if it has.
+    #[must_use]
+    pub fn try_wait(&self) -> Option<Exit> {
+        self.progress.seen().exit.map(|(exit, _)| exit)
+    }
+
+    /// Waits until it ends.
+    pub fn wait(&self) -> Exit {
+        let mut seen = self.progress.seen();
+        loop {
+            match seen.exit {
+                Some((exit, _)) => return exit,
+                None => seen = self.progress.changed.wait(seen).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    /// Waits until it ends, or until `deadline` on the monotonic clock. As punctual as the calling thread's
+    /// timers: see [`kernel::clock::sleep_precisely`].
+    pub fn wait_until(&self, deadline: Nanos) -> Option<Exit> {
+        let mut seen = self.progress.seen();
+        loop {
+            let left = deadline.saturating_sub(monotonic());
+            if seen.exit.is_some() || left == Nanos::ZERO {
+                return seen.exit.map(|(exit, _)| exit);
+            }
+            let waited = self.progress.changed.wait_timeout(seen, Duration::from_nanos(left.0));
+            seen = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Asks it to end. If it does so by this signal, that counts as a success: it was our wish.
+    pub fn terminate(&self) {
+        self.terminated.store(true, Ordering::Relaxed);
+        self.progress.send(Signal::TERM);
+    }
+
+    /// How the program's end is to be passed on.
+    pub fn verdict(&self, exit: Exit) -> Exit {
+        let wished = Exit::Signal(Signal::TERM.as_raw());
+        if exit == wished && self.terminated.load(Ordering::Relaxed) { Exit::Code(0) } else { exit }
+    }
+
+    /// How often it has been stopped (Ctrl-Z, `kill -STOP`). A window in which this changed measured nothing.
+    #[must_use]
+    pub fn stops(&self) -> u64 {
+        self.progress.seen().stops
+    }
+
+    /// Whether it is stopped now.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.progress.seen().stopped
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Does not wait for a program that still runs.
+        let _ = self.process.try_wait();
+    }
+}
+
+impl Progress {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    /// When its end was seen.
+    pub(super) fn ended(&self) -> Option<Nanos> {
+        self.seen().exit.map(|(_, when)| when)
+    }
+
+    /// Sends it a signal, if it has not ended.
+    pub(super) fn send(&self, signal: Signal) {
+        // Its number stays its own until it is reaped, which nobody does before its end has been seen.
+        let seen = self.seen();
+        if seen.exit.is_none() {
+            let _ = kill_process(self.pid, signal);
+        }
+    }
+
+    /// The waiting thread. Needs no SIGCHLD, which may be blocked or handled by others.
+    fn watch(&self) {
+        loop {
+            let kinds = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
+            // An end is only looked at, and left for `Drop` to reap.
+            match waitid(WaitId::Pid(self.pid), kinds | WaitIdOptions::NOWAIT) {
+                Err(Errno::INTR) => {}
+                Ok(Some(status)) if status.stopped() || status.continued() => self.follow_job_control(),
+                Ok(Some(status)) => {
+                    let code = status.exit_status().map(Exit::Code);
+                    return self.end(code.or(status.terminating_signal().map(Exit::Signal)));
+                }
+                // Somebody else reaped it. Not in this program.
+                Ok(None) | Err(_) => return self.end(None),
+            }
+        }
+    }
+
+    fn end(&self, exit: Option<Exit>) {
+        self.seen().exit = Some((exit.unwrap_or(Exit::Code(255)), monotonic()));
+        self.changed.notify_all();
+    }
+
+    fn follow_job_control(&self) {
+        let kinds = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
+        let Ok(Some(status)) = waitid(WaitId::Pid(self.pid), kinds) else { return };
+        let by = status.stopping_signal().filter(|_| status.stopped());
+        {
+            let mut seen = self.seen();
+            seen.stopped = by.is_some();
+            seen.stops += u64::from(by.is_some());
+        }
+        // The shell waits for us and only sees that *we* stop. A plain SIGSTOP was meant for the program
+        // alone (by a debugger, say): then its sender continues it, and nobody would continue us.
+        let job_control = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
+        if job_control.iter().any(|signal| by == Some(signal.as_raw())) && self.is_stopped_still() {
+            let _ = kill_process(rustix::process::getpid(), Signal::STOP);
+        }
+    }
+
+    /// Whether it is stopped at this moment.
+    pub(super) fn is_stopped_still(&self) -> bool {
+        ProcessStat::of(self.pid()).is_ok_and(|stat| stat.state == 'T')
+    }
+}

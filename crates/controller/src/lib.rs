@@ -1,0 +1,634 @@
+//! The controller: launches a program, conducts experiments on it and records them.
+//!
+//! **Does:** decide what to try ([`experiment`]), measure it ([`series`], [`window`]), watch the program ([`observe`], [`images`]) and write down what was found ([`record`]).
+//!
+//! **Does not:** sample or delay: the runtime does, inside the program. It does not draw either: an [`Audience`] is told what there is to show.
+//!
+//! **Constraints:** no unsafe code; nothing is printed to standard output, which is the program's; whatever fails here, the program goes on to its end and ends as it would have.
+//!
+//! **Place:** sample → delay → **experiment → record** → profile → report.
+#![forbid(unsafe_code)]
+
+// Their doc comments are the help texts that clap prints.
+#[allow(missing_docs)]
+pub mod arguments;
+mod audit;
+mod backlog;
+mod callers;
+mod circles;
+mod clocks;
+mod dead_slots;
+mod diagnosis;
+pub mod embedded;
+mod experiment;
+mod failure;
+mod finer;
+mod futex_code;
+mod hint;
+mod images;
+mod in_flight;
+mod jit;
+pub mod launch;
+mod leave_out;
+mod look;
+mod naming;
+mod observe;
+mod options;
+mod outlook;
+mod points;
+mod progress;
+mod record;
+mod region;
+mod series;
+mod strangers;
+mod window;
+
+use anyhow::{Context as _, Result};
+pub use failure::list;
+
+use failure::Failure;
+use hint::Hint;
+use images::Images;
+use kernel::SharedRegion;
+use observe::Observer;
+use options::Options;
+use outlook::Outlook;
+use points::Points;
+use profile::{EstimateOptions, Nanos, Profile, Recording, Region};
+use record::{Session, Tallies};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use series::{Outcome, Series};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime};
+use strangers::Strangers;
+use window::Conductor;
+use wire::layout::Sampler;
+
+/// Exit status when `whatif` itself failed.
+pub const FAILED: i32 = 90;
+
+/// Shows people what is found while a program runs, and hears what they want to know.
+pub trait Audience {
+    /// A program is about to run, and is recorded there.
+    ///
+    /// # Errors
+    /// What keeps it from showing anything; the program is not run then.
+    fn begins(&self, recording: &Path) -> Result<()>;
+
+    /// There is an answer: the program has ended, or goes on without experiments.
+    fn answered(&self, profile: &Profile, recording: &Path);
+
+    /// Whether somebody wants to know more about this region, so that it is to have more experiments,
+    fn wants(&self, region: &Region) -> bool;
+
+    /// or about any, so that the answer is not enough yet.
+    fn wants_more(&self) -> bool;
+
+    /// The last run has ended. Returns when everything has been seen.
+    fn ended(&self, recording: &Path);
+}
+
+/// How often samples are drained.
+const DRAIN: Duration = Duration::from_millis(10);
+/// After so many runs in a row without an experiment the program is not run again.
+const MOST_FRUITLESS: u32 = 3;
+/// How long a program may take until the runtime is there.
+const HANDSHAKE: Duration = Duration::from_secs(20);
+
+/// Runs a program under the profiler. Returns how the program ended, and the exit status that says why there is no answer if there
+/// is none.
+///
+/// # Errors
+/// Why the program was not run.
+pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch::Exit, i32)> {
+    let executable = launch::check(&args.program[0])?;
+    let mut options = Options::new(args, executable.command())?;
+    if let Some(failure) = without_debug_information(&options, &executable) {
+        eprintln!("whatif: {failure}");
+        return Ok((launch::Exit::Code(0), failure.status()));
+    }
+    let visit_cost = check_points(&mut options, &executable)?;
+    let noting_cost = points::noting_cost(&options.points);
+    if let Some(note) = executable.note().filter(|_| !options.quiet) {
+        eprintln!("whatif: {note}");
+    }
+    check_build(&options, &executable)?;
+    let left_out = match &args.leave_out[..] {
+        [] => None,
+        functions => Some(leave_out::copy(embedded::RUNTIME, functions)?),
+    };
+    let runtime = match &left_out {
+        Some((_, copy)) => copy.clone(),
+        None => embedded::unpack()?,
+    };
+    let hint = options.hint.as_ref().map(|source| {
+        if !options.quiet {
+            eprintln!(
+                "whatif: reading {} meanwhile: what costs most there is tried first",
+                source.folder.display()
+            );
+        }
+        Hint::ask(source, &options, &canonical(&executable))
+    });
+    let fixed = options.fixed_speedups || !options.requests.is_empty();
+    audience.begins(&options.output)?;
+    let mut runs = Runs {
+        begin: Instant::now(),
+        done: 0,
+        fruitless: 0,
+        blocks: 0,
+        history: experiment::History::default(),
+        random: fastrand::Rng::with_seed(options.seed),
+        outlook: Outlook::new(options.precision, fixed),
+        whole: series::Whole::default(),
+        hint,
+        visit_cost,
+        noting_cost,
+        shown: false,
+        audience,
+    };
+    let (exit, ended) = loop {
+        let (exit, ended) = once(args, &options, &executable, &runtime, &mut runs)?;
+        if !matches!(exit, launch::Exit::Code(0)) || ended.is_err() || !runs.again(&options) {
+            break (exit, ended);
+        }
+    };
+    let failure = match ended.and_then(|failure| answer(&options, &runs, failure)) {
+        Ok(failure) => failure,
+        Err(error) => {
+            eprintln!("whatif: {error:#}");
+            return Ok((exit, FAILED));
+        }
+    };
+    if let Some(failure) = &failure {
+        eprintln!("whatif: {failure}");
+    }
+    if !launch::asked_to_end() {
+        runs.audience.ended(&options.output);
+    }
+    Ok((exit, failure.map_or(0, |failure| failure.status())))
+}
+
+/// The runs of a program into one recording.
+struct Runs {
+    begin: Instant,
+    done: u32,
+    /// Runs in a row without an experiment.
+    fruitless: u32,
+    /// Experiments in all of them.
+    blocks: u64,
+    history: experiment::History,
+    random: fastrand::Rng,
+    outlook: Outlook,
+    whole: series::Whole,
+    /// What production says about where to look.
+    hint: Option<Hint>,
+    /// What a visit to a breakpoint costs, if there are any.
+    visit_cost: Option<wire::Nanos>,
+    /// The same for one at which the visiting thread notes the time, besides noting it.
+    noting_cost: Option<wire::Nanos>,
+    /// Whether the answer has been shown, while the program goes on.
+    shown: bool,
+    audience: Box<dyn Audience>,
+}
+
+impl Runs {
+    /// Whether the program is to run once more.
+    fn again(&self, options: &Options) -> bool {
+        let times = options.repeat.unwrap_or(if options.again() { u32::MAX } else { 1 });
+        self.done < times
+            && !launch::asked_to_end()
+            && self.fruitless < MOST_FRUITLESS
+            && !self.is_enough(options)
+            && options.duration.is_none_or(|most| self.begin.elapsed() < most)
+    }
+
+    /// Whether the answer is as sure as it is to be, and nobody wants to know more.
+    fn is_enough(&self, options: &Options) -> bool {
+        options.stops_when_sure() && self.outlook.is_sure() && !self.audience.wants_more()
+    }
+}
+
+/// Runs the program once. The error is our own: whatever became of the recording, the program goes on to its end
+/// and ends as it would have.
+fn once(
+    args: &arguments::Run,
+    options: &Options,
+    executable: &launch::Executable,
+    runtime: &Path,
+    runs: &mut Runs,
+) -> Result<(launch::Exit, Result<Option<Failure>>)> {
+    let recorder = Recording::create(&options.output)?;
+    let region = SharedRegion::create().context(
+        "cannot create memory to share with the program; check the limits of this container (memfd, RLIMIT_AS)",
+    )?;
+    offer(&region, options);
+    // Before the program competes for CPUs.
+    kernel::wakeup::cost();
+    let started = SystemTime::now();
+    let start = monotonic();
+    let child = launch::spawn(executable, &args.program[1..], runtime, &region)?;
+    let repeat = runs.done;
+    let facts = || facts(options, executable, args, &region, (started, repeat));
+    let before = runs.blocks;
+    let supervised = supervise(options, executable, &region, &child, recorder, (start, &facts), runs);
+    runs.done += 1;
+    runs.fruitless = if runs.blocks == before { runs.fruitless + 1 } else { 0 };
+    Ok((child.verdict(child.wait()), supervised))
+}
+
+/// Shows the answer, if there is one; why there is none otherwise. `failure`: of the last run.
+fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Option<Failure>> {
+    if runs.blocks == 0 {
+        if !options.quiet && options.look.is_none() {
+            eprintln!("whatif: recorded in {}", options.output.display());
+        }
+        return Ok(failure);
+    }
+    let answer = load(&options.output)?;
+    if !options.quiet && !runs.shown {
+        runs.audience.answered(&answer, &options.output);
+        if options.stops_when_sure() && !runs.outlook.is_sure() {
+            eprintln!(
+                "whatif: this is not as sure as --precision asks; profile more into the same file with -o"
+            );
+        }
+    }
+    // One of several runs may have been without an experiment.
+    let failure = failure.filter(|failure| !matches!(failure, Failure::TooShort { .. }));
+    // With baselines only there is nothing to estimate, and nobody has asked for it.
+    let asked = !options.choices.speedups.iter().all(|speedup| speedup.is_zero());
+    Ok(failure.or_else(|| without_estimate(&answer, runs.blocks).filter(|_| asked)))
+}
+
+fn load(recording: &Path) -> Result<Profile> {
+    Ok(Profile::new(Recording::open(recording)?.rows()?, &EstimateOptions::default()))
+}
+
+/// Shows the answer while the program goes on; whether it could be shown.
+fn show_at_once(options: &Options, audience: &dyn Audience) -> Result<bool> {
+    if options.quiet {
+        return Ok(false);
+    }
+    audience.answered(&load(&options.output)?, &options.output);
+    let goes_on = "the answer is sure; the program goes on without experiments";
+    eprintln!("whatif: {goes_on} (--then terminate ends it; --duration N goes on measuring)");
+    Ok(true)
+}
+
+/// Profiles a program that has been started, until its end; says why there is no answer if there is none.
+fn supervise(
+    options: &Options,
+    executable: &launch::Executable,
+    region: &SharedRegion,
+    child: &launch::Child,
+    recorder: profile::Recorder,
+    (start, facts): (Nanos, &dyn Fn() -> profile::SessionStart),
+    runs: &mut Runs,
+) -> Result<Option<Failure>> {
+    let held = Held(region);
+    let _descriptors = Descriptors::more();
+    let attached = wait_for_runtime(region, child, executable);
+    let mut session = Session::begin(recorder, start, &facts())?;
+    if let Some(failure) = attached {
+        session.warn(&failure.warning())?;
+        return Ok(Some(failure));
+    }
+    let images = Images::new(child.pid(), canonical(executable), options);
+    let later = options.binaries.is_some();
+    let cost = runs.noting_cost.map_or(0, |cost| u32::try_from(cost.0).unwrap_or(0));
+    region.memory().header.trap_cost.store(cost, Ordering::Relaxed);
+    let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope, later);
+    // A run that is one window begins with it.
+    let held = options.end_to_end.then_some(held);
+    let points = points.inspect_err(|_| eprintln!("whatif: the program runs unprofiled"))?;
+    if let Some(means) =
+        points.means(runs.visit_cost, runs.noting_cost).filter(|_| !options.quiet && runs.done == 0)
+    {
+        eprintln!("whatif: counting visits by {means}");
+    }
+    let observer = Mutex::new(Observer::new(region.memory(), images, options, points.sampled()));
+    let outcome = profile(options, region, child, &points, &observer, &mut session, (&mut *runs, held))?;
+    runs.blocks += outcome.blocks;
+    let mut observer = lock(&observer);
+    observer.drain();
+    let now = monotonic();
+    let tallies = Tallies::of(&observer, &session, now);
+    session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
+    session.arrivals(region.memory())?;
+    if let Some(hint) = &runs.hint {
+        tell_production(hint, &observer, &mut session)?;
+    }
+    let failure =
+        diagnosis::diagnose(options, region, &points, &observer, &outcome, now.saturating_sub(start));
+    let counted = points.costs(runs.visit_cost, runs.noting_cost, now.saturating_sub(start));
+    let of_points = diagnosis::points(&points);
+    // Counting visits and sampling cost something, and nobody asks any more.
+    drop(points);
+    region.memory().header.alive_until.store(0, Ordering::Relaxed);
+    // Where a run is one of many, it may be short.
+    let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
+    let of_failure = failure.iter().filter(|_| !short).map(Failure::warning);
+    for warning in of_failure.chain(of_points).chain(diagnosis::warnings(region, &observer, &counted)) {
+        session.warn(&warning)?;
+    }
+    session.images(&observer)?;
+    let goes_on = options.leaves_alone && options.then == arguments::Then::Continue && runs.outlook.is_sure();
+    if goes_on && child.try_wait().is_none() {
+        runs.shown = show_at_once(options, &*runs.audience)?;
+    }
+    let exit = child.wait();
+    session.finish(monotonic(), ended(exit))?;
+    Ok(failure)
+}
+
+/// Writes down what production says, and what is doubtful about it.
+fn tell_production(hint: &Hint, observer: &Observer, session: &mut Session) -> Result<()> {
+    let answer = hint.at_last();
+    for warning in &answer.warnings {
+        session.warn(warning)?;
+    }
+    let Some(costs) = &answer.costs else { return Ok(()) };
+    session.production(observer, costs)?;
+    let ran = observer.regions().iter().filter(|known| known.samples > 0).map(|known| &known.region);
+    match hint::unseen(costs, observer.totals().0, ran) {
+        Some(warning) => session.warn(&warning),
+        None => Ok(()),
+    }
+}
+
+/// Experiments were conducted, but not a region has enough of them for an answer.
+fn without_estimate(answer: &profile::Profile, blocks: u64) -> Option<Failure> {
+    if !answer.regions.is_empty() {
+        return None;
+    }
+    let unbalanced = answer.left_out.windows.unbalanced;
+    Some(if unbalanced as u64 >= blocks {
+        Failure::Unbalanced { windows: unbalanced }
+    } else {
+        Failure::TooFewExperiments { experiments: blocks }
+    })
+}
+
+fn ended(exit: launch::Exit) -> profile::Exit {
+    match exit {
+        launch::Exit::Code(code) => profile::Exit::Code(code),
+        launch::Exit::Signal(signal) => profile::Exit::Signal(signal),
+    }
+}
+
+/// Waits for the program's end, at most so long; whether it has come.
+fn ended_within(child: &launch::Child, time: Duration) -> bool {
+    child.wait_until(wire::Nanos(kernel::clock::monotonic().0 + time.as_nanos() as u64)).is_some()
+}
+
+fn monotonic() -> Nanos {
+    Nanos::new(kernel::clock::monotonic().0)
+}
+
+/// A poisoned lock means that the other thread has panicked and the run is over anyway.
+fn lock(observer: &Mutex<Observer>) -> MutexGuard<'_, Observer> {
+    observer.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Without any function there is nothing to tell apart: better said before the program runs. The user who names source
+/// files needs debug information; everybody else is told that functions have to do.
+fn without_debug_information(options: &Options, executable: &launch::Executable) -> Option<Failure> {
+    if options.binaries.is_some() || !options.sampling() {
+        return None;
+    }
+    let image = symbols::Image::open(executable.image()).ok()?;
+    let enough = image.has_line_info() || options.default_scope && image.has_functions();
+    (!enough).then(|| Failure::NoDebugInformation { program: executable.image().display().to_string() })
+}
+
+/// As many open files as we may have, for there may be thousands of libraries; the next program gets what we were given.
+struct Descriptors(Option<Rlimit>);
+
+impl Descriptors {
+    fn more() -> Self {
+        let given = getrlimit(Resource::Nofile);
+        let most = Rlimit { current: given.maximum, maximum: given.maximum };
+        Self(setrlimit(Resource::Nofile, most).is_ok().then_some(given))
+    }
+}
+
+impl Drop for Descriptors {
+    fn drop(&mut self) {
+        if let Some(given) = self.0.take() {
+            let _ = setrlimit(Resource::Nofile, given);
+        }
+    }
+}
+
+/// The program waits before `main` until this is dropped, if it was asked to ([`offer`]).
+struct Held<'a>(&'a SharedRegion);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.hold(false);
+    }
+}
+
+/// The program's file without links, as the kernel calls it.
+fn canonical(executable: &launch::Executable) -> std::path::PathBuf {
+    std::fs::canonicalize(executable.image()).unwrap_or_else(|_| executable.image().to_owned())
+}
+
+/// Results of different builds do not add up: better said before the program runs.
+fn check_build(options: &Options, executable: &launch::Executable) -> Result<()> {
+    if !options.output.exists() {
+        return Ok(());
+    }
+    let mut builds = profile::Builds::default();
+    let recording = match Recording::open(&options.output) {
+        // Its run was killed before it began: there is nothing to be added to.
+        Err(profile::Error::Empty { .. }) => return Ok(()),
+        recording => recording?,
+    };
+    builds.add(&recording.images()?);
+    let path = canonical(executable);
+    let Ok(image) = symbols::Image::open(&path) else { return Ok(()) };
+    let image = profile::Image { path: path.display().to_string(), build_id: image.build_id() };
+    if let Some(other) = builds.add([&image]) {
+        let file = options.output.display();
+        anyhow::bail!(
+            "{file} holds runs of another build of {} ({}; this one is {}): results of different builds do not add up\n  \
+             record this one into a file of its own (-o NEW.db), and see what changed with: whatif compare {file} NEW.db",
+            other.path,
+            other.known,
+            other.new
+        );
+    }
+    Ok(())
+}
+
+/// A place that does not exist: better said before the program runs. What libraries have is known only then.
+fn check_points(options: &mut Options, executable: &launch::Executable) -> Result<Option<wire::Nanos>> {
+    let cost = match points::check(&options.points) {
+        Err(refusal) => {
+            let counted = options.points.iter_mut().filter(|request| request.is_in_image());
+            let counted: Vec<_> = counted.collect();
+            anyhow::ensure!(counted.iter().all(|request| request.can_be_sampled()), refusal);
+            if !options.quiet {
+                eprintln!(
+                    "whatif: visits cannot be counted ({}), so samples stand in for them; allow perf events with sudo sysctl \
+                     kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
+                    refusal.root_cause()
+                );
+            }
+            counted.into_iter().for_each(points::Request::sample);
+            None
+        }
+        cost => cost?,
+    };
+    if options.binaries.is_none() && !options.points.is_empty() {
+        // By the name that it will be mapped under: what is found is kept for then.
+        let image = symbols::Image::open(&canonical(executable))?;
+        options.points.iter().try_for_each(|point| point.check(&image, &options.scope))?;
+        drop(image);
+        kernel::heap::give_back();
+    }
+    Ok(cost)
+}
+
+/// The controller's half of the handshake.
+fn offer(region: &SharedRegion, options: &Options) {
+    let header = &region.memory().header;
+    header.sampling.store(options.sampler as u32, Ordering::Relaxed);
+    header.period.store(options.period.get(), Ordering::Relaxed);
+    header.alive_until.store(kernel::clock::monotonic().0 + 30_000_000_000, Ordering::Relaxed);
+    header.without.store(options.without_rules, Ordering::Relaxed);
+    header.faults.store(options.faults, Ordering::Relaxed);
+    region.hold(!options.points.is_empty() || options.end_to_end);
+    header.machine_cpus.store(kernel::cpu::online(), Ordering::Relaxed);
+    header.offer();
+}
+
+/// Waits until the runtime has answered; the reason if it will not.
+fn wait_for_runtime(
+    region: &SharedRegion,
+    child: &launch::Child,
+    executable: &launch::Executable,
+) -> Option<Failure> {
+    let header = &region.memory().header;
+    let program = || executable.command().display().to_string();
+    let begin = Instant::now();
+    loop {
+        match header.handshake() {
+            wire::Handshake::Attached => return None,
+            wire::Handshake::Mismatch => {
+                let (controller, runtime) = header.build_ids();
+                return Some(Failure::Mismatch { controller, runtime });
+            }
+            wire::Handshake::Waiting => {}
+        }
+        if ended_within(child, Duration::from_micros(500)) {
+            // It may have attached and ended between the two looks.
+            let attached = header.handshake() == wire::Handshake::Attached;
+            return (!attached).then(|| Failure::NotAttached { program: program() });
+        }
+        if begin.elapsed() > HANDSHAKE {
+            return Some(Failure::NotAttached { program: program() });
+        }
+    }
+}
+
+/// Conducts experiments until the program or the time is over.
+fn profile(
+    options: &Options,
+    region: &SharedRegion,
+    child: &launch::Child,
+    points: &Points,
+    observer: &Mutex<Observer>,
+    session: &mut Session,
+    (runs, held): (&mut Runs, Option<Held<'_>>),
+) -> Result<Outcome> {
+    kernel::clock::sleep_precisely();
+    let stop = AtomicBool::new(false);
+    let outcome = std::thread::scope(|scope| {
+        let drainer = scope.spawn(|| {
+            let mut strangers = Strangers::default();
+            let mut arrivals = lock(observer).images().arrivals();
+            while !stop.load(Ordering::Relaxed) {
+                {
+                    let mut observer = lock(observer);
+                    observer.drain();
+                    let now = observer.images().arrivals();
+                    if std::mem::replace(&mut arrivals, now) != now {
+                        points.follow(&options.points, observer.images(), &options.scope);
+                    }
+                    observer.be_eager(points.waiting().next().is_some());
+                }
+                strangers.count(region.memory(), child.pid());
+                std::thread::park_timeout(DRAIN);
+            }
+        });
+        let mut conductor = Conductor::new(region, points, |time| ended_within(child, time));
+        let outcome = match options.look {
+            Some(what) => {
+                look::look(what, options, child.pid(), observer, &mut conductor).map(|()| Outcome::default())
+            }
+            None => {
+                let series = Series::new(options, region, points, observer, session, child, runs);
+                series.conduct(conductor, || drop(held))
+            }
+        };
+        stop.store(true, Ordering::Relaxed);
+        // The program has ended, and whoever waits for it should not wait for a nap.
+        drainer.thread().unpark();
+        outcome
+    });
+    let outcome = outcome?;
+    if child.try_wait().is_none() && options.then == arguments::Then::Terminate {
+        if !options.quiet {
+            let why = match (options.look, runs.outlook.is_sure()) {
+                (Some(_), _) => "that is all",
+                (None, true) => "the answer is sure",
+                (None, false) => "the time is up",
+            };
+            eprintln!("whatif: {why}; asking the program to end (SIGTERM; --then continue leaves it alone)");
+        }
+        child.terminate();
+    }
+    Ok(outcome)
+}
+
+fn sampler(region: &SharedRegion) -> Sampler {
+    Sampler::from_number(region.memory().header.sampler.load(Ordering::Relaxed))
+}
+
+fn facts(
+    options: &Options,
+    executable: &launch::Executable,
+    args: &arguments::Run,
+    region: &SharedRegion,
+    (started, repeat): (SystemTime, u32),
+) -> profile::SessionStart {
+    let system = rustix::system::uname();
+    let sampler = sampler(region);
+    profile::SessionStart {
+        started: Nanos::from(started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
+        program: executable.command().display().to_string(),
+        arguments: args.program[1..].iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        directory: std::env::current_dir().unwrap_or_default().display().to_string(),
+        host: system.nodename().to_string_lossy().into_owned(),
+        kernel: system.release().to_string_lossy().into_owned(),
+        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        seed: options.seed,
+        options: options.typed.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sampler: match sampler {
+            Sampler::Perf | Sampler::PerfUser => "perf task-clock".to_owned(),
+            Sampler::Timer => "cpu timer".to_owned(),
+            Sampler::None | Sampler::Unknown => "none".to_owned(),
+        },
+        sample_period: options.period,
+        kernel_time: matches!(sampler, Sampler::Perf | Sampler::Timer),
+        repeat,
+        fixed_regions: !options.requests.is_empty(),
+        fixed_speedups: options.fixed_speedups,
+    }
+}

@@ -1,0 +1,342 @@
+//! What the command line means.
+
+use crate::arguments;
+use crate::experiment::Choices;
+use crate::hint;
+use crate::look::Look;
+use crate::naming::Naming;
+use crate::points;
+use crate::region::Request;
+use anyhow::{Context as _, Result, bail, ensure};
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use profile::Speedup;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use symbols::{Scope, ScopeOptions};
+use wire::layout::Sampler;
+
+/// The CPU time between two samples in microseconds, unless something else is asked for.
+const PERIOD: u64 = 1000;
+
+/// A run, decided.
+#[derive(Debug)]
+pub struct Options {
+    pub output: PathBuf,
+    /// What knows where production spends its time.
+    pub hint: Option<hint::Source>,
+    /// Whether to look only, without experiments and without a recording that anybody keeps.
+    pub look: Option<Look>,
+    _scratch: Option<tempfile::TempDir>,
+    /// The program and its arguments, for messages.
+    pub program: Vec<String>,
+    pub requests: Vec<Request>,
+    /// Progress points to be placed from outside.
+    pub points: Vec<points::Request>,
+    pub granularity: arguments::Granularity,
+    /// Whether instances of generic functions are regions of their own.
+    pub instances: bool,
+    pub choices: Choices,
+    pub fixed_speedups: bool,
+    pub duration: Option<Duration>,
+    /// Whether to run the program again until the answer is sure.
+    until_sure: bool,
+    /// Whether nobody has said when to stop.
+    pub leaves_alone: bool,
+    /// Half the width of the interval that counts as sure, as a fraction of the period.
+    pub precision: f64,
+    /// Whether each run is one window.
+    pub end_to_end: bool,
+    /// How often to run the program at most.
+    pub repeat: Option<u32>,
+    pub then: arguments::Then,
+    pub seed: u64,
+    pub scope: Scope,
+    /// Whether nobody has said what is in scope.
+    pub default_scope: bool,
+    pub binaries: Option<GlobSet>,
+    pub period: profile::Nanos,
+    /// Whether that is to stay so.
+    pub fixed_period: bool,
+    /// The most capable sampler that may be used; none if nothing is to be sampled.
+    pub sampler: Sampler,
+    /// Rules of virtual time that are switched off, as bits.
+    pub without_rules: u32,
+    /// Faults that are injected on purpose, as bits.
+    pub faults: u32,
+    pub quiet: bool,
+    /// The options as they were typed, for the recording.
+    pub typed: String,
+}
+
+impl Options {
+    /// Whether threads are sampled at all.
+    pub fn sampling(&self) -> bool {
+        self.sampler != Sampler::None
+    }
+
+    /// Decides what was typed. `program` is the file that will be run.
+    pub fn new(args: &arguments::Run, program: &Path) -> Result<Self> {
+        let fixed_speedups = !args.speedups.is_empty();
+        let choices = if args.no_delays {
+            Choices { speedups: vec![Speedup::ZERO] }
+        } else if fixed_speedups {
+            Choices { speedups: args.speedups.iter().map(|text| speedup(text)).collect::<Result<_>>()? }
+        } else {
+            Choices::every_five_per_cent()
+        };
+        let duration = match args.duration {
+            Some(seconds) => Some(
+                Duration::try_from_secs_f64(seconds)
+                    .ok()
+                    .filter(|duration| !duration.is_zero())
+                    .with_context(|| format!("--duration {seconds}: give a number of seconds above zero"))?,
+            ),
+            None => None,
+        };
+        let scope =
+            Scope::new(ScopeOptions { sources: args.scopes.clone(), excludes: args.excludes.clone() })?;
+        for region in &args.regions {
+            ensure!(!region.trim().is_empty(), "--region is empty: name a FUNCTION or FILE:LINE");
+        }
+        ensure!(
+            !(args.end_to_end && args.granularity == arguments::Granularity::Path),
+            "--end-to-end and --granularity path do not go together; name paths with --region FUNCTION@CALLER"
+        );
+        let points = points::Request::all(&args.points, &args.latencies)?;
+        let until_sure = args.until_sure || args.end_to_end;
+        let leaves_alone = !until_sure
+            && args.duration.is_none()
+            && args.repeat.is_none()
+            && !args.no_delays
+            && !args.start_only
+            && !args.list_regions
+            && !args.suggest_points;
+        let look = match (args.list_regions, args.suggest_points) {
+            (true, _) => Some(Look::Regions),
+            (_, true) => Some(Look::Points),
+            _ => None,
+        };
+        let scratch =
+            look.map(|_| tempfile::tempdir()).transpose().context("cannot make a temporary folder")?;
+        let hint =
+            args.hint_db.as_deref().map(|folder| hint::Source::new(folder, &args.hint_since)).transpose()?;
+        let output = match (&scratch, &args.output, &hint) {
+            (Some(folder), ..) => folder.path().join("look.db"),
+            (None, Some(output), _) => output.clone(),
+            (None, None, None) => default_output(Path::new(""), program),
+            (None, None, Some(hint)) => default_output(&beside(&hint.folder, args.quiet), program),
+        };
+        let usual = if leaves_alone { arguments::Then::Continue } else { arguments::Then::Terminate };
+        Ok(Self {
+            output,
+            hint,
+            look,
+            _scratch: scratch,
+            program: args.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            requests: args.regions.iter().map(|region| Request::parse(region)).collect(),
+            points,
+            granularity: args.granularity,
+            instances: args.instances,
+            choices,
+            fixed_speedups,
+            duration,
+            until_sure,
+            leaves_alone,
+            precision: precision(&args.precision)?,
+            end_to_end: args.end_to_end,
+            repeat: args.repeat,
+            then: args.then.unwrap_or(usual),
+            seed: args.seed.unwrap_or_else(|| fastrand::u64(..) >> 16),
+            scope,
+            default_scope: args.scopes.is_empty() && args.excludes.is_empty(),
+            binaries: binaries(&args.binaries)?,
+            period: profile::Nanos::from_micros(args.period.unwrap_or(PERIOD)),
+            fixed_period: args.period.is_some(),
+            sampler: match args.sampler {
+                _ if args.start_only => Sampler::None,
+                arguments::HowToSample::Perf => Sampler::Perf,
+                arguments::HowToSample::PerfUser => Sampler::PerfUser,
+                arguments::HowToSample::Timer => Sampler::Timer,
+            },
+            without_rules: args.without_rules.iter().fold(0, |bits, rule| bits | 1 << rule),
+            faults: args.faults.iter().fold(0, |bits, fault| bits | fault_bit(*fault)),
+            quiet: args.quiet,
+            typed: typed(args),
+        })
+    }
+}
+
+impl Options {
+    /// Whether the program may be run several times.
+    pub fn again(&self) -> bool {
+        self.repeat.is_some() || self.until_sure
+    }
+
+    /// What regions are called that nobody has named.
+    pub fn naming(&self) -> Naming {
+        Naming { granularity: self.granularity, instances: self.instances }
+    }
+
+    /// Whether a sure answer ends the experiments.
+    pub fn stops_when_sure(&self) -> bool {
+        self.until_sure || self.leaves_alone
+    }
+}
+
+fn speedup(text: &str) -> Result<Speedup> {
+    let advice = "give per cents above 0 and up to 100, as in --speedup 25,50,100";
+    let per_cent: f64 =
+        text.trim().trim_end_matches('%').parse().with_context(|| format!("--speedup {text}: {advice}"))?;
+    if !(per_cent > 0.0 && per_cent <= 100.0) {
+        bail!("--speedup {text}: {advice} (baselines at 0 are always measured)");
+    }
+    Speedup::from_per_mille((per_cent * 10.0).round() as u16)
+        .filter(|speedup| !speedup.is_zero())
+        .with_context(|| format!("--speedup {text}: {advice}"))
+}
+
+fn precision(text: &str) -> Result<f64> {
+    let per_cent: Option<f64> = text.trim().trim_end_matches('%').trim().parse().ok();
+    per_cent
+        .filter(|per_cent| *per_cent > 0.0 && *per_cent <= 100.0)
+        .map(|per_cent| per_cent / 100.0)
+        .with_context(|| format!("--precision {text}: give a per cent above 0, as in --precision 2%"))
+}
+
+fn binaries(globs: &[String]) -> Result<Option<GlobSet>> {
+    if globs.is_empty() {
+        return Ok(None);
+    }
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        set.add(
+            Glob::new(glob).with_context(|| format!("--binary {glob}: not a glob; write e.g. '*libfoo*'"))?,
+        );
+    }
+    Ok(Some(set.build()?))
+}
+
+fn typed(args: &arguments::Run) -> String {
+    serde_json::json!({
+        "regions": args.regions,
+        "points": args.points,
+        "latencies": args.latencies,
+        "speedups": args.speedups,
+        "granularity": format!("{:?}", args.granularity).to_lowercase(),
+        "instances": args.instances,
+        "duration": args.duration,
+        "until_sure": args.until_sure,
+        "hint_db": args.hint_db,
+        "hint_since": args.hint_db.as_ref().map(|_| &args.hint_since),
+        "precision": args.precision,
+        "end_to_end": args.end_to_end,
+        "then": args.then.map(|then| format!("{then:?}").to_lowercase()),
+        "repeat": args.repeat,
+        "scopes": args.scopes,
+        "excludes": args.excludes,
+        "binaries": args.binaries,
+        "period_us": args.period.unwrap_or(PERIOD),
+        "start_only": args.start_only,
+        "sampler": format!("{:?}", args.sampler),
+        "no_delays": args.no_delays,
+        "without_rules": args.without_rules,
+        "left_out": args.leave_out,
+        "faults": args.faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>(),
+    })
+    .to_string()
+}
+
+/// Where recordings are kept beside a database of continuous profiles, whose tools then show what code is worth; the
+/// working directory if that cannot be written.
+fn beside(database: &Path, quiet: bool) -> PathBuf {
+    let folder = database.join("recordings");
+    let made = match std::fs::create_dir(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => tempfile::tempfile_in(&folder).map(drop),
+    };
+    match made {
+        Ok(()) => folder,
+        Err(error) => {
+            if !quiet {
+                eprintln!(
+                    "whatif: {} cannot be written ({error}): the recording will be in this folder; whatif top --recording FILE \
+                     shows it beside the cost",
+                    folder.display()
+                );
+            }
+            PathBuf::new()
+        }
+    }
+}
+
+/// `whatif-PROGRAM-TIME.db` in a folder; a number is appended if there is one already, so
+/// that two runs within a second do not share a recording by accident.
+fn default_output(folder: &Path, program: &Path) -> PathBuf {
+    let name = program.file_name().unwrap_or_default().to_string_lossy().replace(['/', '\0'], "_");
+    let time = utc(SystemTime::now());
+    let mut path = folder.join(format!("whatif-{name}-{time}.db"));
+    let mut number = 2;
+    while path.exists() {
+        path = folder.join(format!("whatif-{name}-{time}-{number}.db"));
+        number += 1;
+    }
+    path
+}
+
+/// `20261121-130204`, in UTC; the civil date by the days since a 1 March (Howard Hinnant's algorithm,
+/// "chrono-compatible low-level date algorithms").
+fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
+fn fault_bit(fault: arguments::Fault) -> u32 {
+    use wire::layout::Fault;
+    (match fault {
+        arguments::Fault::Spins => Fault::EverythingSpins,
+        arguments::Fault::Credits => Fault::CreditIsDropped,
+        arguments::Fault::ThreadsAsWorld => Fault::ThreadsAreTheWorld,
+        arguments::Fault::WorldAsThreads => Fault::TheWorldIsAThread,
+    }) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_civil() {
+        let at = |seconds| utc(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "19700101-000000");
+        assert_eq!(at(951_782_400), "20000229-000000");
+        assert_eq!(at(1_795_266_124), "20261121-130204");
+    }
+
+    #[test]
+    fn precisions_are_checked() {
+        assert_eq!((precision("2%").unwrap(), precision("0.5").unwrap()), (0.02, 0.005));
+        for bad in ["", "0", "-1", "101", "x%"] {
+            let error = precision(bad).unwrap_err().to_string();
+            assert!(error.contains("--precision 2%"), "{error}");
+        }
+    }
+
+    #[test]
+    fn speedups_are_checked() {
+        assert_eq!(speedup("25").unwrap().per_mille(), 250);
+        assert_eq!(speedup("12.5%").unwrap().per_mille(), 125);
+        for bad in ["", "0", "101", "-5", "x", "NaN", "0.01"] {
+            let error = speedup(bad).unwrap_err().to_string();
+            assert!(error.contains("--speedup 25,50,100"), "{error}");
+        }
+    }
+}

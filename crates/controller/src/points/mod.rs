@@ -1,0 +1,409 @@
+//! Progress points: those that the program registers, and those that the user places from outside, in a program that
+//! knows nothing of them.
+
+mod known;
+mod place;
+mod rate;
+
+pub use place::Request;
+pub use rate::{CallRate, name_of};
+
+use crate::images::Images;
+use crate::region;
+use anyhow::{Result, bail};
+use kernel::visits::{self, Counter, Instruction, Means};
+use place::Place;
+use profile::{Point, PointKind};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use symbols::Scope;
+use wire::counter::VISIT;
+use wire::stamps::Stamps;
+use wire::{Address, Nanos, SharedMemory};
+
+/// A point that has been placed.
+#[derive(Debug)]
+struct Placed {
+    point: Point,
+    place: Place,
+    /// Of a begin or an end: where the runtime notes visits itself, by the visiting thread's own clock.
+    noted: Option<&'static wire::counter::Counter>,
+    /// Those of libraries come and go with them.
+    counters: Mutex<Vec<Watch>>,
+    /// What was counted by those that are gone.
+    past: AtomicU64,
+    /// Samples, of a point that is sampled.
+    samples: Arc<AtomicU64>,
+    /// Why it could not be counted when its library was loaded.
+    refused: OnceLock<String>,
+}
+
+/// A counter, and the instruction that it counts; nowhere for system calls.
+#[derive(Clone, Debug)]
+struct Watch {
+    address: Option<Address>,
+    counter: Arc<Counter>,
+}
+
+impl Placed {
+    fn counters(&self) -> MutexGuard<'_, Vec<Watch>> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the runtime notes all visits.
+    fn is_noted(&self) -> bool {
+        let counters = self.counters();
+        self.noted.is_some() && counters.iter().all(|watch| watch.counter.means() == Means::Trap)
+    }
+
+    fn counted(&self) -> u64 {
+        let counters = self.counters();
+        let now = counters.iter().map(|watch| watch.counter.count());
+        now.fold(self.past.load(Ordering::Relaxed), u64::wrapping_add)
+    }
+}
+
+/// All progress points of a program: the placed ones first, then the registered ones in the order of their
+/// registration, so that an index stays what it is.
+#[derive(Debug)]
+pub struct Points {
+    memory: &'static SharedMemory,
+    pid: u32,
+    placed: Vec<Placed>,
+}
+
+/// How often all points have been visited, and when.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// One per point,
+    pub visits: Vec<u64>,
+    /// and what the runtime knows of the times; nothing of points that only the kernel counts.
+    pub stamps: Vec<Option<Stamps>>,
+    /// What is known of pieces of work whose beginning and end could be paired.
+    pub paired: Vec<Paired>,
+}
+
+/// Visits to an end that belong to a beginning in the same thread; see [`wire::counter::Paired`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Paired {
+    pub count: u64,
+    /// In nanoseconds.
+    pub time: u64,
+    pub strays: u64,
+}
+
+impl Paired {
+    fn of(counter: &wire::counter::Counter) -> Self {
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let paired = &counter.paired;
+        Self { count: load(&paired.count), time: load(&paired.time), strays: load(&paired.strays) }
+    }
+}
+
+/// How long what ended took so far, by the index of the end point.
+pub type Distributions = HashMap<usize, Distribution>;
+
+/// How many pieces of work took how long, at one moment; see [`wire::latency::Distribution`].
+#[derive(Clone, Debug)]
+pub struct Distribution(Vec<u32>);
+
+impl Distribution {
+    /// The times that occurred since `before`, and how often.
+    pub fn since(&self, before: Option<&Self>) -> Vec<(profile::Nanos, u32)> {
+        let before = before.into_iter().flat_map(|before| before.0.iter().copied());
+        let counts = self.0.iter().zip(before.chain(std::iter::repeat(0)));
+        let counts = counts.map(|(now, before)| now.wrapping_sub(before)).enumerate();
+        let time = |cell| profile::Nanos::new(wire::latency::middle(cell).0);
+        counts.filter(|(_, count)| *count > 0).map(|(cell, count)| (time(cell), count)).collect()
+    }
+}
+
+/// Whether visits can be counted here at all: better said before the program runs. What a breakpoint costs, where
+/// there are any.
+pub fn check(requests: &[Request]) -> Result<Option<Nanos>> {
+    if !requests.iter().any(|request| request.place.is_in_image()) {
+        return Ok(None);
+    }
+    match visits::cost(Means::Breakpoint) {
+        Ok(cost) => Ok(Some(cost)),
+        Err(error) => match visits::cost(Means::Uprobe) {
+            Ok(_) => Ok(None),
+            Err(_) => Err(refused(error)),
+        },
+    }
+}
+
+/// What a visit costs that the visiting thread notes itself, besides noting it: where there are beginnings and ends of latencies.
+pub fn noting_cost(requests: &[Request]) -> Option<Nanos> {
+    requests.iter().any(Request::is_of_latency).then(visits::trap_cost)?.ok()
+}
+
+/// Why visits cannot be counted, and what to do.
+fn refused(error: std::io::Error) -> anyhow::Error {
+    let advice = match error.raw_os_error() {
+        Some(code) if code == Errno::NOSPC.raw_os_error() => {
+            "cannot count visits: the CPU has four breakpoints, and further points need uprobes (root, or CAP_PERFMON); \
+             place fewer points, mark some in the source, or let samples be visits: -p sampled:PLACE"
+        }
+        _ => {
+            "cannot count visits: this needs perf events; allow them with sudo sysctl kernel.perf_event_paranoid=2 (in a \
+             container also the seccomp profile), mark points in the source, or let samples be visits: -p sampled:PLACE"
+        }
+    };
+    anyhow::Error::from(error).context(advice)
+}
+
+impl Points {
+    /// Places what was asked for in the program that has just been mapped. What is not there yet may be in a library that
+    /// it loads later, where `later` says so.
+    pub fn place(
+        memory: &'static SharedMemory,
+        requests: &[Request],
+        images: &Images,
+        pid: u32,
+        scope: &Scope,
+        later: bool,
+    ) -> Result<Self> {
+        let placed = |request: &Request| -> Result<Placed> {
+            let counters = match &request.place {
+                Place::SystemCall(name) => {
+                    vec![Watch { address: None, counter: Arc::new(place::system_call(pid, name)?) }]
+                }
+                _ => Vec::new(),
+            };
+            let (point, place) = (request.point.clone(), request.place.clone());
+            let kind = match point.kind {
+                PointKind::Throughput => None,
+                PointKind::Begin => Some(wire::counter::Kind::Begin),
+                PointKind::End => Some(wire::counter::Kind::End),
+            };
+            // No program calls a point like that.
+            let name = format!("\u{1}{}", point.name);
+            let noted = kind.filter(|_| place.is_in_image());
+            let noted = noted.and_then(|kind| memory.counters.get(kind, name.as_bytes()));
+            let (past, samples, refused) = (0.into(), Arc::default(), OnceLock::new());
+            Ok(Placed { point, place, noted, counters: counters.into(), past, samples, refused })
+        };
+        let placed = requests.iter().map(placed).collect::<Result<_>>()?;
+        let mut points = Self { memory, pid, placed };
+        for (nth, request) in requests.iter().enumerate() {
+            match points.find(nth, request, images, scope) {
+                // There may be no breakpoint left.
+                Err(error) if request.can_be_sampled() && error.root_cause().is::<std::io::Error>() => {
+                    points.placed[nth].place = request.place.sampled();
+                }
+                found => found?,
+            }
+            if !later && points.placed[nth].place.is_in_image() && points.placed[nth].counters().is_empty() {
+                bail!(request.missing(None));
+            }
+        }
+        Ok(points)
+    }
+
+    /// Places what libraries have that were loaded since, and gives up what was in those that are gone.
+    pub fn follow(&self, requests: &[Request], images: &Images, scope: &Scope) {
+        for (nth, request) in requests.iter().enumerate() {
+            if let Err(error) = self.find(nth, request, images, scope) {
+                let _ = self.placed[nth].refused.set(format!("{}: {error:#}", request.place));
+            }
+        }
+    }
+
+    /// Watches the instructions of a place where they are now.
+    fn find(&self, nth: usize, request: &Request, images: &Images, scope: &Scope) -> Result<()> {
+        if !self.placed[nth].place.is_in_image() {
+            return Ok(());
+        }
+        let found = images.instructions(|image| request.entries(image, scope));
+        request.check_copies(found.len())?;
+        let placed = &self.placed[nth];
+        let there = placed.counters().clone();
+        let known = |instruction: &Instruction| {
+            there.iter().find(|watch| watch.address == Some(instruction.address)).cloned()
+        };
+        let watch = |instruction| known(instruction).map_or_else(|| self.watch(placed, instruction), Ok);
+        let watches = found.iter().map(watch).collect::<Result<Vec<_>>>()?;
+        let mut counters = placed.counters();
+        let is_gone = |watch: &&Watch| !watches.iter().any(|now| now.address == watch.address);
+        let past = counters.iter().filter(is_gone).map(|watch| watch.counter.count());
+        placed.past.fetch_add(past.fold(0, u64::wrapping_add), Ordering::Relaxed);
+        let before = std::mem::replace(&mut *counters, watches);
+        // The kernel takes its time to do away with them, and somebody may want to count.
+        drop(counters);
+        drop(before);
+        Ok(())
+    }
+
+    /// A begin or an end is noted by the thread that visits it, where it can be. Two points at one place share what counts there otherwise.
+    fn watch(&self, placed: &Placed, instruction: &Instruction) -> Result<Watch> {
+        let address = Some(instruction.address);
+        if let Some(noted) = placed.noted
+            && instruction.semaphore.is_none()
+            && !self.placed.iter().any(|other| other.counters().iter().any(|watch| watch.address == address))
+            && let Ok(counter) = self.trap(instruction.address, noted)
+        {
+            return Ok(Watch { address, counter: Arc::new(counter) });
+        }
+        let counts = |watch: &&Watch| watch.address == address && watch.counter.means() != Means::Trap;
+        let same = |placed: &Placed| placed.counters().iter().find(counts).cloned();
+        match self.placed.iter().find_map(same) {
+            Some(watch) => Ok(watch),
+            None => Ok(Watch {
+                address,
+                counter: Arc::new(Counter::new(self.pid, instruction).map_err(refused)?),
+            }),
+        }
+    }
+
+    /// Has the threads of the program note their visits to an instruction themselves.
+    fn trap(&self, address: Address, noted: &wire::counter::Counter) -> std::io::Result<Counter> {
+        // The runtime takes samples as signals of the same number, unless a debugger would stop at each.
+        if self.memory.header.traps.load(Ordering::Relaxed) == 0 {
+            return Err(std::io::ErrorKind::Unsupported.into());
+        }
+        let place = self.memory.counters.place(noted) as u64;
+        Counter::trap(self.pid, address, VISIT | place)
+    }
+
+    /// Points that are nowhere yet.
+    pub fn waiting(&self) -> impl Iterator<Item = &str> {
+        let waits = |placed: &&Placed| {
+            let counted = placed.past.load(Ordering::Relaxed) > 0 || !placed.counters().is_empty();
+            placed.place.is_in_image() && !counted && placed.refused.get().is_none()
+        };
+        self.placed.iter().filter(waits).map(|placed| placed.point.name.as_str())
+    }
+
+    /// Points whose visits were asked for, but that are sampled.
+    pub fn not_counted(&self) -> impl Iterator<Item = &str> {
+        let sampled = |placed: &&Placed| {
+            matches!(placed.place, Place::Sampled(_)) && placed.point.name != placed.place.to_string()
+        };
+        self.placed.iter().filter(sampled).map(|placed| placed.point.name.as_str())
+    }
+
+    /// Why places that appeared late could not be counted.
+    pub fn refused(&self) -> impl Iterator<Item = &str> {
+        self.placed.iter().filter_map(|placed| placed.refused.get()).map(String::as_str)
+    }
+
+    /// The points so far. One that the program registers under the name of a placed one is told apart.
+    pub fn list(&self) -> Vec<Point> {
+        let mut points: Vec<Point> = self.placed.iter().map(|placed| placed.point.clone()).collect();
+        for counter in self.registered() {
+            let kind = match counter.kind() {
+                Some(wire::counter::Kind::Begin) => PointKind::Begin,
+                Some(wire::counter::Kind::End) => PointKind::End,
+                _ => PointKind::Throughput,
+            };
+            let mut name = String::from_utf8_lossy(&counter.name().collect::<Vec<u8>>()).into_owned();
+            if self.placed.iter().any(|placed| placed.point.name == name && placed.point.kind == kind) {
+                name.push_str(" (in the source)");
+            }
+            points.push(Point { name, kind });
+        }
+        points
+    }
+
+    /// The points that the program has registered.
+    fn registered(&self) -> impl Iterator<Item = &'static wire::counter::Counter> {
+        let is_ours = |counter: &&wire::counter::Counter| {
+            self.placed.iter().any(|placed| placed.noted.is_some_and(|noted| std::ptr::eq(noted, *counter)))
+        };
+        self.memory.counters.registered().filter(move |counter| !is_ours(counter))
+    }
+
+    /// How often each has been visited.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for placed in &self.placed {
+            let samples = placed.samples.load(Ordering::Relaxed);
+            counts.visits.push(placed.counted().wrapping_add(samples));
+            let noted = placed.noted.filter(|_| placed.is_noted());
+            counts.stamps.push(noted.map(|noted| noted.stamps.load()));
+            counts.paired.push(noted.map(Paired::of).unwrap_or_default());
+        }
+        for counter in self.registered() {
+            counts.visits.push(counter.count.load(Ordering::Relaxed));
+            counts.stamps.push(Some(counter.stamps.load()));
+            counts.paired.push(Paired::of(counter));
+        }
+        counts
+    }
+
+    /// How long what ended took so far, where beginnings and ends can be paired.
+    pub fn distributions(&self) -> Distributions {
+        let noted = |placed: &Placed| placed.noted.filter(|_| placed.is_noted());
+        let all = self.placed.iter().map(noted).chain(self.registered().map(Some));
+        let of_counter = |counter: &wire::counter::Counter| {
+            let found = self.memory.distributions.get(counter.distribution.load(Ordering::Relaxed))?;
+            Some(Distribution(found.counts().collect()))
+        };
+        all.enumerate().filter_map(|(point, counter)| Some((point, of_counter(counter?)?))).collect()
+    }
+
+    /// Whether the kernel has to be asked for some.
+    pub fn are_asked_for(&self) -> bool {
+        self.placed.iter().any(|placed| !matches!(placed.place, Place::Sampled(_)))
+    }
+
+    /// The code whose samples are visits, and where they are counted.
+    pub fn sampled(&self) -> Vec<(region::Request, Arc<AtomicU64>)> {
+        let sampled = |placed: &Placed| match &placed.place {
+            Place::Sampled(code) => Some((code.clone(), Arc::clone(&placed.samples))),
+            _ => None,
+        };
+        self.placed.iter().filter_map(sampled).collect()
+    }
+
+    /// What visits to each point that is counted by breakpoints cost, as a share of `elapsed`. `cost` and `noting`: as for [`means`](Self::means).
+    pub fn costs(
+        &self,
+        cost: Option<Nanos>,
+        noting: Option<Nanos>,
+        elapsed: profile::Nanos,
+    ) -> Vec<(String, f64)> {
+        let Some(cost) = cost else { return Vec::new() };
+        let share = |placed: &Placed| {
+            let trapped = !matches!(placed.place, Place::SystemCall(_));
+            let visits = if trapped { placed.counted() } else { 0 };
+            let cost = if placed.is_noted() { noting.unwrap_or(cost) } else { cost };
+            (placed.point.name.clone(), visits as f64 * cost.0 as f64 / elapsed.get().max(1) as f64)
+        };
+        self.placed.iter().map(share).collect()
+    }
+
+    /// How the placed points are watched, if there are any: for people. `cost`: of a breakpoint; `noting`: of one at which the thread notes the visit.
+    pub fn means(&self, cost: Option<Nanos>, noting: Option<Nanos>) -> Option<String> {
+        let mut seen = HashSet::new();
+        let counters = self.placed.iter().flat_map(|placed| placed.counters().clone());
+        let counters = counters.map(|watch| watch.counter);
+        let different: Vec<_> = counters.filter(|counter| seen.insert(Arc::as_ptr(counter))).collect();
+        let by = |means| different.iter().filter(|counter| counter.means() == means).count();
+        let several = |number: usize, what: &str| {
+            (number > 0).then(|| format!("{number} {what}{}", if number == 1 { "" } else { "s" }))
+        };
+        // A hundred visits: what takes less has other requests' visits in it to more than some per cent.
+        let short = noting.map_or_else(String::new, |cost| {
+            let millis = cost.0 as f64 * 100.0 / 1e6;
+            format!(
+                " (latencies below {millis:.1} ms are measured as too long, and their intervals are wider: mark such points in the source)"
+            )
+        });
+        let cost = cost.map_or_else(String::new, |cost| format!(" ({:.1} µs a visit)", cost.0 as f64 / 1e3));
+        let parts = [
+            several(by(Means::Breakpoint), "hardware breakpoint").map(|text| text + &cost),
+            several(by(Means::Trap), "hardware breakpoint")
+                .map(|text| text + " at which threads note the time of each visit" + &short),
+            several(by(Means::Uprobe), "uprobe").map(|text| text + " (which count in all processes)"),
+            several(by(Means::Tracepoint), "tracepoint"),
+            several(self.sampled().len(), "sampled place"),
+            several(self.waiting().count(), "place").map(|text| text + " of which no library is loaded yet"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(" and "))
+    }
+}

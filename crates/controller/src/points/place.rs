@@ -1,0 +1,307 @@
+//! Places in a program, as they are typed: understood, found, and missed with a hint.
+
+use super::known;
+use crate::failure;
+use crate::region::{self, Presence};
+use anyhow::{Context as _, Result, bail, ensure};
+use kernel::visits::Counter;
+use profile::{Point, PointKind};
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use symbols::{Image, Scope, Svma};
+
+/// More copies of one place than this are a mistake.
+const MOST_COPIES: usize = 64;
+
+const ADVICE: &str = "give FILE:LINE, as in -p server.rs:42, fn:NAME, sampled:FILE:LINE, sampled:fn:NAME, \
+                      usdt:PROVIDER:NAME or syscall:NAME";
+
+/// A place in the code, as it was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `FILE:LINE` or `fn:NAME`: where code is entered.
+    Code(region::Request),
+    /// `usdt:PROVIDER:NAME`: a probe that the program's authors have put there.
+    Probe(String, String),
+    /// `syscall:NAME`: completed system calls.
+    SystemCall(String),
+    /// `sampled:FILE:LINE` or `sampled:fn:NAME`: samples in code, or in what it calls.
+    Sampled(region::Request),
+}
+
+/// An instruction of an image, and the word that must not be zero for it to be executed.
+pub type Entry = (Svma, Option<Svma>);
+
+impl Place {
+    /// Understands what [`ADVICE`] says.
+    pub fn parse(text: &str) -> Result<Self> {
+        let named = |name: &str| Some(name.to_owned()).filter(|name| !name.trim().is_empty());
+        let code = |text: &str| match text.strip_prefix("fn:") {
+            Some(name) => named(name).map(region::Request::Function),
+            None => Some(region::Request::parse_place(text))
+                .filter(|request| matches!(request, region::Request::Line(_, line) if *line > 0)),
+        };
+        let place = match text.split_once(':') {
+            Some(("syscall", name)) => named(name).map(Self::SystemCall),
+            Some(("usdt", probe)) => probe
+                .split_once(':')
+                .filter(|(provider, name)| !provider.is_empty() && !name.is_empty())
+                .map(|(provider, name)| Self::Probe(provider.to_owned(), name.to_owned())),
+            Some(("sampled", sampled)) => code(sampled).map(Self::Sampled),
+            _ => code(text).map(Self::Code),
+        };
+        place.with_context(|| format!("-p {text}: {ADVICE}"))
+    }
+
+    /// Whether its visits are those of instructions of some image.
+    pub fn is_in_image(&self) -> bool {
+        !matches!(self, Self::SystemCall(_) | Self::Sampled(_))
+    }
+
+    /// The same code, of which samples count.
+    pub fn sampled(&self) -> Self {
+        match self {
+            Self::Code(code) => Self::Sampled(code.clone()),
+            other => other.clone(),
+        }
+    }
+
+    fn entries(&self, image: &Image, scope: &Scope) -> Vec<Entry> {
+        let unguarded = |entries: Vec<Svma>| entries.into_iter().map(|entry| (entry, None)).collect();
+        match self {
+            Self::Code(region::Request::Line(file, line)) => {
+                unguarded(image.line_entries(file, *line, scope))
+            }
+            Self::Code(region::Request::Function(name)) => unguarded(image.function_entries(name)),
+            // Nobody can ask for that.
+            Self::Code(region::Request::CalledFrom(..)) => Vec::new(),
+            Self::Probe(provider, name) => {
+                let ours = |probe: &symbols::Probe| probe.provider == *provider && probe.name == *name;
+                image
+                    .probes()
+                    .into_iter()
+                    .filter(ours)
+                    .map(|probe| (probe.address, probe.semaphore))
+                    .collect()
+            }
+            Self::SystemCall(_) | Self::Sampled(_) => Vec::new(),
+        }
+    }
+
+    /// What may have been meant, where an image has no such place.
+    fn hint(&self, image: &Image) -> Option<String> {
+        match self {
+            Self::Code(code) | Self::Sampled(code) => match code.find_in(image) {
+                Presence::Meant(hint) => Some(hint),
+                Presence::There | Presence::Unknown => None,
+            },
+            Self::Probe(..) => {
+                let names =
+                    image.probes().into_iter().map(|probe| format!("{}:{}", probe.provider, probe.name));
+                let names: Vec<String> = names.collect::<BTreeSet<String>>().into_iter().collect();
+                (!names.is_empty()).then(|| format!("there are {}", failure::list(&names, 5)))
+            }
+            Self::SystemCall(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Code(code) => code.fmt(f),
+            Self::Probe(provider, name) => write!(f, "{provider}:{name}"),
+            Self::SystemCall(name) => write!(f, "syscall:{name}"),
+            Self::Sampled(code) => write!(f, "sampled:{code}"),
+        }
+    }
+}
+
+/// The path of an image, and its build ID.
+type Build = (PathBuf, Option<String>);
+
+/// A point to be placed.
+#[derive(Debug)]
+pub struct Request {
+    pub point: Point,
+    pub place: Place,
+    /// What was found in images so far, by their paths and builds: it takes its time, and the program waits for it.
+    found: Mutex<HashMap<Build, Vec<Entry>>>,
+}
+
+impl Request {
+    fn new(place: Place, name: String, kind: PointKind) -> Self {
+        Self { point: Point { name, kind }, place, found: Mutex::default() }
+    }
+
+    /// Whether it is a beginning or an end.
+    pub fn is_of_latency(&self) -> bool {
+        self.point.kind != PointKind::Throughput && self.is_in_image()
+    }
+
+    /// What `-p PLACE` and `--latency BEGIN..END` ask for.
+    pub fn all(points: &[String], latencies: &[String]) -> Result<Vec<Self>> {
+        let mut requests = Vec::new();
+        for text in points {
+            let place = Place::parse(text)?;
+            let name = place.to_string();
+            requests.push(Self::new(place, name, PointKind::Throughput));
+        }
+        for text in latencies {
+            let (begin, end) = both(text).with_context(|| {
+                format!("--latency {text}: give two places, as in --latency fn:receive..fn:answer")
+            })?;
+            let name = format!("{begin}..{end}");
+            requests.push(Self::new(begin, name.clone(), PointKind::Begin));
+            requests.push(Self::new(end, name, PointKind::End));
+        }
+        for (nth, request) in requests.iter().enumerate() {
+            let again = requests[..nth].iter().any(|other| other.point == request.point);
+            ensure!(!again, "the progress point {} is asked for twice; leave one out", request.point.name);
+        }
+        Ok(requests)
+    }
+
+    /// See [`Place::is_in_image`].
+    pub fn is_in_image(&self) -> bool {
+        self.place.is_in_image()
+    }
+
+    /// Whether samples can stand in for its visits, where those cannot be counted.
+    pub fn can_be_sampled(&self) -> bool {
+        matches!(self.place, Place::Code(_)) && self.point.kind == PointKind::Throughput
+    }
+
+    /// Lets samples stand in for its visits. It keeps its name.
+    pub fn sample(&mut self) {
+        self.place = self.place.sampled();
+    }
+
+    /// Where the place is entered in an image.
+    pub fn entries(&self, image: &Image, scope: &Scope) -> Vec<Entry> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let find =
+            || known::entries(image, &format!("{:?}", self.place), || self.place.entries(image, scope));
+        found.entry((image.path().to_owned(), image.build_id())).or_insert_with(find).clone()
+    }
+
+    /// Fails if there is no such place in `image`, the only one that is looked into, or no such system call.
+    pub fn check(&self, image: &Image, scope: &Scope) -> Result<()> {
+        let is_there = match &self.place {
+            Place::SystemCall(name) => system_call(std::process::id(), name).map(|_| true)?,
+            Place::Sampled(code) => code.find_in(image) == Presence::There,
+            _ => {
+                let copies = self.entries(image, scope).len();
+                self.check_copies(copies)?;
+                copies > 0
+            }
+        };
+        if !is_there {
+            return Err(self.missing(self.place.hint(image)));
+        }
+        Ok(())
+    }
+
+    pub fn check_copies(&self, copies: usize) -> Result<()> {
+        ensure!(
+            copies <= MOST_COPIES,
+            "the progress point {} has {copies} copies in the program; choose one that is less often inlined",
+            self.place
+        );
+        Ok(())
+    }
+
+    /// There is no code there.
+    pub fn missing(&self, hint: Option<String>) -> anyhow::Error {
+        let hint = hint.unwrap_or_else(|| {
+            "check the name, and that the program was compiled with -g; for a library, name it with --binary GLOB"
+                .to_owned()
+        });
+        anyhow::anyhow!("there is no code at the progress point {}; {hint}", self.place)
+    }
+}
+
+/// The two places of `BEGIN..END`, which may have dots of their own.
+fn both(text: &str) -> Result<(Place, Place)> {
+    for (dots, _) in text.match_indices("..") {
+        if let (Ok(begin), Ok(end)) = (Place::parse(&text[..dots]), Place::parse(&text[dots + 2..])) {
+            return Ok((begin, end));
+        }
+    }
+    bail!(ADVICE)
+}
+
+pub fn system_call(pid: u32, name: &str) -> Result<Counter> {
+    Counter::system_call(pid, name).with_context(|| {
+        format!(
+            "cannot count system calls {name}: this needs the tracepoint syscalls/sys_exit_{name} (root, or CAP_PERFMON \
+             and a readable tracefs; mount -t tracefs nodev /sys/kernel/tracing); a name as in man 2 syscalls"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_understood() {
+        let code_line = |file: &str, line| region::Request::Line(file.to_owned(), line);
+        let line = |file: &str, line| Place::Code(code_line(file, line));
+        let function = |name: &str| Place::Code(region::Request::Function(name.to_owned()));
+        for (text, expected) in [
+            ("hash.c:88", Some(line("hash.c", 88))),
+            ("src/a b.rs:1", Some(line("src/a b.rs", 1))),
+            ("fn:work", Some(function("work"))),
+            ("fn:a::b<*>", Some(function("a::b<*>"))),
+            ("usdt:shop:sold", Some(Place::Probe("shop".to_owned(), "sold".to_owned()))),
+            ("syscall:write", Some(Place::SystemCall("write".to_owned()))),
+            ("sampled:a.c:7", Some(Place::Sampled(code_line("a.c", 7)))),
+            ("sampled:fn:work", Some(Place::Sampled(region::Request::Function("work".to_owned())))),
+            ("sampled:syscall:write", None),
+            ("usdt:shop", None),
+            ("syscall:", None),
+            ("fn:", None),
+            ("work", None),
+            (":3", None),
+            ("hash.c:", None),
+            ("hash.c:0", None),
+            ("hash.c:x", None),
+        ] {
+            let place = Place::parse(text);
+            if let Err(error) = &place {
+                assert!(error.to_string().contains("-p server.rs:42"), "{error}");
+            }
+            assert_eq!(place.ok(), expected, "{text}");
+        }
+    }
+
+    fn latency(text: &str) -> Result<Vec<Request>> {
+        Request::all(&[], &[text.to_owned()])
+    }
+
+    #[test]
+    fn a_latency_has_two_places() {
+        let both = latency("fn:receive..../src/main.c:7").unwrap();
+        let [begin, end] = &both[..] else { panic!("{both:?}") };
+        assert_eq!((begin.point.kind, end.point.kind), (PointKind::Begin, PointKind::End));
+        assert_eq!(begin.point.name, end.point.name);
+        assert_eq!(
+            latency("../a.c:1..b.c:2").unwrap()[0].place,
+            Place::Code(region::Request::Line("../a.c".to_owned(), 1))
+        );
+        for bad in ["fn:a", "fn:a..", "..fn:a", "a..b"] {
+            assert!(latency(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_point_is_asked_for_once() {
+        let all = |points: &[&str]| {
+            Request::all(&points.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &[])
+        };
+        assert_eq!(all(&["fn:a", "fn:b", "a.c:7"]).unwrap().len(), 3);
+        assert!(all(&["fn:a", "fn:b", "fn:a"]).unwrap_err().to_string().contains("twice"));
+    }
+}

@@ -1,0 +1,159 @@
+//! Regions that the user asked for.
+
+use crate::failure;
+use profile::{Region, RegionKind};
+use symbols::{Frame, Image, LineLookup};
+
+/// `--region`, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A function with everything it calls: name, suffix of a name, or glob.
+    Function(String),
+    /// A line with everything called from it: suffix of a path, and number.
+    Line(String, u32),
+    /// One of these as far as the other, a function, has called it, itself or through others.
+    CalledFrom(Box<Request>, String),
+}
+
+/// What an image knows of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It has such code.
+    There,
+    /// It has not, but what this says.
+    Meant(String),
+    /// Nothing like it.
+    Unknown,
+}
+
+impl Request {
+    /// `REGION@CALLER`; otherwise `FILE:LINE` if what follows the last single colon is a number, otherwise a function.
+    pub fn parse(text: &str) -> Self {
+        if let Some((region, caller)) = text.rsplit_once('@')
+            && !region.is_empty()
+            && !caller.is_empty()
+            && !caller.contains('/')
+            && matches!(Self::parse_place(caller), Self::Function(_))
+        {
+            return Self::CalledFrom(Box::new(Self::parse_place(region)), caller.to_owned());
+        }
+        Self::parse_place(text)
+    }
+
+    /// The same without callers.
+    pub fn parse_place(text: &str) -> Self {
+        match text.rsplit_once(':') {
+            Some((file, line)) if !file.is_empty() && !file.ends_with(':') => match line.parse() {
+                Ok(line) => Self::Line(file.to_owned(), line),
+                Err(_) => Self::Function(text.to_owned()),
+            },
+            _ => Self::Function(text.to_owned()),
+        }
+    }
+
+    /// Whether an image has such code, and what may have been meant if it has none.
+    pub fn find_in(&self, image: &Image) -> Presence {
+        let meant = |what: &str, names: &[String]| match names {
+            [] => Presence::Unknown,
+            names => Presence::Meant(format!("{what} {}", failure::list(names, 5))),
+        };
+        match self {
+            Self::CalledFrom(region, caller) => match region.find_in(image) {
+                Presence::There => Self::Function(caller.clone()).find_in(image),
+                missing => missing,
+            },
+            Self::Function(name) if image.has_function(name) => Presence::There,
+            Self::Function(name) => meant("no function has that name; similar ones:", &image.suggest(name)),
+            Self::Line(file, line) => match image.has_line(file, *line) {
+                LineLookup::Exact => Presence::There,
+                LineLookup::NearestWithCode(line) => Presence::Meant(format!(
+                    "the line has no code; the nearest one that has is {file}:{line}"
+                )),
+                LineLookup::NoSuchFile { similar } => {
+                    meant("no source file has that name; there are", &similar)
+                }
+            },
+        }
+    }
+
+    /// Whether code with this frame belongs to the region, whoever called it.
+    pub fn matches(&self, frame: &Frame) -> bool {
+        match self {
+            Self::CalledFrom(region, _) => region.matches(frame),
+            Self::Function(name) => frame.function.matches(name),
+            Self::Line(file, line) => {
+                frame.line == Some(*line)
+                    && frame.file.as_deref().is_some_and(|path| symbols::file_matches(path, file))
+            }
+        }
+    }
+}
+
+impl Request {
+    /// Whether it counts who called the region.
+    pub fn has_caller(&self) -> bool {
+        matches!(self, Self::CalledFrom(..))
+    }
+
+    /// Whether code with these frames, innermost first, is in the caller, and not only in something that the region has called.
+    pub fn is_called_from(&self, frames: &[Frame]) -> bool {
+        let Self::CalledFrom(region, caller) = self else { return false };
+        let innermost = frames.iter().position(|frame| region.matches(frame)).map_or(0, |nth| nth + 1);
+        frames[innermost..].iter().any(|frame| frame.function.matches(caller))
+    }
+}
+
+impl std::fmt::Display for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::CalledFrom(region, caller) => write!(f, "{region}@{caller}"),
+            Self::Function(name) => f.write_str(name),
+            Self::Line(file, line) => write!(f, "{file}:{line}"),
+        }
+    }
+}
+
+/// The region as it is recorded, before any of its code has been seen.
+pub fn request_region(request: &Request) -> Region {
+    let (kind, line) = match request {
+        Request::Function(_) => (RegionKind::Function, None),
+        Request::Line(_, line) => (RegionKind::Line, Some(*line)),
+        Request::CalledFrom(region, _) => {
+            return Region { name: request.to_string(), ..request_region(region) };
+        }
+    };
+    Region {
+        kind,
+        inclusive: true,
+        name: request.to_string(),
+        function: None,
+        file: None,
+        line,
+        image: profile::Image::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_functions_are_told_apart() {
+        let line = |file: &str, line| Request::Line(file.to_owned(), line);
+        let function = |name: &str| Request::Function(name.to_owned());
+        for (text, expected) in [
+            ("hash.c:88", line("hash.c", 88)),
+            ("src/a b.rs:1", line("src/a b.rs", 1)),
+            ("work", function("work")),
+            ("a::b", function("a::b")),
+            ("a::1", function("a::1")),
+            ("hash.c:x", function("hash.c:x")),
+            ("work@serve", Request::CalledFrom(Box::new(function("work")), "serve".to_owned())),
+            ("hash.c:88@serve", Request::CalledFrom(Box::new(line("hash.c", 88)), "serve".to_owned())),
+            ("@serve", function("@serve")),
+            ("pkg/foo@v1.2/x.c:10", line("pkg/foo@v1.2/x.c", 10)),
+        ] {
+            assert_eq!(Request::parse(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The series of experiments on a program while it runs: which one is next, its windows, what they say so far.
+
+mod whole;
+
+pub use whole::{Spot, Whole};
+
+use crate::clocks::{self, Clocks};
+use crate::experiment::{Offer, Shown};
+use crate::hint::{self, Hint};
+use crate::launch;
+use crate::observe::{Known, Observer};
+use crate::options::Options;
+use crate::points::Points;
+use crate::record::{Place, Session, Tallies};
+use crate::window::{Conductor, IDLE, Order};
+use crate::{Runs, dead_slots, lock, monotonic, progress};
+use anyhow::Result;
+use kernel::SharedRegion;
+use profile::Nanos;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// How often the totals are written, so that a killed controller leaves a useful file.
+const SAVE: Duration = Duration::from_secs(1);
+/// How long the first samples are collected before the first experiment.
+const FIRST_LOOK: Nanos = Nanos::from_millis(30);
+/// Experiments that are kept back until it is known whether they have to be made again.
+const HELD: usize = 4;
+/// What a region lacks that somebody has pinned: more than all others together, whose most is 1.
+const PINNED: f64 = 20.0;
+/// Regions that are estimated while the program runs: those that run most.
+const LOOKED_AT: usize = 50;
+
+/// How an attempt to profile went.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Experiments.
+    pub blocks: u64,
+    /// Whether any progress point was visited during one.
+    pub visited: bool,
+    pub delayed: Nanos,
+}
+
+/// A series of experiments on a program that is running.
+pub struct Series<'a> {
+    options: &'a Options,
+    region: &'a SharedRegion,
+    points: &'a Points,
+    observer: &'a Mutex<Observer>,
+    session: &'a mut Session,
+    child: &'a launch::Child,
+    runs: &'a mut Runs,
+    progress: progress::Bar,
+    cpu: Option<kernel::cpu::CpuUse>,
+    busy: Option<f64>,
+    clocks: Clocks,
+    begin: Instant,
+    saved: Instant,
+}
+
+impl<'a> Series<'a> {
+    pub fn new(
+        options: &'a Options,
+        region: &'a SharedRegion,
+        points: &'a Points,
+        observer: &'a Mutex<Observer>,
+        session: &'a mut Session,
+        child: &'a launch::Child,
+        runs: &'a mut Runs,
+    ) -> Self {
+        Self {
+            options,
+            region,
+            points,
+            observer,
+            session,
+            child,
+            progress: progress::Bar::new(runs.begin, options.duration, options.quiet),
+            runs,
+            cpu: kernel::cpu::CpuUse::now(child.pid()).ok(),
+            busy: None,
+            clocks: Clocks::new(options.duration),
+            begin: Instant::now(),
+            saved: Instant::now(),
+        }
+    }
+
+    /// Conducts experiments until the program ends, the time is up or the answer is sure. `release` lets a program go on that waits before `main`
+    /// for its only window.
+    pub fn conduct(mut self, mut conductor: Conductor<'_>, release: impl FnOnce()) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let options = self.options;
+        let begin = self.runs.begin;
+        let over = || options.duration.is_some_and(|most| begin.elapsed() >= most);
+        if !self.options.sampling() {
+            release();
+            while !over() && conductor.wait(IDLE) {}
+            return Ok(outcome);
+        }
+        if options.end_to_end {
+            return self.conduct_whole(conductor, release);
+        }
+        release();
+        if !conductor.probe(FIRST_LOOK, &mut self.clocks) {
+            return Ok(outcome);
+        }
+        // Windows that may have to be measured again.
+        let mut held: Vec<Vec<profile::Window>> = Vec::new();
+        while !over() {
+            if self.runs.is_enough(options) {
+                break;
+            }
+            let memory = self.region.memory();
+            let mut goes_on = true;
+            while goes_on && !over() && self.clocks.is_to_be_probed(memory, self.begin.elapsed()) {
+                goes_on = conductor.probe(clocks::PROBE, &mut self.clocks);
+            }
+            if !goes_on {
+                break;
+            }
+            if self.clocks.has_decided(memory) {
+                held.clear();
+            }
+            let offers = self.offers()?;
+            let Runs { history, random, .. } = &mut *self.runs;
+            let Some(plan) = history.next(&offers, &options.choices, random) else {
+                self.progress.waiting();
+                self.save(conductor.delayed())?;
+                if !conductor.wait(Nanos::from_millis(5)) {
+                    break;
+                }
+                continue;
+            };
+            let stops = self.child.stops();
+            let mut windows = Vec::with_capacity(plan.windows.len());
+            for (index, speedup) in plan.windows.into_iter().enumerate() {
+                let place = Place {
+                    block: (outcome.blocks + held.len() as u64) as i64,
+                    index: index as u32,
+                    region: plan.index,
+                    speedup,
+                };
+                let Some(window) = self.window(&mut conductor, place, plan.length)? else { break };
+                outcome.visited |= window.visits.iter().any(|visits| visits.count > 0);
+                windows.push(window);
+            }
+            if windows.len() < plan.windows.len() {
+                break; // the program has ended: a window that was cut short counts for nothing
+            }
+            if self.child.stops() != stops || self.child.is_stopped() {
+                continue; // stopped from the terminal meanwhile: nothing was measured
+            }
+            held.push(windows);
+            let is_first = outcome.blocks == 0;
+            if !is_first || held.len() >= HELD || !self.clocks.may_probe(self.region.memory()) {
+                self.record(&mut held, &mut outcome)?;
+            }
+            self.save(conductor.delayed())?;
+        }
+        self.record(&mut held, &mut outcome)?;
+        outcome.delayed = conductor.delayed();
+        self.progress.finish();
+        Ok(outcome)
+    }
+
+    /// Writes experiments down, in the order in which they were conducted.
+    fn record(&mut self, held: &mut Vec<Vec<profile::Window>>, outcome: &mut Outcome) -> Result<()> {
+        for windows in held.drain(..) {
+            self.session.block(&windows)?;
+            outcome.blocks += 1;
+            if self.runs.outlook.add(windows) {
+                self.look()?;
+            }
+            self.progress.block(self.runs.blocks + outcome.blocks, self.runs.outlook.standing());
+        }
+        Ok(())
+    }
+
+    /// What a window is to do. From here on samples are watched.
+    fn order(&self, place: Place, length: Nanos) -> Order {
+        let mut observer = lock(self.observer);
+        observer.drain();
+        observer.watch(place.region);
+        Order {
+            region: u32::try_from(place.region + 1).unwrap_or(u32::MAX),
+            ranges: observer.ranges(place.region),
+            callers: observer.callers(place.region),
+            inclusive: observer.regions()[place.region].requested,
+            speedup: place.speedup,
+            length,
+        }
+    }
+
+    fn window(
+        &mut self,
+        conductor: &mut Conductor<'_>,
+        place: Place,
+        length: Nanos,
+    ) -> Result<Option<profile::Window>> {
+        let order = self.order(place, length);
+        let Some(measured) = conductor.conduct(&order) else { return Ok(None) };
+        self.runs.history.learn(Shown {
+            length,
+            visits: &measured.visits,
+            periods: place.speedup.is_zero().then(|| measured.periods()).as_deref(),
+            elapsed: Nanos::new(self.runs.begin.elapsed().as_nanos() as u64),
+        });
+        self.look_at_machine();
+        let mut observer = lock(self.observer);
+        observer.drain();
+        let seen = observer.seen(measured.start, measured.elapsed);
+        self.session.window(&self.points.list(), &observer, place, &measured, seen, self.busy).map(Some)
+    }
+
+    /// What threads have just been running.
+    fn offers(&mut self) -> Result<Vec<Offer>> {
+        let mut observer = lock(self.observer);
+        observer.drain();
+        let recent: Vec<usize> = observer.offers(monotonic()).collect();
+        recent.into_iter().map(|index| self.offer(&observer, index)).collect()
+    }
+
+    /// An experiment on a region.
+    fn offer(&mut self, observer: &Observer, index: usize) -> Result<Offer> {
+        let known = &observer.regions()[index];
+        let region = self.session.region(index, &known.region)?;
+        let need = if self.runs.audience.wants(&known.region) {
+            Some(PINNED)
+        } else if self.is_of_interest(observer, index) {
+            Some(self.runs.outlook.need(region, self.expected(known, index)))
+        } else {
+            None
+        };
+        let production = self.production(known, index).unwrap_or(0.0);
+        Ok(Offer { region, index, samples: known.samples, need, production })
+    }
+
+    /// The share of a region in production, if that is known by now.
+    fn production(&self, known: &Known, index: usize) -> Option<f64> {
+        let costs = self.runs.hint.as_ref().and_then(Hint::costs)?;
+        costs.of(index, &known.region, known.requested).map(|cost| cost.share)
+    }
+
+    /// The share of the time that a region may be worth, here or in production.
+    fn expected(&self, known: &Known, index: usize) -> f64 {
+        hint::expected(self.share(known), self.production(known, index))
+    }
+
+    /// The share of the time in which a region has been running so far.
+    fn share(&self, known: &Known) -> f64 {
+        known.weight.get() as f64 / self.begin.elapsed().as_nanos().max(1) as f64
+    }
+
+    /// Lines are of interest when their function matters.
+    fn is_of_interest(&self, observer: &Observer, index: usize) -> bool {
+        let function = observer.regions()[index].inside;
+        function.is_none_or(|function| {
+            self.session.region_id(function).is_some_and(|function| self.runs.outlook.matters(function))
+        })
+    }
+
+    /// What experiments may be about, those regions first that ran most.
+    fn most_run(&self, observer: &Observer) -> Vec<usize> {
+        let mut most = observer.most_run();
+        most.retain(|index| self.is_of_interest(observer, *index));
+        most
+    }
+
+    /// Estimates what is known so far about the regions that ran most.
+    fn look(&mut self) -> Result<()> {
+        let observer = lock(self.observer);
+        let mut most: Vec<(usize, f64)> = self
+            .most_run(&observer)
+            .into_iter()
+            .map(|index| (index, self.expected(&observer.regions()[index], index)))
+            .collect();
+        most.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        let mut regions = Vec::new();
+        for (index, share) in most.into_iter().take(LOOKED_AT) {
+            regions.push((self.session.region(index, &observer.regions()[index].region)?, share));
+        }
+        drop(observer);
+        self.runs.outlook.look(self.session.points(), &regions);
+        Ok(())
+    }
+
+    /// The share of the machine that others used over the last half second or more.
+    fn look_at_machine(&mut self) {
+        let Ok(now) = kernel::cpu::CpuUse::now(self.child.pid()) else { return };
+        match &self.cpu {
+            Some(before) if now.passed.saturating_sub(before.passed).0 < 1_000_000_000 => {}
+            Some(before) => {
+                self.busy = Some(now.others_since(*before));
+                self.cpu = Some(now);
+            }
+            None => self.cpu = Some(now),
+        }
+    }
+
+    /// Writes the samples so far, once a second, and gives back what dead processes have left.
+    fn save(&mut self, delayed: Nanos) -> Result<()> {
+        if self.saved.elapsed() < SAVE {
+            return Ok(());
+        }
+        self.saved = Instant::now();
+        let memory = self.region.memory();
+        dead_slots::collect(memory);
+        let tallies = Tallies::of(&lock(self.observer), self.session, monotonic());
+        self.session.samples(tallies, delayed, memory.slots.totals().lost)?;
+        self.session.arrivals(memory)?;
+        match self.runs.hint.as_ref().and_then(Hint::costs) {
+            Some(costs) => self.session.production(&lock(self.observer), costs),
+            None => Ok(()),
+        }
+    }
+}

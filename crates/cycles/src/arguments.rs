@@ -1,0 +1,253 @@
+//! What can be asked, as it is typed: the arguments of the tools.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Where the samples are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct Folder {
+    /// The database of continuous profiles [default: $WHATIF_DB, /var/lib/whatif if it exists, or
+    /// $XDG_DATA_HOME/whatif/db]
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+}
+
+/// Which samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct Which {
+    #[command(flatten)]
+    pub folder: Folder,
+
+    /// From then on: 2h, 3d, '2026-11-22 14:00', RFC 3339; local time
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+
+    /// Up to then
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+
+    /// Of this machine
+    #[arg(long, value_name = "GLOB")]
+    pub machine: Option<String>,
+
+    /// Of this cgroup and those below it
+    #[arg(long, value_name = "GLOB")]
+    pub cgroup: Option<String>,
+
+    /// Of processes with this name
+    #[arg(long, value_name = "GLOB")]
+    pub process: Option<String>,
+
+    /// Of code in this file, by path or last part of it
+    #[arg(long, value_name = "GLOB")]
+    pub image: Option<String>,
+
+    /// What was sampled [default: the first event there is]
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
+
+    /// Of one epoch, by number or name; see: whatif epochs
+    #[arg(long, value_name = "EPOCH")]
+    pub epoch: Option<String>,
+
+    /// Count idle CPUs, too
+    #[arg(long)]
+    pub idle: bool,
+}
+
+/// What is known of causes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct Causes {
+    /// A causal recording to show what code is worth, besides those in the database's folder recordings/; may be given
+    /// several times
+    #[arg(long = "recording", value_name = "FILE")]
+    pub recordings: Vec<PathBuf>,
+
+    /// Do not read recordings
+    #[arg(long, conflicts_with = "recordings")]
+    pub no_recordings: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Top {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
+
+    /// What to add up
+    #[arg(long, value_enum, default_value_t = Sums::Function)]
+    pub by: Sums,
+
+    /// Show that many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// Inlined functions are functions of their own; otherwise their samples are those of the function that they
+    /// were inlined into, as perf report has it. Lines are always those of the innermost
+    #[arg(long)]
+    pub inlined: bool,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sums {
+    /// Programs, libraries and the kernel
+    Image,
+    /// Functions
+    Function,
+    /// Source lines
+    Line,
+    /// Processes, by name
+    Process,
+    /// Cgroups
+    Cgroup,
+}
+
+#[derive(Debug, Args)]
+pub struct List {
+    /// The function: its name, the last parts of it, or a glob
+    pub function: String,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Annotate {
+    /// The function: its name, the last parts of it, or a glob
+    pub function: String,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
+
+    /// Show long stretches without samples, too
+    #[arg(long)]
+    pub all: bool,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// What it was: SINCE..UNTIL, an epoch, or the folder of a database
+    #[arg(value_name = "A")]
+    pub before: String,
+
+    /// What it became
+    #[arg(value_name = "B")]
+    pub after: String,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
+
+    /// What to add up
+    #[arg(long, value_enum, default_value_t = Compared::Function)]
+    pub by: Compared,
+
+    /// Compare shares of the samples, or CPU time for each second and CPU
+    #[arg(long, value_enum, default_value_t = Per::Share)]
+    pub per: Per,
+
+    /// Show that many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Compared {
+    /// Functions, by name and the name of their file: a new build's are the same
+    Function,
+    /// Programs, libraries and the kernel, by path
+    Image,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Per {
+    /// Shares of the samples
+    Share,
+    /// CPU time for each second and CPU
+    Second,
+}
+
+#[derive(Debug, Args)]
+pub struct Stats {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub causes: Causes,
+
+    /// What the parts are
+    #[arg(long, value_enum, default_value_t = Across::Hour)]
+    pub across: Across,
+
+    /// What to add up
+    #[arg(long, value_enum, default_value_t = Compared::Function)]
+    pub by: Compared,
+
+    /// Show that many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Across {
+    /// Epochs
+    Epoch,
+    /// Machines
+    Machine,
+    /// Hours
+    Hour,
+    /// Days (UTC)
+    Day,
+    /// Processes, by name
+    Process,
+}
+
+#[derive(Debug, Args)]
+pub struct Epochs {
+    #[command(flatten)]
+    pub folder: Folder,
+
+    /// Give the newest epoch a name, which --epoch and whatif diff understand
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Unknown {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// Show that many images
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// As JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}

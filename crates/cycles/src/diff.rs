@@ -1,0 +1,274 @@
+//! `whatif diff`: what is different between two times, epochs or databases.
+
+use super::arguments::{self, Compared, Per, Which};
+use super::functions::{Gather, Keys};
+use super::query::{self, Query, epochs_named};
+use super::share::{ENOUGH_SPANS, Level, certain, level, share};
+use super::time;
+use super::worth::Worths;
+use crate::{Change, Difference, Share, Side};
+use anyhow::{Context as _, Result, bail, ensure};
+use archive::{By, CodeImage, Database, Group, Parts, UnixSeconds};
+use jiff::Zoned;
+use profile::estimate::difference;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+/// Spans of time that are long enough for code to come and go in, shortest first, in seconds.
+const SPANS: [i64; 6] = [60, 300, 900, 3600, 21_600, 86_400];
+/// As many as this are as good as more.
+const MANY_SPANS: i64 = 24;
+
+/// What one side is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Asked {
+    Time(String, String),
+    Database(PathBuf),
+    Epoch(String),
+}
+
+impl Asked {
+    fn parse(text: &str, is_folder: impl Fn(&Path) -> bool) -> Asked {
+        // A folder may have dots in its name: `../yesterday`.
+        if is_folder(Path::new(text)) {
+            return Asked::Database(text.into());
+        }
+        match text.split_once("..") {
+            Some((since, until)) if !text.starts_with("../") => {
+                Asked::Time(since.to_owned(), until.to_owned())
+            }
+            _ if text.contains('/') => Asked::Database(text.into()),
+            _ => Asked::Epoch(text.to_owned()),
+        }
+    }
+
+    fn query(&self, which: &Which) -> Result<Query> {
+        let folder = match self {
+            Asked::Database(folder) => Some(folder.as_path()),
+            _ => which.folder.db.as_deref(),
+        };
+        let (folder, db) = query::open(folder)?;
+        let now = Zoned::now();
+        let at = |text: &str| match text.trim() {
+            "" => Ok(None),
+            text => time::parse(text, &now).map(Some).map_err(anyhow::Error::msg),
+        };
+        match self {
+            Asked::Time(since, until) => Query::between(which, &folder, db, at(since)?, at(until)?),
+            Asked::Database(_) | Asked::Epoch(_) => {
+                let mut which = which.clone();
+                if let Asked::Epoch(epoch) = self {
+                    epochs_named(epoch, &db.epochs()?).with_context(|| {
+                        format!("'{epoch}' is neither a span of time (2026-11-21..2026-11-22, 2d..1d) nor a folder")
+                    })?;
+                    ensure!(which.epoch.is_none(), "leave --epoch out: A and B say which epochs");
+                    which.epoch = Some(epoch.clone());
+                }
+                let (since, until) =
+                    (at(which.since.as_deref().unwrap_or(""))?, at(which.until.as_deref().unwrap_or(""))?);
+                Query::between(&which, &folder, db, since, until)
+            }
+        }
+    }
+}
+
+/// `whatif diff`.
+pub fn diff(args: &arguments::Diff) -> Result<Difference> {
+    let of = |text: &str| -> Result<Measured> {
+        let asked = Asked::parse(text, Path::is_dir);
+        if matches!(asked, Asked::Time(..)) && (args.which.since.is_some() || args.which.until.is_some()) {
+            bail!("leave --since and --until out: A and B say which times");
+        }
+        measure(text, asked.query(&args.which).with_context(|| profile::printable(text).into_owned())?, args)
+    };
+    let (a, b) = std::thread::scope(|scope| {
+        let b = scope.spawn(|| of(&args.after));
+        (of(&args.before), b.join())
+    });
+    let (a, b) = (a?, b.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    let names: BTreeSet<&Name> = a.levels.keys().chain(b.levels.keys()).collect();
+    let mut changes: Vec<Change> = names.into_iter().filter_map(|name| change(name, &a, &b)).collect();
+    changes.sort_by(|one, other| {
+        let by = |change: &Change| {
+            [change.certain.abs(), change.difference.value.abs(), change.a.value.max(change.b.value)]
+        };
+        let pairs = by(other).into_iter().zip(by(one));
+        let order = pairs.map(|(other, one)| other.total_cmp(&one)).find(|order| order.is_ne());
+        order.unwrap_or_else(|| one.name.cmp(&other.name))
+    });
+    let more = changes.len().saturating_sub(args.top);
+    changes.truncate(args.top);
+    if args.by == Compared::Function {
+        let worths = Worths::load(&args.causes, &b.db)?;
+        for change in &mut changes {
+            let images = b.images.iter().chain(&a.images).filter(|image| image.path == change.image);
+            let of_builds = images.filter_map(|image| worths.of(&change.name, image));
+            change.worth = of_builds.min_by_key(|worth| worth.other_build);
+        }
+    }
+    let result = Difference {
+        a: a.side,
+        b: b.side,
+        by: if args.by == Compared::Image { "image" } else { "function" }.to_owned(),
+        per: if args.per == Per::Second { "second" } else { "share" }.to_owned(),
+        changes,
+        more,
+    };
+    Ok(result)
+}
+
+/// A function and the path of its image; or an image and nothing.
+type Name = (String, String);
+
+struct Measured {
+    side: Side,
+    levels: BTreeMap<Name, Level>,
+    /// The level of what was not sampled at all.
+    nothing: Level,
+    db: Database,
+    images: Vec<CodeImage>,
+}
+
+fn change(name: &Name, a: &Measured, b: &Measured) -> Option<Change> {
+    let of = |side: &Measured| *side.levels.get(name).unwrap_or(&side.nothing);
+    let (before, after) = (of(a), of(b));
+    let apart = difference((&before.estimate, before.freedom + 1), (&after.estimate, after.freedom + 1))?;
+    let apart = share(&apart);
+    let value = |level: Level, known: bool| {
+        let Share { value, lo, hi } = share(&level.estimate);
+        Share { value: if known { value } else { 0.0 }, lo: lo.max(0.0), hi }
+    };
+    Some(Change {
+        name: name.0.clone(),
+        image: name.1.clone(),
+        a: value(before, a.levels.contains_key(name)),
+        b: value(after, b.levels.contains_key(name)),
+        certain: certain(&apart),
+        difference: apart,
+        worth: None,
+    })
+}
+
+/// One side, span by span.
+fn measure(asked: &str, mut query: Query, args: &arguments::Diff) -> Result<Measured> {
+    ensure!(
+        args.per == Per::Share || query.heading.nanos_per_sample.is_some(),
+        "{} does not say how much time passed; leave --per second out, or choose a clock with --event",
+        profile::printable(&query.heading.event)
+    );
+    let length = query.heading.until.unwrap_or(0) - query.heading.since.unwrap_or(0);
+    let resolution = query.db.resolution(&query.selection)?.unwrap_or_default();
+    let width = span_for(length, (resolution.get() / 1_000_000_000).max(1) as i64);
+    let parts = query.parts(By::Time(width))?;
+    if args.by == Compared::Function {
+        query.names.learn(&query.db, parts.positions.iter().copied())?;
+    }
+    let gather = match args.by {
+        Compared::Image => Gather::Image,
+        Compared::Function => Gather::Function { inlined: false },
+    };
+    let mut keys = Keys::new(&query.names, gather);
+    let covered = covered(&query, width)?;
+    let key_of: Vec<usize> = parts.positions.iter().map(|position| keys.of(*position)[0] as usize).collect();
+    let mut wholes: Vec<f64> = Vec::new();
+    let mut spans: Vec<&[(u32, u64)]> = Vec::new();
+    for (group, leaves) in &parts.groups {
+        let Group::Time(start) = group else { continue };
+        let whole = match args.per {
+            Per::Share => Parts::samples(leaves) as f64,
+            Per::Second => covered.get(start).copied().unwrap_or(0.0),
+        };
+        if whole > 0.0 {
+            wholes.push(whole);
+            spans.push(leaves);
+        }
+    }
+    // For each key, one span after the other.
+    let mut counts = vec![0.0; keys.all().len() * spans.len()];
+    for (nth, leaves) in spans.iter().enumerate() {
+        for (at, count) in *leaves {
+            counts[key_of[*at as usize] * spans.len() + nth] += *count as f64;
+        }
+    }
+    let weight = match args.per {
+        Per::Share => 1.0,
+        Per::Second => query.heading.nanos_per_sample.unwrap_or(0.0),
+    };
+    // The same function of several builds is one.
+    let mut by_name: BTreeMap<Name, Vec<f64>> = BTreeMap::new();
+    for (key, of_spans) in keys.all().iter().zip(counts.chunks_exact(spans.len().max(1))) {
+        let path = query.names.image(key.image).path;
+        let name = if args.by == Compared::Image { (path, String::new()) } else { (key.name.clone(), path) };
+        let samples = by_name.entry(name).or_insert_with(|| vec![0.0; spans.len()]);
+        samples.iter_mut().zip(of_spans).for_each(|(sum, count)| *sum += count);
+    }
+    by_name.retain(|_, samples| samples.iter().any(|count| *count > 0.0));
+    let level_of = |samples: &[f64]| {
+        let terms: Vec<(f64, f64)> = samples.iter().copied().zip(wholes.iter().copied()).collect();
+        level(&terms, weight)
+    };
+    let levels = by_name.into_iter().map(|(name, samples)| (name, level_of(&samples))).collect();
+    let nothing = level_of(&vec![0.0; wholes.len()]);
+    let spans = if wholes.len() >= ENOUGH_SPANS { wholes.len() } else { 0 };
+    let side = Side { asked: asked.to_owned(), heading: query.heading.clone(), spans, span_s: width };
+    let images = query.names.images().values().cloned().collect();
+    Ok(Measured { side, levels, nothing, db: query.db, images })
+}
+
+/// The longest spans that there are many of, of whole time buckets.
+fn span_for(length: i64, bucket: i64) -> i64 {
+    let whole = SPANS.into_iter().filter(|span| span % bucket == 0);
+    let least = whole.clone().next().unwrap_or(bucket);
+    whole.filter(|span| length / span >= MANY_SPANS).max().unwrap_or(least)
+}
+
+/// CPU time of each span of time, in nanoseconds.
+fn covered(query: &Query, width: i64) -> Result<BTreeMap<UnixSeconds, f64>> {
+    let settings: HashMap<_, _> =
+        query.db.epochs()?.into_iter().map(|epoch| (epoch.id, epoch.setting)).collect();
+    let mut covered = BTreeMap::new();
+    for (epoch, books) in &query.books {
+        let UnixSeconds(bucket) = settings.get(epoch).map_or(books.start, |of| of.bucket(books.start));
+        let span = UnixSeconds(bucket - bucket.rem_euclid(width));
+        *covered.entry(span).or_insert(0.0) += books.covered.get() as f64;
+    }
+    Ok(covered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_are_times_folders_or_epochs() {
+        let time = |a: &str, b: &str| Asked::Time(a.to_owned(), b.to_owned());
+        for (text, expected) in [
+            ("2d..1d", time("2d", "1d")),
+            ("2026-11-21 10:00..", time("2026-11-21 10:00", "")),
+            ("..now", time("", "now")),
+            ("3", Asked::Epoch("3".to_owned())),
+            ("before", Asked::Epoch("before".to_owned())),
+            ("old", Asked::Database("old".into())),
+            ("../nowhere", Asked::Database("../nowhere".into())),
+            ("/srv/db", Asked::Database("/srv/db".into())),
+        ] {
+            assert_eq!(Asked::parse(text, |path| path == Path::new("old")), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn spans_are_as_long_as_there_are_many_of_them() {
+        for (length, bucket, expected) in [
+            (600, 60, 60),
+            (24 * 300, 60, 300),
+            (86_400, 60, 3600),
+            (86_340, 60, 900),
+            (86_340, 600, 3600),
+            (86_340, 3600, 3600),
+            (40 * 86_400, 60, 86_400),
+            (86_400, 420, 420),
+        ] {
+            assert_eq!(span_for(length, bucket), expected, "{length} {bucket}");
+        }
+    }
+}

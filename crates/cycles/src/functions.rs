@@ -1,0 +1,234 @@
+//! What samples are added up by: functions, lines and images; alone, and with all they call.
+
+use super::names::Names;
+use archive::{ImageId, Node, Position, Tree};
+use std::collections::HashMap;
+use symbols::FunctionName;
+
+/// What positions are gathered under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gather {
+    /// The image.
+    Image,
+    /// The function: inlined ones by themselves, or as part of what they were inlined into.
+    Function {
+        /// Whether they are by themselves.
+        inlined: bool,
+    },
+    /// The source line of every function at a position.
+    Line,
+}
+
+/// Something that samples are added up for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The image,
+    pub image: ImageId,
+    /// and the name in it.
+    pub name: String,
+}
+
+/// The keys that have been met.
+pub struct Keys<'a> {
+    names: &'a Names,
+    gather: Gather,
+    all: Vec<Key>,
+    numbers: HashMap<Key, u32>,
+    /// Names of generated code are not those of any language that is known here.
+    bases: HashMap<(&'a str, bool), String>,
+}
+
+impl<'a> Keys<'a> {
+    /// No keys yet; `names` has learned what they will be asked for.
+    pub fn new(names: &'a Names, gather: Gather) -> Keys<'a> {
+        Keys { names, gather, all: Vec::new(), numbers: HashMap::new(), bases: HashMap::new() }
+    }
+
+    /// Everything that was met.
+    pub fn all(&self) -> &[Key] {
+        &self.all
+    }
+
+    /// What a position is counted for, innermost first; there is at least one.
+    pub fn of(&mut self, (image, offset): Position) -> Vec<u32> {
+        let names = self.names;
+        let symbols = names.symbols(image, offset);
+        let nameless = |keys: &mut Keys<'a>| vec![keys.number(image, names.nameless(image))];
+        match self.gather {
+            Gather::Image => vec![self.number(image, names.image(image).path)],
+            Gather::Function { .. } if symbols.is_empty() => nameless(self),
+            Gather::Function { inlined } => {
+                let shown = if inlined { symbols } else { &symbols[symbols.len() - 1..] };
+                let mut found = Vec::with_capacity(shown.len());
+                for symbol in shown {
+                    let base = self.base(image, &symbol.function);
+                    found.push(self.number(image, base));
+                }
+                found
+            }
+            Gather::Line => {
+                let mut found = Vec::with_capacity(symbols.len());
+                for symbol in symbols {
+                    let name = match (symbol.file.rsplit('/').next(), symbol.line) {
+                        (Some(file), line) if !file.is_empty() && line > 0 => {
+                            format!("{file}:{line} {}", self.base(image, &symbol.function))
+                        }
+                        _ => self.base(image, &symbol.function),
+                    };
+                    found.push(self.number(image, name));
+                }
+                if found.is_empty() { nameless(self) } else { found }
+            }
+        }
+    }
+
+    fn base(&mut self, image: ImageId, function: &'a str) -> String {
+        let is_verbatim = self.names.is_verbatim(image);
+        self.bases.entry((function, is_verbatim)).or_insert_with(|| base(function, is_verbatim)).clone()
+    }
+
+    fn number(&mut self, image: ImageId, name: String) -> u32 {
+        let key = Key { image, name };
+        if let Some(known) = self.numbers.get(&key) {
+            return *known;
+        }
+        let new = self.all.len() as u32;
+        self.all.push(key.clone());
+        self.numbers.insert(key, new);
+        new
+    }
+}
+
+/// The name that all instances of a function share.
+pub fn base(function: &str, is_verbatim: bool) -> String {
+    name(function, is_verbatim).base().to_owned()
+}
+
+/// A name as it was stored.
+pub fn name(function: &str, is_verbatim: bool) -> FunctionName {
+    if is_verbatim { FunctionName::verbatim(function) } else { FunctionName::from_demangled(function) }
+}
+
+/// What something costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Samples in it,
+    pub own: u64,
+    /// and with all it calls: each sample once, however often it is on the stack.
+    pub total: u64,
+}
+
+/// Samples of each frame and of all that it calls.
+pub fn totals(tree: &Tree) -> Vec<u64> {
+    let mut totals = tree.counts.clone();
+    for nth in (0..tree.len()).rev() {
+        if let Some(parent) = tree.parent(nth) {
+            totals[parent] += totals[nth];
+        }
+    }
+    totals
+}
+
+/// What each key costs, by its number. `of` gives the keys of a frame, innermost first.
+pub fn tally<'k>(tree: &Tree, keys: usize, of: impl Fn(usize) -> &'k [u32]) -> Vec<Tally> {
+    let mut tallies = vec![Tally::default(); keys];
+    let totals = totals(tree);
+    // How often each key is on the stack.
+    let mut depths = vec![0_u32; keys];
+    walk(tree, |nth, step| {
+        let here = of(nth);
+        if step == Step::Return {
+            here.iter().for_each(|key| depths[*key as usize] -= 1);
+            return;
+        }
+        if let Some(innermost) = here.first() {
+            tallies[*innermost as usize].own += tree.counts[nth];
+        }
+        for key in here {
+            let depth = &mut depths[*key as usize];
+            if *depth == 0 {
+                tallies[*key as usize].total += totals[nth];
+            }
+            *depth += 1;
+        }
+    });
+    tallies
+}
+
+/// What happens to a frame on a walk through a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Before everything that it calls,
+    Call,
+    /// and after it.
+    Return,
+}
+
+/// Walks through all stacks as if they were executed one after the other.
+fn walk(tree: &Tree, mut each: impl FnMut(usize, Step)) {
+    let count = tree.len();
+    // The first frame that each one calls (at the end: that nobody calls), and the next that its caller calls.
+    let mut first = vec![Node::NONE; count + 1];
+    let mut next = vec![Node::NONE; count];
+    for nth in (0..count).rev() {
+        let caller = tree.parent(nth).unwrap_or(count);
+        next[nth] = std::mem::replace(&mut first[caller], nth as u32);
+    }
+    let mut at = first[count];
+    while at != Node::NONE {
+        each(at as usize, Step::Call);
+        if first[at as usize] != Node::NONE {
+            at = first[at as usize];
+            continue;
+        }
+        while at != Node::NONE {
+            each(at as usize, Step::Return);
+            if next[at as usize] != Node::NONE {
+                at = next[at as usize];
+                break;
+            }
+            at = tree.parents[at as usize];
+        }
+    }
+}
+
+/// The same, from positions to keys.
+pub fn tally_of(tree: &Tree, keys: &mut Keys<'_>) -> Vec<Tally> {
+    let of: Vec<Vec<u32>> = tree.positions.iter().map(|position| keys.of(*position)).collect();
+    tally(tree, keys.all.len(), |nth| &of[tree.places[nth] as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use archive::Offset;
+
+    fn tree(nodes: &[(u32, u64)]) -> Tree {
+        Tree {
+            positions: vec![(ImageId::new(1), Offset(1))],
+            parents: nodes.iter().map(|(parent, _)| *parent).collect(),
+            places: vec![0; nodes.len()],
+            counts: nodes.iter().map(|(_, count)| *count).collect(),
+        }
+    }
+
+    #[test]
+    fn recursion_is_counted_once() {
+        // main → work → work → leaf, and main → leaf.
+        let tree = tree(&[(Node::NONE, 1), (0, 10), (1, 100), (2, 1000), (0, 10_000)]);
+        const KEYS: [&[u32]; 5] = [&[0], &[1], &[1], &[2], &[2]];
+        let tallies = tally(&tree, 3, |nth| KEYS[nth]);
+        let of = |own, total| Tally { own, total };
+        assert_eq!(tallies, [of(1, 11_111), of(110, 1110), of(11_000, 11_000)]);
+    }
+
+    #[test]
+    fn inlined_functions_share_samples_with_what_they_are_in() {
+        // main → (tiny inlined into work, which inlined itself once).
+        let tree = tree(&[(Node::NONE, 0), (0, 5)]);
+        const KEYS: [&[u32]; 2] = [&[0], &[2, 1, 1]];
+        let tallies = tally(&tree, 3, |nth| KEYS[nth]);
+        let of = |own, total| Tally { own, total };
+        assert_eq!(tallies, [of(0, 5), of(0, 5), of(5, 5)]);
+    }
+}

@@ -1,0 +1,139 @@
+//! The heading of every answer: the books in all, and what to think of them.
+
+use super::time;
+use crate::{Books as Totals, Heading, Note};
+use archive::{Books, Epoch, EpochId, MachineId, MachineInfo};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A larger share of samples that were lost, or have no image or name, is worth a warning.
+pub const MUCH: f64 = 0.01;
+/// Samples were taken this much less often than was asked for.
+const RARER: f64 = 0.8;
+
+/// The books in all, and what to think of them.
+pub fn of(
+    event: &str,
+    books: &[(EpochId, Books)],
+    epochs: &[Epoch],
+    machines: &BTreeMap<MachineId, MachineInfo>,
+) -> Heading {
+    let mut totals = Totals::default();
+    let mut by_epoch: BTreeMap<EpochId, u64> = BTreeMap::new();
+    for (epoch, of) in books {
+        totals.expected += of.expected;
+        totals.stored += of.stored;
+        totals.unknown += of.unknown;
+        totals.lost += of.lost;
+        totals.idle += of.idle;
+        totals.covered_ns += of.covered.get();
+        totals.own_cpu_ns += of.own_cpu.get();
+        totals.kernel_cpu_ns += of.kernel_cpu.get();
+        *by_epoch.entry(*epoch).or_default() += of.stored + of.unknown;
+    }
+    let used: Vec<&Epoch> = epochs.iter().filter(|epoch| by_epoch.contains_key(&epoch.id)).collect();
+    let of: BTreeSet<MachineId> = used.iter().map(|epoch| epoch.machine).collect();
+    let of: Vec<&MachineInfo> = of.iter().filter_map(|id| machines.get(id)).collect();
+    let start = books.iter().map(|(_, of)| of.start).min();
+    let end = books.iter().map(|(_, of)| of.end()).max();
+    let taken = totals.stored + totals.unknown;
+    let seconds = totals.covered_ns as f64 / 1e9;
+    let rate = if seconds > 0.0 { taken as f64 / seconds } else { 0.0 };
+    let most = used.iter().max_by_key(|epoch| by_epoch[&epoch.id]);
+    let asked_rate = most.map_or(0.0, |epoch| epoch.setting.rate_hz);
+    let is_clock = event.contains("clock");
+    // One of CPUs that run all the time ticks for all of their time.
+    let whole_machine = is_clock && used.iter().all(|epoch| epoch.setting.scope == "machine");
+    let nanos_per_sample = (is_clock && totals.expected > 0 && totals.covered_ns > 0)
+        .then(|| totals.covered_ns as f64 / totals.expected as f64);
+    let mut heading = Heading {
+        event: event.to_owned(),
+        machines: of.iter().map(|machine| machine.host.clone()).collect(),
+        cpus: of.iter().map(|machine| machine.cpus).sum(),
+        since: start.map(|start| start.0),
+        until: end.map(|end| end.0),
+        time: start.zip(end).map_or_else(String::new, |(start, end)| time::span(start, end)),
+        books: totals,
+        rate,
+        asked_rate,
+        nanos_per_sample,
+        ..Heading::default()
+    };
+    heading.warnings = warnings(&heading, whole_machine);
+    heading
+}
+
+/// Doubts about the books.
+fn warnings(heading: &Heading, whole_machine: bool) -> Vec<Note> {
+    let Totals { expected, unknown, lost, .. } = heading.books;
+    let note = |code: &str, message: String, advice: &str| Note {
+        code: code.to_owned(),
+        message,
+        advice: advice.to_owned(),
+    };
+    let share = |part: u64| if expected > 0 { part as f64 / expected as f64 } else { 0.0 };
+    let mut notes = Vec::new();
+    if share(lost) > MUCH {
+        let message = format!(
+            "{:.1} % of the samples were lost, perhaps most of them in the same code",
+            100.0 * share(lost)
+        );
+        let advice = "see when and why: whatif status; give the collector a lower rate (--rate) or more memory (--max-memory)";
+        notes.push(note("lost", message, advice));
+    }
+    if share(unknown) > MUCH {
+        let message = format!("{:.1} % of the samples are of code that nobody knows", 100.0 * share(unknown));
+        notes.push(note("unknown", message, "see which processes, and what mends it: whatif unknown"));
+    }
+    if whole_machine && heading.rate > 0.0 && heading.rate < RARER * heading.asked_rate {
+        let message = format!(
+            "{:.1} samples a second and CPU were taken of {:.1} that were asked for",
+            heading.rate, heading.asked_rate
+        );
+        let advice = "the collector takes fewer when it costs more than it may: --max-cpu allows it more";
+        notes.push(note("rate", message, advice));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use archive::{EventId, UnixSeconds};
+    use profile::Nanos;
+
+    #[test]
+    fn only_clocks_say_how_much_time_passed() {
+        let books = Books {
+            event: EventId::new(1),
+            start: UnixSeconds(0),
+            length: Nanos::new(60_000_000_000),
+            expected: 600,
+            stored: 590,
+            unknown: 0,
+            lost: 10,
+            idle: 0,
+            covered: Nanos::new(6_000_000_000),
+            own_cpu: Nanos::ZERO,
+            kernel_cpu: Nanos::ZERO,
+            resident: 0,
+        };
+        let books = [(EpochId::new(1), books)];
+        let of = |event| super::of(event, &books, &[], &BTreeMap::new()).nanos_per_sample;
+        assert_eq!(of("cpu-clock"), Some(1e7));
+        assert_eq!((of("page-faults"), of("cycles")), (None, None));
+    }
+
+    #[test]
+    fn loss_is_a_warning() {
+        let heading = |lost, unknown, rate| Heading {
+            books: Totals { expected: 1000, lost, unknown, ..Totals::default() },
+            rate,
+            asked_rate: 97.0,
+            ..Heading::default()
+        };
+        let codes =
+            |heading: Heading| warnings(&heading, true).into_iter().map(|note| note.code).collect::<Vec<_>>();
+        assert_eq!(codes(heading(10, 10, 96.0)), Vec::<String>::new());
+        assert_eq!(codes(heading(11, 11, 50.0)), ["lost", "unknown", "rate"]);
+    }
+}

@@ -1,0 +1,60 @@
+//! Where the cycles go: what the tools find out from a database of continuous profiles.
+//!
+//! **Does:** turn what was typed ([`arguments`]) into a selection of samples, ask the database, find names, estimate shares and what differs, and put what
+//! code costs beside what it is worth. The answers are tables, lists and graphs ([`Top`], [`Difference`], …).
+//!
+//! **Does not:** take samples, or draw: `report` does.
+//!
+//! **Constraints:** no unsafe code; every answer begins with the books of its samples; code without a name is listed as such, and its name is not guessed; names that were found are
+//! kept in the database.
+//!
+//! **Place:** sample → count → store → **query** → report.
+#![forbid(unsafe_code)]
+
+mod annotate;
+mod answer;
+// Their doc comments are the help texts that clap prints.
+#[allow(missing_docs)]
+pub mod arguments;
+mod code;
+mod diff;
+mod epochs;
+mod functions;
+mod heading;
+mod list;
+mod nameless;
+mod names;
+mod pattern;
+mod place;
+mod query;
+mod running;
+mod share;
+mod stacks;
+mod stats;
+pub mod time;
+mod top;
+mod unknown;
+mod worth;
+
+pub use annotate::annotate;
+pub use answer::*;
+pub use diff::diff;
+pub use epochs::{check_name as check_epoch_name, epochs, name_newest};
+pub use list::list;
+pub use names::Names;
+pub use pattern::last;
+pub use place::default_folder;
+pub use query::{Query, open};
+pub use stacks::{stacks, value};
+pub use stats::stats;
+pub use top::top;
+pub use unknown::unknown;
+pub use worth::Worths;
+
+/// A time as people type it: an age, a local time, or RFC 3339.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn parse_time(text: &str) -> Result<archive::UnixSeconds, String> {
+    time::parse(text, &jiff::Zoned::now())
+}

@@ -1,0 +1,100 @@
+//! Shares of counts, and how sure they are.
+
+use crate::Share;
+use profile::estimate::{Estimate, of_ratio};
+
+/// The 97.5 % quantile of the normal distribution.
+const Z: f64 = 1.959_964;
+/// Fewer spans of time do not show how much they vary.
+pub const ENOUGH_SPANS: usize = 8;
+
+/// A share of counts with the interval of Wilson (1927): right for few samples, and for shares near 0 and 1.
+pub fn of_counts(part: u64, whole: u64) -> Share {
+    if whole == 0 {
+        return Share::default();
+    }
+    let (k, n) = (part as f64, whole as f64);
+    let (p, z2) = (k / n, Z * Z);
+    let middle = (p + z2 / (2.0 * n)) / (1.0 + z2 / n);
+    let half = Z / (1.0 + z2 / n) * (p * (1.0 - p) / n + z2 / (4.0 * n * n)).sqrt();
+    Share { value: p, lo: (middle - half).max(0.0).min(p), hi: (middle + half).min(1.0).max(p) }
+}
+
+/// A level with how sure it is, and the degrees of freedom of that.
+#[derive(Clone, Copy, Debug)]
+pub struct Level {
+    /// The level,
+    pub estimate: Estimate,
+    /// and the degrees of freedom behind its interval.
+    pub freedom: usize,
+}
+
+/// Degrees of freedom of what is known from counts alone.
+const MANY: usize = 1_000_000;
+
+/// What samples are per something (samples, or CPU time): `terms` has one entry for each span of time. Samples of one
+/// kind come in bursts, so the spread between spans is used where there are enough of them; but never less than that of
+/// independent samples. One sample stands for `weight`.
+pub fn level(terms: &[(f64, f64)], weight: f64) -> Level {
+    let (samples, whole) = terms.iter().fold((0.0, 0.0), |(a, b), (c, d)| (a + c, b + d));
+    let value = if whole > 0.0 { samples * weight / whole } else { 0.0 };
+    let of_counts = samples.max(1.0).sqrt() * weight / whole.max(f64::MIN_POSITIVE);
+    let level = |se: f64, freedom| Level {
+        estimate: Estimate { value, se, lo: value - Z * se, hi: value + Z * se },
+        freedom,
+    };
+    if terms.len() < ENOUGH_SPANS {
+        return level(of_counts, MANY);
+    }
+    let weighted: Vec<(f64, f64)> = terms.iter().map(|(samples, of)| (samples * weight, *of)).collect();
+    let spread = of_ratio(&weighted).se;
+    if spread > of_counts { level(spread, terms.len() - 1) } else { level(of_counts, MANY) }
+}
+
+/// For drawing.
+pub fn share(estimate: &Estimate) -> Share {
+    Share { value: estimate.value, lo: estimate.lo, hi: estimate.hi }
+}
+
+/// The part of a difference that is certain.
+pub fn certain(difference: &Share) -> f64 {
+    match difference {
+        Share { lo, .. } if *lo > 0.0 => *lo,
+        Share { hi, .. } if *hi < 0.0 => *hi,
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_counts_have_intervals() {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
+        for (part, whole, lo, hi) in [(50, 100, 0.404, 0.596), (0, 100, 0.0, 0.037), (100, 100, 0.963, 1.0)] {
+            let share = of_counts(part, whole);
+            assert!(near(share.lo, lo) && near(share.hi, hi), "{part} of {whole}: {share:?}");
+        }
+        assert_eq!(of_counts(0, 0), Share::default());
+    }
+
+    #[test]
+    fn bursts_make_intervals_wider() {
+        let steady: Vec<(f64, f64)> = (0..20).map(|_| (10.0, 100.0)).collect();
+        let bursts: Vec<(f64, f64)> =
+            (0..20).map(|nth| (if nth % 10 == 0 { 100.0 } else { 0.0 }, 100.0)).collect();
+        let of = |terms: &[(f64, f64)]| level(terms, 1.0).estimate;
+        assert_eq!((of(&steady).value, of(&bursts).value), (0.1, 0.1));
+        assert!(of(&bursts).se > 3.0 * of(&steady).se);
+        // Few spans: counts alone.
+        let few = level(&bursts[..4], 1.0);
+        assert_eq!((few.estimate.se, few.freedom), (10.0 / 400.0, MANY));
+    }
+
+    #[test]
+    fn what_may_be_nothing_is_not_certain() {
+        let of = |lo, hi| certain(&Share { value: (lo + hi) / 2.0, lo, hi });
+        assert_eq!((of(0.1, 0.3), of(-0.3, -0.1), of(-0.1, 0.3)), (0.1, -0.1, 0.0));
+    }
+}

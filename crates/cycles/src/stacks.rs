@@ -1,0 +1,89 @@
+//! Stacks with names, for flame graphs and exports.
+
+use super::functions::base;
+use super::nameless;
+use super::names::Names;
+use super::query::Query;
+use super::worth::Worths;
+use crate::{Flame, ImageName, Line, Place, StackNode, Stacks};
+use anyhow::Result;
+use archive::{ImageId, Node, Offset, Tree};
+use std::collections::HashMap;
+
+/// All stacks of a query, with their names.
+///
+/// # Errors
+/// What the database says.
+pub fn stacks(query: &mut Query) -> Result<Stacks> {
+    let tree = query.tree()?;
+    query.names.learn(&query.db, tree.positions.iter().copied())?;
+    query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
+    Ok(named(&tree, &query.names))
+}
+
+/// Says at each function what it is worth.
+pub fn value(flame: &mut Flame, query: &Query, worths: &Worths) {
+    if worths.recordings.is_empty() {
+        return;
+    }
+    let images: Vec<_> = query.names.images().values().cloned().collect();
+    for name in &mut flame.names {
+        let of_path = images.iter().filter(|image| image.path == name.image);
+        name.worth = of_path
+            .filter_map(|image| worths.of(&name.function, image))
+            .min_by_key(|worth| worth.other_build);
+    }
+}
+
+/// The tree with the names that are known, in an order that depends on nothing but what was sampled.
+fn named(tree: &Tree, names: &Names) -> Stacks {
+    let mut stacks = Stacks::default();
+    let mut images: HashMap<ImageId, u32> = HashMap::new();
+    let mut places: Vec<Option<u32>> = vec![None; tree.positions.len()];
+    // Frames that nothing was counted above are left out.
+    let totals = super::functions::totals(tree);
+    let mut callees: HashMap<u32, Vec<usize>> = HashMap::new();
+    for (nth, parent) in tree.parents.iter().enumerate().filter(|(nth, _)| totals[*nth] > 0) {
+        callees.entry(*parent).or_default().push(nth);
+    }
+    for of in callees.values_mut() {
+        // The last one is taken first.
+        of.sort_by_key(|nth| std::cmp::Reverse(tree.position(*nth)));
+    }
+    let outermost = callees.remove(&Node::NONE).unwrap_or_default();
+    let mut left: Vec<(usize, u32)> = outermost.into_iter().map(|nth| (nth, StackNode::NONE)).collect();
+    while let Some((nth, parent)) = left.pop() {
+        let (image, offset) = tree.position(nth);
+        let place = *places[tree.places[nth] as usize].get_or_insert_with(|| {
+            let number = *images.entry(image).or_insert_with(|| {
+                let known = names.image(image);
+                stacks.images.push(ImageName { path: known.path, build_id: known.build_id });
+                stacks.images.len() as u32 - 1
+            });
+            stacks.places.push(Place { image: number, offset: offset.0, lines: lines(names, image, offset) });
+            stacks.places.len() as u32 - 1
+        });
+        let own = stacks.nodes.len() as u32;
+        stacks.nodes.push(StackNode { parent, place, count: tree.counts[nth] });
+        left.extend(
+            callees.remove(&(nth as u32)).unwrap_or_default().into_iter().map(|callee| (callee, own)),
+        );
+    }
+    stacks
+}
+
+fn lines(names: &Names, image: ImageId, offset: Offset) -> Vec<Line> {
+    let symbols = names.symbols(image, offset);
+    if symbols.is_empty() {
+        let name = names.nameless(image);
+        return vec![Line { function: name.clone(), base: name, ..Line::default() }];
+    }
+    let is_verbatim = names.is_verbatim(image);
+    let line = |symbol: &archive::Symbol| Line {
+        function: symbol.function.to_string(),
+        base: base(&symbol.function, is_verbatim),
+        file: symbol.file.to_string(),
+        line: symbol.line,
+    };
+    symbols.iter().map(line).collect()
+}

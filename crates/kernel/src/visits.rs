@@ -1,0 +1,342 @@
+//! Counting how often a process executes an instruction, or completes a system call, in all its threads, present and
+//! future: perf_event_open(2).
+//!
+//! A hardware breakpoint that only counts costs the program an exception and needs no privilege, but a CPU has four.
+//! A uprobe costs a trap and needs `CAP_PERFMON` (or root), and there may be any number; only it can switch on a probe
+//! that is guarded by a semaphore. It counts for every process that runs the same file: a thread would inherit it by
+//! reading the file's name from memory that is not there, and could not be started. System calls are counted by
+//! tracepoints, which need tracefs. None of them changes what the program does.
+
+use crate::clock;
+use crate::event::{Attributes, REMOVE_ON_EXEC, Where, open, read};
+use std::ffi::CString;
+use std::hint::black_box;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use wire::{Address, Nanos};
+
+/// An instruction of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Where it is in the process,
+    pub address: Address,
+    /// and in which file, how many bytes from its beginning.
+    pub file: (PathBuf, u64),
+    /// Where in the file there is a counter of 16 bits that must not be zero for it to be executed.
+    pub semaphore: Option<u64>,
+}
+
+/// How an instruction is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// One of the CPU's four debug registers.
+    Breakpoint,
+    /// The same, with a signal to the visiting thread, which notes the visit itself.
+    Trap,
+    /// A trap in its place.
+    Uprobe,
+    /// A line of the kernel's own.
+    Tracepoint,
+}
+
+/// Counts until it is dropped.
+#[derive(Debug)]
+pub struct Counter {
+    means: Means,
+    /// One for each thread that there was, which those that it starts inherit; or one for each CPU.
+    events: Vec<OwnedFd>,
+}
+
+impl Counter {
+    /// Begins to count how often the process `pid` executes `instruction`, by the first means that works.
+    ///
+    /// # Errors
+    /// What the kernel said: `ENOSPC` when all breakpoints are in use, `EACCES` or `EPERM` when it is not
+    /// allowed, `ENOENT` where there are none (some virtual machines).
+    pub fn new(pid: u32, instruction: &Instruction) -> io::Result<Self> {
+        if instruction.semaphore.is_some() {
+            return Self::by(Means::Uprobe, pid, instruction);
+        }
+        Self::by(Means::Breakpoint, pid, instruction).or_else(|error| {
+            // Whoever may not have the second is told why there was not the first.
+            Self::by(Means::Uprobe, pid, instruction).map_err(|_| error)
+        })
+    }
+
+    /// Has every visit of the process `pid` to `address` raise `SIGTRAP` in the visiting thread, with `data` in `si_perf_data`: a handler must be there, and
+    /// the signal must not be blocked.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), and where the kernel does not know such events (before 5.13).
+    pub fn trap(pid: u32, address: Address, data: u64) -> io::Result<Self> {
+        let attributes = Attributes::trap(address, data);
+        let threads = threads(pid)?;
+        let events = threads.iter().map(|thread| open(&attributes, Where::Thread(*thread)));
+        Ok(Self { means: Means::Trap, events: events.collect::<io::Result<_>>()? })
+    }
+
+    /// The same by one means only, a breakpoint or a uprobe.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn by(means: Means, pid: u32, instruction: &Instruction) -> io::Result<Self> {
+        Self::of_threads(means, &threads(pid)?, instruction)
+    }
+
+    fn of_threads(means: Means, threads: &[u32], instruction: &Instruction) -> io::Result<Self> {
+        if means == Means::Breakpoint {
+            return Self::in_threads(means, &Attributes::breakpoint(instruction.address), threads);
+        }
+        let path = CString::new(instruction.file.0.as_os_str().as_bytes())?;
+        let attributes = Attributes::uprobe(uprobe_type()?, &path, instruction);
+        let cpus = crate::cpu::numbers();
+        let events =
+            cpus.into_iter().map(|cpu| open(&attributes, Where::Cpu(cpu))).collect::<io::Result<_>>()?;
+        Ok(Self { means, events })
+    }
+
+    /// Begins to count how many system calls called `name` the process `pid` completes.
+    ///
+    /// # Errors
+    /// `NotFound` where the kernel has no such call or tracefs is not mounted, `PermissionDenied` where it may not be
+    /// read, and what the kernel said.
+    pub fn system_call(pid: u32, name: &str) -> io::Result<Self> {
+        let attributes = Attributes::tracepoint(tracepoint(&format!("syscalls/sys_exit_{name}"))?);
+        Self::in_threads(Means::Tracepoint, &attributes, &threads(pid)?)
+    }
+
+    /// Threads that start while the list is read inherit an event or are missed; before `main` that is rare.
+    fn in_threads(means: Means, attributes: &Attributes, threads: &[u32]) -> io::Result<Self> {
+        let mut events = Vec::new();
+        for &thread in threads {
+            let opened = open(attributes, Where::Thread(thread)).or_else(|error| {
+                // Linux before 5.13 does not know how to leave a program that replaces this one.
+                if error.raw_os_error() != Some(libc::EINVAL) {
+                    return Err(error);
+                }
+                let older = Attributes { flags: attributes.flags & !REMOVE_ON_EXEC, ..*attributes };
+                open(&older, Where::Thread(thread))
+            });
+            match opened {
+                Ok(event) => events.push(event),
+                // It has ended.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if events.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(Self { means, events })
+    }
+
+    /// How it counts.
+    #[must_use]
+    pub fn means(&self) -> Means {
+        self.means
+    }
+
+    /// Visits so far, in all threads together, ended ones included. Takes some microseconds per running thread.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.events.iter().map(|event| read(event).unwrap_or(0)).fold(0, u64::wrapping_add)
+    }
+}
+
+/// What a visit costs by these means on this machine, measured on ourselves.
+///
+/// # Errors
+/// Where they are not to be had: as for [`Counter::new`].
+pub fn cost(means: Means) -> io::Result<Nanos> {
+    let (tell, told) = std::sync::mpsc::channel();
+    // The kernel takes 25 ms to do away with a breakpoint, for which nobody need wait; it is this thread's own, lest a
+    // program that is started meanwhile inherit it.
+    std::thread::Builder::new().spawn(move || {
+        let watched = in_ourselves()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+            .and_then(|instruction| Counter::of_threads(means, &[own_thread()], &instruction));
+        let _ = tell.send(match &watched {
+            Ok(_) => Ok(measured()),
+            Err(error) => Err(error.raw_os_error().map_or(error.kind().into(), io::Error::from_raw_os_error)),
+        });
+    })?;
+    told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+}
+
+/// The same where every visit raises a signal in the visiting thread ([`Counter::trap`]), by a handler that does nothing.
+///
+/// # Errors
+/// As for [`Counter::trap`].
+pub fn trap_cost() -> io::Result<Nanos> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let address = Address(visited as *const () as u64);
+    let measure = move || {
+        // SAFETY: all zeros is a valid `sigaction`; the handler does nothing.
+        let before = unsafe {
+            let (mut action, mut before): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
+            action.sa_sigaction = nothing as *const () as usize;
+            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+            libc::sigaction(libc::SIGTRAP, &raw const action, &raw mut before);
+            before
+        };
+        let event = open(&Attributes::trap(address, 0), Where::Thread(own_thread()));
+        let cost = event.map(|event| {
+            let cost = measured();
+            drop(event);
+            cost
+        });
+        // SAFETY: puts back what was there.
+        unsafe { libc::sigaction(libc::SIGTRAP, &raw const before, std::ptr::null_mut()) };
+        cost
+    };
+    // A thread of its own: see `cost`.
+    std::thread::Builder::new().spawn(measure)?.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+}
+
+/// The time of one visit.
+fn measured() -> Nanos {
+    const VISITS: u64 = 500;
+    let visits = || {
+        let begin = clock::monotonic();
+        for n in 0..VISITS {
+            black_box(visited(n));
+        }
+        clock::monotonic().saturating_sub(begin)
+    };
+    // The best of a few: others may have had the CPU meanwhile.
+    let best = (0..5).map(|_| visits()).fold(Nanos(u64::MAX), Nanos::min);
+    Nanos(best.0 / VISITS)
+}
+
+#[inline(never)]
+extern "C" fn visited(n: u64) -> u64 {
+    black_box(n) + 1
+}
+
+/// An instruction that we execute ourselves.
+fn in_ourselves() -> Option<Instruction> {
+    let address = Address(visited as *const () as u64);
+    let mapping =
+        crate::maps(std::process::id()).ok()?.into_iter().find(|mapping| mapping.contains(address))?;
+    let offset = mapping.offset_of(address)?;
+    Some(Instruction { address, file: (mapping.path?, offset.0), semaphore: None })
+}
+
+fn own_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+/// The threads of a process.
+fn threads(pid: u32) -> io::Result<Vec<u32>> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// The number of the kernel's uprobe event source.
+fn uprobe_type() -> io::Result<u32> {
+    let text = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+    text.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// The number of a tracepoint.
+fn tracepoint(name: &str) -> io::Result<u64> {
+    let read = |root: &str| std::fs::read_to_string(format!("{root}/events/{name}/id"));
+    let text =
+        read("/sys/kernel/tracing").or_else(|error| read("/sys/kernel/debug/tracing").map_err(|_| error))?;
+    text.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// Whoever has it is the only one who visits: uprobes count the visits of all tests.
+    fn only_visitor() -> MutexGuard<'static, ()> {
+        static ONLY: Mutex<()> = Mutex::new(());
+        ONLY.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counts_exactly(means: Means) {
+        let counter = match Counter::by(means, std::process::id(), &in_ourselves().unwrap()) {
+            Ok(counter) => counter,
+            Err(error) => return eprintln!("skipped: {means:?} is not to be had here: {error}"),
+        };
+        assert_eq!(counter.means(), means);
+        let before = counter.count();
+        for n in 0..1000 {
+            black_box(visited(n));
+        }
+        assert_eq!(counter.count() - before, 1000);
+        // Threads that start later are watched, and count when they have ended.
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    for n in 0..100 {
+                        black_box(visited(n));
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(counter.count() - before, 1400);
+    }
+
+    /// One after the other: both count visits to the same function.
+    #[test]
+    fn visits_are_counted_exactly() {
+        let _only = only_visitor();
+        counts_exactly(Means::Breakpoint);
+        counts_exactly(Means::Uprobe);
+    }
+
+    #[test]
+    fn a_visit_that_raises_a_signal_costs_more() {
+        match (cost(Means::Breakpoint), trap_cost()) {
+            (Ok(count), Ok(signal)) => {
+                println!("{} and {} ns a visit", count.0, signal.0);
+                assert!((100..1_000_000).contains(&signal.0), "{signal:?}");
+            }
+            (count, signal) => println!("skipped: {count:?}, {signal:?}"),
+        }
+    }
+
+    #[test]
+    fn a_visit_costs_something() {
+        let _only = only_visitor();
+        for means in [Means::Breakpoint, Means::Uprobe] {
+            match cost(means) {
+                Ok(cost) => {
+                    println!("{means:?}: {} ns a visit", cost.0);
+                    assert!((20..1_000_000).contains(&cost.0), "{means:?}: {cost:?}");
+                }
+                Err(error) => eprintln!("skipped: {means:?} is not to be had here: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn system_calls_are_counted_when_they_are_complete() {
+        let counter = match Counter::system_call(std::process::id(), "getppid") {
+            Ok(counter) => counter,
+            Err(error) => return eprintln!("skipped: no tracepoints here: {error}"),
+        };
+        let before = counter.count();
+        for _ in 0..100 {
+            // SAFETY: it only answers.
+            unsafe { libc::getppid() };
+        }
+        assert_eq!(counter.count() - before, 100);
+        assert!(Counter::system_call(std::process::id(), "no_such_call").is_err());
+    }
+
+    #[test]
+    fn a_process_that_has_gone_is_said_to_have() {
+        let gone = Counter::new(u32::MAX >> 2, &in_ourselves().unwrap()).unwrap_err();
+        assert!(gone.kind() == io::ErrorKind::NotFound || gone.raw_os_error() == Some(libc::ESRCH), "{gone}");
+    }
+}

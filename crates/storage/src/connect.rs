@@ -1,0 +1,100 @@
+//! Opening a file that is only read.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::Error;
+
+/// How long to wait while a writer folds its log into the file.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// An open file.
+#[derive(Debug)]
+pub struct Opened {
+    /// To the file,
+    pub connection: Connection,
+    /// or to a copy of it and its log, if they could not be read where they are.
+    pub copy: Option<tempfile::TempDir>,
+}
+
+/// Opens `path` for reading. Rows that a killed writer left in the log are seen. Reading a file with a log needs leave
+/// to write beside it (SQLite keeps an index of the log there); where that is missing, file and log are copied to the
+/// temporary folder and read from there.
+pub fn open_read_only(path: &Path) -> Result<Opened, Error> {
+    match connect(path) {
+        Ok(connection) => Ok(Opened { connection, copy: None }),
+        Err(e) if is_refusal(&e) => {
+            let copy = copy_with_log(path).map_err(|e| Error::io(path, &e))?;
+            let connection = connect(&copy.path().join(COPY)).map_err(|e| Error::of(path, e))?;
+            Ok(Opened { connection, copy: Some(copy) })
+        }
+        Err(e) => Err(Error::of(path, e)),
+    }
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    // Opening touches nothing yet; this reads the header and, if there is one, the log.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    Ok(connection)
+}
+
+/// Whether SQLite could not make the files it needs beside the recording.
+fn is_refusal(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied)
+    )
+}
+
+/// The name of the copied file in its folder.
+const COPY: &str = "recording";
+
+/// Copies a recording and its log to a new temporary folder.
+fn copy_with_log(path: &Path) -> std::io::Result<tempfile::TempDir> {
+    let folder = tempfile::Builder::new().prefix("whatif-").tempdir()?;
+    let copy = |from: &Path, name: &str| {
+        // Not `fs::copy`: it would copy the missing leave to write as well.
+        let mut to = fs::File::create(folder.path().join(name))?;
+        std::io::copy(&mut fs::File::open(from)?, &mut to).map(drop)
+    };
+    copy(path, COPY)?;
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    match copy(Path::new(&log), "recording-wal") {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        _ => Ok(folder),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Recorder, Recording};
+    use super::*;
+    use crate::model::SessionStart;
+
+    fn sessions(copy: &tempfile::TempDir) -> usize {
+        Recording::open(&copy.path().join(COPY)).unwrap().rows().unwrap().sessions.len()
+    }
+
+    /// What `open` does where it may not write; as root, no folder could be made read-only here.
+    #[test]
+    fn a_copy_has_the_rows_of_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.whatif");
+        let mut to = Recorder::create(&path).unwrap();
+        to.begin_session(&SessionStart::default()).unwrap();
+
+        let copy = copy_with_log(&path).unwrap();
+        assert_eq!(sessions(&copy), 1);
+
+        to.close().unwrap();
+        let copy = copy_with_log(&path).unwrap();
+        assert_eq!(sessions(&copy), 1);
+    }
+}

@@ -1,0 +1,154 @@
+//! What can be wrong with a recording, and what to do about it.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// Why a recording could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such file.
+    #[error(
+        "there is no recording at {path}\n  \
+         make one with: whatif run -o {path} -- PROGRAM"
+    )]
+    NotFound {
+        /// The path that was asked for.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error(
+        "{path} is not a whatif recording, so it was left alone\n  \
+         give another file, or write a new one with: whatif run -o NEW-FILE -- PROGRAM"
+    )]
+    NotARecording {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The writer was killed before it had begun.
+    #[error(
+        "{path} is empty: the run that made it was killed before it began\n  \
+         run it again with: whatif run -o {path} -- PROGRAM"
+    )]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A later version of `whatif` wrote it.
+    #[error(
+        "{path} was written by a newer whatif (format {found}; this one reads up to {known})\n  \
+         update whatif, or record again into another file"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The newest format this version knows.
+        known: i64,
+    },
+    /// The file is broken.
+    #[error(
+        "{path} is damaged: {detail}\n  \
+         save what is left of it with: sqlite3 {path} .recover | sqlite3 RESCUED-FILE"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// Somebody else kept it locked.
+    #[error(
+        "{path} stayed locked by another program for several seconds\n  \
+         see which one with: fuser {path}"
+    )]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no profile database in the folder.
+    #[error("there is no profile database in {path}\n  start one with: whatif collect --db {path}")]
+    NoDatabase {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The catalogue in the folder is something else.
+    #[error(
+        "{path} is not the catalogue of a profile database, so it was left alone\n  \
+         give another folder, or start a new one with: whatif collect --db NEW-FOLDER"
+    )]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A segment of a profile database cannot be read.
+    #[error(
+        "{path} is damaged or missing: {detail}\n  \
+         put it back from a copy; without one, removing it and starting whatif collect again leaves out its samples only"
+    )]
+    DamagedSegment {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// Another program is the writer of this database.
+    #[error(
+        "{path} is being written by another program{who}\n  \
+         stop that one first, or use another folder: --db NEW-FOLDER"
+    )]
+    OtherWriter {
+        /// The folder.
+        path: PathBuf,
+        /// Which one, if it said so: ` (process 4711)`.
+        who: String,
+    },
+    /// The file system said no.
+    #[error("{path} cannot be used: {detail}\n  check its folder, permissions and free space: df {path}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        detail: String,
+    },
+    /// SQLite said something we did not expect.
+    #[error("{path}: {source}\n  this is a bug in whatif: please report it with this message")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: rusqlite::Error,
+    },
+}
+
+impl Error {
+    /// What an error of SQLite means for the person who gave `path`.
+    pub fn of(path: &Path, source: rusqlite::Error) -> Error {
+        let path = path.to_owned();
+        let detail = source.to_string();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Error::NotARecording { path },
+            Some(ErrorCode::DatabaseCorrupt) => Error::Damaged { path, detail },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Locked { path },
+            Some(
+                ErrorCode::CannotOpen
+                | ErrorCode::DiskFull
+                | ErrorCode::ReadOnly
+                | ErrorCode::PermissionDenied
+                | ErrorCode::SystemIoFailure,
+            ) => Error::Io { path, detail },
+            _ => Error::Sqlite { path, source },
+        }
+    }
+
+    /// What an error of the file system means for the person who gave `path`.
+    pub fn io(path: &Path, source: &std::io::Error) -> Error {
+        let path = path.to_owned();
+        match source.kind() {
+            std::io::ErrorKind::NotFound => Error::NotFound { path },
+            _ => Error::Io { path, detail: source.to_string() },
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `whatif export --db DIR`: samples with their stacks for other tools.
+
+use crate::cli::Format;
+use anyhow::{Result, bail};
+use cycles::arguments::Which;
+use cycles::{Flame, Query, Stacks};
+use report::cycles as draw;
+
+/// What to write.
+pub fn export(which: &Which, format: Format) -> Result<Vec<u8>> {
+    let write: fn(&Query, &Stacks) -> Vec<u8> = match format {
+        Format::Pprof => |query, stacks| draw::pprof(&query.heading, stacks),
+        Format::Otlp => |query, stacks| draw::otlp(&query.heading, stacks),
+        Format::Folded => |_, stacks| draw::folded(&Flame::new(stacks, true)).into_bytes(),
+        Format::Html => |query, stacks| draw::page(&query.heading, &Flame::new(stacks, true)).into_bytes(),
+        _ => bail!(
+            "this format is for causal recordings; a database of continuous profiles can be written as pprof, otlp, folded \
+             or html"
+        ),
+    };
+    let mut query = Query::new(which)?;
+    let stacks = cycles::stacks(&mut query)?;
+    Ok(write(&query, &stacks))
+}

@@ -1,0 +1,58 @@
+//! The commands on a database of continuous profiles.
+//!
+//! **Does:** hand what was typed to [`cycles`], and show the answers; the commands that change databases: import, merge, remove what is old.
+//! **Does not:** take samples, analyse, or draw.
+//! **Place:** sample → count → store → query → **report**.
+
+pub mod cli;
+mod export;
+mod flame;
+mod gc;
+mod import;
+mod kallsyms;
+mod merge;
+mod perf_data;
+mod trial;
+
+pub use export::export;
+pub use import::{import, is_perf_data, machine_key};
+// `whatif collect` is told sizes alike.
+pub use gc::bytes;
+// What they leave behind keeps the room that the collector frees.
+pub use trial::remove_abandoned as remove_abandoned_trials;
+
+use crate::show;
+use anyhow::Result;
+use profile::printable;
+use report::cycles::Answer;
+use std::io::IsTerminal as _;
+
+/// Does what was asked.
+pub fn run(command: &cli::Command) -> Result<()> {
+    match command {
+        cli::Command::Top(args) => answer(&cycles::top(args)?, args.json),
+        cli::Command::List(args) => answer(&cycles::list(args)?, args.json),
+        cli::Command::Annotate(args) => answer(&cycles::annotate(args)?, args.json),
+        cli::Command::Flame(args) => flame::flame(args),
+        cli::Command::Diff(args) => answer(&cycles::diff(args)?, args.json),
+        cli::Command::Stats(args) => answer(&cycles::stats(args)?, args.json),
+        cli::Command::Epochs(args) => match &args.name {
+            Some(name) => {
+                let epoch = cycles::name_newest(args, name)?.get();
+                show::print(&format!("epoch {epoch} is now called {}\n", printable(name)))
+            }
+            None => answer(&cycles::epochs(args)?, args.json),
+        },
+        cli::Command::Gc(args) => gc::gc(args),
+        cli::Command::Unknown(args) => answer(&cycles::unknown(args)?, args.json),
+        cli::Command::Db(cli::Db { command: cli::DbCommand::Merge(args) }) => merge::merge(args),
+    }
+}
+
+/// Prints an answer for people or for programs.
+fn answer(answer: &impl Answer, json: bool) -> Result<()> {
+    match json {
+        true => show::print(&answer.json()),
+        false => show::print(&answer.draw(show::style(std::io::stdout().is_terminal(), 0))),
+    }
+}

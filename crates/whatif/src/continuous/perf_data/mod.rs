@@ -1,0 +1,233 @@
+//! perf.data: what `perf record` writes, counted by stack.
+//!
+//! Processes are followed through their mmap, exec and fork records ([`reader`]), so that each address is that of a file at its time.
+//! The file has no names; those of the kernel and of generated code are added if this is the machine, and it still runs and
+//! [`generated`] its map. What the compiler put into files (`perf inject --jit`) is in files like any other.
+
+mod callchain;
+mod generated;
+mod process;
+mod reader;
+mod sections;
+
+use super::kallsyms::Kallsyms;
+use anyhow::{Context as _, Result};
+use archive::{CodeImage, ImageId, Label, Node, Offset, Symbol};
+use generated::Generated;
+use linux_perf_data::linux_perf_event_reader::{AttrFlags, RecordType, SamplingPolicy};
+use linux_perf_data::{PerfFileReader, PerfFileRecord};
+use reader::Reader;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Seek};
+
+/// In `misc` of an mmap record: there is a build ID.
+const WITH_BUILD_ID: u16 = 1 << 14;
+/// Where the length of that stands,
+const LENGTH_OF_BUILD_ID: usize = 32;
+/// and how long it can be.
+const LONGEST_BUILD_ID: u8 = 20;
+
+/// A file's content.
+#[derive(Debug, Default)]
+pub struct Content {
+    /// Name,
+    pub host: String,
+    /// kernel
+    pub kernel: String,
+    /// and CPUs of the machine.
+    pub cpus: u32,
+    /// The version of perf.
+    pub version: String,
+    /// Whether all processes were sampled.
+    pub whole_machine: bool,
+    /// Whether there are callchains.
+    pub has_stacks: bool,
+    /// What to add to perf's clock for nanoseconds since 1970, if the file says.
+    pub wall_offset: Option<i128>,
+    /// The time of the first sample,
+    pub first: u64,
+    /// and the last, by perf's clock.
+    pub last: u64,
+    /// What was sampled.
+    pub events: Vec<Event>,
+    /// Images.
+    pub images: Vec<CodeImage>,
+    /// Who ran.
+    pub labels: Vec<Label>,
+    /// Frames, callers first.
+    pub nodes: Vec<Frame>,
+    /// How many samples.
+    pub counts: HashMap<Seen, u64>,
+    /// Names for positions, by image.
+    pub symbols: BTreeMap<u32, Vec<(Offset, Vec<Symbol>)>>,
+}
+
+/// What was sampled, and what became of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Event {
+    /// `cpu-clock`
+    pub name: String,
+    /// Samples for each second, where that is known.
+    pub rate_hz: Option<f64>,
+    /// Samples,
+    pub samples: u64,
+    /// and those that perf had no room for.
+    pub lost: u64,
+}
+
+/// A frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The caller's place in [`Content::nodes`], or [`Node::NONE`].
+    pub parent: u32,
+    /// Its image's place in [`Content::images`],
+    pub image: u32,
+    /// and where in it.
+    pub offset: Offset,
+}
+
+impl Frame {
+    /// The same, with keys of a database.
+    pub fn with(self, images: &[ImageId]) -> Node {
+        Node { parent: self.parent, image: images[self.image as usize], offset: self.offset }
+    }
+}
+
+/// Samples that are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// Seconds of perf's clock.
+    pub second: u64,
+    /// By their places in the lists of [`Content`].
+    pub label: u32,
+    /// What was sampled.
+    pub event: u32,
+    /// The sampled instruction.
+    pub node: u32,
+}
+
+impl Content {
+    /// All samples.
+    pub fn samples(&self) -> u64 {
+        self.events.iter().map(|event| event.samples).sum()
+    }
+}
+
+/// Reads a file.
+pub fn read(mut file: impl Read + Seek) -> Result<Content> {
+    sections::check(&mut file)?;
+    file.rewind()?;
+    let PerfFileReader { mut perf_file, mut record_iter } = PerfFileReader::parse_file(file)?;
+    let text = |text: Result<Option<&str>, _>| text.ok().flatten().unwrap_or_default().to_owned();
+    let command = perf_file.cmdline().ok().flatten().unwrap_or_default();
+    let content = Content {
+        host: text(perf_file.hostname()),
+        kernel: text(perf_file.os_release()),
+        version: text(perf_file.perf_version()),
+        whole_machine: is_whole_machine(&command),
+        cpus: perf_file.nr_cpus().ok().flatten().map_or(0, |cpus| cpus.nr_cpus_online),
+        wall_offset: perf_file
+            .clock_data()
+            .ok()
+            .flatten()
+            .map(|clock| i128::from(clock.wall_clock_ns) - i128::from(clock.clockid_time_ns)),
+        first: u64::MAX,
+        ..Content::default()
+    };
+    let host = content.host.clone();
+    let mut to = Reader::new(
+        content,
+        perf_file.build_ids().unwrap_or_default(),
+        is_running(&text(perf_file.os_release())).then(Kallsyms::of_this_machine).flatten(),
+        is_of_this_machine(&host).then(Generated::default),
+    );
+    let asked =
+        perf_file.event_attributes().iter().any(|event| event.attr.flags.contains(AttrFlags::BUILD_ID));
+    for attribute in perf_file.event_attributes() {
+        let name = attribute.name().unwrap_or("event").to_owned();
+        let rate_hz = match attribute.attr.sampling_policy {
+            SamplingPolicy::Frequency(rate) => Some(rate as f64),
+            // Clocks count nanoseconds.
+            SamplingPolicy::Period(period) if name.contains("clock") => Some(1e9 / period.get() as f64),
+            _ => None,
+        };
+        to.content.events.push(Event {
+            name: name.split(':').next().unwrap_or(&name).to_owned(),
+            rate_hz,
+            ..Event::default()
+        });
+    }
+    while let Some(record) = record_iter.next_record(&mut perf_file).context("a record is damaged")? {
+        let PerfFileRecord::EventRecord { attr_index, record } = record else { continue };
+        let mut record = record;
+        if record.record_type == RecordType::MMAP2 && record.misc & WITH_BUILD_ID != 0 {
+            let length = record.data.get(LENGTH_OF_BUILD_ID..LENGTH_OF_BUILD_ID + 1);
+            if !has_build_id(asked, length.map(|byte| byte.as_slice()[0])) {
+                record.misc &= !WITH_BUILD_ID;
+            }
+        }
+        to.take(attr_index, record.parse().context("a record is damaged")?);
+    }
+    to.content.cpus = to.content.cpus.max(1);
+    if to.content.host.is_empty() {
+        to.content.host = "unknown".to_owned();
+    }
+    Ok(to.content)
+}
+
+/// Whether an mmap record that says so has a build ID of this length where otherwise the device and inode are. While another
+/// profiler has asked for build IDs, the kernel says so of the records of all (perf_event_mmap_output leaves the bit set for whoever
+/// comes next). Those that perf itself adds to a file (`perf inject`) nobody has asked the kernel for.
+fn has_build_id(asked: bool, length: Option<u8>) -> bool {
+    length.is_some_and(|length| if asked { length <= LONGEST_BUILD_ID } else { length == LONGEST_BUILD_ID })
+}
+
+/// Whether that is this machine's name.
+fn is_of_this_machine(host: &str) -> bool {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").is_ok_and(|name| name.trim() == host)
+}
+
+/// Whether this kernel is the one that runs here.
+fn is_running(release: &str) -> bool {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").is_ok_and(|running| running.trim() == release)
+}
+
+/// Whether `perf record` was told to sample everything.
+fn is_whole_machine(command: &[&str]) -> bool {
+    let options = command.iter().take_while(|word| **word != "--");
+    options.into_iter().any(|word| *word == "-a" || *word == "--all-cpus")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sampled_is_told_by_the_command() {
+        assert!(is_whole_machine(&["perf", "record", "-F", "99", "-a", "--", "sleep", "2"]));
+        assert!(!is_whole_machine(&["perf", "record", "--", "ls", "-a"]));
+    }
+
+    #[test]
+    fn build_ids_that_nobody_asked_for_are_devices() {
+        for (asked, length, expected) in [
+            (true, Some(20), true),
+            (true, Some(8), true),
+            (true, Some(254), false),
+            (true, None, false),
+            // Major numbers: of virtual disks, of SCSI disks, of file systems without one.
+            (false, Some(254), false),
+            (false, Some(8), false),
+            (false, Some(0), false),
+            (false, Some(20), true),
+        ] {
+            assert_eq!(has_build_id(asked, length), expected, "{asked} {length:?}");
+        }
+    }
+
+    #[test]
+    fn files_that_are_cut_short_are_no_panic() {
+        assert!(read(std::io::Cursor::new(b"PERFILE2".to_vec())).is_err());
+        assert!(read(std::io::Cursor::new([b"PERFILE2".as_slice(), &[0xff; 300]].concat())).is_err());
+    }
+}

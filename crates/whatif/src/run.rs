@@ -1,0 +1,52 @@
+//! `whatif run`: what the controller finds is drawn, and shown on a page while the program runs.
+
+use crate::live::Live;
+use crate::show;
+use anyhow::Result;
+use controller::launch::Exit;
+use controller::{Audience, arguments};
+use profile::{Profile, Region};
+use std::cell::OnceCell;
+use std::path::Path;
+
+/// Runs a program under the profiler. Returns how it ended, and the exit status that says why there is no answer if there is none.
+pub fn run(args: &arguments::Run) -> Result<(Exit, i32)> {
+    let viewers = Viewers { page: args.live, browser: !args.no_browser, live: OnceCell::new() };
+    controller::run(args, Box::new(viewers))
+}
+
+/// Those who look at the terminal, and at the page if there is one.
+struct Viewers {
+    /// Whether there is to be a page, and a browser that shows it.
+    page: bool,
+    browser: bool,
+    live: OnceCell<Live>,
+}
+
+impl Audience for Viewers {
+    fn begins(&self, recording: &Path) -> Result<()> {
+        if self.page {
+            let live = Live::start(recording.to_owned(), self.browser)?;
+            self.live.get_or_init(|| live);
+        }
+        Ok(())
+    }
+
+    fn answered(&self, profile: &Profile, recording: &Path) {
+        show::after_run(profile, recording);
+    }
+
+    fn wants(&self, region: &Region) -> bool {
+        self.live.get().is_some_and(|live| live.wants(region))
+    }
+
+    fn wants_more(&self) -> bool {
+        self.live.get().is_some_and(Live::wants_more)
+    }
+
+    fn ended(&self, recording: &Path) {
+        if let Some(live) = self.live.get() {
+            live.stay(recording);
+        }
+    }
+}
