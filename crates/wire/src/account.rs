@@ -82,7 +82,7 @@ impl Account {
 pub struct SharedAccount(AtomicU64);
 
 impl SharedAccount {
-    /// The amount and its epoch. Acquire: pairs with [`begin`](Self::begin), so whoever sees an epoch
+    /// The amount and its epoch. Acquire: pairs with [`begin`](Self::begin), so a thread that sees an epoch
     /// also sees the experiment that was published for it.
     pub fn load(&self) -> Account {
         Account(self.0.load(Ordering::Acquire))
