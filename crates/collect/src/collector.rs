@@ -19,11 +19,11 @@ const LATE: Nanos = Nanos(5_000_000);
 const LEAST_SAMPLES: u64 = 50;
 /// About so long it stays the same otherwise; and the time between two looks at one's own processes.
 const INTERVAL: Nanos = Nanos(1_000_000_000);
-/// The counters of a CPU are read within some microseconds. If it takes this long we were held up,
+/// The counters of a CPU are read within some microseconds. If it takes this long, we were held up.
 const HELD_UP: u64 = 100_000;
-/// or (of one's own threads there may be thousands) this long for each of them,
+/// The same for each descriptor (of one's own threads there may be thousands).
 const HELD_UP_BY_ONE: u64 = 20_000;
-/// and try again, so often in all.
+/// How often we try to read them in all, if we are held up.
 const TRIES: u32 = 5;
 /// Time after which processes that have gone unnoticed are forgotten.
 const REAP: Nanos = Nanos(300_000_000_000);
@@ -105,7 +105,7 @@ impl Collector {
         // Those that start meanwhile are in the rings.
         collector.reader.scan();
         collector.take_turns();
-        // What was counted while we were starting is nobody's.
+        // What was counted while we were starting does not count.
         collector.cut();
         Ok(collector)
     }
@@ -167,7 +167,7 @@ impl Collector {
         cut
     }
 
-    /// Takes so many samples per second and CPU from now on. Of one's own processes the rate cannot be changed: the kernel
+    /// Takes this many samples per second and CPU from now on. Of one's own processes the rate cannot be changed: the kernel
     /// does not tell events that were inherited.
     pub fn set_rate(&mut self, rate_hz: f64) {
         self.rate_hz = rate_hz;
@@ -228,7 +228,7 @@ impl Collector {
             let cpu = &self.cpus[place];
             let read = || (0..self.options.sources.len()).map(|event| cpu.reading(event)).collect::<Vec<_>>();
             let most = Nanos(HELD_UP.max(HELD_UP_BY_ONE * cpu.descriptors() as u64));
-            // One time for all events of the CPU: up to here samples are in this interval, whoever took them.
+            // One time for all events of the CPU: up to here samples are in this interval, no matter which event took them.
             let (now, readings) = at_once(most, monotonic, read);
             let slept = {
                 let idle = idle.get(&self.cpus[place].number()).copied().unwrap_or_default();
@@ -315,7 +315,7 @@ impl Collector {
                     self.watch.opened(ids.len());
                     self.reader.ids.extend(ids.into_iter().map(|(id, event)| (id, event as u32)));
                 }
-                // Somebody else has taken them, or fewer are allowed than before.
+                // Another process has taken them, or fewer are allowed than before.
                 Err(error) if is_out_of_descriptors(&error) => {
                     self.watch.miss(pid);
                     continue;

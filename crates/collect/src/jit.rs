@@ -10,11 +10,11 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use wire::{Address, Nanos};
 
-/// Such a file is not read any further, in bytes,
+/// The length up to which such a file is read, in bytes.
 const LONGEST: u64 = 16 << 20;
-/// only so much of it at a time,
+/// How much of such a file is read at a time, in bytes.
 const AT_ONCE: u64 = 1 << 20;
-/// and only so much of all of them together.
+/// How much of all such files together is read, in bytes.
 const ALL: u64 = 48 << 20;
 /// Memory that a name takes besides its letters, about, in bytes.
 const A_NAME: usize = 96;
@@ -43,9 +43,9 @@ pub struct Generated {
 struct Process {
     map: symbols::JitMap,
     file: Option<(PathBuf, File)>,
-    /// So much of it has been read,
+    /// How much of it has been read.
     read: u64,
-    /// and this was at the end of that.
+    /// What was at the end of the part that has been read.
     end: Vec<u8>,
     looked: Nanos,
 }
@@ -273,7 +273,7 @@ mod tests {
         }
         // Another one, which goes on like the one before.
         map.remove();
-        assert_eq!(names([0x1005, 0x2005]), (named(["js:c", "js:second"]), false), "nobody knows better");
+        assert_eq!(names([0x1005, 0x2005]), (named(["js:c", "js:second"]), false), "still the old names");
         map.write("1000 10 js:d\n2000 10 js:second\n");
         assert_eq!(names([0x1005, 0x2005]), (named(["js:d", "js:second"]), true));
     }

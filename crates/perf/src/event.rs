@@ -123,7 +123,7 @@ pub(crate) fn open(attributes: &Attributes, place: Where) -> io::Result<OwnedFd>
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new descriptor that nobody else knows.
+    // SAFETY: a new descriptor that nothing else knows.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 

@@ -25,7 +25,7 @@ pub struct Image {
 
 impl Image {
     /// Opens an executable or shared library and locates its debug information: in the file, by
-    /// build ID or debug link (below `/usr/lib/debug` and beside the file), in debuginfod's local
+    /// build ID or debug link (below `/usr/lib/debug` and next to the file), in debuginfod's local
     /// cache. Reads headers only.
     ///
     /// # Errors

@@ -151,7 +151,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: nobody has a reference into it any more.
+        // SAFETY: nothing has a reference into it any more.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast(), page_size() + self.size) };
     }
 }

@@ -117,7 +117,7 @@ fn a_ring_goes_round_and_round_and_says_what_it_lost() {
     }
     let reading = cpu.reading(0);
     assert!(seen > 100, "{seen} records");
-    // Forced: nobody reads.
+    // Forced: nothing is read.
     burn(Duration::from_millis(400));
     assert!(cpu.reading(0).lost > reading.lost, "{reading:?}");
 }
@@ -181,7 +181,7 @@ fn the_kernel_says_which_event_it_throttles() {
     assert_eq!(record::parse(&words[..2], &bytes[..16]), Record::Other);
 }
 
-/// A thread that burns as much CPU time as it is told to, each time, until nobody tells it any more.
+/// A thread that burns as much CPU time as it is told to, each time, until it is no longer told.
 struct Burner {
     thread: std::thread::JoinHandle<()>,
     id: u32,
