@@ -1,4 +1,4 @@
-//! A program whose speed changes while it is measured, from its windows to what is said about it.
+//! A program whose speed changes while it is measured, from its windows to what is reported about it.
 
 mod synthetic;
 

@@ -154,7 +154,7 @@ impl Group<'_> {
     }
 }
 
-/// So many numbers are handed to the writer at a time.
+/// How many numbers are handed to the writer at a time.
 const PIECE: usize = 4096;
 
 /// Compression level of zstd.
@@ -198,7 +198,7 @@ impl ColumnReader {
         self.meta().file_metadata().schema_descr().columns().iter().map(|column| column.name())
     }
 
-    /// The least and greatest number of a column of [`Kind::Time`] or [`Kind::Int`] in a row group, where it says so.
+    /// The least and greatest number of a column of [`Kind::Time`] or [`Kind::Int`] in a row group, where they are recorded.
     pub(super) fn bounds(&self, group: usize, column: &str) -> Option<(i64, i64)> {
         let column = self.column(column).ok()?;
         match self.meta().row_group(group).column(column).statistics()? {

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How often a query begins again because a segment it was about to read has become part of a larger one.
 const MOST_TRIES: usize = 10;
 
-/// Reads a database, while somebody writes it or not.
+/// Reads a database, whether or not a writer has it open.
 #[derive(Debug)]
 pub struct Database {
     folder: PathBuf,
@@ -266,7 +266,7 @@ impl Database {
         }
     }
 
-    /// Gives an epoch a name, while somebody writes the database or not.
+    /// Gives an epoch a name, whether or not a writer has the database open.
     ///
     /// # Errors
     ///
@@ -290,7 +290,7 @@ impl Database {
         Ok(connection)
     }
 
-    /// Causal recordings that are kept beside it: `recordings/*.db` in the folder, oldest first.
+    /// Causal recordings that are kept with it: `recordings/*.db` in the folder, oldest first.
     pub fn recordings(&self) -> Vec<PathBuf> {
         let Ok(listed) = fs::read_dir(self.folder.join("recordings")) else { return Vec::new() };
         let mut found: Vec<_> = listed

@@ -15,9 +15,9 @@ use super::steps::Steps;
 use super::{Node, UnixSeconds, checksum, date};
 use crate::Error;
 
-/// So many rows are sorted and written together; what one of them needs in memory is what a draft needs.
+/// How many rows are sorted and written together; what one such group needs in memory is what a draft needs.
 const GROUP: usize = 384 * 1024;
-/// So many can be pushed between two [pauses](Draft::pause) and are sorted as a whole.
+/// How many rows can be pushed between two [pauses](Draft::pause) and are sorted as a whole.
 pub(super) const ROOM: usize = GROUP / 4 * 3;
 
 /// The frames of a draft, and how many samples of each event fell into each of them itself.
@@ -100,15 +100,15 @@ pub(super) struct Written {
     pub(super) samples_bytes: u64,
     pub(super) nodes: u64,
     pub(super) samples: u64,
-    /// Begin of the first
+    /// Begin of the first time bucket.
     pub(super) begin: UnixSeconds,
-    /// and of the last time bucket.
+    /// Begin of the last time bucket.
     pub(super) last: UnixSeconds,
     pub(super) images: BTreeSet<i32>,
     pub(super) labels: BTreeSet<i32>,
 }
 
-/// Files that are removed again if nobody says that they shall stay.
+/// Files that are removed again unless they are kept.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished(Vec<PathBuf>);
 
@@ -140,9 +140,9 @@ pub(super) struct Draft<'a> {
     files: Unfinished,
     /// The beginning of their names.
     name: String,
-    /// Of what was outlined,
+    /// The frames of what was outlined.
     frames: Frames,
-    /// and where each of them is in the file.
+    /// Where each of the frames is in the file.
     places: Vec<u32>,
     writer: ColumnWriter,
     samples_path: PathBuf,

@@ -119,7 +119,7 @@ impl Store {
     fn open_watched(folder: &Path, mut steps: Steps) -> Result<Store, Error> {
         step(&mut steps, "make the folder", folder)?;
         let segments = catalogue::segments_folder(folder);
-        // What everybody runs is nobody else's business.
+        // What runs on this machine is not for other users to see.
         DirBuilder::new().recursive(true).mode(0o750).create(folder).map_err(|e| failed(folder, &e))?;
         let lock = Lock::take(folder)?;
         step(&mut steps, "open the catalogue", folder)?;
@@ -242,7 +242,7 @@ impl Store {
         Ok(event)
     }
 
-    /// Names for positions that nobody could name later: of the kernel, of generated code, of files that are gone.
+    /// Names for positions that could not be named later: of the kernel, of generated code, of files that are gone.
     ///
     /// # Errors
     ///

@@ -38,7 +38,7 @@ mod run;
 
 use crate::model::Rows;
 
-/// So many lines at the beginning tell what a file is.
+/// How many lines at the beginning show what kind of file it is.
 const LINES_THAT_TELL: usize = 100;
 
 /// The bytes are not of a profile of Coz.

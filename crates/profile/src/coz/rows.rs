@@ -141,10 +141,10 @@ fn warnings(damage: Damage) -> Vec<Warning> {
     let mut warnings = vec![Warning {
         code: "from-coz".into(),
         message: "these are single experiments that Coz made: each is compared with the baseline of its line that is \
-                  nearest in the same run; nobody checked whether its delays were inserted as they should, and what Coz \
+                  nearest in the same run; it was not checked whether its delays were inserted as they should be, and what Coz \
                   itself is off by is in no interval"
             .into(),
-        advice: "for baselines beside every window, and delays that are checked, measure it again: \
+        advice: "for baselines next to every window, and delays that are checked, measure it again: \
                  whatif run -- PROGRAM"
             .into(),
     }];
@@ -206,7 +206,7 @@ impl Names {
         visits
     }
 
-    /// As much all the time as at the end. Where more had ended than begun, nobody knows how much.
+    /// As much all the time as at the end. Where more had ended than begun, it is unknown how much.
     fn in_flight(&mut self, experiment: &Experiment, elapsed: Nanos) -> Vec<InFlight> {
         let known = experiment.latencies.iter().filter(|(_, latency)| latency.in_flight >= 0.0);
         known

@@ -21,7 +21,7 @@ pub const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
 const GROUPS: usize = 20;
 /// With fewer than this it is not known how sure a quantile is.
 const ENOUGH_GROUPS: usize = 3;
-/// So many pieces of work must take longer than a quantile.
+/// How many pieces of work must take longer than a quantile.
 const BEYOND: f64 = 5.0;
 /// Of this share of all it must be known how long they took.
 const ENOUGH_KNOWN: f64 = 0.8;
