@@ -15,9 +15,9 @@ use wire::Nanos;
 
 /// A record may be written this long after the time that is in it.
 const LATE: Nanos = Nanos(5_000_000);
-/// For no less than so many samples a period stays the same: what has passed since the last one is given up.
+/// A period stays the same for at least this many samples: what has passed since the last one is given up.
 const LEAST_SAMPLES: u64 = 50;
-/// About so long it stays the same otherwise; and the time between two looks at one's own processes.
+/// About how long it stays the same otherwise; and the time between two looks at one's own processes.
 const INTERVAL: Nanos = Nanos(1_000_000_000);
 /// The counters of a CPU are read within some microseconds. If it takes this long, we were held up.
 const HELD_UP: u64 = 100_000;
@@ -105,7 +105,7 @@ impl Collector {
         // Those that start meanwhile are in the rings.
         collector.reader.scan();
         collector.take_turns();
-        // What was counted while we were starting does not count.
+        // What was counted while we were starting is discarded.
         collector.cut();
         Ok(collector)
     }
@@ -350,7 +350,7 @@ fn at_once<T>(most: Nanos, mut clock: impl FnMut() -> Nanos, mut read: impl FnMu
     }
 }
 
-/// Whether an event gets another period, after so many samples were due with the one it has. Events of software take a sample
+/// Whether an event gets another period, after this many samples were due with the one it has. Events of software take a sample
 /// at once when their period is set; and what they count is not in step with any clock.
 fn is_worn(unit: Unit, due: u64) -> bool {
     unit != Unit::Occurrences && due >= LEAST_SAMPLES

@@ -75,7 +75,7 @@ impl Governor {
 mod tests {
     use super::*;
 
-    /// Each sample costs so much of a CPU.
+    /// Each sample costs `each` of a CPU.
     fn settle(mut governor: Governor, each: f64, looks: usize) -> f64 {
         for _ in 0..looks {
             let rate = governor.rate_hz();

@@ -20,7 +20,7 @@ const ALL: u64 = 48 << 20;
 const A_NAME: usize = 96;
 /// Processes that are known at a time.
 const MOST: usize = 256;
-/// If the last so many bytes of what was read are as they were, a file has only grown.
+/// If this many bytes at the end of what was read are as they were, a file has only grown.
 const END: usize = 256;
 /// Time between two looks whether a file is what it was.
 const PATIENCE: Nanos = Nanos(1_000_000_000);
@@ -169,7 +169,7 @@ impl Process {
         grown || is_new
     }
 
-    /// Reads so many bytes more, if they are there.
+    /// Reads this many bytes more, if they are there.
     fn append(&mut self, length: u64) -> bool {
         let Some((_, file)) = &self.file else { return false };
         let mut bytes = vec![0; length as usize];

@@ -1,6 +1,6 @@
 //! The kernel's own code: where it lies, what it is called, and which of it is waiting for work.
 //!
-//! Code that comes later: the kernel reports programs (of a whole machine). Modules are not; when they are others, when records
+//! Code that comes later: programs are reported by the kernel (of a whole machine). Modules are not; when they are others, when records
 //! were lost, and when samples fall where nothing was, everything is read again, but not more often than once a minute, and less and
 //! less often if that does not help.
 

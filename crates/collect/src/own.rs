@@ -27,7 +27,7 @@ pub struct Watch {
     seen: Vec<u32>,
     /// Processes for which there were not enough descriptors.
     missed: Vec<u32>,
-    /// Whether there are more descriptors since.
+    /// Whether descriptors have become free since.
     has_more: bool,
     /// Descriptors that events may still take.
     room: usize,
@@ -50,7 +50,7 @@ impl Watch {
         self.room = self.room.saturating_sub(descriptors);
     }
 
-    /// Whether so many descriptors may be opened for a process. If not, it is missed.
+    /// Whether this many descriptors may be opened for a process. If not, it is missed.
     pub fn has_room(&mut self, pid: u32, descriptors: usize) -> bool {
         let has_room = descriptors <= self.room;
         if !has_room {
@@ -73,7 +73,7 @@ impl Watch {
     /// sampled process has started.
     pub fn due(&mut self, all: Vec<u32>, is_sampled: impl Fn(u32) -> bool) -> Vec<u32> {
         self.missed.retain(|pid| all.contains(pid));
-        // Seen twice: who has started it has been read by now.
+        // Seen twice: what has started it has been read by now.
         let is_new = |pid: &&u32| self.seen.contains(pid) && !self.missed.contains(pid) && !is_sampled(**pid);
         let new: Vec<u32> = all.iter().filter(is_new).copied().collect();
         let mut due =

@@ -46,13 +46,13 @@ pub struct Reader {
     located: Vec<(ImageIndex, u64)>,
     /// How many images and labels were left when the others were forgotten.
     kept: usize,
-    /// How many images and labels are of something that runs: the others go when their samples do.
+    /// How many images and labels belong to something that runs: the others go when their samples do.
     lasting: usize,
     pub trace: Option<Trace>,
 }
 
 impl Reader {
-    /// For so many CPUs; `clocks` tells for each source whether it goes on while nothing runs, `follows_programs` whether the kernel
+    /// For this many CPUs; `clocks` tells for each source whether it goes on while nothing runs, `follows_programs` whether the kernel
     /// reports the code it generates.
     pub fn new(cpus: usize, clocks: Vec<bool>, follows_programs: bool, now: Nanos) -> Self {
         Self {

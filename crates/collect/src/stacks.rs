@@ -40,7 +40,7 @@ pub struct Stacks {
     frames: Vec<Frame>,
     nodes: HashMap<Frame, u32, Mixed>,
     chains: HashMap<u64, Counted, Hashed>,
-    /// Those that `chains` had when it became too large.
+    /// The counts that `chains` had when it became too large.
     counts: HashMap<(u32, u32, u32), u32, Mixed>,
 }
 
@@ -63,7 +63,7 @@ impl Stacks {
         Some(counted.node)
     }
 
-    /// Counts so many more samples of a callchain that there has been.
+    /// Counts this many more samples of a callchain that there has been.
     pub fn more(&mut self, chain: u64, count: u32) {
         if let Some(counted) = self.chains.get_mut(&chain) {
             counted.count += count;

@@ -23,7 +23,7 @@ pub struct Options {
     pub machine: bool,
     /// Room for the kernel to write into, for each CPU, in bytes.
     pub ring_bytes: usize,
-    /// Of all random choices.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 

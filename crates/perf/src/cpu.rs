@@ -16,7 +16,7 @@ pub struct ProcessStat {
     pub parent: u32,
     /// User and kernel time of all its threads.
     pub own: Nanos,
-    /// The same of the children that it has waited for, and of theirs.
+    /// User and kernel time of the children that it has waited for, and of theirs.
     pub waited_for: Nanos,
 }
 

@@ -33,7 +33,7 @@ pub struct Instruction {
 pub enum Means {
     /// One of the CPU's four debug registers.
     Breakpoint,
-    /// The same, with a signal to the visiting thread, which notes the visit itself.
+    /// One of the CPU's debug registers, with a signal to the visiting thread, which notes the visit itself.
     Trap,
     /// A trap in its place.
     Uprobe,

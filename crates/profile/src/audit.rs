@@ -29,7 +29,7 @@ use crate::units::Nanos;
 const CREDIT: f64 = 0.12;
 /// This share of the credit may be withheld because threads seemed to spin.
 const SPINNING: f64 = 0.25;
-/// The same for code that was not known yet.
+/// This share of the credit may be withheld because the code was not known yet.
 const UNKNOWN_CODE: f64 = 0.15;
 /// The share of the program's CPU time that threads may have that are not profiled.
 const UNPROFILED: f64 = 0.1;

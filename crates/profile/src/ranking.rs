@@ -30,7 +30,7 @@ pub struct Profile {
     /// How fast each session made progress over time, one for each of `points` that is not idle and each
     /// session with a baseline.
     pub drift: Vec<Drift>,
-    /// The same from run to run, for each of `points` that is not idle and has baselines.
+    /// How the speed changed from run to run, for each of `points` that is not idle and has baselines.
     pub run_drift: Vec<RunDrift>,
     /// What no estimate uses.
     pub left_out: LeftOut,

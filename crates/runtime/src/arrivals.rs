@@ -31,16 +31,16 @@ const NONE: u32 = 1;
 /// [`Kind`] in the low eight bits, plus this; the place of the source above.
 const KIND: u32 = 2;
 
-/// A call that takes so long has waited, where that is not known better.
+/// A call that takes this long has waited, where that is not known better.
 const WAITED: Nanos = Nanos(50_000);
 
-/// A thread that had to wait for one of its last so many arrivals has no backlog.
+/// The number of latest arrivals: a thread that had to wait for one of them has no backlog.
 const IN_TIME: u32 = 64;
 
 /// Two periods of sampling, in nanoseconds.
 const LATELY: u64 = 2_000_000;
 
-/// The least time for which a probe holds an arrival up, in nanoseconds; otherwise it is as long as arrivals are apart on its connection.
+/// The shortest time for which a probe holds an arrival up, in nanoseconds; otherwise as long as arrivals are apart on its connection.
 const SHORTEST: u64 = 50_000;
 /// The longest time for which a probe holds an arrival up, in nanoseconds.
 const LONGEST: u64 = 20_000_000;

@@ -245,7 +245,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
     unsafe { original(first, last, flags) }
 }
 
-/// Rule 4 for a descriptor that is about to be shut or closed: those who wait at the other end will find its end. One that
+/// Rule 4 for a descriptor that is about to be shut or closed: threads that wait at the other end will find its end. One that
 /// was never used is not looked at, for most are files.
 fn hang_up(fd: c_int) {
     let ends = known(fd);

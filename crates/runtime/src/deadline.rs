@@ -25,7 +25,7 @@ const TIMERS: usize = 4096;
 
 /// Deadlines that must have kept their distance while the thread was earlier or later.
 const ENOUGH: u32 = 3;
-/// Deadlines after which half of them are forgotten.
+/// The number of deadlines after which half of them are forgotten.
 const OLD: u32 = 64;
 /// A difference in time that means nothing, in nanoseconds.
 const EXACT: u64 = 20_000;

@@ -54,7 +54,7 @@ struct Watched {
     armed: AtomicU64,
 }
 
-/// Of all instances.
+/// What is known of all instances.
 struct Table<const ENTRIES: usize> {
     entries: [Watched; ENTRIES],
     /// Which place is given away next where all are taken.

@@ -522,7 +522,7 @@ fn rearm(slot: &Slot, now: bool) {
     }
 }
 
-/// The next sample comes after so much CPU time.
+/// The next sample comes after this much CPU time.
 fn set_period(slot: &Slot, period: Nanos) {
     let (event, timer) = (slot.event.load(Relaxed), slot.timer.load(Relaxed));
     if timer >= 0 {

@@ -29,7 +29,7 @@ const SEEN: u32 = 2;
 const CLOSE: u64 = 10;
 /// Pairs of such samples after which a share is believed.
 const KNOWN: u32 = 30;
-/// Pairs of such samples after which half of them are forgotten.
+/// The number of such pairs after which half of them are forgotten.
 const OLD: u32 = 600;
 
 /// What rows were given too much is remembered up to this.
@@ -246,7 +246,7 @@ fn credited(slot: &Slot) -> u64 {
         .sum()
 }
 
-/// What had accrued, not known yet, when the thread was let go, some time between `since` and `now`: the mean over three
+/// What was due but not yet known when the thread was let go, some time between `since` and `now`: the mean over three
 /// such moments. `noted`: what was noted before that is paid.
 fn due(required: Account, since: Nanos, now: Nanos, noted: Nanos) -> Nanos {
     let history = &shared().history;

@@ -130,7 +130,7 @@ pub fn resume(slot: &Slot) {
     }
 }
 
-/// Time that does not belong to the stretch: the thread was without a CPU for so long.
+/// Time that does not belong to the stretch: the thread was without a CPU for that long.
 pub fn leave_out(slot: &Slot, time: Nanos) {
     let rate = RATE.load(Relaxed).max(1);
     let ticks = ((u128::from(time.0) << 24) / u128::from(rate)) as u64;

@@ -267,7 +267,7 @@ pub fn epoll_change(instance: i32, fd: i32, event: usize) -> bool {
     unsafe { call(number::EPOLL_CTL, [i64::from(instance), MODIFY, i64::from(fd), event as i64, 0, 0]) == 0 }
 }
 
-/// Wakes all who sleep on `word`, in whatever process.
+/// Wakes all threads that sleep on `word`, in any process.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     const FUTEX_WAKE: i64 = 1;
     // SAFETY: `word` is a live 32-bit word.

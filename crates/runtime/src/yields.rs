@@ -20,7 +20,7 @@ const GAP: Nanos = Nanos(10_000);
 const ROW: u32 = 3;
 /// Samples between yields that must have found a thread at work, more than spun, before its yields are no waits.
 const WORKS: u32 = 8;
-/// Samples between yields from which on the older half of them is forgotten.
+/// The number of samples between yields at which the older half of them is forgotten.
 const OLD: u32 = 64;
 
 /// A sample that counts once the row has gone on.

@@ -214,7 +214,7 @@ impl LocalAccount {
         self.woken_after(shared, since, Nanos(u64::MAX))
     }
 
-    /// The same for a thread that has waited so long: waiting pays for no more than the time it took.
+    /// The same for a thread that has waited this long: waiting pays for no more than the time it took.
     pub fn woken_after(&self, shared: &SharedAccount, since: Waiting, waited: Nanos) -> Nanos {
         let (required, local) = self.meet(shared);
         let growth = if required.same_epoch(since.0) {

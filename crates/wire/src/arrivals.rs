@@ -26,31 +26,31 @@ pub const SOURCES: usize = 64;
 
 /// Probed arrivals that are needed to say anything.
 const ENOUGH: i64 = 40;
-/// A slope is sure if it is so many standard errors away from what it is compared with.
+/// A slope is sure if it is this many standard errors away from what it is compared with.
 const SURE: f64 = 3.0;
-/// The same of a single connection: there are many, and one that is wrong by chance would make all of them doubtful.
+/// [`SURE`] for a single connection: there are many, and one that is wrong by chance would make all of them doubtful.
 const SURE_ALONE: f64 = 4.5;
-/// Above this value the loop is closed: how much of what an answer takes longer shows in the time until the next arrival.
+/// If more than this part of what an answer takes longer shows in the time until the next arrival, the loop is closed.
 const CLOSED: f64 = 0.5;
-/// Surely above this value the loop is neither open nor closed: what comes has waited behind something else.
+/// If surely more than this part shows, the loop is neither open nor closed: what comes has waited behind something else.
 const NEITHER: f64 = 1.5;
 /// Below [`CLOSED`] the loop is open. Connections that carry one request each have other clients in between: there an open loop must be below this.
 const OPEN_AMONG_MANY: f64 = 0.05;
-/// The same where requests come before others on the same connection are answered: a client may have several under way.
+/// Below this the loop is open where requests come before others on the same connection are answered: a client may have several under way.
 const OPEN_FOLLOWED: f64 = 0.35;
 /// Arrivals without an answer: with this share of them waiting already when they are asked for, nothing waits for the program.
 const READY: u64 = 20;
-/// The same with hardly any.
+/// Arrivals without an answer: if fewer than one in this many waits already when it is asked for, they wait for the program.
 const NEVER_READY: u64 = 200;
-/// How many of them it takes.
+/// How many arrivals without an answer it takes to tell.
 const MANY: u64 = 200;
 
 /// One unit of time in the sums is 2⁷ ns, and no deviation counts for more than 2²² of them (0.5 s).
 const UNIT: u32 = 7;
 const MOST: i64 = 1 << 22;
-/// One arrival of so many with another one behind it is no accident.
+/// One arrival in this many with another one behind it is no accident.
 const FOLLOWED: u32 = 50;
-/// Sums are halved at so many arrivals.
+/// How many arrivals there are when sums are halved.
 const OLD: i64 = 1 << 17;
 
 /// What arrivals come by.
@@ -121,7 +121,7 @@ pub struct Source {
     pub arrivals: AtomicU64,
     /// Arrivals without delays that were there already when the program asked for them.
     pub ready: AtomicU64,
-    /// Of all its connections.
+    /// Sums over all its connections.
     sums: Sums,
     /// What the slopes of single connections explain of the sum of yy.
     explained: AtomicI64,
@@ -277,7 +277,7 @@ pub struct Slope {
     pub value: f64,
     /// Its variance.
     pub variance: f64,
-    /// Of so many arrivals.
+    /// How many arrivals it rests on.
     pub arrivals: u64,
 }
 
@@ -297,7 +297,7 @@ impl Source {
         }
     }
 
-    /// The same of a connection.
+    /// The same for an arrival on a connection.
     pub fn learn_of(&self, connection: &Connection, gap: u64, held: u64) {
         let Some((x, y)) = connection.means.add(gap, held) else { return };
         let sums = &connection.sums;
@@ -409,7 +409,7 @@ impl Source {
         Clock::from_number(self.in_all.load(Relaxed))
     }
 
-    /// Whether the number of arrivals says that they have a clock of their own. A client with several requests under way on one connection would lose less than is
+    /// Whether the number of arrivals shows that they have a clock of their own. A client with several requests under way on one connection would lose less than is
     /// expected of a closed loop, and what datagrams would lose is not known.
     fn is_open_in_all(&self) -> bool {
         let has_connections = matches!(self.kind(), Some((Kind::Accepted | Kind::Connected, _)));

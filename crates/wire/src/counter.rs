@@ -52,9 +52,9 @@ pub struct Counter {
     pub backoff: AtomicU64,
     /// When those visits were that came by [`visit`](Counter::visit).
     pub stamps: SharedStamps,
-    /// Of ends: those whose beginning is known.
+    /// Of ends: the visits whose beginning is known.
     pub paired: Paired,
-    /// Of ends: the number of the [`Distribution`](crate::latency::Distribution) of how long those took; zero while there is none.
+    /// Of ends: the number of the [`Distribution`](crate::latency::Distribution) of how long those visits took; zero while there is none.
     pub distribution: AtomicU32,
     state: AtomicU32,
     kind: AtomicU32,

@@ -8,7 +8,7 @@
 use crate::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, length};
 use crate::{Address, Epoch, Nanos, Speedup};
 
-/// Address ranges that a region may consist of. A longer list is cut by the controller, which prints a warning.
+/// Address ranges that a region may consist of. A longer list is cut.
 pub const MAX_RANGES: usize = length(8192, 1);
 
 /// One half-open address range.

@@ -13,7 +13,7 @@ const FREE: u32 = 0;
 /// A thread that is being created, or runs.
 const TAKEN: u32 = 1;
 
-/// A thread without a sample for so long is not running.
+/// A thread without a sample for this long is not running.
 const LONG: Nanos = Nanos(50_000_000);
 
 /// What a thread is doing, as far as the runtime knows.
@@ -40,7 +40,7 @@ pub enum Activity {
 pub struct Books {
     /// Credited for own samples in the selected region (rule 1).
     pub credited: AtomicU64,
-    /// Of that, for waits for the world that the region made, of which no sample tells.
+    /// The part of `credited` for waits for the world that the region made, which no sample shows.
     pub asleep: AtomicU64,
     /// Credited for waits on other threads that a function announced (rule 5).
     pub inherited: AtomicU64,
@@ -56,7 +56,7 @@ pub struct Books {
     pub serving: AtomicU64,
     /// The part of `serving` that the threads waited.
     pub idle: AtomicU64,
-    /// The same for arrivals whose clock is not known.
+    /// Time from one arrival to the next in threads that wait for arrivals whose clock is not known, during experiments.
     pub doubtful: AtomicU64,
     /// Paused (rule 2).
     pub paid: AtomicU64,
@@ -225,9 +225,9 @@ pub struct Polled {
     pub gap: AtomicU64,
     /// The window that this is about.
     pub epoch: AtomicU32,
-    /// The window in which something last came that has a clock of its own.
+    /// The window in which the last thing with a clock of its own came.
     pub served_epoch: AtomicU32,
-    /// When what last came with a clock of its own was handed to the thread.
+    /// When the last thing with a clock of its own was handed to the thread.
     pub served: AtomicU64,
 }
 
@@ -512,7 +512,7 @@ impl Slots {
 pub struct Totals {
     /// Credited for samples in the region.
     pub credited: Nanos,
-    /// Of that, for waits for the world that the region made.
+    /// The part of `credited` for waits for the world that the region made.
     pub asleep: Nanos,
     /// Credited for waits on other threads that a function announced.
     pub inherited: Nanos,

@@ -37,7 +37,7 @@ pub struct Setup {
 pub enum Scope {
     /// The code of all processes: takes `CAP_PERFMON`.
     Machine,
-    /// That of these threads and of what they start.
+    /// The code of these threads and of what they start.
     Threads(Vec<u32>),
 }
 
@@ -115,7 +115,7 @@ impl Cpu {
         added
     }
 
-    /// Those that have ended meanwhile are left out.
+    /// Opens an event for each of the threads; those that have ended meanwhile are left out.
     fn open_threads(&mut self, event: usize, threads: &[u32]) -> io::Result<()> {
         for &thread in threads {
             match self.open_event(event, Where::ThreadOnCpu(thread, self.number)) {

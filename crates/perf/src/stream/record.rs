@@ -85,7 +85,7 @@ pub enum Record<'a> {
         /// It is there no more.
         gone: bool,
     },
-    /// There was no room for so many records (of any kind).
+    /// There was no room for this many records (of any kind).
     Lost {
         /// How many.
         records: u64,

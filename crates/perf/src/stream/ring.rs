@@ -103,7 +103,7 @@ impl Ring {
         if straightened {
             return Some(&self.straightened);
         }
-        // SAFETY: `load` has seen that so many words follow without a break; the kernel writes into them again only
+        // SAFETY: `load` has seen that this many words follow without a break; the kernel writes into them again only
         // when `release` has given them back, which takes `&mut self`.
         Some(unsafe { std::slice::from_raw_parts(self.word(self.position), words) })
     }

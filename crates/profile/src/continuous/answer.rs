@@ -62,7 +62,7 @@ pub enum By {
     Machine,
     /// Who ran.
     Label,
-    /// Spans of so many seconds.
+    /// Spans of this many seconds.
     Time(i64),
 }
 

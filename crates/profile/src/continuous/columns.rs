@@ -266,13 +266,13 @@ impl ColumnReader {
 }
 
 impl ColumnReader {
-    /// The file says something that cannot be.
+    /// The file contains something that cannot be.
     pub(super) fn wrong(&self, what: &str) -> Error {
         wrong(&self.path, what)
     }
 }
 
-/// A file of a segment says something that cannot be.
+/// A file of a segment contains something that cannot be.
 pub(super) fn wrong(path: &Path, what: &str) -> Error {
     Error::DamagedSegment { path: path.to_owned(), detail: what.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The one who reads.
+//! Database: the reader.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -34,13 +34,13 @@ pub struct Database {
 pub struct Selection {
     /// Time buckets that begin in this span.
     pub time: Option<Range<UnixSeconds>>,
-    /// Of these machines.
+    /// Samples of these machines.
     pub machines: Option<Vec<MachineId>>,
-    /// Of these epochs.
+    /// Samples of these epochs.
     pub epochs: Option<Vec<EpochId>>,
-    /// Of these labels.
+    /// Samples of these labels.
     pub labels: Option<Vec<LabelId>>,
-    /// Of this event; the first that there is otherwise.
+    /// Samples of this event; of the first one if `None`.
     pub event: Option<EventId>,
     /// Only samples whose sampled instruction is in one of these images.
     pub images: Option<Vec<ImageId>>,

@@ -1,7 +1,7 @@
 //! Draft: a segment that is being written.
 //!
 //! First the frames of all that goes into it, then its samples. Until the catalogue knows it, its files do not count:
-//! they are removed with it, and by the next one who opens the database if this process dies.
+//! they are removed with it, and by the next process that opens the database if this process dies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -127,7 +127,7 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         for path in &self.0 {
-            // If it fails, the next one who opens the database does it.
+            // If it fails, the next process that opens the database does it.
             let _ = fs::remove_file(path);
         }
     }
@@ -298,7 +298,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Writes a file to the disk, and says how long it is.
+/// Writes a file to the disk, and returns how long it is.
 fn synced(file: &File) -> io::Result<u64> {
     file.sync_all()?;
     Ok(file.metadata()?.len())

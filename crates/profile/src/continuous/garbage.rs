@@ -21,7 +21,7 @@ pub struct Retention {
     pub coarse_after: Option<Nanos>,
     /// How many segments get them at a time; `None` for all that are due.
     pub most_coarsened: Option<usize>,
-    /// The oldest segments are removed until the folder has at most so many bytes.
+    /// The oldest segments are removed until the folder has at most this many bytes.
     pub most_bytes: Option<u64>,
 }
 
@@ -95,7 +95,7 @@ impl Store {
         Ok(self.listed()?.iter().map(Segment::end).filter(|end| *end <= by).max())
     }
 
-    /// Removes the oldest segments until there are at most so many bytes.
+    /// Removes the oldest segments until there are at most this many bytes.
     fn remove_beyond(&mut self, most: u64, removed: &mut Removed) -> Result<(), Error> {
         if self.bytes()? <= most {
             return Ok(());

@@ -94,7 +94,7 @@ pub struct Setting {
     pub mode: String,
     /// Name of each event, in the order they were asked for: `cpu-clock`, `cycles`.
     pub events: Vec<String>,
-    /// What takes the samples, and why not something better.
+    /// What takes the samples, and the reason why nothing better does.
     pub sampler: String,
     /// Samples per second and CPU that were asked for.
     pub rate_hz: f64,
@@ -175,7 +175,7 @@ pub struct Batch {
 /// `expected = stored + unknown + lost`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Books {
-    /// Of which event.
+    /// The event.
     pub event: EventId,
     /// Begin of the interval.
     pub start: UnixSeconds,

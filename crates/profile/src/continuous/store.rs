@@ -1,4 +1,4 @@
-//! The one who writes.
+//! Store: the writer.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, DirBuilder, File};
@@ -89,7 +89,7 @@ impl<T: Clone + Eq + std::hash::Hash> Keyring<T> {
         Ok(key)
     }
 
-    /// What was given has been used: who needs it again asks again.
+    /// What was given has been used: code that needs it again asks again.
     fn used(&mut self) {
         self.given = self.known.values().copied().collect();
     }
@@ -434,7 +434,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes files that the catalogue does not know any more. What stays behind, the next one who opens removes.
+    /// Removes files that the catalogue does not know any more. The next process that opens the folder removes what stays behind.
     pub(super) fn remove_files<'f>(&mut self, files: impl IntoIterator<Item = &'f str>) {
         for file in files {
             if self.steps.next("remove a file").is_ok() {

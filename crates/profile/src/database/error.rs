@@ -118,7 +118,7 @@ pub enum Error {
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// The error of SQLite.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
 }

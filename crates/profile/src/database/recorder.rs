@@ -1,4 +1,4 @@
-//! Recorder: the one who writes.
+//! Recorder: the writer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

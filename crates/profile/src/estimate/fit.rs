@@ -273,7 +273,7 @@ impl Fit {
 
 /// See [`Fit::noise`].
 struct Noise {
-    /// Of the gain at each speedup.
+    /// The variance of the gain at each speedup.
     variances: Vec<f64>,
     freedom: usize,
 }

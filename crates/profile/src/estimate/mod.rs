@@ -258,9 +258,9 @@ pub struct PointEstimate {
     /// What each part of the recording says by itself, if its parts are kept apart, in the order of time; parts with
     /// fewer than five blocks are missing.
     pub eras: Vec<Era>,
-    /// Whether two of them certainly say something else.
+    /// Whether two of them certainly differ.
     pub eras_differ: bool,
-    /// The same for quantiles of a latency; empty where single pieces of work are not known, or too few.
+    /// Gains for quantiles of a latency; empty where single pieces of work are not known, or too few.
     pub quantiles: Vec<QuantileGain>,
     /// About how many more blocks would settle a verdict of [`Verdict::NotEnoughData`].
     pub more_blocks: Option<u32>,

@@ -15,11 +15,11 @@ use super::pair::{Pair, Side};
 
 /// How many standard deviations from the others are too many.
 const TOO_FAR: f64 = 4.0;
-/// How many blocks at the same and the nearest speedups say what is normal there.
+/// How many blocks at the same and the nearest speedups show what is normal there.
 const NEARBY: usize = 9;
 /// With fewer blocks than this it cannot be told what is normal.
 const ENOUGH_BLOCKS: usize = 5;
-/// A window is disturbed if a visit took so many times as long as in the other, pauses included. (Where windows agree
+/// A window is disturbed if a visit took this many times as long as in the other, pauses included. (Where windows agree
 /// about that, it is the delay that differs: a region runs in one phase of the program and not in the next.)
 const SLOWER: f64 = 1.5;
 /// If more than this share of the blocks is far from the others, nothing disturbed them: the program is like

@@ -268,9 +268,9 @@ fn parts(pairs: Vec<Pair>) -> Vec<Vec<Pair>> {
 /// What the experiments on one region say about one target.
 #[derive(Debug)]
 pub(crate) struct Pairs {
-    /// Those that count.
+    /// The pairs that count.
     pub(super) pairs: Vec<Pair>,
-    /// Those that something disturbed.
+    /// The pairs that something disturbed.
     pub(super) disturbed: Vec<Pair>,
     /// Whether the baselines had different levels because the program's speed changed, so that no window may
     /// be compared with all of them.

@@ -192,11 +192,11 @@ mod tests {
         assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.05 / interval::NORMAL, 0.0, 9), Some(6));
         // A method that is off by 0.4 does not make 0.3 nothing, and no number of experiments settles it.
         assert_eq!(of(&slope(0.25, 0.35), 0.2, 0.0, 20), Verdict::NotEnoughData);
-        // A slope of nothing does not tell where hand-overs may be worth more.
+        // A slope of zero settles nothing where hand-overs may be worth more.
         assert_eq!(of(&slope(-0.01, 0.01), 0.03, 0.0, 20), Verdict::NoEffect);
         assert_eq!(of(&slope(-0.01, 0.01), 0.10, 0.095, 20), Verdict::NotEnoughData);
         assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), 0.2, 0.0, 20), Some(1_000_000));
-        // No number settles either what hand-overs or time slices may be worth.
+        // No number of experiments settles what hand-overs or time slices may be worth.
         assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.01, 0.03), 0.2, 0.2, 20), Some(1_000_000));
     }
 }

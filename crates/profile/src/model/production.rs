@@ -12,7 +12,7 @@ pub struct Production {
     pub region: RegionId,
     /// Its share of the program's samples there, 0 to 1.
     pub share: f64,
-    /// How many samples that share is.
+    /// The number of samples in that share.
     pub samples: u64,
     /// The time from which on the samples were taken.
     pub since: UnixSeconds,

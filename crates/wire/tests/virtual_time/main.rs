@@ -11,7 +11,7 @@
 //! * [`program`]: scripts of threads, and the programs whose answers are known.
 //! * [`rules`]: the rules of virtual time, each of which can be broken.
 //! * [`machine`]: CPUs, a run queue, locks; and what the rules add to them.
-//! * [`random`]: generated programs.
+//! * [`random`]: random programs.
 //! * [`tables`]: experiments with other rules.
 //!
 //! Nothing here depends on the machine that runs the tests.

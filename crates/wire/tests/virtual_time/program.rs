@@ -8,7 +8,7 @@ pub const MS: u64 = 1_000_000;
 /// One step of a script. Indices name mutexes, barriers and semaphores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
-    /// Uses the CPU for so many nanoseconds, inside the selected region or outside.
+    /// Uses the CPU for this many nanoseconds, inside the selected region or outside.
     Compute { time: u64, region: bool },
     /// Takes a mutex; waiters get it in the order of their arrival.
     Lock(usize),
