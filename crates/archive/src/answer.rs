@@ -10,9 +10,9 @@ pub type Position = (ImageId, Offset);
 /// Samples at one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The image
+    /// The image.
     pub image: ImageId,
-    /// and the position in it.
+    /// The position in the image.
     pub offset: Offset,
     /// How many samples.
     pub count: u64,
@@ -23,11 +23,11 @@ pub struct Leaf {
 pub struct Tree {
     /// Where the frames are; no two alike, and many less than frames.
     pub positions: Vec<Position>,
-    /// For each frame that of its caller, or [`Node::NONE`],
+    /// For each frame that of its caller, or [`Node::NONE`].
     pub parents: Vec<u32>,
-    /// its position, as an index,
+    /// For each frame its position, as an index.
     pub places: Vec<u32>,
-    /// and its own samples, without those of what it calls.
+    /// For each frame its own samples, without those of what it calls.
     pub counts: Vec<u64>,
 }
 
@@ -62,7 +62,7 @@ pub enum By {
     Machine,
     /// Who ran.
     Label,
-    /// Spans of so many seconds.
+    /// Spans of this many seconds.
     Time(i64),
 }
 

@@ -117,7 +117,7 @@ pub(super) fn segments(from: &Connection) -> rusqlite::Result<Vec<Segment>> {
     .collect()
 }
 
-/// What a new row of `segments` says beside what was written.
+/// What a new row of `segments` contains besides what was written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) epoch: EpochId,

@@ -154,7 +154,7 @@ impl Group<'_> {
     }
 }
 
-/// So many numbers are handed to the writer at a time.
+/// How many numbers are handed to the writer at a time.
 const PIECE: usize = 4096;
 
 /// Compression level of zstd.
@@ -198,7 +198,7 @@ impl ColumnReader {
         self.meta().file_metadata().schema_descr().columns().iter().map(|column| column.name())
     }
 
-    /// The least and greatest number of a column of [`Kind::Time`] or [`Kind::Int`] in a row group, where it says so.
+    /// The least and greatest number of a column of [`Kind::Time`] or [`Kind::Int`] in a row group, where they are recorded.
     pub(super) fn bounds(&self, group: usize, column: &str) -> Option<(i64, i64)> {
         let column = self.column(column).ok()?;
         match self.meta().row_group(group).column(column).statistics()? {
@@ -266,13 +266,13 @@ impl ColumnReader {
 }
 
 impl ColumnReader {
-    /// The file says something that cannot be.
+    /// The file contains something that cannot be.
     pub(super) fn wrong(&self, what: &str) -> Error {
         wrong(&self.path, what)
     }
 }
 
-/// A file of a segment says something that cannot be.
+/// A file of a segment contains something that cannot be.
 pub(super) fn wrong(path: &Path, what: &str) -> Error {
     Error::DamagedSegment { path: path.to_owned(), detail: what.to_owned() }
 }

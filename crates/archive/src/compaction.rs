@@ -8,11 +8,11 @@ use storage::Error;
 /// What was merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compaction {
-    /// Segments that were read,
+    /// Segments that were read.
     pub read: usize,
-    /// and written,
+    /// Segments that were written.
     pub written: usize,
-    /// and their bytes, before and after.
+    /// Bytes of the segments, before and after.
     pub bytes: (u64, u64),
 }
 
@@ -22,7 +22,7 @@ const SPANS: [i64; 2] = [3600, 86_400];
 pub(super) const UNREADABLE: i64 = SPANS.len() as i64 + 1;
 /// How long after the end of a span something may still come in that belongs to it.
 const GRACE: i64 = 120;
-/// So many segments are merged at a time.
+/// The most segments that are merged at a time.
 const MOST_INPUTS: usize = 120;
 
 impl Store {

@@ -1,4 +1,4 @@
-//! The one who reads.
+//! Database: the reader.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How often a query begins again because a segment it was about to read has become part of a larger one.
 const MOST_TRIES: usize = 10;
 
-/// Reads a database, while somebody writes it or not.
+/// Reads a database, whether or not a writer has it open.
 #[derive(Debug)]
 pub struct Database {
     folder: PathBuf,
@@ -34,13 +34,13 @@ pub struct Database {
 pub struct Selection {
     /// Time buckets that begin in this span.
     pub time: Option<Range<UnixSeconds>>,
-    /// Of these machines.
+    /// Samples of these machines.
     pub machines: Option<Vec<MachineId>>,
-    /// Of these epochs.
+    /// Samples of these epochs.
     pub epochs: Option<Vec<EpochId>>,
-    /// Of these labels.
+    /// Samples of these labels.
     pub labels: Option<Vec<LabelId>>,
-    /// Of this event; the first that there is otherwise.
+    /// Samples of this event; of the first one if `None`.
     pub event: Option<EventId>,
     /// Only samples whose sampled instruction is in one of these images.
     pub images: Option<Vec<ImageId>>,
@@ -266,7 +266,7 @@ impl Database {
         }
     }
 
-    /// Gives an epoch a name, while somebody writes the database or not.
+    /// Gives an epoch a name, whether or not a writer has the database open.
     ///
     /// # Errors
     ///
@@ -290,7 +290,7 @@ impl Database {
         Ok(connection)
     }
 
-    /// Causal recordings that are kept beside it: `recordings/*.db` in the folder, oldest first.
+    /// Causal recordings that are kept with it: `recordings/*.db` in the folder, oldest first.
     pub fn recordings(&self) -> Vec<PathBuf> {
         let Ok(listed) = fs::read_dir(self.folder.join("recordings")) else { return Vec::new() };
         let mut found: Vec<_> = listed

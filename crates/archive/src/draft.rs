@@ -1,7 +1,7 @@
 //! Draft: a segment that is being written.
 //!
 //! First the frames of all that goes into it, then its samples. Until the catalogue knows it, its files do not count:
-//! they are removed with it, and by the next one who opens the database if this process dies.
+//! they are removed with it, and by the next process that opens the database if this process dies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -15,9 +15,9 @@ use super::steps::Steps;
 use super::{Node, UnixSeconds, checksum};
 use storage::Error;
 
-/// So many rows are sorted and written together; what one of them needs in memory is what a draft needs.
+/// How many rows are sorted and written together; what one such group needs in memory is what a draft needs.
 const GROUP: usize = 384 * 1024;
-/// So many can be pushed between two [pauses](Draft::pause) and are sorted as a whole.
+/// How many rows can be pushed between two [pauses](Draft::pause) and are sorted as a whole.
 pub(super) const ROOM: usize = GROUP / 4 * 3;
 
 /// The frames of a draft, and how many samples of each event fell into each of them itself.
@@ -100,15 +100,15 @@ pub(super) struct Written {
     pub(super) samples_bytes: u64,
     pub(super) nodes: u64,
     pub(super) samples: u64,
-    /// Begin of the first
+    /// Begin of the first time bucket.
     pub(super) begin: UnixSeconds,
-    /// and of the last time bucket.
+    /// Begin of the last time bucket.
     pub(super) last: UnixSeconds,
     pub(super) images: BTreeSet<i32>,
     pub(super) labels: BTreeSet<i32>,
 }
 
-/// Files that are removed again if nobody says that they shall stay.
+/// Files that are removed again unless they are kept.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished(Vec<PathBuf>);
 
@@ -127,7 +127,7 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         for path in &self.0 {
-            // If it fails, the next one who opens the database does it.
+            // If it fails, the next process that opens the database does it.
             let _ = fs::remove_file(path);
         }
     }
@@ -140,9 +140,9 @@ pub(super) struct Draft<'a> {
     files: Unfinished,
     /// The beginning of their names.
     name: String,
-    /// Of what was outlined,
+    /// The frames of what was outlined.
     frames: Frames,
-    /// and where each of them is in the file.
+    /// Where each of the frames is in the file.
     places: Vec<u32>,
     writer: ColumnWriter,
     samples_path: PathBuf,
@@ -298,7 +298,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Writes a file to the disk, and says how long it is.
+/// Writes a file to the disk, and returns how long it is.
 fn synced(file: &File) -> io::Result<u64> {
     file.sync_all()?;
     Ok(file.metadata()?.len())

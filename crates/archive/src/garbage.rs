@@ -19,24 +19,24 @@ pub struct Retention {
     pub keep: Option<Nanos>,
     /// In segments older than this, time buckets of an hour take the place of finer ones.
     pub coarse_after: Option<Nanos>,
-    /// So many segments get them at a time; all that are due otherwise.
+    /// How many segments get them at a time; `None` for all that are due.
     pub most_coarsened: Option<usize>,
-    /// The oldest segments are removed until the folder has at most so many bytes.
+    /// The oldest segments are removed until the folder has at most this many bytes.
     pub most_bytes: Option<u64>,
 }
 
 /// What was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Segments,
+    /// Segments that were removed.
     pub segments: usize,
-    /// their samples,
+    /// Samples of the segments that were removed.
     pub samples: u64,
-    /// and how much smaller the folder is, in bytes.
+    /// How much smaller the folder is, in bytes.
     pub bytes: u64,
 }
 
-/// So many names of one program's generated code are not worth looking for those that nobody needs.
+/// With no more names than this, the generated code of a program is not searched for names that are no longer needed.
 const FEW_NAMES: i64 = 10_000;
 /// The longer time bucket.
 const HOUR: Nanos = Nanos::new(3600 * 1_000_000_000);
@@ -62,7 +62,7 @@ impl Store {
             let old = self.listed()?.into_iter().filter(|segment| segment.end() <= until).collect();
             self.remove_segments(old, Some(until), &mut removed)?;
         }
-        // One that cannot be read shall not keep the others.
+        // One that cannot be read must not keep the others.
         let mut coarsened = Ok(());
         if let Some(after) = retention.coarse_after {
             let until = before_now(after);
@@ -95,7 +95,7 @@ impl Store {
         Ok(self.listed()?.iter().map(Segment::end).filter(|end| *end <= by).max())
     }
 
-    /// Removes the oldest segments until there are at most so many bytes.
+    /// Removes the oldest segments until there are at most this many bytes.
     fn remove_beyond(&mut self, most: u64, removed: &mut Removed) -> Result<(), Error> {
         if self.bytes()? <= most {
             return Ok(());
@@ -168,7 +168,7 @@ impl Store {
     fn remove_unused(&mut self) -> Result<(), Error> {
         let (images, labels) = (self.images.given.clone(), self.labels.given.clone());
         let stale = self.stale_names()?;
-        self.write("remove rows that nobody needs", |to| {
+        self.write("remove rows that are no longer needed", |to| {
             let mut used: (BTreeSet<i64>, BTreeSet<i64>) = Default::default();
             for segment in catalogue::segments(to)? {
                 used.0.extend(catalogue::keys(&segment.images));

@@ -28,7 +28,7 @@ impl Lock {
             .write(true)
             .create(true)
             .truncate(false)
-            // Whoever could open it could keep the writer out.
+            // A user who could open it could keep the writer out.
             .mode(0o600)
             .open(&path)
             .map_err(|e| failed(&path, &e))?;

@@ -15,7 +15,7 @@ use storage::Error;
 impl Store {
     /// Adds everything that another database has: other machines, or other times of this one. What is here already is
     /// not added again, so it can be repeated: after an error, or when the other one has grown. Segments of the other one
-    /// that cannot be read are left out; the answer says why.
+    /// that cannot be read are left out; the answer gives the reason.
     ///
     /// # Errors
     ///

@@ -40,9 +40,9 @@ pub enum ImageKind {
     Kernel,
     /// Code that a program generated while it ran, with names of its own.
     Generated,
-    /// Memory of no file that nobody named; the kernel's pages in every process.
+    /// Memory of no file and without a name; the kernel's pages in every process.
     Memory,
-    /// Nobody was running.
+    /// Nothing was running.
     Idle,
     /// The address lay in no mapping that is known.
     Unknown,
@@ -90,7 +90,7 @@ pub struct Setting {
     pub mode: String,
     /// Name of each event, in the order they were asked for: `cpu-clock`, `cycles`.
     pub events: Vec<String>,
-    /// What takes the samples, and why not something better.
+    /// What takes the samples, and the reason why nothing better does.
     pub sampler: String,
     /// Samples per second and CPU that were asked for.
     pub rate_hz: f64,
@@ -115,13 +115,13 @@ pub struct Epoch {
     pub id: EpochId,
     /// On which machine.
     pub machine: MachineId,
-    /// Its name, if somebody gave it one.
+    /// Its name, if it was given one.
     pub name: Option<String>,
     /// How samples were taken.
     pub setting: Setting,
-    /// When it began,
+    /// When it began.
     pub started: UnixSeconds,
-    /// and ended; `None` while it runs, and for ever if the collector was killed.
+    /// When it ended; `None` while it runs, and forever if the collector was killed.
     pub ended: Option<UnixSeconds>,
 }
 
@@ -130,9 +130,9 @@ pub struct Epoch {
 pub struct Node {
     /// Index of the caller's node, or [`Node::NONE`]; always less than the node's own index.
     pub parent: u32,
-    /// Where the code is,
+    /// The image that the code is in.
     pub image: ImageId,
-    /// and at which position: the sampled instruction at the end of a stack, elsewhere the return address less one.
+    /// The position of the code in the image: the sampled instruction at the end of a stack, elsewhere the return address less one.
     pub offset: Offset,
 }
 
@@ -141,7 +141,7 @@ impl Node {
     pub const NONE: u32 = u32::MAX;
 }
 
-/// So many samples.
+/// A number of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Count {
     /// Begin of the time bucket.
@@ -171,11 +171,11 @@ pub struct Batch {
 /// `expected = stored + unknown + lost`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Books {
-    /// Of which event.
+    /// The event.
     pub event: EventId,
-    /// Begin of the interval,
+    /// Begin of the interval.
     pub start: UnixSeconds,
-    /// and its length.
+    /// Length of the interval.
     pub length: Nanos,
     /// How many samples the clock (or counter) of the events called for.
     pub expected: u64,
@@ -190,9 +190,9 @@ pub struct Books {
     /// CPU time that the samples stand for: for how long the event counted, on all CPUs together. That is `cpus × length` for a
     /// clock of the whole machine, and less for an event that takes turns, or that counts only while certain processes run.
     pub covered: Nanos,
-    /// CPU time the collector used for it,
+    /// CPU time that the collector used for it.
     pub own_cpu: Nanos,
-    /// and, estimated from what one interruption costs here, the kernel for taking the samples.
+    /// CPU time that the kernel used for taking the samples, estimated from what one interruption costs here.
     pub kernel_cpu: Nanos,
     /// Memory the collector had resident at the end, in bytes.
     pub resident: u64,

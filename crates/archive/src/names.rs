@@ -1,4 +1,4 @@
-//! Names: the functions and source files at positions of images. A text is kept once, whoever uses it.
+//! Names: the functions and source files at positions of images. A text is kept once, no matter what uses it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{ImageId, Offset, Symbol};
 pub struct KnownPositions {
     /// What they stand for, innermost inlined function first.
     pub named: HashMap<Offset, Vec<Symbol>>,
-    /// Those that nobody could name, and what was searched then (see
+    /// Those that could not be named, and what was searched then (see
     /// [`remember_symbols`](super::Database::remember_symbols)).
     pub nameless: HashMap<Offset, u32>,
 }
@@ -58,7 +58,7 @@ pub(super) fn read(
     Ok(known)
 }
 
-/// Takes the place of a number among the symbols of a position that nobody could name; its line says what was searched.
+/// Takes the place of a number among the symbols of a position that could not be named; its line records what was searched.
 const NAMELESS: i64 = -1;
 
 /// The texts of names.
@@ -125,7 +125,7 @@ pub(super) fn insert_nameless(
     Ok(())
 }
 
-/// Whether a position has no names; that nobody could name it is forgotten.
+/// Whether a position has no names; that it could not be named is forgotten.
 fn forget_nameless(to: &Connection, image: i64, offset: u64) -> rusqlite::Result<bool> {
     to.prepare_cached("DELETE FROM symbols WHERE image = ? AND \"offset\" = ? AND position = ?")?
         .execute(params![image, offset as i64, NAMELESS])?;

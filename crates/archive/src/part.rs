@@ -22,11 +22,11 @@ pub(super) struct Part<'a> {
     folder: &'a Path,
     segment: &'a Segment,
     reader: ColumnReader,
-    /// Its frames,
+    /// The frames of the segment.
     pub(super) stacks: Stacks,
-    /// whether samples of one of them are asked for, if they are not all,
+    /// Whether samples of each of the frames are asked for, if they are not all.
     wanted: Option<Vec<bool>>,
-    /// and whether there are samples of other events.
+    /// Whether there are samples of other events.
     has_others: bool,
 }
 

@@ -140,7 +140,7 @@ impl<'a> Query<'a> {
                     while let Some(segment) = self.segments.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let part = Part::new(self.selection, self.event, &self.folder, segment);
                         if to.send(part.and_then(work)).is_err() {
-                            break; // somebody else failed
+                            break; // another thread failed
                         }
                     }
                 });

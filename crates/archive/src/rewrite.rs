@@ -51,7 +51,7 @@ impl Changes<'_> {
     }
 }
 
-/// Writes the samples of the first few of `inputs` (files in `from`) as one segment in `to`, and says how many they
+/// Writes the samples of the first few of `inputs` (files in `from`) as one segment in `to`, and returns how many they
 /// were: one at least, and as many more as fit into memory. It calls `breathe` every few milliseconds.
 pub(super) fn rewrite(
     from: &Path,
@@ -137,7 +137,7 @@ pub(super) fn unreadable<'s>(error: &Error, inputs: &'s [Segment]) -> Option<&'s
 
 /// The length of the spans of time, in seconds, whose rows are sorted together. The longer they are, the less it takes to
 /// say which frames they are of; but the list of their times should not have more than 256 entries: numbers of one byte
-/// compress best, since neighbours repeat. And who asks for an hour reads less of a day that has several of them.
+/// compress best, since neighbours repeat. And a query for an hour reads less of a day that has several of them.
 fn window(bucket: i64) -> i64 {
     const LENGTHS: [i64; 9] = [600, 1800, 3600, 7200, 10_800, 14_400, 21_600, 43_200, 86_400];
     let fits = |length: &&i64| **length <= bucket.saturating_mul(256);

@@ -76,7 +76,7 @@ pub(super) fn self_counts(from: &ColumnReader, event: EventId) -> Result<Vec<u64
     Ok(counts.into_iter().map(|count| count as u64).collect())
 }
 
-/// So many samples.
+/// A number of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     /// Begin of the time bucket, in seconds since 1970.

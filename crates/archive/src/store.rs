@@ -1,4 +1,4 @@
-//! The one who writes.
+//! Store: the writer.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, DirBuilder, File};
@@ -89,7 +89,7 @@ impl<T: Clone + Eq + std::hash::Hash> Keyring<T> {
         Ok(key)
     }
 
-    /// What was given has been used: who needs it again asks again.
+    /// What was given has been used: code that needs it again asks again.
     fn used(&mut self) {
         self.given = self.known.values().copied().collect();
     }
@@ -119,7 +119,7 @@ impl Store {
     fn open_watched(folder: &Path, mut steps: Steps) -> Result<Store, Error> {
         step(&mut steps, "make the folder", folder)?;
         let segments = catalogue::segments_folder(folder);
-        // What everybody runs is nobody else's business.
+        // What runs on this machine is not for other users to see.
         DirBuilder::new().recursive(true).mode(0o750).create(folder).map_err(|e| failed(folder, &e))?;
         let lock = Lock::take(folder)?;
         step(&mut steps, "open the catalogue", folder)?;
@@ -242,7 +242,7 @@ impl Store {
         Ok(event)
     }
 
-    /// Names for positions that nobody could name later: of the kernel, of generated code, of files that are gone.
+    /// Names for positions that could not be named later: of the kernel, of generated code, of files that are gone.
     ///
     /// # Errors
     ///
@@ -434,7 +434,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes files that the catalogue does not know any more. What stays behind, the next one who opens removes.
+    /// Removes files that the catalogue does not know any more. The next process that opens the folder removes what stays behind.
     pub(super) fn remove_files<'f>(&mut self, files: impl IntoIterator<Item = &'f str>) {
         for file in files {
             if self.steps.next("remove a file").is_ok() {

@@ -283,7 +283,7 @@ fn names_are_remembered_where_that_is_possible() {
     assert_eq!(database.symbols(&[image]).unwrap()[&image].named[&Offset(7)][0].function, "found".into());
     store.add_symbols(image, &name("known")).unwrap();
     assert_eq!(database.symbols(&[image]).unwrap()[&image].named[&Offset(7)][0].function, "known".into());
-    // What has no name is remembered as well, until somebody finds one; a name that there is stays.
+    // What has no name is remembered as well, until one is found; a name that there is stays.
     let known = || database.symbols(&[image]).unwrap().remove(&image).unwrap();
     for searched in [5, 6] {
         database.remember_symbols(image, &[(Offset(7), vec![]), (Offset(8), vec![])], searched);

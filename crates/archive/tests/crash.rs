@@ -106,7 +106,7 @@ fn after_a_crash_at_any_step_all_flushes_are_whole() {
                     row.get::<_, i64>(0).map(|n| n as usize)
                 })
                 .unwrap();
-            assert_eq!(files(&copied), known, "{step}: files that nobody knows are gone");
+            assert_eq!(files(&copied), known, "{step}: unknown files are gone");
             drop(again);
             fs::remove_dir_all(&copied).unwrap();
         }
@@ -286,7 +286,7 @@ fn a_segment_that_cannot_be_read_does_not_keep_others_from_being_merged_or_remov
             Error::Io { path, .. } if !is_file => assert_eq!(*path, damaged),
             error => panic!("{error:?}"),
         }
-        // That was said once.
+        // That was reported once.
         while store.compact(later, &mut || ()).unwrap().read > 0 {}
         // The one before it, it, and those after it.
         assert_eq!(files(folder.path()), 6);

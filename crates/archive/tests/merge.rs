@@ -54,7 +54,7 @@ fn books(folder: &Path) -> (usize, u64) {
     (books.len(), books.iter().map(|(_, books)| books.expected).sum())
 }
 
-/// A database of one machine with samples of so many minutes; `other` names come in another order.
+/// A database of one machine with samples of these minutes; `other` names come in another order.
 fn filled(folder: &Path, key: &str, minutes: std::ops::Range<i64>, seed: u64) -> Store {
     let mut store = Store::open(folder).unwrap();
     // So that the same key means something else.

@@ -1,12 +1,12 @@
-//! What it costs the kernel to take a sample on this machine: measured on ourselves, for nobody accounts for it.
+//! What it costs the kernel to take a sample on this machine: measured on ourselves, because the kernel does not account for it.
 
 use kernel::clock::monotonic;
 use kernel::stream::{Cpu, Scope, Setup, Source};
 use wire::Nanos;
 
-/// How long one measurement takes,
+/// How long one measurement takes.
 const LENGTH: Nanos = Nanos(12_000_000);
-/// and how often samples are taken meanwhile.
+/// The period at which samples are taken during a measurement.
 const PERIOD: Nanos = Nanos(150_000);
 /// A pause between two looks at the clock that is longer than this is an interruption.
 const PAUSE: u64 = 1_500;

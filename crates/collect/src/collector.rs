@@ -17,15 +17,15 @@ use wire::Nanos;
 
 /// A record may be written this long after the time that is in it.
 const LATE: Nanos = Nanos(5_000_000);
-/// For no less than so many samples a period stays the same: what has passed since the last one is given up.
+/// A period stays the same for at least this many samples: what has passed since the last one is given up.
 const LEAST_SAMPLES: u64 = 50;
-/// About so long it stays the same otherwise; and the time between two looks at one's own processes.
+/// About how long it stays the same otherwise; and the time between two looks at one's own processes.
 const INTERVAL: Nanos = Nanos(1_000_000_000);
-/// The counters of a CPU are read within some microseconds. If it takes this long we were held up,
+/// The counters of a CPU are read within some microseconds. If it takes this long, we were held up.
 const HELD_UP: u64 = 100_000;
-/// or (of one's own threads there may be thousands) this long for each of them,
+/// The same for each descriptor (of one's own threads there may be thousands).
 const HELD_UP_BY_ONE: u64 = 20_000;
-/// and try again, so often in all.
+/// How often we try to read them in all, if we are held up.
 const TRIES: u32 = 5;
 /// Time after which processes that have gone unnoticed are forgotten.
 const REAP: Nanos = Nanos(300_000_000_000);
@@ -107,7 +107,7 @@ impl Collector {
         // Those that start meanwhile are in the rings.
         collector.reader.scan();
         collector.take_turns();
-        // What was counted while we were starting is nobody's.
+        // What was counted while we were starting is discarded.
         collector.cut();
         Ok(collector)
     }
@@ -169,7 +169,7 @@ impl Collector {
         cut
     }
 
-    /// Takes so many samples per second and CPU from now on. Of one's own processes the rate cannot be changed: the kernel
+    /// Takes this many samples per second and CPU from now on. Of one's own processes the rate cannot be changed: the kernel
     /// does not tell events that were inherited.
     pub fn set_rate(&mut self, rate_hz: f64) {
         self.rate_hz = rate_hz;
@@ -230,7 +230,7 @@ impl Collector {
             let cpu = &self.cpus[place];
             let read = || (0..self.options.sources.len()).map(|event| cpu.reading(event)).collect::<Vec<_>>();
             let most = Nanos(HELD_UP.max(HELD_UP_BY_ONE * cpu.descriptors() as u64));
-            // One time for all events of the CPU: up to here samples are in this interval, whoever took them.
+            // One time for all events of the CPU: up to here samples are in this interval, no matter which event took them.
             let (now, readings) = at_once(most, monotonic, read);
             let slept = {
                 let idle = idle.get(&self.cpus[place].number()).copied().unwrap_or_default();
@@ -317,7 +317,7 @@ impl Collector {
                     self.watch.opened(ids.len());
                     self.reader.ids.extend(ids.into_iter().map(|(id, event)| (id, event as u32)));
                 }
-                // Somebody else has taken them, or fewer are allowed than before.
+                // Another process has taken them, or fewer are allowed than before.
                 Err(error) if is_out_of_descriptors(&error) => {
                     self.watch.miss(pid);
                     continue;
@@ -352,7 +352,7 @@ fn at_once<T>(most: Nanos, mut clock: impl FnMut() -> Nanos, mut read: impl FnMu
     }
 }
 
-/// Whether an event gets another period, after so many samples were due with the one it has. Events of software take a sample
+/// Whether an event gets another period, after this many samples were due with the one it has. Events of software take a sample
 /// at once when their period is set; and what they count is not in step with any clock.
 fn is_worn(unit: Unit, due: u64) -> bool {
     unit != Unit::Occurrences && due >= LEAST_SAMPLES

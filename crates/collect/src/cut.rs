@@ -10,15 +10,15 @@ use storage::Nanos;
 /// Everything between two moments; no sample is in two cuts, and none between them.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
-    /// When it began,
+    /// When it began.
     pub start: UnixSeconds,
-    /// and how long it took.
+    /// How long it took.
     pub length: Nanos,
-    /// Frames, parents before their children. Their images, and the labels of what was counted, are those of the legend,
+    /// Frames, parents before their children. Their images, and the labels of what was counted, are those of `legend`.
     pub(crate) frames: Vec<Frame>,
     pub(crate) counts: Vec<Counted>,
     pub(crate) legend: Legend,
-    /// and their events those of this list.
+    /// The events of what was counted.
     pub(crate) events: Vec<Source>,
     /// What became of the samples, event by event.
     pub books: Vec<Tally>,

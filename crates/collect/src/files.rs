@@ -34,7 +34,7 @@ impl Files {
             read_build_id(Path::new(&mapped)).or_else(|| read_build_id(&seen()?))
         });
         if mapping.deleted && build_id.is_empty() {
-            // As the kernel writes it: nobody is to look for names in what lies at the path now.
+            // As the kernel writes it: names must not be looked for in what lies at the path now.
             return images.intern(ImageKind::File, &[path, b" (deleted)"].concat(), &[]);
         }
         images.intern(ImageKind::File, path, &build_id)
@@ -98,14 +98,14 @@ pub fn is_memory(path: &[u8]) -> bool {
 }
 
 /// A file, in the mount namespace of a process that still runs; not another one that was put in its place. Devices are not
-/// compared: btrfs and overlayfs have other numbers for who asks for the file than for who has mapped it.
+/// compared: btrfs and overlayfs have other numbers for the process that asks for the file than for the one that has mapped it.
 fn as_seen_by(pid: u32, path: &[u8], file: FileId) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     let inside = Path::new("/proc").join(pid.to_string()).join("root");
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     let seen = inside.join(path.strip_prefix("/").unwrap_or(path));
     let inode = std::fs::metadata(&seen).ok()?.ino();
-    // Zero: the kernel has not said which one it is.
+    // Zero: the kernel has not reported which one it is.
     (file.inode == inode || file.inode == 0).then_some(seen)
 }
 
@@ -161,7 +161,7 @@ mod tests {
         let ours = build_id(we, inode);
         assert!(ours.len() > 8, "{ours}");
         assert_eq!(build_id(gone, inode), ours, "known from before");
-        assert_eq!(build_id(gone, inode + 1), "", "nobody knows which one that was");
+        assert_eq!(build_id(gone, inode + 1), "", "it is unknown which one that was");
         assert_eq!(build_id(we, inode + 1), "", "it was replaced since");
         assert_eq!(build_id(we, 0), ours);
         assert_eq!(build_id(gone, 0), "", "which file it is was not said");

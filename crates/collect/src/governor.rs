@@ -12,9 +12,9 @@ pub struct Budget {
 /// What it did cost in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// The collector's own CPU time,
+    /// The collector's own CPU time, as a part of the machine's.
     pub own: f64,
-    /// and the kernel's for taking samples: parts of the machine's.
+    /// The kernel's CPU time for taking samples, as a part of the machine's.
     pub kernel: f64,
 }
 
@@ -30,7 +30,7 @@ pub struct Governor {
 
 /// Fewer samples than this are not worth collecting.
 const LEAST_HZ: f64 = 1.0;
-/// So many looks in a row make a change: what happens once is not the rate's fault.
+/// How many looks in a row make a change: what happens once is not the rate's fault.
 const LOOKS: u32 = 3;
 /// A rate is only raised when this part of the budget is free at the new rate.
 const RESERVE: f64 = 0.2;
@@ -75,7 +75,7 @@ impl Governor {
 mod tests {
     use super::*;
 
-    /// Each sample costs so much of a CPU.
+    /// Each sample costs `each` of a CPU.
     fn settle(mut governor: Governor, each: f64, looks: usize) -> f64 {
         for _ in 0..looks {
             let rate = governor.rate_hz();

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageIndex(pub u32);
 
-/// All images that somebody has mapped, or that samples are in.
+/// All images that a process has mapped, or that samples are in.
 #[derive(Debug)]
 pub struct Images {
     slots: Slots<CodeImage>,
@@ -18,9 +18,9 @@ pub struct Images {
 }
 
 impl Images {
-    /// Nobody runs.
+    /// Nothing runs.
     pub const IDLE: ImageIndex = ImageIndex(0);
-    /// Nobody knows what lies there.
+    /// It is unknown what lies there.
     pub const UNKNOWN: ImageIndex = ImageIndex(1);
     /// The kernel without its modules.
     pub const KERNEL: ImageIndex = ImageIndex(2);

@@ -10,17 +10,17 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use wire::{Address, Nanos};
 
-/// Such a file is not read any further, in bytes,
+/// The length up to which such a file is read, in bytes.
 const LONGEST: u64 = 16 << 20;
-/// only so much of it at a time,
+/// How much of such a file is read at a time, in bytes.
 const AT_ONCE: u64 = 1 << 20;
-/// and only so much of all of them together.
+/// How much of all such files together is read, in bytes.
 const ALL: u64 = 48 << 20;
 /// Memory that a name takes besides its letters, about, in bytes.
 const A_NAME: usize = 96;
 /// Processes that are known at a time.
 const MOST: usize = 256;
-/// If the last so many bytes of what was read are as they were, a file has only grown.
+/// If this many bytes at the end of what was read are as they were, a file has only grown.
 const END: usize = 256;
 /// Time between two looks whether a file is what it was.
 const PATIENCE: Nanos = Nanos(1_000_000_000);
@@ -43,9 +43,9 @@ pub struct Generated {
 struct Process {
     map: symbols::JitMap,
     file: Option<(PathBuf, File)>,
-    /// So much of it has been read,
+    /// How much of it has been read.
     read: u64,
-    /// and this was at the end of that.
+    /// What was at the end of the part that has been read.
     end: Vec<u8>,
     looked: Nanos,
 }
@@ -169,7 +169,7 @@ impl Process {
         grown || is_new
     }
 
-    /// Reads so many bytes more, if they are there.
+    /// Reads this many bytes more, if they are there.
     fn append(&mut self, length: u64) -> bool {
         let Some((_, file)) = &self.file else { return false };
         let mut bytes = vec![0; length as usize];
@@ -273,7 +273,7 @@ mod tests {
         }
         // Another one, which goes on like the one before.
         map.remove();
-        assert_eq!(names([0x1005, 0x2005]), (named(["js:c", "js:second"]), false), "nobody knows better");
+        assert_eq!(names([0x1005, 0x2005]), (named(["js:c", "js:second"]), false), "still the old names");
         map.write("1000 10 js:d\n2000 10 js:second\n");
         assert_eq!(names([0x1005, 0x2005]), (named(["js:d", "js:second"]), true));
     }

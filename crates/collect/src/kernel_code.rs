@@ -1,6 +1,6 @@
 //! The kernel's own code: where it lies, what it is called, and which of it is waiting for work.
 //!
-//! Code that comes later: programs are said by the kernel (of a whole machine). Modules are not; when they are others, when records
+//! Code that comes later: programs are reported by the kernel (of a whole machine). Modules are not; when they are others, when records
 //! were lost, and when samples fall where nothing was, everything is read again, but not more often than once a minute, and less and
 //! less often if that does not help.
 
@@ -32,7 +32,7 @@ pub struct Kernel {
     pub programs: Programs,
     /// A sample fell here, where nothing is known to be.
     missed: Option<Address>,
-    /// What the kernel has said about programs was lost, perhaps.
+    /// Perhaps what the kernel reported about programs was lost.
     doubtful: bool,
     /// When it may all be read again, and how long to wait then if that has not helped.
     next_look: Nanos,
@@ -46,7 +46,7 @@ const LEAST_PATIENCE: Nanos = Nanos(60_000_000_000);
 const MOST_PATIENCE: Nanos = Nanos(3_600_000_000_000);
 /// Modules of `/proc/kallsyms` that are none: what is in them comes and goes by itself.
 const GENERATED: [&str; 3] = ["[bpf]", "[__builtin__ftrace]", "[__builtin__kprobes]"];
-/// Programs may be as long as this, in bytes, where nobody says how long they are.
+/// Programs may be as long as this, in bytes, where their length is unknown.
 const LONGEST: u64 = 1 << 16;
 
 #[derive(Debug)]
@@ -197,7 +197,7 @@ impl Kernel {
             self.missed = Some(address);
         }
         match self.text {
-            // Nobody should learn where the kernel lies.
+            // The kernel's address must not be revealed.
             0 => (Images::KERNEL, 0),
             text => (Images::KERNEL, address.0.wrapping_sub(text)),
         }
@@ -226,7 +226,7 @@ impl Kernel {
         let distance = u32::try_from(base.wrapping_add(offset).wrapping_sub(self.text)).ok()?;
         let place = self.functions.partition_point(|(start, _)| *start <= distance).checked_sub(1)?;
         let (start, name) = self.functions[place];
-        // One of somebody else, before the module, is none.
+        // A function of other code, before the module, does not count.
         (self.text + u64::from(start) >= base).then(|| self.text_at(name))
     }
 
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(name(0xffff_ffff_a000_1020), of("[fancy]", 0x20, "in_module"));
         assert!(kernel.is_idle(Address(0xffff_ffff_8100_0210)));
         assert!(!kernel.is_idle(Address(0xffff_ffff_8100_0240)));
-        // Nobody knows.
+        // Unknown.
         assert!(Kernel::default().is_idle(Address(0xffff_ffff_8100_0240)));
     }
 
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!((images.get(image).path.as_str(), kernel.name(image, offset)), ("[late]", Some("late")));
         assert_eq!(kernel.name(image, 1), None, "what lies before it is of another one");
         assert_eq!(kernel.programs.find(program), Some("bpf_prog_2_b"));
-        // Nobody will ever know what is here: less and less is it looked for.
+        // It will never be known what is here: it is looked for less and less.
         let mut looks = Vec::new();
         for minute in 0..600 {
             kernel.locate(Address(0xffff_ffff_b000_0000), &mut images);

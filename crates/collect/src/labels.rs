@@ -8,7 +8,7 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LabelIndex(pub u32);
 
-/// All labels that somebody has.
+/// All labels in use.
 #[derive(Debug, Default)]
 pub struct Labels {
     slots: Slots<Label>,

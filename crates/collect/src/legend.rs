@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 pub struct Legend {
     pub images: Vec<CodeImage>,
     pub labels: Vec<Label>,
-    /// Names of functions that nobody could find later.
+    /// Names of functions that could not be found later.
     pub functions: Vec<String>,
     /// Where they are.
     pub named: Vec<Named>,

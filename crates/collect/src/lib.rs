@@ -4,8 +4,8 @@
 //! images and offsets, count equal stacks together, keep books of what was expected, stored and lost, and hold its own
 //! cost below a budget.
 //!
-//! **Does not:** look for names of functions (but for the kernel's and those of generated code, which nobody could find
-//! later), or write files: a [`Cut`] is what somebody else stores.
+//! **Does not:** look for names of functions (but for the kernel's and those of generated code, which could not be found
+//! later), or write files: the caller stores a [`Cut`].
 //!
 //! **Constraints:** no unsafe code; the path of a sample allocates nothing when its stack is known; memory is bounded by
 //! the number of different stacks between two cuts, not by the number of processes that ran.

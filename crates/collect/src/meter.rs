@@ -16,11 +16,11 @@ use wire::Nanos;
 pub struct Tally {
     /// How many should have been taken.
     pub expected: u64,
-    /// How many were, and are known to be of an image,
+    /// How many were taken and are known to be of an image.
     pub stored: u64,
-    /// of none,
+    /// How many were taken and are of no known image.
     pub unknown: u64,
-    /// (among those stored) of an idle CPU.
+    /// How many of those stored are of an idle CPU.
     pub idle: u64,
     /// How many of those that are lost there was no room for. The others were never taken: a hypervisor had stopped the
     /// CPU, or its interrupts were off, when their time came.
@@ -67,9 +67,9 @@ struct Over {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Meter {
-    /// What had been counted when the period was last set,
+    /// What had been counted when the period was last set.
     base: u64,
-    /// and how many samples have been expected since.
+    /// How many samples have been expected since the period was last set.
     told: u64,
     /// For how long it had counted, and what there had been no room for, when the last interval ended.
     running: Nanos,
@@ -223,7 +223,7 @@ mod tests {
     fn events_that_take_turns_cover_the_time_of_their_turns() {
         let mut meter = Meter::default();
         let mut sum = Tally::default();
-        // On for every third second, half of which the CPU's counter was somebody else's.
+        // On for every third second, half of which another event had the CPU's counter.
         for second in 1..=9_u64 {
             let turns = second.div_ceil(3);
             let reading = Reading { count: 100 * turns, running: Nanos(500 * turns), lost: 0 };

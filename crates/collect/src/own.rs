@@ -1,4 +1,4 @@
-//! Processes that there are, which of them are one's own, and for which of those there are descriptors.
+//! The processes that exist, which of them are one's own, and for which of those there are descriptors.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -19,9 +19,9 @@ pub const RESERVE: usize = 64;
 pub struct Watch {
     /// Processes when they were last looked at.
     seen: Vec<u32>,
-    /// Those for which there were not enough descriptors,
+    /// Processes for which there were not enough descriptors.
     missed: Vec<u32>,
-    /// and whether there are more since.
+    /// Whether descriptors have become free since.
     has_more: bool,
     /// Descriptors that events may still take.
     room: usize,
@@ -33,18 +33,18 @@ impl Watch {
         Self { seen: Vec::new(), missed: Vec::new(), has_more: false, room: left.saturating_sub(RESERVE) }
     }
 
-    /// So many descriptors were closed.
+    /// Notes that this many descriptors were closed.
     pub fn closed(&mut self, descriptors: usize) {
         self.room = self.room.saturating_add(descriptors);
         self.has_more |= descriptors > 0;
     }
 
-    /// So many descriptors were opened.
+    /// Notes that this many descriptors were opened.
     pub fn opened(&mut self, descriptors: usize) {
         self.room = self.room.saturating_sub(descriptors);
     }
 
-    /// Whether so many descriptors may be opened for a process. If not, it is missed.
+    /// Whether this many descriptors may be opened for a process. If not, it is missed.
     pub fn has_room(&mut self, pid: u32, descriptors: usize) -> bool {
         let has_room = descriptors <= self.room;
         if !has_room {
@@ -63,11 +63,11 @@ impl Watch {
         self.missed.len()
     }
 
-    /// Those of `all` that are to be sampled from now on: that were missed, if there is more room than then, and that nobody who
-    /// is sampled has started.
+    /// Those of `all` that are to be sampled from now on: those that were missed, if there is more room than then, and those that no
+    /// sampled process has started.
     pub fn due(&mut self, all: Vec<u32>, is_sampled: impl Fn(u32) -> bool) -> Vec<u32> {
         self.missed.retain(|pid| all.contains(pid));
-        // Seen twice: who has started it has been read by now.
+        // Seen twice: what has started it has been read by now.
         let is_new = |pid: &&u32| self.seen.contains(pid) && !self.missed.contains(pid) && !is_sampled(**pid);
         let new: Vec<u32> = all.iter().filter(is_new).copied().collect();
         let mut due =
@@ -86,7 +86,7 @@ mod tests {
     fn processes_that_were_missed_come_again_when_there_is_room() {
         let mut watch = Watch::new(RESERVE + 10);
         let nobody = |_| false;
-        assert!(watch.due(vec![1, 2, 3], nobody).is_empty(), "somebody who is sampled may have started them");
+        assert!(watch.due(vec![1, 2, 3], nobody).is_empty(), "a sampled process may have started them");
         assert_eq!(watch.due(vec![1, 2, 3], |pid| pid == 3), [1, 2]);
         assert!(watch.has_room(1, 8));
         watch.opened(8);

@@ -25,7 +25,7 @@ pub struct Process {
     pub label: LabelIndex,
     /// Threads that have not ended.
     threads: u32,
-    /// The kernel has said something of it, or we have asked for it: it was not only there when everything was looked at.
+    /// The kernel has reported something about it, or we have asked for it: it was not only there when everything was looked at.
     is_sampled: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct Processes {
 const LOOKUPS: usize = 256;
 
 impl Processes {
-    /// Nobody, yet.
+    /// No processes yet.
     pub fn new() -> Self {
         let mut labels = Labels::default();
         let of = |process: &str| Label { process: process.to_owned(), cgroup: String::new() };
@@ -242,7 +242,7 @@ impl Processes {
         true
     }
 
-    /// The address space of a process is not what it was, though nobody said so.
+    /// The address space of a process is not what it was, but this was not reported.
     pub fn refresh(&mut self, pid: u32) {
         let id = self.new_space();
         if let Some(process) = self.table.get_mut(&pid) {
@@ -250,7 +250,7 @@ impl Processes {
         }
     }
 
-    /// What is to be done now and then: looks up the cgroups of processes that have lived for a while (short ones are in that
+    /// To be called now and then: looks up the cgroups of processes that have lived for a while (short ones are in that
     /// of their parent), and forgets those that ended two calls ago.
     pub fn tend(&mut self) {
         self.gone.clear();
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(space.find(Address(0x3000)), None);
         let (image, offset) = changed.find(Address(0x3010)).unwrap();
         assert_eq!((images.get(image).path.as_str(), offset), ("/lib/more.so", 0x2010));
-        // Said again: nothing has changed.
+        // Reported again: nothing has changed.
         maps_more(&mut processes, &mut images);
         assert_eq!(processes.known_keys(child).unwrap().0, changed.id);
         // It executes another program.
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(processes.known_keys(child), None);
         let (space, nobody) = processes.get(child, &mut images);
         assert_eq!((space.id, nobody), (0, processes.nobody));
-        // Names that nobody has any more are forgotten.
+        // Names that are no longer in use are forgotten.
         let (mut of_images, mut of_labels) = (images.marks(), processes.labels.marks());
         processes.mark(&mut of_images, &mut of_labels);
         processes.keep(&of_labels);
@@ -387,7 +387,7 @@ mod tests {
         let launched = Label { process: "server".to_owned(), cgroup: "/launcher".to_owned() };
         let label = processes.labels.intern(launched);
         processes.table.insert(parent, Process { space: Rc::default(), label, threads: 1, is_sampled: true });
-        // Beside many more than are looked up at a time.
+        // Along with many more than are looked up at a time.
         let others = (1..=4 * LOOKUPS as u32).map(|other| parent + other);
         others.clone().take(2 * LOOKUPS).for_each(|other| processes.fork(other, parent, &mut images));
         processes.fork(we, parent, &mut images);
@@ -395,7 +395,7 @@ mod tests {
         (0..5).for_each(|_| processes.tend());
         let cgroup_of = |pid| &processes.labels.get(processes.known(pid).unwrap().label).cgroup;
         assert_eq!(*cgroup_of(we), cgroup(we).unwrap());
-        assert_eq!(cgroup_of(parent), "/launcher", "nobody knows better");
+        assert_eq!(cgroup_of(parent), "/launcher", "no better answer is known");
         assert_eq!(self::label(&processes, we), "server");
     }
 
@@ -422,7 +422,7 @@ mod tests {
         // More than are believed without looking.
         (0..3000).for_each(|number| map(&mut processes, &mut images, number));
         assert_eq!(mappings(&mut processes, &mut images), 3000);
-        // And when its end was said.
+        // And when its end was reported.
         assert!(processes.exit(pid));
         processes.scan(&mut images);
         assert_eq!(mappings(&mut processes, &mut images), 3000);
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn who_is_only_seen_is_not_taken_for_sampled() {
-        // It ends when nobody can tell it anything any more.
+        // It ends when nothing can write to it any more.
         let mut child =
             std::process::Command::new("/bin/cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let (pid, we) = (child.id(), std::process::id());

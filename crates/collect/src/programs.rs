@@ -58,7 +58,7 @@ mod tests {
         ] {
             assert_eq!(programs.find(Address(address)), name, "{address:x}");
         }
-        // Its end was lost, or was not said.
+        // Its end was lost, or was not reported.
         programs.add(Address(0x1080), 0x100, "three");
         assert_eq!(
             [0x1000, 0x1080, 0x1180].map(|at| programs.find(Address(at))),

@@ -18,7 +18,7 @@ use wire::{Address, Nanos};
 /// Time between two looks at everything that runs, after records were lost.
 const RESCAN: Nanos = Nanos(10_000_000_000);
 
-/// Images and labels that may be known without anybody asking who needs them.
+/// Images and labels that may be known before it is checked which are needed.
 const SOME: usize = 4096;
 /// Memory that one of them takes, about, in bytes.
 const A_NAME: usize = 300;
@@ -34,7 +34,7 @@ pub struct Reader {
     pub stacks: Stacks,
     /// By CPU and source.
     pub meters: Vec<Vec<Meter>>,
-    /// By source: whether it is a clock, which goes on while nobody runs.
+    /// By source: whether it is a clock, which goes on while nothing runs.
     pub clocks: Vec<bool>,
     /// Which source the kernel means by its number.
     pub ids: HashMap<u64, u32>,
@@ -44,16 +44,16 @@ pub struct Reader {
     confused: bool,
     scanned: Nanos,
     located: Vec<(ImageIndex, u64)>,
-    /// Images and labels that were left when the others were forgotten,
+    /// How many images and labels were left when the others were forgotten.
     kept: usize,
-    /// and those among them that somebody has who runs: the others go when their samples do.
+    /// How many images and labels belong to something that runs: the others go when their samples do.
     lasting: usize,
     pub trace: Option<Trace>,
 }
 
 impl Reader {
-    /// Of so many CPUs; `clocks` says of each source whether it goes on while nobody runs, `follows_programs` whether the kernel
-    /// says what code it generates.
+    /// For this many CPUs; `clocks` tells for each source whether it goes on while nothing runs, `follows_programs` whether the kernel
+    /// reports the code it generates.
     pub fn new(cpus: usize, clocks: Vec<bool>, follows_programs: bool, now: Nanos) -> Self {
         Self {
             processes: Processes::new(),
@@ -229,7 +229,7 @@ impl Reader {
         }
     }
 
-    /// So many samples of a CPU that has nothing to do.
+    /// Counts samples of a CPU that has nothing to do.
     fn idle(&mut self, event: u32, count: u32) -> bool {
         let chain = chain(u64::MAX, &[event.into()]);
         let mut left = count;
@@ -301,7 +301,7 @@ impl Reader {
                         let name = &self.processes.labels().get(label).process;
                         let generated =
                             self.generated.locate(sample.pid, name, address, time, &mut self.images);
-                        // Addresses of memory that nobody names mean nothing to anybody later.
+                        // Addresses of memory without names mean nothing later.
                         Some(generated.unwrap_or((Images::MEMORY, 0)))
                     }
                     place => place,
@@ -379,7 +379,7 @@ mod tests {
             Record::Map { pid: stays, start, length, offset: 0, build_id: &[1], file, path },
         );
         let (mut seen, mut most, mut counted) = (0, 0, 0);
-        // Every thousand are written, but later on nobody writes for a long time.
+        // Every thousand are written, but later on nothing is written for a long time.
         for number in 1..=60_000 {
             live_and_die(&mut reader, number);
             if number % 100 == 0 {

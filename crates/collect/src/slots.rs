@@ -1,4 +1,4 @@
-//! Things with numbers. Numbers of those that nobody needs any more are given to others.
+//! Things with numbers. Numbers of those that are no longer needed are given to others.
 
 /// See the module.
 #[derive(Debug)]

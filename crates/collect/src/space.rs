@@ -6,13 +6,13 @@ use wire::Address;
 /// Code in an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// First address,
+    /// The first address.
     pub start: Address,
-    /// and the first after it.
+    /// The first address after it.
     pub end: Address,
-    /// What is mapped,
+    /// What is mapped.
     pub image: ImageIndex,
-    /// and which position of it lies at `start`.
+    /// The position in the image that lies at `start`.
     pub offset: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Space {
     looked_at: usize,
 }
 
-/// Mappings that a process may have without anybody looking.
+/// Mappings that a process may have before it is looked at again.
 const SOME: usize = 1024;
 
 impl Space {
@@ -67,7 +67,7 @@ impl Space {
         self.mappings.iter().map(|mapping| mapping.image)
     }
 
-    /// Whether there is much more than when it was last looked at as a whole: nobody says what is unmapped.
+    /// Whether there is much more than when it was last looked at as a whole: the kernel does not report what is unmapped.
     pub fn is_overgrown(&self) -> bool {
         self.mappings.len() > 2 * self.looked_at + SOME
     }

@@ -15,9 +15,9 @@ use std::collections::HashMap;
 pub struct Frame {
     /// The caller's node, or [`Stacks::ROOT`].
     pub parent: u32,
-    /// Where its code is,
+    /// The image that its code is in.
     pub image: ImageIndex,
-    /// and at which position.
+    /// The position of its code in the image.
     pub offset: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Stacks {
     frames: Vec<Frame>,
     nodes: HashMap<Frame, u32, Mixed>,
     chains: HashMap<u64, Counted, Hashed>,
-    /// Those that `chains` had when it became too large.
+    /// The counts that `chains` had when it became too large.
     counts: HashMap<(u32, u32, u32), u32, Mixed>,
 }
 
@@ -63,7 +63,7 @@ impl Stacks {
         Some(counted.node)
     }
 
-    /// Counts so many more samples of a callchain that there has been.
+    /// Counts this many more samples of a callchain that there has been.
     pub fn more(&mut self, chain: u64, count: u32) {
         if let Some(counted) = self.chains.get_mut(&chain) {
             counted.count += count;
@@ -116,7 +116,7 @@ impl Stacks {
             count,
         });
         let counts = counts.collect();
-        // A storm of short processes should not keep its memory for ever.
+        // A storm of short processes should not keep its memory forever.
         let usual = 2 * self.nodes.len().max(1 << 10);
         let frames = std::mem::replace(&mut self.frames, Vec::with_capacity(usual / 2));
         self.nodes.clear();
@@ -146,7 +146,7 @@ mod tests {
         let root = stacks.node(frame(Stacks::ROOT, 1));
         let leaf = stacks.node(frame(root, 2));
         assert_eq!((stacks.node(frame(Stacks::ROOT, 1)), stacks.node(frame(root, 2))), (root, leaf));
-        // Two processes with other addresses, the same code; and somebody else.
+        // Two processes with other addresses, the same code; and another process.
         for (chain, label) in [(77, 1), (78, 1), (79, 2)] {
             assert_eq!(stacks.again(chain), None);
             stacks.first(chain, leaf, LabelIndex(label), 0);

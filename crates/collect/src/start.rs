@@ -23,7 +23,7 @@ pub struct Options {
     pub machine: bool,
     /// Room for the kernel to write into, for each CPU, in bytes.
     pub ring_bytes: usize,
-    /// Of all random choices.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -37,7 +37,7 @@ pub enum StartError {
         what: &'static str,
         /// What to do.
         advice: &'static str,
-        /// What it said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// This machine does not have such an event.
@@ -48,7 +48,7 @@ pub enum StartError {
     NoEvent {
         /// Its name.
         event: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// There are too few descriptors for one's own threads.
@@ -57,13 +57,13 @@ pub enum StartError {
          each takes a descriptor for each CPU and event; allow more with ulimit -n, or give fewer --events"
     )]
     TooMany {
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Something else.
     #[error("cannot sample: {source}\n  `whatif doctor` says what this machine allows")]
     Other {
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -95,7 +95,7 @@ impl StartError {
         Self::TooMany { source }
     }
 
-    /// Whether somebody with more rights could.
+    /// Whether a user with more rights could.
     #[must_use]
     pub fn is_permission(&self) -> bool {
         matches!(self, Self::NotAllowed { .. })
@@ -115,9 +115,9 @@ pub fn period_of(source: Source, rate_hz: f64) -> f64 {
 
 /// What was opened.
 pub struct Opened {
-    /// All CPUs that are on,
+    /// All CPUs that are online.
     pub cpus: Vec<Cpu>,
-    /// and the period of each of their events.
+    /// The period of each event of each CPU.
     pub periods: Vec<Vec<u64>>,
     /// With what the kernel allowed.
     pub setup: Setup,
@@ -136,7 +136,7 @@ pub fn open_all(scope: &Scope, options: &Options, random: &mut fastrand::Rng) ->
             }
             // More memory would be locked than is allowed (`perf_event_mlock_kb`, `ulimit -l`), perhaps.
             Err(error) if error.is_permission() && setup.ring_bytes > LEAST_RING => setup.ring_bytes /= 2,
-            // Somebody without privileges may sample without the kernel's code.
+            // A user without privileges may sample without the kernel's code.
             Err(error) if error.is_permission() && !options.machine && setup.kernel => {
                 setup.kernel = false;
                 setup.ring_bytes = options.ring_bytes;

@@ -66,11 +66,11 @@ struct Entry {
 /// What happened to the samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Samples,
+    /// Samples.
     pub samples: u64,
-    /// those of them that were not in their line,
+    /// Samples that were not in their line.
     pub misses: u64,
-    /// and entries that had to make room.
+    /// Entries that had to make room.
     pub evictions: u64,
 }
 

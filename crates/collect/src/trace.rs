@@ -7,9 +7,9 @@ use wire::Address;
 /// Samples in the order in which they were taken.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// They themselves,
+    /// The samples themselves.
     pub samples: Vec<Traced>,
-    /// and their callchains.
+    /// The callchains of the samples.
     addresses: Vec<u64>,
 }
 
@@ -18,13 +18,13 @@ pub struct Trace {
 pub struct Traced {
     /// CPU that took it.
     pub cpu: u32,
-    /// The process,
+    /// The process.
     pub pid: u32,
-    /// and the address in it.
+    /// The address in the process.
     pub address: Address,
-    /// The image,
+    /// The image.
     pub image: ImageIndex,
-    /// and the position in it.
+    /// The position in the image.
     pub offset: u64,
     /// Hash of address space, label and event.
     pub seed: u64,

@@ -13,7 +13,7 @@ use storage::Error;
 /// Positions that are remembered to have their names; others are given them again.
 const MOST_NAMED: usize = 1 << 16;
 
-/// Stores cuts, and names that nobody could find later with the first cut that needs them.
+/// Stores cuts, and names that could not be found later with the first cut that needs them.
 #[derive(Debug)]
 pub struct Writer {
     /// Length of a time bucket, in seconds.
@@ -53,7 +53,7 @@ impl Writer {
         Ok(flushed)
     }
 
-    /// The database may have forgotten names that nobody needed any more.
+    /// The database may have forgotten names that were no longer needed.
     pub fn forget_names(&mut self) {
         self.named.clear();
     }

@@ -80,7 +80,7 @@ fn nothing_is_lost_and_nothing_is_unknown_while_processes_come_and_go() {
     // Wide margins: a virtual machine may be stopped.
     let called_for = cut.length.as_secs_f64() * 997.0 * f64::from(cut.cpus);
     assert!((books.expected as f64 / called_for - 1.0).abs() < 0.2, "{books:?} of {called_for}");
-    // What a hypervisor has taken away nobody can help.
+    // Time that a hypervisor has taken away cannot be helped.
     assert!(books.no_room < books.expected / 4, "{books:?}");
     assert!(books.unknown <= 2 + taken / 100, "{books:?}");
 }
@@ -89,7 +89,7 @@ fn nothing_is_lost_and_nothing_is_unknown_while_processes_come_and_go() {
 fn what_was_not_read_in_time_is_counted_as_lost() {
     let forced = Options { ring_bytes: 1 << 13, ..options(true, 2000.0) };
     let Some(mut collector) = start(forced) else { return };
-    // Nobody reads.
+    // Nothing is read.
     let end = Instant::now() + Duration::from_millis(700);
     while Instant::now() < end {
         std::hint::black_box(0);
@@ -171,7 +171,7 @@ impl Drop for Burner {
 #[test]
 fn own_processes_have_as_many_samples_as_they_used_cpu_time() {
     const HZ: f64 = 500.0;
-    // Nobody else's; the kernel keeps 15 characters.
+    // A name that nothing else has; the kernel keeps 15 characters.
     let name = format!("whatif-b{}", std::process::id());
     let Some(mut collector) = start(options(false, HZ)) else { return };
     let mut burner = Burner::start(&name);

@@ -213,7 +213,7 @@ mod tests {
             (0.001, Verdict::Helps, Some(Mark::MattersButIsNotHot)),
             (0.3, Verdict::NotEnoughData, None),
         ] {
-            assert_eq!(mark(share, Some(&worth(verdict))), expected, "{share} {verdict}");
+            assert_eq!(mark(share, Some(&worth(verdict))), expected, "{share} {verdict:?}");
         }
         assert_eq!(mark(0.5, None), None);
     }

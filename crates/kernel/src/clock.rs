@@ -61,7 +61,7 @@ pub fn sleep_precisely() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// The slack in nanoseconds that this process was started with; zero as long as nobody has changed it.
+/// The slack in nanoseconds that this process was started with; zero as long as it has not been changed.
 static INHERITED_SLACK: AtomicU64 = AtomicU64::new(0);
 
 /// A forked child inherits its creator's slack, and would sleep differently because of us. Called between

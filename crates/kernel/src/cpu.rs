@@ -16,7 +16,7 @@ pub struct ProcessStat {
     pub parent: u32,
     /// User and kernel time of all its threads.
     pub own: Nanos,
-    /// The same of the children that it has waited for, and of theirs.
+    /// User and kernel time of the children that it has waited for, and of theirs.
     pub waited_for: Nanos,
 }
 
@@ -80,7 +80,7 @@ pub fn idle() -> std::collections::HashMap<u32, Nanos> {
 pub struct CpuUse {
     /// Passed on all CPUs together, idle or not.
     pub passed: Nanos,
-    /// Used by anybody on this machine; taken by a hypervisor counts.
+    /// Used by anything on this machine; time taken by a hypervisor counts.
     pub busy: Nanos,
     /// Taken by a hypervisor.
     pub taken: Nanos,
@@ -109,7 +109,7 @@ impl CpuUse {
         if passed == Nanos::ZERO {
             return 0.0;
         }
-        // Ticks are charged to whoever is there when they fall, so the difference can come out negative.
+        // Ticks are charged to what runs when they fall, so the difference can come out negative.
         (busy.saturating_sub(ours).0 as f64 / passed.0 as f64).min(1.0)
     }
 }

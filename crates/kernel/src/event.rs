@@ -55,7 +55,7 @@ impl Attributes {
         }
     }
 
-    /// The same, and every visit raises `SIGTRAP` in the thread with `data` in `si_perf_data` (Linux 5.13).
+    /// A breakpoint of which every visit raises `SIGTRAP` in the thread with `data` in `si_perf_data` (Linux 5.13).
     pub(crate) fn trap(address: Address, data: u64) -> Self {
         const SIGTRAP: u64 = 1 << 37;
         let breakpoint = Self::breakpoint(address);
@@ -123,7 +123,7 @@ pub(crate) fn open(attributes: &Attributes, place: Where) -> io::Result<OwnedFd>
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new descriptor that nobody else knows.
+    // SAFETY: a new descriptor that nothing else knows.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 

@@ -11,7 +11,7 @@
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
 //! * [`trial`]: what the kernel allows.
-//! * [`stranger`]: opening files that somebody else has made.
+//! * [`stranger`]: opening files that others have made.
 //! * [`stream`]: samples of whole CPUs, and what processes map, execute and end, as the kernel writes it.
 //! * [`visits`]: counting how often a process executes an instruction.
 //!
@@ -22,7 +22,7 @@
 //!
 //! # Constraints
 //!
-//! Beside `wire` and the runtime this is the only crate with unsafe code, so that the controller proper
+//! Besides `wire` and the runtime, this is the only crate with unsafe code, so that the controller proper
 //! can forbid it. Each function that needs it is safe to call.
 
 pub mod child;

@@ -1,4 +1,4 @@
-//! The shared memory: a sealed memfd, mapped for ever.
+//! The shared memory: a sealed memfd, mapped forever.
 
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
@@ -24,7 +24,7 @@ impl SharedRegion {
     /// Creates the file, maps it and makes the controller's half of the handshake.
     ///
     /// # Errors
-    /// What `memfd_create`, `ftruncate` or `mmap` said: too many open files, or an address-space limit
+    /// The error of `memfd_create`, `ftruncate` or `mmap`: too many open files, or an address-space limit
     /// (`ulimit -v`) below [`SharedMemory::SIZE`].
     pub fn create() -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -93,7 +93,7 @@ fn map(fd: &OwnedFd) -> io::Result<&'static SharedMemory> {
     let before = start.align_offset(align);
     let after = align - before;
     let read_write = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: everything lies within the mapping above, which nobody else knows: `SIZE` bytes from
+    // SAFETY: everything lies within the mapping above, which nothing else knows: `SIZE` bytes from
     // `before` are replaced by the file, the rest on either side is given back.
     unsafe {
         let aligned = start.add(before);

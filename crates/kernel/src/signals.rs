@@ -2,7 +2,7 @@
 //!
 //! Rust's start-up code ignores SIGPIPE, and the command handles what the terminal sends. Both are our own
 //! affair: a program under `nohup` must still ignore SIGHUP, one in a background pipeline SIGINT. So the
-//! state is read in a constructor, before anybody changes it.
+//! state is read in a constructor, before it is changed.
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use std::marker::PhantomData;
@@ -77,7 +77,7 @@ pub fn ignore(signal: i32) {
     }
 }
 
-/// Ends this process by `signal`, so that whoever waits for it sees that. Leaves no core file: the one that
+/// Ends this process by `signal`, so that the process that waits for it sees that. Leaves no core file: the one that
 /// matters is the program's. Ends it with 128 + `signal` should the signal not be deadly.
 pub fn die_by(signal: i32) -> ! {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });

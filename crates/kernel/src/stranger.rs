@@ -1,4 +1,4 @@
-//! Files that somebody else has made, perhaps with bad intentions.
+//! Files that others have made, perhaps with malicious intent.
 
 use rustix::fs::{Mode, OFlags, open};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// Opens a plain file that belongs to `owner` or to root; never waits, and follows no link at its end.
 ///
 /// # Errors
-/// What the kernel said; `PermissionDenied` where it is something else, or somebody else's.
+/// The kernel's error; `PermissionDenied` where it is something else, or belongs to another user.
 pub fn open_file(path: &Path, owner: u32) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(open(path, flags, Mode::empty())?);

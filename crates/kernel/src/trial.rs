@@ -1,4 +1,4 @@
-//! Trying what the kernel allows, so that nobody has to find out in the middle of a run.
+//! Trying what the kernel allows, so that users do not find out in the middle of a run.
 
 use crate::event::{Attributes, Where, open};
 use std::io;
@@ -15,7 +15,7 @@ pub enum Sampled {
 /// What perf lets this process sample of itself: an event on its CPU time is opened and closed again.
 ///
 /// # Errors
-/// What the kernel said to the lesser one of the two.
+/// The kernel's error for the lesser one of the two.
 pub fn sampling() -> io::Result<Sampled> {
     let ourselves = Where::Thread(0);
     match open(&Attributes::task_clock(true), ourselves) {
@@ -27,7 +27,7 @@ pub fn sampling() -> io::Result<Sampled> {
 /// Whether system calls can be counted.
 ///
 /// # Errors
-/// `NotFound` where tracefs is not mounted, `PermissionDenied` where it may not be read, and what the kernel said.
+/// `NotFound` where tracefs is not mounted, `PermissionDenied` where it may not be read, otherwise the kernel's error.
 pub fn tracepoints() -> io::Result<()> {
     crate::visits::Counter::system_call(std::process::id(), "getppid").map(drop)
 }

@@ -20,9 +20,9 @@ use wire::{Address, Nanos};
 /// An instruction of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where it is in the process,
+    /// Where it is in the process.
     pub address: Address,
-    /// and in which file, how many bytes from its beginning.
+    /// The file it is in, and how many bytes from the beginning of the file.
     pub file: (PathBuf, u64),
     /// Where in the file there is a counter of 16 bits that must not be zero for it to be executed.
     pub semaphore: Option<u64>,
@@ -33,7 +33,7 @@ pub struct Instruction {
 pub enum Means {
     /// One of the CPU's four debug registers.
     Breakpoint,
-    /// The same, with a signal to the visiting thread, which notes the visit itself.
+    /// One of the CPU's debug registers, with a signal to the visiting thread, which notes the visit itself.
     Trap,
     /// A trap in its place.
     Uprobe,
@@ -53,14 +53,14 @@ impl Counter {
     /// Begins to count how often the process `pid` executes `instruction`, by the first means that works.
     ///
     /// # Errors
-    /// What the kernel said: `ENOSPC` when all breakpoints are in use, `EACCES` or `EPERM` when it is not
+    /// The kernel's error: `ENOSPC` when all breakpoints are in use, `EACCES` or `EPERM` when it is not
     /// allowed, `ENOENT` where there are none (some virtual machines).
     pub fn new(pid: u32, instruction: &Instruction) -> io::Result<Self> {
         if instruction.semaphore.is_some() {
             return Self::by(Means::Uprobe, pid, instruction);
         }
         Self::by(Means::Breakpoint, pid, instruction).or_else(|error| {
-            // Whoever may not have the second is told why there was not the first.
+            // A caller that may not use the second is told why the first failed.
             Self::by(Means::Uprobe, pid, instruction).map_err(|_| error)
         })
     }
@@ -101,7 +101,7 @@ impl Counter {
     ///
     /// # Errors
     /// `NotFound` where the kernel has no such call or tracefs is not mounted, `PermissionDenied` where it may not be
-    /// read, and what the kernel said.
+    /// read, otherwise the kernel's error.
     pub fn system_call(pid: u32, name: &str) -> io::Result<Self> {
         let attributes = Attributes::tracepoint(tracepoint(&format!("syscalls/sys_exit_{name}"))?);
         Self::in_threads(Means::Tracepoint, &attributes, &threads(pid)?)
@@ -151,8 +151,8 @@ impl Counter {
 /// Where they are not to be had: as for [`Counter::new`].
 pub fn cost(means: Means) -> io::Result<Nanos> {
     let (tell, told) = std::sync::mpsc::channel();
-    // The kernel takes 25 ms to do away with a breakpoint, for which nobody need wait; it is this thread's own, lest a
-    // program that is started meanwhile inherit it.
+    // The kernel takes 25 ms to remove a breakpoint, and nothing needs to wait for that; the breakpoint is this thread's own, so that
+    // a program that is started meanwhile does not inherit it.
     std::thread::Builder::new().spawn(move || {
         let watched = in_ourselves()
             .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    /// Whoever has it is the only one who visits: uprobes count the visits of all tests.
+    /// The test that holds it is the only one that makes visits: uprobes count the visits of all tests.
     fn only_visitor() -> MutexGuard<'static, ()> {
         static ONLY: Mutex<()> = Mutex::new(());
         ONLY.lock().unwrap_or_else(PoisonError::into_inner)

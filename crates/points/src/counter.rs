@@ -31,7 +31,7 @@ unsafe extern "C" {
 /// `RTLD_DEFAULT` of every libc on Linux: search the program, then its libraries in load order.
 const RTLD_DEFAULT: *mut c_void = null_mut();
 
-/// Marks a point that nobody counts. No counter lies at an odd address.
+/// Marks a point that is not counted. No counter lies at an odd address.
 const INACTIVE: *mut Counter = without_provenance_mut(1);
 
 /// Where a point's counter is: null (not asked yet), [`INACTIVE`], or its address. Both answers are

@@ -12,7 +12,7 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// Compiles a source beside this test and returns the program or library.
+/// Compiles a source next to this test and returns the program or library.
 fn compile(compiler: &str, name: &str, output: &str, flags: &[&str]) -> PathBuf {
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(output);
     let status = Command::new(compiler)

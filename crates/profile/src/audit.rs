@@ -1,7 +1,7 @@
 //! The audit of a region: did the rules of virtual time do what they should have done?
 //!
 //! **Does:** compare what the runtime credited with what samples, context switches and the kernel's accounts of threads say, over
-//! all windows of a region, and say why its numbers are not to be trusted where the two disagree. **Does not:** estimate, or use
+//! all windows of a region, and give the reason for not trusting its numbers where the two disagree. **Does not:** estimate, or use
 //! anything that an estimate uses. **Place:** sample → delay → experiment → record → **profile** → report.
 //!
 //! # What has to hold
@@ -25,19 +25,19 @@ use std::fmt;
 use crate::model::{Audit, RegionId, Window};
 use crate::units::Nanos;
 
-/// Credit may differ from what it should be by this share,
+/// Credit may differ from what it should be by this share.
 const CREDIT: f64 = 0.12;
-/// and this much of it may be withheld because threads seemed to spin.
+/// This share of the credit may be withheld because threads seemed to spin.
 const SPINNING: f64 = 0.25;
-/// The same for code that was not known yet.
+/// This share of the credit may be withheld because the code was not known yet.
 const UNKNOWN_CODE: f64 = 0.15;
 /// The share of the program's CPU time that threads may have that are not profiled.
 const UNPROFILED: f64 = 0.1;
 /// The share of their time that threads may be blocked in ways that nothing announces.
 const UNEXPLAINED: f64 = 0.04;
-/// How far credit for waits may differ from what it should be, as a share of it,
+/// Credit for waits may differ from what it should be by this share of it.
 const WAITS: f64 = 0.25;
-/// and as a share of the delay that was required of all threads: a program that hardly waits has nothing to compare.
+/// Credit for waits may also differ by this share of the delay that was required of all threads: a program that hardly waits has nothing to compare.
 const WAITS_MATTER: f64 = 0.05;
 /// Samples that may fall on the other side of a window's ends, for each thread that runs.
 const AT_ENDS: f64 = 1.5;
@@ -87,17 +87,17 @@ impl Withheld {
 pub enum Doubt {
     /// The region ran, and no delay was credited for it.
     NothingOwed,
-    /// So much of the credit is missing (or, if negative, too much).
+    /// The share of the credit that is missing (or, if negative, too much).
     Credit(f64),
-    /// So much of the region's time was taken for spinning.
+    /// The share of the region's time that was taken for spinning.
     Spinning(f64),
-    /// So much of the region's time was in code that the runtime did not know yet.
+    /// The share of the region's time that was in code that the runtime did not know yet.
     UnknownCode(f64),
-    /// So much of the program's CPU time was used by threads that are not profiled.
+    /// The share of the program's CPU time that was used by threads that are not profiled.
     Unprofiled(f64),
-    /// So much of their time threads were blocked in ways that nothing announces.
+    /// The share of their time for which threads were blocked in ways that nothing announces.
     Unexplained(f64),
-    /// Threads were credited with so much of what they should have been for waiting.
+    /// Threads were credited with this share of what they should have been credited with for waiting.
     Waits(f64),
 }
 

@@ -14,9 +14,9 @@ pub struct Builds(BTreeMap<String, BTreeSet<String>>);
 pub struct OtherBuild {
     /// Its path.
     pub path: String,
-    /// The builds that were known, short enough to read,
+    /// The builds that were known, short enough to read.
     pub known: String,
-    /// and the one that was not.
+    /// The build that was not known.
     pub new: String,
 }
 

@@ -1,7 +1,7 @@
 //! Discoveries: verdicts that survive having looked at many regions.
 //!
 //! A 95 % interval misses the truth once in twenty times, so among 200 regions without any effect some would
-//! be said to help. What is called *helps* or *hurts* is therefore chosen from all regions and points of the
+//! be reported to help. What is called *helps* or *hurts* is therefore chosen from all regions and points of the
 //! profile together, so that on average at most 5 % of what is called so has no effect (the false discovery
 //! rate; Benjamini and Hochberg, *J. R. Stat. Soc. B* 57, 1995). If nothing at all has an effect, that is at
 //! most one wrong call in twenty recordings, whether 1 region was tried or 200. The points of one region go

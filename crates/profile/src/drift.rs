@@ -34,7 +34,7 @@ const LEVEL: f64 = 0.01;
 const LEAST_WINDOWS: usize = 5;
 /// A smaller change of the rate is none.
 const LEAST_CHANGE: f64 = 0.1;
-/// So many splits are tried at most: the levels beyond would need more permutations than is worth it.
+/// The most splits that are tried: the levels beyond would need more permutations than is worth it.
 const TESTS: u32 = 8;
 
 /// How fast one session made progress over time.
@@ -51,9 +51,9 @@ pub struct Drift {
 /// A stretch of a session in which the rate did not change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
-    /// The beginning of its first baseline window, since the start of the session,
+    /// The beginning of its first baseline window, since the start of the session.
     pub start: Nanos,
-    /// and the end of its last one.
+    /// The end of its last baseline window, since the start of the session.
     pub end: Nanos,
     /// How many baseline windows it has.
     pub windows: usize,
@@ -118,7 +118,7 @@ impl Drift {
         self.segments.partition_point(|segment| segment.start <= start).saturating_sub(1)
     }
 
-    /// Whether a window that begins at `start` lies between two segments, so that nobody knows which of them
+    /// Whether a window that begins at `start` lies between two segments, so that it is unknown which of them
     /// it belongs to.
     pub(crate) fn between(&self, start: Nanos) -> bool {
         self.segments.windows(2).any(|pair| pair[0].end <= start && start < pair[1].start)

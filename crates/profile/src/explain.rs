@@ -1,6 +1,6 @@
 //! Explanations: the windows behind the numbers of one region.
 //!
-//! **Does:** find the region that somebody means, and lay out its blocks and the sums that its estimates are
+//! **Does:** find the region that the user means, and lay out its blocks and the sums that its estimates are
 //! made of, so that every number can be computed again by hand. **Does not:** estimate: the sums come from the
 //! code that estimates. **Place:** sample → delay → experiment → record → **profile** → report.
 
@@ -36,7 +36,7 @@ pub struct Explanation<'a> {
 pub enum WithoutEstimate {
     /// No baseline window counts.
     WithoutBaseline,
-    /// It was tried at fewer than five speedups, and nobody asked for exactly those.
+    /// It was tried at fewer than five speedups, and the user did not ask for exactly those.
     FewSpeedups,
 }
 
@@ -51,12 +51,12 @@ pub struct PointExplanation {
     pub working: Option<Working>,
 }
 
-/// A treated window beside its baseline.
+/// A treated window and its baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockRow {
-    /// The session,
+    /// The session.
     pub session: SessionId,
-    /// and the block in it.
+    /// The block in the session.
     pub block: i64,
     /// The baseline windows of the block together: those that count, or else all.
     pub baseline: Option<Reading>,
@@ -107,7 +107,7 @@ pub enum Unexplained {
     },
 }
 
-/// So many candidates are listed.
+/// How many candidates are listed.
 const LISTED: usize = 20;
 
 /// One candidate per line.
@@ -216,7 +216,7 @@ impl Profile {
         by_region.into_iter().map(of_region).collect()
     }
 
-    /// The region that somebody means.
+    /// The region that the user means.
     fn find(&self, wanted: &str) -> Result<RegionId, Unexplained> {
         let mut tried: BTreeMap<RegionId, usize> = BTreeMap::new();
         for window in &self.rows.windows {

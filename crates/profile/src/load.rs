@@ -5,9 +5,9 @@
 
 use crate::model::{RegionId, Window};
 
-/// Where threads serve such arrivals for a smaller part of a window, they are not what the program is about;
+/// Where threads serve such arrivals for a smaller part of a window, the arrivals are not what the program is about.
 const LITTLE: f64 = 0.1;
-/// and with less idle time than this they do not limit it.
+/// With less idle time than this, the arrivals do not limit the program.
 const IDLE: f64 = 0.03;
 
 /// What limits throughput from outside.

@@ -1,13 +1,13 @@
 //! Marks: what something costs against what it is worth.
 //!
-//! Whoever looks for something to make faster looks at what costs most. These are the two ways to be misled by that.
+//! Users who look for something to make faster look at what costs most. These are the two ways to be misled by that.
 
 use crate::estimate::{ENOUGH_BLOCKS, PointEstimate, REFERENCE, Verdict};
 use crate::ranking::RegionEstimate;
 
-/// From this share on code is hot,
+/// From this share on, code is hot.
 const HOT: f64 = 0.05;
-/// and below this one it is not. What is between is neither.
+/// Below this share, code is not hot; what is between is neither.
 const NOT_HOT: f64 = 0.02;
 /// A gain that is worth having, at [`REFERENCE`].
 const WORTH_HAVING: f64 = 0.01;
@@ -38,7 +38,7 @@ impl Mark {
         let does_not_matter = match verdict {
             Verdict::NoEffect => true,
             Verdict::Helps | Verdict::NotEnoughData => at_most(WORTH_HAVING),
-            // Somebody should know that it hurts; and of an idle point nothing is known.
+            // The user should know that it hurts; and of an idle point nothing is known.
             Verdict::Hurts | Verdict::Idle | Verdict::NotTrusted => false,
         };
         if share >= HOT && does_not_matter {

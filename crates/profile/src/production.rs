@@ -7,11 +7,11 @@ use crate::units::UnixSeconds;
 /// Which samples production shares rest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Covered {
-    /// The time from which on they were taken,
+    /// The time from which on they were taken.
     pub since: UnixSeconds,
-    /// until when,
+    /// The time until which they were taken.
     pub until: UnixSeconds,
-    /// and on how many machines, as far as one run knew.
+    /// The number of machines on which they were taken, as far as one run knew.
     pub hosts: u32,
 }
 

@@ -30,7 +30,7 @@ pub struct Profile {
     /// How fast each session made progress over time, one for each of `points` that is not idle and each
     /// session with a baseline.
     pub drift: Vec<Drift>,
-    /// The same from run to run, for each of `points` that is not idle and has baselines.
+    /// How the speed changed from run to run, for each of `points` that is not idle and has baselines.
     pub run_drift: Vec<RunDrift>,
     /// What no estimate uses.
     pub left_out: LeftOut,
@@ -67,11 +67,11 @@ impl Doubts {
 pub struct RegionEstimate {
     /// The region.
     pub region: RegionId,
-    /// Samples in it over the whole run,
+    /// Samples in it over the whole run.
     pub samples: u64,
-    /// and their share of all CPU time, 0 to 1; `None` without samples.
+    /// The share of those samples in all CPU time, 0 to 1; `None` without samples.
     pub share: Option<f64>,
-    /// Its share of the program's samples in production; `None` where nobody knows.
+    /// Its share of the program's samples in production; `None` where it is unknown.
     pub production: Option<f64>,
     /// Its share of the time in which threads that serve arrivals are busy: see [`Load::share_of`].
     pub share_of_busy: Option<f64>,
@@ -145,7 +145,7 @@ impl Profile {
                 continue;
             }
             let tried = of_region.speedups().len() - 1; // the first is the baseline
-            // What somebody has asked for needs no more than he has asked for.
+            // What the user has asked for needs no more than that.
             let asked = options.fixed || of_region.sessions().iter().any(|session| fixed.contains(session));
             if tried < if asked { 1 } else { ENOUGH_SPEEDUPS } {
                 left_out.few_speedups += 1;

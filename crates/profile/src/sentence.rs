@@ -14,8 +14,8 @@ impl Profile {
     /// The profile in one sentence, such as "Making `hash.c:88` 20 % faster makes `requests` 11 % ± 2 %
     /// faster; nothing else you could change is worth more."
     ///
-    /// The number after "±" is half the 95 % interval. Where nothing helps, or nobody can say yet, the
-    /// sentence says that, and what to do. Throughput comes before latency.
+    /// The number after "±" is half the 95 % interval. Where nothing helps, or it is not clear yet, the
+    /// sentence states that and what to do. Throughput comes before latency.
     pub fn sentence(&self) -> String {
         if self.rows.windows.is_empty() {
             return "No experiment was completed: let the program run longer, or give it more work.".into();

@@ -49,7 +49,7 @@ fn nothing_changed() {
         if seed == 0 {
             assert_eq!(
                 comparison.sentence(),
-                "Nobody can say whether `requests` is faster or slower than before (0.3 % ± 0.8 % slower); \
+                "It is unclear whether `requests` is faster or slower than before (0.3 % ± 0.8 % slower); \
                  no region matters more or less than before."
             );
         }

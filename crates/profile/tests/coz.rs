@@ -188,7 +188,7 @@ fn latency_needs_what_is_in_flight() {
     assert_eq!((window.visits(begin), window.visits(end)), (30, 28));
     assert_eq!(window.in_flight[0].integral.get(), 400_000_000);
     assert_eq!(window.flags, WindowFlags::NONE);
-    assert!(rows.windows[1].in_flight.is_empty(), "below zero nobody knows");
+    assert!(rows.windows[1].in_flight.is_empty(), "unknown below zero");
     assert_eq!(rows.windows[1].flags, WindowFlags::UNMATCHED);
 }
 

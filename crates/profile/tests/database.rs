@@ -171,7 +171,7 @@ fn a_killed_writer_loses_nothing() {
     child.wait().unwrap();
     let acknowledged = written.last().unwrap_or(while_writing).max(while_writing);
 
-    // As it was left, and as somebody would copy it: with and without the index of the log.
+    // As it was left, and as a user would copy it: with and without the index of the log.
     assert!(beside(&path, "-wal").exists());
     let copy = folder.path().join("copy");
     fs::copy(&path, &copy).unwrap();

@@ -1,4 +1,4 @@
-//! Many regions at once: how often something is said to help that does nothing.
+//! Many regions at once: how often something that has no effect is reported to help.
 
 mod synthetic;
 

@@ -1,4 +1,4 @@
-//! A program whose speed changes while it is measured, from its windows to what is said about it.
+//! A program whose speed changes while it is measured, from its windows to what is reported about it.
 
 mod synthetic;
 
@@ -7,7 +7,7 @@ use synthetic::{Truth, rows};
 
 const CHANGE: i64 = 20;
 
-/// Two regions, tried one after the other for so many blocks each; from block [`CHANGE`] on, everything is
+/// Two regions, tried one after the other for this many blocks each; from block [`CHANGE`] on, everything is
 /// slower by 40 %.
 fn changed(blocks: i64) -> Rows {
     let truth = |name, slope| Truth { name, slope, noise: 0.03, blocks };

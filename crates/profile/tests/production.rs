@@ -1,4 +1,4 @@
-//! Costs in production: kept, added up and shown beside what regions are worth.
+//! Costs in production: kept, added up and shown next to what regions are worth.
 
 mod synthetic;
 
@@ -40,7 +40,7 @@ fn production_comes_back_and_is_merged() {
     let rows = recorded();
     let mut to = Recorder::create(&one).unwrap();
     to.add(&rows).unwrap();
-    // Again: what was said replaces what is there.
+    // Again: the new share replaces what is there.
     to.set_production(&[row(3, 0.4)]).unwrap();
     to.set_production(&rows.production[2..]).unwrap();
     to.close().unwrap();

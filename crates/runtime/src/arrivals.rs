@@ -31,18 +31,18 @@ const NONE: u32 = 1;
 /// [`Kind`] in the low eight bits, plus this; the place of the source above.
 const KIND: u32 = 2;
 
-/// A call that takes so long has waited, where that is not known better.
+/// A call that takes this long has waited, where that is not known better.
 const WAITED: Nanos = Nanos(50_000);
 
-/// A thread that had to wait for one of its last so many arrivals has no backlog.
+/// The number of latest arrivals: a thread that had to wait for one of them has no backlog.
 const IN_TIME: u32 = 64;
 
 /// Two periods of sampling, in nanoseconds.
 const LATELY: u64 = 2_000_000;
 
-/// How long a probe holds an arrival up: as long as arrivals are apart on its connection, but at least
+/// The shortest time for which a probe holds an arrival up, in nanoseconds; otherwise as long as arrivals are apart on its connection.
 const SHORTEST: u64 = 50_000;
-/// and at most this, in nanoseconds.
+/// The longest time for which a probe holds an arrival up, in nanoseconds.
 const LONGEST: u64 = 20_000_000;
 /// While arrivals are held up, they are for this part of the time in all, as a divisor.
 const PART: u64 = 3;
@@ -55,25 +55,25 @@ struct Peer {
     epoch: AtomicU32,
     /// When it was looked at.
     since: AtomicU64,
-    /// The delay of the thread that last sent something there,
+    /// The delay of the thread that last sent something there.
     sent: LocalAccount,
-    /// and when that was.
+    /// When something was last sent there.
     sent_at: AtomicU64,
-    /// When the last arrival came,
+    /// When the last arrival came.
     arrived: AtomicU64,
-    /// and when a thread began to handle it.
+    /// When a thread began to handle the last arrival.
     handled: AtomicU64,
     /// Whether something was left behind it.
     more: AtomicU32,
-    /// When the next one came, if a thread has been told of it and has not taken it yet,
+    /// When the next arrival came, if a thread has been told of it and has not taken it yet.
     next: AtomicU64,
-    /// in which window,
+    /// The window in which the next arrival came.
     next_epoch: AtomicU32,
-    /// and how much has been read since something was sent, in bytes.
+    /// How much has been read since something was sent, in bytes.
     bytes: AtomicU32,
-    /// Whether anything has been sent there since,
+    /// Whether anything has been sent there since the last arrival.
     is_answered: AtomicU32,
-    /// and how long it was held up, in nanoseconds.
+    /// How long the last arrival was held up, in nanoseconds.
     held: AtomicU64,
     known: Connection,
     /// Of a pipe: how many arrivals there were, and the time from each to the next, in nanoseconds.
@@ -210,7 +210,7 @@ pub struct Took {
 /// What is known of a call when it is over.
 pub type Taking = Cell<Option<Took>>;
 
-/// Around a call that takes something from `fd`; `took` says how much that was, zero if nothing. [`taken`] is to be called later, where the thread may pause.
+/// Around a call that takes something from `fd`; `took` says how much that was, zero if nothing. Call [`taken`] later, where the thread may pause.
 #[inline]
 pub fn taking<T>(
     slot: &Slot,
@@ -293,9 +293,9 @@ pub fn sending(slot: &Slot, fd: c_int) {
 
 /// What is known of an arrival.
 struct Arrival {
-    /// When it came,
+    /// When it came.
     time: Nanos,
-    /// and whether the thread waited for it, and how long.
+    /// How long the thread waited for it, if it did.
     waited: Option<Nanos>,
 }
 
@@ -560,7 +560,7 @@ fn release(slot: &Slot, peer: &Peer, source: &Source, kind: Kind, arrival: &Arri
     }
 }
 
-/// Holds the arrival up if a coin says so; returns for how long.
+/// Holds the arrival up if a coin toss decides so; returns for how long.
 fn probe(slot: &Slot, peer: &Peer, source: &Source, kind: Kind) -> Nanos {
     let may_wait = slot.polled.in_time.load(Relaxed) != 0 && slot.busy.load(Relaxed) == 0;
     if kind == Kind::Pipe || !may_wait {

@@ -55,7 +55,7 @@ pub fn attach_early() {
 static ATTEMPTED: AtomicU32 = AtomicU32::new(0);
 
 /// # Safety
-/// `environment` must be null or the process's NULL-terminated environment, which nobody else changes now.
+/// `environment` must be null or the process's NULL-terminated environment, which nothing else changes now.
 unsafe fn attach(environment: *mut *mut c_char) {
     if ATTEMPTED.swap(1, Ordering::AcqRel) != 0 {
         return;
@@ -91,7 +91,7 @@ unsafe fn attach(environment: *mut *mut c_char) {
     wait_for_controller(memory);
 }
 
-/// Waits as long as the controller asks for, before the program's first instruction; not for ever, because it may be
+/// Waits as long as the controller asks for, before the program's first instruction; not forever, because it may be
 /// gone.
 fn wait_for_controller(memory: &SharedMemory) {
     const PATIENCE: Nanos = Nanos(10_000_000_000);

@@ -1,7 +1,7 @@
 //! Which pipe, socket or event descriptor a call is about: the kinds by which threads wake one another.
 //!
 //! The kind of a descriptor is found out when it is first used and remembered by its number until the
-//! program closes it. One that is closed where nobody sees it and used again for something else is taken
+//! program closes it. One that is closed unnoticed and used again for something else is taken
 //! for what it was: a wait on it may then count as one on the wrong side of rules 5 and 6.
 //!
 //! Not here: what is reached without a call that we see (`io_uring`, system call instructions of the program's own).
@@ -145,7 +145,7 @@ fn connected([first, second]: [c_int; 2]) {
     }
 }
 
-/// Defines a function that makes a channel or gives one up, and says what is to be done with its result.
+/// Defines a function that makes a channel or gives one up, and states what to do with its result.
 macro_rules! noted {
     (before $before:expr, $name:ident ( $($arg:ident : $type:ty),* )) => {
         #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
     unsafe { original(first, last, flags) }
 }
 
-/// Rule 4 for a descriptor that is about to be shut or closed: those who wait at the other end will find its end. One that
+/// Rule 4 for a descriptor that is about to be shut or closed: threads that wait at the other end will find its end. One that
 /// was never used is not looked at, for most are files.
 fn hang_up(fd: c_int) {
     let ends = known(fd);

@@ -48,7 +48,7 @@ pub fn may_become_short() -> bool {
 /// Strangers that matter.
 const SOME: u32 = THREAD / 4;
 
-/// Threads of others that want a CPU, in parts of [`THREAD`]. Nobody knows for which CPUs they wait when the
+/// Threads of others that want a CPU, in parts of [`THREAD`]. It is unknown for which CPUs they wait when the
 /// program may not use all of them.
 fn strangers() -> u32 {
     let header = &shared().header;
@@ -61,7 +61,7 @@ pub fn are_shared() -> bool {
     strangers() >= SOME
 }
 
-/// Whether somebody waits for the CPU that a pausing thread would give up. The kernel knows how many threads of the
+/// Whether a thread waits for the CPU that a pausing thread would give up. The kernel knows how many threads of the
 /// whole machine can run (`/proc/loadavg`, 3 µs). Our own count stands in where that cannot be read, or does not
 /// concern the CPUs that the program may use; it misses threads that have been woken and have no CPU yet.
 pub fn are_wanted() -> bool {
@@ -98,7 +98,7 @@ fn divide(wait: Nanos, threads: u64, cpus: u64, strangers: u64) -> Queued {
     };
     let part = part.unwrap_or(0).min(ONE);
     let for_strangers = wait.part(Nanos(part), Nanos(ONE));
-    // Whoever lost its CPU lost it to somebody, even if no more threads than CPUs could run when we counted.
+    // A thread that lost its CPU lost it to another one, even if no more threads than CPUs could run when we counted.
     Queued { for_program: wait.saturating_sub(for_strangers), for_strangers }
 }
 

@@ -23,9 +23,9 @@ use wire::slot::{Schedule, Slot};
 /// Timers on descriptors beyond this number are taken for sleeps.
 const TIMERS: usize = 4096;
 
-/// Deadlines that must have kept their distance while the thread was earlier or later,
+/// Deadlines that must have kept their distance while the thread was earlier or later.
 const ENOUGH: u32 = 3;
-/// and after which half of them are forgotten.
+/// The number of deadlines after which half of them are forgotten.
 const OLD: u32 = 64;
 /// A difference in time that means nothing, in nanoseconds.
 const EXACT: u64 = 20_000;
@@ -97,9 +97,9 @@ fn learn(schedule: &Schedule, due: Nanos, began: Nanos) -> bool {
 
 /// A timer behind a descriptor.
 struct Timer {
-    /// The clock that it was made for,
+    /// The clock that it was made for.
     made_on: AtomicU32,
-    /// and the one that it was set on.
+    /// The clock that it was set on.
     clock: AtomicU32,
     /// When it expired first, on its clock; zero if it is none, or is taken for a sleep.
     due: AtomicU64,
@@ -248,7 +248,7 @@ interpose!(@define __read_chk(fd: c_int, buffer: Ptr, size: usize, room: usize) 
 });
 
 impl Timer {
-    /// So many expirations have been read at `now`. Others may have been read by calls that are not interposed, so the last one is found by the time.
+    /// `expirations` have been read at `now`. Others may have been read by calls that are not interposed, so the last one is found by the time.
     fn expired(&self, expirations: u64, now: Nanos) -> Met {
         let (first, interval) = (self.due.load(Relaxed), self.interval.load(Relaxed).max(1));
         let since_last = now.0.saturating_sub(first) % interval;

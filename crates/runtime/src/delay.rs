@@ -5,7 +5,7 @@
 //!
 //! A thread's account is changed in two places: in interposed functions, and in the signal handler that
 //! may interrupt them. The former raise [`Slot::busy`]; a handler that finds it raised only notes its
-//! credit down, and whoever lowers `busy` to zero adds it and pays.
+//! credit down, and the code that lowers `busy` to zero adds it and pays.
 
 use crate::sampling::{self, Behind};
 use crate::switches::{self, During};
@@ -81,7 +81,7 @@ pub fn pay(slot: &Slot) {
 
 #[cold]
 fn pay_now(slot: &Slot) {
-    // A handler of the program's may have interrupted a change of the account: whom it interrupted pays.
+    // A handler of the program's may have interrupted a change of the account: the interrupted code pays.
     if slot.busy.load(Relaxed) == 0 && shared().header.has_rule(4) {
         yields::settle(slot);
         settle(slot, whose(slot), Behind::Code);
@@ -97,7 +97,7 @@ fn whose(slot: &Slot) -> Debt<'static> {
     Debt::OfTheCpu
 }
 
-/// Rule 7, where nothing else happens: the account is to be what it is now.
+/// Rule 7, where nothing else happens: brings the account up to date.
 #[inline]
 pub fn take_note(slot: &Slot) {
     if slot.busy.load(Relaxed) == 0 {
@@ -105,7 +105,7 @@ pub fn take_note(slot: &Slot) {
     }
 }
 
-/// Rules 5 and 7 for waits that no call has announced: the account is to be what it is now.
+/// Rules 5 and 7 for waits that no call has announced: brings the account up to date.
 #[inline]
 pub fn credit_waits(slot: &Slot) {
     if owes(slot) {
@@ -125,7 +125,7 @@ fn read_switches(slot: &Slot, during: During) {
 /// Who owes (rule 8).
 #[derive(Clone, Copy)]
 enum Debt<'a> {
-    /// The thread has run ahead of the others, on a CPU that nobody else should have now.
+    /// The thread has run ahead of the others, on a CPU that no other thread should have now.
     OfTheCpu,
     /// The world was faster than it should have been; it has no CPU. Perhaps a thread of the program was due before: one
     /// that is used after the given time.
@@ -156,7 +156,7 @@ pub fn credit(slot: &Slot, epoch: Epoch, delay: Nanos, accrued: Accrued) {
     }
     let before = memory.required.load();
     if !memory.header.has_rule(1) {
-        // As if delays added up whoever was ahead: what rule 1 forbids.
+        // As if delays added up, no matter which thread was ahead: what rule 1 forbids.
         let (required, _) = slot.local.meet(&memory.required);
         memory.required.raise(Account::new(epoch, required.delay() + delay));
     }
@@ -248,7 +248,7 @@ fn pause(slot: &Slot, whose: Debt<'_>, begin: Nanos) -> Option<Nanos> {
     if debt < LEAST || begin >= memory.experiments.of(Epoch(number)).deadline() {
         return None;
     }
-    // Somebody may want the CPU later than now.
+    // A thread may want the CPU later than now.
     let slice = debt.min(if cpus::may_become_short() { LOOK } else { SLICE });
     let keeps_cpu = matches!(whose, Debt::OfTheCpu) && memory.header.has_rule(8) && cpus::are_wanted();
     let pausing = if keeps_cpu { Activity::KeepingCpu } else { Activity::Pausing };
@@ -498,7 +498,7 @@ struct Asleep {
 }
 
 impl Asleep {
-    /// `ticks` is zero where nothing is to be credited.
+    /// `ticks` is zero where there is nothing to credit.
     #[inline]
     fn begin(slot: &Slot) -> Self {
         let header = &shared().header;
@@ -512,7 +512,7 @@ impl Asleep {
         Self { epoch, ticks: stretch::ticks(), cpu }
     }
 
-    /// Rule 1 for the time that the thread was off its CPU. A wait that began in another experiment is nobody's.
+    /// Rule 1 for the time that the thread was off its CPU. A wait that began in another experiment does not count.
     #[inline]
     fn end(self, slot: &Slot) {
         if self.ticks != 0 && slot.busy.load(Relaxed) == 0 {

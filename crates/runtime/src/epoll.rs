@@ -54,7 +54,7 @@ struct Watched {
     armed: AtomicU64,
 }
 
-/// Of all instances.
+/// What is known of all instances.
 struct Table<const ENTRIES: usize> {
     entries: [Watched; ENTRIES],
     /// Which place is given away next where all are taken.
@@ -255,7 +255,7 @@ fn changes(instance: Key, fd: c_int, event: Option<EpollEvent>) -> Option<(Epoll
 fn arm(instance: Key, fd: c_int, events: u32) -> Nanos {
     let Some(slot) = tls::slot() else { return Nanos::ZERO };
     delay::pay(slot);
-    // Nothing is to be inherited outside of experiments.
+    // There is nothing to inherit outside of experiments.
     if shared().header.experimenting.load(Relaxed) == 0 || !sys::is_ready(fd, events as u16) {
         return Nanos::ZERO;
     }
@@ -292,7 +292,7 @@ pub struct Call {
     /// Where the events go, and how many there is room for.
     pub events: Ptr,
     pub room: c_int,
-    /// How long it waits until there is one, in milliseconds: for ever if negative.
+    /// How long it waits until there is one, in milliseconds: forever if negative.
     pub timeout: i64,
 }
 
@@ -308,9 +308,9 @@ pub unsafe fn milliseconds(time: Ptr) -> i64 {
 
 /// What became of the events that a call has returned.
 pub enum Passed {
-    /// So many are left.
+    /// The number of events that are left.
     Some(c_int),
-    /// The only ones have gone meanwhile: the call is to be made again.
+    /// The only events have gone meanwhile: the call must be made again.
     Again,
 }
 

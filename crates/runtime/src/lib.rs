@@ -15,7 +15,7 @@
 //!
 //! # The rules this code lives by
 //!
-//! It runs inside somebody else's process, partly in a signal handler, partly inside the program's own
+//! It runs inside another program's process, partly in a signal handler, partly inside the program's own
 //! locks and allocators. Therefore:
 //!
 //! 1. No allocation (there is no `alloc`), no formatting, no panics that unwind.

@@ -34,7 +34,7 @@ use wire::{Address, Epoch, Nanos, SharedMemory};
 
 /// Carries samples without an interrupt of its own; see the module.
 pub const SIGTRAP: i32 = 5;
-/// Carries samples otherwise. Its default action is to be ignored, so one that is pending when the program
+/// Carries samples otherwise. By default it is ignored, so one that is pending when the program
 /// executes another does not kill that one; debuggers pass it on without stopping.
 pub const SIGURG: i32 = 23;
 
@@ -380,7 +380,7 @@ pub enum Behind {
     Code,
 }
 
-/// A pause ends that began at `cpu` of the thread's CPU time. Samples have waited meanwhile. Nobody's code ran: no
+/// A pause ends that began at `cpu` of the thread's CPU time. Samples have waited meanwhile. No code of the program ran: no
 /// sample stands for that time, and the next one comes when it would have come without the pause.
 pub fn paused(slot: &Slot, cpu: Nanos, behind: Behind) {
     const SAMPLES: u64 = 1 << (SIGTRAP - 1) | 1 << (SIGURG - 1);
@@ -522,7 +522,7 @@ fn rearm(slot: &Slot, now: bool) {
     }
 }
 
-/// The next sample comes after so much CPU time.
+/// The next sample comes after this much CPU time.
 fn set_period(slot: &Slot, period: Nanos) {
     let (event, timer) = (slot.event.load(Relaxed), slot.timer.load(Relaxed));
     if timer >= 0 {
@@ -537,7 +537,7 @@ fn next_period(slot: &Slot) -> Nanos {
     rest_of_period(slot, Nanos::ZERO)
 }
 
-/// How long ago the last sample was when somebody begins to look, at random: the age of a renewal process that has gone on for
+/// How long ago the last sample was at a random first look: the age of a renewal process that has gone on for
 /// long. Ten thousand threads that each end before their first period would never have a sample otherwise; what the first
 /// sample is worth too much, the time after a thread's last sample makes up for.
 fn some_age(slot: &Slot) -> Nanos {

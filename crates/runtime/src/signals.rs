@@ -1,4 +1,4 @@
-//! Living beside the program's own use of signals.
+//! Coexisting with the program's own use of signals.
 //!
 //! Our handler stays installed for both signals that carry samples, whatever the program does; what the
 //! program *believes* to have installed is kept here and is what `sigaction` tells it. Both are never

@@ -27,9 +27,9 @@ const SEEN: u32 = 2;
 
 /// Samples of two threads that are not further apart than this part of a period show what both were doing at one moment.
 const CLOSE: u64 = 10;
-/// Pairs of such samples after which a share is believed,
+/// Pairs of such samples after which a share is believed.
 const KNOWN: u32 = 30;
-/// and after which half of them are forgotten.
+/// The number of such pairs after which half of them are forgotten.
 const OLD: u32 = 600;
 
 /// What rows were given too much is remembered up to this.
@@ -246,7 +246,7 @@ fn credited(slot: &Slot) -> u64 {
         .sum()
 }
 
-/// What the thread waited for and nobody knew when it was let go, some time between `since` and `now`: the mean over three
+/// What was due but not yet known when the thread was let go, some time between `since` and `now`: the mean over three
 /// such moments. `noted`: what was noted before that is paid.
 fn due(required: Account, since: Nanos, now: Nanos, noted: Nanos) -> Nanos {
     let history = &shared().history;
@@ -255,8 +255,8 @@ fn due(required: Account, since: Nanos, now: Nanos, noted: Nanos) -> Nanos {
     Nanos((due(1) + due(2) + due(3)) / 3)
 }
 
-/// Whoever let the thread go may have had its next sample only after the one that found the thread at work again. What that
-/// credited to the time before is known now.
+/// The thread that ended the wait may have had its next sample only after the one that found this thread at work again.
+/// What that sample credited to the time before is known now.
 fn settle(slot: &Slot, by_spin: i64) {
     let since = Nanos(slot.released_after.swap(0, Relaxed));
     if since != Nanos::ZERO {

@@ -36,12 +36,12 @@ pub struct Call {
 }
 
 impl Call {
-    /// Names the call among those of the same function,
+    /// Names the call among those of the same function.
     fn site(self) -> u64 {
         (self.function ^ self.subject.rotate_left(20)) as u64
     }
 
-    /// and the function alone, for what is known when the subject is new.
+    /// Names the function alone, for what is known when the subject is new.
     fn kind(self) -> u64 {
         self.function as u64
     }
@@ -52,9 +52,9 @@ const WORTH: Nanos = Nanos(10_000);
 /// The longest time that a stretch is credited for: longer than the period of samples it cannot be, unless
 /// the thread was off its CPU.
 const LONGEST: Nanos = Nanos(1_500_000);
-/// Samples, in microseconds, after which a share is believed,
+/// Samples, in microseconds, after which a share is believed.
 const KNOWN: u64 = 3_000;
-/// and after which half of them are forgotten.
+/// Samples, in microseconds, after which half of them are forgotten.
 const OLD: u64 = 60_000;
 /// The part of the balance that every sample evens out.
 const EVENING: i64 = 10;
@@ -130,7 +130,7 @@ pub fn resume(slot: &Slot) {
     }
 }
 
-/// Time that does not belong to the stretch: the thread was without a CPU for so long.
+/// Time that does not belong to the stretch: the thread was without a CPU for that long.
 pub fn leave_out(slot: &Slot, time: Nanos) {
     let rate = RATE.load(Relaxed).max(1);
     let ticks = ((u128::from(time.0) << 24) / u128::from(rate)) as u64;
@@ -262,7 +262,7 @@ pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u
     let credit = Nanos((expected + (owed + sampled - expected) / EVENING).max(0) as u64);
     let passed = time.saturating_sub(before);
     let accrued = match found {
-        // Half of the time, on average, since the thread has entered the region or before it has left it. Whoever was let
+        // Half of the time, on average, since the thread has entered the region or before it has left it. A thread that was let
         // go then owes all of it, or nothing: divided at the middle, what is too much would count and what is missing would not.
         (false, true) if !crossed => Accrued::default(),
         (true, false) if !crossed => Accrued { began: passed, ended: passed },

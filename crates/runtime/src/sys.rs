@@ -169,7 +169,7 @@ pub fn map_shared(fd: i32, length: usize) -> Option<*mut u8> {
 
 /// Undoes a mapping.
 pub fn unmap(start: usize, length: usize) {
-    // SAFETY: only called with mappings of our own that nobody uses any more.
+    // SAFETY: only called with mappings of our own that are no longer used.
     unsafe { call(number::MUNMAP, [start as i64, length as i64, 0, 0, 0, 0]) };
 }
 
@@ -267,7 +267,7 @@ pub fn epoll_change(instance: i32, fd: i32, event: usize) -> bool {
     unsafe { call(number::EPOLL_CTL, [i64::from(instance), MODIFY, i64::from(fd), event as i64, 0, 0]) == 0 }
 }
 
-/// Wakes all who sleep on `word`, in whatever process.
+/// Wakes all threads that sleep on `word`, in any process.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     const FUTEX_WAKE: i64 = 1;
     // SAFETY: `word` is a live 32-bit word.
@@ -371,7 +371,7 @@ pub struct KernelAction {
 /// Replaces the action of a signal; returns the old one, or `None` when refused.
 ///
 /// # Safety
-/// `new.handler` must be a signal handler that is fit for the process, for ever.
+/// `new.handler` must be a signal handler that is fit for the process, forever.
 pub unsafe fn sigaction(signal: i64, new: Option<&KernelAction>) -> Option<KernelAction> {
     let mut old = KernelAction::default();
     let new = new.map_or(0, |new| core::ptr::from_ref(new) as i64);

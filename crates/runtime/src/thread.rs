@@ -48,7 +48,7 @@ pub fn register_main(stack_high: usize, masked: u32) {
 /// What every thread does with its slot when it starts to run.
 pub fn begin(slot: &'static Slot, trap: bool) {
     slot.pid.store(sys::getpid(), Relaxed);
-    // Release: whoever sees the thread ID sees whose it is.
+    // Release: a reader that sees the thread ID also sees whose it is.
     slot.tid.store(sys::gettid(), Release);
     slot.doing(Activity::Running);
     slot.busy.store(0, Relaxed);
@@ -86,7 +86,7 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     sampling::start(slot, trap);
 }
 
-/// The thread is over, or as good as. Whoever joins it is credited for the wait, so pay first (rule 4).
+/// The thread is over, or as good as. A thread that joins it is credited for the wait, so pay first (rule 4).
 fn end(slot: &'static Slot) {
     delay::pay(slot);
     sampling::stop(slot);
@@ -138,7 +138,7 @@ fn returned() {
 
 /// Runs a POSIX thread. The frame is visible to unwinders and has nothing to clean up.
 unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
-    // SAFETY: `create` passed a slot that nobody else has.
+    // SAFETY: `create` passed a slot that no other thread has.
     let slot: &'static Slot = unsafe { &*slot.cast() };
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
@@ -154,7 +154,7 @@ unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
 
 /// Runs a C11 thread.
 unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
-    // SAFETY: `thrd_create` passed a slot that nobody else has.
+    // SAFETY: `thrd_create` passed a slot that no other thread has.
     let slot: &'static Slot = unsafe { &*slot.cast() };
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);

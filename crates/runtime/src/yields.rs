@@ -18,9 +18,9 @@ use wire::slot::Slot;
 const GAP: Nanos = Nanos(10_000);
 /// Yields in a row that make a wait.
 const ROW: u32 = 3;
-/// Samples between yields that must have found a thread at work, more than spun, before its yields are no waits;
+/// Samples between yields that must have found a thread at work, more than spun, before its yields are no waits.
 const WORKS: u32 = 8;
-/// the older half of them is forgotten from here on.
+/// The number of samples between yields at which the older half of them is forgotten.
 const OLD: u32 = 64;
 
 /// A sample that counts once the row has gone on.

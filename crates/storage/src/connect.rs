@@ -14,14 +14,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// An open file.
 #[derive(Debug)]
 pub struct Opened {
-    /// To the file,
+    /// A connection to the file, or to `copy`.
     pub connection: Connection,
-    /// or to a copy of it and its log, if they could not be read where they are.
+    /// A copy of the file and its log, if they could not be read where they are.
     pub copy: Option<tempfile::TempDir>,
 }
 
 /// Opens `path` for reading. Rows that a killed writer left in the log are seen. Reading a file with a log needs leave
-/// to write beside it (SQLite keeps an index of the log there); where that is missing, file and log are copied to the
+/// to write next to it (SQLite keeps an index of the log there); where that is missing, file and log are copied to the
 /// temporary folder and read from there.
 pub fn open_read_only(path: &Path) -> Result<Opened, Error> {
     match connect(path) {
@@ -44,7 +44,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Whether SQLite could not make the files it needs beside the recording.
+/// Whether SQLite could not make the files it needs next to the recording.
 fn is_refusal(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),

@@ -59,7 +59,7 @@ pub enum Error {
         /// What was found.
         detail: String,
     },
-    /// Somebody else kept it locked.
+    /// Another process kept it locked.
     #[error(
         "{path} stayed locked by another program for several seconds\n  \
          see which one with: fuser {path}"
@@ -102,23 +102,23 @@ pub enum Error {
     OtherWriter {
         /// The folder.
         path: PathBuf,
-        /// Which one, if it said so: ` (process 4711)`.
+        /// Which one, if it is known: ` (process 4711)`.
         who: String,
     },
-    /// The file system said no.
+    /// The file system refused.
     #[error("{path} cannot be used: {detail}\n  check its folder, permissions and free space: df {path}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         detail: String,
     },
-    /// SQLite said something we did not expect.
+    /// SQLite returned an error that we did not expect.
     #[error("{path}: {source}\n  this is a bug in whatif: please report it with this message")]
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
 }

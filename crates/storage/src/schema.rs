@@ -6,7 +6,7 @@
 //!
 //! | table | one row per | notes |
 //! |---|---|---|
-//! | `sessions` | run of a program | `duration_ns` and `exit` are NULL while it runs, and for ever if the controller was killed; `exit` is `unknown`, `code` or `signal`; `seed` is decimal text (64 bits unsigned); `arguments` has one argument per row in `arguments` |
+//! | `sessions` | run of a program | `duration_ns` and `exit` are NULL while it runs, and forever if the controller was killed; `exit` is `unknown`, `code` or `signal`; `seed` is decimal text (64 bits unsigned); `arguments` has one argument per row in `arguments` |
 //! | `arguments` | argument of the program | in order of `position` |
 //! | `images` | image in which a session found regions | `build_id` empty: none |
 //! | `regions` | piece of code | see `Region` for what makes two of them the same |
@@ -17,7 +17,7 @@
 //! | `in_flight` | window and latency pair | `point` is the begin point |
 //! | `latencies` | window and latency pair | how long each took (since layout 9): `counts` is a list like `1200:3 1240:17` of nanoseconds and how many took so long; no row where beginnings and ends could not be paired |
 //! | `samples` | session and region | over the whole run, not only in windows |
-//! | `production` | session and region | what continuous profiles said of it (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
+//! | `production` | session and region | its cost in continuous profiles (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
 //! | `arrivals` | session, kind and port | what came from outside (since layout 8): `clock` is `undecided`, `closed`, `open` or `mixed`; `slope` and `slope_se` are NULL where nothing is known |
 //! | `snippets` | region | the source when it was measured |
 //! | `warnings` | doubt about a session | |
@@ -145,7 +145,7 @@ ALTER TABLE visits ADD COLUMN span_elapsed_ns INTEGER;
 ALTER TABLE visits ADD COLUMN span_required_ns INTEGER;
 ";
 
-/// What layout 3 added,
+/// What layout 3 added for costs in production.
 const PRODUCTION: &str = "
 CREATE TABLE production (
     session      INTEGER NOT NULL REFERENCES sessions,
@@ -159,7 +159,7 @@ CREATE TABLE production (
 ) WITHOUT ROWID;
 ";
 
-/// and for continuous profiles. What layout 4 added: [`audits`].
+/// What layout 3 added for continuous profiles. What layout 4 added: [`audits`].
 const CONTINUOUS: &str = "
 CREATE TABLE machines (
     id     INTEGER PRIMARY KEY,

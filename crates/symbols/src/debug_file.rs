@@ -38,7 +38,7 @@ impl Files {
         [Some(&self.image), self.separate.as_ref()].into_iter().flatten()
     }
 
-    /// The DWARF package that lies beside one of the files (`program.dwp`).
+    /// The DWARF package that lies next to one of the files (`program.dwp`).
     pub fn package(&self) -> Option<Elf> {
         self.with_symbols().find_map(|elf| {
             let mut path = elf.path.clone().into_os_string();

@@ -35,7 +35,7 @@ pub(crate) struct DebugInfo {
     supplementary: Option<Sections>,
     package: Option<DwarfPackageSections<Section>>,
     endian: RunTimeEndian,
-    /// Where the image has code; what is said about other addresses was discarded by the linker.
+    /// Where the image has code; the linker discarded what the debug information describes elsewhere.
     code: Vec<Range<u64>>,
     /// Where the units start in `.debug_info`, ascending; partial units included.
     pub(crate) headers: Vec<usize>,
@@ -342,7 +342,7 @@ fn main_file(unit: &Unit<Bytes<'_>>) -> Option<String> {
 /// `page`: how much of `.debug_info` is read at a time.
 fn load(elf: &Elf, split: bool, page: usize) -> Sections {
     let read = |id: SectionId| {
-        // The largest sections describe variables, types and macros, which nobody asks us about.
+        // The largest sections describe variables, types and macros, which we are never asked about.
         let wanted = matches!(
             id,
             SectionId::DebugAbbrev
@@ -356,7 +356,7 @@ fn load(elf: &Elf, split: bool, page: usize) -> Sections {
                 | SectionId::DebugRngLists
         );
         let name = if split { id.dwo_name() } else { Some(id.name()) };
-        // Names lie all over their section, whoever asks for them.
+        // Names lie all over their section, no matter which are asked for.
         let page = if id == SectionId::DebugInfo { page } else { PAGE };
         Ok::<_, Infallible>(if wanted { section(elf, name, page) } else { Section::default() })
     };

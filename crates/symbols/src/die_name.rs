@@ -143,7 +143,7 @@ impl<'u, 'a> DieReader<'u, 'a> {
         name
     }
 
-    /// `pattern`: nobody asks for other names.
+    /// `pattern`: other names are never asked for.
     fn find(
         &self,
         unit: UnitRef<'_, Bytes<'a>>,

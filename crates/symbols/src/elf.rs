@@ -15,7 +15,7 @@ use crate::error::ImageError;
 
 /// No section that unpacks to more than this is believed.
 const LARGEST_UNPACKED: u64 = 16 << 30;
-/// Nor one that unpacks to so many times its size: zlib cannot, and debug information does not.
+/// No section that unpacks to more than this many times its size is believed: zlib cannot, and debug information does not.
 const LARGEST_RATIO: u64 = 1100;
 
 /// An open ELF file.

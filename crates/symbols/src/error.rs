@@ -10,7 +10,7 @@ pub enum ImageError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// A directory, device or pipe.

@@ -25,7 +25,7 @@ pub struct Image {
 
 impl Image {
     /// Opens an executable or shared library and locates its debug information: in the file, by
-    /// build ID or debug link (below `/usr/lib/debug` and beside the file), in debuginfod's local
+    /// build ID or debug link (below `/usr/lib/debug` and next to the file), in debuginfod's local
     /// cache. Reads headers only.
     ///
     /// # Errors
@@ -210,7 +210,7 @@ impl Image {
     }
 
     /// The same without the names that functions are given here if they have none (`program+0x1180`): those functions are
-    /// [unknown](FunctionName::is_unknown). For who keeps names: a debug file may come and tell the real ones.
+    /// [unknown](FunctionName::is_unknown). For callers that keep names: a debug file with the real ones may come later.
     pub fn named_frames(&self, address: Svma, scope: &Scope) -> Vec<Frame> {
         let Some(end) = address.0.checked_add(1) else { return Vec::new() };
         only(self.cut(address..Svma(end), self.symbol(address), scope))

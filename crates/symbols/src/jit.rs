@@ -1,6 +1,6 @@
 //! Code that a program makes while it runs, as its runtime writes it down for profilers: `/tmp/perf-PID.map`, a line for each
 //! function with address, size (both hexadecimal) and name (Linux, tools/perf/Documentation/jit-interface.txt); or a *jitdump*
-//! file, with lines and the code itself (jitdump-specification.txt beside it), which the program maps.
+//! file, with lines and the code itself (jitdump-specification.txt in the same folder), which the program maps.
 
 use std::fs::File;
 use std::io;

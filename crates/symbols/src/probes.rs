@@ -10,9 +10,9 @@ const NT_STAPSDT: u32 = 3;
 /// One place where a probe is passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Who has put it there, mostly the name of the program,
+    /// Who defined the probe, mostly the name of the program.
     pub provider: String,
-    /// and how it is called.
+    /// The name of the probe.
     pub name: String,
     /// The instruction.
     pub address: Svma,

@@ -1,6 +1,6 @@
 //! Which source files are the user's own: the only ones worth an experiment.
 //!
-//! Too wide a scope proposes code nobody can change; too narrow a one is a silent, empty profile,
+//! Too wide a scope proposes code that users cannot change; too narrow a one is a silent, empty profile,
 //! which users hate most. So the default list holds only places that cannot be a user's own tree.
 
 use globset::{GlobBuilder, GlobMatcher, GlobSet, GlobSetBuilder};

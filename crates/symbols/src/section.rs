@@ -13,7 +13,7 @@ use crate::elf::{Content, Elf};
 
 /// Units lie far apart, and of each the first few hundred bytes are read.
 pub(crate) const PAGE: usize = 4 << 10;
-/// For whoever reads on and on: allocators give such pieces back at once.
+/// For callers that read on and on: allocators give such pieces back at once.
 pub(crate) const LARGE_PAGE: usize = 256 << 10;
 
 /// A section's bytes, as far as they have been asked for.

@@ -25,7 +25,7 @@ fn the_c_library_is_out_of_scope() {
         .iter()
         .filter_map(|segment| segment.in_scope()?.file.as_deref().map(str::to_owned))
         .collect();
-    // Debian maps its build directory away; `include/list.h` could be anybody's.
+    // Debian maps its build directory away; `include/list.h` could belong to any library.
     ours.retain(|file| !file.starts_with("include/"));
     ours.sort();
     ours.dedup();

@@ -82,7 +82,7 @@ impl Account {
 pub struct SharedAccount(AtomicU64);
 
 impl SharedAccount {
-    /// The amount and its epoch. Acquire: pairs with [`begin`](Self::begin), so whoever sees an epoch
+    /// The amount and its epoch. Acquire: pairs with [`begin`](Self::begin), so a thread that sees an epoch
     /// also sees the experiment that was published for it.
     pub fn load(&self) -> Account {
         Account(self.0.load(Ordering::Acquire))
@@ -214,7 +214,7 @@ impl LocalAccount {
         self.woken_after(shared, since, Nanos(u64::MAX))
     }
 
-    /// The same for a thread that has waited so long: waiting pays for no more than the time it took.
+    /// The same for a thread that has waited this long: waiting pays for no more than the time it took.
     pub fn woken_after(&self, shared: &SharedAccount, since: Waiting, waited: Nanos) -> Nanos {
         let (required, local) = self.meet(shared);
         let growth = if required.same_epoch(since.0) {

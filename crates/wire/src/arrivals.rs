@@ -16,9 +16,9 @@
 use crate::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{LocalAccount, Nanos};
 
-/// What `Header::probing` says: arrivals are held up now and then,
+/// Value of `Header::probing`: arrivals are held up now and then.
 pub const HOLDING: u32 = 1;
-/// or are only watched.
+/// Value of `Header::probing`: arrivals are only watched.
 pub const WATCHING: u32 = 2;
 
 /// Sources that are told apart. Those that share a place by chance are taken for one.
@@ -26,31 +26,31 @@ pub const SOURCES: usize = 64;
 
 /// Probed arrivals that are needed to say anything.
 const ENOUGH: i64 = 40;
-/// A slope is sure if it is so many standard errors away from what it is compared with.
+/// A slope is sure if it is this many standard errors away from what it is compared with.
 const SURE: f64 = 3.0;
-/// The same of a single connection: there are many, and one that is wrong by chance would make all of them doubtful.
+/// [`SURE`] for a single connection: there are many, and one that is wrong by chance would make all of them doubtful.
 const SURE_ALONE: f64 = 4.5;
-/// How much of what an answer takes longer shows in the time until the next arrival: above this share the loop is closed,
+/// If more than this part of what an answer takes longer shows in the time until the next arrival, the loop is closed.
 const CLOSED: f64 = 0.5;
-/// and surely above this one it is neither: what comes has waited behind something else.
+/// If surely more than this part shows, the loop is neither open nor closed: what comes has waited behind something else.
 const NEITHER: f64 = 1.5;
-/// Below [`CLOSED`] it is open. Connections that carry one request each have other clients in between: there an open loop must be below this.
+/// Below [`CLOSED`] the loop is open. Connections that carry one request each have other clients in between: there an open loop must be below this.
 const OPEN_AMONG_MANY: f64 = 0.05;
-/// The same where requests come before others on the same connection are answered: a client may have several under way.
+/// Below this the loop is open where requests come before others on the same connection are answered: a client may have several under way.
 const OPEN_FOLLOWED: f64 = 0.35;
 /// Arrivals without an answer: with this share of them waiting already when they are asked for, nothing waits for the program.
 const READY: u64 = 20;
-/// The same with hardly any.
+/// Arrivals without an answer: if fewer than one in this many waits already when it is asked for, they wait for the program.
 const NEVER_READY: u64 = 200;
-/// How many of them it takes.
+/// How many arrivals without an answer it takes to tell.
 const MANY: u64 = 200;
 
 /// One unit of time in the sums is 2⁷ ns, and no deviation counts for more than 2²² of them (0.5 s).
 const UNIT: u32 = 7;
 const MOST: i64 = 1 << 22;
-/// One arrival of so many with another one behind it is no accident.
+/// One arrival in this many with another one behind it is no accident.
 const FOLLOWED: u32 = 50;
-/// Sums are halved at so many arrivals.
+/// How many arrivals there are when sums are halved.
 const OLD: i64 = 1 << 17;
 
 /// What arrivals come by.
@@ -117,42 +117,42 @@ pub struct Source {
     pub name: AtomicU32,
     /// A [`Clock`].
     pub clock: AtomicU32,
-    /// Arrivals while there were no delays,
+    /// Arrivals while there were no delays.
     pub arrivals: AtomicU64,
-    /// and those that were there already when the program asked for them.
+    /// Arrivals without delays that were there already when the program asked for them.
     pub ready: AtomicU64,
-    /// Of all its connections.
+    /// Sums over all its connections.
     sums: Sums,
-    /// What the slopes of single connections explain of the sum of yy,
+    /// What the slopes of single connections explain of the sum of yy.
     explained: AtomicI64,
-    /// and how many connections those are.
+    /// How many connections `explained` is about.
     connections: AtomicU32,
-    /// Connections that have been found to be in a closed loop by themselves,
+    /// Connections that have been found to be in a closed loop by themselves.
     closed: AtomicU32,
-    /// and in an open one.
+    /// Connections that have been found to be in an open loop by themselves.
     open: AtomicU32,
-    /// Whether anything has been answered since the last arrival,
+    /// Whether anything has been answered since the last arrival.
     pub is_answered: AtomicU32,
-    /// and how long that arrival was held up, in nanoseconds.
+    /// How long the last arrival was held up, in nanoseconds.
     pub held: AtomicU64,
     /// The delay of the thread that last answered.
     pub answered: LocalAccount,
-    /// Arrivals of connections, halved now and then,
+    /// Arrivals of connections, halved now and then.
     pub seen: AtomicU32,
-    /// and those that had another one waiting behind them, which has not waited for their answer.
+    /// Those of `seen` that had another arrival waiting behind them, which has not waited for their answer.
     pub followed: AtomicU32,
     /// The fewest bytes that have been read at once, zero if none were.
     pub least: AtomicU32,
     reserved: u32,
     /// Without connections.
     pub means: Means,
-    /// Arrivals during probes,
+    /// Arrivals during probes.
     pub came: AtomicU64,
-    /// and how many would not have come in a closed loop, because others were held up or had to wait: in parts of [`ARRIVAL`].
+    /// How many arrivals would not have come in a closed loop, because others were held up or had to wait: in parts of [`ARRIVAL`].
     pub would_lose: AtomicU64,
-    /// Arrivals that were held up,
+    /// Arrivals that were held up.
     holds: AtomicU32,
-    /// and those that were for so long that a client may have run out of connections.
+    /// Arrivals that were held up for so long that a client may have run out of connections.
     long_holds: AtomicU32,
     /// A [`Clock`]: what the number of arrivals during probes says.
     in_all: AtomicU32,
@@ -277,7 +277,7 @@ pub struct Slope {
     pub value: f64,
     /// Its variance.
     pub variance: f64,
-    /// Of so many arrivals.
+    /// How many arrivals it rests on.
     pub arrivals: u64,
 }
 
@@ -297,7 +297,7 @@ impl Source {
         }
     }
 
-    /// The same of a connection.
+    /// The same for an arrival on a connection.
     pub fn learn_of(&self, connection: &Connection, gap: u64, held: u64) {
         let Some((x, y)) = connection.means.add(gap, held) else { return };
         let sums = &connection.sums;
@@ -386,7 +386,7 @@ impl Source {
         self.followed.load(Relaxed) * FOLLOWED > self.seen.load(Relaxed)
     }
 
-    /// So many came at once during a probe, which had to wait for `late` in all; `gap`: the mean time between two on their connection.
+    /// Counts arrivals that came at once during a probe and had to wait for `late` in all; `gap`: the mean time between two on their connection.
     pub fn count(&self, arrivals: u64, late: Nanos, gap: u64) {
         self.came.fetch_add(arrivals, Relaxed);
         let lost = (late.0.saturating_mul(ARRIVAL)).checked_div(gap).unwrap_or(0);
@@ -409,7 +409,7 @@ impl Source {
         Clock::from_number(self.in_all.load(Relaxed))
     }
 
-    /// Whether the number of arrivals says that they have a clock of their own. A client with several requests under way on one connection would lose less than is
+    /// Whether the number of arrivals shows that they have a clock of their own. A client with several requests under way on one connection would lose less than is
     /// expected of a closed loop, and what datagrams would lose is not known.
     fn is_open_in_all(&self) -> bool {
         let has_connections = matches!(self.kind(), Some((Kind::Accepted | Kind::Connected, _)));

@@ -1,5 +1,5 @@
 //! The atomics of this crate: those of `core`, except under `--cfg loom`, where `tests/loom.rs` tries every
-//! order in which threads can use them. Nobody else builds it like that.
+//! order in which threads can use them. Only that test sets it.
 
 #[cfg(not(loom))]
 pub(crate) use core::{hint::spin_loop, sync::atomic::*};

@@ -195,7 +195,7 @@ mod tests {
         unsafe { Box::<Channels>::new_zeroed().assume_init() }
     }
 
-    const NOBODY: fn(&AtomicU32) = |_| panic!("nobody pauses");
+    const NOBODY: fn(&AtomicU32) = |_| panic!("no thread pauses");
 
     #[test]
     fn lists_hold_each_key_once_and_the_newest() {

@@ -52,9 +52,9 @@ pub struct Counter {
     pub backoff: AtomicU64,
     /// When those visits were that came by [`visit`](Counter::visit).
     pub stamps: SharedStamps,
-    /// Of ends: those whose beginning is known.
+    /// Of ends: the visits whose beginning is known.
     pub paired: Paired,
-    /// Of ends: the number of the [`Distribution`](crate::latency::Distribution) of how long those took; zero while there is none.
+    /// Of ends: the number of the [`Distribution`](crate::latency::Distribution) of how long those visits took; zero while there is none.
     pub distribution: AtomicU32,
     state: AtomicU32,
     kind: AtomicU32,
@@ -66,11 +66,11 @@ pub struct Counter {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Paired {
-    /// How many,
+    /// How many there were.
     pub count: AtomicU64,
-    /// how long they took together, in nanoseconds by the threads' own clocks,
+    /// How long they took together, in nanoseconds by the threads' own clocks.
     pub time: AtomicU64,
-    /// and how many ends or beginnings had none.
+    /// How many ends or beginnings had no counterpart.
     pub strays: AtomicU64,
 }
 
@@ -120,7 +120,7 @@ impl Counter {
         true
     }
 
-    /// Waits, for a bounded time, until whoever claimed the entry has named it. (A thread killed in
+    /// Waits, for a bounded time, until the thread that claimed the entry has named it. (A thread killed in
     /// between, or a signal handler that interrupted the very claim, must not hang us.)
     fn settled(&self) -> bool {
         for _ in 0..100_000 {

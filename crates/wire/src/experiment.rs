@@ -8,7 +8,7 @@
 use crate::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, length};
 use crate::{Address, Epoch, Nanos, Speedup};
 
-/// Address ranges that a region may consist of. A longer list is cut by the controller, which says so.
+/// Address ranges that a region may consist of. A longer list is cut.
 pub const MAX_RANGES: usize = length(8192, 1);
 
 /// One half-open address range.
@@ -55,7 +55,7 @@ impl Experiment {
     /// many of them found room. `inclusive`: a sample counts when *any* frame of its callchain lies in the
     /// ranges, not only the first one in scope. If there are `callers`, that frame or one that it was called from must lie in
     /// them too. After `deadline` (monotonic clock) the runtime treats the
-    /// experiment as over, so that a controller that was killed does not slow its program down for ever.
+    /// experiment as over, so that a controller that was killed does not slow its program down forever.
     ///
     /// `region` tells regions apart, for what threads have learnt about one; zero is none.
     pub fn describe(
@@ -99,7 +99,7 @@ impl Experiment {
         self.inclusive.load(Relaxed) != 0
     }
 
-    /// When the experiment is over even if nobody says so.
+    /// When the experiment is over even if no one ends it.
     pub fn deadline(&self) -> Nanos {
         Nanos(self.deadline.load(Relaxed))
     }

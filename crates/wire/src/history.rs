@@ -115,7 +115,7 @@ impl History {
         sum
     }
 
-    /// How much of what was noted after `from` had accrued before `then`: it was due then, but nobody knew. Otherwise as
+    /// How much of what was noted after `from` had accrued before `then`: it was due then, but not known yet. Otherwise as
     /// [`growth`](Self::growth).
     pub fn was_due(&self, then: Nanos, from: Nanos, now: Account) -> Nanos {
         let mut sum = Nanos::ZERO;
@@ -208,7 +208,7 @@ mod tests {
     fn what_accrued_between_two_moments_is_a_part_of_what_was_noted_later() {
         let history = empty();
         history.note(Nanos(1000), account(1, 80), Accrued { began: Nanos(800), ended: Nanos(0) });
-        // Many little growths that are noted together: only the last one's beginning is known.
+        // Many small growths that are noted together: only the last one's beginning is known.
         history.note(Nanos(2000), account(1, 480), Accrued { began: Nanos(10), ended: Nanos(0) });
         let accrued = |from, begin, end| {
             history.accrued((Nanos(from), Nanos(2000)), (Nanos(begin), Nanos(end)), account(1, 480)).0

@@ -104,9 +104,9 @@ pub struct Begun([Entry; ENTRIES]);
 struct Entry {
     /// What it is: a point and a key, mixed. Zero: none.
     what: AtomicU64,
-    /// When it began,
+    /// When it began.
     time: AtomicU64,
-    /// in which epoch.
+    /// The epoch in which it began.
     epoch: AtomicU32,
     reserved: AtomicU32,
 }

@@ -105,11 +105,11 @@ pub struct Header {
     pub without: AtomicU32,
     /// [`Fault`]s that are injected on purpose, as bits. For the experiments that show that the audit notices them.
     pub faults: AtomicU32,
-    /// The processor's clock at a moment, in ticks,
+    /// The processor's clock at a moment, in ticks.
     pub clock_ticks: AtomicU64,
-    /// that moment on the monotonic clock, zero until it is known,
+    /// The monotonic clock at the moment of `clock_ticks`; zero until it is known.
     pub clock_time: AtomicU64,
-    /// and nanoseconds per tick, in 2⁻²⁴; zero until it is known.
+    /// Nanoseconds per tick of the processor's clock, in 2⁻²⁴; zero until it is known.
     pub clock_rate: AtomicU64,
     /// Whether threads have context-switch records: [`Switches`].
     pub switches: AtomicU32,
@@ -137,9 +137,9 @@ pub enum Fault {
     EverythingSpins = 1,
     /// A third of the credit of rule 1 is dropped.
     CreditIsDropped = 2,
-    /// Waits for other threads are treated as waits for the world (rule 6 for rule 5),
+    /// Waits for other threads are treated as waits for the world (rule 6 for rule 5).
     ThreadsAreTheWorld = 4,
-    /// and the other way round.
+    /// Waits for the world are treated as waits for other threads (rule 5 for rule 6).
     TheWorldIsAThread = 8,
 }
 
@@ -226,7 +226,7 @@ impl Header {
         Epoch(self.epoch.load(Ordering::Acquire))
     }
 
-    /// When the controller is to be taken for dead.
+    /// When the controller counts as dead.
     pub fn alive_until(&self) -> Nanos {
         Nanos(self.alive_until.load(Ordering::Relaxed))
     }
@@ -273,7 +273,7 @@ impl SharedMemory {
     pub const SIZE: usize = size_of::<Self>();
 
     /// Begins an epoch whose experiment has been described already, and returns the amount that
-    /// `required` had reached in the epoch before. The caller wakes whoever pauses on `header.epoch`.
+    /// `required` had reached in the epoch before. The caller wakes the threads that pause on `header.epoch`.
     pub fn begin(&self, epoch: Epoch) -> Nanos {
         // Account first: a thread that sees the new number finds the new account as well.
         let before = self.required.begin(epoch);
@@ -285,7 +285,7 @@ impl SharedMemory {
     ///
     /// # Safety
     /// `start` must be the page-aligned start of [`SIZE`](Self::SIZE) readable and writable bytes that
-    /// stay mapped for ever and are only accessed through this type.
+    /// stay mapped forever and are only accessed through this type.
     pub unsafe fn at(start: *mut u8) -> &'static Self {
         // SAFETY: the caller vouches for size, alignment and lifetime; every bit pattern is a valid
         // atomic, and all access goes through atomics.

@@ -19,7 +19,7 @@
 //!
 //! * Every field is an atomic, because two processes and many threads see it at once. The comment of
 //!   each says what a store publishes and which load it pairs with.
-//! * Whoever changes a layout here changes [`PROTOCOL`]. The build ID changes by itself.
+//! * A change to a layout here also changes [`PROTOCOL`]. The build ID changes by itself.
 
 #![no_std]
 

@@ -13,9 +13,9 @@ use crate::atomic::{AtomicI64, AtomicU32, Ordering::Relaxed};
 /// What is called one: shares are parts of it.
 pub const ONE: i64 = 1024;
 
-/// The variance that has been seen when a correlation is believed: that of 100 samples in a half,
+/// The variance that must have been seen before a correlation is believed: that of 100 samples in a half.
 const ENOUGH: i64 = 25 * ONE * ONE;
-/// and after which half of it is forgotten.
+/// The variance after which half of it is forgotten.
 const OLD: i64 = 20 * ENOUGH;
 /// A correlation of one over this and more is a full one. With turns of two periods each, where it is zero, a share is
 /// as far off at the end of a turn as what a single sample stands for; with turns of three it is a third.

@@ -13,7 +13,7 @@ use crate::{Address, MAX_FRAMES, Nanos};
 /// Words of a ring.
 pub const RING_WORDS: usize = length(2336, 8);
 
-/// In the first word of a sample, beside its depth.
+/// In the first word of a sample, next to its depth.
 const CUT: u64 = 1 << 8;
 /// Where the bits of a [`Judgement`] begin.
 const JUDGEMENT: u32 = 9;

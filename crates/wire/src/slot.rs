@@ -8,12 +8,12 @@ use crate::{LocalAccount, Nanos};
 /// Threads that can be profiled at once. Further ones run unprofiled and are counted.
 pub const MAX_SLOTS: usize = length(16_384, 2);
 
-/// Nobody uses the slot.
+/// The slot is unused.
 const FREE: u32 = 0;
 /// A thread that is being created, or runs.
 const TAKEN: u32 = 1;
 
-/// A thread without a sample for so long is not running.
+/// A thread without a sample for this long is not running.
 const LONG: Nanos = Nanos(50_000_000);
 
 /// What a thread is doing, as far as the runtime knows.
@@ -40,23 +40,23 @@ pub enum Activity {
 pub struct Books {
     /// Credited for own samples in the selected region (rule 1).
     pub credited: AtomicU64,
-    /// Of that, for waits for the world that the region made, of which no sample tells.
+    /// The part of `credited` for waits for the world that the region made, which no sample shows.
     pub asleep: AtomicU64,
-    /// Credited for waits on other threads that a function announced (rule 5),
+    /// Credited for waits on other threads that a function announced (rule 5).
     pub inherited: AtomicU64,
-    /// for such waits that spin,
+    /// Credited for waits on other threads that a function announced and that spin.
     pub spun: AtomicU64,
-    /// and for those that no function announced, or that a thread would have ended during a pause for the world.
+    /// Credited for waits that no function announced, or that a thread would have ended during a pause for the world.
     pub hidden: AtomicU64,
     /// Credited for waits for a CPU (rule 7).
     pub queued: AtomicU64,
     /// Credit that was taken back because something let the thread go that comes at a time of its own (rule 6).
     pub taken_back: AtomicU64,
-    /// Time from one arrival to the next in threads that wait for arrivals with a clock of their own, during experiments,
+    /// Time from one arrival to the next in threads that wait for arrivals with a clock of their own, during experiments.
     pub serving: AtomicU64,
-    /// and the part of it that they waited.
+    /// The part of `serving` that the threads waited.
     pub idle: AtomicU64,
-    /// The same for arrivals whose clock is not known.
+    /// Time from one arrival to the next in threads that wait for arrivals whose clock is not known, during experiments.
     pub doubtful: AtomicU64,
     /// Requests that were put off for longer than the time between two of their connection, by clients that seem to wait for an answer before the next: an open loop
     /// that has so few connections cannot go on while it is put off.
@@ -73,24 +73,24 @@ pub struct Books {
     pub samples: AtomicU64,
     /// Samples whose credit came too late for its experiment.
     pub stale: AtomicU64,
-    /// Credit that had to wait until a call was over,
+    /// Credit that had to wait until a call was over.
     pub deferred: AtomicU64,
-    /// and what of it has been given.
+    /// The part of `deferred` that has been given.
     pub caught_up: AtomicU64,
-    /// For the audit, which shares nothing with the rules. Time in calls that another thread ended, in ticks of the processor's
-    /// clock,
+    /// For the audit, which shares nothing with the rules: time in calls that another thread ended, in ticks of the processor's
+    /// clock.
     pub in_waits: AtomicU64,
-    /// in calls that the world or a timeout ended, in ticks,
+    /// For the audit: time in calls that the world or a timeout ended, in ticks.
     pub in_world: AtomicU64,
-    /// in pauses asleep,
+    /// For the audit: time in pauses asleep.
     pub in_pauses: AtomicU64,
-    /// in waits that no function announced, as context switches tell,
+    /// For the audit: time in waits that no function announced, as context switches show.
     pub in_hidden: AtomicU64,
-    /// and CPU time of pauses.
+    /// For the audit: CPU time of pauses.
     pub pausing: AtomicU64,
-    /// What `required` grew during waits that another thread ended,
+    /// What `required` grew during waits that another thread ended.
     pub grown: AtomicU64,
-    /// and how many those were.
+    /// How many waits another thread ended.
     pub handovers: AtomicU64,
 }
 
@@ -100,9 +100,9 @@ pub struct Books {
 pub struct Open {
     /// The place of the counter of beginnings plus one, or zero.
     pub begin: AtomicU32,
-    /// In which window,
+    /// The window in which it began.
     pub epoch: AtomicU32,
-    /// and when, by the thread's own clock.
+    /// When it began, by the thread's own clock.
     pub time: AtomicU64,
 }
 
@@ -122,19 +122,19 @@ pub struct Share {
 pub struct Meanwhile {
     /// The region that this is about.
     pub region: AtomicU32,
-    /// Hits of others close to a sample of this thread,
+    /// Hits of others close to a sample of this thread.
     pub hits: AtomicU32,
-    /// and those at which this thread was spinning.
+    /// Hits of others at which this thread was spinning.
     pub spinning: AtomicU32,
-    /// Samples of this thread,
+    /// Samples of this thread.
     pub samples: AtomicU32,
-    /// and those that found it spinning.
+    /// Samples of this thread that found it spinning.
     pub spins: AtomicU32,
     /// What the thread has made `required` grow so far, in nanoseconds.
     pub raised: AtomicU64,
-    /// `required` at the last sample,
+    /// `required` at the last sample.
     pub required: LocalAccount,
-    /// and what the thread had been credited with by then.
+    /// What the thread had been credited with by the last sample.
     pub credited: AtomicU64,
     /// How long spins last, compared with the time between samples.
     pub mixing: Mixing,
@@ -144,23 +144,23 @@ pub struct Meanwhile {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Row {
-    /// When the first began,
+    /// When the first call began, by the processor's clock.
     pub begin: AtomicU64,
-    /// and when the last one was over, by the processor's clock.
+    /// When the last call was over, by the processor's clock.
     pub last: AtomicU64,
     /// What was noted of `required` before this moment is credited (monotonic clock).
     pub seen: AtomicU64,
-    /// What had been credited for waits for a CPU by then,
+    /// What had been credited for waits for a CPU by `seen`.
     pub queued: AtomicU64,
-    /// and when the last yield was over.
+    /// What had been credited for waits for a CPU when the last call was over.
     pub queued_last: AtomicU64,
     /// What the thread was credited with for rows since its last sample, in nanoseconds.
     pub given: AtomicU64,
-    /// How many there are.
+    /// How many calls there are.
     pub yields: AtomicU32,
-    /// Samples, in all rows, that found the thread spinning,
+    /// Samples, in all rows, that found the thread spinning.
     pub spins: AtomicU32,
-    /// and those that found it at work.
+    /// Samples, in all rows, that found the thread at work.
     pub works: AtomicU32,
     /// Whether there was a wait of this kind since the last sample.
     pub met: AtomicU32,
@@ -183,15 +183,15 @@ impl Row {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Schedule {
-    /// The last one, on its clock,
+    /// The last deadline, on its clock.
     pub due: AtomicU64,
-    /// how long after the one before it was,
+    /// How long the last deadline was after the one before it.
     pub gap: AtomicU64,
-    /// and how far ahead when the thread began to wait, as an `i64`.
+    /// How far ahead the last deadline was when the thread began to wait, as an `i64`.
     pub lead: AtomicU64,
-    /// How often the distance between deadlines stayed and that from the thread changed,
+    /// How often the distance between deadlines stayed and that from the thread changed.
     pub fixed: AtomicU32,
-    /// and the other way round.
+    /// How often the distance between deadlines changed and that from the thread stayed.
     pub moving: AtomicU32,
     /// Whether the thread met the last deadline in time for which there was no delay.
     pub in_time: AtomicU32,
@@ -214,9 +214,9 @@ impl Schedule {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Polled {
-    /// When it began to wait,
+    /// When it began to wait.
     pub began: AtomicU64,
-    /// and when it went on.
+    /// When it went on.
     pub ended: AtomicU64,
     /// When it went on the time before.
     pub before: AtomicU64,
@@ -230,9 +230,9 @@ pub struct Polled {
     pub gap: AtomicU64,
     /// The window that this is about.
     pub epoch: AtomicU32,
-    /// In which window something came last that has a clock of its own,
+    /// The window in which the last thing with a clock of its own came.
     pub served_epoch: AtomicU32,
-    /// and when it was handed to the thread.
+    /// When the last thing with a clock of its own was handed to the thread.
     pub served: AtomicU64,
 }
 
@@ -324,21 +324,21 @@ pub struct Slot {
     pub paused: AtomicU32,
     /// Runtime only: whether the last sample found the thread spinning.
     pub spinning: AtomicU32,
-    /// Runtime only: the sample before it was let go when it last spun, or zero if all credit for that has been given,
+    /// Runtime only: the sample before the thread was let go when it last spun, or zero if all credit for that has been given.
     pub released_after: AtomicU64,
-    /// Runtime only: and the one after it.
+    /// Runtime only: the sample after the thread was let go when it last spun.
     pub released_before: AtomicU64,
     /// Runtime only: the first place in the code where it was last seen spinning, or zero.
     pub circle_low: AtomicUsize,
-    /// Runtime only: the last one.
+    /// Runtime only: the last place in the code where it was last seen spinning.
     pub circle_high: AtomicUsize,
     /// Runtime only: how often it was seen, less what contradicted it.
     pub circle_seen: AtomicU32,
-    /// Runtime only: calls of `sched_yield` since the last sample,
+    /// Runtime only: calls of `sched_yield` since the last sample.
     pub yielded: AtomicU32,
-    /// and whether it is in one.
+    /// Runtime only: whether the thread is in a call of `sched_yield`.
     pub yielding: AtomicU32,
-    /// Runtime only: the latest of them that followed each other closely.
+    /// Runtime only: the latest calls of `sched_yield` that followed each other closely.
     pub row: Row,
     /// Runtime only: what it did while the region ran in other threads.
     pub meanwhile: Meanwhile,
@@ -354,9 +354,9 @@ pub struct Slot {
     pub hit: AtomicU32,
     /// Runtime only: the region that `shares` and `hit` are about.
     pub learnt: AtomicU32,
-    /// Runtime only: shares of that region in stretches, by `site`,
+    /// Runtime only: shares of that region in stretches, by `site`.
     pub shares: [Share; 16],
-    /// and by `kind`.
+    /// Runtime only: shares of that region in stretches, by `kind`.
     pub kinds: [Share; 8],
     /// Runtime only: time that samples found in the region less the time that was credited, as an `i64`.
     pub balance: AtomicU64,
@@ -519,7 +519,7 @@ impl Slots {
 pub struct Totals {
     /// Credited for samples in the region.
     pub credited: Nanos,
-    /// Of that, for waits for the world that the region made.
+    /// The part of `credited` for waits for the world that the region made.
     pub asleep: Nanos,
     /// Credited for waits on other threads that a function announced.
     pub inherited: Nanos,
@@ -527,15 +527,15 @@ pub struct Totals {
     pub spun: Nanos,
     /// Credited for such waits that no function announced.
     pub hidden: Nanos,
-    /// Credit that had to wait until a call was over,
+    /// Credit that had to wait until a call was over.
     pub deferred: Nanos,
-    /// and what of it has been given.
+    /// The part of `deferred` that has been given.
     pub caught_up: Nanos,
     /// CPU time of pauses.
     pub pausing: Nanos,
-    /// What `required` grew during waits that another thread ended,
+    /// What `required` grew during waits that another thread ended.
     pub grown: Nanos,
-    /// and how many those were.
+    /// How many waits another thread ended.
     pub handovers: u64,
     /// Credited for waits for a CPU.
     pub queued: Nanos,
@@ -545,11 +545,11 @@ pub struct Totals {
     pub overslept: Nanos,
     /// See [`Books::taken_back`].
     pub taken_back: Nanos,
-    /// See [`Books::serving`],
+    /// See [`Books::serving`].
     pub serving: Nanos,
-    /// [`Books::idle`],
+    /// See [`Books::idle`].
     pub idle: Nanos,
-    /// and [`Books::doubtful`].
+    /// See [`Books::doubtful`].
     pub doubtful: Nanos,
     /// See [`Books::crowded`]
     pub crowded: u64,

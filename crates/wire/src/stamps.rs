@@ -1,7 +1,7 @@
 //! When visits were: their number and the sum of their times, in one word that one addition changes.
 //!
 //! From the sums of two points, a begin and an end, follows the time integral of what was in flight between them,
-//! exactly and without anybody having looked meanwhile: ∫ n dv is n·v at its end less n·v at its beginning, less
+//! exactly and without a look in between: ∫ n dv is n·v at its end less n·v at its beginning, less
 //! the times of all beginnings in between, plus those of all ends.
 //!
 //! Times count in units of 64 ns, numbers and sums wrap around. The integral is right as long as it is below
@@ -15,7 +15,7 @@ const UNIT: u64 = 64;
 const NUMBER_BITS: u32 = 20;
 const SUM_BITS: u32 = 64 - NUMBER_BITS;
 
-/// Visits as they were when somebody looked.
+/// Visits as they were at one look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamps(u64);
 
@@ -53,9 +53,9 @@ impl Stamps {
 pub struct Pair {
     /// The moment, in the time in which visits are stamped.
     pub time: Nanos,
-    /// Beginnings
+    /// Beginnings so far.
     pub begun: Stamps,
-    /// and ends so far.
+    /// Ends so far.
     pub ended: Stamps,
 }
 

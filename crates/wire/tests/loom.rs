@@ -57,7 +57,7 @@ fn spawn<T: 'static>(shared: &Arc<T>, work: impl FnOnce(&T) + 'static) -> thread
     thread::spawn(move || work(&shared))
 }
 
-/// Rule 1: whoever is ahead, `required` is what the one furthest ahead has, and never sinks.
+/// Rule 1: `required` is what the thread furthest ahead has, whichever it is, and never sinks.
 #[test]
 fn required_is_the_maximum_of_three() {
     loom::model(|| {
@@ -135,7 +135,7 @@ fn a_wait_across_epochs_is_credited_with_what_is_left_of_it() {
     });
 }
 
-/// Whoever sees an epoch sees its experiment. The descriptions take turns, so the next is written while the
+/// A thread that sees an epoch sees its experiment. The descriptions take turns, so the next is written while the
 /// last is read.
 #[test]
 fn an_epoch_publishes_its_experiment() {
@@ -219,7 +219,7 @@ fn the_ring_passes_samples_on_or_counts_them() {
     });
 }
 
-/// No slot is given to two threads, nobody is refused while one is free, and what the last owner wrote is
+/// No slot is given to two threads, no thread is refused while one is free, and what the last owner wrote is
 /// there for the next.
 #[test]
 fn a_slot_has_one_owner_at_a_time() {

@@ -35,9 +35,9 @@ pub struct Setup {
 /// Whose code is sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Everybody's: takes `CAP_PERFMON`.
+    /// The code of all processes: takes `CAP_PERFMON`.
     Machine,
-    /// That of these threads and of what they start.
+    /// The code of these threads and of what they start.
     Threads(Vec<u32>),
 }
 
@@ -65,9 +65,9 @@ struct Event {
 /// What an event has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// In its unit,
+    /// In the unit of the event.
     pub count: u64,
-    /// and for how long: the time it was switched on and had a counter (of a thread's: while it ran), on all CPUs together.
+    /// For how long it was switched on and had a counter (of a thread's: while it ran), on all CPUs together.
     pub running: Nanos,
     /// Samples that there was no room for (Linux 6.0; zero before).
     pub lost: u64,
@@ -77,7 +77,7 @@ impl Cpu {
     /// A ring for CPU `number`. With [`Scope::Machine`] what all processes do is written into it from now on.
     ///
     /// # Errors
-    /// What the kernel said: `EACCES` or `EPERM` where it is not allowed (also when more memory would be locked than
+    /// The kernel's error: `EACCES` or `EPERM` where it is not allowed (also when more memory would be locked than
     /// `perf_event_mlock_kb` allows), `EMFILE`.
     pub fn open(number: u32, scope: &Scope, setup: Setup) -> io::Result<Self> {
         let place = match scope {
@@ -115,11 +115,11 @@ impl Cpu {
         added
     }
 
-    /// Those that have ended meanwhile are left out.
+    /// Opens an event for each of the threads; those that have ended meanwhile are left out.
     fn open_threads(&mut self, event: usize, threads: &[u32]) -> io::Result<()> {
         for &thread in threads {
             match self.open_event(event, Where::ThreadOnCpu(thread, self.number)) {
-                // It has ended, or is somebody else's.
+                // It has ended, or belongs to another user.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EACCES)) => {}
                 opened => opened?,
             }
@@ -168,14 +168,14 @@ impl Cpu {
     /// Closes what belongs to threads that have ended, if all that they started have ended as well. Returns the numbers by which
     /// the kernel calls them in samples that may still be in the ring.
     ///
-    /// As long as somebody lives who inherited an event, its descriptor must stay open: with it the event of all of them goes.
+    /// As long as a thread lives that inherited an event, its descriptor must stay open: closing it closes the event of all of them.
     pub fn close_ended(&mut self) -> Vec<u64> {
         let mut ids = Vec::new();
         for event in &mut self.events {
             let open = std::mem::take(&mut event.descriptors);
             let mut asked: Vec<PollFd<'_>> =
                 open.iter().map(|fd| PollFd::new(fd, PollFlags::empty())).collect();
-            // If it fails nobody has ended: that is asked again.
+            // If it fails, none counts as ended: the next call asks again.
             let _ = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
             let ended: Vec<bool> = asked.iter().map(|fd| fd.revents().contains(PollFlags::HUP)).collect();
             for (descriptor, ended) in open.into_iter().zip(ended) {
@@ -200,7 +200,7 @@ impl Cpu {
     ///
     /// Not for [`Scope::Threads`]: `PERF_EVENT_IOC_PERIOD` is for one event, and not (as `ENABLE`) for those that were inherited
     /// from it, and the kernel exchanges the events of such threads when it switches from one to the other
-    /// (`perf_event_context_sched_out`). So some would have this period and some the old one, and nobody knows who.
+    /// (`perf_event_context_sched_out`). So some would have this period and some the old one, and it is unknown which.
     pub fn set_period(&mut self, event: usize, period: u64) {
         self.events[event].period = period;
         for descriptor in &self.events[event].descriptors {

@@ -38,15 +38,15 @@ pub enum Record<'a> {
     Map {
         /// The process.
         pid: u32,
-        /// First address,
+        /// The first address.
         start: Address,
-        /// and how many bytes.
+        /// How many bytes.
         length: u64,
         /// Where in the file `start` lies.
         offset: u64,
         /// Up to 20 bytes, where the kernel has it at hand.
         build_id: &'a [u8],
-        /// Which file it is, where there is no build ID; inode zero where that is not said.
+        /// Which file it is, where there is no build ID; inode zero where that is not reported.
         file: FileId,
         /// The file, as the process sees it, or a name in brackets; `//anon` for memory of no file.
         path: &'a [u8],
@@ -64,9 +64,9 @@ pub enum Record<'a> {
     },
     /// A thread or a process starts.
     Fork {
-        /// Its process,
+        /// The process of the thread that starts.
         pid: u32,
-        /// and that of the one that started it: the same if it is a thread.
+        /// The process that started it: the same if it is a thread.
         parent: u32,
     },
     /// A thread ends.
@@ -76,16 +76,16 @@ pub enum Record<'a> {
     },
     /// The kernel has generated code (a BPF program, a trampoline), or does without it from now on.
     KernelCode {
-        /// First address,
+        /// The first address.
         start: Address,
-        /// and how many bytes.
+        /// How many bytes.
         length: u32,
         /// Its name, as in `/proc/kallsyms`.
         name: &'a [u8],
         /// It is there no more.
         gone: bool,
     },
-    /// There was no room for so many records (of any kind).
+    /// There was no room for this many records (of any kind).
     Lost {
         /// How many.
         records: u64,
@@ -117,9 +117,9 @@ pub struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// In [`callchain`](Self::callchain): the kernel's code follows,
+    /// In [`callchain`](Self::callchain): the kernel's code follows.
     pub const KERNEL: u64 = -128_i64 as u64;
-    /// or the process's own.
+    /// In [`callchain`](Self::callchain): the process's own code follows.
     pub const USER: u64 = -512_i64 as u64;
     /// This and everything above it is a mark.
     pub const MARKS: u64 = -4095_i64 as u64;

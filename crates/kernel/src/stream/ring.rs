@@ -103,7 +103,7 @@ impl Ring {
         if straightened {
             return Some(&self.straightened);
         }
-        // SAFETY: `load` has seen that so many words follow without a break; the kernel writes into them again only
+        // SAFETY: `load` has seen that this many words follow without a break; the kernel writes into them again only
         // when `release` has given them back, which takes `&mut self`.
         Some(unsafe { std::slice::from_raw_parts(self.word(self.position), words) })
     }
@@ -151,7 +151,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: nobody has a reference into it any more.
+        // SAFETY: nothing has a reference into it any more.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast(), page_size() + self.size) };
     }
 }

@@ -21,7 +21,7 @@ fn opened(scope: &Scope) -> Option<Vec<Cpu>> {
     }
 }
 
-/// Burns so much CPU time.
+/// Burns this much CPU time.
 fn burn(time: Duration) {
     let end = thread_cpu_time() + Nanos(time.as_nanos() as u64);
     while thread_cpu_time() < end {}
@@ -117,7 +117,7 @@ fn a_ring_goes_round_and_round_and_says_what_it_lost() {
     }
     let reading = cpu.reading(0);
     assert!(seen > 100, "{seen} records");
-    // Forced: nobody reads.
+    // Forced: nothing is read.
     burn(Duration::from_millis(400));
     assert!(cpu.reading(0).lost > reading.lost, "{reading:?}");
 }
@@ -181,7 +181,7 @@ fn the_kernel_says_which_event_it_throttles() {
     assert_eq!(record::parse(&words[..2], &bytes[..16]), Record::Other);
 }
 
-/// A thread that burns as much CPU time as it is told to, each time, until nobody tells it any more.
+/// A thread that burns as much CPU time as it is told to, each time, until it is no longer told.
 struct Burner {
     thread: std::thread::JoinHandle<()>,
     id: u32,
@@ -258,7 +258,7 @@ fn descriptors_of_threads_that_ended_are_closed_and_what_they_counted_stays() {
     assert!(after >= before + 40_000_000 && before >= 80_000_000, "{before} and {after} ns");
 }
 
-/// Runs this test again in a process that may have so many descriptors; nothing in that process itself.
+/// Runs this test again in a process that may have this many descriptors; nothing in that process itself.
 fn with_descriptors(most: usize, test: &str) -> Option<std::process::Output> {
     const LIMITED: &str = "WHATIF_TEST_DESCRIPTORS";
     if std::env::var_os(LIMITED).is_some() {

@@ -3,7 +3,7 @@
 use super::SlopeChange;
 use crate::estimate::{Difference, ENOUGH_BLOCKS, Verdict, WORTH};
 
-/// The share of comparisons without any change in which some region may be said to have changed.
+/// The share of comparisons without any change in which some region may be reported as changed.
 const FALSE_ALARMS: f64 = 0.05;
 /// A slope that certainly changed by less than this is unchanged: making the region free would gain at most
 /// 10 % more or less than before. Wider than a verdict's, because a difference has the noise of both.
@@ -15,7 +15,7 @@ const SAME: f64 = 0.1;
 /// by Student's t from both standard errors, with Holm's correction (*A Simple Sequentially Rejective
 /// Multiple Test Procedure*, 1979) over all regions and points that are compared, because among twenty
 /// regions that did not change, one 95 % interval is expected to say that it did. With it, the chance
-/// that *any* of them is said to have changed is 5 %.
+/// that *any* of them is reported as changed is 5 %.
 ///
 /// | change | |
 /// |---|---|
@@ -36,7 +36,7 @@ pub enum Change {
     Less,
     /// The same as before.
     Unchanged,
-    /// Nobody can say yet.
+    /// There is not enough data to tell.
     CannotTell,
     /// Only the first recording has the region.
     OnlyBefore,

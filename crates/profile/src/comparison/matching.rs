@@ -187,7 +187,7 @@ mod tests {
     fn lines_are_found_again_by_their_text() {
         let moved = format!("#include <a>\n\n{OLD}");
         assert_eq!(matched(&lines_of(OLD, &[5, 7]), &lines_of(&moved, &[9, 7])), [(1, 2), (2, 1)]);
-        // Line 5 is another line now, and nobody asked about the one that was there.
+        // Line 5 is another line now, and the one that was there was not asked about.
         assert_eq!(matched(&lines_of(OLD, &[5]), &lines_of(&moved, &[5])), [(1, 0), (0, 1)]);
     }
 

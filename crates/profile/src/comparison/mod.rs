@@ -28,9 +28,9 @@ use crate::ranking::{PointSummary, Profile, RegionEstimate};
 /// Two profiles, and how they differ.
 #[derive(Clone, Debug)]
 pub struct Comparison<'a> {
-    /// What it was,
+    /// What it was.
     pub before: &'a Profile,
-    /// and what it became.
+    /// What it became.
     pub after: &'a Profile,
     /// The points of both: those of `after`, then those that only `before` has.
     pub points: Vec<PointChange<'a>>,
@@ -43,9 +43,9 @@ pub struct Comparison<'a> {
 /// What became of a progress point or latency pair.
 #[derive(Clone, Debug)]
 pub struct PointChange<'a> {
-    /// In the first recording, if it is there,
+    /// The point in the first recording, if it is there.
     pub before: Option<PointLevel<'a>>,
-    /// and in the second.
+    /// The point in the second recording, if it is there.
     pub after: Option<PointLevel<'a>>,
     /// The fraction of the period (or latency) without speedups that disappeared: positive is better.
     /// `None` where a recording does not have the point, or never saw a visit. Unbounded with fewer than
@@ -60,18 +60,18 @@ pub struct PointLevel<'a> {
     pub summary: &'a PointSummary,
     /// Nanoseconds per visit, or from begin to end, without speedups; `None` without visits.
     pub period_ns: Option<f64>,
-    /// How many baselines this rests on,
+    /// How many baselines this rests on.
     pub blocks: usize,
-    /// in how many runs.
+    /// How many runs those baselines are in.
     pub runs: usize,
 }
 
 /// What became of a region.
 #[derive(Clone, Debug)]
 pub struct RegionChange<'a> {
-    /// In the first recording, if it is there,
+    /// The region in the first recording, if it is there.
     pub before: Option<RegionSide<'a>>,
-    /// and in the second.
+    /// The region in the second recording, if it is there.
     pub after: Option<RegionSide<'a>>,
     /// One for each of [`Comparison::points`], in that order.
     pub points: Vec<SlopeChange<'a>>,
@@ -91,9 +91,9 @@ pub struct RegionSide<'a> {
 pub struct SlopeChange<'a> {
     /// What to think of it.
     pub change: Change,
-    /// What was estimated in the first recording,
+    /// What was estimated in the first recording.
     pub before: Option<&'a PointEstimate>,
-    /// and in the second.
+    /// What was estimated in the second recording.
     pub after: Option<&'a PointEstimate>,
     /// The slope after, less the slope before; its interval is not corrected for how many there are.
     pub difference: Option<Estimate>,

@@ -50,7 +50,7 @@ impl Comparison<'_> {
     }
 }
 
-/// What is to be said about one or many regions, if there are any.
+/// The claim about one or many regions, if there are any.
 fn claim(regions: &[&RegionChange<'_>], one: &str, many: &str) -> Option<String> {
     let names: Vec<String> = regions.iter().take(NAMED).map(|region| name(region.region())).collect();
     match regions.len() {
@@ -72,7 +72,7 @@ fn point_claim(point: &PointChange<'_>) -> String {
         Some(_) => format!("{subject} is {change} than before"),
         None if gain.half_width().is_finite() => {
             let (better, worse) = (point.word(1.0), point.word(-1.0));
-            format!("Nobody can say whether {subject} is {better} or {worse} than before ({change})")
+            format!("It is unclear whether {subject} is {better} or {worse} than before ({change})")
         }
         None => format!("Too little was measured to say whether {subject} changed"),
     }

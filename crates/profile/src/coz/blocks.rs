@@ -34,7 +34,7 @@ pub(super) fn places(experiments: &[Experiment]) -> Vec<Place> {
     let mut members: BTreeMap<usize, u32> = BTreeMap::new();
     let place = |(nth, experiment): (usize, &Experiment)| {
         let of_line = baselines.get(experiment.selected.as_str()).map_or(&[][..], Vec::as_slice);
-        // A baseline that counts is its own; one that does not is nobody's.
+        // A baseline that counts is that of its own block; one that does not is the baseline of none.
         let alone = experiment.per_mille == 0;
         let block = if alone { nth } else { nearest(of_line, nth).unwrap_or(nth) };
         let index = members.entry(block).or_default();

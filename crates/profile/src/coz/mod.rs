@@ -41,7 +41,7 @@ pub use file::{DATABASE, Unreadable, is_profile_of_coz, rows as rows_of_either};
 
 use crate::model::Rows;
 
-/// So many lines at the beginning tell what a file is.
+/// How many lines at the beginning show what kind of file it is.
 const LINES_THAT_TELL: usize = 100;
 
 /// The bytes are not of a profile of Coz.

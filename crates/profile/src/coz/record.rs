@@ -8,7 +8,7 @@ pub(super) enum Record {
     /// A run begins, at this time in nanoseconds since 1970 (on Linux). `complete`: its last experiment is, too, because `whatif`
     /// wrote it, not Coz.
     Startup { time: u64, complete: bool },
-    /// It ended, at such a time, with so many samples in all.
+    /// It ended, at this time, with this many samples in all.
     Shutdown { time: u64, samples: Option<u64> },
     /// How long the run took until now, or one experiment.
     Runtime(u64),

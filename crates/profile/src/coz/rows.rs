@@ -14,7 +14,7 @@ use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
 const PERIOD: Nanos = Nanos::from_millis(1);
 /// How long it waits after each experiment.
 const COOL_OFF: Nanos = Nanos::from_millis(10);
-/// A baseline may be shorter than another experiment of the same length by so much of it.
+/// The share by which a baseline may be shorter than another experiment of the same length.
 const SLACK: f64 = 0.01;
 
 /// The recording that `runs` amount to. `name` is what their file is called.
@@ -112,7 +112,7 @@ fn times(experiment: &Experiment, length: u64) -> (Nanos, Nanos) {
         return (Nanos::new(length), Nanos::new(length.saturating_add(effective.unsigned_abs())));
     }
     let effective = effective as u64;
-    // Each sample in the line inserts so much at most.
+    // Each sample in the line inserts this much at most.
     let most = weight(experiment.samples).get() as f64 * f64::from(experiment.per_mille) / 1000.0;
     let required = length.saturating_sub(effective).min(most as u64);
     (Nanos::new(effective.saturating_add(required)), Nanos::new(required))
@@ -141,10 +141,10 @@ fn warnings(damage: Damage) -> Vec<Warning> {
     let mut warnings = vec![Warning {
         code: "from-coz".into(),
         message: "these are single experiments that Coz made: each is compared with the baseline of its line that is \
-                  nearest in the same run; nobody checked whether its delays were inserted as they should, and what Coz \
+                  nearest in the same run; it was not checked whether its delays were inserted as they should be, and what Coz \
                   itself is off by is in no interval"
             .into(),
-        advice: "for baselines beside every window, and delays that are checked, measure it again: \
+        advice: "for baselines next to every window, and delays that are checked, measure it again: \
                  whatif run -- PROGRAM"
             .into(),
     }];
@@ -206,7 +206,7 @@ impl Names {
         visits
     }
 
-    /// As much all the time as at the end. Where more had ended than begun, nobody knows how much.
+    /// As much all the time as at the end. Where more had ended than begun, it is unknown how much.
     fn in_flight(&mut self, experiment: &Experiment, elapsed: Nanos) -> Vec<InFlight> {
         let known = experiment.latencies.iter().filter(|(_, latency)| latency.in_flight >= 0.0);
         known

@@ -8,16 +8,16 @@ use super::record::{Damaged, Record};
 /// Lines that were not understood, or belong to nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Damage {
-    /// How many,
+    /// How many lines.
     pub(super) lines: usize,
-    /// and the number of the first of them among those that are not empty, from 1.
+    /// The number of the first of these lines among those that are not empty, from 1.
     pub(super) first: usize,
 }
 
 /// One run of the program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
-    /// When it began, if the profile says so.
+    /// When it began, if the profile records it.
     pub(super) startup: Option<u64>,
     /// Whether no experiment was under way when it ended.
     complete: bool,
@@ -26,11 +26,11 @@ pub(super) struct Run {
     pub(super) samples: BTreeMap<String, u64>,
     /// After how many experiments that was.
     pub(super) sampled_after: usize,
-    /// Samples anywhere, if the profile says so.
+    /// Samples anywhere, if the profile records them.
     pub(super) all_samples: Option<u64>,
     /// The last time that was written as its length.
     pub(super) runtime: Option<u64>,
-    /// When it ended, if the profile says so.
+    /// When it ended, if the profile records it.
     pub(super) shutdown: Option<u64>,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Experiment {
     /// Elapsed time less inserted delay; may be below zero.
     pub(super) effective_ns: i64,
     pub(super) samples: u64,
-    /// Visits of throughput points,
+    /// Visits of throughput points.
     pub(super) visits: BTreeMap<String, u64>,
-    /// and of latency points.
+    /// Visits of latency points.
     pub(super) latencies: BTreeMap<String, Latency>,
     /// Something between it and the next one could not be read.
     doubtful: bool,
@@ -93,7 +93,7 @@ impl Run {
         self.experiments.iter().map(|experiment| experiment.effective_ns.max(0)).fold(0, i64::saturating_add)
     }
 
-    /// How long it took, if it ended and the profile says so. What is shorter than the experiments together is
+    /// How long it took, if it ended and the profile records it. What is shorter than the experiments together is
     /// the length of one of them.
     pub(super) fn length(&self) -> Option<u64> {
         let whole = |ns: &u64| i128::from(*ns) >= i128::from(self.effective_ns());

@@ -1,4 +1,4 @@
-//! Recorder: the one who writes.
+//! Recorder: the writer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -398,8 +398,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Folds the log into the file, so that the recording is a single file again. While somebody
-    /// reads, the log stays beside it; that does no harm, and the next writer folds it.
+    /// Folds the log into the file, so that the recording is a single file again. While a process
+    /// reads, the log stays next to it; that does no harm, and the next writer folds it.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ impl Recording {
     /// Opens the recording at `path` for reading.
     ///
     /// The rows that a killed writer left in the log are seen. Reading a recording with a log needs
-    /// leave to write beside it (SQLite keeps an index of the log there); where that is missing, file
+    /// leave to write next to it (SQLite keeps an index of the log there); where that is missing, file
     /// and log are copied to the temporary folder and read from there.
     ///
     /// # Errors

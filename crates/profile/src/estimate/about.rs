@@ -5,9 +5,9 @@ use crate::drift::{Drift, RunDrift};
 use crate::model::{SessionId, Window, WindowFlags};
 use crate::units::Nanos;
 
-/// Visits that are expected in a window which says anything about a point,
+/// Visits that must be expected in a window that tells anything about a point, unless hardly any window is longer than it.
 const ENOUGH_VISITS: f64 = 2.5;
-/// unless hardly any window is longer than it: no less than so much of the long ones.
+/// A window of at least this share of the long ones is never too short.
 const NEARLY_LONGEST: f64 = 0.75;
 /// Long windows take this share of the time; a single one that something held up does not.
 const LONG: f64 = 0.2;
@@ -16,9 +16,9 @@ const LONG: f64 = 0.2;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
     pub(crate) target: Target,
-    /// How its speed changed within runs,
+    /// How its speed changed within runs.
     pub(crate) drifts: &'a [Drift],
-    /// and from one run to the next.
+    /// How its speed changed from one run to the next.
     pub(crate) of_runs: &'a [RunDrift],
     /// Windows shorter than this say nothing about it; see [`shortest`].
     pub(crate) shortest: Nanos,
@@ -35,7 +35,7 @@ impl About<'_> {
         self.in_session(session).map_or(0, |drift| drift.segment_at(start))
     }
 
-    /// Whether its speed changed beside `window`, a treated one, before the next baseline; or between it and
+    /// Whether its speed changed next to `window`, a treated one, before the next baseline; or between it and
     /// its own `baseline`, where that is further away (in recordings that are not ours).
     pub(crate) fn straddles(&self, window: &Window, baseline: &Window) -> bool {
         self.in_session(window.session).is_some_and(|drift| drift.between(window.start))

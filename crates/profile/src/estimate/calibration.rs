@@ -401,7 +401,7 @@ fn phases() {
     }
 }
 
-/// A run of so many nanoseconds.
+/// A run of this many nanoseconds.
 fn session(duration: f64) -> crate::model::Session {
     let until = Nanos::new(duration as u64);
     crate::model::Session {

@@ -18,7 +18,7 @@
 //! **What it costs:** a bend that the data hardly show is rounded off. Right at such a bend the interval
 //! holds the truth less often than 95 times in 100 (70 to 90, in the worst of the simulations); over a whole
 //! curve it is 88 to 100, and over curves of all shapes 93 to 99. On a straight line it is wider than it need
-//! be, because nobody knows that the line is straight.
+//! be, because it is not known that the line is straight.
 
 use super::{Estimate, interval};
 
@@ -43,20 +43,20 @@ const DOUBT: f64 = 0.05;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) speedup: f64,
-    /// The gain by the windows at this speedup alone,
+    /// The gain by the windows at this speedup alone.
     pub(super) gain: f64,
-    /// the variance of their noise,
+    /// The variance of the noise of those windows.
     pub(super) variance: f64,
-    /// and how far an error of the level of all baselines (of one standard deviation) moves it.
+    /// How far an error of the level of all baselines (of one standard deviation) moves the gain.
     pub(super) lift: f64,
 }
 
 /// The gain at every speedup.
 #[derive(Debug)]
 pub(super) struct Curve {
-    /// What it goes through, ascending,
+    /// What it goes through, ascending.
     pub(super) seen: Vec<Seen>,
-    /// and the degrees of freedom of the noise.
+    /// The degrees of freedom of the noise.
     pub(super) freedom: usize,
     /// The standard error of the method itself, per unit of speedup.
     method_error: f64,
@@ -66,11 +66,11 @@ pub(super) struct Curve {
 /// The shares of the kinds of curve in the average; they add up to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shares {
-    /// Of the line through zero,
+    /// The share of the line through zero.
     pub line: f64,
-    /// of all curves that bend once,
+    /// The share of all curves that bend once.
     pub bent: f64,
-    /// and of the smooth ones.
+    /// The share of the smooth curves.
     pub smooth: f64,
 }
 
@@ -78,14 +78,14 @@ pub struct Shares {
 #[derive(Debug)]
 struct Kind {
     knots: Vec<f64>,
-    /// The logarithm of belief and evidence; later the share in the average,
+    /// The logarithm of belief and evidence; later the share in the average.
     weight: f64,
-    /// and the share in the spread: the root of it. Where kinds that explain the data almost equally well
+    /// The share in the spread: the square root of the share in the average. Where kinds that explain the data almost equally well
     /// disagree, the interval spans them.
     spread: f64,
-    /// How much the slope changes at each knot,
+    /// How much the slope changes at each knot.
     changes: Vec<f64>,
-    /// and the Cholesky factor of the inverse of their covariance: the lower triangle, by rows.
+    /// The Cholesky factor of the inverse of the covariance of the changes: the lower triangle, by rows.
     factor: Vec<f64>,
 }
 
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn strong_dots_speak_for_themselves() {
-        // No shape that anybody expects.
+        // No expected shape.
         let dots = [(0.1, 0.2), (0.3, 0.1), (0.5, 0.4), (0.7, -0.3), (1.0, 0.2)];
         let curve = Curve::new(seen(&dots, 1e-4), 100, 0.0);
         for (s, gain) in dots {

@@ -7,7 +7,7 @@ use super::verdict::{ENOUGH_BLOCKS, WORTH};
 use super::{Estimate, EstimateOptions, Target, bootstrap, interval};
 use crate::model::SessionId;
 
-/// How often two parts of a program that stays what it is may be said to differ.
+/// How often two parts of a program that stays what it is may be taken to differ.
 const LEVEL: f64 = 0.01;
 
 /// A part of a recording, from one change of the program's speed to the next, or a stretch of runs.

@@ -34,9 +34,9 @@ pub(super) struct Fit {
     /// The delay per visit, in periods of the baseline, that a speedup of 100 % takes: of all treated windows
     /// together, as if it were in proportion to the speedup.
     pub(super) delay: f64,
-    /// Complete pairs, those at the same speedup side by side,
+    /// Complete pairs, those at the same speedup side by side.
     treated: Vec<Treated>,
-    /// and how many blocks they are of.
+    /// How many blocks the pairs are of.
     blocks: usize,
 }
 
@@ -45,11 +45,11 @@ pub(super) struct AtSpeedup {
     pub(super) speedup: Speedup,
     /// Where they stand in `treated`.
     pub(super) blocks: Range<usize>,
-    /// Σ v: visits,
+    /// Σ v: visits.
     pub(super) visits: f64,
-    /// Σ e: amounts,
+    /// Σ e: amounts.
     pub(super) amount: f64,
-    /// and Σ β·e·v₀/e₀: the visits that their own baselines led to expect, as far as they count.
+    /// Σ β·e·v₀/e₀: the visits that their own baselines led to expect, as far as they count.
     pub(super) own: f64,
 }
 
@@ -273,7 +273,7 @@ impl Fit {
 
 /// See [`Fit::noise`].
 struct Noise {
-    /// Of the gain at each speedup.
+    /// The variance of the gain at each speedup.
     variances: Vec<f64>,
     freedom: usize,
 }

@@ -44,7 +44,7 @@ pub fn difference(before: (&Estimate, usize), after: (&Estimate, usize)) -> Opti
     Difference::new(before, after).map(|apart| apart.estimate)
 }
 
-/// `value`, about which nobody knows how sure it is.
+/// `value` with an unknown error.
 pub(super) fn unknown(value: f64) -> Estimate {
     Estimate { value, se: f64::INFINITY, lo: f64::NEG_INFINITY, hi: f64::INFINITY }
 }
@@ -52,7 +52,7 @@ pub(super) fn unknown(value: f64) -> Estimate {
 /// How far two independent estimates are apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Difference {
-    /// after − before.
+    /// The value after less the value before.
     pub(crate) estimate: Estimate,
     freedom: usize,
 }
@@ -255,7 +255,7 @@ mod tests {
         for (got, expected) in [(value, 0.5), (se, 0.2887), (lo, 0.025), (hi, 0.975)] {
             assert!((got - expected).abs() < 1e-3, "{got} {expected}");
         }
-        // Nobody knows a place better than the distance between two of them.
+        // A place cannot be known better than the distance between two of them.
         let one = weighted(&[(0.3, 1.0)], 0.01);
         assert!((one.value - 0.3).abs() < 1e-9 && (one.half_width() - 0.00475).abs() < 1e-9);
     }

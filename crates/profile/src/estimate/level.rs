@@ -112,11 +112,11 @@ mod tests {
     struct World {
         runs: usize,
         blocks: usize,
-        /// The relative deviation of a run from the mean of all runs,
+        /// The relative deviation of a run from the mean of all runs.
         between: f64,
-        /// of a block from its run,
+        /// The relative deviation of a block from its run.
         within: f64,
-        /// and how much of a block's deviation the next one keeps.
+        /// How much of a block's deviation the next one keeps.
         memory: f64,
     }
 

@@ -27,7 +27,7 @@
 //! of the region together (ρ = Σv₀/Σe₀) are quiet but drift. We use *β·own + (1 − β)·all*. Speedups are
 //! assigned at random, so this is unbiased for every β (an analysis of covariance); the best β is the
 //! share of the baselines' variance that the treated windows of the same blocks follow, which is their
-//! regression on each other. It is estimated as if four more blocks had said β = 1: with little data we
+//! regression on each other. It is estimated as if four more blocks had shown β = 1: with little data we
 //! pair. Recordings of runs with different levels come out near β = 1 by themselves. Where the program's
 //! speed is known to have changed between the region's blocks (`drift`), β is 1: what was measured before and
 //! after the change is kept apart, and each part gets a slope of its own besides (`era.rs`). A treated window that may lie on the other side of the change than its
@@ -160,9 +160,9 @@ pub struct Estimate {
     pub value: f64,
     /// Its standard error.
     pub se: f64,
-    /// The lower end of the 95 % interval,
+    /// The lower end of the 95 % interval.
     pub lo: f64,
-    /// and the upper end.
+    /// The upper end of the 95 % interval.
     pub hi: f64,
 }
 
@@ -261,9 +261,9 @@ pub struct PointEstimate {
     /// What each part of the recording says by itself, if its parts are kept apart, in the order of time; parts with
     /// fewer than five blocks are missing.
     pub eras: Vec<Era>,
-    /// Whether two of them certainly say something else.
+    /// Whether two of them certainly differ.
     pub eras_differ: bool,
-    /// The same for quantiles of a latency; empty where single pieces of work are not known, or too few.
+    /// Gains for quantiles of a latency; empty where single pieces of work are not known, or too few.
     pub quantiles: Vec<QuantileGain>,
     /// About how many more blocks would settle a verdict of [`Verdict::NotEnoughData`].
     pub more_blocks: Option<u32>,

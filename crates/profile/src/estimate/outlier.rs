@@ -15,11 +15,11 @@ use super::pair::{Pair, Side};
 
 /// How many standard deviations from the others are too many.
 const TOO_FAR: f64 = 4.0;
-/// How many blocks at the same and the nearest speedups say what is normal there.
+/// How many blocks at the same and the nearest speedups show what is normal there.
 const NEARBY: usize = 9;
-/// With fewer blocks than this nobody can say what is normal.
+/// With fewer blocks than this it cannot be told what is normal.
 const ENOUGH_BLOCKS: usize = 5;
-/// A window is disturbed if a visit took so many times as long as in the other, pauses included. (Where windows agree
+/// A window is disturbed if a visit took this many times as long as in the other, pauses included. (Where windows agree
 /// about that, it is the delay that differs: a region runs in one phase of the program and not in the next.)
 const SLOWER: f64 = 1.5;
 /// If more than this share of the blocks is far from the others, nothing disturbed them: the program is like
@@ -96,9 +96,9 @@ impl Curve {
 struct Complete {
     s: f64,
     visits: f64,
-    /// The visits that the baseline leads to expect,
+    /// The visits that the baseline leads to expect.
     own: f64,
-    /// and how many amounts of the baseline went into the treated window.
+    /// How many amounts of the baseline went into the treated window.
     ratio: f64,
     /// How many times as long a visit took in the window where it took longer, by the clock on the wall.
     slower: f64,
@@ -152,7 +152,7 @@ mod tests {
     use crate::model::SessionId;
     use crate::units::Speedup;
 
-    /// Blocks in which two speedups were tried beside one baseline, one of them disturbed in the last block.
+    /// Blocks in which two speedups were tried with one baseline, one of them disturbed in the last block.
     #[test]
     fn a_baseline_counts_as_long_as_one_of_its_pairs_does() {
         let side = |visits| Side { amount: 1.0, visits, delayed: 0.0 };

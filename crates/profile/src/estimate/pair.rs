@@ -1,4 +1,4 @@
-//! Pairs: the windows of one region, each treated one beside its baseline.
+//! Pairs: the windows of one region, each treated window with its baseline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ impl LeftOutReason {
         }
     }
 
-    /// Why `window` cannot be used, whatever is beside it.
+    /// Why `window` cannot be used, whatever it is paired with.
     pub(crate) fn of(window: &Window) -> Option<LeftOutReason> {
         let elapsed = window.elapsed.get() as f64;
         let least = if window.speedup.is_zero() { f64::MIN_POSITIVE } else { -OVERDRAWN * elapsed };
@@ -98,7 +98,7 @@ pub(crate) struct Experiments<'a> {
 /// The session of a block, and its number there.
 pub(crate) type BlockKey = (SessionId, i64);
 
-/// One experiment: a baseline, and what was tried beside it.
+/// One experiment: a baseline, and what was tried with it.
 ///
 /// A block in which several speedups were tried becomes several of these; only the first counts its
 /// baseline into the region's level.
@@ -126,9 +126,9 @@ impl Block<'_> {
 /// A part of a recording in which the program's speed did not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Part {
-    /// The stretch of runs,
+    /// The stretch of runs.
     pub(super) runs: usize,
-    /// and the segment of each run.
+    /// The segment of each run.
     pub(super) segment: usize,
 }
 
@@ -268,9 +268,9 @@ fn parts(pairs: Vec<Pair>) -> Vec<Vec<Pair>> {
 /// What the experiments on one region say about one target.
 #[derive(Debug)]
 pub(crate) struct Pairs {
-    /// Those that count.
+    /// The pairs that count.
     pub(super) pairs: Vec<Pair>,
-    /// Those that something disturbed.
+    /// The pairs that something disturbed.
     pub(super) disturbed: Vec<Pair>,
     /// Whether the baselines had different levels because the program's speed changed, so that no window may
     /// be compared with all of them.
@@ -304,14 +304,14 @@ impl Pairs {
         self.disturbed.iter().any(same)
     }
 
-    /// Whether the baseline of a block counts for nothing, because all that was tried beside it was disturbed.
+    /// Whether the baseline of a block counts for nothing, because all that was tried with it was disturbed.
     pub(crate) fn is_all_disturbed(&self, block: BlockKey) -> bool {
         let of_block = |pair: &Pair| pair.block == block;
         self.disturbed.iter().any(of_block) && !self.pairs.iter().any(of_block)
     }
 }
 
-/// One baseline and what was tried beside it.
+/// One baseline and what was tried with it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) block: BlockKey,

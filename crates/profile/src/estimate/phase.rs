@@ -15,13 +15,13 @@ const MARGIN: f64 = 0.95;
 /// over the whole run (s / T, as it would be without experiments) tells how much of the run the phase is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phase {
-    /// CPU time of the region in its baseline windows (s_obs), in nanoseconds,
+    /// CPU time of the region in its baseline windows (s_obs), in nanoseconds.
     pub weight: f64,
-    /// and the time of those windows (t_obs).
+    /// The time of those windows (t_obs), in nanoseconds.
     pub time: f64,
-    /// CPU time of the region in the whole sessions (s), in nanoseconds,
+    /// CPU time of the region in the whole sessions (s), in nanoseconds.
     pub run_weight: f64,
-    /// and the time that those sessions would have taken without experiments (T).
+    /// The time that those sessions would have taken without experiments (T), in nanoseconds.
     pub run_time: f64,
     /// The standard error of the ratio of the two densities, as a share of it.
     pub relative_error: f64,
@@ -39,7 +39,7 @@ impl Phase {
     pub(super) fn scale(&self, gain: Estimate) -> Estimate {
         let scaled = gain.scaled(self.factor);
         let error = if self.factor < 1.0 { scaled.value.abs() * self.relative_error } else { 0.0 };
-        // One window has no error that anybody knows, but then the gain has none either.
+        // One window has no known error, but then the gain has none either.
         if error.is_finite() { interval::widened(scaled, error) } else { scaled }
     }
 }

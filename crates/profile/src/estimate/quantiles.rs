@@ -21,11 +21,11 @@ pub const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
 const GROUPS: usize = 20;
 /// With fewer than this it is not known how sure a quantile is.
 const ENOUGH_GROUPS: usize = 3;
-/// So many pieces of work must take longer than a quantile.
+/// How many pieces of work must take longer than a quantile.
 const BEYOND: f64 = 5.0;
 /// Of this share of all it must be known how long they took.
 const ENOUGH_KNOWN: f64 = 0.8;
-/// Speedups are put together until so many times as many do.
+/// Speedups are put together until this many times [`BEYOND`] do.
 const ENOUGH_IN_A_BIN: f64 = 4.0;
 
 /// A quantile of how long pieces of work take.
@@ -48,11 +48,11 @@ pub struct QuantileGain {
     pub curve: Vec<(Speedup, Estimate)>,
 }
 
-/// How many pieces of work took so many nanoseconds.
+/// How many pieces of work took each number of nanoseconds.
 #[derive(Clone, Debug, Default)]
 struct Distribution {
     counts: BTreeMap<u64, u64>,
-    /// Those that ended in all, also where it is not known how long they took.
+    /// How many pieces of work ended, also where it is not known how long they took.
     ended: u64,
 }
 
@@ -153,7 +153,7 @@ fn jackknife(
 pub(super) struct Errors<'a> {
     /// The standard error of inserted delay, as a share of it.
     pub(super) of_delay: f64,
-    /// That of what is in doubt besides, at a speedup of 0 to 1.
+    /// The standard error of what is in doubt besides, at a speedup of 0 to 1.
     pub(super) in_doubt: &'a dyn Fn(f64) -> f64,
     /// What gains are scaled by.
     pub(super) phase: f64,

@@ -30,7 +30,7 @@ pub struct Reading {
     pub visits: u64,
     /// What the visits were spent on, in nanoseconds: see above.
     pub amount: f64,
-    /// The same of the inserted delay, as if it had been effective time.
+    /// The amount of the inserted delay, as if it had been effective time.
     pub(super) delayed: f64,
 }
 

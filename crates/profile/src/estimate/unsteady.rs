@@ -3,20 +3,20 @@
 use super::{LeftOutReason, Target};
 use crate::model::Window;
 
-/// Arrivals and departures may differ by so many standard deviations of counting,
+/// Arrivals and departures that differ by no more than this many standard deviations of counting do not show that the queue grew or shrank.
 const DEVIATIONS: f64 = 3.0;
-/// and by this share of them, before they say that the queue grew or shrank.
+/// Arrivals and departures that differ by no more than this share of them do not show that the queue grew or shrank.
 const SHARE: f64 = 0.05;
 
 /// Windows in which a latency was not in a steady state: what its mean is then depends on how long one
 /// looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsteady {
-    /// Windows in which more began than ended, beyond noise;
+    /// Windows in which more began than ended, beyond noise.
     pub growing: usize,
-    /// in which more ended than began;
+    /// Windows in which more ended than began, beyond noise.
     pub shrinking: usize,
-    /// and how many windows that count saw a begin or an end at all.
+    /// How many windows that count saw a begin or an end at all.
     pub windows: usize,
 }
 
@@ -55,7 +55,7 @@ pub enum Trend {
 }
 
 impl Trend {
-    /// What the queue between begin and end did; `None` for throughput, or if nobody came or went.
+    /// What the queue between begin and end did; `None` for throughput, or if nothing came or went.
     pub(crate) fn of(target: Target, window: &Window) -> Option<Trend> {
         let Target::Latency { begin, end } = target else { return None };
         let (begun, ended) = (window.visits(begin), window.visits(end));

@@ -4,7 +4,7 @@ use super::{Estimate, interval};
 
 /// A slope below this is not worth having: making the region free would win 2 %.
 pub(crate) const WORTH: f64 = 0.02;
-/// A slope that is certainly within this of zero has no effect that anybody would notice: making the
+/// A slope that is certainly within this of zero has no noticeable effect: making the
 /// region free would change less than 5 %.
 const NOTHING: f64 = 0.05;
 /// However exact the method is, a slope beyond this is something.
@@ -32,7 +32,7 @@ pub enum Verdict {
     NoEffect,
     /// It makes the point slower: contention.
     Hurts,
-    /// Nobody can say yet.
+    /// There is not enough data to tell.
     #[default]
     NotEnoughData,
     /// The point was not visited in most windows.
@@ -193,11 +193,11 @@ mod tests {
         assert_eq!(more_blocks(Verdict::NotEnoughData, &wide, 0.05 / interval::NORMAL, 0.0, 9), Some(6));
         // A method that is off by 0.4 does not make 0.3 nothing, and no number of experiments settles it.
         assert_eq!(of(&slope(0.25, 0.35), 0.2, 0.0, 20), Verdict::NotEnoughData);
-        // Nor is anything nothing where hand-overs may be worth more.
+        // A slope of zero settles nothing where hand-overs may be worth more.
         assert_eq!(of(&slope(-0.01, 0.01), 0.03, 0.0, 20), Verdict::NoEffect);
         assert_eq!(of(&slope(-0.01, 0.01), 0.10, 0.095, 20), Verdict::NotEnoughData);
         assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), 0.2, 0.0, 20), Some(1_000_000));
-        // Nor what hand-overs or time slices may be worth.
+        // No number of experiments settles what hand-overs or time slices may be worth.
         assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.01, 0.03), 0.2, 0.2, 20), Some(1_000_000));
     }
 }

@@ -3,7 +3,7 @@
 //! A thread that another one wakes runs once its CPU is awake, and that takes the longer the deeper the CPU sleeps: 1 µs where the thread goes on on
 //! the CPU of the one that wakes it, 8 µs after 5 µs of sleep, 40 µs after 20 µs, 100 µs after 4 ms (a virtual machine with a polling idle loop,
 //! `futex`). Where the selected code is really faster, waits are shorter, CPUs hardly fall asleep, or the kernel puts both threads on one CPU. In
-//! virtual time nothing of that is to be seen: CPUs sleep as they did. (`mosaic seed=426844482`, a client and a server that takes 320 µs: 99 µs of each
+//! virtual time none of that is visible: CPUs sleep as they did. (`mosaic seed=426844482`, a client and a server that takes 320 µs: 99 µs of each
 //! request are not work; without the work they are 29 to 55.) So the time that CPUs may have taken to wake up may be gained besides, in proportion to the
 //! speedup, and intervals hold both answers.
 

@@ -16,9 +16,9 @@ pub struct Working {
     pub pairing: f64,
     /// One for each speedup that was tried, ascending.
     pub speedups: Vec<SpeedupSum>,
-    /// Σ s·(v − u),
+    /// Σ s·(v − u).
     pub slope_over: f64,
-    /// and Σ s²·v: the slope is their ratio.
+    /// Σ s²·v; the slope is `slope_over` divided by this.
     pub slope_under: f64,
     /// What the curve is an average of.
     pub shares: Shares,
@@ -46,9 +46,9 @@ pub struct SpeedupSum {
     pub speedup: Speedup,
     /// How many blocks were summed.
     pub blocks: usize,
-    /// Σ v: visits of the treated windows,
+    /// Σ v: visits of the treated windows.
     pub visits: f64,
-    /// and Σ e: the amounts they were spent on, in nanoseconds.
+    /// Σ e: the amounts they were spent on, in nanoseconds.
     pub amount: f64,
     /// β·Σ e·v₀/e₀: visits expected from the blocks' own baselines, as far as these count.
     pub own: f64,

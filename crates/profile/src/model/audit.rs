@@ -69,41 +69,41 @@ Audit {
     given: Nanos,
     /// Delay whose credit still waited for the end of a call.
     deferred: Nanos,
-    /// CPU time of samples in the region for which nothing was credited, because the thread seemed to wait by spinning;
+    /// CPU time of samples in the region for which nothing was credited because the thread seemed to wait by spinning.
     spinning: Nanos,
-    /// because they came after the experiment's deadline;
+    /// CPU time of samples in the region for which nothing was credited because they came after the experiment's deadline.
     late: Nanos,
-    /// and because the runtime did not know yet that this code belongs to the region.
+    /// CPU time of samples in the region for which nothing was credited because the runtime did not know yet that this code belongs to the region.
     unknown_code: Nanos,
     /// CPU time of samples outside the region that the runtime took for samples in it.
     extra: Nanos,
     /// CPU time of samples whose stack was deeper than there is room for.
     cut: Nanos,
-    /// CPU time of threads that are profiled, by the kernel,
+    /// CPU time of threads that are profiled, by the kernel.
     cpu: Nanos,
-    /// of it what pauses used,
+    /// The part of `cpu` that pauses used.
     pausing: Nanos,
-    /// and CPU time of the program's threads that are not profiled.
+    /// CPU time of the program's threads that are not profiled.
     unprofiled: Nanos,
     /// Wall-clock time that was looked at: the length of the window for each thread that ran in it.
     watched: Nanos,
     /// How long those threads were off the CPU without wanting one, by the kernel.
     blocked: Nanos,
-    /// How long they were in calls that another thread ended (rule 5),
+    /// How long they were in calls that another thread ended (rule 5).
     in_waits: Nanos,
-    /// in calls that the world or a timeout ended (rule 6),
+    /// How long they were in calls that the world or a timeout ended (rule 6).
     in_world: Nanos,
-    /// in waits that no function announced, as context switches told,
+    /// How long they were in waits that no function announced, as context switches show.
     in_hidden: Nanos,
-    /// in pauses asleep,
+    /// How long they were in pauses asleep.
     in_pauses: Nanos,
-    /// and waiting for a CPU (rule 7), by the kernel.
+    /// How long they waited for a CPU (rule 7), by the kernel.
     queued: Nanos,
     /// The part of `blocked` that none of these explains.
     unexplained: Nanos,
-    /// Delay that threads were credited with for waits that functions announce,
+    /// Delay that threads were credited with for waits that functions announce.
     inherited: Nanos,
-    /// and what the required delay grew during waits that another thread ended.
+    /// What the required delay grew during waits that another thread ended.
     grown: Nanos,
     /// How often another thread ended a wait: locks and items that were handed over to a thread that waited.
     handovers: u64,
@@ -112,16 +112,16 @@ Audit {
     waking: Nanos,
     /// Credit that was taken back because something let a thread go that comes at a time of its own: a deadline, a tick.
     taken_back: Nanos,
-    /// How long threads served arrivals from outside that come at times of their own (an open loop): from one arrival to the next, for each thread,
+    /// How long threads served arrivals from outside that come at times of their own (an open loop): from one arrival to the next, for each thread.
     serving: Nanos,
-    /// and the part of it for which they waited for the next one.
+    /// The part of `serving` for which the threads waited for the next arrival.
     idle: Nanos,
     /// How long threads waited for arrivals of which it is not known whether they answer what the program sent.
     doubtful: Nanos,
     /// CPU time of threads that hardly ever blocked while others wanted their CPUs, so that only the end of a time slice took it from
-    /// them, by the kernel;
+    /// them, by the kernel.
     sliced: Nanos,
-    /// and the same in virtual time: without pauses, and without what the threads were credited with for their samples.
+    /// `sliced` in virtual time: without pauses, and without what the threads were credited with for their samples.
     sliced_virtual: Nanos,
     /// How long those threads waited for a CPU, by the kernel.
     sliced_queued: Nanos,

@@ -10,14 +10,14 @@ pub struct Production {
     pub session: SessionId,
     /// The region.
     pub region: RegionId,
-    /// Its share of the program's samples there, 0 to 1,
+    /// Its share of the program's samples there, 0 to 1.
     pub share: f64,
-    /// and how many they are.
+    /// The number of samples in that share.
     pub samples: u64,
-    /// The samples were taken from this time on,
+    /// The time from which on the samples were taken.
     pub since: UnixSeconds,
-    /// until this one,
+    /// The time until which the samples were taken.
     pub until: UnixSeconds,
-    /// and on so many machines.
+    /// The number of machines on which the samples were taken.
     pub hosts: u32,
 }

@@ -15,7 +15,7 @@ pub struct Session {
     pub id: SessionId,
     /// What was known when it began.
     pub start: SessionStart,
-    /// How it ended; `None` while it runs, and for ever if the controller was killed.
+    /// How it ended; `None` while it runs, and forever if the controller was killed.
     pub end: Option<SessionEnd>,
     /// All samples so far.
     pub samples: SampleTotals,
@@ -86,7 +86,7 @@ pub struct SessionEnd {
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The session ended and the program went on (detached), or nobody saw its end.
+    /// The session ended and the program went on (detached), or its end was not seen.
     Unknown,
     /// It exited with this code.
     Code(i32),

@@ -2,7 +2,7 @@
 
 /// A doubt that was shown in the terminal and is shown again by every report.
 ///
-/// Whoever warns has an enum of what can go wrong and turns it into this; a recording must stay
+/// Code that warns has an enum of what can go wrong and turns it into this; a recording must stay
 /// readable by a `whatif` that knows other warnings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Warning {

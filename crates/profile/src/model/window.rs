@@ -32,13 +32,13 @@ pub struct Window {
     pub in_flight: Vec<InFlight>,
     /// How long pieces of work took between a begin and an end, where that is known of each.
     pub latencies: Vec<Latencies>,
-    /// Samples in the region,
+    /// Samples in the region.
     pub region_samples: u64,
-    /// and the CPU time they stand for.
+    /// CPU time that the samples in the region stand for.
     pub region_weight: Nanos,
-    /// Samples anywhere in the program,
+    /// Samples anywhere in the program.
     pub total_samples: u64,
-    /// and the CPU time they stand for.
+    /// CPU time that all samples stand for.
     pub total_weight: Nanos,
     /// The delay accounts.
     pub books: Books,

@@ -15,7 +15,7 @@ type Ptr = *mut c_void;
 pub fn unsampled<T>(call: impl FnOnce() -> T) -> T {
     let paused = tls::slot().filter(|slot| sampling::pause(slot));
     if let Some(slot) = paused {
-        // As long as nobody has noticed that it is gone, it does not count among those that run.
+        // Until it is noticed that it is gone, it does not count among those that run.
         slot.doing(Activity::WaitingForWorld);
         slot.executing.store(1, Relaxed);
     }

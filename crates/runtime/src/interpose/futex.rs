@@ -98,7 +98,7 @@ pub unsafe extern "C" fn syscall(
                     signals::undisturbed(slot, || original(number, a, b, c, d, e, f))
                 };
                 // Zero, or the index of the futex that was woken. On EAGAIN the value had changed already
-                // and there was no wait; on a timeout or a signal nobody passed anything on (rule 5).
+                // and there was no wait; on a timeout or a signal no thread passed anything on (rule 5).
                 if d == 0 {
                     delay::after_wait(slot, waiting, result >= 0);
                 } else {

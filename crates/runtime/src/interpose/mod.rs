@@ -18,7 +18,7 @@ use core::ffi::c_int;
 use wire::channel::{Event, Key};
 use wire::{Nanos, slot::Slot};
 
-/// What functions return when their original does not exist. Nobody should be able to call them then.
+/// What functions return when their original does not exist. The program should not be able to call them then.
 pub(crate) trait Missing {
     const MISSING: Self;
 }
@@ -149,7 +149,7 @@ macro_rules! interpose {
     // with $busy that the lock is taken.
     (locks $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, $try:ident, busy $busy:expr, woken $woken:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            // Now, and not at the unlock: whoever wants the lock then would wait for the pause.
+            // Now, and not at the unlock: a thread that wants the lock then would wait for the pause.
             $crate::delay::pay(slot);
             let tried = $crate::real::real!($try : fn($($type),*) -> $result);
             let result = tried.map_or($busy, |try_lock| try_lock($($arg),*));

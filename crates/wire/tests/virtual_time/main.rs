@@ -11,7 +11,7 @@
 //! * [`program`]: scripts of threads, and the programs whose answers are known.
 //! * [`rules`]: the rules of virtual time, each of which can be broken.
 //! * [`machine`]: CPUs, a run queue, locks; and what the rules add to them.
-//! * [`random`]: programs nobody thought of.
+//! * [`random`]: random programs.
 //! * [`tables`]: experiments with other rules.
 //!
 //! Nothing here depends on the machine that runs the tests.
@@ -59,7 +59,7 @@ fn canonical() -> Vec<(&'static str, Program, f64)> {
     let saturated = |selected| Program { variation: 0.3, ..pipeline(2, stages, selected) };
     vec![
         ("single", single(), 60.0),
-        ("beside an idle thread", idle(), 60.0),
+        ("next to an idle thread", idle(), 60.0),
         ("fork and join, the region 5 % longer", fork_join(4200 * US, 4 * MS), 5.0),
         ("barrier, 6 ms in the region against 4", fork_join(6 * MS, 4 * MS), 33.3),
         ("barrier, 4 ms in the region against 6", fork_join(4 * MS, 6 * MS), 0.0),
@@ -70,7 +70,7 @@ fn canonical() -> Vec<(&'static str, Program, f64)> {
         ("saturated pipeline, longest stage", saturated(1), 45.5),
         ("saturated pipeline, first stage", saturated(0), 28.0),
         ("sleep and compute", sleeper(6 * MS, 4 * MS), 40.0),
-        ("a timer beside the region", timer_and_worker(), 0.0),
+        ("a timer next to the region", timer_and_worker(), 0.0),
         ("arrivals of an open loop", arrivals(10 * MS, region(6 * MS)), 0.0),
         ("arrivals that are too many until it is faster", arrivals(4 * MS, region(6 * MS)), 33.3),
         ("arrivals for two workers", dispatcher(5 * MS, region(8 * MS)), 0.0),
@@ -123,7 +123,7 @@ fn a_region_that_is_everything_predicts_its_speedup() {
     }
 }
 
-/// What `required` sums up instead of maximising is paid by everybody, so the answer stays right — but
+/// What `required` sums up instead of maximising is paid by every thread, so the answer stays right — but
 /// two threads that run the region side by side pause each other for nothing.
 #[test]
 fn rule_1_keeps_pauses_short() {
@@ -151,7 +151,7 @@ fn without_rule_3_debts_are_forgiven() {
     }
 }
 
-/// The waker pays only at its next sample, and whoever it wakes has been credited with that already.
+/// The waker pays only at its next sample, and the thread it wakes has been credited with that already.
 #[test]
 fn without_rule_4_debts_are_forgiven_too_early() {
     let rules = Rules { pay_first: false, ..Rules::RUNTIME };
@@ -160,7 +160,7 @@ fn without_rule_4_debts_are_forgiven_too_early() {
     assert!(worst(&program, &rules) > 4.0);
 }
 
-/// Two threads that take turns, beside a third one that runs the region: what the one paid the other pays
+/// Two threads that take turns, next to a third one that runs the region: what the one paid the other pays
 /// again.
 #[test]
 fn without_rule_5_waiting_is_paid_twice() {

@@ -8,7 +8,7 @@ pub const MS: u64 = 1_000_000;
 /// One step of a script. Indices name mutexes, barriers and semaphores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
-    /// Uses the CPU for so many nanoseconds, inside the selected region or outside.
+    /// Uses the CPU for this many nanoseconds, inside the selected region or outside.
     Compute { time: u64, region: bool },
     /// Takes a mutex; waiters get it in the order of their arrival.
     Lock(usize),
@@ -47,7 +47,7 @@ pub const fn other(time: u64) -> Op {
 pub struct Program {
     /// How many CPUs the machine has.
     pub cpus: usize,
-    /// What each thread repeats for ever.
+    /// What each thread repeats forever.
     pub threads: Vec<Vec<Op>>,
     /// What each semaphore begins with.
     pub semaphores: Vec<u32>,
@@ -78,7 +78,7 @@ pub fn single() -> Program {
     Program::new(2, vec![vec![region(3 * MS), other(2 * MS), Visit]])
 }
 
-/// The same beside a thread that nearly always sleeps.
+/// The same next to a thread that nearly always sleeps.
 pub fn idle() -> Program {
     Program::new(2, vec![single().threads.remove(0), vec![Sleep(40 * MS), other(200 * US)]])
 }
@@ -111,7 +111,7 @@ pub fn sleeper(sleep: u64, compute: u64) -> Program {
     Program::new(2, vec![vec![Sleep(sleep), region(compute), Visit]])
 }
 
-/// A thread that sleeps and computes a little beside one that runs the region: they meet by a semaphore.
+/// A thread that sleeps and computes a little next to one that runs the region: they meet by a semaphore.
 pub fn timer_and_worker() -> Program {
     let threads = vec![vec![Sleep(6 * MS), other(MS), Visit], vec![region(3 * MS), other(2 * MS)]];
     Program::new(2, threads)

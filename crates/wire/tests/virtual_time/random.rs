@@ -1,4 +1,4 @@
-//! Programs nobody thought of.
+//! Programs generated at random.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -21,7 +21,7 @@ fn piece() -> impl Strategy<Value = Vec<Op>> {
 }
 
 /// Up to six threads on up to four CPUs, with two mutexes, a barrier for some of them, and queues of two
-/// between neighbours. Nobody can wait for ever: a thread waits for its predecessor first, then for its
+/// between neighbours. No thread can wait forever: it waits for its predecessor first, then for its
 /// successor, then at the barrier, and holds no lock meanwhile.
 fn programs() -> impl Strategy<Value = Program> {
     let thread = (prop::collection::vec(piece(), 1..4), any::<bool>(), any::<bool>());

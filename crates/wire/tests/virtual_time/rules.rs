@@ -46,8 +46,8 @@ pub enum Queue {
     Growth,
     /// The time that it waited, but not more than makes it level.
     Level,
-    /// The time that it waited, but not more than would give it the delay of whoever had the CPU before;
-    /// and what that one left unpaid, it owes.
+    /// The time that it waited, but not more than would give it the delay of the thread that had the CPU before;
+    /// and it owes what that one left unpaid.
     Holder,
 }
 

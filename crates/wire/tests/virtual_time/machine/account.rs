@@ -135,7 +135,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Thread `i` has waited since `since` for somebody whose delay is `other`.
+    /// Thread `i` has waited since `since` for a thread whose delay is `other`.
     fn credit_up_to(&mut self, i: usize, other: Nanos) {
         let thread = &self.threads[i];
         let own = thread.local.meet(&self.required).1.delay();

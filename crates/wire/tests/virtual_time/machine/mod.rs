@@ -7,9 +7,9 @@
 //! # What a rule of virtual time has to achieve
 //!
 //! Every thread has a clock of its own, the time minus its `local`; so has every CPU. A thread that waits
-//! takes over the clock of whoever ends its wait, if that one is later, and a thread that gets a CPU and
-//! the CPU take the later of their two clocks. The time of the whole is the time minus `required`: nobody
-//! is behind it, and whoever is ahead of it owes the difference.
+//! takes over the clock of the thread that ends its wait, if that one is later, and a thread that gets a CPU and
+//! the CPU take the later of their two clocks. The time of the whole is the time minus `required`: no thread
+//! is behind it, and a thread that is ahead of it owes the difference.
 
 use std::collections::VecDeque;
 
@@ -127,7 +127,7 @@ struct Thread {
 struct Cpu {
     thread: Option<usize>,
     slice: u64,
-    /// Account of whoever had it last, and until when.
+    /// Account of the thread that had it last, and until when.
     local: LocalAccount,
     free_since: u64,
 }
@@ -236,7 +236,7 @@ impl<'a> Machine<'a> {
         let after = self.required.load().delay();
         for thread in &self.threads {
             let (required, local) = thread.local.meet(&self.required);
-            assert!(local.delay() <= required.delay(), "somebody has more delay than required");
+            assert!(local.delay() <= required.delay(), "a thread has more delay than required");
         }
         self.measured.required = after.saturating_sub(before).0;
         self.measured
@@ -289,7 +289,7 @@ impl<'a> Machine<'a> {
             State::Asleep { until, .. } => Some(until),
             _ => None,
         };
-        self.threads.iter().filter_map(at).min().expect("somebody can go on")
+        self.threads.iter().filter_map(at).min().expect("a thread can go on")
     }
 
     /// Lets time pass.
