@@ -11,7 +11,8 @@ use archive::{
     UnixSeconds,
 };
 use expected::{batch, setting};
-use storage::{Error, Nanos, Recorder, Recording};
+use profile::{Recorder, Recording};
+use storage::{Error, Nanos};
 
 const START: i64 = 20_000 * 86_400;
 
