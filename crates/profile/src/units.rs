@@ -50,7 +50,7 @@ impl fmt::Display for Speedup {
     }
 }
 
-/// The number of an experiment within its session; see the architecture's rule 9.
+/// The number of an experiment within its session; see rule 9 in `crates/runtime/README.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(u64);
 

@@ -6,7 +6,7 @@
 //!
 //! Samples each thread's CPU time, keeps each thread's delay account, pauses the threads that owe,
 //! registers threads, hands out progress counters. The rules of virtual time are in
-//! `docs/architecture.md`; the numbers in the comments are theirs.
+//! `crates/runtime/README.md`; the numbers in the comments are theirs.
 //!
 //! # What it does not do
 //!

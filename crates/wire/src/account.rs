@@ -1,6 +1,6 @@
 //! The delay account: how much delay every thread should have by now, and how much one thread has.
 //!
-//! This is the arithmetic of the rules of virtual time (`docs/architecture.md`), without clocks and
+//! This is the arithmetic of the rules of virtual time (`crates/runtime/README.md`), without clocks and
 //! without pauses: the runtime adds those, the simulator in the tests adds others.
 //!
 //! # Why the epoch is part of the number

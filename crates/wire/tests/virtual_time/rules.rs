@@ -1,4 +1,4 @@
-//! The rules of virtual time (`docs/architecture.md`), each of which can be broken.
+//! The rules of virtual time (`crates/runtime/README.md`), each of which can be broken.
 
 use crate::program::{MS, US};
 
