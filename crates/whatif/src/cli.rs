@@ -19,7 +19,7 @@ pub enum Command {
     Run(Box<Run>),
     /// Show the answer again, from a recording
     Report(Report),
-    /// Say what this machine and a program allow, what that means, and what mends it
+    /// Say what this machine and a program allow, what that means, and how to fix what is wrong
     Doctor(Doctor),
     /// Suggest progress points for a program, from a short run of it
     Points(Points),
@@ -411,7 +411,7 @@ pub enum Format {
     Markdown,
 }
 
-/// Rules that can be switched off. (Without 2 nobody would pause, without 9 accounts could not be compared.)
+/// Rules that can be switched off. (Without 2 no thread would pause, without 9 accounts could not be compared.)
 fn rule_to_switch_off(text: &str) -> Result<u32, String> {
     const RULES: [u32; 8] = [1, 3, 4, 5, 6, 7, 8, 10];
     let rule = text.parse().ok().filter(|rule| RULES.contains(rule));

@@ -65,7 +65,7 @@ pub fn is_profile_of_coz(path: &Path) -> bool {
 
 /// What is in the file, if it is a profile of Coz.
 fn profile_of_coz(path: &Path) -> Result<Option<Vec<u8>>> {
-    // What cannot be read is told by those who read recordings.
+    // What cannot be read is reported by the code that reads recordings.
     let Ok(mut file) = File::open(path) else { return Ok(None) };
     let mut content = Vec::new();
     if file.by_ref().take(BYTES_THAT_TELL).read_to_end(&mut content).is_err() {

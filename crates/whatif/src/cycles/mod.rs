@@ -1,7 +1,7 @@
 //! The tools that read the database of continuous profiles.
 //!
 //! **Does:** turn what was typed into a selection, ask the database, find names, and hand the answer to `report`.
-//! **Does not:** take samples, or draw. **Constraints:** every answer begins with the books; what has no name is said, not
+//! **Does not:** take samples, or draw. **Constraints:** every answer begins with the books; what has no name is reported, not
 //! guessed; names once found are kept in the database.
 //! **Place:** sample → record → profile → **report**.
 

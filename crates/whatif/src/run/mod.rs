@@ -168,7 +168,7 @@ impl Runs {
             && options.duration.is_none_or(|most| self.begin.elapsed() < most)
     }
 
-    /// Whether the answer is as sure as it is to be, and nobody wants to know more.
+    /// Whether the answer is as sure as it is to be, and no page asks for more.
     fn is_enough(&self, options: &Options) -> bool {
         let wants_more = self.live.as_ref().is_some_and(Live::wants_more);
         options.stops_when_sure() && self.outlook.is_sure() && !wants_more
@@ -222,7 +222,7 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
     }
     // One of several runs may have been without an experiment.
     let failure = failure.filter(|failure| !matches!(failure, Failure::TooShort { .. }));
-    // With baselines only there is nothing to estimate, and nobody has asked for it.
+    // With baselines only there is nothing to estimate, and the user has not asked for it.
     let asked = !options.choices.speedups.iter().all(|speedup| speedup.is_zero());
     Ok(failure.or_else(|| without_estimate(&answer, runs.blocks).filter(|_| asked)))
 }
@@ -238,7 +238,7 @@ fn show_at_once(options: &Options) -> Result<bool> {
     Ok(true)
 }
 
-/// Profiles a program that has been started, until its end; says why there is no answer if there is none.
+/// Profiles a program that has been started, until its end; returns why there is no answer if there is none.
 fn supervise(
     options: &Options,
     executable: &launch::Executable,
@@ -283,7 +283,7 @@ fn supervise(
         diagnosis::diagnose(options, region, &points, &observer, &outcome, now.saturating_sub(start));
     let counted = points.costs(runs.visit_cost, now.saturating_sub(start));
     let of_points = diagnosis::points(&points);
-    // Counting visits and sampling cost something, and nobody asks any more.
+    // Counting visits and sampling cost something, and are no longer needed.
     drop(points);
     region.memory().header.alive_until.store(0, Ordering::Relaxed);
     // Where a run is one of many, it may be short.
@@ -352,7 +352,7 @@ fn lock(observer: &Mutex<Observer>) -> MutexGuard<'_, Observer> {
 }
 
 /// Without any function there is nothing to tell apart: better said before the program runs. The user who names source
-/// files needs debug information; everybody else is told that functions have to do.
+/// files needs debug information; all others are told that functions have to do.
 fn without_debug_information(options: &Options, executable: &launch::Executable) -> Option<Failure> {
     if options.binaries.is_some() || !options.sampling() {
         return None;
@@ -535,7 +535,7 @@ fn profile(
             }
         };
         stop.store(true, Ordering::Relaxed);
-        // The program has ended, and whoever waits for it should not wait for a nap.
+        // The program has ended, and its parent should not have to wait for a nap.
         drainer.thread().unpark();
         outcome
     });
