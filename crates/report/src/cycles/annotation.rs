@@ -30,9 +30,9 @@ pub struct Annotation {
 /// A piece of code.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Code {
-    /// The image,
+    /// The image.
     pub image: String,
-    /// and its build ID, or nothing.
+    /// The image's build ID, or nothing.
     pub build_id: String,
     /// The function's full name.
     pub name: String,
@@ -40,7 +40,7 @@ pub struct Code {
     pub samples: u64,
     /// What making the function faster is worth.
     pub worth: Option<Worth>,
-    /// Its instructions, ascending; none where nobody can read them.
+    /// Its instructions, ascending; none where they cannot be read.
     pub instructions: Vec<Instruction>,
     /// Why there are none.
     pub doubt: Option<String>,
@@ -57,11 +57,11 @@ pub struct Instruction {
     pub text: String,
     /// The function that it is of, if that was inlined.
     pub inlined: Option<String>,
-    /// The source file,
+    /// The source file.
     pub file: Option<String>,
-    /// line
+    /// The line in the source file.
     pub line: Option<u32>,
-    /// and what is written there.
+    /// What is written on that line.
     pub source: Option<String>,
 }
 

@@ -43,15 +43,15 @@ pub struct Side {
 /// What is different for one of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Change {
-    /// Its name,
+    /// Its name.
     pub name: String,
-    /// and image.
+    /// Its image.
     pub image: String,
-    /// What it was,
+    /// What it was.
     pub a: Share,
-    /// what it became,
+    /// What it became.
     pub b: Share,
-    /// and the difference.
+    /// The difference between the two.
     pub difference: Share,
     /// How much of the difference is certain; 0 if none is.
     pub certain: f64,

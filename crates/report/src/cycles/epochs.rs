@@ -22,32 +22,32 @@ pub struct Epochs {
 pub struct EpochRow {
     /// Its number.
     pub epoch: i64,
-    /// Its name, if somebody gave it one.
+    /// Its name, if it has one.
     pub name: Option<String>,
     /// The machine.
     pub machine: String,
-    /// When it began, in seconds since 1970,
+    /// When it began, in seconds since 1970.
     pub started: i64,
-    /// and ended; `null` while it runs, or if the collector was killed.
+    /// When it ended, in seconds since 1970; `null` while it runs, or if the collector was killed.
     pub ended: Option<i64>,
     /// When, for people.
     #[serde(skip)]
     pub time: String,
-    /// What was sampled,
+    /// What was sampled.
     pub events: Vec<String>,
-    /// how,
+    /// How it was sampled.
     pub sampler: String,
-    /// how often for each second and CPU,
+    /// How often for each second and CPU.
     pub rate_hz: f64,
-    /// with stacks or without,
+    /// With stacks or without.
     pub mode: String,
-    /// and of what.
+    /// Whose code was sampled.
     pub scope: String,
-    /// Samples of all events that were kept,
+    /// Samples of all events that were kept.
     pub samples: u64,
-    /// those that were not,
+    /// Samples of all events that were not kept.
     pub lost: u64,
-    /// and the CPU time that the first event's stand for.
+    /// CPU time that the first event's samples stand for.
     pub covered_ns: u64,
 }
 

@@ -14,24 +14,24 @@ pub struct Heading {
     pub database: String,
     /// What was sampled.
     pub event: String,
-    /// Names of the machines,
+    /// Names of the machines.
     pub machines: Vec<String>,
-    /// and their CPUs together.
+    /// CPUs of all machines together.
     pub cpus: u32,
-    /// The span that samples are from, in seconds since 1970,
+    /// Start of the span that samples are from, in seconds since 1970.
     pub since: Option<i64>,
-    /// its end,
+    /// End of the span, in seconds since 1970.
     pub until: Option<i64>,
-    /// and both for people.
+    /// The span for people.
     #[serde(skip)]
     pub time: String,
     /// What else was asked for: `process nginx*`.
     pub selection: Vec<String>,
     /// What became of the samples of all processes in that time.
     pub books: Books,
-    /// Samples that were taken for each second of a CPU, and
+    /// Samples that were taken for each second of a CPU.
     pub rate: f64,
-    /// how many were asked for.
+    /// Samples that were asked for, for each second of a CPU.
     pub asked_rate: f64,
     /// Samples that the answer is about.
     pub samples: u64,
@@ -58,9 +58,9 @@ pub struct Books {
     pub idle: u64,
     /// CPU time that they stand for.
     pub covered_ns: u64,
-    /// CPU time of the collector,
+    /// CPU time of the collector.
     pub own_cpu_ns: u64,
-    /// and of the kernel for it.
+    /// CPU time of the kernel for the collector.
     pub kernel_cpu_ns: u64,
 }
 

@@ -24,17 +24,17 @@ pub struct Listing {
 /// A piece of a source file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Source {
-    /// The image,
+    /// The image.
     pub image: String,
-    /// and its build ID, or nothing.
+    /// The image's build ID, or nothing.
     pub build_id: String,
     /// The source file, as the debug information spells it; empty where there is none.
     pub file: String,
     /// Why there is no text, or why it may be that of other code.
     pub doubt: Option<String>,
-    /// Samples of the function itself here, without what was inlined into it,
+    /// Samples of the function itself here, without what was inlined into it.
     pub samples: u64,
-    /// and with what it calls.
+    /// Samples of the function and of what it calls.
     pub total: u64,
     /// What making the function faster is worth.
     pub worth: Option<Worth>,
@@ -47,11 +47,11 @@ pub struct Source {
 pub struct SourceLine {
     /// Its number; zero for code of no line.
     pub line: u32,
-    /// Samples in it,
+    /// Samples in it.
     pub samples: u64,
-    /// and in what it calls.
+    /// Samples in it and in what it calls.
     pub total: u64,
-    /// What is written there; `null` where nobody knows.
+    /// What is written there; `null` where it is unknown.
     pub text: Option<String>,
 }
 

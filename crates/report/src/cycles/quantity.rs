@@ -5,11 +5,11 @@ use serde::Serialize;
 /// A share of the samples, 0 to 1 (or a difference of two), with its 95 % interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
-    /// The share,
+    /// The share.
     pub value: f64,
-    /// and its interval.
+    /// The lower end of its interval.
     pub lo: f64,
-    /// Its end.
+    /// The upper end of its interval.
     pub hi: f64,
 }
 

@@ -36,11 +36,11 @@ pub struct Row {
     pub image: String,
     /// The build ID of the image, or nothing.
     pub build_id: String,
-    /// Samples in it,
+    /// Samples in it.
     pub samples: u64,
-    /// their share of all samples,
+    /// The share of these samples in all samples.
     pub share: Share,
-    /// and the CPU time they stand for; `null` where the event is no clock.
+    /// CPU time that these samples stand for; `null` where the event is no clock.
     pub cpu_ns: Option<u64>,
     /// Samples in it and in what it calls; `null` where it is not known.
     pub total: Option<u64>,

@@ -1,4 +1,4 @@
-//! Samples that nobody can name, why, and what mends it.
+//! Samples without names, why they have none, and how to fix it.
 
 use super::grid::{self, Cells, Set};
 use super::heading::{Heading, lines};
@@ -31,11 +31,11 @@ pub struct UnknownRow {
     pub samples: u64,
     /// The processes that ran it, the busiest first.
     pub processes: Vec<String>,
-    /// Why nobody knows: short and stable.
+    /// Why there is no name: short and stable.
     pub code: String,
-    /// The same for people.
+    /// Why there is no name, for people.
     pub why: String,
-    /// What mends it.
+    /// How to fix it.
     pub advice: String,
 }
 

@@ -41,19 +41,19 @@ pub struct Part {
 /// How one of them varies. Shares are 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Varying {
-    /// Its name,
+    /// Its name.
     pub name: String,
-    /// and image.
+    /// Its image.
     pub image: String,
     /// Samples in all parts.
     pub samples: u64,
-    /// The least share of any part,
+    /// The smallest share in any part.
     pub min: f64,
-    /// the largest,
+    /// The largest share in any part.
     pub max: f64,
-    /// their mean, each part counting the same,
+    /// The mean of the shares, each part counting the same.
     pub mean: f64,
-    /// and standard deviation.
+    /// The standard deviation of the shares.
     pub deviation: f64,
     /// `(max − min) ÷ mean`
     pub range: f64,

@@ -13,11 +13,11 @@ pub(super) const LEGEND: &str = "worth: the slope of the causal profile, gain pe
 /// What a causal recording says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Worth {
-    /// Gain per speedup,
+    /// Gain per speedup.
     pub slope: f64,
-    /// and its interval.
+    /// The lower end of its interval.
     pub lo: Option<f64>,
-    /// Its end.
+    /// The upper end of its interval.
     pub hi: Option<f64>,
     /// `helps`, `no-effect`, `hurts`, `not-enough-data`
     pub verdict: String,
@@ -50,7 +50,7 @@ impl Worth {
         format!("{sign} {about}{slope}{interval}")
     }
 
-    /// The same as a line of its own.
+    /// Appends the worth as a line of its own.
     pub(super) fn draw(&self, out: &mut String, style: Style) {
         let of_line = self.line.as_ref().map_or_else(String::new, |line| format!(", best line {line}"));
         let build = if self.other_build { ", of another build" } else { "" };
