@@ -13,7 +13,7 @@ use crate::report::Region;
 pub struct Answer {
     /// The region that is ranked first.
     pub first: Option<String>,
-    /// What speeding up that region by 50 % gains at its point.
+    /// What the region that is ranked first gains at 50 %.
     pub gain: Option<f64>,
     /// The region that the sentence names.
     pub named: Option<String>,

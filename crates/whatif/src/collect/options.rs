@@ -37,7 +37,7 @@ const MOST_HZ: f64 = 50_000.0;
 const LEAST_BYTES: u64 = 10_000_000;
 /// What is old is looked for that often.
 const LEAST_KEPT: Nanos = Nanos::new(3_600_000_000_000);
-/// So many segments get longer time buckets in an hour: there are many to change after the user has shortened the time after which they do.
+/// So many segments get longer time buckets in an hour: shortening the time after which they do leaves many to change.
 const MOST_COARSENED: usize = 8;
 
 impl Options {

@@ -123,7 +123,7 @@ impl<'a> Service<'a> {
         Ok(service)
     }
 
-    /// Starts, even if that fails a few times: a CPU may have gone just now.
+    /// Starts, and tries again if that fails: a CPU may have gone just now.
     fn start_patiently(options: &'a Options) -> Result<Self> {
         for _ in 0..10 {
             if let Ok(service) = Self::start(options) {

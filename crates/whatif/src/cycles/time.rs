@@ -60,7 +60,7 @@ fn in_zone(UnixSeconds(time): UnixSeconds, zone: &TimeZone, format: &str) -> Str
     }
 }
 
-/// From one time to another; if both are on one day, it is printed once.
+/// From one time to another; if both are on one day, the day is printed once.
 pub fn span(from: UnixSeconds, to: UnixSeconds) -> String {
     let exact = |time| in_zone(time, &TimeZone::system(), "%Y-%m-%d %H:%M:%S");
     match to.0.saturating_sub(from.0) {

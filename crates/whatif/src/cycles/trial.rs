@@ -109,7 +109,7 @@ fn no_second_name(segment: &Path, of: &Path) -> String {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // Waits indefinitely if a signal ends us, so that no error is printed that this caused.
+        // Waits indefinitely if a signal ends us, so that no error caused by that is printed.
         let mut folder = self.removal.folder();
         let _ = fs::remove_dir_all(&self.folder);
         *folder = None;

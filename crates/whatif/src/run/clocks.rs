@@ -93,7 +93,7 @@ struct Fewer(Vec<(f64, f64)>);
 
 /// So many probes are enough for a verdict.
 const ENOUGH: usize = 12;
-/// No more probes than these are remembered: clocks may change.
+/// No more probes than this are remembered: clocks may change.
 const MOST: usize = 60;
 /// The mean of probes must be so many standard errors away from what it is compared with.
 const SURE: f64 = 3.5;

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// `mov $202, %eax`: the number of the futex system call on x86-64.
 const NUMBER: [u8; 5] = [0xb8, 202, 0, 0, 0];
-/// `syscall`.
+/// The `syscall` instruction.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// The `syscall` ends at most so many bytes behind the number.
 const NEAR: usize = 64;

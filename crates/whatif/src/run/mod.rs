@@ -535,7 +535,7 @@ fn profile(
             }
         };
         stop.store(true, Ordering::Relaxed);
-        // The program has ended, and its parent should not have to wait for a nap.
+        // The program has ended, and its parent should not have to wait for the drainer's nap.
         drainer.thread().unpark();
         outcome
     });
