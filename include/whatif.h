@@ -63,7 +63,7 @@ typedef struct whatif_counter_ *(*whatif_get_counter_)(int kind, const char *nam
 typedef void (*whatif_visit_)(struct whatif_counter_ *counter);
 typedef void (*whatif_visit_key_)(struct whatif_counter_ *counter, uint64_t key);
 
-/* A point starts as NULL (not asked yet) and becomes this (nobody counts) or its counter. */
+/* A point starts as NULL (not asked yet) and becomes this (visits are not counted) or its counter. */
 #define WHATIF_INACTIVE_ WHATIF_POINTER_(struct whatif_counter_ *, 1)
 
 /* A weak reference: where dlsym needs a library of its own (glibc before 2.34) and the program is

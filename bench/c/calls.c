@@ -5,7 +5,7 @@
  *   ./calls iterations=200000
  *
  * prints lines "call NAME NANOSECONDS". Pairs (lock and unlock, write and read) count as one call. All
- * are uncontended and nobody waits: the shortest way through each. The iterations are divided into
+ * are uncontended and no thread waits: the shortest way through each. The iterations are divided into
  * batches, so that what happens meanwhile hits every call alike. clock_nanosleep, which takes as long
  * as a hundred others, has a twentieth of them.
  */

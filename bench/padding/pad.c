@@ -48,8 +48,8 @@ struct shared {
     _Alignas(64) uint64_t calls;      /* of the padded function */
     _Alignas(64) uint64_t ready;      /* 1 after patching */
     uint64_t picos;                   /* that one iteration takes here */
-    _Alignas(64) uint64_t begun;      /* requests, */
-    uint64_t begun_at;                /* and the sum of the time-stamp counter at each of them */
+    _Alignas(64) uint64_t begun;      /* requests that began */
+    uint64_t begun_at;                /* the sum of the time-stamp counter at each of them */
     uint64_t ended;
     uint64_t ended_at;
     _Alignas(4096) uint64_t calls_at[]; /* by distance of the function: only when all are counted */
@@ -210,7 +210,7 @@ __attribute__((constructor(101))) static void start(void)
         counter = get_counter(1, "visit");
     }
 
-    /* Programs that run for ever end with a benchmark that is killed. (A profiler ends them itself, and may have started them in
+    /* Programs that never end by themselves end with a benchmark that is killed. (A profiler ends them itself, and may have started them in
        a thread that has ended: that would end them, too.) */
     if (!counter)
         prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -2,7 +2,7 @@
  * zlib.c - a load for zlib: `program FILE THREADS`.
  *
  * The threads compress blocks of the file, whichever comes next, and hand them in order to one that checks a block by
- * decompressing it. At most eight blocks are under way. When the file has ended it begins again, for ever.
+ * decompressing it. At most eight blocks are under way. When the file has ended it begins again, endlessly.
  */
 #include <pthread.h>
 #include <stdio.h>

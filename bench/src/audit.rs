@@ -145,9 +145,9 @@ const OFF: f64 = 10.0;
 struct Counts {
     runs: usize,
     flagged: usize,
-    /// Those that are more than [`OFF`] points off, beyond what is unsure of the truth,
+    /// Runs that are more than [`OFF`] points off, beyond what is unsure of the truth.
     off: usize,
-    /// and of them those that are flagged.
+    /// Runs that are off and flagged.
     off_flagged: usize,
 }
 

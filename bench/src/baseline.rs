@@ -39,7 +39,7 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
     chosen.retain(|target| !target.regions.is_empty() && !target.point.contains('/'));
     targets::build().context("building the targets")?;
     println!(
-        "{} targets, {} rounds of two runs of {} s: about {:.0} min if nobody else uses the machine",
+        "{} targets, {} rounds of two runs of {} s: about {:.0} min if the machine is otherwise idle",
         chosen.len(),
         options.rounds,
         options.seconds,

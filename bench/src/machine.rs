@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// Runs things when nobody else uses the machine.
+/// Runs things when the machine is otherwise idle.
 #[derive(Debug)]
 pub struct Machine {
     busy: f64,
@@ -181,7 +181,7 @@ impl Patience {
 struct Ticks {
     /// All CPUs, busy or not.
     all: u64,
-    /// All CPUs, busy for whomever; a hypervisor's other guests count as others.
+    /// All CPUs, busy for any user; a hypervisor's other guests count as others.
     busy: u64,
     /// This process and the children that it has waited for.
     own: u64,
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_is_kept_when_patience_ends() {
-        // Nobody can use less than nothing.
+        // Others cannot use less than nothing.
         let machine = Machine::new(-1.0);
         let mut attempts = 0;
         let measured = machine

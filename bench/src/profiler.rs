@@ -103,7 +103,7 @@ impl Whatif {
         &self.path
     }
 
-    /// The same with further options of `whatif run`.
+    /// The profiler with further options of `whatif run`.
     pub fn with_options(self, options: &[String]) -> Self {
         Self { options: options.to_vec(), ..self }
     }
@@ -113,7 +113,7 @@ impl Whatif {
         self.run_with(&[], mode, command_line)
     }
 
-    /// The same, with `options` of `whatif run`.
+    /// `command_line` under the profiler, with `options` of `whatif run`.
     pub fn run_with<I: AsRef<OsStr>>(&self, options: &[&str], mode: Mode, command_line: &[I]) -> Command {
         let mut command = self.recording();
         command.args(options);
@@ -187,7 +187,7 @@ impl Whatif {
         self.report_as(recording)
     }
 
-    /// The same, as far as `T` knows it.
+    /// What it makes of a recording, as far as `T` has fields for it.
     pub fn report_as<T: DeserializeOwned>(&self, recording: &Path) -> Result<T> {
         let output = program::output(Command::new(&self.path).arg("report").arg(recording).arg("--json"))?;
         serde_json::from_slice(&output.stdout)

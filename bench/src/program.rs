@@ -23,7 +23,7 @@ pub fn chosen(only: &[String]) -> Result<Vec<&'static Target>> {
     Ok(TARGETS.iter().filter(is_chosen).collect())
 }
 
-/// Those of `names` that there are; says which are missing.
+/// Those of `names` that there are; prints which are missing.
 pub fn existing(names: &[&str]) -> Vec<&'static Target> {
     let find = |name: &&str| {
         let found = TARGETS.iter().find(|target| target.name == *name);
@@ -63,7 +63,7 @@ pub fn rate(command: &mut Command, point: &str) -> Result<f64> {
     rate_within(command, point, LIMIT)
 }
 
-/// The same; a command that takes more than `limit` seconds hangs.
+/// As [`rate`]; a command that takes more than `limit` seconds hangs.
 pub fn rate_within(command: &mut Command, point: &str, limit: u32) -> Result<f64> {
     let output = output_within(command, limit)?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -85,7 +85,7 @@ pub fn output(command: &mut Command) -> Result<Output> {
     output_within(command, LIMIT)
 }
 
-/// The same; a command that takes more than `limit` seconds hangs.
+/// As [`output`]; a command that takes more than `limit` seconds hangs.
 pub fn output_within(command: &mut Command, limit: u32) -> Result<Output> {
     let mut limited = Command::new("timeout");
     limited.args(["--kill-after=5", &limit.to_string()]).arg(command.get_program()).args(command.get_args());

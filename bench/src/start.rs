@@ -57,9 +57,9 @@ const BATCH: usize = 5;
 enum Way<'a> {
     Plain,
     Whatif,
-    /// With a progress point at a place that has never been looked for,
+    /// With a progress point at a place that has never been looked for.
     Cold(&'a str),
-    /// and one that has.
+    /// With a progress point at a place that has been looked for before.
     Warm(&'a str),
     Peer(Peer),
 }

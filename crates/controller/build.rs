@@ -50,7 +50,7 @@ fn main() {
             .arg("-o")
             .arg(&runtime)
             .args(["-lc", "-Wl,-soname,libwhatif_rt.so", "-Wl,-z,now", "-Wl,-z,nodelete"].map(link_argument))
-            // The bounds of the section of `real!` are nobody else's business.
+            // The bounds of the section of `real!` must not be visible to other objects.
             .arg(link_argument("-Wl,-z,start-stop-visibility=hidden"));
     });
 

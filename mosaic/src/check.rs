@@ -26,7 +26,7 @@ enum Place {
     Loop,
     /// Under a lock with this number.
     Section(usize),
-    /// In a short-lived thread, or in who waits for it.
+    /// In a short-lived thread, or in the thread that waits for it.
     Short,
     /// In an event loop.
     Event,
@@ -97,7 +97,7 @@ impl Program {
             match place {
                 Place::Loop => {}
                 Place::Section(_) => require!(!(waits || tells || pauses), "a section does nothing but work"),
-                Place::Short => require!(!(waits || tells), "short-lived threads wait for nobody"),
+                Place::Short => require!(!(waits || tells), "short-lived threads do not wait for others"),
                 Place::Event => {
                     require!(!(waits || pauses), "what an event loop does about an event does not wait")
                 }
@@ -137,7 +137,7 @@ impl Program {
                     }
                     self.check_steps(timer, Place::Event)?;
                     let told = walk(timer).any(|step| matches!(step, Step::Push(_) | Step::Arrive(_)));
-                    require!(!told, "what a timer does concerns nobody else");
+                    require!(!told, "what a timer does concerns no other actor");
                 }
                 Step::Wait { micros, .. } => {
                     require!((20..=50_000).contains(micros), "waits take 20 µs to 50 ms");

@@ -50,7 +50,7 @@ kinds! {
         CondPthread = "queue_cond_pthread",
         /// `std::sync::Mutex` and two `Condvar`s
         CondStd = "queue_cond_std",
-        /// `parking_lot`'s
+        /// `parking_lot::Mutex` and two `Condvar`s
         CondParkingLot = "queue_cond_parking_lot",
         /// Two process-shared `sem_t`
         Semaphore = "queue_semaphore",
@@ -64,7 +64,7 @@ kinds! {
         Tcp = "queue_tcp",
         /// Two eventfds that count: items and places
         Eventfd = "queue_eventfd",
-        /// The same; who takes an item waits in `epoll_wait`
+        /// Two eventfds that count; a thread that takes an item waits in `epoll_wait`
         EventfdEpoll = "queue_eventfd_epoll",
         /// `crossbeam`'s bounded channel
         Crossbeam = "queue_crossbeam",
@@ -102,7 +102,7 @@ kinds! {
     Latch {
         /// `pthread_mutex_t` and `pthread_cond_t`
         CondPthread = "latch_cond_pthread",
-        /// `std::sync`'s
+        /// `std::sync::Mutex` and `Condvar`
         CondStd = "latch_cond_std",
         /// A word and `syscall(SYS_futex)`
         Futex = "latch_futex",
@@ -163,7 +163,7 @@ pub mod names {
     pub const FSYNC: &str = "file_fsync";
     /// Several sources of events in one `epoll_wait`.
     pub const DISPATCH: &str = "event_loop";
-    /// The same, re-armed by `epoll_ctl` after every event.
+    /// An event loop whose sources are re-armed by `epoll_ctl` after every event.
     pub const REARMED: &str = "event_loop_rearmed";
     /// Sections of 20 µs or less, under a lock that others take as well.
     pub const SHORT_SECTIONS: &str = "short_sections";

@@ -13,13 +13,13 @@ use crate::kinds::{self, names};
 pub struct Program {
     /// Of the work that actors draw.
     pub seed: u64,
-    /// What the grammar made it of; says nothing to who runs it.
+    /// What the grammar made it of; means nothing to code that runs it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub shapes: BTreeSet<String>,
     /// What actors share.
     #[serde(default)]
     pub objects: Vec<Object>,
-    /// Who does something.
+    /// The threads that do something.
     pub actors: Vec<Actor>,
 }
 
@@ -55,7 +55,7 @@ pub enum Object {
     },
 }
 
-/// One or several threads that do the same for ever.
+/// One or several threads that endlessly do the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
     /// The process that it is in: 0 is the first one, others are forked from it.
@@ -92,7 +92,7 @@ pub enum Step {
     Push(usize),
     /// Takes an item; waits while the queue is empty.
     Pop(usize),
-    /// Waits until all who use the barrier are there.
+    /// Waits until all actors that use the barrier are there.
     Barrier(usize),
     /// Counts one at a latch.
     Arrive(usize),
@@ -131,7 +131,7 @@ pub enum Step {
         threads: u32,
         /// Work, waits, locks, files.
         steps: Vec<Step>,
-        /// The same, by who started them.
+        /// Steps of the thread that started them, meanwhile.
         #[serde(default)]
         meanwhile: Vec<Step>,
     },
@@ -187,7 +187,7 @@ pub const POINT: &str = "round";
 /// How many regions there are.
 pub const REGIONS: u8 = 8;
 
-/// The last region: work that the grammar puts where a loop without its other regions would let no one else in, and that is never asked about.
+/// The last region: work that the grammar puts where a loop without its other regions would let no other thread in, and that is never asked about.
 pub const REST: u8 = REGIONS - 1;
 
 /// The actors of a program, copies counted.
@@ -371,7 +371,7 @@ impl Time {
         }
     }
 
-    /// The same distribution, `part`/`of` as long.
+    /// The distribution, `part`/`of` as long.
     #[must_use]
     pub fn scaled(self, part: u64, of: u64) -> Self {
         let scale = |nanos: u32| u32::try_from(u64::from(nanos) * part / of.max(1)).unwrap_or(u32::MAX);

@@ -60,7 +60,7 @@ const FUNCTIONS: [fn(u64); REGIONS as usize] = [R0, R1, R2, R3, R4, R5, R6, R7];
 pub struct Regions([f64; REGIONS as usize]);
 
 impl Regions {
-    /// As `R0=0.5` and so on say; all of it where nothing is said.
+    /// As `R0=0.5` and so on say; all of it where nothing is given.
     #[must_use]
     pub fn of(arguments: &Arguments) -> Self {
         let mut factors = [1.0; REGIONS as usize];

@@ -1,9 +1,9 @@
-//! A program without threads and clocks: who waits for whom, and how much work a visit takes.
+//! A program without threads and clocks: which actor waits for which, and how much work a visit takes.
 //!
 //! Actors take turns in random order; work takes no time, and is added up. Where an actor has to wait for an item, a place, a
 //! barrier or a latch, the next one has its turn. What an actor does never depends on time, and queues do not
 //! lose anything, so a program that makes progress here makes progress in any order of events; the random orders are for
-//! queues with several consumers, where who takes an item is a matter of chance.
+//! queues with several consumers, where chance decides which of them takes an item.
 
 use crate::dice::Dice;
 use crate::program::{Actor, Object, Program, REGIONS, Step, walk};
@@ -23,7 +23,7 @@ pub struct Rehearsal {
 /// A program that makes no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stuck {
-    /// Everyone waits, after so many visits.
+    /// All actors wait, after so many visits.
     Deadlock(u32),
     /// Others do something, but the point is not visited again after so many visits.
     Starved(u32),

@@ -7,7 +7,7 @@ const LEAST_TOP = 0.1;
 const LEAST_BOTTOM = -0.05;
 
 /**
- * The lowest and the highest gain that curves and their bands reach. Those that nobody knows enough about do not
+ * The lowest and the highest gain that curves and their bands reach. Those about which too little is known do not
  * count, if there are others: one wild band would make all others flat.
  */
 export function gains(estimates: Estimate[]): [lo: number, hi: number] {

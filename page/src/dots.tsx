@@ -15,7 +15,7 @@ export function marksOf<T>(items: T[], markOf: (item: T) => Mark | null): Mark[]
   return items.map(markOf).filter((mark) => mark !== null);
 }
 
-/** Beyond so many, round dots take too long, and nobody sees that they are round. */
+/** Beyond so many, round dots take too long, and the eye cannot see that they are round. */
 const MANY = 5000;
 
 /** The more there are, the fainter each. */

@@ -1,4 +1,4 @@
-// The field that filters the table, and what the parts of the page are called, for those who go from one to another.
+// The field that filters the table, and the IDs of the page's parts, for navigation among them.
 
 import { change, view } from "./state";
 

@@ -14,9 +14,9 @@ export interface GridColumn<R, C extends string> {
   numeric?: boolean;
   /** A CSS width; the rest of the room goes to the columns without one. */
   width?: string;
-  /** Whether the head is a button that sorts, */
+  /** Whether the head is a button that sorts. */
   sortable?: boolean;
-  /** and the column's own order goes from small to large, or from A to Z. */
+  /** Whether the column's own order goes from small to large, or from A to Z. */
   rising?: boolean;
   cell(row: R): ComponentChildren;
 }
@@ -43,7 +43,7 @@ const MOST_ON_PAPER = 200;
 
 /** Which of `total` rows of `row` pixels are in view, and a few before and after. */
 export function inView(total: number, scrolled: number, height: number, row = ROW): [from: number, to: number] {
-  // Whoever filters while scrolled far down still sees the last rows.
+  // A user who filters while scrolled far down still sees the last rows.
   const top = Math.min(scrolled, Math.max(0, total * row - height));
   const from = Math.max(0, Math.floor(top / row) - OVERSCAN);
   return [from, Math.min(total, Math.ceil((top + height) / row) + OVERSCAN)];

@@ -47,7 +47,7 @@ export function written(view: View): string {
   return fields.toString();
 }
 
-/** What `hash` says, with or without "#"; what it does not say, or says in a way nobody understands, is as usual. */
+/** What `hash` says, with or without "#"; what it does not say, or says in a way that cannot be understood, is as usual. */
 export function read(hash: string): View {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const sort = fields.get("sort") ?? "";

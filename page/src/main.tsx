@@ -11,9 +11,9 @@ import { connect, type World } from "./source";
 import { comparison, followAddress, pinned, report, show, status } from "./state";
 import { followTheme } from "./theme";
 
-/** The data element, which Rust fills, */
+/** The ID of the data element, which Rust fills. */
 const DATA = "whatif-data";
-/** and the beginning of the names of those that follow the script. */
+/** The beginning of the IDs of the elements that follow the script. */
 const PART = "whatif-part-";
 
 const world: World = {

@@ -16,7 +16,7 @@ export interface Report {
   sentence: string;
   sessions: Session[];
   points: Point[];
-  /** Which samples the shares in production are of; null or missing if nobody knew any. */
+  /** Which samples the shares in production are of; null or missing if none are known. */
   production?: { since_unix_s: number; until_unix_s: number; hosts: number } | null;
   regions: Region[];
   drift: Drift[];

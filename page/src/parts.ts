@@ -1,5 +1,5 @@
 // Parts of the report that stand in elements of their own, behind the script, so that a long report is drawn before all
-// of it has come: whoever has a `part` is only a summary, and the element `whatif-part-N` holds the whole.
+// of it has come: an object that has a `part` is only a summary, and the element `whatif-part-N` holds the whole.
 
 import { signal } from "@preact/signals";
 import type { Baselines, Region, WholeBaselines, WholeRegion } from "./model";

@@ -2,7 +2,7 @@
 
 export type Place = readonly [x: number, y: number];
 
-/** A tenth of a pixel is as exact as anybody sees. */
+/** A tenth of a pixel is as exact as the eye can see. */
 const at = ([x, y]: Place): string => `${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10}`;
 
 /** Straight lines from each place to the next. */

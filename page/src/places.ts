@@ -140,9 +140,9 @@ export function boxes(chain: Place[]): Box[] {
 
 /** A slope from here on, up or down, has the full colour. */
 const FULL = 0.5;
-/** An interval with this half width or less is as sure as it can look, */
+/** An interval with this half width or less looks as sure as possible. */
 const SURE = 0.05;
-/** and one with this or more as unsure. */
+/** An interval with this half width or more looks as unsure as possible. */
 const UNSURE = 0.5;
 
 export interface Look {

@@ -1,4 +1,4 @@
-// Names and sources come from somebody else's program: they may hold characters that hide or reorder what stands
+// Names and sources come from another party's program: they may hold characters that hide or reorder what stands
 // around them. Those are shown as escapes, the same ones and in the same way as in the terminal.
 
 const HOSTILE =

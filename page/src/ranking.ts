@@ -91,7 +91,7 @@ export function filtered<R>(rows: R[], filter: string, textOf: (row: R) => strin
   });
 }
 
-/** Made once for each region: somebody who types wants to see the letters at once. */
+/** Made once for each region: a user who types wants to see the letters at once. */
 const texts = new WeakMap<Region, string>();
 
 /** What a filter looks through: label, function and file, as they are shown and as they are. */

@@ -13,7 +13,7 @@ export const report = signal<Report | null>(null);
 /** Instead of a report. */
 export const comparison = signal<Comparison | null>(null);
 export const status = signal<Status>({ is: "loading" });
-/** The region that most experiments are spent on, because somebody wanted it. */
+/** The region that most experiments are spent on, because the user wanted it. */
 export const pinned = signal<string | null>(null);
 export const view = signal<View>(DEFAULT_VIEW);
 /** True while the page is laid out for paper. */
@@ -112,7 +112,7 @@ const REST_MS = 200;
 
 /** Keeps the view and the address the same, whichever of them changes. */
 export function followAddress(): void {
-  // What this page has written itself, if an event will tell of it: by then somebody may look at something else.
+  // What this page has written itself, if an event will tell of it: by then the user may look at something else.
   let ours: string | null = null;
   const fromAddress = (): void => {
     const found = read(location.hash);

@@ -1,4 +1,4 @@
-// Light or dark: as the system is, unless somebody said which. Paper is always light.
+// Light or dark: as the system is, unless the user has chosen. Paper is always light.
 
 import { computed, effect, signal } from "@preact/signals";
 import { type Theme, THEMES } from "./hash";

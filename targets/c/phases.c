@@ -1,7 +1,7 @@
 /*
  * phases - one thread; 300 rounds of A (1 ms) follow upon 200 of B (1 ms), over and over.
  *
- * Answer: A s·60 %, B s·40 %, over whole cycles. Whoever looks at one phase sees A worth s·100 % or
+ * Answer: A s·60 %, B s·40 %, over whole cycles. A look at one phase shows A worth s·100 % or
  * nothing. The program ends with a cycle, up to half a second late.
  *
  *   times=N   phases are N times as long: windows then lie within one, and only correction gives the answer above

@@ -1,5 +1,5 @@
 /*
- * ring - three stages, A (0.1 ms), B (0.2 ms) and C (0.05 ms) on two CPUs, with rings between them that have no lock: whoever finds
+ * ring - three stages, A (0.1 ms), B (0.2 ms) and C (0.05 ms) on two CPUs, with rings between them that have no lock: a stage that finds
  * one full or empty spins, first with the CPU's hint and then with sched_yield.
  *
  * Answer: the CPUs are saturated, and a stage that waits uses one as well. B is the bottleneck and worth about s·45 %, and A and C

@@ -9,7 +9,7 @@
  *   scale=0.1   every function works a tenth of its default
  *   seconds=S   run that long (default 10), then print "rate <point> <visits per second>"
  *
- * and what a program asks for with argument(). An argument nobody asked for is an error.
+ * and what a program asks for with argument(). An argument that was not asked for is an error.
  *
  * Work is a number of iterations, not a time: a function that is paused or preempted has as much
  * left to do as before. "ms" are those of the machine that ITERATIONS_PER_MS was measured on.

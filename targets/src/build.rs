@@ -24,7 +24,7 @@ const OTHERS: &[(&str, Language)] = &[("start_true", Language::C)];
 /// Builds every target that is older than its sources, and returns the folder of the C and C++
 /// ones. The Rust ones are built by cargo in the profile that the calling program was built in.
 ///
-/// A target that needs what the compiler does not have (OpenMP, C++20) is left out, which is said on
+/// A target that needs what the compiler does not have (OpenMP, C++20) is left out, with a message on
 /// standard error; [`path`] then has no program for it.
 ///
 /// # Errors

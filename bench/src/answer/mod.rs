@@ -5,7 +5,7 @@
 //! looked at as it was at earlier times ([`times`]): from when on was the best region ranked first, with a gain at 50 %
 //! within three points of the truth?
 //!
-//! The truth's own doubt is not added to those three points; where it is larger than they are, that is said:
+//! The truth's own doubt is not added to those three points; where it is larger than they are, a line says so:
 //! measure longer (`--rounds`, `--seconds`).
 
 mod outcome;
@@ -200,7 +200,7 @@ fn announce(chosen: &[&Target], plan: &Plan, searchers: usize) -> f64 {
     let planned = native + count(chosen.len() * plan.seeds * searchers) * (plan.most + AROUND);
     println!(
         "{} targets, {rounds} native rounds of {seconds:.2} s, then {} searches of up to {:.1} s each; at most \
-         {:.0} min if nobody else uses the machine",
+         {:.0} min if the machine is otherwise idle",
         chosen.len(),
         plan.seeds,
         plan.most,
@@ -214,7 +214,7 @@ fn announce(chosen: &[&Target], plan: &Plan, searchers: usize) -> f64 {
     planned
 }
 
-/// Measures the truth of one target, and lets everybody search. No rows if no region is clearly the best.
+/// Measures the truth of one target, and lets every profiler search. No rows if no region is clearly the best.
 fn rows(
     target: &'static Target,
     plan: &Plan,

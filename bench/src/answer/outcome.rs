@@ -53,7 +53,7 @@ pub struct Outcome {
     pub seed: usize,
     /// When the answer was right and stayed right; nothing if it never did.
     pub right_after: Option<f64>,
-    /// The same for the region alone, whatever it is said to gain.
+    /// When the region was right and stayed right, whatever its reported gain; nothing if it never was.
     pub ranked_after: Option<f64>,
     pub ended_after: f64,
     /// Whether it ended because it was sure; nothing where there is no such thing.

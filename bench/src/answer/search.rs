@@ -11,11 +11,11 @@ use crate::report::Region;
 /// What is known at some moment. Regions are called as the target calls them where it knows them.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// The region that is ranked first,
+    /// The region that is ranked first.
     pub first: Option<String>,
-    /// what its point gains at 50 %,
+    /// What the region that is ranked first gains at 50 %.
     pub gain: Option<f64>,
-    /// and the region that the sentence names.
+    /// The region that the sentence names.
     pub named: Option<String>,
 }
 

@@ -32,7 +32,7 @@ pub struct Coverage {
     pub estimate: Share,
 }
 
-/// How often regions that have no effect are said to have one, counted in runs.
+/// How often the profiler reports an effect of regions that have none, counted in runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FalseAlarms {
     pub regions: usize,

@@ -188,7 +188,7 @@ fn announce(plan: &Plan, work: &Work, allowed: f64) {
     let planned = plan.duration(work);
     println!(
         "{targets} targets, {} cells ({regions} regions, {speedups} speedups, {profiles} seeds): {} native rounds \
-         of {:.2} s, {:.1} s of profiling per region and seed; about {} if nobody else uses the machine",
+         of {:.2} s, {:.1} s of profiling per region and seed; about {} if the machine is otherwise idle",
         regions * speedups * profiles,
         plan.effort.rounds,
         plan.effort.seconds,

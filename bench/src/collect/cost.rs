@@ -18,7 +18,7 @@ struct Ran {
     work: f64,
     /// CPU time of the profiler, as a part of the machine's.
     own: f64,
-    /// The same for each sample, in nanoseconds.
+    /// CPU time of the profiler for each sample, in nanoseconds.
     each: f64,
     /// What the kernel takes for a sample, in nanoseconds.
     kernel: f64,

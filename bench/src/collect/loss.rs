@@ -1,4 +1,4 @@
-//! Samples that are lost, and those that nobody knows the image of.
+//! Samples that are lost, and those whose image is unknown.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Bench<'_> {
         let options = ["--rate", "25000"];
         let no_room =
             self.lost("25,000 Hz, the collector stopped for half of it", &options, &mix, stopped)?;
-        ensure!(no_room > 0, "there was room for everything although nobody read");
+        ensure!(no_room > 0, "there was room for everything although nothing was read");
         Ok(())
     }
 

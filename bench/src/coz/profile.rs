@@ -220,7 +220,7 @@ samples\tlocation=/w/targets/c/single.c:12\tcount=1202
 samples\tlocation=/w/targets/c/single.c:14\tcount=799
 ";
 
-    /// The same, as newer ones write it.
+    /// Like [`TEXT`], as newer versions of Coz write it.
     const JSON: &str = r#"{"type":"startup","time":1795277992435085946}
 {"type":"experiment","selected":"/w/targets/c/single.c:12","speedup":0.50,"duration":350640835,"selected_samples":299}
 {"type":"throughput-point","name":"round","delta":47}

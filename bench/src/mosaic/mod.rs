@@ -242,7 +242,7 @@ fn seed_of_now() -> u64 {
 fn announce(pieces: &[Piece], work: &Work, plan: &Plan) {
     println!(
         "{} programs, {} regions at {} speedups: {} native rounds of {:.2} s, {:.1} s of profiling per region; about {} if \
-         nobody else uses the machine",
+         the machine is otherwise idle",
         work.targets,
         work.regions,
         work.speedups,

@@ -17,7 +17,7 @@ pub struct Program {
     pub drivers: &'static [&'static str],
     /// The function whose calls are its progress.
     pub point: &'static str,
-    /// Its arguments. It runs for ever, or for longer than anything here.
+    /// Its arguments. It runs until it is killed, or for longer than anything here.
     pub arguments: &'static [&'static str],
     pub load: Load,
 }

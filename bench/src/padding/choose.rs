@@ -53,7 +53,7 @@ const CALLS: RangeInclusive<f64> = 100.0..=100_000.0;
 /// The part of the run time that a pad takes, if all of it adds to the run time.
 const SHARE: Range<f64> = 0.05..0.40;
 
-/// The same for each request: not so rarely that few requests have all of the pad.
+/// Calls for each request: not so rarely that few requests have all of the pad.
 const CALLS_PER_REQUEST: RangeInclusive<f64> = 0.3..=20.0;
 
 /// What a request takes altogether, in nanoseconds. (A breakpoint costs some thousand.)

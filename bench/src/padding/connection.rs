@@ -11,10 +11,10 @@ const ANSWER: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Connection {
     pub stream: UnixStream,
-    /// What came of the answer that is waited for,
+    /// What has arrived of the answer that is waited for.
     answer: Vec<u8>,
     length: usize,
-    /// and what it ends with.
+    /// What the answer ends with.
     ends: &'static str,
 }
 

@@ -36,9 +36,9 @@ const SETTLE: Duration = Duration::from_millis(50);
 pub struct Truth {
     /// At each speedup, as shares of the period with the whole pad.
     pub gains: Vec<Interval>,
-    /// In an open loop: the same of the latency,
+    /// In an open loop: the same of the latency.
     pub latency_gains: Option<Vec<Interval>>,
-    /// and what requests there were, with the whole pad.
+    /// In an open loop: what requests there were, with the whole pad.
     pub open: Option<Open>,
     /// CPU time of the pad for each second of the run.
     pub share: f64,
@@ -52,9 +52,9 @@ pub struct Truth {
 pub struct Answer {
     /// At the speedups at which it has an answer.
     pub predictions: Vec<Prediction>,
-    /// The same for the latency, in an open loop,
+    /// Predictions of the latency, in an open loop.
     pub latency: Vec<Prediction>,
-    /// and what it takes requests for.
+    /// What the profiler takes requests for, in an open loop.
     pub clock: Option<String>,
     pub audit: Option<Audit>,
     /// While it was at work.
@@ -68,7 +68,7 @@ pub struct Question<'a> {
     pub padded: &'a Padded,
     /// In per cent.
     pub speedups: &'a [u32],
-    /// The same for every length of the pad.
+    /// How requests come, for every length of the pad.
     pub arrivals: Arrivals,
 }
 

@@ -36,9 +36,9 @@ pub enum Connections {
 /// How far it has come. The client writes, others read; nothing else depends on the order.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// Requests that came, sent or not,
+    /// Requests that came, sent or not.
     pub came: AtomicU64,
-    /// and those that were answered.
+    /// Requests that were answered.
     pub answered: AtomicU64,
 }
 
@@ -107,9 +107,9 @@ fn ready(connections: &[Connection], timeout: Duration) -> io::Result<Vec<usize>
 struct Queue {
     /// Idle connections, the longest first.
     idle: VecDeque<usize>,
-    /// Requests that have no connection yet, and may take any,
+    /// Requests that have no connection yet, and may take any.
     waiting: u64,
-    /// or a certain one.
+    /// Requests that wait for a certain connection, by connection.
     waiting_for: Vec<u64>,
 }
 

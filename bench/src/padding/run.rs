@@ -124,7 +124,7 @@ impl Built {
         self.start_as(command, setup, shared)
     }
 
-    /// The same for a `command` that starts it.
+    /// Starts it with `command`.
     pub fn start_as<'a>(
         &self,
         mut command: Command,

@@ -24,9 +24,9 @@ pub struct Moment {
 /// From a moment to a later one; and the sum of several of the same kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stretch {
-    /// Of the progress point,
+    /// Visits of the progress point.
     pub visits: u64,
-    /// and the ticks of the time-stamp counter from the last one before to the last of them.
+    /// Ticks of the time-stamp counter from the last visit before to the last of these visits.
     pub ticks: u64,
     /// Requests that came in an open loop, if there is one.
     pub came: Option<u64>,

@@ -45,10 +45,10 @@ pub struct PaddedRow {
     pub row: Row,
     #[serde(default)]
     pub of: Measure,
-    /// Where requests came in an open loop: the part that they are of the program's best rate, in per cent,
+    /// Where requests came in an open loop: the part that they are of the program's best rate, in per cent.
     #[serde(default)]
     pub load: Option<u32>,
-    /// and what they were.
+    /// Where requests came in an open loop: what they were.
     #[serde(default)]
     pub open: Option<Open>,
     /// What the profiler took requests for: `open`, `closed`, `mixed` or `undecided`.
@@ -75,7 +75,7 @@ pub struct Results {
     pub rows: Vec<PaddedRow>,
     pub machine: Watch,
     pub totals: Option<Totals>,
-    /// The same for each kind of rows, by what they are about, if there is an open loop.
+    /// Totals for each kind of rows, by what they are about, if there is an open loop.
     #[serde(default)]
     pub totals_of: BTreeMap<String, Totals>,
 }

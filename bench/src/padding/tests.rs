@@ -1,4 +1,4 @@
-//! That a pad changes nothing but the time, on a program with calls of every kind; and what is said of functions that are not there.
+//! That a pad changes nothing but the time, on a program with calls of every kind; and what is reported of functions that are not there.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

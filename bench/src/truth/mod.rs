@@ -225,7 +225,7 @@ fn announce(plan: &Plan, work: &Work, planned: f64, allowed: f64, options: &Opti
     if peer {
         text += &format!(", {:.1} s of the peer per region and speedup", plan.peer_seconds);
     }
-    println!("{text}; about {} if nobody else uses the machine", clock(planned));
+    println!("{text}; about {} if the machine is otherwise idle", clock(planned));
     if !peer && options.shard == Shard::ALL && planned > allowed {
         println!(
             "this does not fit into {}: allow more --minutes, or divide it with --shard 1/2",

@@ -37,7 +37,7 @@ pub struct Wishes {
 }
 
 impl Wishes {
-    /// Refuses what nobody can do.
+    /// Refuses what is impossible.
     pub fn check(&self) -> Result<()> {
         ensure!(
             self.rounds.is_none_or(|rounds| rounds >= 2),
@@ -99,7 +99,7 @@ impl Plan {
         Self { effort, profile_seconds, peer_seconds: PEER }
     }
 
-    /// With runs of a peer that take so long, if somebody insists on it.
+    /// With runs of a peer that take so long, if the user insists on it.
     pub fn with_peer_seconds(self, seconds: Option<f64>) -> Self {
         Self { peer_seconds: seconds.unwrap_or(self.peer_seconds), ..self }
     }
@@ -114,7 +114,7 @@ impl Plan {
         });
         let seconds = wishes.seconds.unwrap_or_else(|| {
             let each = seconds / (runs * whole(rounds)) - AROUND_RUN;
-            // Nobody needs to know it to the microsecond.
+            // Microseconds do not matter.
             ((each * 100.0).floor() / 100.0).clamp(SHORTEST, enough.seconds.max(SHORTEST))
         });
         Effort { rounds, seconds }

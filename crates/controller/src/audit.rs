@@ -14,9 +14,9 @@ use wire::slot::{Activity, Slot};
 
 /// The most threads that are looked at.
 const MOST_THREADS: usize = 256;
-/// A thread whose CPU others want waits for it for more than this part of the time, as a divisor;
+/// A thread whose CPU others want waits for it for more than this part of the time, as a divisor.
 const WANTED: u64 = 20;
-/// and only time slices take it from one that is blocked for less than this part.
+/// A thread that is blocked for less than this part of the time, as a divisor, loses its CPU to time slices only.
 const BUSY: u64 = 5;
 /// The kernel brings a running thread's times up to date at every tick, 4 ms apart as a rule: a thread that was off its CPU
 /// for a part of that longer than it says may have been on it.
@@ -40,7 +40,7 @@ struct Thread {
     known: Option<Known>,
 }
 
-/// The same as the runtime has counted it.
+/// A thread's times as the runtime has counted them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// The slot's number: another thread may have taken it over.

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use wire::slot::{Activity, Slot};
 use wire::{Epoch, SharedMemory};
 
-/// A rate is known after so long.
+/// A rate is known after this long.
 const KNOWN: Nanos = Nanos::from_millis(200);
 
 /// Beginnings that are remembered: the rate is that of the last second or more.

@@ -16,10 +16,10 @@ use wire::{Address, SharedMemory};
 #[derive(Clone, Debug)]
 pub struct Code {
     pub path: PathBuf,
-    /// Where it is mapped,
+    /// Where its mapping starts.
     pub start: u64,
     pub end: u64,
-    /// and how many bytes from the beginning of the file that is.
+    /// How many bytes from the beginning of the file the mapping starts.
     pub offset: u64,
     /// The file itself, whatever is called like it later.
     pub file: kernel::maps::FileId,
@@ -44,7 +44,7 @@ impl Callers {
         let (jobs, work) = channel();
         // It ends with the sender.
         std::thread::spawn(move || {
-            // Whoever handles samples goes first.
+            // The thread that handles samples goes first.
             let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
             work_off(memory, &work);
         });

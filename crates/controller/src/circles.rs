@@ -123,13 +123,13 @@ struct Instruction {
 struct Step {
     end: u64,
     pause: bool,
-    /// Whether it is the end of a function,
+    /// Whether it is the end of a function.
     returns: bool,
-    /// or calls one.
+    /// Whether it calls a function.
     calls: bool,
-    /// The next one, unless it always jumps,
+    /// The next one, unless it always jumps.
     next: Option<u64>,
-    /// and where it may jump to.
+    /// Where it may jump to.
     target: Option<u64>,
 }
 

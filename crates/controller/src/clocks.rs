@@ -16,17 +16,17 @@ use wire::arrivals::{ARRIVAL, Clock, Kind, Source};
 
 /// How long a probe is.
 pub const PROBE: Nanos = Nanos::from_millis(300);
-/// How long the program may be probed before anything else,
+/// How long the program may be probed before anything else.
 const AT_ONCE: Duration = Duration::from_millis(1500);
-/// which part of the time as long as it runs, as a divisor,
+/// Which part of the time since the start may be added to that, as a divisor.
 const SOON: u32 = 3;
-/// and how long in all at first,
+/// How long the program may be probed in all at first.
 const AT_FIRST: Duration = Duration::from_secs(6);
-/// but of a run that is to be short no more than this part, as a divisor,
+/// Which part of a run that is to be short may be spent on probes at first, as a divisor.
 const PART: u32 = 2;
-/// and which part of the run later, as a divisor.
+/// Which part of the run may be spent on probes later, as a divisor.
 const LATER: u32 = 20;
-/// The same where the clock is known.
+/// Which part of the run may be spent on probes where the clock is known, as a divisor.
 const KNOWN: u32 = 50;
 /// Where threads together wait for a smaller part of the time, as a divisor, it does not matter what for.
 const LITTLE: u64 = 50;
@@ -91,15 +91,15 @@ impl Came {
 #[derive(Clone, Debug, Default)]
 struct Fewer(Vec<(f64, f64)>);
 
-/// So many probes say something,
+/// So many probes are enough for a verdict.
 const ENOUGH: usize = 12;
-/// and no more are remembered: clocks may change.
+/// No more probes than this are remembered: clocks may change.
 const MOST: usize = 60;
-/// if their mean is so many standard errors away from what it is compared with.
+/// The mean of probes must be so many standard errors away from what it is compared with.
 const SURE: f64 = 3.5;
-/// The share of what a closed loop would have lost, above which the loop is closed,
+/// The share of what a closed loop would have lost, above which the loop is closed.
 const CLOSED: f64 = 0.5;
-/// and below which it is open: connections of both kinds may share a port.
+/// The share below which the loop is open: connections of both kinds may share a port.
 const OPEN: f64 = 0.25;
 
 impl Fewer {
@@ -128,9 +128,9 @@ fn is_pipe(source: &Source) -> bool {
 pub struct Clocks {
     /// How long the run is to be, if that is known.
     planned: Option<Duration>,
-    /// For how long the program was probed to find clocks out,
+    /// For how long the program was probed to find clocks out.
     probed: Duration,
-    /// and to see whether they are still what they were.
+    /// For how long the program was probed to see whether clocks are still what they were.
     confirmed: Duration,
     /// When it was last looked, and how long threads had waited for arrivals whose clock is not known.
     looked: Option<(Instant, u64)>,

@@ -7,7 +7,7 @@ pub fn collect(memory: &wire::SharedMemory) {
     let pid = memory.header.pid.load(Ordering::Relaxed);
     let image = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     for slot in memory.slots.used() {
-        // In this order: a thread that takes the slot meanwhile says who it is last.
+        // In this order: a thread that takes the slot meanwhile writes its `tid` last.
         let thread = slot.tid.load(Ordering::Acquire);
         let owner = slot.pid.load(Ordering::Relaxed);
         if !slot.is_taken() || owner == pid || owner == 0 || thread == 0 {

@@ -177,7 +177,7 @@ pub fn warnings(
         warn(
             "callers-unknown",
             format!("there was no room for the callers of {} libraries", memory.unwind.refused()),
-            "time in them may count for nobody, or for the wrong caller, unless they have frame pointers: \
+            "time in them may be attributed to no caller, or to the wrong one, unless they have frame pointers: \
              -fno-omit-frame-pointer",
         );
     }

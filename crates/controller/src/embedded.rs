@@ -3,7 +3,7 @@
 //! It goes to a per-user cache, under a name that contains a hash of its content, so that several versions
 //! of the command live side by side and a file that a running program has mapped is never replaced. What
 //! lies there is code that runs in the user's programs: the folder must be the user's own and closed to
-//! everybody else, and the bytes are compared each time.
+//! other users, and the bytes are compared each time.
 
 use rustix::fs::{
     Mode, OFlags, Stat, StatVfsMountFlags, fchmod, fstat, fstatvfs, open, openat, renameat, unlinkat,
@@ -66,7 +66,7 @@ impl fmt::Display for UnpackError {
 enum Refusal {
     #[error("its name contains a space, a colon or a dollar sign, which LD_PRELOAD cannot carry")]
     Name,
-    #[error("it is a symbolic link; whatif follows none here, lest it lead to somebody else's files")]
+    #[error("it is a symbolic link; whatif follows none here, because it could lead to another user's files")]
     Link,
     #[error("it belongs to user {0}, who could change what you run")]
     Owner(u32),
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn somebody_elses_folder_is_refused() {
-        // Only root can give a folder away; for everybody else the root folder is somebody else's.
+        // Only root can give a folder away; for all others the root folder is another user's.
         if geteuid().is_root() {
             let home = tempfile::tempdir().unwrap();
             std::os::unix::fs::chown(home.path(), Some(12_345), None).unwrap();

@@ -5,15 +5,15 @@
 //! drift and phases cancel. A fixed share of the choices is purely random, whatever earlier experiments gave: a
 //! line may only matter later (papers, section 2, "Experiment initialization"). The others go where an answer
 //! is wanted and missing ([`outlook`](super::outlook)); while nothing is known yet, to the code that costs most, and before
-//! that to what costs most in production ([`hint`](super::hint)), if anybody knows.
+//! that to what costs most in production ([`hint`](super::hint)), if that is known.
 //! Speedups are drawn without regard to the past, so that each stays a random sample of the run.
 
 use profile::{Nanos, RegionId, Speedup};
 use std::collections::HashMap;
 
-/// Windows begin with this length, for every point,
+/// Windows begin with this length, for every point.
 const FIRST_LENGTH: Nanos = Nanos::from_millis(100);
-/// and are never made longer than this by a slow progress point.
+/// A slow progress point never makes windows longer than this.
 const LONGEST: Nanos = Nanos::from_millis(5_000);
 /// Visits of a progress point that a window must see (papers, section 2, "Ending an experiment").
 const LEAST_VISITS: u64 = 5;
@@ -27,9 +27,9 @@ const JUDGED_BY: usize = 20;
 /// Noise makes no window so long that fewer than this many of them would have fitted into the run so far.
 const MANY: u64 = 50;
 
-/// The share of choices in which every region's chance is its share of the time just now;
+/// The share of choices in which every region's chance is its share of the time just now.
 const PURELY_RANDOM: f64 = 0.3;
-/// in the others, where nobody lacks anything, the costliest of so many is taken.
+/// In the other choices, when no region lacks anything, the costliest of so many is taken.
 const CANDIDATES: usize = 3;
 /// Speedups are drawn so that one of each of so many groups, from small to large, comes before a second of any:
 /// as many as a verdict needs.
@@ -37,7 +37,7 @@ const GROUPS: usize = 5;
 
 /// A region with at least this share in production is tried before others.
 const HOT: f64 = 0.02;
-/// Whoever lacks more has been asked for.
+/// A region that lacks more than this has been asked for.
 const MOST: f64 = 1.0;
 
 /// What a run may choose from.
@@ -145,10 +145,10 @@ pub struct Offer {
     pub index: usize,
     /// Its samples over the whole run.
     pub samples: u64,
-    /// How much an experiment on it would help, from 0 to 1, more if somebody has asked for it; `None` for a line whose function does not matter so
+    /// How much an experiment on it would help, from 0 to 1, more if the user has asked for it; `None` for a line whose function does not matter so
     /// far, which is only tried at random.
     pub need: Option<f64>,
-    /// Its share of the program's samples in production; 0 where nobody knows.
+    /// Its share of the program's samples in production; 0 where it is unknown.
     pub production: f64,
 }
 
@@ -159,13 +159,13 @@ fn doubled(length: Nanos) -> Nanos {
 /// An experiment to conduct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The region,
+    /// The region.
     pub region: RegionId,
-    /// and its index among those observed.
+    /// The region's index among those observed.
     pub index: usize,
-    /// The speedups of its windows, in order,
+    /// The speedups of its windows, in order.
     pub windows: [Speedup; 2],
-    /// and how long each is to be.
+    /// How long each window is to be.
     pub length: Nanos,
 }
 
@@ -242,7 +242,7 @@ fn is_asked_for(offers: &[Offer]) -> bool {
     offers.iter().any(|offer| offer.need.is_some_and(|need| need > MOST))
 }
 
-/// `anything`: purely random choices may take what nobody is interested in. `hottest`: what the others take.
+/// `anything`: purely random choices may take what is of no interest. `hottest`: what the others take.
 fn choose(
     offers: &[Offer],
     anything: bool,
@@ -391,7 +391,7 @@ mod tests {
         // By what they lack: 0.5, 0.3 and 0.4, but for the first five of region 1.
         assert!(later[0] > later[2] && later[0] > later[1], "{later:?}");
         assert!((1000..=1300).contains(&later[3]), "purely random choices stay so: {later:?}");
-        // What somebody has asked for comes before.
+        // What the user has asked for comes first.
         let mut asked = offers;
         asked[0].need = Some(20.0);
         let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(1));
@@ -453,7 +453,7 @@ mod tests {
             learn(&mut history, &[1]);
         }
         assert_eq!(length(&history), LONGEST);
-        // Nobody is visited: longer windows may see somebody.
+        // No point is visited: longer windows may see visits.
         let mut history = History::default();
         learn(&mut history, &[0, 0]);
         assert_eq!(length(&history), Nanos::from_millis(200));

@@ -71,7 +71,7 @@ pub enum Failure {
 
     #[error(
         "{windows} windows are left out because the program's threads did not pay their delays in time; they may \
-         wait in a way that nobody sees: try --region on other code"
+         wait in a way that whatif cannot see: try --region on other code"
     )]
     Unbalanced { windows: usize },
 }
@@ -111,7 +111,7 @@ impl Failure {
         }
     }
 
-    /// The same as a stored warning: what was seen, and what to do.
+    /// The failure as a stored warning: what was seen, and what to do.
     pub fn warning(&self) -> profile::Warning {
         let text = self.to_string();
         let (message, advice) = text.split_once("; ").unwrap_or((&text, ""));

@@ -13,9 +13,9 @@ use wire::SharedMemory;
 use wire::layout::Sampler;
 use wire::ring::{Judgement, Sample};
 
-/// Samples that must have found a thread spinning,
+/// Samples that must have found a thread spinning before the period is shortened.
 const ENOUGH: u64 = 50;
-/// and one of so many must, before the period is shortened.
+/// One of so many samples must have found a thread spinning before the period is shortened.
 const SHARE: u64 = 33;
 /// The shorter period: a sample costs up to 20 µs, which is a tenth of it.
 const FINE: Nanos = Nanos::from_micros(200);

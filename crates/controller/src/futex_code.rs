@@ -8,11 +8,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// `mov $202, %eax`: the number of the futex system call on x86-64,
+/// `mov $202, %eax`: the number of the futex system call on x86-64.
 const NUMBER: [u8; 5] = [0xb8, 202, 0, 0, 0];
-/// and `syscall`,
+/// The `syscall` instruction.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
-/// at most so many bytes behind.
+/// The `syscall` ends at most so many bytes behind the number.
 const NEAR: usize = 64;
 /// Code is read in pieces of this size.
 const PIECE: usize = 1 << 18;

@@ -13,13 +13,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use symbols::{Frame, Image, NameSource, Scope, Segment, Svma};
 
-/// How often the list of mappings is read again in any case,
+/// After this time the list of mappings is read again in any case.
 const STALE: Duration = Duration::from_millis(250);
-/// when an address is unknown,
+/// After this time the list of mappings is read again when an address is unknown.
 const REFRESH: Duration = Duration::from_millis(100);
-/// and when a library is waited for;
+/// After this time the list of mappings is read again while a library is waited for.
 const EAGER: Duration = Duration::from_millis(20);
-/// but never more than this share of the time.
+/// Reading the list of mappings never takes more than this part of the time, as a divisor.
 const MOST_SHARE: u32 = 100;
 
 /// A candidate image: one whose code may become a region.
@@ -52,7 +52,7 @@ pub struct Images {
     program: PathBuf,
     binaries: Option<GlobSet>,
     scope: Scope,
-    /// Whether nobody has named source files, so that functions without any may be of interest.
+    /// Whether the user has named no source files, so that functions without any may be of interest.
     default_scope: bool,
     candidates: Vec<Candidate>,
     /// Code that the program makes, which is of interest unless the user has named files.
@@ -225,7 +225,7 @@ impl Images {
         self.arrivals
     }
 
-    /// Whether somebody waits for a library to be loaded.
+    /// Sets whether a library that is yet to be loaded is waited for.
     pub fn be_eager(&mut self, eager: bool) {
         self.eager = eager;
     }
@@ -347,7 +347,7 @@ impl Images {
             frames.filter(|frame| frame.file.is_none()).for_each(|frame| frame.in_scope = true);
         }
         if !pieces.iter().any(|(start, end, _)| within(address, *start, *end)) {
-            // Code that no table covers: a piece without frames, so that it is not looked up for ever.
+            // Code that no table covers: a piece without frames, so that it is not looked up again and again.
             pieces.push((address, address + 1, Vec::new()));
         }
         pieces

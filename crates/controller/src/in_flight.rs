@@ -98,7 +98,7 @@ pub struct InFlight {
     real: i64,
     elapsed: i64,
     effective: i64,
-    /// The same with less than nothing in flight.
+    /// The integral where numbers below zero count as they are.
     signed: i64,
     /// The most that any reading saw in flight.
     most: i64,
@@ -180,8 +180,8 @@ impl InFlight {
         count(self.pair.0).wrapping_sub(count(self.pair.1)) as i64
     }
 
-    /// The mean in virtual time, for the whole of the elapsed time. Where hardly any virtual time passed, nobody knows
-    /// better than the mean in real time.
+    /// The mean in virtual time, for the whole of the elapsed time. Where hardly any virtual time passed, nothing better is
+    /// known than the mean in real time.
     pub fn integral(&self) -> VisitNanos {
         let integral = self.exact.unwrap_or(self.integral);
         if self.effective <= self.elapsed / 20 || integral < 0 {
@@ -227,7 +227,7 @@ mod tests {
             sum.integral()
         };
         assert_eq!(integral(1), VisitNanos::new(6_400));
-        // Somebody else counts too: what the readings say.
+        // Some visits have no stamp: what the readings say.
         assert_eq!(integral(1000), VisitNanos::new(28_800));
     }
 

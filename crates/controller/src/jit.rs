@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use symbols::{JitDump, JitMap, Segment};
 
-/// How often the files are looked at again,
+/// After this time the files are looked at again.
 const REFRESH: Duration = Duration::from_millis(100);
-/// but never more than this share of the time.
+/// Looking at the files never takes more than this part of the time, as a divisor.
 const MOST_SHARE: u32 = 20;
 /// Of a map; the rest is read the next time.
 const MOST_AT_ONCE: u64 = 16 << 20;
@@ -114,7 +114,7 @@ impl Jit {
         let path = self.root().join(format!("tmp/perf-{}.map", self.pid));
         let about = std::fs::metadata(&path).ok()?;
         let owner = std::fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid();
-        // Anybody may put a file there.
+        // Any user may put a file there.
         if !about.is_file() || ![owner, 0].contains(&about.uid()) || about.len() == self.length {
             return None;
         }

@@ -13,7 +13,7 @@
 //!
 //! # Constraints
 //!
-//! `whatif run -- program` must look to everybody else like `program`: the same terminal, the same process
+//! `whatif run -- program` must look to all other processes like `program`: the same terminal, the same process
 //! group, the same signals, the same end. What is different is in the environment, and the runtime takes
 //! that out again before the program's first instruction.
 

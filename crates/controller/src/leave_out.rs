@@ -7,9 +7,9 @@ use object::{Endianness, elf};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// Bytes of an entry of the dynamic symbol table,
+/// Bytes of an entry of the dynamic symbol table.
 const ENTRY: usize = size_of::<elf::Sym64<Endianness>>();
-/// and where in it is what kind of symbol it is: `st_info` of elf(5).
+/// Where the entry says what kind of symbol it is: `st_info` of elf(5).
 const INFO: usize = 4;
 
 /// Writes a copy of `runtime` into a folder that is gone with the returned handle. Its symbols of these names are local ones, so

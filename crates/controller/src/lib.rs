@@ -205,7 +205,7 @@ impl Runs {
             && options.duration.is_none_or(|most| self.begin.elapsed() < most)
     }
 
-    /// Whether the answer is as sure as it is to be, and nobody wants to know more.
+    /// Whether the answer is as sure as it is to be, and no page asks for more.
     fn is_enough(&self, options: &Options) -> bool {
         options.stops_when_sure() && self.outlook.is_sure() && !self.audience.wants_more()
     }
@@ -258,7 +258,7 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
     }
     // One of several runs may have been without an experiment.
     let failure = failure.filter(|failure| !matches!(failure, Failure::TooShort { .. }));
-    // With baselines only there is nothing to estimate, and nobody has asked for it.
+    // With baselines only there is nothing to estimate, and the user has not asked for it.
     let asked = !options.choices.speedups.iter().all(|speedup| speedup.is_zero());
     Ok(failure.or_else(|| without_estimate(&answer, runs.blocks).filter(|_| asked)))
 }
@@ -278,7 +278,7 @@ fn show_at_once(options: &Options, audience: &dyn Audience) -> Result<bool> {
     Ok(true)
 }
 
-/// Profiles a program that has been started, until its end; says why there is no answer if there is none.
+/// Profiles a program that has been started, until its end; returns why there is no answer if there is none.
 fn supervise(
     options: &Options,
     executable: &launch::Executable,
@@ -325,7 +325,7 @@ fn supervise(
         diagnosis::diagnose(options, region, &points, &observer, &outcome, now.saturating_sub(start));
     let counted = points.costs(runs.visit_cost, runs.noting_cost, now.saturating_sub(start));
     let of_points = diagnosis::points(&points);
-    // Counting visits and sampling cost something, and nobody asks any more.
+    // Counting visits and sampling cost something, and are no longer needed.
     drop(points);
     region.memory().header.alive_until.store(0, Ordering::Relaxed);
     // Where a run is one of many, it may be short.
@@ -394,7 +394,7 @@ fn lock(observer: &Mutex<Observer>) -> MutexGuard<'_, Observer> {
 }
 
 /// Without any function there is nothing to tell apart: better said before the program runs. The user who names source
-/// files needs debug information; everybody else is told that functions have to do.
+/// files needs debug information; all others are told that functions have to do.
 fn without_debug_information(options: &Options, executable: &launch::Executable) -> Option<Failure> {
     if options.binaries.is_some() || !options.sampling() {
         return None;
@@ -577,7 +577,7 @@ fn profile(
             }
         };
         stop.store(true, Ordering::Relaxed);
-        // The program has ended, and whoever waits for it should not wait for a nap.
+        // The program has ended, and its parent should not have to wait for the drainer's nap.
         drainer.thread().unpark();
         outcome
     });

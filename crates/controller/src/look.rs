@@ -15,13 +15,13 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// How long the program is sampled if nobody says.
+/// How long the program is sampled if no option says so.
 const USUALLY: Duration = Duration::from_secs(3);
 /// Regions that are listed.
 const LISTED: usize = 40;
-/// Places that are counted,
+/// Places that are counted.
 const COUNTED: usize = 12;
-/// and those that are suggested.
+/// Places that are suggested.
 const SUGGESTED: usize = 8;
 /// What fewer samples than this share of all were taken in is no unit of the work.
 const LEAST_SHARE: f64 = 0.02;
@@ -119,9 +119,9 @@ struct Candidate {
     place: String,
     /// Where it is, for people.
     at: String,
-    /// The share of all samples that have it on their stack,
+    /// The share of all samples that have it on their stack.
     share: f64,
-    /// and the threads that do.
+    /// The threads that have it on their stack.
     threads: usize,
 }
 

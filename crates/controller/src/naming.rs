@@ -1,4 +1,4 @@
-//! What regions are called that nobody has named: the names of functions, lines and modules.
+//! What regions are called that the user has not named: the names of functions, lines and modules.
 
 use crate::arguments::Granularity;
 use profile::RegionKind;

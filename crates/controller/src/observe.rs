@@ -25,9 +25,9 @@ use wire::{
     ring::{Judgement, Sample},
 };
 
-/// Samples that the next region is chosen from: the most recent ones in scope,
+/// Samples that the next region is chosen from: so many of the most recent ones in scope.
 const OFFERS: usize = 64;
-/// if they are not older than this.
+/// Samples that the next region is chosen from are not older than this.
 const OFFER_AGE: Nanos = Nanos::from_millis(250);
 /// Code with the same frames from its first to its last byte.
 #[derive(Debug)]
@@ -37,11 +37,11 @@ struct Piece {
     /// The function and the line that a sample here belongs to, if in scope.
     function: Option<usize>,
     line: Option<usize>,
-    /// The requested regions that any of its frames belongs to,
+    /// The requested regions that any of its frames belongs to.
     requested: Vec<usize>,
-    /// those whose caller it is in,
+    /// The requested regions whose caller it is in.
     calling: Vec<usize>,
-    /// and the sampled points.
+    /// The sampled points that it is in.
     sampled: Vec<usize>,
     /// The functions and lines of all its frames in scope, if stacks are of interest.
     frames: Vec<usize>,
@@ -50,9 +50,9 @@ struct Piece {
 /// What was seen of a function or line on stacks.
 #[derive(Clone, Debug, Default)]
 pub struct Chains {
-    /// Samples with it on their stack,
+    /// Samples with it on their stack.
     pub samples: u64,
-    /// and the threads that they are of.
+    /// The threads that these samples are of.
     pub threads: HashSet<usize>,
 }
 
@@ -143,15 +143,15 @@ struct Watched {
 pub struct Seen {
     pub region: (u64, Nanos),
     pub all: (u64, Nanos),
-    /// Those in the region for which the runtime credited nothing, by reason: they spin,
+    /// Samples in the region for which the runtime credited nothing because the thread spins.
     pub spinning: Nanos,
-    /// they came too late,
+    /// Samples in the region for which the runtime credited nothing because they came too late.
     pub late: Nanos,
-    /// or the runtime did not know the code.
+    /// Samples in the region for which the runtime credited nothing because it did not know the code.
     pub unknown_code: Nanos,
-    /// Those outside the region that the runtime took for samples in it,
+    /// Samples outside the region that the runtime took for samples in it.
     pub extra: Nanos,
-    /// and those whose stack was cut.
+    /// Samples whose stack was cut.
     pub cut: Nanos,
 }
 
@@ -350,7 +350,7 @@ impl Observer {
         }
     }
 
-    /// Notes down what is on the stack of a sample, if anybody asks.
+    /// Notes down what is on the stack of a sample, if stacks are of interest.
     fn note_stack(&mut self, thread: usize, sample: &Sample) {
         if self.chains.is_none() {
             return;

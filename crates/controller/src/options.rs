@@ -24,7 +24,7 @@ pub struct Options {
     pub output: PathBuf,
     /// What knows where production spends its time.
     pub hint: Option<hint::Source>,
-    /// Whether to look only, without experiments and without a recording that anybody keeps.
+    /// Whether to look only, without experiments and without a recording that is kept.
     pub look: Option<Look>,
     _scratch: Option<tempfile::TempDir>,
     /// The program and its arguments, for messages.
@@ -40,7 +40,7 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// Whether to run the program again until the answer is sure.
     until_sure: bool,
-    /// Whether nobody has said when to stop.
+    /// Whether no option says when to stop.
     pub leaves_alone: bool,
     /// Half the width of the interval that counts as sure, as a fraction of the period.
     pub precision: f64,
@@ -51,7 +51,7 @@ pub struct Options {
     pub then: arguments::Then,
     pub seed: u64,
     pub scope: Scope,
-    /// Whether nobody has said what is in scope.
+    /// Whether no option says what is in scope.
     pub default_scope: bool,
     pub binaries: Option<GlobSet>,
     pub period: profile::Nanos,
@@ -172,7 +172,7 @@ impl Options {
         self.repeat.is_some() || self.until_sure
     }
 
-    /// What regions are called that nobody has named.
+    /// What regions are called that the user has not named.
     pub fn naming(&self) -> Naming {
         Naming { granularity: self.granularity, instances: self.instances }
     }

@@ -5,7 +5,7 @@
 //! to stop: when the regions that may be the best are known as exactly as asked, and all others are known not
 //! to be the best.
 //!
-//! Whoever looks often enough sees what he wants to see: an interval that is looked at every second crosses a
+//! Looking often enough shows whatever one hopes for: an interval that is looked at every second crosses a
 //! line sooner or later. So being sure takes two looks in a row, with blocks in between, and only the width of
 //! intervals and their order count, not the verdict that they lead to.
 
@@ -16,9 +16,9 @@ use profile::{
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// Time between two looks,
+/// Time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
-/// unless a look takes more than so much of it.
+/// Time between two looks, at least, as a multiple of what a look takes.
 const SHARE: u32 = 30;
 /// Resamples of a look: intervals that only guide the search need not be as smooth as those that are printed.
 const RESAMPLES: usize = 200;
@@ -32,7 +32,7 @@ pub struct Standing {
     pub decided: usize,
     /// Regions about which it is not.
     pub open: usize,
-    /// About how many more blocks that takes; `None` while nobody can say.
+    /// About how many more blocks that takes; `None` while it is unknown.
     pub blocks_left: Option<f64>,
 }
 
@@ -189,7 +189,7 @@ fn best(profile: &Profile, point: &PointEstimate) -> f64 {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     effect: Option<Estimate>,
-    /// The same as far as more experiments can change it.
+    /// The effect as far as more experiments can change it.
     by_noise: Option<Estimate>,
     verdict: Verdict,
     blocks: usize,

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
-/// Shows how far a session is; silent where nobody looks.
+/// Shows how far a session is; silent where standard error is not a terminal.
 pub struct Bar {
     bar: ProgressBar,
     begin: Instant,
@@ -83,7 +83,7 @@ fn describe(experiments: u64, standing: Standing, left: Option<Duration>, end: O
     text
 }
 
-/// A time that nobody knows more exactly.
+/// A time, rounded because it is not known more exactly.
 fn rounded(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {

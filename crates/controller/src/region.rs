@@ -40,7 +40,7 @@ impl Request {
         Self::parse_place(text)
     }
 
-    /// The same without callers.
+    /// Parses a region without a caller.
     pub fn parse_place(text: &str) -> Self {
         match text.rsplit_once(':') {
             Some((file, line)) if !file.is_empty() && !file.ends_with(':') => match line.parse() {
@@ -76,7 +76,7 @@ impl Request {
         }
     }
 
-    /// Whether code with this frame belongs to the region, whoever called it.
+    /// Whether code with this frame belongs to the region, no matter what called it.
     pub fn matches(&self, frame: &Frame) -> bool {
         match self {
             Self::CalledFrom(region, _) => region.matches(frame),
@@ -90,7 +90,7 @@ impl Request {
 }
 
 impl Request {
-    /// Whether it counts who called the region.
+    /// Whether it depends on the region's caller.
     pub fn has_caller(&self) -> bool {
         matches!(self, Self::CalledFrom(..))
     }

@@ -2,8 +2,8 @@
 //!
 //! Threads that want a CPU cannot be counted from here: of the program's own, the runtime knows what they were doing
 //! last, but not whether one has been woken meanwhile, and the kernel does not say whose those are that it counts. What
-//! everybody *gets* is known. Where all CPUs are busy, it is divided fairly: if `n` threads of the program get `a` CPUs
-//! and others get `u`, there are `n u / a` others. Where a CPU is idle, everybody who wants one has one.
+//! all of them *get* is known. Where all CPUs are busy, it is divided fairly: if `n` threads of the program get `a` CPUs
+//! and others get `u`, there are `n u / a` others. Where a CPU is idle, every thread that wants one has one.
 
 use kernel::cpu::CpuUse;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ use wire::{Nanos, SharedMemory};
 const INTERVAL: Nanos = Nanos(200_000_000);
 /// The part of the difference by which every interval moves the mean.
 const SMOOTHING: f64 = 0.3;
-/// CPUs that must be idle, in parts of all of them, for nobody to wait.
+/// CPUs that must be idle, in parts of all of them, for no thread to wait.
 const IDLE: f64 = 0.05;
 /// More others than that are as good as none of the machine.
 const MOST: f64 = 64.0;
@@ -58,7 +58,7 @@ fn others(before: CpuUse, after: CpuUse, cpus: f64, able: f64) -> f64 {
         cpus * of(&after).saturating_sub(of(&before)).0 as f64 / passed
     };
     let (busy, taken, ours) = (part(|c| c.busy), part(|c| c.taken), part(|c| c.ours));
-    // Ticks are charged to whoever is there when they fall.
+    // A tick is charged to the thread that runs when it falls.
     let others = (busy - taken - ours).max(0.0);
     let shared = busy >= cpus * (1.0 - IDLE);
     if shared && ours > 0.0 { (others * able / ours).clamp(others, MOST.max(others)) } else { others }
@@ -76,7 +76,7 @@ mod tests {
     fn others_are_counted_by_what_they_get() {
         let others = |busy, taken, ours, able| others(CpuUse::default(), after(busy, taken, ours), 2.0, able);
         assert_eq!(others(200, 0, 200, 4.0), 0.0);
-        assert_eq!(others(150, 0, 100, 1.0), 0.5, "nobody waits");
+        assert_eq!(others(150, 0, 100, 1.0), 0.5, "no thread waits");
         assert_eq!(others(200, 0, 100, 2.0), 2.0);
         assert_eq!(others(200, 0, 50, 1.0), 3.0);
         assert_eq!(others(200, 100, 100, 2.0), 0.0, "a hypervisor is no thread");

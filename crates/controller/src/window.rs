@@ -24,28 +24,28 @@ const LEAD_IN: Nanos = Nanos::from_millis(10);
 const COOL_OFF: Nanos = Nanos::from_millis(10);
 /// How long threads may take to catch up, in times of the delay: enough where deadlines leave a twentieth of the time idle.
 const CATCH_UP: u64 = 20;
-/// The same in lengths of the window.
+/// The longest that threads may take to catch up, in lengths of the window.
 const LONGEST_CATCH_UP: u64 = 5;
 /// Nothing is held up at the end of a probe, so that what was has come before it is over.
 const LENGTH_OF_END: Nanos = Nanos::from_millis(30);
 /// How often in-flight numbers are read while a window runs.
 const TICK: Nanos = Nanos::from_millis(1);
-/// How often counters are read while the next visit is waited for,
+/// Time between two readings of the counters while waiting for the next visit.
 const POLL: Nanos = Nanos::from_micros(100);
-/// and the share of a window for which it is waited for at most.
+/// The largest part of a window for which to wait for the next visit, as a divisor.
 const PATIENCE: u64 = 4;
-/// The same where the kernel is asked, which interrupts the program's threads,
+/// As [`POLL`], where the kernel is asked, which interrupts the program's threads.
 const SLOW_POLL: Nanos = Nanos::from_micros(500);
-/// and how long one reading may take then, in nanoseconds.
+/// How long one reading may take where the kernel is asked, in nanoseconds.
 const ASKING: u64 = 200_000;
-/// The runtime takes an experiment for over so long after its planned end.
+/// The runtime takes an experiment for over this long after its planned end.
 const GRACE: u64 = 1_000_000_000;
-/// The runtime takes the controller for dead when it has not been heard of for so long.
+/// The runtime takes the controller for dead when it has not heard of it for this long.
 const ALIVE: u64 = 3_000_000_000;
 
-/// Longer than any run that is one window,
+/// Longer than any run that is one window.
 const A_DAY: Nanos = Nanos::from_millis(86_400_000);
-/// and how often it is looked whether one without windows is over.
+/// Time between two checks whether a run without windows is over.
 pub const IDLE: Nanos = Nanos::from_millis(100);
 
 /// Code, sorted and disjoint.
@@ -74,7 +74,7 @@ pub struct Measured {
     pub required: Nanos,
     /// Visits, in the order in which the points were registered.
     pub visits: Vec<u64>,
-    /// The same from visit to visit, where that is known.
+    /// The stretch between two visits of each point, where that is known.
     pub spans: Vec<Option<Span>>,
     /// What was in flight between each begin and its end.
     pub in_flight: Vec<InFlight>,
@@ -135,7 +135,7 @@ impl Reading {
     }
 }
 
-/// Whoever conducts windows.
+/// Conducts windows.
 pub struct Conductor<'a> {
     region: &'a SharedRegion,
     memory: &'static SharedMemory,
@@ -168,7 +168,7 @@ impl<'a> Conductor<'a> {
         conductor
     }
 
-    /// Begins an epoch without an experiment: whoever pauses goes on.
+    /// Begins an epoch without an experiment: threads that pause go on.
     fn idle(&mut self) {
         self.begin(0, Speedup::NONE, false, Nanos::ZERO, (&[], &[]));
     }
@@ -201,7 +201,7 @@ impl<'a> Conductor<'a> {
         self.delayed
     }
 
-    /// Waits; false if the program has ended. Tells the runtime now and then that somebody is there.
+    /// Waits; false if the program has ended. Tells the runtime now and then that the controller is alive.
     pub fn wait(&mut self, time: Nanos) -> bool {
         let until = kernel::clock::monotonic().0 + time.get();
         loop {
@@ -317,7 +317,7 @@ impl<'a> Conductor<'a> {
             before,
             after: self.memory.slots.totals(),
             waits,
-            // What ended threads owe nobody can say; it is little beside a whole run.
+            // What ended threads owe is unknown; it is little beside a whole run.
             unpaid: Nanos::ZERO,
             ahead: Nanos::ZERO,
             running: 0,
@@ -358,7 +358,7 @@ impl<'a> Conductor<'a> {
             let local = slot.local.load();
             let paid = if local.same_epoch(last.required) { local.delay().0 } else { 0 };
             ahead = paid.saturating_sub(last.required.delay().0).max(ahead);
-            // A thread that used no CPU ran no code that owes anything: it waits where nobody sees it, in
+            // A thread that used no CPU ran no code that owes anything: it waits unseen, in
             // a call that is not interposed.
             let ran = sampled_by(slot) > sampled.get(index).copied().unwrap_or(0);
             // What a deadline makes it owe it pays for idle time, for as long as that takes.

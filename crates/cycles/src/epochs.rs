@@ -61,7 +61,7 @@ pub fn epochs(args: &arguments::Epochs) -> Result<Epochs> {
     Ok(Epochs { database: folder.to_string_lossy().into_owned(), epochs: rows })
 }
 
-/// Says why an epoch cannot have this name: what asks for one could also mean something else.
+/// Refuses a name that an epoch cannot have: an option that takes an epoch would read it as something else.
 pub fn check_name(name: &str) -> Result<()> {
     ensure!(
         !name.is_empty()

@@ -22,9 +22,9 @@ pub enum Gather {
 /// Something that samples are added up for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The image,
+    /// The image.
     pub image: ImageId,
-    /// and the name in it.
+    /// The name in the image.
     pub name: String,
 }
 
@@ -112,9 +112,9 @@ pub fn name(function: &str, is_verbatim: bool) -> FunctionName {
 /// What something costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Samples in it,
+    /// Samples in it.
     pub own: u64,
-    /// and with all it calls: each sample once, however often it is on the stack.
+    /// Samples in it and in all it calls: each sample once, however often it is on the stack.
     pub total: u64,
 }
 
@@ -158,16 +158,16 @@ pub fn tally<'k>(tree: &Tree, keys: usize, of: impl Fn(usize) -> &'k [u32]) -> V
 /// What happens to a frame on a walk through a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Before everything that it calls,
+    /// Before everything that the frame calls.
     Call,
-    /// and after it.
+    /// After everything that the frame calls.
     Return,
 }
 
 /// Walks through all stacks as if they were executed one after the other.
 fn walk(tree: &Tree, mut each: impl FnMut(usize, Step)) {
     let count = tree.len();
-    // The first frame that each one calls (at the end: that nobody calls), and the next that its caller calls.
+    // The first frame that each one calls (at the end: the first without a caller), and the next that its caller calls.
     let mut first = vec![Node::NONE; count + 1];
     let mut next = vec![Node::NONE; count];
     for nth in (0..count).rev() {
@@ -192,7 +192,7 @@ fn walk(tree: &Tree, mut each: impl FnMut(usize, Step)) {
     }
 }
 
-/// The same, from positions to keys.
+/// What each key costs: [`tally`] of the keys of the tree's positions.
 pub fn tally_of(tree: &Tree, keys: &mut Keys<'_>) -> Vec<Tally> {
     let of: Vec<Vec<u32>> = tree.positions.iter().map(|position| keys.of(*position)).collect();
     tally(tree, keys.all.len(), |nth| &of[tree.places[nth] as usize])

@@ -1,4 +1,4 @@
-//! Samples that have no names: which images they are of, why, and what mends it; as a warning above an answer.
+//! Samples that have no names: which images they are of, why, and how to fix it; as a warning above an answer.
 
 use super::heading::MUCH;
 use super::names::{Names, Problem};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Images that are named.
 const IMAGES: usize = 3;
 
-/// The warning, if it is worth one. Samples of no known image are told by the books.
+/// The warning, if it is worth one. Samples of no known image are reported by the books.
 pub fn note(names: &Names, positions: &[Position], samples: &[u64]) -> Option<Note> {
     let mut all = 0;
     let mut of: BTreeMap<ImageId, u64> = BTreeMap::new();

@@ -23,7 +23,7 @@ const CHUNK: usize = 1000;
 pub enum Problem {
     /// No file is known to be mapped there.
     NoImage,
-    /// Memory of no file, and nobody said what is in it.
+    /// Memory of no file, whose content is unknown.
     Memory,
     /// The program generates code and does not say what.
     Generated,
@@ -68,13 +68,13 @@ impl Problem {
         }
     }
 
-    /// What mends it, for this build.
+    /// How to fix it, for this build.
     pub fn advice(self, build_id: &str) -> String {
         let (_, advice) = self.explained();
         advice.replace("BUILD-ID", if build_id.is_empty() { "BUILD-ID" } else { build_id })
     }
 
-    /// For people: why, and what mends it.
+    /// For people: why, and how to fix it.
     pub fn explained(self) -> (&'static str, &'static str) {
         match self {
             Problem::NoImage => (
@@ -125,7 +125,7 @@ pub struct Found {
     pub place: PathBuf,
 }
 
-/// The same, or what processes that run have.
+/// Opens the file, or the one that running processes have.
 fn open_or(image: &CodeImage, running: &Running) -> Result<Found, Problem> {
     open(image).or_else(|problem| {
         let is_file = image.kind == ImageKind::File;
@@ -255,7 +255,7 @@ impl Names {
         Ok(())
     }
 
-    /// What is at a position, innermost inlined function first; nothing if nobody knows.
+    /// What is at a position, innermost inlined function first; nothing if it is unknown.
     pub fn symbols(&self, image: ImageId, offset: Offset) -> &[Symbol] {
         self.known.get(&image).and_then(|known| known.named.get(&offset)).map_or(&[], Vec::as_slice)
     }
@@ -355,7 +355,7 @@ fn searched(image: &CodeImage) -> u32 {
 }
 
 /// What a file says about a position. A function that is only called by its address has no name: what is kept in the
-/// catalogue is kept for ever, and a debug file may still come.
+/// catalogue is never removed, and a debug file may still come.
 fn at(image: &Image, Offset(offset): Offset, scope: &Scope) -> Vec<Symbol> {
     let Some(address) = image.stated(FileOffset(offset)) else { return Vec::new() };
     let frames = image.named_frames(address, scope);

@@ -1,4 +1,4 @@
-//! Where the database is if nobody says.
+//! Where the database is if no option says so.
 
 use anyhow::{Result, bail};
 use std::ffi::OsString;
@@ -68,7 +68,7 @@ mod tests {
             ),
             (home, &[MACHINE, "/h/.local/share/whatif/db"], true, Some((MACHINE, false))),
             (home, &[MACHINE, "/h/.local/share/whatif/db"], false, Some(("/h/.local/share/whatif/db", true))),
-            // There is no other, so what is wrong with this one is said.
+            // There is no other, so the error is about this one.
             (home, &[MACHINE], false, Some((MACHINE, false))),
             (&[], &[MACHINE], false, Some((MACHINE, false))),
             (&[], &[], true, None),

@@ -53,7 +53,7 @@ impl Query {
         Query::between(which, &folder, db, since, until)
     }
 
-    /// The same with times that are already understood.
+    /// A query between times that are already parsed.
     pub fn between(
         which: &Which,
         folder: &Path,
@@ -188,7 +188,7 @@ impl Query {
         Ok(leaves)
     }
 
-    /// The same, kept apart.
+    /// The samples, kept apart by `by`.
     pub fn parts(&mut self, by: By) -> Result<Parts> {
         let mut parts = self.db.parts(&self.selection, by)?;
         let counts: Vec<bool> = parts.positions.iter().map(|(image, _)| self.counts(*image)).collect();

@@ -75,7 +75,7 @@ impl Seen {
     }
 }
 
-/// Whether the files that a process sees may be looked at. Anybody can make user and mount namespaces, and a file system in
+/// Whether the files that a process sees may be looked at. Any user can make user and mount namespaces, and a file system in
 /// them that never answers. The owner of its folder in /proc does not tell: it is root where a process cannot be dumped.
 fn is_trusted(process: &Path) -> bool {
     let status = fs::read_to_string(process.join("status")).unwrap_or_default();

@@ -23,9 +23,9 @@ pub fn of_counts(part: u64, whole: u64) -> Share {
 /// A level with how sure it is, and the degrees of freedom of that.
 #[derive(Clone, Copy, Debug)]
 pub struct Level {
-    /// The level,
+    /// The level.
     pub estimate: Estimate,
-    /// and the degrees of freedom behind its interval.
+    /// The degrees of freedom behind the level's interval.
     pub freedom: usize,
 }
 

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use profile::Nanos;
 
-/// Of shorter spans the seconds are told, too.
+/// Shorter spans are printed with their seconds.
 const SHORT: i64 = 600;
 
 /// A time: `now`, an age (`2h`), a local date or time of day, or RFC 3339.
@@ -60,7 +60,7 @@ fn in_zone(UnixSeconds(time): UnixSeconds, zone: &TimeZone, format: &str) -> Str
     }
 }
 
-/// From one to another; a day that is the same is said once.
+/// From one time to another; if both are on one day, the day is printed once.
 pub fn span(from: UnixSeconds, to: UnixSeconds) -> String {
     let exact = |time| in_zone(time, &TimeZone::system(), "%Y-%m-%d %H:%M:%S");
     match to.0.saturating_sub(from.0) {

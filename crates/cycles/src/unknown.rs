@@ -1,4 +1,4 @@
-//! `whatif unknown`: samples that nobody can name, why, and what mends it.
+//! `whatif unknown`: samples without names, why they have none, and how to fix it.
 
 use super::arguments;
 use super::names::Problem;

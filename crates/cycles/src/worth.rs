@@ -160,7 +160,7 @@ fn order(of: &PointEstimate) -> f64 {
 /// What to think of what something costs (its share, with all it calls) and what it is worth.
 pub fn mark(share: f64, worth: Option<&Worth>) -> Option<Mark> {
     let worth = worth?;
-    // Of few experiments nobody knows enough, and recordings do not say here how many there were.
+    // A few experiments do not show enough, and recordings do not say here how many there were.
     if matches!(worth.verdict, Verdict::NotEnoughData | Verdict::NotTrusted) {
         return None;
     }

@@ -25,7 +25,7 @@ pub fn render(profile: &Profile) -> String {
         SamplingInterval::from_nanos(period.get().max(1)),
     );
     to.set_os_name("Linux");
-    // Names are names: there is nobody to ask for better ones.
+    // The names are final: there is no source of better ones.
     to.set_symbolicated(true);
     let categories = Categories::new(&mut to);
     let stacks = stacks::of(profile);

@@ -4,11 +4,11 @@ use profile::{Comparison, Profile};
 
 use crate::json;
 
-/// As `page/` builds it: without data, so that it asks who has sent it.
+/// As `page/` builds it: without data, so that it asks the server that has sent it.
 pub const EMPTY_PAGE: &str = include_str!("../../../page/dist/page.html");
-/// Where the data go,
+/// Where the data go.
 const EMPTY: &str = r#"<script type="application/json" id="whatif-data">null</script>"#;
-/// and what the parts stand before: behind the script, so that the page is drawn before all of them have come.
+/// What the parts stand before: behind the script, so that the page is drawn before all of them have come.
 const END: &str = "</body>";
 
 /// The page with the profile in it. Nothing in it can end the element that it is in: there is no `<` in the data.

@@ -1,6 +1,6 @@
 //! A comment for a pull request: the sentence, the best regions, and the doubts, in GitHub's Markdown.
 //!
-//! Names come from the program that was profiled, and whoever can open a pull request may choose them. They only
+//! Names come from the program that was profiled, and any author of a pull request may choose them. They only
 //! stand in code spans, where there are no links, no mentions and no HTML; and where a code span cannot hold them
 //! (a `|` in a table, next to a backslash), all that could be markup is written as the number of its character. So are
 //! the warnings, which may have names anywhere.
@@ -36,7 +36,7 @@ pub fn render(profile: &Profile) -> String {
 
 const FITS: &str = "a string takes any text";
 
-/// The sentence has names in backticks. If a name has some too, nobody can tell where it ends: then all is code.
+/// The sentence has names in backticks. If a name has some too, its end cannot be told: then all is code.
 fn sentence(profile: &Profile) -> String {
     let sentence = profile.sentence();
     let regions = profile.rows.regions.values();

@@ -16,7 +16,7 @@ pub(crate) const ELSEWHERE: &str = "[other code]";
 pub(crate) struct Stack<'a> {
     /// The base name of the program.
     pub(crate) program: &'a str,
-    /// The function, by its region or by its name in the line's; `None` where nobody knows it.
+    /// The function, by its region or by its name in the line's; `None` where it is unknown.
     pub(crate) function: Option<&'a str>,
     /// The innermost region; `None` for code that is none.
     pub(crate) region: Option<(RegionId, &'a Region)>,

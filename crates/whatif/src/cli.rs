@@ -20,7 +20,7 @@ pub enum Command {
     Run(Box<Run>),
     /// Show the answer again, from a recording
     Report(Report),
-    /// Say what this machine and a program allow, what that means, and what mends it
+    /// Say what this machine and a program allow, what that means, and how to fix what is wrong
     Doctor(Doctor),
     /// Suggest progress points for a program, from a short run of it
     Points(Points),

@@ -1,8 +1,8 @@
 //! `whatif run --live`: the page while the program runs.
 //!
 //! **Does:** estimate what is recorded so far now and then, and send it to every browser that shows the page (server-sent
-//! events); take note of the region that somebody there wants to know more about. **Does not:** touch the experiments, but for
-//! that region's share of them; nor the recording, which it reads like anybody else.
+//! events); take note of the region that a user of the page wants to know more about. **Does not:** touch the experiments, but for
+//! that region's share of them; nor the recording, which it reads like any other reader.
 
 use crate::show;
 use crate::site::{Request, Site};
@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time between two reports,
+/// Time between two reports.
 const LOOK: Duration = Duration::from_secs(1);
-/// unless one takes more than such a part of it: it uses a CPU that the program may want.
+/// Time between two reports, at least, as a multiple of what a report takes: it uses a CPU that the program may want.
 const SHARE: u32 = 25;
 /// Intervals that are about to shrink need not be as smooth as those that are kept.
 const RESAMPLES: usize = 200;
-/// How long somebody waits for the first report.
+/// How long a client waits for the first report.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A browser that hears nothing for so long is told that all is well.
+/// A browser that hears nothing for this long is told that all is well.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// The page of a program that is being profiled.
@@ -42,19 +42,19 @@ struct Now {
     report: Option<Arc<str>>,
     number: u64,
     ended: bool,
-    /// What regions are called in it,
+    /// What regions are called in the report.
     names: HashSet<String>,
-    /// and the one that somebody wants to know more about.
+    /// The region that the user wants to know more about.
     pinned: Option<String>,
 }
 
 /// What a page is told.
 struct News {
     report: Option<Arc<str>>,
-    /// Of the report,
+    /// The report's number.
     number: u64,
     pinned: Option<String>,
-    /// and whether it is the last.
+    /// Whether it is the last report.
     ended: bool,
 }
 
@@ -76,19 +76,19 @@ impl Live {
         Ok(live)
     }
 
-    /// Whether somebody wants to know more about this region.
+    /// Whether the user wants to know more about this region.
     pub fn wants(&self, region: &Region) -> bool {
         self.now().pinned.as_ref().is_some_and(|pinned| *pinned == region.name || *pinned == region.label())
     }
 
-    /// Whether somebody wants to know more about any.
+    /// Whether the user wants to know more about any region.
     pub fn wants_more(&self) -> bool {
         self.now().pinned.is_some()
     }
 
-    /// Shows the whole answer, and waits until somebody has seen enough (Ctrl-C).
+    /// Shows the whole answer, and waits until the user has seen enough (Ctrl-C).
     pub fn stay(&self, recording: &Path) {
-        // Whoever sees the end on the page may be quick.
+        // A user who sees the end on the page may press Ctrl-C at once.
         launch::stay();
         let last = show::load(recording).ok();
         self.publish(last.as_ref(), true);
@@ -198,7 +198,7 @@ impl Live {
                 Some(report) => format!("data: {report}\n\n"),
                 None => ": nothing new\n\n".to_owned(),
             };
-            // All pages show what somebody pinned on one of them.
+            // All pages show what was pinned on one of them.
             if pinned.as_ref() != Some(&now_pinned) {
                 text += &format!("data: {}\n\n", serde_json::json!({ "pinned": now_pinned }));
                 pinned = Some(now_pinned);

@@ -18,7 +18,7 @@ pub fn after_run(profile: &Profile, path: &Path) {
     eprintln!("whatif: recorded in {} (again: whatif report {})", path.display(), path.display());
 }
 
-/// How to draw: as wide as the terminal, in colour if it is one and nobody minds.
+/// How to draw: as wide as the terminal, in colour if it is one and `NO_COLOR` is not set.
 pub fn style(terminal: bool, top: usize) -> report::terminal::Style {
     let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let asked = std::env::var("COLUMNS").ok();

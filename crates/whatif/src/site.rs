@@ -1,7 +1,7 @@
-//! A page for this machine only. Whoever may not read the recording may not read the page either: its address has a token that
-//! nobody can guess, and a page of another origin that a browser has open cannot ask for it under another name of this host.
+//! A page for this machine only. A user who may not read the recording may not read the page either: its address has a token that
+//! cannot be guessed, and a page of another origin that a browser has open cannot ask for it under another name of this host.
 //!
-//! What comes in may come from anybody on this machine: nothing but the head of a request is read, and of that not much, nor
+//! Requests may come from any user of this machine: nothing but the head of a request is read, and of that not much, nor
 //! is it waited for long.
 
 use anyhow::{Context as _, Result};
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// Programs that open an address in the user's browser, the first that there is.
 const BROWSERS: [&str; 4] = ["xdg-open", "sensible-browser", "gio", "firefox"];
-/// The longest head of a request,
+/// The longest head of a request.
 const LONGEST: usize = 8 << 10;
-/// and how long it may take to come.
+/// How long the head of a request may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections at a time.
 const MOST: usize = 64;
@@ -54,7 +54,7 @@ impl Site {
 
     /// Starts a browser, or says that there is none.
     pub fn browse(&self) {
-        // Everybody sees what programs are started with, and nobody may see the token.
+        // All users can see what programs are started with, and no other user may see the token.
         let started = way_in(&self.address()).is_ok_and(|way| {
             let started = BROWSERS.iter().any(|browser| {
                 let mut command = Command::new(browser);
@@ -75,7 +75,7 @@ impl Site {
         }
     }
 
-    /// Calls `answer` with the requests of those who may ask, each in a thread of its own. Does not return.
+    /// Calls `answer` with the requests that have the token, each in a thread of its own. Does not return.
     pub fn serve(&self, answer: impl Fn(Request) + Sync) {
         let open = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -112,7 +112,7 @@ fn way_in(address: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// A request of somebody who may ask.
+/// A request from a client that has the token.
 pub struct Request {
     pub method: String,
     pub path: String,
@@ -132,7 +132,7 @@ impl Request {
         let _ = respond(self.stream, 200, kind, text);
     }
 
-    /// Says why not.
+    /// Answers with an error status and the reason.
     pub fn refuse(self, status: u16, why: &str) {
         let _ = respond(self.stream, status, "text/plain; charset=utf-8", why);
     }
@@ -162,7 +162,7 @@ fn respond(mut stream: TcpStream, status: u16, kind: &str, text: &str) -> io::Re
     Ok(())
 }
 
-/// 128 bits that nobody can guess.
+/// 128 bits that cannot be guessed.
 fn token() -> Result<String> {
     let mut bits = [0; 16];
     let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bits));

@@ -129,7 +129,7 @@ fn a_program_goes_on_when_the_answer_is_known() {
     assert!(ended.stderr.contains("the program goes on without experiments"), "{ended:#?}");
     let session = sandbox.report()["sessions"][0].clone();
     assert!(session["duration_ns"].as_u64() > Some(11_000_000_000), "{session:#}");
-    // One of a millisecond: nobody looks any more.
+    // One per millisecond would be more: sampling has stopped.
     assert!(session["samples"].as_u64() < Some(9_000), "{session:#}");
 }
 
@@ -247,7 +247,7 @@ fn a_recording_is_shown_and_exported() {
     whatif(&["export", "--format", "coz", "-o", "exported.coz"]);
     assert_eq!(std::fs::read_to_string(sandbox.path("exported.coz")).unwrap().trim_end(), coz.trim_end());
 
-    // Whoever has seen enough is not told of an error.
+    // A reader that has seen enough is not told of an error.
     for arguments in [&["report"][..], &["export", "--format", "json"], &["report", "--json"]] {
         let mut command = sandbox.whatif();
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -266,7 +266,7 @@ fn beside_handlers(mode: &str) -> Option<serde_json::Value> {
     let sandbox = Sandbox::new();
     let options = ["--region", "A", "--speedup", "75", "--seed", "1"];
     let mut command = sandbox.profiling(&options, &handlers, &[mode]);
-    // A pipe that nobody writes to and nobody closes: whoever reads from it waits.
+    // A pipe that is never written to or closed: reading from it waits.
     let (_reader, writer) = std::io::pipe().unwrap();
     command.stdin(_reader.try_clone().unwrap());
     let ended = command.output().unwrap();

@@ -134,7 +134,7 @@ fn what_runs_is_collected_and_the_books_balance() {
     assert_eq!(
         sum(&all["rows"]),
         number("stored") + number("unknown"),
-        "every sample is somebody's: {all:#}"
+        "every sample is accounted for: {all:#}"
     );
     // And what was expected is what the rate calls for, in the time that the events counted.
     let called_for = 500.0 * number("covered_ns") as f64 / 1e9;
@@ -212,7 +212,7 @@ fn without_privileges_own_processes_are_sampled() {
     let program = sandbox.whatif().get_program().to_owned();
     let allowed = Command::new("setpriv").args(nobody).arg(&program).arg("--version").output();
     if !allowed.is_ok_and(|output| output.status.success()) {
-        return skip("nobody may not execute what was built here");
+        return skip("user 65534 may not execute what was built here");
     }
     // What may not be read is not said to be nothing.
     let closed = home.join("closed");

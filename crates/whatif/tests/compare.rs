@@ -129,7 +129,7 @@ fn a_gate_fails_only_for_what_is_certain() {
         ("gain(requests) <= -3%", 1, Some("95 % interval −")),
         ("gain(requests) < -20%", 0, None),
         ("gain(requests) > 0%", 0, None),
-        // Within the interval: nobody is certain about that.
+        // Within the interval: not certain.
         ("gain(requests) < -10.5%", 0, Some("note")),
         ("slope(hash.c:12, requests) > 0.2", 1, Some("holds: 0.")),
         ("slope(hash.c:12, requests) >= 0.9", 0, None),

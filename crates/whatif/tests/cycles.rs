@@ -19,7 +19,7 @@ use symbols::{Image, Scope, ScopeOptions, Svma};
 /// Noon of some day, a whole hour.
 const NOON: i64 = 1_790_000_400 - 1_790_000_400 % 86_400 + 43_200;
 
-/// Sampled by nobody, but somewhere in this file.
+/// Never sampled, but somewhere in this file.
 #[inline(never)]
 fn hot_in_this_test(n: u64) -> u64 {
     let mut sum = 0;
@@ -425,7 +425,7 @@ fn epochs_are_listed_and_named() {
     let made = made();
     let text = made.text(&["epochs"]);
     assert!(text.contains("before") && text.contains("cpu-clock …"), "{text}");
-    // While somebody writes.
+    // While the database is being written.
     let writer = Store::open(&made.folder).unwrap();
     assert_eq!(made.text(&["epochs", "--name", "after"]), "epoch 2 is now called after\n");
     drop(writer);
@@ -473,7 +473,7 @@ fn what_a_dry_run_says_is_what_is_done() {
     let content = |folder: &Path| {
         let names = |folder: PathBuf| {
             let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-            // Of the log of a database that somebody reads.
+            // Of the log of a database that is being read.
             entries
                 .filter(|name| !name.to_string_lossy().contains("catalogue.db-"))
                 .collect::<std::collections::BTreeSet<_>>()
@@ -495,7 +495,7 @@ fn what_a_dry_run_says_is_what_is_done() {
         let done = made.text(&[&["gc"], args].concat());
         assert_eq!(would.replace("would remove", "removed"), done, "{args:?}");
     }
-    // While somebody writes, too.
+    // While the database is being written, too.
     let made = made();
     let writer = Store::open(&made.folder).unwrap();
     let would = made.text(&["gc", "--keep", "30d", "--dry-run"]);
@@ -534,7 +534,7 @@ fn an_interrupted_dry_run_leaves_nothing() {
         assert!(expected.contains(&ended.status.signal()), "{:?}", ended.status);
         assert_eq!(trials(&made.folder), Vec::<PathBuf>::new());
     }
-    // What a `kill -9` leaves is removed by whoever writes.
+    // What a `kill -9` leaves is removed by the next writer.
     std::fs::create_dir_all(made.folder.join(".trial-killed/segments")).unwrap();
     made.text(&["gc", "--keep", "10000d"]);
     assert_eq!(trials(&made.folder), Vec::<PathBuf>::new());
@@ -578,14 +578,14 @@ fn databases_are_merged() {
     assert_eq!(json["heading"]["samples"], 250_000);
     let text = made.text(&["stats", "--db", "all", "--across", "machine"]);
     assert!(text.contains("alpha") || text.contains("beta"), "{text}");
-    // Loss is said with what to do about it.
+    // Loss is reported with what to do about it.
     let text = made.text(&["top", "--db", "other"]);
     assert!(text.contains("! 7.7 % of the samples were lost") && text.contains("whatif status"), "{text}");
     let ended = made.whatif(&["db", "merge", "all", "nowhere"]).assert_code(90);
     assert!(ended.stderr.contains("there is no database at nowhere; name the folder of one"), "{ended:#?}");
     let ended = made.whatif(&["db", "merge", "all", "all"]).assert_code(90);
     assert!(ended.stderr.contains("cannot be added to itself"), "{ended:#?}");
-    // One segment that cannot be read is said, and is all that is not there.
+    // One segment that cannot be read is reported, and is all that is missing.
     let segment =
         std::fs::read_dir(made.sandbox.path("other/segments")).unwrap().next().unwrap().unwrap().path();
     std::fs::write(&segment, "nothing").unwrap();
@@ -911,7 +911,7 @@ fn code_of_other_machines_is_said_to_be_so() {
     let folder = sandbox.path("db");
     let foreign = sandbox.path("foreign");
     let mut bytes = std::fs::read(&program).unwrap();
-    // e_machine: RISC-V, which nobody tests on.
+    // e_machine: RISC-V, which is not tested on.
     bytes[18..20].copy_from_slice(&243_u16.to_le_bytes());
     std::fs::write(&foreign, bytes).unwrap();
     sampled_in(&folder, &foreign, &build_id, offset);
@@ -946,7 +946,7 @@ fn files_of_other_mount_namespaces_have_names_while_a_process_runs_there() {
     assert!(text.contains("wait_for_the_end"), "{text}");
 }
 
-/// A recording in which the hot function does nothing for progress, the warm one does, and so does one nobody sampled.
+/// A recording in which the hot function does nothing for progress, the warm one does, and so does one that was never sampled.
 fn recording(path: &Path, build_id: &str) {
     let truth = |name, slope| synthetic::Truth { name, slope, noise: 0.01, blocks: 60 };
     let mut rows = synthetic::rows(&[

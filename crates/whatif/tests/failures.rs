@@ -11,9 +11,9 @@ struct Case {
     /// What the kernel refuses (`programs/without.c`).
     without: &'static str,
     options: &'static [&'static str],
-    /// How `failing.c` is compiled,
+    /// How `failing.c` is compiled.
     compiled: &'static [&'static str],
-    /// and what it does.
+    /// What the program does.
     does: &'static str,
     /// 0: there may be an answer.
     status: i32,

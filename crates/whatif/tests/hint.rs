@@ -21,7 +21,7 @@ enum Build {
     Same,
     /// Of another one, whose functions have names.
     Other,
-    /// Of another one, of which nobody knows anything.
+    /// Of another one, of which nothing is known.
     Nameless,
     /// Of another program.
     None,

@@ -75,7 +75,7 @@ fn kill_once(how: Kill, number: u64, victim: &Path, native: &str) {
     let after = Duration::from_micros(random.u64(0..300_000));
     let mark = format!("{how:?}-{number}-{}", std::process::id());
     let sandbox = Sandbox::new();
-    // By a random choice of experiments, most of them delay somebody.
+    // By a random choice of experiments, most of them delay a thread.
     let mut command = sandbox.profiling(&[], victim, &[&mark]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -132,7 +132,7 @@ fn kill_once(how: Kill, number: u64, victim: &Path, native: &str) {
         assert!(status.code().is_some_and(|code| code == 0 || (95..=100).contains(&code)), "{context}");
     }
 
-    // Nobody is left. (Who has closed its output may need a moment to be gone.)
+    // No process is left. (One that has closed its output may need a moment to be gone.)
     let begin = Instant::now();
     while let left @ [_, ..] = &running(&mark)[..] {
         if begin.elapsed() > LIMIT {

@@ -27,7 +27,7 @@ impl Running {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = lines
             .find_map(|line| Some(line.unwrap().split_once("http://")?.1.to_owned()))
-            .expect("the address is said");
+            .expect("the address is printed");
         // The rest must be read, or whatif could not write it.
         std::thread::spawn(move || lines.for_each(drop));
         let (host, query) = address.split_once("/?").unwrap();
@@ -123,7 +123,7 @@ fn the_page_is_told_what_is_known_until_the_end() {
     assert!(last["regions"][0]["points"][0]["dots"].is_array(), "{last:#}");
     assert_eq!(running.get("POST", "/pin", "&region=often").0, 409, "the program has ended");
 
-    // It stays until somebody has seen enough, and ends as the program has.
+    // It stays until the user has seen enough, and ends as the program has.
     assert_eq!(running.get("GET", "/data.json", "").0, 200);
     assert!(running.child.try_wait().unwrap().is_none());
     let pid = rustix::process::Pid::from_child(&running.child);

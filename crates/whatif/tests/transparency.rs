@@ -1,4 +1,4 @@
-//! To the program, its children and everybody around it, `whatif run -- program` is `program`.
+//! To the program, its children and all processes around it, `whatif run -- program` is `program`.
 
 mod support;
 

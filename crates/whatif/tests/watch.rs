@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use support::{HANG, Sandbox, program, run};
 
-/// What somebody sees, as far as `watch` uses what terminals can do.
+/// What the user sees, as far as `watch` uses what terminals can do.
 #[derive(Default)]
 struct Screen {
     cells: Vec<Vec<char>>,

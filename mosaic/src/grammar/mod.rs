@@ -95,7 +95,7 @@ fn period(program: &Program) -> Option<f64> {
             longest = longest.max((work + waits) / copies);
         }
     }
-    // Those that run freely leave the others what is just; nobody takes more CPUs than there are.
+    // Those that run freely leave the others what is fair; none takes more CPUs than there are.
     let bound = program.actors.iter().filter(|actor| !is_free(actor)).map(|actor| actor.copies).sum::<u32>();
     let running = f64::from(bound).min(CPUS) + free;
     let share = (CPUS / running).min(1.0);

@@ -148,7 +148,7 @@ fn contended(draft: &mut Draft, budget: u64) {
     both.push(draft.work_in(inner, section));
     let mut steps = vec![Step::Locked { lock, shared: readers, steps: both.clone() }];
     if readers {
-        // Now and then someone writes.
+        // Now and then a thread writes.
         steps.insert(0, Step::Repeat { times: 3, steps: steps.clone() });
         steps[1] = Step::Locked { lock, shared: false, steps: both };
     }

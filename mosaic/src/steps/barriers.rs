@@ -80,7 +80,7 @@ impl Barrier {
             Self::Spin { parties, arrived, generation, pass, wakes } => {
                 // Read before arriving: afterwards it may change at any time.
                 let now = generation.load(Ordering::Relaxed);
-                // AcqRel: who comes last has seen what all did before, and so has who sees the new generation.
+                // AcqRel: the last thread to arrive has seen what all did before, and so has a thread that sees the new generation.
                 if arrived.fetch_add(1, Ordering::AcqRel) + 1 == *parties {
                     arrived.store(0, Ordering::Relaxed);
                     generation.store(now.wrapping_add(1), Ordering::Release);

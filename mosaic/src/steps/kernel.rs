@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! Every descriptor is owned; buffers are as large as is said; structures are C structures of integers.
+//! Every descriptor is owned; buffers are as large as the call is told; structures are C structures of integers.
 
 use std::io;
 use std::mem::zeroed;
@@ -25,7 +25,7 @@ fn checked(result: c_int) -> io::Result<c_int> {
 
 fn owned(descriptor: c_int) -> io::Result<OwnedFd> {
     let descriptor = checked(descriptor)?;
-    // SAFETY: it was just made, and nobody else knows it.
+    // SAFETY: it was just made, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -68,7 +68,7 @@ pub fn small_buffer(socket: BorrowedFd, messages: u32) -> io::Result<()> {
     let size = c_int::try_from(messages as usize * PAGE).unwrap_or(c_int::MAX);
     let length = libc::socklen_t::try_from(size_of::<c_int>()).unwrap_or(4);
     let value = ptr::from_ref(&size).cast();
-    // SAFETY: the value is there and as long as is said.
+    // SAFETY: the value is there and as long as the call is told.
     checked(unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, value, length)
     })?;
@@ -78,7 +78,7 @@ pub fn small_buffer(socket: BorrowedFd, messages: u32) -> io::Result<()> {
 /// Reads once into `buffer`, however often a signal comes between.
 pub fn read(descriptor: BorrowedFd, buffer: &mut [u8]) {
     loop {
-        // SAFETY: the buffer is as large as is said.
+        // SAFETY: the buffer is as large as the call is told.
         let got = unsafe { libc::read(descriptor.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
         if got >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             return;
@@ -89,7 +89,7 @@ pub fn read(descriptor: BorrowedFd, buffer: &mut [u8]) {
 /// Writes `buffer` once, however often a signal comes between.
 pub fn write(descriptor: BorrowedFd, buffer: &[u8]) {
     loop {
-        // SAFETY: the buffer is as large as is said.
+        // SAFETY: the buffer is as large as the call is told.
         let put = unsafe { libc::write(descriptor.as_raw_fd(), buffer.as_ptr().cast(), buffer.len()) };
         if put >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             return;
@@ -135,7 +135,7 @@ pub fn watch(epoll: BorrowedFd, descriptor: RawFd, name: u64, how: Watch) -> io:
     Ok(())
 }
 
-/// The names of what there is to read, once there is something, or none after `milliseconds`; −1 is for ever.
+/// The names of what there is to read, once there is something, or none after `milliseconds`; −1 is no timeout.
 pub fn wait(epoll: BorrowedFd, names: &mut [u64; 8], milliseconds: c_int) -> usize {
     // SAFETY: integers may be zero.
     let mut events: [libc::epoll_event; 8] = unsafe { zeroed() };

@@ -69,7 +69,7 @@ impl Lock {
             Self::Futex(word) => {
                 take(word);
                 section();
-                // Release: pairs with the Acquire of who takes it next.
+                // Release: pairs with the Acquire of the thread that takes it next.
                 if word.swap(0, Ordering::Release) == 2 {
                     kernel::futex_wake(word, 1);
                 }
@@ -89,7 +89,7 @@ impl Lock {
 }
 
 fn take(word: &AtomicU32) {
-    // Acquire: pairs with the Release of who had it before.
+    // Acquire: pairs with the Release of the thread that had it before.
     if word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         while word.swap(2, Ordering::Acquire) != 0 {
             kernel::futex_wait(word, 2, None);

@@ -186,7 +186,7 @@ fn things(program: &Program) -> io::Result<Vec<Thing>> {
 }
 
 impl Player<'_> {
-    /// Does `steps` for ever.
+    /// Repeats `steps` endlessly.
     fn play(&mut self, steps: &[Step]) -> ! {
         loop {
             self.perform(steps);

@@ -87,7 +87,7 @@ impl Poll {
         }
     }
 
-    /// In milliseconds; −1 is for ever.
+    /// In milliseconds; −1 is no timeout.
     fn timeout(&self) -> i32 {
         match &self.timer {
             Timer::Timerfd(_) => -1,

@@ -75,7 +75,7 @@ impl Condition {
         must(unsafe { libc::pthread_cond_wait(self.0.get(), mutex.0.get()) });
     }
 
-    /// Waits until `time` has passed, whoever signals meanwhile. The caller has `mutex`.
+    /// Waits until `time` has passed, no matter which thread signals meanwhile. The caller has `mutex`.
     pub fn time_out(&self, mutex: &Mutex, time: Duration) {
         let until = after(time);
         // SAFETY: both are initialised, and the caller has the mutex.

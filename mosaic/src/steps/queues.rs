@@ -165,7 +165,7 @@ impl Queue {
         Self::Ring { ring, relax }
     }
 
-    /// The same with so many items more.
+    /// The queue with so many items more.
     fn with(self, items: u32) -> Self {
         (0..items).for_each(|_| self.push());
         self

@@ -1,7 +1,7 @@
 //! parking_lot_rs: two threads; each round is A (3 ms) inside one `parking_lot::Mutex`, then B (2 ms)
 //! outside it.
 //!
-//! Answer: as `c/mutex.c`. The lock spins a little first; who waits longer sits in a table of the
+//! Answer: as `c/mutex.c`. The lock spins a little first; a thread that waits longer is in a table of the
 //! library's own, with a futex for each thread.
 
 #![forbid(unsafe_code)]

@@ -1,8 +1,8 @@
 //! rayon_join_rs: each round is a `rayon::join` of A (6 ms) and B (4 ms) on a pool of two threads, then
 //! C (2 ms).
 //!
-//! Answer: C s·25 %. A is worth its share until it is as short as B (25 %), B nothing. Who waits looks
-//! for work and yields for a while before it sleeps.
+//! Answer: C s·25 %. A is worth its share until it is as short as B (25 %), B nothing. A thread that waits
+//! looks for work and yields for a while before it sleeps.
 
 #![forbid(unsafe_code)]
 

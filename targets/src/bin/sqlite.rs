@@ -68,7 +68,7 @@ fn main() -> rusqlite::Result<()> {
     let threads = arguments.number("threads", 2.0) as usize;
     let run = arguments.start("insert");
     // The database lives as long as one connection to it. Tables are made before there are threads:
-    // with a shared cache, changing the schema locks out whoever reads it.
+    // with a shared cache, changing the schema locks out all connections that read it.
     let database = open()?;
     for thread in 0..threads {
         database.execute_batch(&format!(

@@ -65,7 +65,7 @@ pub struct Costs {
 pub enum Code {
     /// Nothing that could be a region: another image.
     Foreign,
-    /// Code of an image that could have regions, and nobody knows what.
+    /// Unknown code of an image that could have regions.
     Nameless,
     /// Its frames, innermost first, and the image.
     Known(Vec<Frame>, String),
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// 1: `main`, 2: `work` with `tiny` inlined into it, 3: a library, 4: `rest`, 5: nobody knows, 6: another build.
+    /// 1: `main`, 2: `work` with `tiny` inlined into it, 3: a library, 4: `rest`, 5: unknown code, 6: another build.
     fn code(_: ImageId, Offset(offset): Offset) -> Code {
         let known = |frames| Code::Known(frames, "server".to_owned());
         match offset {
@@ -293,7 +293,7 @@ mod tests {
         let requests: Vec<Request> = requests.iter().map(|request| Request::parse(request)).collect();
         let naming = Naming { granularity, instances: false };
         let rules = Rules { naming, requests: &requests, same_build };
-        // main → work → library; main → rest; somebody unknown → library; another build.
+        // main → work → library; main → rest; unknown code → library; another build.
         let nodes = [
             (Node::NONE, 1, 10),
             (0, 2, 30),

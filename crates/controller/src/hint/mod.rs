@@ -91,7 +91,7 @@ impl Hint {
             naming: options.naming(),
             requests: options.requests.clone(),
         };
-        // Without a thread nobody answers, which is said like any other failure.
+        // Without a thread there is no answer, which is reported like any other failure.
         let _ = std::thread::Builder::new().name("hint".into()).spawn(move || {
             let found = question.answer().unwrap_or_else(|error| notes::failed(&error));
             kernel::heap::give_back();
@@ -112,7 +112,7 @@ impl Hint {
         self.answer.get()?.costs.as_ref()
     }
 
-    /// The same with its doubts, when the run is over; waits a moment for it.
+    /// What production says, with its doubts, when the run is over; waits a moment for it.
     pub fn at_last(&self) -> &Answer {
         self.answer.get_or_init(|| match self.coming.recv_timeout(PATIENCE) {
             Ok(answer) => answer,

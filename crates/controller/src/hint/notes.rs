@@ -6,9 +6,9 @@ use profile::{Region, Warning, printable};
 
 /// Fewer samples do not say what is hot.
 const FEW: u64 = 100;
-/// A larger share of samples without names is worth a note,
+/// A larger share of samples without names is worth a note.
 const NAMELESS: f64 = 0.1;
-/// and where this much has none, nothing is said about the rest either.
+/// Where a larger share of samples has no names, no shares are shown for the rest either.
 const MOST_NAMELESS: f64 = 0.5;
 /// A function that costs at least this in production should run here.
 const HOT: f64 = 0.05;

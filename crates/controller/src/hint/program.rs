@@ -21,9 +21,9 @@ pub struct Program {
 /// The images of a database that are the program's file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Of the build that is run,
+    /// Images of the build that is run.
     pub same: Vec<ImageId>,
-    /// and of others.
+    /// Images of other builds.
     pub others: Vec<ImageId>,
 }
 

@@ -20,9 +20,9 @@ pub enum Exit {
     Signal(i32),
 }
 
-/// The program. A thread of its own waits for it; everybody else asks this.
+/// The program. A thread of its own waits for it; all other threads ask this.
 ///
-/// It is reaped when this is dropped, so its process ID means it, and nobody else, as long as this lives,
+/// It is reaped when this is dropped, so its process ID means it, and no other process, as long as this lives,
 /// and its last entries in `/proc` can be read even when it has ended.
 #[derive(Debug)]
 pub struct Child {
@@ -149,7 +149,7 @@ impl Progress {
 
     /// Sends it a signal, if it has not ended.
     pub(super) fn send(&self, signal: Signal) {
-        // Its number stays its own until it is reaped, which nobody does before its end has been seen.
+        // Its number stays its own until it is reaped, which does not happen before its end has been seen.
         let seen = self.seen();
         if seen.exit.is_none() {
             let _ = kill_process(self.pid, signal);
@@ -168,7 +168,7 @@ impl Progress {
                     let code = status.exit_status().map(Exit::Code);
                     return self.end(code.or(status.terminating_signal().map(Exit::Signal)));
                 }
-                // Somebody else reaped it. Not in this program.
+                // It was reaped elsewhere. Not in this program.
                 Ok(None) | Err(_) => return self.end(None),
             }
         }
@@ -189,7 +189,7 @@ impl Progress {
             seen.stops += u64::from(by.is_some());
         }
         // The shell waits for us and only sees that *we* stop. A plain SIGSTOP was meant for the program
-        // alone (by a debugger, say): then its sender continues it, and nobody would continue us.
+        // alone (by a debugger, say): then its sender continues it, but would not continue us.
         let job_control = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
         if job_control.iter().any(|signal| by == Some(signal.as_raw())) && self.is_stopped_still() {
             let _ = kill_process(rustix::process::getpid(), Signal::STOP);

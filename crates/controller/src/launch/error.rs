@@ -107,7 +107,7 @@ pub enum Obstacle {
          Profile a copy, which has no such rights: cp '{0}' /tmp/ (or run whatif as that user)."
     )]
     SetId(String),
-    /// The same for capabilities.
+    /// The loader ignores `LD_PRELOAD` for programs with capabilities.
     #[error(
         "it has file capabilities (getcap), and the loader then loads nothing else.\n\
          Profile a copy, which has none: cp '{0}' /tmp/ (or run whatif as root)."

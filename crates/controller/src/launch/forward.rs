@@ -35,7 +35,7 @@ const MEANT_FOR_THE_PROGRAM: Nanos = Nanos(300_000_000);
 
 /// Which of the programs that we have started, one after the other, signals are for now.
 static PROGRAMS: AtomicU32 = AtomicU32::new(0);
-/// Whether somebody wanted us, or the program, to end.
+/// Whether a signal asked us, or the program, to end.
 static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
 /// Whether we wait for just that, or are about to.
 static STAYING: AtomicBool = AtomicBool::new(false);

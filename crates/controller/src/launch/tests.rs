@@ -46,7 +46,7 @@ fn as_whatif() {
             child.wait();
             eprintln!("ended");
             kernel::clock::sleep_until(monotonic() + Nanos(60_000_000_000));
-            panic!("nobody ended us");
+            panic!("no signal ended us");
         }
         Ok("stops") => {
             let exit = child.wait();

@@ -1,7 +1,7 @@
 //! Places that took their time to be found, kept from one run to the next: in large programs all debug information has to
 //! be looked through, and the program waits for it.
 //!
-//! They lie beside the runtime library, in a file for each build of a program (by its build ID); whoever deletes them loses time
+//! They lie beside the runtime library, in a file for each build of a program (by its build ID); deleting them costs time
 //! only. Nothing here fails: what cannot be read or written is looked for again.
 
 use super::place::Entry;

@@ -77,9 +77,9 @@ pub struct Points {
 /// How often all points have been visited, and when.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// One per point,
+    /// Visits, one number per point.
     pub visits: Vec<u64>,
-    /// and what the runtime knows of the times; nothing of points that only the kernel counts.
+    /// What the runtime knows of the times of visits, per point; nothing of points that only the kernel counts.
     pub stamps: Vec<Option<Stamps>>,
     /// What is known of pieces of work whose beginning and end could be paired.
     pub paired: Vec<Paired>,
@@ -231,7 +231,7 @@ impl Points {
         let past = counters.iter().filter(is_gone).map(|watch| watch.counter.count());
         placed.past.fetch_add(past.fold(0, u64::wrapping_add), Ordering::Relaxed);
         let before = std::mem::replace(&mut *counters, watches);
-        // The kernel takes its time to do away with them, and somebody may want to count.
+        // The kernel takes its time to do away with them, and another thread may want to count.
         drop(counters);
         drop(before);
         Ok(())

@@ -59,7 +59,7 @@ impl Place {
         !matches!(self, Self::SystemCall(_) | Self::Sampled(_))
     }
 
-    /// The same code, of which samples count.
+    /// The place with samples of its code as visits.
     pub fn sampled(&self) -> Self {
         match self {
             Self::Code(code) => Self::Sampled(code.clone()),
@@ -74,7 +74,7 @@ impl Place {
                 unguarded(image.line_entries(file, *line, scope))
             }
             Self::Code(region::Request::Function(name)) => unguarded(image.function_entries(name)),
-            // Nobody can ask for that.
+            // Points cannot ask for that.
             Self::Code(region::Request::CalledFrom(..)) => Vec::new(),
             Self::Probe(provider, name) => {
                 let ours = |probe: &symbols::Probe| probe.provider == *provider && probe.name == *name;

@@ -7,9 +7,9 @@ use kernel::visits::Counter;
 use profile::{Nanos, Region};
 use symbols::Scope;
 
-/// How often visits are read,
+/// How often visits are read.
 const STEPS: usize = 8;
-/// and how far apart.
+/// Time between two readings.
 const STEP: Nanos = Nanos::from_millis(50);
 /// A place in more copies than this is not counted: a CPU has four breakpoints.
 const MOST_COPIES: usize = 4;

@@ -26,7 +26,7 @@ const SAVE: Duration = Duration::from_secs(1);
 const FIRST_LOOK: Nanos = Nanos::from_millis(30);
 /// Experiments that are kept back until it is known whether they have to be made again.
 const HELD: usize = 4;
-/// What a region lacks that somebody has pinned: more than all others together, whose most is 1.
+/// What a region lacks that the user has pinned: more than all others together, whose most is 1.
 const PINNED: f64 = 20.0;
 /// Regions that are estimated while the program runs: those that run most.
 const LOOKED_AT: usize = 50;

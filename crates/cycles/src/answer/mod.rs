@@ -14,24 +14,24 @@ pub struct Heading {
     pub database: String,
     /// What was sampled.
     pub event: String,
-    /// Names of the machines,
+    /// Names of the machines.
     pub machines: Vec<String>,
-    /// and their CPUs together.
+    /// CPUs of all machines together.
     pub cpus: u32,
-    /// The span that samples are from, in seconds since 1970,
+    /// Start of the span that samples are from, in seconds since 1970.
     pub since: Option<i64>,
-    /// its end,
+    /// End of the span, in seconds since 1970.
     pub until: Option<i64>,
-    /// and both for people.
+    /// The span for people.
     #[serde(skip)]
     pub time: String,
     /// What else was asked for: `process nginx*`.
     pub selection: Vec<String>,
     /// What became of the samples of all processes in that time.
     pub books: Books,
-    /// Samples that were taken for each second of a CPU, and
+    /// Samples that were taken for each second of a CPU.
     pub rate: f64,
-    /// how many were asked for.
+    /// Samples that were asked for, for each second of a CPU.
     pub asked_rate: f64,
     /// Samples that the answer is about.
     pub samples: u64,
@@ -58,9 +58,9 @@ pub struct Books {
     pub idle: u64,
     /// CPU time that they stand for.
     pub covered_ns: u64,
-    /// CPU time of the collector,
+    /// CPU time of the collector.
     pub own_cpu_ns: u64,
-    /// and of the kernel for it.
+    /// CPU time of the kernel for the collector.
     pub kernel_cpu_ns: u64,
 }
 
@@ -78,11 +78,11 @@ pub struct Note {
 /// A share of the samples, 0 to 1 (or a difference of two), with its 95 % interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
-    /// The share,
+    /// The share.
     pub value: f64,
-    /// and its interval.
+    /// The lower end of its interval.
     pub lo: f64,
-    /// Its end.
+    /// The upper end of its interval.
     pub hi: f64,
 }
 
@@ -195,15 +195,15 @@ pub struct Side {
 /// What is different for one of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Change {
-    /// Its name,
+    /// Its name.
     pub name: String,
-    /// and image.
+    /// Its image.
     pub image: String,
-    /// What it was,
+    /// What it was.
     pub a: Share,
-    /// what it became,
+    /// What it became.
     pub b: Share,
-    /// and the difference.
+    /// The difference between the two.
     pub difference: Share,
     /// How much of the difference is certain; 0 if none is.
     pub certain: f64,
@@ -242,19 +242,19 @@ pub struct Part {
 /// How one of them varies. Shares are 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Varying {
-    /// Its name,
+    /// Its name.
     pub name: String,
-    /// and image.
+    /// Its image.
     pub image: String,
     /// Samples in all parts.
     pub samples: u64,
-    /// The least share of any part,
+    /// The smallest share in any part.
     pub min: f64,
-    /// the largest,
+    /// The largest share in any part.
     pub max: f64,
-    /// their mean, each part counting the same,
+    /// The mean of the shares, each part counting the same.
     pub mean: f64,
-    /// and standard deviation.
+    /// The standard deviation of the shares.
     pub deviation: f64,
     /// `(max − min) ÷ mean`
     pub range: f64,
@@ -280,17 +280,17 @@ pub struct Listing {
 /// A piece of a source file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Source {
-    /// The image,
+    /// The image.
     pub image: String,
-    /// and its build ID, or nothing.
+    /// The image's build ID, or nothing.
     pub build_id: String,
     /// The source file, as the debug information spells it; empty where there is none.
     pub file: String,
     /// Why there is no text, or why it may be that of other code.
     pub doubt: Option<String>,
-    /// Samples of the function itself here, without what was inlined into it,
+    /// Samples of the function itself here, without what was inlined into it.
     pub samples: u64,
-    /// and with what it calls.
+    /// Samples of the function and of what it calls.
     pub total: u64,
     /// What making the function faster is worth.
     pub worth: Option<Worth>,
@@ -303,11 +303,11 @@ pub struct Source {
 pub struct SourceLine {
     /// Its number; zero for code of no line.
     pub line: u32,
-    /// Samples in it,
+    /// Samples in it.
     pub samples: u64,
-    /// and in what it calls.
+    /// Samples in it and in what it calls.
     pub total: u64,
-    /// What is written there; `null` where nobody knows.
+    /// What is written there; `null` where it is unknown.
     pub text: Option<String>,
 }
 
@@ -327,9 +327,9 @@ pub struct Annotation {
 /// A piece of code.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Code {
-    /// The image,
+    /// The image.
     pub image: String,
-    /// and its build ID, or nothing.
+    /// The image's build ID, or nothing.
     pub build_id: String,
     /// The function's full name.
     pub name: String,
@@ -337,7 +337,7 @@ pub struct Code {
     pub samples: u64,
     /// What making the function faster is worth.
     pub worth: Option<Worth>,
-    /// Its instructions, ascending; none where nobody can read them.
+    /// Its instructions, ascending; none where they cannot be read.
     pub instructions: Vec<Instruction>,
     /// Why there are none.
     pub doubt: Option<String>,
@@ -354,11 +354,11 @@ pub struct Instruction {
     pub text: String,
     /// The function that it is of, if that was inlined.
     pub inlined: Option<String>,
-    /// The source file,
+    /// The source file.
     pub file: Option<String>,
-    /// line
+    /// The line in the source file.
     pub line: Option<u32>,
-    /// and what is written there.
+    /// What is written on that line.
     pub source: Option<String>,
 }
 
@@ -384,11 +384,11 @@ pub struct UnknownRow {
     pub samples: u64,
     /// The processes that ran it, the busiest first.
     pub processes: Vec<String>,
-    /// Why nobody knows: short and stable.
+    /// Why there is no name: short and stable.
     pub code: String,
-    /// The same for people.
+    /// Why there is no name, for people.
     pub why: String,
-    /// What mends it.
+    /// How to fix it.
     pub advice: String,
 }
 
@@ -406,32 +406,32 @@ pub struct Epochs {
 pub struct EpochRow {
     /// Its number.
     pub epoch: i64,
-    /// Its name, if somebody gave it one.
+    /// Its name, if it has one.
     pub name: Option<String>,
     /// The machine.
     pub machine: String,
-    /// When it began, in seconds since 1970,
+    /// When it began, in seconds since 1970.
     pub started: i64,
-    /// and ended; `null` while it runs, or if the collector was killed.
+    /// When it ended, in seconds since 1970; `null` while it runs, or if the collector was killed.
     pub ended: Option<i64>,
     /// When, for people.
     #[serde(skip)]
     pub time: String,
-    /// What was sampled,
+    /// What was sampled.
     pub events: Vec<String>,
-    /// how,
+    /// How it was sampled.
     pub sampler: String,
-    /// how often for each second and CPU,
+    /// How often for each second and CPU.
     pub rate_hz: f64,
-    /// with stacks or without,
+    /// With stacks or without.
     pub mode: String,
-    /// and of what.
+    /// Whose code was sampled.
     pub scope: String,
-    /// Samples of all events that were kept,
+    /// Samples of all events that were kept.
     pub samples: u64,
-    /// those that were not,
+    /// Samples of all events that were not kept.
     pub lost: u64,
-    /// and the CPU time that the first event's stand for.
+    /// CPU time that the first event's samples stand for.
     pub covered_ns: u64,
 }
 

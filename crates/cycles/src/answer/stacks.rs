@@ -66,11 +66,11 @@ pub struct Stacks {
 /// A function in a flame graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Name {
-    /// Its name,
+    /// Its name.
     pub function: String,
-    /// its image,
+    /// Its image.
     pub image: String,
-    /// and what it is worth.
+    /// What making it faster is worth.
     pub worth: Option<Worth>,
 }
 

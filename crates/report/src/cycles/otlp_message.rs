@@ -114,10 +114,10 @@ pub struct Profile {
     /// How long it took.
     #[prost(uint64, tag = "4")]
     pub duration_nano: u64,
-    /// What is between two samples,
+    /// What is counted between two samples.
     #[prost(message, optional, tag = "5")]
     pub period_type: Option<ValueType>,
-    /// and how much of it.
+    /// How much of that is between two samples.
     #[prost(int64, tag = "6")]
     pub period: i64,
 }

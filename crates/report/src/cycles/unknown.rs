@@ -1,4 +1,4 @@
-//! Samples that nobody can name, why, and what mends it.
+//! Samples without names, why they have none, and how to fix it.
 
 use super::grid::{self, Cells, Set};
 use super::heading::{self, lines};

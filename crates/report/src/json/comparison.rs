@@ -13,7 +13,7 @@ pub fn render(comparison: &Comparison<'_>) -> String {
     text_of(&Report::new(comparison))
 }
 
-/// The same on one line.
+/// The comparison as one JSON object on one line.
 pub(crate) fn render_for_page(comparison: &Comparison<'_>) -> String {
     line_of(&Report::new(comparison))
 }

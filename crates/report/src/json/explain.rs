@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{OfDrift, OfImage, OfRegion, OfRunDrift, OfSession, OfWarning, VERSION, finite, text_of};
 
 /// The explanation as one JSON object, indented, with a newline at its end. As [`super::render`] does, it
-/// escapes what could deceive whoever looks at it.
+/// escapes what could deceive readers.
 pub fn render(explanation: &Explanation<'_>) -> String {
     let profile = explanation.profile;
     let warnings = profile.warnings();

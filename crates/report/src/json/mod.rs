@@ -1,4 +1,4 @@
-//! JSON, for programs. `docs/json.md` documents every field for those who read it; the structures below
+//! JSON, for programs. `docs/json.md` documents every field for readers; the structures below
 //! are the same list in the same order.
 //!
 //! Speedups and gains are fractions (0.25), times are nanoseconds, and what is not known is `null`:
@@ -26,21 +26,21 @@ pub const VERSION: u32 = 1;
 
 /// The profile as one JSON object, indented, with a newline at its end.
 ///
-/// Characters that could deceive whoever looks at the text in a terminal (bidirectional and other
+/// Characters that could deceive a reader of the text in a terminal (bidirectional and other
 /// invisible controls) are written as `\u` escapes.
 pub fn render(profile: &Profile) -> String {
     let warnings = profile.warnings();
     text_of(&Report::new(profile, &warnings))
 }
 
-/// What the page draws: a summary for its first look, and the parts that it reads when somebody looks at them.
+/// What the page draws: a summary for its first look, and the parts that it reads when the user looks at them.
 pub(crate) struct InParts {
     pub summary: String,
     /// Regions, then baselines: each is named by its position where the summary leaves it out.
     pub parts: Vec<String>,
 }
 
-/// The same in one piece and on one line: for a page that is told of every change.
+/// The page's data in one piece and on one line: for a page that is told of every change.
 pub fn render_whole(profile: &Profile) -> String {
     #[derive(Serialize)]
     struct Whole<'a> {
@@ -54,7 +54,7 @@ pub fn render_whole(profile: &Profile) -> String {
     line_of(&Whole { report, baselines: live.map(|point| OfBaselines::new(profile, point)).collect() })
 }
 
-/// The same in parts, each on one line, with the blocks behind every estimate and the baselines over time.
+/// The page's data in parts, each on one line, with the blocks behind every estimate and the baselines over time.
 pub(crate) fn render_in_parts(profile: &Profile) -> InParts {
     let warnings = profile.warnings();
     let report = with_blocks(profile, &warnings);

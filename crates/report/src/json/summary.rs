@@ -137,7 +137,7 @@ fn span(estimate: &OfEstimate<'_>) -> Option<(f64, f64)> {
         .map(|(lo, hi)| (rounded(lo), rounded(hi)))
 }
 
-/// More digits than anybody sees, and fewer than would be written.
+/// More digits than are visible, and fewer than would be written.
 fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }

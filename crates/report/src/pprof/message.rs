@@ -27,10 +27,10 @@ pub struct Profile {
     /// How long it took.
     #[prost(int64, tag = "10")]
     pub duration_nanos: i64,
-    /// What is between two samples,
+    /// What is counted between two samples.
     #[prost(message, optional, tag = "11")]
     pub period_type: Option<ValueType>,
-    /// and how much of it.
+    /// How much of that is between two samples.
     #[prost(int64, tag = "12")]
     pub period: i64,
     /// Texts for people.
@@ -72,13 +72,13 @@ pub struct Label {
     /// Its name.
     #[prost(int64, tag = "1")]
     pub key: i64,
-    /// The text, or
+    /// The text, if it is one.
     #[prost(int64, tag = "2")]
     pub str: i64,
-    /// the number,
+    /// The number, if it is one.
     #[prost(int64, tag = "3")]
     pub num: i64,
-    /// and the number's unit.
+    /// The number's unit.
     #[prost(int64, tag = "4")]
     pub num_unit: i64,
 }
@@ -95,13 +95,13 @@ pub struct Mapping {
     /// Its build ID.
     #[prost(int64, tag = "6")]
     pub build_id: i64,
-    /// Nobody needs to look for names,
+    /// Function names need not be looked up.
     #[prost(bool, tag = "7")]
     pub has_functions: bool,
-    /// files,
+    /// File names need not be looked up.
     #[prost(bool, tag = "8")]
     pub has_filenames: bool,
-    /// or lines.
+    /// Line numbers need not be looked up.
     #[prost(bool, tag = "9")]
     pub has_line_numbers: bool,
 }
@@ -137,10 +137,10 @@ pub struct Function {
     /// Its number, from 1.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// Its name for people,
+    /// Its name for people.
     #[prost(int64, tag = "2")]
     pub name: i64,
-    /// and for linkers.
+    /// Its name for linkers.
     #[prost(int64, tag = "3")]
     pub system_name: i64,
     /// The file it is in.

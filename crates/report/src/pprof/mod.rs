@@ -125,7 +125,7 @@ fn with_all_regions(profile: &Profile) -> Vec<Stack<'_>> {
     stacks
 }
 
-/// The slope of a region in thousandths; 0 if nobody can say that there is one.
+/// The slope of a region in thousandths; 0 if it is not certain that there is one.
 fn certain(estimates: &BTreeMap<RegionId, &RegionEstimate>, region: RegionId, point: usize) -> i64 {
     let estimate = estimates.get(&region).map(|estimate| &estimate.points[point]);
     let certain = estimate.filter(|of| matches!(of.verdict, Verdict::Helps | Verdict::Hurts));

@@ -15,12 +15,12 @@ impl Braille {
         Braille { cells: vec![0; columns * rows], columns, rows }
     }
 
-    /// How many dots there are from left to right,
+    /// How many dots there are from left to right.
     pub(super) fn across(&self) -> usize {
         self.columns * 2
     }
 
-    /// and from top to bottom.
+    /// How many dots there are from top to bottom.
     pub(super) fn down(&self) -> usize {
         self.rows * 4
     }

@@ -491,7 +491,7 @@ fn of_arrivals(arrivals: &Arrivals) -> String {
 
 fn provenance(session: &Session) -> String {
     let start = &session.start;
-    // Who imports a profile knows nothing of the machine.
+    // An imported profile says nothing of the machine.
     let machine = match start.cpus {
         0 => "on an unknown machine".to_owned(),
         cpus => format!(

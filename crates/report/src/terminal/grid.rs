@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// One line for each row, all but the last column set to the right. Numbers that somebody is to compute with
+/// One line for each row, all but the last column set to the right. Numbers that are meant for computing
 /// are not shortened, so the lines may be wider than the terminal.
 pub(super) fn lines<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);

@@ -65,13 +65,13 @@ pub struct Cells {
     pub interval: String,
     /// What that means.
     pub verdict: &'static str,
-    /// How many windows it is known from,
+    /// How many windows it is known from.
     pub windows: String,
-    /// and how many experiments.
+    /// How many experiments it is known from.
     pub experiments: String,
-    /// The share of all CPU time,
+    /// The share of all CPU time.
     pub share: String,
-    /// and that in production.
+    /// The share in production.
     pub production: String,
     /// What cost and worth together say, or a space.
     pub mark: char,

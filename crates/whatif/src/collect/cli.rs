@@ -69,7 +69,7 @@ pub struct Collect {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Print a file for somebody else, and do nothing
+    /// Print a file for another program, and do nothing else
     #[arg(long, value_enum)]
     pub print: Option<Print>,
 }

@@ -32,13 +32,13 @@ pub struct Options {
     pub quiet: bool,
 }
 
-/// Nobody needs more, and nobody could take them.
+/// More samples than this are never needed, and the collector could not take them.
 const MOST_HZ: f64 = 50_000.0;
 /// Less memory would be written at every look at it, and less of the disk has no room for what was written last.
 const LEAST_BYTES: u64 = 10_000_000;
 /// What is old is looked for that often.
 const LEAST_KEPT: Nanos = Nanos::new(3_600_000_000_000);
-/// So many segments get longer time buckets in an hour: whoever shortens the time after which they do has many of them.
+/// So many segments get longer time buckets in an hour: shortening the time after which they do leaves many to change.
 const MOST_COARSENED: usize = 8;
 
 impl Options {

@@ -20,9 +20,9 @@ const LOOK: Duration = Duration::from_secs(10);
 const GARBAGE: wire::Nanos = wire::Nanos(3_600_000_000_000);
 /// What the kernel takes for a sample where that could not be measured: about as much as on our virtual machines.
 const SOME: f64 = 10_000.0;
-/// For so long nothing is old after the wall clock has done what it should not.
+/// Nothing counts as old for this long after the wall clock has misbehaved.
 const DOUBT: wire::Nanos = wire::Nanos(86_400_000_000_000);
-/// A collector that does not run for so long is no reason to doubt the clock.
+/// A collector that has not run for this long is no reason to doubt the clock.
 const ABSENCE: profile::Nanos = profile::Nanos::new(30 * 86_400_000_000_000);
 /// The longest the kernel is left alone.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -81,7 +81,7 @@ struct Service<'a> {
     doubt: wire::Nanos,
     /// Whether tidying has failed before.
     untidy: bool,
-    /// Whether it was said that processes are missed, and that it costs too much.
+    /// Whether the warnings that processes are missed and that sampling costs too much have been printed.
     missed: bool,
     costly: bool,
     looked: (wire::Nanos, wire::Nanos, u64),
@@ -123,7 +123,7 @@ impl<'a> Service<'a> {
         Ok(service)
     }
 
-    /// The same, if it fails a few times: a CPU may have gone just now.
+    /// Starts, and tries again if that fails: a CPU may have gone just now.
     fn start_patiently(options: &'a Options) -> Result<Self> {
         for _ in 0..10 {
             if let Ok(service) = Self::start(options) {
@@ -328,7 +328,7 @@ impl<'a> Service<'a> {
     }
 }
 
-/// The same command again, in place of this one: with a new version of the program, if it has been replaced.
+/// Runs the same command again, in place of this one: with a new version of the program, if it has been replaced.
 fn begin_again() -> Result<()> {
     let program = std::env::current_exe().context("cannot find the program to begin again")?;
     let text = program.to_string_lossy();

@@ -139,7 +139,7 @@ pub fn status(args: &cli::Status) -> Result<()> {
         ),
     };
     let mut state: Value = serde_json::from_str(&text).with_context(|| {
-        format!("{} is damaged; the next write of the collector mends it", folder.join(NAME).display())
+        format!("{} is damaged; the collector's next write repairs it", folder.join(NAME).display())
     })?;
     let bytes = size_of(&folder);
     state["running"] = is_running(&state).into();

@@ -20,7 +20,7 @@ UMask=0027
 LimitMEMLOCK=infinity
 Nice=5
 MemoryMax=128M
-# What sampling everybody takes, and nothing else.
+# What sampling the processes of all users takes, and nothing else.
 AmbientCapabilities=CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE
 CapabilityBoundingSet=CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE
 NoNewPrivileges=true

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// What is right, for whoever typed something else.
+/// The right syntax, for error messages.
 const RIGHT: &str = "write 'gain(POINT) < -3%' or 'slope(REGION, POINT) > 0.5', with <, <=, > or >=";
 
 /// `gain(POINT) < -3%` or `slope(REGION, POINT) > 0.5`.
@@ -13,11 +13,11 @@ const RIGHT: &str = "write 'gain(POINT) < -3%' or 'slope(REGION, POINT) > 0.5', 
 pub struct Condition {
     /// As it was typed.
     pub text: String,
-    /// What is compared,
+    /// What is compared.
     pub quantity: Quantity,
-    /// how,
+    /// How it is compared.
     pub relation: Relation,
-    /// and with what, as a fraction.
+    /// What it is compared with, as a fraction.
     pub limit: f64,
 }
 

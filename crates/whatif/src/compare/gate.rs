@@ -39,7 +39,7 @@ impl fmt::Display for Measured {
     }
 }
 
-/// Judges a condition; or says why nobody can, and what to do about it.
+/// Judges a condition; the error says why that is impossible, and what to do about it.
 pub fn judge(comparison: &Comparison<'_>, condition: &Condition) -> Result<Judgement, String> {
     let (estimate, gain) = match &condition.quantity {
         Quantity::Gain(name) => (gain(comparison, name)?, true),

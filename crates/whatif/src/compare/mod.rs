@@ -19,7 +19,7 @@ use std::io::IsTerminal as _;
 
 /// Exit status when a condition of `--fail-if` holds for certain.
 const HOLDS: i32 = 1;
-/// Exit status when nobody can say whether it does: it names what is not there, or was not measured. The
+/// Exit status when a condition cannot be judged: it names what is not there, or was not measured. The
 /// same as for an option that cannot be understood.
 const CANNOT_BE_JUDGED: i32 = 2;
 

@@ -22,7 +22,7 @@ pub enum Command {
     Epochs(Epochs),
     /// Continuous profiles: remove or thin out what is old
     Gc(Gc),
-    /// Continuous profiles: samples that nobody can name, why, and what mends it
+    /// Continuous profiles: samples without names, why they have none, and how to fix it
     Unknown(Unknown),
     /// Continuous profiles: whole databases
     Db(Db),

@@ -37,7 +37,7 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
     ensure!(
         left_out == 0,
         "everything else was added to {}, but {left_out} segment{} could not be read\n  \
-         once that is mended, give the same command again: nothing is added twice",
+         once that is fixed, give the same command again: nothing is added twice",
         args.into.display(),
         if left_out == 1 { "" } else { "s" }
     );

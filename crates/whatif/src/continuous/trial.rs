@@ -18,7 +18,7 @@ const PREFIX: &str = ".trial-";
 const CATALOGUE: [&str; 2] = ["catalogue.db", "catalogue.db-wal"];
 /// The segments, which never change: a second name for each of them costs nothing.
 const SEGMENTS: &str = "segments";
-/// How often the catalogue is copied before somebody else writes it too often.
+/// How often copying the catalogue is attempted while another process keeps writing it.
 const ATTEMPTS: usize = 20;
 /// How often a folder is removed in which another thread may still make files.
 const REMOVALS: usize = 1000;
@@ -28,12 +28,12 @@ const REMOVALS: usize = 1000;
 #[derive(Debug)]
 pub struct Trial {
     folder: PathBuf,
-    /// Locked as long as somebody tries something in it: a number of a process would say nothing in other PID namespaces.
+    /// Locked as long as the trial is in use: a process ID would mean nothing in other PID namespaces.
     _lock: File,
     removal: Arc<Removal>,
 }
 
-/// The folder that is to be removed, if it is there. Whoever removes it holds the lock.
+/// The folder that is to be removed, if it is there. The thread that removes it holds the lock.
 #[derive(Debug, Default)]
 struct Removal(Mutex<Option<PathBuf>>);
 
@@ -109,7 +109,7 @@ fn no_second_name(segment: &Path, of: &Path) -> String {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // Waits for ever if a signal ends us, so that nobody says what failed because of that.
+        // Waits indefinitely if a signal ends us, so that no error caused by that is printed.
         let mut folder = self.removal.folder();
         let _ = fs::remove_dir_all(&self.folder);
         *folder = None;
@@ -122,9 +122,9 @@ fn new_folder(of: &Path, removal: &Removal) -> Result<(PathBuf, File)> {
         let mut to_remove = removal.folder();
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(of)?.keep();
         *to_remove = Some(folder.clone());
-        // Somebody who takes it for abandoned before it is locked removes it.
+        // Another process may take it for abandoned and remove it before it is locked.
         if let Ok(lock) = open_folder(&folder) {
-            // Where folders cannot be locked nobody finds them unlocked, either.
+            // Where folders cannot be locked, no process finds them unlocked, either.
             let _ = lock.lock();
             if folder.exists() {
                 return Ok((folder, lock));
@@ -173,11 +173,11 @@ fn if_there(done: io::Result<()>) -> io::Result<()> {
     done.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-/// Removes trials whose process was killed: what nobody has locked.
+/// Removes trials whose process was killed: those that are not locked.
 pub fn remove_abandoned(of: &Path) {
     for entry in fs::read_dir(of).into_iter().flatten().flatten() {
         let is_trial = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        // Locked until it is gone, so that nobody fills it meanwhile.
+        // Locked until it is gone, so that no other process fills it meanwhile.
         if is_trial
             && let Ok(lock) = open_folder(&entry.path())
             && lock.try_lock().is_ok()

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// How long the machine is watched.
 const WATCHED: Duration = Duration::from_millis(1200);
-/// A gap in a loop that only reads the clock is somebody else's from so long on.
+/// From this length on, a gap in a loop that only reads the clock is time taken by others.
 const GAP: Duration = Duration::from_micros(30);
 
 pub fn look() -> Vec<Finding> {
@@ -290,7 +290,7 @@ fn busy(others: Option<f64>) -> Finding {
             "other programs",
             State::Note,
             "unknown",
-            "/proc/stat cannot be read: nobody says whether the machine is busy",
+            "/proc/stat cannot be read: whether the machine is busy is unknown",
         );
     };
     let found = format!("use {:.0} % of the machine now", 100.0 * others);

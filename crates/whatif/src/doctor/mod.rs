@@ -1,7 +1,7 @@
-//! `whatif doctor`: what this machine and a program allow, what that means for a profile, and what mends it.
+//! `whatif doctor`: what this machine and a program allow, what that means for a profile, and how to fix what is wrong.
 //!
 //! **Does:** look and try, within two seconds. **Does not:** run the program, or change anything. **Constraints:** what
-//! cannot be found out is said to be unknown; a shortcoming always comes with its consequence.
+//! cannot be found out is reported as unknown; a shortcoming always comes with its consequence.
 
 mod machine;
 mod program;
@@ -44,9 +44,9 @@ pub struct Finding {
     state: State,
     /// What is there.
     found: String,
-    /// What follows from it,
+    /// What follows from it.
     means: Option<String>,
-    /// and what to do about it.
+    /// What to do about it.
     advice: Option<String>,
 }
 

@@ -133,7 +133,7 @@ fn callers(image: &Image) -> Finding {
         "callers",
         State::Warning,
         found,
-        "callers are not found: time in libraries and in the kernel belongs to nobody, and --region FUNCTION misses what is called out of line",
+        "callers are not found: time in libraries and in the kernel is attributed to no caller, and --region FUNCTION misses what is called out of line",
     )
     .advice("compile with -fno-omit-frame-pointer (Rust: -C force-frame-pointers=yes), or without -fno-asynchronous-unwind-tables")
 }

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What somebody wants.
+/// What the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Up,
@@ -14,19 +14,19 @@ pub enum Action {
     /// The curve of the selected region, large.
     Open,
     Back,
-    /// To write what names have to contain,
+    /// Start typing the filter: text that names must contain.
     Filter,
-    /// a letter of it,
+    /// Append a letter to the filter.
     Letter(char),
-    /// one less,
+    /// Remove the filter's last letter.
     Erase,
-    /// and no more.
+    /// Finish typing the filter.
     Done,
     NextOrder,
     NextPoint,
     Warnings,
     Help,
-    /// Leave the terminal to others until somebody continues us.
+    /// Leave the terminal to others until this process is continued.
     Stop,
     Quit,
 }

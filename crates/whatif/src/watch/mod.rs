@@ -39,10 +39,10 @@ use view::{Choice, View};
 
 /// The seconds that are shown go on without news.
 const TICK: Duration = Duration::from_secs(1);
-/// A terminal that takes nothing for so long does not keep us from ending.
+/// A terminal that takes nothing for this long does not keep us from ending.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What happens while somebody watches.
+/// What can happen while `whatif watch` runs.
 enum Event {
     Key(KeyEvent),
     /// The terminal has another size, or lost what was on it.
@@ -150,7 +150,7 @@ impl Watched {
         }
     }
 
-    /// Until somebody has seen enough, or a signal comes: which.
+    /// Runs until the user quits or a signal arrives; returns the signal.
     fn run(&mut self, events: &mpsc::Receiver<Event>, keys: Sender<Event>) -> Result<Option<i32>> {
         self.draw()?;
         listen_to_keys(keys)?;
@@ -160,7 +160,7 @@ impl Watched {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
             };
-            // Nobody reads a terminal that has gone, so nobody presses `q` either.
+            // A terminal that has gone shows nothing and sends no `q`.
             if self.screen.is_gone() {
                 return Ok(Some(SIGHUP));
             }

@@ -64,7 +64,7 @@ impl Screen {
         self.terminal.resize(size)
     }
 
-    /// Whether nobody is at the other end any more.
+    /// Whether the terminal has gone away.
     pub fn is_gone(&self) -> bool {
         let stdin = io::stdin();
         let mut polled = [PollFd::new(&stdin, PollFlags::IN)];

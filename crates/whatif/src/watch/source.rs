@@ -10,9 +10,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Time between two looks at the file,
+/// Time between two looks at the file.
 const LOOK: Duration = Duration::from_secs(1);
-/// and how long it is left alone for each second that an estimate took: that used a CPU which the program may want.
+/// How many seconds the file is left alone for each second that an estimate took: that used a CPU which the program may want.
 const SHARE: u32 = 25;
 /// Intervals that are about to shrink need not be as smooth as those that are kept.
 const RESAMPLES: usize = 200;
@@ -67,7 +67,7 @@ pub fn check(path: &Path) -> Result<()> {
     }
 }
 
-/// Tells what is new until nobody wants to know, in a thread of its own. `named`: the file; else the newest here, once there is one.
+/// Reports news, in a thread of its own, until `tell` returns false. `named`: the file; else the newest here, once there is one.
 pub fn start(named: Option<PathBuf>, tell: impl Fn(News) -> bool + Send + 'static) -> Result<()> {
     std::thread::Builder::new().name("recording".into()).spawn(move || {
         let mut source = Source { named, seen: None, read: None, rest_until: Instant::now() };
@@ -84,9 +84,9 @@ pub fn start(named: Option<PathBuf>, tell: impl Fn(News) -> bool + Send + 'stati
 
 struct Source {
     named: Option<PathBuf>,
-    /// What the file looked like at the last look,
+    /// What the file looked like at the last look.
     seen: Option<Stamp>,
-    /// and when it was read.
+    /// What the file looked like when it was last read.
     read: Option<Stamp>,
     rest_until: Instant,
 }

@@ -3,7 +3,7 @@
 use profile::{Nanos, Session};
 use std::time::Duration;
 
-/// Whoever has not written for so long may have been killed.
+/// A writer that has written nothing for this long may have been killed.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// `runs`: how many there are, of which `last` is the last; `seen`: up to when it was measured; `quiet`: how long ago anything was

@@ -1,4 +1,4 @@
-//! View: what somebody looks at, and how keys change it.
+//! View: what the user looks at, and how keys change it.
 
 use super::key::Action;
 use super::listing::Order;
@@ -38,9 +38,9 @@ pub struct Choice<'a> {
     /// The rows of the table.
     pub regions: &'a [RegionId],
     pub points: &'a [Target],
-    /// How many rows are seen at once,
+    /// How many rows are visible at once.
     pub page: usize,
-    /// and how far a text can be scrolled.
+    /// How far a text can be scrolled.
     pub scroll: usize,
 }
 

@@ -122,7 +122,7 @@ static inline void *background(void *unused)
     return unused;
 }
 
-/* From here on somebody runs `hot`, so whoever does not is paused in experiments about it. */
+/* From here on a thread runs `hot`, so threads that do not are paused in experiments about it. */
 static inline void start_background(void)
 {
     CHECK(pthread_create(&background_thread, NULL, background, NULL) == 0);

@@ -1,4 +1,4 @@
-/* Rounds of needed work beside work that nobody waits for, for so many tenths of a second. Some work is never done. */
+/* Rounds of needed work beside work that no thread waits for, for so many tenths of a second. Some work is never done. */
 #include "common.h"
 
 static volatile int over;

@@ -279,12 +279,12 @@ impl Sandbox {
     }
 }
 
-/// Whoever does not run `hot` is paused most of the time. (Programs with `common.h` have that function, and
+/// A thread that does not run `hot` is paused most of the time. (Programs with `common.h` have that function, and
 /// a thread that runs it.)
 pub const DELAYS: &[&str] = &["--region", "hot", "--speedup", "50,100"];
 
 /// The same end and the same output. A program that succeeds may not have run for long enough for an
-/// answer, which is said by a status of our own.
+/// answer, which a status of our own reports.
 #[track_caller]
 pub fn same(native: &Ended, profiled: &Ended) {
     assert_eq!(native.stdout, profiled.stdout, "{native:#?}\n{profiled:#?}");

@@ -22,19 +22,19 @@ use std::io::{Read, Seek};
 
 /// In `misc` of an mmap record: there is a build ID.
 const WITH_BUILD_ID: u16 = 1 << 14;
-/// Where the length of that stands,
+/// Where the length of the build ID stands.
 const LENGTH_OF_BUILD_ID: usize = 32;
-/// and how long it can be.
+/// The longest that a build ID can be.
 const LONGEST_BUILD_ID: u8 = 20;
 
 /// A file's content.
 #[derive(Debug, Default)]
 pub struct Content {
-    /// Name,
+    /// The machine's name.
     pub host: String,
-    /// kernel
+    /// The machine's kernel.
     pub kernel: String,
-    /// and CPUs of the machine.
+    /// The machine's CPUs.
     pub cpus: u32,
     /// The version of perf.
     pub version: String,
@@ -44,9 +44,9 @@ pub struct Content {
     pub has_stacks: bool,
     /// What to add to perf's clock for nanoseconds since 1970, if the file says.
     pub wall_offset: Option<i128>,
-    /// The time of the first sample,
+    /// The time of the first sample, by perf's clock.
     pub first: u64,
-    /// and the last, by perf's clock.
+    /// The time of the last sample, by perf's clock.
     pub last: u64,
     /// What was sampled.
     pub events: Vec<Event>,
@@ -69,9 +69,9 @@ pub struct Event {
     pub name: String,
     /// Samples for each second, where that is known.
     pub rate_hz: Option<f64>,
-    /// Samples,
+    /// Samples.
     pub samples: u64,
-    /// and those that perf had no room for.
+    /// Samples that perf had no room for.
     pub lost: u64,
 }
 
@@ -80,14 +80,14 @@ pub struct Event {
 pub struct Frame {
     /// The caller's place in [`Content::nodes`], or [`Node::NONE`].
     pub parent: u32,
-    /// Its image's place in [`Content::images`],
+    /// Its image's place in [`Content::images`].
     pub image: u32,
-    /// and where in it.
+    /// Where in the image it is.
     pub offset: Offset,
 }
 
 impl Frame {
-    /// The same, with keys of a database.
+    /// The frame with a database's keys for images.
     pub fn with(self, images: &[ImageId]) -> Node {
         Node { parent: self.parent, image: images[self.image as usize], offset: self.offset }
     }
@@ -176,8 +176,8 @@ pub fn read(mut file: impl Read + Seek) -> Result<Content> {
 }
 
 /// Whether an mmap record that says so has a build ID of this length where otherwise the device and inode are. While another
-/// profiler has asked for build IDs, the kernel says so of the records of all (perf_event_mmap_output leaves the bit set for whoever
-/// comes next). Those that perf itself adds to a file (`perf inject`) nobody has asked the kernel for.
+/// profiler has asked for build IDs, the kernel sets the bit in the records of all profilers (perf_event_mmap_output leaves it
+/// set for the next one). Records that perf itself adds to a file (`perf inject`) do not come from the kernel.
 fn has_build_id(asked: bool, length: Option<u8>) -> bool {
     length.is_some_and(|length| if asked { length <= LONGEST_BUILD_ID } else { length == LONGEST_BUILD_ID })
 }

@@ -10,7 +10,7 @@ use linux_perf_data::linux_perf_event_reader::{CpuMode, EventRecord, Mmap2FileId
 use linux_perf_data::{DsoInfo, DsoKey};
 use std::collections::{HashMap, HashSet};
 
-/// The process that runs when nobody does.
+/// The idle process, which runs when no other does.
 const IDLE: i32 = 0;
 /// The kernel's map begins no further behind `_text`.
 const FAR: u64 = 2 << 20;
@@ -75,7 +75,7 @@ impl Reader {
                 self.map(map.pid, mapping, &text(map.path), build_id, map.cpu_mode);
             }
             EventRecord::Lost(lost) => {
-                // Nobody knows of which event.
+                // The record does not say of which event.
                 if let Some(event) = self.content.events.first_mut() {
                     event.lost = event.lost.saturating_add(lost.count);
                 }

@@ -6,13 +6,13 @@
 use anyhow::{Context as _, Result, ensure};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
-/// Bytes of the header,
+/// Bytes of the header.
 const HEADER: usize = 104;
-/// and where it has, in bits, which features there are.
+/// Where the header has the bits that say which features there are.
 const FEATURES: usize = 72;
-/// The feature that is the command line,
+/// The feature that is the command line.
 const COMMAND: usize = 11;
-/// and the one that is the list of events.
+/// The feature that is the list of events.
 const EVENTS: usize = 12;
 /// The record that is followed by what a processor has traced, whose length stands behind the header.
 const TRACE: u32 = 71;

@@ -5,9 +5,9 @@
 pub(super) struct Columns {
     pub(super) region: usize,
     pub(super) slope: usize,
-    /// The interval as a bar,
+    /// The interval as a bar.
     pub(super) bar: usize,
-    /// and as numbers.
+    /// The interval as numbers.
     pub(super) interval: usize,
     pub(super) verdict: usize,
     pub(super) share: usize,

@@ -31,9 +31,9 @@ pub struct Scene<'a> {
     /// Why there is nothing to show, if there is not.
     pub nothing: &'a str,
     pub profile: Option<&'a Profile>,
-    /// The point that is shown,
+    /// The point that is shown.
     pub target: Option<Target>,
-    /// and whether there are others.
+    /// Whether there are other points.
     pub several_points: bool,
     /// The regions, in their order.
     pub rows: &'a [Row<'a>],

@@ -45,7 +45,7 @@ fn drawn(profile: Option<&Profile>, view: &View, color: bool, (width, height): (
     terminal.backend().buffer().clone()
 }
 
-/// The same as lines, without spaces at their ends.
+/// The screen as lines, without spaces at their ends.
 fn screen(profile: Option<&Profile>, view: &View, size: (u16, u16)) -> Vec<String> {
     let buffer = drawn(profile, view, true, size);
     let line = |y| (0..size.0).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
