@@ -74,16 +74,16 @@ pub trait Audience {
     /// A program is about to run, and is recorded there.
     ///
     /// # Errors
-    /// What keeps it from showing anything; the program is not run then.
+    /// Why nothing can be shown; the program is not run then.
     fn begins(&self, recording: &Path) -> Result<()>;
 
     /// There is an answer: the program has ended, or goes on without experiments.
     fn answered(&self, profile: &Profile, recording: &Path);
 
-    /// Whether somebody wants to know more about this region, so that it is to have more experiments,
+    /// Whether a viewer wants to know more about this region, so that it gets more experiments.
     fn wants(&self, region: &Region) -> bool;
 
-    /// or about any, so that the answer is not enough yet.
+    /// Whether a viewer wants to know more about any region, so that the answer is not enough yet.
     fn wants_more(&self) -> bool;
 
     /// The last run has ended. Returns when everything has been seen.

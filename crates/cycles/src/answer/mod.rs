@@ -96,11 +96,11 @@ impl Share {
 /// What a causal recording says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Worth {
-    /// Gain per speedup,
+    /// Gain per speedup.
     pub slope: f64,
-    /// and its interval.
+    /// Where its 95 % interval begins.
     pub lo: Option<f64>,
-    /// Its end.
+    /// Where its 95 % interval ends.
     pub hi: Option<f64>,
     /// What it comes to; in JSON by its name.
     #[serde(serialize_with = "verdict_name")]
@@ -141,11 +141,11 @@ pub struct Row {
     pub image: String,
     /// The build ID of the image, or nothing.
     pub build_id: String,
-    /// Samples in it,
+    /// Samples in it.
     pub samples: u64,
-    /// their share of all samples,
+    /// The share of all samples that are in it.
     pub share: Share,
-    /// and the CPU time they stand for; `null` where the event is no clock.
+    /// The CPU time its samples stand for; `null` where the event is no clock.
     pub cpu_ns: Option<u64>,
     /// Samples in it and in what it calls; `null` where it is not known.
     pub total: Option<u64>,
