@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use crate::compare::Condition;
+use crate::condition::Condition;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use controller::arguments::Run;
 use std::ffi::OsString;

@@ -5,6 +5,7 @@
 mod cli;
 mod collect;
 mod compare;
+mod condition;
 mod continuous;
 mod doctor;
 mod import;

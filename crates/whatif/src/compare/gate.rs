@@ -1,6 +1,6 @@
 //! The gate: whether a condition holds, and how sure that is.
 
-use super::condition::{Condition, Quantity, Relation};
+use crate::condition::{Condition, Quantity, Relation};
 use profile::{Comparison, ENOUGH_BLOCKS, Estimate, PointChange, RegionChange, printable};
 use std::fmt;
 

@@ -6,10 +6,9 @@
 //! `profile`'s. **Constraints:** a gate fails only for what is certain, and is never passed because what it
 //! asks about was not measured.
 
-mod condition;
 mod gate;
 
-pub use condition::Condition;
+use crate::condition::Condition;
 
 use crate::{cli, show};
 use anyhow::{Context as _, Result};
