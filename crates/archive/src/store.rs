@@ -468,24 +468,20 @@ fn open_catalogue(path: &Path) -> Result<Connection, Error> {
         return Err(Error::NotADatabase { path: path.to_owned() });
     }
     let connection = Connection::open(path).map_err(sql)?;
-    connection.busy_timeout(PATIENCE).map_err(sql)?;
-    let found = schema::inspect(&connection, path).map_err(|error| match error {
+    let not_ours = |error| match error {
         Error::NotARecording { path } => Error::NotADatabase { path },
         error => error,
-    })?;
-    if found == Found::Empty {
+    };
+    if schema::inspect(&connection, path).map_err(not_ours)? == Found::Empty {
         // What was removed is given back to the file system.
         connection.pragma_update(None, "auto_vacuum", "incremental").map_err(sql)?;
     }
-    connection.pragma_update(None, "journal_mode", "wal").map_err(sql)?;
+    schema::prepare(&connection, path).map_err(not_ours)?;
+    connection.busy_timeout(PATIENCE).map_err(sql)?;
     connection.pragma_update(None, "synchronous", "full").map_err(sql)?;
     // Half a megabyte each for pages in memory and for the log on disk.
     connection.pragma_update(None, "cache_size", -512).map_err(sql)?;
     connection.pragma_update(None, "wal_autocheckpoint", 128).map_err(sql)?;
     connection.pragma_update(None, "journal_size_limit", 128 * 1024).map_err(sql)?;
-    match found {
-        Found::Empty => schema::create(&connection).map_err(sql)?,
-        Found::Recording { version } => schema::upgrade(&connection, version).map_err(sql)?,
-    }
     Ok(connection)
 }

@@ -306,3 +306,22 @@ fn damage_is_reported_as_damage() {
     let said = Recording::open(&path).unwrap().rows().unwrap_err().to_string();
     assert!(said.contains(r"kind cannot be `a\nb`") && said.contains(".recover"), "{said}");
 }
+
+#[test]
+fn many_may_begin_the_same_recording_at_once() {
+    for _ in 0..10 {
+        let (_folder, path) = folder();
+        let together = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    together.wait();
+                    let mut recorder = Recorder::create(&path).unwrap();
+                    recorder.begin_session(&SessionStart::default()).unwrap();
+                    recorder.close().unwrap();
+                });
+            }
+        });
+        assert_eq!(Recording::open(&path).unwrap().rows().unwrap().sessions.len(), 8);
+    }
+}

@@ -43,8 +43,9 @@
 //! Sessions are additive: recordings are merged by adding rows under fresh keys.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::Error;
 
@@ -54,43 +55,71 @@ pub const APPLICATION_ID: i64 = 0x5768_6174;
 /// The layout this version writes. Raise it with every change, and teach `Recording` the old one.
 pub const VERSION: i64 = 10;
 
-/// All tables, and the marks that make the file ours, in one transaction.
-pub fn create(connection: &Connection) -> rusqlite::Result<()> {
+/// How long another program may take that prepares the same file.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Makes a new file ours, or brings an older one up to this layout, and keeps a write-ahead log beside it. Any number of programs may do that to one file at the same
+/// time: each looks and writes in one transaction.
+///
+/// # Errors
+/// As [`inspect`]; [`Error::Locked`], [`Error::Io`].
+pub fn prepare(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let sql = |e| Error::of(path, e);
+    connection.busy_timeout(PATIENCE).map_err(sql)?;
+    // Looked at before anything is set: setting the journal mode writes to the file.
+    let look = Transaction::new_unchecked(connection, TransactionBehavior::Deferred).map_err(sql)?;
+    inspect(&look, path)?;
+    look.commit().map_err(sql)?;
+    let until = Instant::now() + PATIENCE;
+    // SQLite does not wait for another program that sets it.
+    while let Err(error) = connection.pragma_update(None, "journal_mode", "wal") {
+        let error = Error::of(path, error);
+        if !matches!(error, Error::Locked { .. }) || Instant::now() >= until {
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let to = Transaction::new_unchecked(connection, TransactionBehavior::Immediate).map_err(sql)?;
+    match inspect(&to, path)? {
+        Found::Empty => create(&to).map_err(sql)?,
+        Found::Recording { version } => upgrade(&to, version).map_err(sql)?,
+    }
+    to.commit().map_err(sql)
+}
+
+/// All tables, and the marks that make the file ours.
+fn create(to: &Transaction<'_>) -> rusqlite::Result<()> {
     let audits = audits();
-    connection.execute_batch(&format!(
-        "BEGIN IMMEDIATE;
-         {TABLES}
+    to.execute_batch(&format!(
+        "{TABLES}
          {PRODUCTION}
          {CONTINUOUS}
          {ARRIVALS}
          {LATENCIES}
          {audits}
          PRAGMA application_id = {APPLICATION_ID};
-         PRAGMA user_version = {VERSION};
-         COMMIT;"
+         PRAGMA user_version = {VERSION};"
     ))
 }
 
-/// Brings a file of an older layout up to this one, in one transaction, before anything is added to it.
-pub fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result<()> {
+/// Brings a file of an older layout up to this one, before anything is added to it.
+fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     if version >= VERSION {
         return Ok(());
     }
     let spans = if version < 2 { SPANS } else { "" };
     let (production, continuous) = if version < 3 { (PRODUCTION, CONTINUOUS) } else { ("", "") };
-    let audits = if version < 4 { audits() } else { more_audits(connection)? };
+    let audits = if version < 4 { audits() } else { more_audits(to)? };
     let arrivals = if version < 8 { ARRIVALS } else { "" };
     let latencies = if version < 9 { LATENCIES } else { "" };
-    connection.execute_batch(&format!(
-        "BEGIN IMMEDIATE;
-         {spans}
+    to.execute_batch(&format!(
+        "{spans}
          {production}
          {continuous}
          {arrivals}
          {latencies}
          {audits}
-         PRAGMA user_version = {VERSION};
-         COMMIT;"
+         PRAGMA user_version = {VERSION};"
     ))
 }
 

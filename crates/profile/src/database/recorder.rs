@@ -11,7 +11,7 @@ use crate::model::{
     Arrivals, Exit, Image, Point, PointId, Production, Region, RegionId, RegionSamples, Rows, SampleTotals,
     SessionEnd, SessionId, SessionStart, Snippet, Span, Warning, Window,
 };
-use storage::schema::{self, Found};
+use storage::schema;
 use storage::{Error, integer, ns};
 
 /// How long to wait for another writer.
@@ -42,16 +42,10 @@ impl Recorder {
     pub fn create(path: &Path) -> Result<Recorder, Error> {
         let connection = Connection::open(path).map_err(|e| Error::of(path, e))?;
         let sql = |e| Error::of(path, e);
+        schema::prepare(&connection, path)?;
         connection.busy_timeout(PATIENCE).map_err(sql)?;
-        // Looked at before anything is set: setting the journal mode writes to the file.
-        let found = schema::inspect(&connection, path)?;
-        connection.pragma_update(None, "journal_mode", "wal").map_err(sql)?;
         connection.pragma_update(None, "synchronous", "normal").map_err(sql)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(sql)?;
-        match found {
-            Found::Empty => schema::create(&connection).map_err(sql)?,
-            Found::Recording { version } => schema::upgrade(&connection, version).map_err(sql)?,
-        }
         Ok(Recorder { connection, path: path.to_owned(), regions: HashMap::new(), points: HashMap::new() })
     }
 
