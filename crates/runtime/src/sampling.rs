@@ -21,8 +21,8 @@
 //!
 //! Samples are handled one at a time, when they happen (rule 3).
 
-use crate::attach::{attached, shared};
 use crate::callchain::{self, Registers};
+use crate::memory::{attached, shared};
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
 use crate::{delay, progress, signals, stretch, sys, tls, yields};
