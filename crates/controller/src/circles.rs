@@ -78,7 +78,7 @@ impl Circles {
             let ranges = |wanted: fn(bool) -> bool| {
                 let of_kind = self.instructions.iter().filter(move |(_, (_, pauses))| wanted(*pauses));
                 let ranges = of_kind.map(|(start, (end, _))| (*start, *end));
-                super::observe::merged(ranges)
+                crate::ranges::merged(ranges)
                     .into_iter()
                     .map(|(start, end)| (Address(start), Address(end)))
                     .collect::<Vec<_>>()

@@ -6,10 +6,12 @@ use super::options::Options;
 use super::points::Points;
 use super::region::Presence;
 use super::series::Outcome;
+use super::warning::Warning;
 use super::{region, sampler};
 use kernel::SharedRegion;
 use profile::Nanos;
 use std::sync::atomic::Ordering;
+use wire::SharedMemory;
 use wire::layout::Sampler;
 
 /// Counting visits may take this share of a CPU without a word.
@@ -101,154 +103,79 @@ fn hint(request: &region::Request, observer: &Observer) -> String {
 }
 
 /// Points of libraries that did not come, or could not be counted when they did.
-pub fn points(points: &Points) -> Vec<profile::Warning> {
-    let warning = |code: &str, message: String, advice: &str| profile::Warning {
-        code: code.to_owned(),
-        message,
-        advice: advice.to_owned(),
-    };
+pub fn points(points: &Points) -> Vec<Warning> {
     let waiting: Vec<String> = points.waiting().map(str::to_owned).collect();
-    let never = (!waiting.is_empty()).then(|| {
-        let names = failure::list(&waiting, 5);
-        let advice =
-            "check the name, and that --binary GLOB names the library; whatif points PROGRAM lists places";
-        warning(
-            "point-not-found",
-            format!("no library was loaded that has the progress point {names}"),
-            advice,
-        )
-    });
-    let refused = points.refused().map(|why| {
-        let message = format!("a progress point could not be counted when its library was loaded: {why}");
-        warning("point-not-counted", message, "place fewer points, or mark them in the source")
-    });
+    let never = (!waiting.is_empty()).then_some(Warning::PointNotFound { points: waiting });
+    let refused = points.refused().map(|why| Warning::PointNotCounted { why: why.to_owned() });
     let not_counted: Vec<String> = points.not_counted().map(str::to_owned).collect();
-    let sampled = (!not_counted.is_empty()).then(|| {
-        let names = failure::list(&not_counted, 5);
-        let message = format!("visits to {names} could not be counted: samples in it, or in what it calls, stand in for them");
-        let advice = "allow perf events with sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp \
-                      profile), or mark the point in the source";
-        warning("sampled-point", message, advice)
-    });
+    let sampled = (!not_counted.is_empty()).then_some(Warning::SampledPoint { points: not_counted });
     never.into_iter().chain(sampled).chain(refused).collect()
 }
 
 /// Doubts that do not prevent an answer. `counted`: the share of the run that each placed point's visits cost.
-pub fn warnings(
-    region: &SharedRegion,
-    observer: &Observer,
-    counted: &[(String, f64)],
-) -> Vec<profile::Warning> {
+pub fn warnings(region: &SharedRegion, observer: &Observer, counted: &[(String, f64)]) -> Vec<Warning> {
     let memory = region.memory();
-    let mut warnings = Vec::new();
-    let mut warn = |code: &str, message: String, advice: &str| {
-        warnings.push(profile::Warning { code: code.to_owned(), message, advice: advice.to_owned() });
-    };
-    let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
-    let refusal = match errno {
-        0 => "--sampler asked for it".to_owned(),
-        _ => format!("perf said: {}", std::io::Error::from_raw_os_error(errno)),
-    };
-    match sampler(region) {
-        Sampler::PerfUser => warn(
-            "user-time-only",
-            format!("kernel time was not sampled ({refusal})"),
-            "allow it with: sudo sysctl kernel.perf_event_paranoid=1",
-        ),
-        Sampler::Timer => warn(
-            "cpu-timer",
-            format!("a CPU-time timer took the samples, as coarse as the kernel's tick ({refusal})"),
-            "allow perf with: sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
-        ),
-        _ => {}
-    }
-    // Without perf it has been said already.
-    let perf = matches!(sampler(region), Sampler::Perf | Sampler::PerfUser);
-    let refused = memory.header.switches.load(Ordering::Relaxed) == wire::layout::Switches::Refused as u32;
-    if perf && refused {
-        warn(
-            "no-switch-records",
-            "threads could not see when they waited for a CPU, which matters if there are more of them than CPUs"
-                .to_owned(),
-            "allow more locked memory: ulimit -l 65536, or sudo sysctl kernel.perf_event_mlock_kb=65536",
-        );
-    }
-    if memory.unwind.refused() > 0 {
-        warn(
-            "callers-unknown",
-            format!("there was no room for the callers of {} libraries", memory.unwind.refused()),
-            "time in them may be attributed to no caller, or to the wrong one, unless they have frame pointers: \
-             -fno-omit-frame-pointer",
-        );
-    }
-    if memory.header.inline_futex.load(Ordering::Relaxed) != 0 {
-        warn(
-            "unannounced-waits",
-            "the program has code that calls the futex itself: waits that no function announced were taken for \
-             waits on other threads"
-                .to_owned(),
-            "nothing to do, unless the program also reads files or the network by system calls of its own",
-        );
-    }
-    for (point, share) in counted.iter().filter(|(_, share)| *share > COSTLY) {
-        warn(
-            "costly-point",
-            format!(
-                "counting visits to {point} took the time of {:.0} % of a CPU, which looks like time in the code that is visited",
-                share * 100.0
-            ),
-            "choose a place that is visited less often (whatif points suggests some), mark it in the source, or use -p sampled:PLACE",
-        );
-    }
-    for (path, source) in observer.images().by_function() {
-        let names = match source {
-            symbols::NameSource::Symbols => "the names of its symbol table",
-            symbols::NameSource::DynamicSymbols => "the names of its dynamic symbols, or their addresses",
-            symbols::NameSource::Addresses => "their addresses",
-        };
-        warn(
-            "functions-only",
-            format!("{} has no debug information: regions are whole functions, with {names}", path.display()),
-            "for lines and source compile with -g (Rust: debug = 1 in the profile), or install the package with the debug symbols",
-        );
-    }
-    let (samples, _) = observer.totals();
-    if observer.cut() * 100 > samples {
-        warn(
-            "deep-stacks",
-            format!(
-                "{} of {samples} stacks were deeper than {} frames: callers beyond were not seen",
-                observer.cut(),
-                wire::MAX_FRAMES
-            ),
-            "nothing to do, unless --region names a function that is further out",
-        );
-    }
-    let totals = memory.slots.totals();
-    if totals.lost > 0 {
-        warn(
-            "lost-samples",
-            format!("{} of {} samples were lost between program and profiler", totals.lost, totals.samples),
-            "leave the profiler some CPU time, or sample less often with --period 2000",
-        );
-    }
-    let refused = memory.slots.refused.load(Ordering::Relaxed);
-    if refused > 0 {
-        warn(
-            "too-many-threads",
-            format!("{refused} threads ran unprofiled: more than {} at once", wire::slot::MAX_SLOTS),
-            "profile with fewer threads at a time",
-        );
-    }
-    for (image, damage) in observer.images().opened().filter_map(|image| Some((image, image.damage()?))) {
-        warn(
-            "damaged-debug-information",
-            format!("{}: {damage}; what could be understood was used", image.path().display()),
-            "build it again, or install the debug symbols of just this build",
-        );
-    }
-    for problem in observer.images().problems() {
-        warn("image-unreadable", problem.clone(), "rebuild that file with debug information");
-    }
+    let costly = counted.iter().filter(|(_, share)| *share > COSTLY);
+    let mut warnings = of_sampler(region);
+    warnings.extend(of_memory(memory));
     warnings
+        .extend(costly.map(|(point, share)| Warning::CostlyPoint { point: point.clone(), share: *share }));
+    warnings.extend(of_names(observer));
+    warnings.extend(of_samples(memory, observer));
+    warnings.extend(of_images(observer));
+    warnings
+}
+
+/// Where samples came from, if not from where they should.
+fn of_sampler(region: &SharedRegion) -> Vec<Warning> {
+    let header = &region.memory().header;
+    let errno = header.refusal.load(Ordering::Relaxed) as i32;
+    let sampler = sampler(region);
+    let coarse = match sampler {
+        Sampler::PerfUser => Some(Warning::UserTimeOnly { errno }),
+        Sampler::Timer => Some(Warning::CpuTimer { errno }),
+        _ => None,
+    };
+    // Without perf it has been said already.
+    let perf = matches!(sampler, Sampler::Perf | Sampler::PerfUser);
+    let refused = header.switches.load(Ordering::Relaxed) == wire::layout::Switches::Refused as u32;
+    coarse.into_iter().chain((perf && refused).then_some(Warning::NoSwitchRecords)).collect()
+}
+
+/// What the runtime could not see.
+fn of_memory(memory: &SharedMemory) -> Vec<Warning> {
+    let libraries = memory.unwind.refused();
+    let unknown = (libraries > 0).then_some(Warning::CallersUnknown { libraries });
+    let own_futex = memory.header.inline_futex.load(Ordering::Relaxed) != 0;
+    unknown.into_iter().chain(own_futex.then_some(Warning::UnannouncedWaits)).collect()
+}
+
+/// Images without names for their code.
+fn of_names(observer: &Observer) -> impl Iterator<Item = Warning> {
+    let named = observer.images().by_function();
+    named.map(|(image, names)| Warning::FunctionsOnly { image: image.to_owned(), names })
+}
+
+/// Samples and threads that did not count as they should.
+fn of_samples(memory: &SharedMemory, observer: &Observer) -> Vec<Warning> {
+    let (samples, _) = observer.totals();
+    let cut = observer.cut();
+    let deep = (cut * 100 > samples).then_some(Warning::DeepStacks { cut, samples });
+    let totals = memory.slots.totals();
+    let (lost, samples) = (totals.lost, totals.samples);
+    let lost = (lost > 0).then_some(Warning::LostSamples { lost, samples });
+    let refused = memory.slots.refused.load(Ordering::Relaxed);
+    let threads = (refused > 0).then_some(Warning::TooManyThreads { refused });
+    deep.into_iter().chain(lost).chain(threads).collect()
+}
+
+/// Images of which less could be read than there is.
+fn of_images(observer: &Observer) -> Vec<Warning> {
+    let images = observer.images();
+    let damaged = images.opened().filter_map(|image| {
+        let damage = image.damage()?.to_string();
+        Some(Warning::DamagedDebugInformation { image: image.path().to_owned(), damage })
+    });
+    let problems = images.problems().iter();
+    damaged.chain(problems.map(|problem| Warning::ImageUnreadable { problem: problem.clone() })).collect()
 }

@@ -110,16 +110,14 @@ impl Failure {
             Self::Unbalanced { .. } => "unbalanced",
         }
     }
+}
 
-    /// The failure as a stored warning: what was seen, and what to do.
-    pub fn warning(&self) -> profile::Warning {
-        let text = self.to_string();
+/// As it is stored: what was seen, and what to do.
+impl From<&Failure> for profile::Warning {
+    fn from(failure: &Failure) -> Self {
+        let text = failure.to_string();
         let (message, advice) = text.split_once("; ").unwrap_or((&text, ""));
-        profile::Warning {
-            code: self.code().to_owned(),
-            message: message.to_owned(),
-            advice: advice.to_owned(),
-        }
+        Self { code: failure.code().to_owned(), message: message.to_owned(), advice: advice.to_owned() }
     }
 }
 

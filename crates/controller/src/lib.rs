@@ -35,12 +35,15 @@ mod naming;
 mod observe;
 mod options;
 mod outlook;
+mod owner;
 mod points;
 mod progress;
+mod ranges;
 mod record;
 mod region;
 mod series;
 mod strangers;
+mod warning;
 mod window;
 
 use anyhow::{Context as _, Result};
@@ -293,7 +296,7 @@ fn supervise(
     let attached = wait_for_runtime(region, child, executable);
     let mut session = Session::begin(recorder, start, &facts())?;
     if let Some(failure) = attached {
-        session.warn(&failure.warning())?;
+        session.warn(&failure)?;
         return Ok(Some(failure));
     }
     let images = Images::new(child.pid(), canonical(executable), options);
@@ -330,9 +333,11 @@ fn supervise(
     region.memory().header.alive_until.store(0, Ordering::Relaxed);
     // Where a run is one of many, it may be short.
     let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
-    let of_failure = failure.iter().filter(|_| !short).map(Failure::warning);
-    for warning in of_failure.chain(of_points).chain(diagnosis::warnings(region, &observer, &counted)) {
-        session.warn(&warning)?;
+    if let Some(failure) = failure.as_ref().filter(|_| !short) {
+        session.warn(failure)?;
+    }
+    for warning in of_points.iter().chain(&diagnosis::warnings(region, &observer, &counted)) {
+        session.warn(warning)?;
     }
     session.images(&observer)?;
     let goes_on = options.leaves_alone && options.then == arguments::Then::Continue && runs.outlook.is_sure();

@@ -13,6 +13,7 @@ use crate::images::{Images, Located};
 use crate::look::Look;
 use crate::naming::Naming;
 use crate::options::Options;
+use crate::owner::{Code, Owner, Question, Selection, Which, matching, outside, owner};
 use crate::region::{Request, request_region};
 use crate::series::Spot;
 use profile::{Nanos, Region, RegionKind};
@@ -33,16 +34,8 @@ const OFFER_AGE: Nanos = Nanos::from_millis(250);
 #[derive(Debug)]
 struct Piece {
     end: u64,
-    in_scope: bool,
-    /// The function and the line that a sample here belongs to, if in scope.
-    function: Option<usize>,
-    line: Option<usize>,
-    /// The requested regions that any of its frames belongs to.
-    requested: Vec<usize>,
-    /// The requested regions whose caller it is in.
-    calling: Vec<usize>,
-    /// The sampled points that it is in.
-    sampled: Vec<usize>,
+    /// What it is to regions.
+    code: Arc<Code<usize>>,
     /// The functions and lines of all its frames in scope, if stacks are of interest.
     frames: Vec<usize>,
 }
@@ -71,9 +64,6 @@ pub struct Known {
     alone: bool,
     /// Of a function as another one calls it: both.
     path: Option<(usize, usize)>,
-    pieces: Vec<u64>,
-    /// The code of the caller that was asked for.
-    callers: Vec<u64>,
 }
 
 impl Known {
@@ -87,8 +77,6 @@ impl Known {
             inside: None,
             alone: false,
             path: None,
-            pieces: Vec::new(),
-            callers: Vec::new(),
         }
     }
 }
@@ -100,7 +88,7 @@ pub struct Observer {
     callers: Callers,
     circles: Circles,
     finer: Finer,
-    requests: Vec<Request>,
+    requests: Arc<[Request]>,
     /// Points to which every sample is a visit.
     sampled: Vec<(Request, Arc<AtomicU64>)>,
     granularity: Granularity,
@@ -168,7 +156,7 @@ impl Observer {
             callers: Callers::new(memory),
             circles: Circles::new(memory),
             finer: Finer::new((!options.fixed_period).then_some(options.period)),
-            requests: options.requests.clone(),
+            requests: options.requests.as_slice().into(),
             sampled,
             granularity: options.granularity,
             naming: options.naming(),
@@ -187,7 +175,7 @@ impl Observer {
             watch: Vec::new(),
             chains: (options.look == Some(Look::Points)).then(HashMap::new),
         };
-        for request in &observer.requests {
+        for request in &*options.requests {
             observer.regions.push(Known { requested: true, ..Known::new(request_region(request)) });
         }
         observer
@@ -245,16 +233,8 @@ impl Observer {
         let first =
             self.pieces.range(..start).next_back().filter(reaches_in).map_or(start, |(first, _)| *first);
         let gone: Vec<u64> = self.pieces.range(first..end.max(first)).map(|(piece, _)| *piece).collect();
-        if gone.is_empty() {
-            return;
-        }
+        self.unpublished |= !gone.is_empty();
         gone.iter().for_each(|piece| drop(self.pieces.remove(piece)));
-        let stays = |piece: &u64| gone.binary_search(piece).is_err();
-        for known in &mut self.regions {
-            known.pieces.retain(stays);
-            known.callers.retain(stays);
-        }
-        self.unpublished = true;
     }
 
     fn observe(&mut self, sample: &Sample) {
@@ -267,87 +247,72 @@ impl Observer {
         for frame in sample.callchain() {
             self.images.learn_callers(frame.0, &self.callers);
         }
-        let mut owner = None;
-        let mut caller = None;
-        let mut requested: Vec<usize> = Vec::new();
-        // Those whose caller has not been met yet.
-        let mut uncalled: Vec<usize> = Vec::new();
-        let mut sampled: Vec<usize> = Vec::new();
-        let paths = self.granularity == Granularity::Path;
-        for frame in sample.callchain() {
-            let Some(start) = self.piece_at(frame.0) else { continue };
-            let piece = &self.pieces[&start];
-            match owner {
-                None if piece.in_scope => owner = Some((piece.function, piece.line)),
-                Some((function, _)) if caller.is_none() && piece.function != function => {
-                    caller = piece.function
-                }
-                _ => {}
-            }
-            for index in &piece.requested {
-                let list = if self.requests[*index].has_caller() { &mut uncalled } else { &mut requested };
-                list.push(*index);
-            }
-            requested.extend(piece.calling.iter().filter(|index| uncalled.contains(index)));
-            sampled.extend(&piece.sampled);
-            let found = owner.is_some() && (!paths || caller.is_some());
-            if found && self.requests.is_empty() && self.sampled.is_empty() {
-                break;
-            }
+        let owner = self.owner(sample);
+        for point in &owner.sampled {
+            self.sampled[*point].1.fetch_add(1, Ordering::Relaxed);
         }
-        for indices in [&mut requested, &mut sampled] {
-            indices.sort_unstable();
-            indices.dedup();
-        }
-        for point in sampled {
-            self.sampled[point].1.fetch_add(1, Ordering::Relaxed);
-        }
-        let (function, line) = owner.unwrap_or_default();
-        let path =
-            function.zip(caller).filter(|_| paths).map(|(function, caller)| self.path(function, caller));
-        for region in requested.iter().copied().chain(function).chain(line).chain(path) {
+        let path = self.path_of(&owner);
+        let own = owner.function.into_iter().chain(owner.line).chain(path);
+        for region in owner.requested.iter().copied().chain(own) {
             let known = &mut self.regions[region];
             known.samples += 1;
             known.weight += weight;
         }
         if let Some(region) = self.watched {
-            let own = [function, line, path].contains(&Some(region));
-            let hit = own || requested.contains(&region);
             let (time, judgement) = (Nanos::new(sample.time.0), sample.judgement);
+            let hit = owner.is(self.which(region));
             self.watch.push(Watched { time, weight, hit, cut: sample.cut, judgement });
         }
-        match owner {
-            Some(_) => self.in_scope += 1,
-            None => {
-                if let Some(first) = sample.callchain().first() {
-                    let name = self.images.name_of(first.0);
-                    *self.elsewhere.entry(name).or_default() += 1;
-                }
-            }
+        match (owner.function, sample.callchain().first()) {
+            (Some(_), _) => self.in_scope += 1,
+            (None, Some(first)) => *self.elsewhere.entry(self.images.name_of(first.0)).or_default() += 1,
+            (None, None) => {}
         }
-        let mut offer = |region: usize| {
+        for region in self.candidates(&owner, path) {
             self.offers.push_back((sample.time.0, region));
-            if self.offers.len() > OFFERS {
-                self.offers.pop_front();
-            }
-        };
-        if self.requests.is_empty() {
-            let (function, line) = match self.granularity {
-                Granularity::Auto => (function, line),
-                Granularity::Function => (function, None),
-                Granularity::Line => (if line.is_some() { None } else { function }, line),
-                Granularity::Path => {
-                    if let (None, Some(function)) = (path, function) {
-                        self.regions[function].alone = true;
-                    }
-                    (path.or(function), None)
-                }
-                Granularity::Module => (function, None),
-            };
-            function.into_iter().chain(line).for_each(&mut offer);
-        } else {
-            requested.into_iter().for_each(&mut offer);
         }
+        let most = self.offers.len().saturating_sub(OFFERS);
+        self.offers.drain(..most);
+    }
+
+    /// What a sample belongs to. Code that is new is looked up, as far as it takes to say so.
+    fn owner(&mut self, sample: &Sample) -> Owner<usize> {
+        let requests = Arc::clone(&self.requests);
+        let question = Question {
+            requests: &requests,
+            points: !self.sampled.is_empty(),
+            caller: self.granularity == Granularity::Path,
+        };
+        let code = |frame: &Address| {
+            let start = self.piece_at(frame.0)?;
+            Some(Arc::clone(&self.pieces[&start].code))
+        };
+        owner(sample.callchain().iter().filter_map(code), question)
+    }
+
+    /// The region of the function as its caller calls it, where callers matter.
+    fn path_of(&mut self, owner: &Owner<usize>) -> Option<usize> {
+        let pair = owner.function.zip(owner.caller);
+        let (function, caller) = pair.filter(|_| self.granularity == Granularity::Path)?;
+        Some(self.path(function, caller))
+    }
+
+    /// The regions of a sample that an experiment may be about.
+    fn candidates(&mut self, owner: &Owner<usize>, path: Option<usize>) -> Vec<usize> {
+        if !self.requests.is_empty() {
+            return owner.requested.clone();
+        }
+        let Owner { function, line, .. } = *owner;
+        if let (Granularity::Path, None, Some(function)) = (self.granularity, path, function) {
+            self.regions[function].alone = true;
+        }
+        let (first, second) = match self.granularity {
+            Granularity::Auto => (function, line),
+            Granularity::Function | Granularity::Module => (function, None),
+            Granularity::Line => (line.or(function), None),
+            Granularity::Path => (path.or(function), None),
+        };
+        first.into_iter().chain(second).collect()
     }
 
     /// Notes down what is on the stack of a sample, if stacks are of interest.
@@ -402,64 +367,47 @@ impl Observer {
     }
 
     fn add_piece(&mut self, located: &Located, start: u64, end: u64, frames: &[Frame]) {
-        let owner = frames.iter().find(|frame| frame.in_scope);
-        let function = owner.map(|frame| self.region_of(RegionKind::Function, frame, located));
-        let line = owner
-            .filter(|frame| frame.line.is_some())
-            .map(|frame| self.region_of(RegionKind::Line, frame, located));
-        if let (Some(line), Granularity::Auto) = (line, self.granularity) {
-            self.regions[line].inside = function;
+        let requests = Arc::clone(&self.requests);
+        let mut code = Code::new(frames, &requests, |kind, frame| self.region_of(kind, frame, located));
+        code.sampled = matching(self.sampled.iter().map(|(request, _)| request), frames);
+        if let (Some(line), Granularity::Auto) = (code.line, self.granularity) {
+            self.regions[line].inside = code.function;
         }
-        let any = |request: &Request| frames.iter().any(|frame| request.matches(frame));
-        let requested: Vec<usize> =
-            (0..self.requests.len()).filter(|index| any(&self.requests[*index])).collect();
-        let sampled = (0..self.sampled.len()).filter(|index| any(&self.sampled[*index].0)).collect();
-        for index in &requested {
-            // What the user named gets the place that it was found at.
-            let request = &self.requests[*index];
-            let found = frames.iter().find(|frame| request.matches(frame));
-            let region = &mut self.regions[*index].region;
-            if let Some(found) = found {
-                region.function.get_or_insert_with(|| found.function.to_string());
-                if region.file.is_none() {
-                    region.file = found.file.as_deref().map(str::to_owned);
-                }
-                if region.kind == RegionKind::Function {
-                    region.line = region.line.into_iter().chain(found.line).min();
-                }
-                if region.image.path.is_empty() {
-                    region.image = self.images.image(located);
-                }
-            }
+        for nth in &code.requested {
+            self.place_request(*nth, &requests[*nth], frames, located);
         }
-        for region in function.into_iter().chain(line).chain(requested.iter().copied()) {
-            self.regions[region].pieces.push(start);
+        let frames = self.all_regions(frames, located);
+        self.pieces.insert(start, Piece { end, code: Arc::new(code), frames });
+    }
+
+    /// What the user named gets the place that it was found at.
+    fn place_request(&mut self, nth: usize, request: &Request, frames: &[Frame], located: &Located) {
+        let Some(found) = frames.iter().find(|frame| request.matches(frame)) else { return };
+        let region = &mut self.regions[nth].region;
+        region.function.get_or_insert_with(|| found.function.to_string());
+        if region.file.is_none() {
+            region.file = found.file.as_deref().map(str::to_owned);
         }
-        let calling: Vec<usize> =
-            (0..self.requests.len()).filter(|index| self.requests[*index].is_called_from(frames)).collect();
-        for region in &calling {
-            self.regions[*region].callers.push(start);
+        if region.kind == RegionKind::Function {
+            region.line = region.line.into_iter().chain(found.line).min();
         }
-        let mut on_stack = Vec::new();
+        if region.image.path.is_empty() {
+            region.image = self.images.image(located);
+        }
+    }
+
+    /// The functions and lines of all frames in scope, if stacks are of interest.
+    fn all_regions(&mut self, frames: &[Frame], located: &Located) -> Vec<usize> {
+        let mut regions = Vec::new();
         if self.chains.is_some() {
             for frame in frames.iter().filter(|frame| frame.in_scope) {
-                on_stack.push(self.region_of(RegionKind::Function, frame, located));
+                regions.push(self.region_of(RegionKind::Function, frame, located));
                 if frame.line.is_some() {
-                    on_stack.push(self.region_of(RegionKind::Line, frame, located));
+                    regions.push(self.region_of(RegionKind::Line, frame, located));
                 }
             }
         }
-        let piece = Piece {
-            end,
-            in_scope: owner.is_some(),
-            function,
-            line,
-            requested,
-            calling,
-            sampled,
-            frames: on_stack,
-        };
-        self.pieces.insert(start, piece);
+        regions
     }
 
     fn region_of(&mut self, kind: RegionKind, frame: &Frame, located: &Located) -> usize {
@@ -502,13 +450,14 @@ impl Observer {
 
     /// Tells the runtime which code of the candidate images is known to be outside the scope.
     fn publish(&self) {
-        let outside = self.pieces.iter().filter(|(_, piece)| !piece.in_scope);
-        let outside = merged(outside.map(|(start, piece)| (*start, piece.end)));
         let images = self.images.code_ranges();
-        self.memory.code.publish(
-            images.into_iter().map(|(start, end)| (Address(start), Address(end))),
-            outside.into_iter().map(|(start, end)| (Address(start), Address(end))),
-        );
+        let images = images.into_iter().map(|(start, end)| (Address(start), Address(end)));
+        self.memory.code.publish(images, outside(self.code()));
+    }
+
+    /// All code that is known, in the order of its addresses.
+    fn code(&self) -> impl Iterator<Item = (u64, u64, &Code<usize>)> + Clone {
+        self.pieces.iter().map(|(start, piece)| (*start, piece.end, &*piece.code))
     }
 
     /// The regions that threads have been running just before `now`, one entry per sample.
@@ -517,25 +466,19 @@ impl Observer {
         self.offers.iter().filter(move |(time, _)| *time >= oldest).map(|(_, region)| *region)
     }
 
-    /// The address ranges of a region, sorted and disjoint.
-    pub fn ranges(&self, region: usize) -> Vec<(Address, Address)> {
-        let known = &self.regions[region];
-        self.ranges_of(known.path.map_or(&known.pieces, |(function, _)| &self.regions[function].pieces))
+    /// What the runtime is to be told of a region.
+    pub fn selection(&self, region: usize) -> Selection {
+        Selection::new(self.code(), self.which(region))
     }
 
-    /// Those of the code that must have called it; none if that does not matter.
-    pub fn callers(&self, region: usize) -> Vec<(Address, Address)> {
+    fn which(&self, region: usize) -> Which<usize> {
         let known = &self.regions[region];
-        self.ranges_of(known.path.map_or(&known.callers, |(_, caller)| &self.regions[caller].pieces))
-    }
-
-    fn ranges_of(&self, pieces: &[u64]) -> Vec<(Address, Address)> {
-        let mut starts = pieces.to_vec();
-        starts.sort_unstable();
-        merged(starts.into_iter().map(|start| (start, self.pieces[&start].end)))
-            .into_iter()
-            .map(|(start, end)| (Address(start), Address(end)))
-            .collect()
+        match known.path {
+            Some((function, caller)) => Which::Path(function, caller),
+            // Requests come first, in their order.
+            None if known.requested => Which::Requested(region),
+            None => Which::Own(region),
+        }
     }
 
     /// The code that is known, for [`know`](Self::know).
@@ -634,16 +577,4 @@ impl Observer {
     pub fn images(&self) -> &Images {
         &self.images
     }
-}
-
-/// Sorted ranges with neighbours joined.
-pub(super) fn merged(ranges: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
-    let mut result: Vec<(u64, u64)> = Vec::new();
-    for (start, end) in ranges {
-        match result.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => result.push((start, end)),
-        }
-    }
-    result
 }

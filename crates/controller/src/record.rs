@@ -309,8 +309,9 @@ impl Session {
         Ok(self.recorder.set_production(&rows)?)
     }
 
-    pub fn warn(&mut self, warning: &profile::Warning) -> Result<()> {
-        Ok(self.recorder.add_warning(self.id, warning)?)
+    /// Writes a doubt, or why there is no answer.
+    pub fn warn(&mut self, warning: impl Into<profile::Warning>) -> Result<()> {
+        Ok(self.recorder.add_warning(self.id, &warning.into())?)
     }
 
     /// Writes which images code was found in.

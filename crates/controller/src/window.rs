@@ -9,6 +9,7 @@ use super::audit::{self, Waits};
 use super::backlog::{self, Backlog, Counted};
 use super::clocks::{Came, Clocks};
 use super::in_flight::{InFlight, Stamped};
+use super::owner::Selection;
 use super::points::{Counts, Distributions, Points};
 use kernel::SharedRegion;
 use profile::{Nanos, Span};
@@ -16,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::arrivals::{HOLDING, WATCHING};
 use wire::slot::{Activity, Totals};
-use wire::{Account, Address, Epoch, SharedMemory, Speedup};
+use wire::{Account, Epoch, SharedMemory, Speedup};
 
 /// Delays on, nothing counted yet.
 const LEAD_IN: Nanos = Nanos::from_millis(10);
@@ -48,18 +49,12 @@ const A_DAY: Nanos = Nanos::from_millis(86_400_000);
 /// Time between two checks whether a run without windows is over.
 pub const IDLE: Nanos = Nanos::from_millis(100);
 
-/// Code, sorted and disjoint.
-type Ranges<'a> = &'a [(Address, Address)];
-
 /// What a window is about.
 #[derive(Debug)]
 pub struct Order {
     /// Tells regions apart; not zero.
     pub region: u32,
-    pub ranges: Vec<(Address, Address)>,
-    /// The code that must have called it, if any.
-    pub callers: Vec<(Address, Address)>,
-    pub inclusive: bool,
+    pub selection: Selection,
     pub speedup: profile::Speedup,
     pub length: Nanos,
 }
@@ -170,27 +165,20 @@ impl<'a> Conductor<'a> {
 
     /// Begins an epoch without an experiment: threads that pause go on.
     fn idle(&mut self) {
-        self.begin(0, Speedup::NONE, false, Nanos::ZERO, (&[], &[]));
+        self.begin(0, Speedup::NONE, Nanos::ZERO, &Selection::default());
     }
 
-    fn begin(
-        &mut self,
-        region: u32,
-        speedup: Speedup,
-        inclusive: bool,
-        length: Nanos,
-        (ranges, callers): (Ranges<'_>, Ranges<'_>),
-    ) {
+    fn begin(&mut self, region: u32, speedup: Speedup, length: Nanos, selection: &Selection) {
         self.epoch = self.epoch.next();
         let now = kernel::clock::monotonic();
         let deadline = wire::Nanos(now.0 + length.get() + GRACE);
         self.memory.experiments.of(self.epoch).describe(
             region,
             speedup,
-            inclusive,
+            selection.inclusive,
             deadline,
-            ranges.iter().copied(),
-            callers.iter().copied(),
+            selection.ranges.iter().copied(),
+            selection.callers.iter().copied(),
         );
         self.memory.header.experimenting.store(u32::from(region > 0), Ordering::Relaxed);
         self.delayed += Nanos::new(self.region.begin_epoch(self.epoch).0);
@@ -220,10 +208,9 @@ impl<'a> Conductor<'a> {
     /// Conducts a window. `None` if the program ended before the window did.
     pub fn conduct(&mut self, order: &Order) -> Option<Measured> {
         let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
-        let code = (&*order.ranges, &*order.callers);
         let begin = self.read().counted();
         self.backlog.begins(&begin);
-        self.begin(order.region, speedup, order.inclusive, LEAD_IN + order.length, code);
+        self.begin(order.region, speedup, LEAD_IN + order.length, &order.selection);
         let epoch = self.epoch;
         let measured = if self.wait(LEAD_IN) { self.measure(epoch, order.length) } else { None };
         let behind = backlog::is_behind(self.memory, epoch);
@@ -294,7 +281,7 @@ impl<'a> Conductor<'a> {
     /// Conducts one window from now, when `release` lets the program go on, to its end.
     pub fn conduct_whole(&mut self, order: &Order, release: impl FnOnce()) -> Measured {
         let speedup = Speedup(u32::from(order.speedup.per_mille()) * 1000);
-        self.begin(order.region, speedup, order.inclusive, A_DAY, (&order.ranges, &order.callers));
+        self.begin(order.region, speedup, A_DAY, &order.selection);
         let epoch = self.epoch;
         let audited = audit::Reading::now(self.memory);
         let before = self.memory.slots.totals();

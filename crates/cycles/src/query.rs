@@ -5,10 +5,11 @@ use super::names::Names;
 use super::pattern::{glob, is_in_cgroup, last, matching, none};
 use super::{heading, nameless, place, time};
 use crate::Heading;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use archive::*;
 use jiff::Zoned;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A database and what is asked of it.
@@ -68,108 +69,28 @@ impl Query {
                 folder.display()
             );
         };
-        let mut selection = Selection::default();
-        let mut said = Vec::new();
-        if since.is_some() || until.is_some() {
-            let from = since.unwrap_or(span.start);
-            // Whatever is being written now belongs to it.
-            let to = until.unwrap_or(UnixSeconds(i64::MAX));
-            ensure!(from < to, "--since {} is not before --until; give an earlier time", time::local(from));
-            selection.time = Some(from..to);
-        }
-        let machines = db.machines()?;
-        if let Some(pattern) = &which.machine {
-            let found = matching(pattern, &machines, |machine| vec![&machine.host, &machine.key])
-                .with_context(|| {
-                    none("machine", pattern, machines.values().map(|machine| machine.host.as_str()))
-                })?;
-            selection.machines = Some(found);
-        }
-        let epochs = db.epochs()?;
-        if let Some(asked) = &which.epoch {
-            selection.epochs = Some(epochs_named(asked, &epochs)?);
-            said.push(format!("epoch {asked}"));
-        }
-        if which.process.is_some() || which.cgroup.is_some() {
-            let labels = db.labels()?;
-            let mut found: BTreeMap<LabelId, Label> = labels.clone();
-            if let Some(pattern) = &which.process {
-                let glob = glob(pattern)?;
-                found.retain(|_, label| glob.is_match(&label.process));
-                said.push(format!("process {pattern}"));
-            }
-            if let Some(pattern) = &which.cgroup {
-                let glob = glob(pattern.trim_matches('/'))?;
-                found.retain(|_, label| is_in_cgroup(&glob, &label.cgroup));
-                said.push(format!("cgroup {pattern}"));
-            }
-            if found.is_empty() {
-                let names = || labels.values().map(|label| label.process.as_str());
-                match (&which.process, &which.cgroup) {
-                    (Some(pattern), None) => bail!(none("process", pattern, names())),
-                    (None, Some(pattern)) => {
-                        bail!(none("cgroup", pattern, labels.values().map(|label| label.cgroup.as_str())))
-                    }
-                    _ => bail!("no process of that name ran in such a cgroup; see: whatif top --by cgroup"),
-                }
-            }
-            selection.labels = Some(found.into_keys().collect());
-        }
-        let images = db.images()?;
-        if let Some(pattern) = &which.image {
-            let found = matching(pattern, &images, |image| vec![&image.path, last(&image.path)])
-                .with_context(|| none("image", pattern, images.values().map(|image| last(&image.path))))?;
-            selection.images = Some(found);
-            said.push(format!("image {pattern}"));
-        }
-        let events = db.events()?;
-        selection.event = Some(match &which.event {
-            Some(name) => match events.iter().find(|(_, known)| *known == name) {
-                Some((id, _)) => *id,
-                None => bail!(none("event", name, events.values().map(String::as_str))),
-            },
-            None => {
-                let has_books = |id: &EventId| {
-                    let of = Selection { event: Some(*id), ..selection.clone() };
-                    Ok::<_, profile::Error>(
-                        db.books(&of)?.iter().any(|(_, books)| books.expected + books.stored > 0),
-                    )
-                };
-                let mut chosen = None;
-                for id in events.keys() {
-                    if has_books(id)? {
-                        chosen = Some(*id);
-                        break;
-                    }
-                }
-                match chosen.or_else(|| events.keys().next().copied()) {
-                    Some(event) => event,
-                    None => bail!(
-                        "the database in {} has no events: the collector has stored nothing yet",
-                        folder.display()
-                    ),
-                }
-            }
-        });
+        let (machines, epochs, images, events) = (db.machines()?, db.epochs()?, db.images()?, db.events()?);
+        let mut selection = Selection {
+            time: time_between(&span, since, until)?,
+            machines: which.machine.as_ref().map(|name| machines_named(name, &machines)).transpose()?,
+            epochs: which.epoch.as_ref().map(|name| epochs_named(name, &epochs)).transpose()?,
+            labels: labels_of(which, &db)?,
+            images: which.image.as_ref().map(|name| images_named(name, &images)).transpose()?,
+            ..Selection::default()
+        };
+        let event = match &which.event {
+            Some(name) => event_named(name, &events)?,
+            None => first_with_samples(&db, &selection, &events, folder)?,
+        };
+        selection.event = Some(event);
         let books = db.books(&selection)?;
-        let event = selection.event.and_then(|event| events.get(&event).cloned()).unwrap_or_default();
-        let mut heading = heading::of(&event, &books, &epochs, &machines);
+        let mut heading =
+            heading::of(events.get(&event).map_or("", String::as_str), &books, &epochs, &machines);
         heading.database = folder.to_string_lossy().into_owned();
-        heading.selection = said;
+        heading.selection = said(which);
         heading.with_idle = which.idle;
         if books.is_empty() {
-            let bucket = db.resolution(&Selection::default())?.unwrap_or_default().get() / 1_000_000_000;
-            bail!(
-                "no samples were taken {}; {} has some from {}, in time buckets of {bucket} s\n  choose another time with --since \
-                 and --until; a time bucket counts where it begins",
-                selection.time.as_ref().map_or("in this selection".to_owned(), |asked| {
-                    let until =
-                        if asked.end.0 == i64::MAX { "now".to_owned() } else { time::local(asked.end) };
-                    format!("from {} to {until}", time::local(asked.start))
-                }),
-                folder.display(),
-                time::span(span.start, span.end)
-            );
+            return Err(no_samples(&db, &selection, &span, folder)?);
         }
         Ok(Query { db, selection, heading, names: Names::new(images), idle: which.idle, books })
     }
@@ -240,6 +161,120 @@ impl Query {
     pub fn cpu_ns(&self, samples: u64) -> Option<u64> {
         self.heading.nanos_per_sample.map(|each| (samples as f64 * each).round() as u64)
     }
+}
+
+/// What was typed besides times and machines, for the heading.
+fn said(which: &Which) -> Vec<String> {
+    let asked = [
+        ("epoch", &which.epoch),
+        ("process", &which.process),
+        ("cgroup", &which.cgroup),
+        ("image", &which.image),
+    ];
+    asked.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))).collect()
+}
+
+/// The time that is asked for, if any is.
+fn time_between(
+    span: &Range<UnixSeconds>,
+    since: Option<UnixSeconds>,
+    until: Option<UnixSeconds>,
+) -> Result<Option<Range<UnixSeconds>>> {
+    if since.is_none() && until.is_none() {
+        return Ok(None);
+    }
+    let from = since.unwrap_or(span.start);
+    // What is being written now belongs to it.
+    let to = until.unwrap_or(UnixSeconds(i64::MAX));
+    ensure!(from < to, "--since {} is not before --until; give an earlier time", time::local(from));
+    Ok(Some(from..to))
+}
+
+fn machines_named(pattern: &str, machines: &BTreeMap<MachineId, MachineInfo>) -> Result<Vec<MachineId>> {
+    matching(pattern, machines, |machine| vec![&machine.host, &machine.key])
+        .with_context(|| none("machine", pattern, machines.values().map(|machine| machine.host.as_str())))
+}
+
+fn images_named(pattern: &str, images: &BTreeMap<ImageId, CodeImage>) -> Result<Vec<ImageId>> {
+    matching(pattern, images, |image| vec![&image.path, last(&image.path)])
+        .with_context(|| none("image", pattern, images.values().map(|image| last(&image.path))))
+}
+
+/// The labels of the processes and cgroups that are asked for, if any are.
+fn labels_of(which: &Which, db: &Database) -> Result<Option<Vec<LabelId>>> {
+    if which.process.is_none() && which.cgroup.is_none() {
+        return Ok(None);
+    }
+    let labels = db.labels()?;
+    let mut found: BTreeMap<LabelId, Label> = labels.clone();
+    if let Some(pattern) = &which.process {
+        let glob = glob(pattern)?;
+        found.retain(|_, label| glob.is_match(&label.process));
+    }
+    if let Some(pattern) = &which.cgroup {
+        let glob = glob(pattern.trim_matches('/'))?;
+        found.retain(|_, label| is_in_cgroup(&glob, &label.cgroup));
+    }
+    if found.is_empty() {
+        match (&which.process, &which.cgroup) {
+            (Some(pattern), None) => {
+                bail!(none("process", pattern, labels.values().map(|label| label.process.as_str())))
+            }
+            (None, Some(pattern)) => {
+                bail!(none("cgroup", pattern, labels.values().map(|label| label.cgroup.as_str())))
+            }
+            _ => bail!("no process of that name ran in such a cgroup; see: whatif top --by cgroup"),
+        }
+    }
+    Ok(Some(found.into_keys().collect()))
+}
+
+fn event_named(name: &str, events: &BTreeMap<EventId, String>) -> Result<EventId> {
+    match events.iter().find(|(_, known)| *known == name) {
+        Some((event, _)) => Ok(*event),
+        None => bail!(none("event", name, events.values().map(String::as_str))),
+    }
+}
+
+/// The first event that has samples in the selection, or else the first.
+fn first_with_samples(
+    db: &Database,
+    selection: &Selection,
+    events: &BTreeMap<EventId, String>,
+    folder: &Path,
+) -> Result<EventId> {
+    for event in events.keys() {
+        let of_event = Selection { event: Some(*event), ..selection.clone() };
+        if db.books(&of_event)?.iter().any(|(_, books)| books.expected + books.stored > 0) {
+            return Ok(*event);
+        }
+    }
+    match events.keys().next() {
+        Some(event) => Ok(*event),
+        None => {
+            bail!("the database in {} has no events: the collector has stored nothing yet", folder.display())
+        }
+    }
+}
+
+/// That there are no samples in the selection, and when there are some.
+fn no_samples(
+    db: &Database,
+    selection: &Selection,
+    span: &Range<UnixSeconds>,
+    folder: &Path,
+) -> Result<anyhow::Error> {
+    let bucket = db.resolution(&Selection::default())?.unwrap_or_default().get() / 1_000_000_000;
+    let asked = selection.time.as_ref().map_or("in this selection".to_owned(), |asked| {
+        let until = if asked.end.0 == i64::MAX { "now".to_owned() } else { time::local(asked.end) };
+        format!("from {} to {until}", time::local(asked.start))
+    });
+    Ok(anyhow!(
+        "no samples were taken {asked}; {} has some from {}, in time buckets of {bucket} s\n  choose another time with --since \
+         and --until; a time bucket counts where it begins",
+        folder.display(),
+        time::span(span.start, span.end)
+    ))
 }
 
 /// Epochs by number or name.

@@ -10,8 +10,8 @@
 //!
 //! Out of reach: what is read through `fread`, `getline` and their like, and through `io_uring`.
 
-use crate::attach::shared;
 use crate::channel::{self, Ends, What};
+use crate::memory::shared;
 use crate::socket;
 use crate::{delay, sampling, sys, tls};
 use core::cell::Cell;

@@ -4,26 +4,10 @@
 //! open descriptor in [`wire::REGION_VARIABLE`]. Both are taken out of the environment here, in place, so
 //! that what the program starts runs as it would have.
 
-use crate::{cpus, fork, real, sampling, signals, sys, thread};
+use crate::{cpus, fork, memory, real, sampling, signals, sys, thread};
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use wire::{Nanos, SharedMemory};
-
-static SHARED: AtomicPtr<SharedMemory> = AtomicPtr::new(core::ptr::null_mut());
-
-/// The shared memory. Only for callers that hold a slot, which lies in it.
-#[inline]
-pub fn shared() -> &'static SharedMemory {
-    // SAFETY: a slot can only have come out of the mapping, which is never undone.
-    unsafe { &*SHARED.load(Ordering::Relaxed) }
-}
-
-/// The shared memory, if the program is profiled.
-#[inline]
-pub fn attached() -> Option<&'static SharedMemory> {
-    // SAFETY: either null or the mapping, which is never undone.
-    unsafe { SHARED.load(Ordering::Acquire).as_ref() }
-}
 
 /// glibc calls the entries of `.init_array` with the arguments of `main`.
 #[cfg(whatif_cdylib)]
@@ -74,11 +58,11 @@ unsafe fn attach(environment: *mut *mut c_char) {
     sys::close(fd);
     let Some(start) = mapped else { return };
     // SAFETY: a fresh mapping of the right size that is never undone.
-    let memory = unsafe { SharedMemory::at(start) };
-    if !memory.header.accept(sys::getpid()) {
+    let shared = unsafe { SharedMemory::at(start) };
+    if !shared.header.accept(sys::getpid()) {
         return;
     }
-    SHARED.store(core::ptr::from_ref(memory).cast_mut(), Ordering::Release);
+    memory::set(shared);
     sys::prepare_clock();
     cpus::prepare();
     thread::prepare();
@@ -86,9 +70,9 @@ unsafe fn attach(environment: *mut *mut c_char) {
     let masked = signals::install(sampling::handler as *const () as usize);
     // The environment lies above everything that the main thread will ever push.
     thread::register_main(environment as usize, masked);
-    memory.header.traps.store(u32::from(signals::may_trap()), Ordering::Relaxed);
-    memory.header.attached();
-    wait_for_controller(memory);
+    shared.header.traps.store(u32::from(signals::may_trap()), Ordering::Relaxed);
+    shared.header.attached();
+    wait_for_controller(shared);
 }
 
 /// Waits as long as the controller asks for, before the program's first instruction; not forever, because it may be

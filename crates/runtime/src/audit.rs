@@ -4,7 +4,7 @@
 //! that no function announces, or that is credited wrongly, shows up as such instead of as a wrong prediction. Nothing in the
 //! runtime depends on them.
 
-use crate::attach::shared;
+use crate::memory::shared;
 use crate::stretch;
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;

@@ -11,7 +11,7 @@
 //! scope, as in most C libraries, the words above the stack pointer are searched for the first return
 //! address into code in scope.
 
-use crate::attach::shared;
+use crate::memory::shared;
 use core::sync::atomic::Ordering::Relaxed;
 use wire::unwind::{Caller, Rule};
 use wire::{Address, MAX_FRAMES, ring::Sample, slot::Slot};

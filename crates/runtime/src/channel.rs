@@ -6,7 +6,7 @@
 //!
 //! Not here: what is reached without a call that we see (`io_uring`, system call instructions of the program's own).
 
-use crate::attach::{attached, shared};
+use crate::memory::{attached, shared};
 use crate::real::real;
 use crate::socket::{self, Socket};
 use crate::{arrivals, deadline, delay, epoll, sys, tls};

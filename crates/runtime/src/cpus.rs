@@ -6,7 +6,7 @@
 //! to do. In both cases a pausing thread keeps its CPU: otherwise the rest of the program would have more of the
 //! machine than it would have had.
 
-use crate::attach::shared;
+use crate::memory::shared;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;

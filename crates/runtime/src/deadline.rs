@@ -9,9 +9,9 @@
 //!
 //! Out of reach: ticks that come as signals, and timeouts of `epoll_wait` that an event loop computes from a schedule of its own.
 
-use crate::attach::shared;
 use crate::channel::Ptr;
 use crate::interpose::{interpose, reading};
+use crate::memory::shared;
 use crate::real::real;
 use crate::{delay, signals, sys, tls};
 use core::ffi::c_int;

@@ -7,9 +7,10 @@
 //! may interrupt them. The former raise [`Slot::busy`]; a handler that finds it raised only notes its
 //! credit down, and the code that lowers `busy` to zero adds it and pays.
 
+use crate::memory::shared;
 use crate::sampling::{self, Behind};
 use crate::switches::{self, During};
-use crate::{attach::shared, audit, channel, cpus, deadline, stretch, sys, yields};
+use crate::{audit, channel, cpus, deadline, stretch, sys, yields};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
 use wire::channel::{Event, Key};
 use wire::history::Accrued;

@@ -9,8 +9,8 @@
 //! An event that is told only once (`EPOLLET`, `EPOLLONESHOT`) is put off by arming its descriptor anew, as the program last armed it: the kernel
 //! tells of it again as long as it is ready. No thread may change what the descriptor stands for at the same time: [`change`] and [`alone`] see to that.
 
-use crate::attach::{attached, shared};
 use crate::channel::{self, Ptr};
+use crate::memory::{attached, shared};
 use crate::real::real;
 use crate::{arrivals, deadline, delay, sys, tls};
 use core::ffi::c_int;

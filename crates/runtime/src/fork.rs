@@ -4,7 +4,7 @@
 //! session: with a slot of its own, its parent's account (rule 10) and its own sampler. A child that
 //! executes another program leaves: the descriptors close themselves, the environment has no trace of us.
 
-use crate::attach::shared;
+use crate::memory::shared;
 use crate::real::real;
 use crate::{sampling, signals, thread, tls};
 use core::ffi::c_int;

@@ -47,6 +47,7 @@ mod delay;
 mod epoll;
 mod fork;
 mod interpose;
+mod memory;
 mod progress;
 mod real;
 mod sampling;

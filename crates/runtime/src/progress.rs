@@ -3,7 +3,7 @@
 //! Programs find these names with `dlsym`. The counters lie in shared memory, so the controller reads
 //! them whatever happens to the program.
 
-use crate::attach::attached;
+use crate::memory::attached;
 use crate::{delay, stretch, sys, tls};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;

@@ -21,8 +21,8 @@
 //!
 //! Samples are handled one at a time, when they happen (rule 3).
 
-use crate::attach::{attached, shared};
 use crate::callchain::{self, Registers};
+use crate::memory::{attached, shared};
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
 use crate::{delay, progress, signals, stretch, sys, tls, yields};
@@ -487,29 +487,10 @@ pub fn is_in_region(slot: &Slot, epoch: Epoch) -> bool {
     is_hit(sample.callchain(), epoch)
 }
 
-/// Whether a sample belongs to the selected region: by the first frame in scope, or by any frame; and by who called it,
-/// if that counts.
+/// Whether a sample belongs to the selected region.
 fn is_hit(callchain: &[Address], epoch: Epoch) -> bool {
     let memory = shared();
-    let experiment = memory.experiments.of(epoch);
-    let mut frames = callchain.iter();
-    let found = if experiment.inclusive() {
-        frames.position(|frame| experiment.selects(*frame))
-    } else {
-        let first = frames.position(|frame| !memory.code.is_outside(*frame));
-        first.filter(|nth| experiment.selects(callchain[*nth]))
-    };
-    let Some(nth) = found else { return false };
-    if !experiment.has_callers() {
-        return true;
-    }
-    if experiment.inclusive() {
-        // A function that was inlined has the frame of its caller.
-        return callchain[nth..].iter().any(|frame| experiment.is_caller(*frame));
-    }
-    // The nearest other function in scope.
-    let other = |frame: &&Address| !memory.code.is_outside(**frame) && !experiment.selects(**frame);
-    callchain[nth + 1..].iter().find(other).is_some_and(|frame| experiment.is_caller(*frame))
+    memory.experiments.of(epoch).owns(&memory.code, callchain)
 }
 
 /// Draws the next period, if one is due (or `now`), and sets it.

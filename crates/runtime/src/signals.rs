@@ -250,7 +250,7 @@ pub unsafe fn with_ours(slot: &Slot, set: *const u64, copy: &mut [u64; 16]) -> *
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     let function = real!(sigaction: fn(c_int, *const Action, *mut Action) -> c_int);
-    let own = ours(signal).filter(|_| crate::attach::attached().is_some());
+    let own = ours(signal).filter(|_| crate::memory::attached().is_some());
     let Some(wanted) = own.map(|index| &WANTED[index]) else {
         // SAFETY: passes the arguments on.
         return function.map_or(-1, |real| unsafe { real(signal, new, old) });
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
 /// `signal(3)`, with the semantics of BSD that glibc has.
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
-    let own = ours(number).filter(|_| crate::attach::attached().is_some());
+    let own = ours(number).filter(|_| crate::memory::attached().is_some());
     let Some(wanted) = own.map(|index| &WANTED[index]) else {
         let function = real!(signal: fn(c_int, usize) -> usize);
         // SAFETY: passes the arguments on.

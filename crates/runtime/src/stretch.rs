@@ -14,8 +14,8 @@
 //! Samples keep the balance: what they found minus what was credited. It is evened out slowly, so that in the long
 //! run exactly what was sampled is credited, whatever was learnt.
 
-use crate::attach::shared;
 use crate::delay;
+use crate::memory::shared;
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{self, Relaxed},

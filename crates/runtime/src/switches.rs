@@ -10,8 +10,8 @@
 //! (the controller looks: `Header::inline_futex`), it is taken for a wait on another thread (rule 5),
 //! otherwise for one on the world (rule 6), which owes.
 
-use crate::attach::shared;
 use crate::cpus::{self, Queued};
+use crate::memory::shared;
 use crate::{stretch, sys};
 use core::sync::atomic::{
     AtomicU64,

@@ -1,6 +1,7 @@
 //! Threads: each gets a slot, a sampler and its creator's account (rule 10), and gives them back.
 
-use crate::attach::{self, attached, shared};
+use crate::attach;
+use crate::memory::{attached, shared};
 use crate::real::real;
 use crate::{delay, sampling, signals, stretch, sys, tls};
 use core::ffi::{c_int, c_void};

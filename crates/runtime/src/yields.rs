@@ -7,7 +7,7 @@
 //! A loop that does a little work between two yields looks alike. Samples tell the two apart: they find a thread that waits in
 //! `sched_yield` or in a circle ([`spin`](crate::spin)), and one that works at its work.
 
-use crate::attach::shared;
+use crate::memory::shared;
 use crate::stretch::{self, Call};
 use crate::{delay, sys};
 use core::sync::atomic::Ordering::Relaxed;

@@ -6,6 +6,7 @@
 //! reader that was preempted for two whole epochs may read a mixture; its credit then fails on the epoch.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, length};
+use crate::code::CodeMap;
 use crate::{Address, Epoch, Nanos, Speedup};
 
 /// Address ranges that a region may consist of. A longer list is cut.
@@ -118,6 +119,29 @@ impl Experiment {
     pub fn is_caller(&self, address: Address) -> bool {
         let behind = self.ranges.get(self.count.load(Relaxed) as usize..).unwrap_or_default();
         contains(behind, self.callers.load(Relaxed) as usize, address)
+    }
+
+    /// Whether a sample belongs to the region: by the first frame in scope, or by any frame; and by who called it,
+    /// if that counts. Called from the signal handler.
+    pub fn owns(&self, code: &CodeMap, callchain: &[Address]) -> bool {
+        let mut frames = callchain.iter();
+        let found = if self.inclusive() {
+            frames.position(|frame| self.selects(*frame))
+        } else {
+            let first = frames.position(|frame| !code.is_outside(*frame));
+            first.filter(|nth| self.selects(callchain[*nth]))
+        };
+        let Some(nth) = found else { return false };
+        if !self.has_callers() {
+            return true;
+        }
+        if self.inclusive() {
+            // A function that was inlined has the frame of its caller.
+            return callchain[nth..].iter().any(|frame| self.is_caller(*frame));
+        }
+        // The nearest other function in scope.
+        let other = |frame: &&Address| !code.is_outside(**frame) && !self.selects(**frame);
+        callchain[nth + 1..].iter().find(other).is_some_and(|frame| self.is_caller(*frame))
     }
 }
 

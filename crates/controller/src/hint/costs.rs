@@ -2,6 +2,7 @@
 
 use crate::arguments::Granularity;
 use crate::naming::Naming;
+use crate::owner::{self, Question, owner};
 use crate::region::Request;
 use archive::{ImageId, Offset, Tree, UnixSeconds};
 use cycles::last;
@@ -81,13 +82,10 @@ pub struct Rules<'a> {
     pub same_build: bool,
 }
 
-/// What a position is to all stacks that it is on.
+/// What is at a position, for all stacks that it is on.
 #[derive(Default)]
 struct Piece {
-    function: Option<u32>,
-    line: Option<u32>,
-    requested: Vec<usize>,
-    calling: Vec<usize>,
+    owner: owner::Code<u32>,
     nameless: bool,
     other_build: bool,
 }
@@ -105,19 +103,29 @@ impl Costs {
         let mut paths: HashMap<(u32, u32), u64> = HashMap::new();
         let mut costs =
             Self { requests: vec![0; rules.requests.len()], has_lines: rules.same_build, ..Self::default() };
-        let with_paths = rules.naming.granularity == Granularity::Path;
+        let question = Question {
+            requests: rules.requests,
+            points: false,
+            caller: rules.naming.granularity == Granularity::Path,
+        };
         for (leaf, count) in tree.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let found = Stack::walk(tree, leaf, &pieces, rules.requests);
-            if found.other_build {
+            let stack = || {
+                let places = std::iter::successors(Some(leaf), |at| tree.parent(*at));
+                places.map(|at| &pieces[tree.places[at] as usize])
+            };
+            if stack().any(|piece| piece.other_build) {
                 continue;
             }
+            let found = owner(stack().map(|piece| &piece.owner), question);
             costs.samples += count;
-            costs.nameless += if found.nameless && found.function.is_none() { *count } else { 0 };
+            // What is called from code without a name may be in code without a name.
+            let is_nameless = found.function.is_none() && stack().any(|piece| piece.nameless);
+            costs.nameless += if is_nameless { *count } else { 0 };
             for number in [found.function, found.line].into_iter().flatten() {
                 sums[number as usize] += count;
             }
             found.requested.iter().for_each(|request| costs.requests[*request] += count);
-            if let (Some(function), Some(caller), true) = (found.function, found.caller, with_paths) {
+            if let (Some(function), Some(caller), true) = (found.function, found.caller, question.caller) {
                 *paths.entry((function, caller)).or_default() += count;
             }
         }
@@ -180,61 +188,7 @@ impl Piece {
             let next = numbers.len() as u32;
             *numbers.entry(Place { kind, name, file, image: image.clone() }).or_insert(next)
         };
-        let owner = frames.iter().find(|frame| frame.in_scope);
-        let all = 0..rules.requests.len();
-        Self {
-            function: owner.map(|frame| number(RegionKind::Function, frame)),
-            line: owner.filter(|frame| frame.line.is_some()).map(|frame| number(RegionKind::Line, frame)),
-            requested: all
-                .clone()
-                .filter(|nth| frames.iter().any(|frame| rules.requests[*nth].matches(frame)))
-                .collect(),
-            calling: all.filter(|nth| rules.requests[*nth].is_called_from(&frames)).collect(),
-            nameless: false,
-            other_build: false,
-        }
-    }
-}
-
-/// What the stack of a sample has, from the sampled instruction outwards.
-#[derive(Default)]
-struct Stack {
-    function: Option<u32>,
-    line: Option<u32>,
-    caller: Option<u32>,
-    requested: Vec<usize>,
-    nameless: bool,
-    other_build: bool,
-}
-
-impl Stack {
-    fn walk(tree: &Tree, leaf: usize, pieces: &[Piece], requests: &[Request]) -> Self {
-        let mut found = Self::default();
-        let mut uncalled: Vec<usize> = Vec::new();
-        for at in std::iter::successors(Some(leaf), |at| tree.parent(*at)) {
-            let piece = &pieces[tree.places[at] as usize];
-            found.other_build |= piece.other_build;
-            match found.function {
-                // What is called from code without a name may be in code without a name.
-                None => {
-                    found.nameless |= piece.nameless;
-                    (found.function, found.line) = (piece.function, piece.line);
-                }
-                Some(_) if found.caller.is_none() && piece.function != found.function => {
-                    found.caller = piece.function;
-                }
-                _ => {}
-            }
-            for nth in &piece.requested {
-                let list = if requests[*nth].has_caller() { &mut uncalled } else { &mut found.requested };
-                list.push(*nth);
-            }
-            let called = piece.calling.iter().filter(|nth| uncalled.contains(nth));
-            found.requested.extend(called);
-        }
-        found.requested.sort_unstable();
-        found.requested.dedup();
-        found
+        Self { owner: owner::Code::new(&frames, rules.requests, &mut number), ..Self::default() }
     }
 }
 

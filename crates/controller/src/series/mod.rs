@@ -183,9 +183,7 @@ impl<'a> Series<'a> {
         observer.watch(place.region);
         Order {
             region: u32::try_from(place.region + 1).unwrap_or(u32::MAX),
-            ranges: observer.ranges(place.region),
-            callers: observer.callers(place.region),
-            inclusive: observer.regions()[place.region].requested,
+            selection: observer.selection(place.region),
             speedup: place.speedup,
             length,
         }

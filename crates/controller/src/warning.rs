@@ -1,0 +1,264 @@
+//! Warnings of a run: what can make an answer doubtful, in words, with what to do about it.
+//!
+//! Why there is no answer at all is a [`Failure`](crate::failure::Failure).
+
+use crate::failure;
+use profile::printable;
+use std::io;
+use std::path::PathBuf;
+use symbols::NameSource;
+
+/// Functions that are named,
+const NAMED: usize = 3;
+/// and points.
+const NAMED_POINTS: usize = 5;
+
+/// One doubt, with what was seen. The text is what was seen; [`advice`](Self::advice) is what to do about it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Warning {
+    #[error("no library was loaded that has the progress point {}", failure::list(.points, NAMED_POINTS))]
+    PointNotFound { points: Vec<String> },
+
+    #[error("a progress point could not be counted when its library was loaded: {why}")]
+    PointNotCounted { why: String },
+
+    #[error(
+        "visits to {} could not be counted: samples in it, or in what it calls, stand in for them",
+        failure::list(.points, NAMED_POINTS)
+    )]
+    SampledPoint { points: Vec<String> },
+
+    /// `errno`: what perf said, or zero.
+    #[error("kernel time was not sampled ({})", refusal(*.errno))]
+    UserTimeOnly { errno: i32 },
+
+    #[error("a CPU-time timer took the samples, as coarse as the kernel's tick ({})", refusal(*.errno))]
+    CpuTimer { errno: i32 },
+
+    #[error(
+        "threads could not see when they waited for a CPU, which matters if there are more of them than CPUs"
+    )]
+    NoSwitchRecords,
+
+    #[error("there was no room for the callers of {libraries} libraries")]
+    CallersUnknown { libraries: u32 },
+
+    #[error(
+        "the program has code that calls the futex itself: waits that no function announced were taken for \
+         waits on other threads"
+    )]
+    UnannouncedWaits,
+
+    /// `share`: of a CPU.
+    #[error(
+        "counting visits to {point} took the time of {:.0} % of a CPU, which looks like time in the code that is visited",
+        .share * 100.0
+    )]
+    CostlyPoint { point: String, share: f64 },
+
+    #[error(
+        "{} has no debug information: regions are whole functions, with {}", .image.display(), kind_of(*.names)
+    )]
+    FunctionsOnly { image: PathBuf, names: NameSource },
+
+    #[error(
+        "{cut} of {samples} stacks were deeper than {} frames: callers beyond were not seen",
+        wire::MAX_FRAMES
+    )]
+    DeepStacks { cut: u64, samples: u64 },
+
+    #[error("{lost} of {samples} samples were lost between program and profiler")]
+    LostSamples { lost: u64, samples: u64 },
+
+    #[error("{refused} threads ran unprofiled: more than {} at once", wire::slot::MAX_SLOTS)]
+    TooManyThreads { refused: u64 },
+
+    #[error("{}: {damage}; what could be understood was used", .image.display())]
+    DamagedDebugInformation { image: PathBuf, damage: String },
+
+    #[error("{problem}")]
+    ImageUnreadable { problem: String },
+
+    /// The database cannot be read, or has no samples. `advice`: what the error itself says.
+    #[error("production says nothing (--hint-db): {problem}")]
+    HintUnavailable { problem: String, advice: Option<String> },
+
+    #[error("production says nothing (--hint-db): the database was not read to its end")]
+    HintNotRead,
+
+    #[error("reading the database of --hint-db took longer than the run, which was not told what it says")]
+    HintLate,
+
+    #[error("{} has no samples of {} since {since} (--hint-db)", printable(.folder), printable(.program))]
+    HintNotThere { folder: String, program: String, since: String },
+
+    /// `builds`: the beginnings of their IDs.
+    #[error(
+        "the profiles of {} in production are of another build ({}; this one is {this})",
+        printable(.program),
+        if .builds.is_empty() { "without build ID".to_owned() } else { .builds.join(", ") }
+    )]
+    HintOtherBuild { program: String, builds: Vec<String>, this: String },
+
+    /// `shown`: whether shares in production are shown all the same.
+    #[error(
+        "{:.0} % of the samples of {} in production have no names{}",
+        100.0 * .share,
+        printable(.program),
+        if *.shown { "" } else { ": no shares are shown" }
+    )]
+    HintNameless { program: String, share: f64, shown: bool },
+
+    #[error("there are only {samples} samples of {} in production", printable(.program))]
+    HintFewSamples { program: String, samples: u64 },
+
+    /// Functions and their shares in production, most first; at least one.
+    #[error("{}", elsewhere(.unseen))]
+    ProductionElsewhere { unseen: Vec<(String, f64)> },
+}
+
+impl Warning {
+    /// A short, stable name, stored with the recording.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::PointNotFound { .. } => "point-not-found",
+            Self::PointNotCounted { .. } => "point-not-counted",
+            Self::SampledPoint { .. } => "sampled-point",
+            Self::UserTimeOnly { .. } => "user-time-only",
+            Self::CpuTimer { .. } => "cpu-timer",
+            Self::NoSwitchRecords => "no-switch-records",
+            Self::CallersUnknown { .. } => "callers-unknown",
+            Self::UnannouncedWaits => "unannounced-waits",
+            Self::CostlyPoint { .. } => "costly-point",
+            Self::FunctionsOnly { .. } => "functions-only",
+            Self::DeepStacks { .. } => "deep-stacks",
+            Self::LostSamples { .. } => "lost-samples",
+            Self::TooManyThreads { .. } => "too-many-threads",
+            Self::DamagedDebugInformation { .. } => "damaged-debug-information",
+            Self::ImageUnreadable { .. } => "image-unreadable",
+            Self::HintUnavailable { .. } | Self::HintNotRead => "hint-unavailable",
+            Self::HintLate => "hint-late",
+            Self::HintNotThere { .. } => "hint-not-there",
+            Self::HintOtherBuild { .. } => "hint-other-build",
+            Self::HintNameless { .. } => "hint-nameless",
+            Self::HintFewSamples { .. } => "hint-few-samples",
+            Self::ProductionElsewhere { .. } => "production-elsewhere",
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> &str {
+        match self {
+            Self::PointNotFound { .. } => {
+                "check the name, and that --binary GLOB names the library; whatif points PROGRAM lists places"
+            }
+            Self::PointNotCounted { .. } => "place fewer points, or mark them in the source",
+            Self::SampledPoint { .. } => {
+                "allow perf events with sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp \
+                 profile), or mark the point in the source"
+            }
+            Self::UserTimeOnly { .. } => "allow it with: sudo sysctl kernel.perf_event_paranoid=1",
+            Self::CpuTimer { .. } => {
+                "allow perf with: sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp profile)"
+            }
+            Self::NoSwitchRecords => {
+                "allow more locked memory: ulimit -l 65536, or sudo sysctl kernel.perf_event_mlock_kb=65536"
+            }
+            Self::CallersUnknown { .. } => {
+                "time in them may be attributed to no caller, or to the wrong one, unless they have frame pointers: \
+                 -fno-omit-frame-pointer"
+            }
+            Self::UnannouncedWaits => {
+                "nothing to do, unless the program also reads files or the network by system calls of its own"
+            }
+            Self::CostlyPoint { .. } => {
+                "choose a place that is visited less often (whatif points suggests some), mark it in the source, or use -p \
+                 sampled:PLACE"
+            }
+            Self::FunctionsOnly { .. } => {
+                "for lines and source compile with -g (Rust: debug = 1 in the profile), or install the package with the debug \
+                 symbols"
+            }
+            Self::DeepStacks { .. } => "nothing to do, unless --region names a function that is further out",
+            Self::LostSamples { .. } => {
+                "leave the profiler some CPU time, or sample less often with --period 2000"
+            }
+            Self::TooManyThreads { .. } => "profile with fewer threads at a time",
+            Self::DamagedDebugInformation { .. } => {
+                "build it again, or install the debug symbols of just this build"
+            }
+            Self::ImageUnreadable { .. } => "rebuild that file with debug information",
+            _ => self.advice_on_production(),
+        }
+    }
+
+    /// The same for what concerns `--hint-db`.
+    fn advice_on_production(&self) -> &str {
+        match self {
+            Self::HintUnavailable { advice: Some(advice), .. } => advice,
+            Self::HintNotRead => "see what is wrong with it: whatif top --db DIR",
+            Self::HintLate => "take less of it, as in --hint-since 1d, or let the program run longer",
+            Self::HintNotThere { .. } => {
+                "take more of it, as in --hint-since 30d, or collect profiles where the program works: whatif collect; what \
+                 there is: whatif top --by process"
+            }
+            Self::HintOtherBuild { .. } => {
+                "shares in production are those of functions with the same names, and of no lines; profile the build that is in \
+                 production to have both"
+            }
+            Self::HintNameless { .. } => {
+                "keep the debug files of what you deploy below /usr/lib/debug/.build-id, or let debuginfod have them; see \
+                 why: whatif unknown"
+            }
+            Self::HintFewSamples { .. } => "take more of it, as in --hint-since 30d",
+            Self::ProductionElsewhere { .. } => {
+                "is this load like production's? What does not run cannot be tried: give the program such work"
+            }
+            _ => "see what there is: whatif epochs --db DIR",
+        }
+    }
+}
+
+impl From<&Warning> for profile::Warning {
+    fn from(warning: &Warning) -> Self {
+        Self {
+            code: warning.code().to_owned(),
+            message: warning.to_string(),
+            advice: warning.advice().to_owned(),
+        }
+    }
+}
+
+/// Why there are no better samples.
+fn refusal(errno: i32) -> String {
+    match errno {
+        0 => "--sampler asked for it".to_owned(),
+        _ => format!("perf said: {}", io::Error::from_raw_os_error(errno)),
+    }
+}
+
+fn kind_of(names: NameSource) -> &'static str {
+    match names {
+        NameSource::Symbols => "the names of its symbol table",
+        NameSource::DynamicSymbols => "the names of its dynamic symbols, or their addresses",
+        NameSource::Addresses => "their addresses",
+    }
+}
+
+/// What is hot in production and did not run here.
+fn elsewhere(unseen: &[(String, f64)]) -> String {
+    if let [(name, share)] = unseen {
+        return format!(
+            "in production {:.0} % of the time is in `{}`, which did not run here",
+            100.0 * share,
+            printable(name)
+        );
+    }
+    let of = |(name, share): &(String, f64)| format!("`{}` ({:.0} %)", printable(name), 100.0 * share);
+    let named: Vec<String> = unseen.iter().take(NAMED).map(of).collect();
+    let more = match unseen.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("in production much of the time is in code that did not run here: {}{more}", named.join(", "))
+}

@@ -1,0 +1,87 @@
+//! The files of the runtime import each other in circles; the largest of them must not grow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Modules in the largest circle. The delay account, sampling and the calls that wait know each other; a change that takes one out lowers
+/// this number.
+const LARGEST: usize = 14;
+
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+/// The modules of the crate, those within a folder taken together, with what each imports.
+fn imports() -> Imports {
+    let mut imports = Imports::new();
+    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
+        let path = entry.unwrap().path();
+        let files: Vec<_> = match path.is_dir() {
+            true => std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect(),
+            false => vec![path.clone()],
+        };
+        let module = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        for file in files {
+            imports
+                .entry(module.clone())
+                .or_default()
+                .extend(imported(&std::fs::read_to_string(file).unwrap()));
+        }
+    }
+    imports.remove("lib");
+    let modules: BTreeSet<String> = imports.keys().cloned().collect();
+    imports.values_mut().for_each(|imported| imported.retain(|module| modules.contains(module)));
+    imports
+}
+
+/// The modules that follow `crate::`, outside comments and tests.
+fn imported(source: &str) -> BTreeSet<String> {
+    let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    code.join("\n").split("crate::").skip(1).flat_map(first_names).collect()
+}
+
+/// `a` of `a::b…`, `a` and `b` of `{a::{x, y}, b}…`.
+fn first_names(path: &str) -> Vec<String> {
+    let name = |text: &str| -> String {
+        text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let Some(list) = path.strip_prefix('{') else { return vec![name(path)] };
+    let mut depth = 1;
+    let mut names = vec![name(list)];
+    for (at, c) in list.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 1 => names.push(name(&list[at + 1..])),
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    names
+}
+
+/// Everything that a module imports, itself or through others.
+fn reached<'i>(imports: &'i Imports, module: &str) -> BTreeSet<&'i str> {
+    let mut reached = BTreeSet::new();
+    let mut left: Vec<&str> = imports[module].iter().map(String::as_str).collect();
+    while let Some(next) = left.pop() {
+        if reached.insert(next) {
+            left.extend(imports[next].iter().map(String::as_str));
+        }
+    }
+    reached
+}
+
+#[test]
+fn no_circle_grows() {
+    let imports = imports();
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        imports.keys().map(|module| (module.as_str(), reached(&imports, module))).collect();
+    let circle = |module: &str| -> Vec<&str> {
+        reached[module].iter().copied().filter(|other| reached[other].contains(module)).collect()
+    };
+    let largest = reached.keys().map(|module| circle(module)).max_by_key(Vec::len).unwrap();
+    assert_eq!(largest.len(), LARGEST, "{}", largest.join(", "));
+    assert!(reached["memory"].is_empty(), "memory imports {:?}", reached["memory"]);
+}
