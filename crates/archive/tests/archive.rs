@@ -1,16 +1,13 @@
 //! Continuous profiles: what was flushed is what is read, whatever was done to the segments since.
 
-#[path = "support/expected.rs"]
-mod expected;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::expected::{Expected, batch, setting};
 use archive::{
     By, CodeImage, Database, Group, ImageKind, Label, MachineInfo, Offset, Retention, Selection, Store,
     Symbol, UnixSeconds,
 };
-use expected::{Expected, batch, setting};
 use storage::{Error, Nanos};
 
 const DAY: i64 = 86_400;
@@ -31,19 +28,19 @@ fn check(folder: &Path, expected: &Expected, random: &mut fastrand::Rng) {
     for round in 0..6 {
         let selection = if round == 0 { Selection::default() } else { expected.selection(random) };
         assert_eq!(
-            expected::by_position(&database.leaves(&selection).unwrap()),
+            crate::expected::by_position(&database.leaves(&selection).unwrap()),
             expected.leaves(&selection),
             "{selection:?}"
         );
         let tree = database.tree(&selection).unwrap();
-        assert_eq!(expected::by_path(&tree), expected.paths(&selection), "{selection:?}");
+        assert_eq!(crate::expected::by_path(&tree), expected.paths(&selection), "{selection:?}");
         assert_eq!(database.by_label(&selection).unwrap(), expected.labels(&selection), "{selection:?}");
         for by in [By::Epoch, By::Machine, By::Label, By::Time(3600), By::Time(7200)] {
             let parts = database.parts(&selection, by).unwrap();
             let groups: BTreeMap<Group, _> = parts
                 .groups
                 .iter()
-                .map(|(group, leaves)| (*group, expected::by_place(&parts.positions, leaves)))
+                .map(|(group, leaves)| (*group, crate::expected::by_place(&parts.positions, leaves)))
                 .filter(|(_, leaves)| !leaves.is_empty())
                 .collect();
             assert_eq!(groups, expected.leaves_by(&selection, by), "{by:?} {selection:?}");
@@ -358,7 +355,7 @@ fn large_segments_are_merged_frame_by_frame() {
     assert_eq!((merged.read, merged.written), (3, 1));
     assert!(breaths > 3, "{breaths}");
     let database = Database::open(folder.path()).unwrap();
-    let leaves = expected::by_position(&database.leaves(&Selection::default()).unwrap());
+    let leaves = crate::expected::by_position(&database.leaves(&Selection::default()).unwrap());
     assert_eq!(leaves.len(), FRAMES as usize);
     for (&(_, offset), &count) in &leaves {
         let all = (0..3).flat_map(|flush| (0..3).map(move |nth| samples(flush, nth, offset)));

@@ -1,15 +1,12 @@
 //! Continuous profiles: whatever ends the writer, and whenever, what was flushed is there and nothing else.
 
-#[path = "support/expected.rs"]
-mod expected;
-
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use crate::expected::{Expected, batch, setting};
 use archive::{Database, MachineInfo, Retention, Selection, Store, UnixSeconds};
-use expected::{Expected, batch, setting};
 use storage::{Error, Nanos};
 
 const START: i64 = 20_000 * 86_400;

@@ -1,16 +1,13 @@
 //! Continuous profiles: several databases become one, and old recordings still open.
 
-#[path = "support/expected.rs"]
-mod expected;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::expected::{batch, setting};
 use archive::{
     By, CodeImage, Database, Group, ImageId, Label, MachineInfo, Offset, Retention, Selection, Store, Symbol,
     UnixSeconds,
 };
-use expected::{batch, setting};
 use profile::{Recorder, Recording};
 use storage::{Error, Nanos};
 
@@ -33,7 +30,7 @@ fn named(folder: &Path) -> Named {
                     machines: Some(vec![machine]),
                     ..Selection::default()
                 };
-                for (path, count) in expected::by_path(&database.tree(&of).unwrap()) {
+                for (path, count) in crate::expected::by_path(&database.tree(&of).unwrap()) {
                     let path = path
                         .into_iter()
                         .map(|(image, offset)| (format!("{:?}", images[&image]), offset))

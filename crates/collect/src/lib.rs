@@ -36,7 +36,6 @@ mod slots;
 mod space;
 pub mod stacks;
 mod start;
-pub mod table;
 mod trace;
 mod writer;
 

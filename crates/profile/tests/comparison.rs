@@ -1,9 +1,7 @@
 //! Comparisons of recordings whose truth is known.
 
-mod synthetic;
-
+use crate::synthetic::{Truth, rows_of, session};
 use profile::*;
-use synthetic::{Truth, rows_of, session};
 
 /// A recording of `hash.c`, with these slopes; `level` is how many visits there are for each that is usual.
 fn recording(seed: u64, level: f64, truths: &[(&'static str, f64)]) -> Rows {

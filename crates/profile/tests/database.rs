@@ -1,15 +1,13 @@
 //! The database: what is written comes back, whatever happens to the writer.
 
-mod synthetic;
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
+use crate::synthetic::{line, session, window};
 use profile::*;
 use rusqlite::Connection;
-use synthetic::{line, session, window};
 
 const HOSTILE: &str = "a\tb\nc\"d'e\\f\u{1b}[2J\u{202e}g\0h";
 
@@ -157,7 +155,7 @@ fn writer_to_be_killed() {
 fn a_killed_writer_loses_nothing() {
     let (folder, path) = folder();
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "writer_to_be_killed", "--nocapture"])
+        .args(["--exact", "database::writer_to_be_killed", "--nocapture"])
         .env("WHATIF_TEST_WRITER", &path)
         .stdout(Stdio::piped())
         .spawn()

@@ -1,9 +1,7 @@
 //! Many regions at once: how often something that has no effect is reported to help.
 
-mod synthetic;
-
+use crate::synthetic::{Truth, rows_of};
 use profile::*;
-use synthetic::{Truth, rows_of};
 
 const NAMES: [&str; 2] = ["nothing.c:1", "something.c:1"];
 

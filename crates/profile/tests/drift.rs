@@ -1,9 +1,7 @@
 //! A program whose speed changes while it is measured, from its windows to what is reported about it.
 
-mod synthetic;
-
+use crate::synthetic::{Truth, rows};
 use profile::*;
-use synthetic::{Truth, rows};
 
 const CHANGE: i64 = 20;
 
@@ -81,7 +79,7 @@ fn a_window_that_may_lie_on_either_side_is_left_out() {
 #[test]
 fn each_session_has_a_drift_of_its_own() {
     let mut rows = changed(20);
-    rows.sessions.push(synthetic::session(2));
+    rows.sessions.push(crate::synthetic::session(2));
     for window in rows.windows.iter_mut().filter(|window| window.block >= CHANGE) {
         window.session = SessionId::new(2);
     }
@@ -103,7 +101,7 @@ fn eras(before: f64, after: f64, differ: usize) {
     let mut differing = 0;
     for seed in 0..100 {
         let truth = |slope| Truth { name: "hash.c:88", slope, noise: 0.05, blocks: CHANGE };
-        let mut rows = synthetic::rows_of(seed, &[truth(before), truth(after)]);
+        let mut rows = crate::synthetic::rows_of(seed, &[truth(before), truth(after)]);
         for window in rows.windows.iter_mut().filter(|window| window.block >= CHANGE) {
             window.visits[0].count = window.visits[0].count * 6 / 10;
             window.region = RegionId::new(1);
@@ -131,7 +129,7 @@ fn code_that_mattered_until_the_change_is_told_from_code_that_still_does() {
 fn runs_before_and_after_a_change_are_not_compared() {
     let truth = Truth { name: "hash.c:88", slope: 0.4, noise: 0.03, blocks: 48 };
     let mut rows = rows(&[truth]);
-    rows.sessions = (1..=24).map(synthetic::session).collect();
+    rows.sessions = (1..=24).map(crate::synthetic::session).collect();
     for window in &mut rows.windows {
         let run = window.block / 2 + 1;
         window.session = SessionId::new(run);

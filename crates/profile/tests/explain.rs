@@ -1,11 +1,9 @@
 //! Explanations: every number can be computed again from what is shown.
 
-mod synthetic;
-
 use std::collections::BTreeMap;
 
+use crate::synthetic::{Truth, line, rows, with_latency};
 use profile::*;
-use synthetic::{Truth, line, rows, with_latency};
 
 fn some_rows() -> Rows {
     let truth = |name, slope| Truth { name, slope, noise: 0.05, blocks: 20 };

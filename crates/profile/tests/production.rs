@@ -1,11 +1,9 @@
 //! Costs in production: kept, added up and shown next to what regions are worth.
 
-mod synthetic;
-
+use crate::synthetic::{Truth, rows};
 use profile::UnixSeconds;
 use profile::*;
 use rusqlite::Connection;
-use synthetic::{Truth, rows};
 
 fn row(region: i64, share: f64) -> Production {
     Production {

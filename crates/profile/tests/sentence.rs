@@ -1,9 +1,7 @@
 //! The sentence, for recordings whose truth is known.
 
-mod synthetic;
-
+use crate::synthetic::{Truth, rows};
 use profile::*;
-use synthetic::{Truth, rows};
 
 fn of(truths: &[(&'static str, f64)]) -> Profile {
     noisy(0.02, truths)

@@ -1,11 +1,8 @@
 //! From our recordings to Coz's formats and back: what the estimators say stays the same.
 
-#[path = "../../profile/tests/synthetic/mod.rs"]
-mod synthetic;
-
+use crate::synthetic::{Truth, rows, with_latency};
 use profile::*;
 use report::coz as to_coz;
-use synthetic::{Truth, rows, with_latency};
 
 /// Two runs with delays in them, a latency pair, and a region in a phase.
 fn recording() -> Rows {

@@ -1,12 +1,9 @@
 //! What each format looks like, for a recording whose truth is known.
 
-#[path = "../../profile/tests/synthetic/mod.rs"]
-mod synthetic;
-
+use crate::synthetic::{Truth, rows, with_latency};
 use profile::*;
 use prost::Message as _;
 use report::{coz, csv, firefox, folded, json, markdown, pprof, terminal};
-use synthetic::{Truth, rows, with_latency};
 
 fn some_rows() -> Rows {
     let truth = |name, slope| Truth { name, slope, noise: 0.1, blocks: 20 };
@@ -327,11 +324,15 @@ fn json_explains_with_the_documented_fields() {
 fn compared(check: impl FnOnce(&Comparison<'_>)) {
     let truth = |name, slope| Truth { name, slope, noise: 0.1, blocks: 40 };
     let snippet = |first_line, line: &str| Snippet { first_line, text: format!("{{\n  {line}\n}}") };
-    let mut before =
-        synthetic::rows_of(1, &[truth("hash.c:90", 0.1), truth("hash.c:88", 0.55), truth("hash.c:12", 0.0)]);
+    let mut before = crate::synthetic::rows_of(
+        1,
+        &[truth("hash.c:90", 0.1), truth("hash.c:88", 0.55), truth("hash.c:12", 0.0)],
+    );
     before.snippets.insert(RegionId::new(2), snippet(87, "hash(key);"));
-    let mut after =
-        synthetic::rows_of(2, &[truth("hash.c:95", 0.1), truth("hash.c:12", 0.6), truth("hash.c:7", 0.3)]);
+    let mut after = crate::synthetic::rows_of(
+        2,
+        &[truth("hash.c:95", 0.1), truth("hash.c:12", 0.6), truth("hash.c:7", 0.3)],
+    );
     after.snippets.insert(RegionId::new(1), snippet(94, "hash(key);"));
     after.sessions[0].start.started = Nanos::new(7);
     after.windows.iter_mut().for_each(|window| window.visits[0].count += 200);

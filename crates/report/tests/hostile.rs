@@ -1,11 +1,8 @@
 //! Names that were chosen to break reports.
 
-#[path = "../../profile/tests/synthetic/mod.rs"]
-mod synthetic;
-
+use crate::synthetic::{Truth, rows};
 use profile::*;
 use report::{coz, csv, firefox, folded, json, markdown, pprof, terminal};
-use synthetic::{Truth, rows};
 
 const HOSTILE: &str = "a\tb\nc\"d'e\\f\r\u{1b}[2J\u{7f}\u{9b}31m\u{202e}g\0h\u{2028}=x</script>,大き";
 

@@ -1,14 +1,12 @@
 //! Programs of each language, optimised and not, with each DWARF version: do known addresses have
 //! the frames that the source says?
 
-mod toolchain;
-
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::toolchain::{C, CPP, RUST, compile, default_scope, line_of};
 use symbols::{Image, LineLookup, Segment, Svma};
 use tempfile::tempdir;
-use toolchain::{C, CPP, RUST, compile, default_scope, line_of};
 
 const FLAGS: [&[&str]; 8] = [
     &["-g", "-O0"],

@@ -1,14 +1,12 @@
 //! Damaged files: whatever they say, an answer comes back, soon, and without a panic.
 
-mod toolchain;
-
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::toolchain::{C, CPP, compile, default_scope};
 use object::{Object, ObjectSection};
 use symbols::{Image, Svma, inspect};
 use tempfile::tempdir;
-use toolchain::{C, CPP, compile, default_scope};
 
 /// Asks everything there is to ask.
 fn exercise(path: &Path) {

@@ -1,14 +1,12 @@
 //! Real processes and real programs: load biases from `/proc/self/maps`, and what a launcher sees.
 
-mod toolchain;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::toolchain::{C, compile, default_scope};
 use symbols::{Class, Executable, FileOffset, Image, Linking, Svma, inspect};
 use tempfile::tempdir;
-use toolchain::{C, compile, default_scope};
 
 /// Executable file mappings of this process: start, end, offset, path.
 fn mappings() -> Vec<(u64, u64, FileOffset, PathBuf)> {

@@ -1,13 +1,11 @@
 //! Every address of whole programs, compared with what the `addr2line` crate says about it.
 
-mod toolchain;
-
 use std::path::Path;
 
+use crate::toolchain::{C, CPP, RUST, compile, default_scope};
 use addr2line::Loader;
 use symbols::{Image, Svma};
 use tempfile::tempdir;
-use toolchain::{C, CPP, RUST, compile, default_scope};
 
 /// File name and line of each frame, innermost first.
 type Places = Vec<(String, Option<u32>)>;

@@ -1,13 +1,11 @@
 //! Debug information that is not in the file: stripped, moved aside, split, packaged.
 
-mod toolchain;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::toolchain::{C, compile, default_scope, line_of, run};
 use symbols::{Image, ImageError, Segment, Svma};
 use tempfile::tempdir;
-use toolchain::{C, compile, default_scope, line_of, run};
 
 /// Where `work` is, from the symbols of the unstripped program.
 fn work(image: &Image) -> Svma {

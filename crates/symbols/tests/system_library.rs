@@ -1,11 +1,9 @@
 //! A system library whose debug package may be installed: its code is not the user's.
 
-mod toolchain;
-
 use std::path::Path;
 
+use crate::toolchain::default_scope;
 use symbols::{Image, Svma};
-use toolchain::default_scope;
 
 #[test]
 fn the_c_library_is_out_of_scope() {

@@ -1,16 +1,8 @@
 //! The answer itself, from end to end, and what can be done with a recording afterwards.
 
-mod support;
-
+use crate::support::{Sandbox, alone, point, program, region, run, target};
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use support::{Sandbox, point, program, region, run, target};
-
-/// Only one program at a time here: these are measurements.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The gain predicted for a region at 50 %.
 #[track_caller]
@@ -25,8 +17,8 @@ fn gain(report: &serde_json::Value, name: &str) -> f64 {
 #[test]
 fn what_dominates_promises_what_it_can_keep() {
     // A is 60 % of a single thread: half of it is 30 % of everything.
-    let Some(single) = target("single") else { return };
     let _alone = alone();
+    let Some(single) = target("single") else { return };
     let sandbox = Sandbox::new();
     let options = ["--region", "A", "--speedup", "50", "--seed", "1"];
     sandbox.profile(&options, &single, &["seconds=6"]).assert_code(0);
@@ -40,8 +32,8 @@ fn what_dominates_promises_what_it_can_keep() {
 #[test]
 fn what_does_not_matter_promises_nothing() {
     // Each round waits for the slower of two threads, which is A by far.
-    let Some(two_threads) = target("two_threads") else { return };
     let _alone = alone();
+    let Some(two_threads) = target("two_threads") else { return };
     let sandbox = Sandbox::new();
     let options = ["--region", "B", "--speedup", "50", "--seed", "1"];
     sandbox.profile(&options, &two_threads, &["seconds=6", "B_ms=4"]).assert_code(0);
@@ -52,8 +44,8 @@ fn what_does_not_matter_promises_nothing() {
 
 #[test]
 fn a_seed_and_regions_are_recorded() {
-    let Some(exits) = program("exits.c") else { return };
     let _alone = alone();
+    let Some(exits) = program("exits.c") else { return };
     let sandbox = Sandbox::new();
     let options = ["--region", "hot", "--speedup", "25,75", "--seed", "12345", "--period", "500"];
     for _ in 0..2 {
@@ -86,8 +78,8 @@ fn a_seed_and_regions_are_recorded() {
 
 #[test]
 fn a_duration_ends_the_program_or_lets_it_go_on() {
-    let Some(exits) = program("exits.c") else { return };
     let _alone = alone();
+    let Some(exits) = program("exits.c") else { return };
     let sandbox = Sandbox::new();
     // It would run for much longer than a run may hang.
     let ended = sandbox
@@ -102,8 +94,8 @@ fn a_duration_ends_the_program_or_lets_it_go_on() {
 
 #[test]
 fn a_sure_answer_ends_the_program() {
-    let Some(exits) = program("exits.c") else { return };
     let _alone = alone();
+    let Some(exits) = program("exits.c") else { return };
     let sandbox = Sandbox::new();
     // One thread that runs one function: nothing is easier to be sure of. It would run for much longer than a
     // run may hang.
@@ -117,8 +109,8 @@ fn a_sure_answer_ends_the_program() {
 
 #[test]
 fn a_program_goes_on_when_the_answer_is_known() {
-    let Some(exits) = program("exits.c") else { return };
     let _alone = alone();
+    let Some(exits) = program("exits.c") else { return };
     let sandbox = Sandbox::new();
     let mut command = sandbox.whatif();
     command.args(["run", "--precision", "10%", "--region", "hot", "-o"]).arg(sandbox.recording());
@@ -135,8 +127,8 @@ fn a_program_goes_on_when_the_answer_is_known() {
 
 #[test]
 fn a_short_program_is_run_again_until_it_is_sure() {
-    let Some(exits) = program("exits.c") else { return };
     let _alone = alone();
+    let Some(exits) = program("exits.c") else { return };
     let sandbox = Sandbox::new();
     let options = ["--until-sure", "--precision", "5%", "--duration", "60"];
     let ended = sandbox.profile(&options, &exits, &["0", "0.8"]);
@@ -149,8 +141,8 @@ fn a_short_program_is_run_again_until_it_is_sure() {
 
 #[test]
 fn a_program_is_repeated_as_often_as_asked_and_not_after_a_failure() {
-    let Some(exits) = program("exits.c") else { return };
     let _alone = alone();
+    let Some(exits) = program("exits.c") else { return };
     let sandbox = Sandbox::new();
     let ended = sandbox.profile(&["--repeat", "3"], &exits, &["0", "0.5"]);
     assert_eq!(ended.stdout, "begin 0\nend\n".repeat(3));
@@ -161,8 +153,8 @@ fn a_program_is_repeated_as_often_as_asked_and_not_after_a_failure() {
 
 #[test]
 fn whole_runs_are_compared_without_a_progress_point() {
-    let Some(short) = program("short.c") else { return };
     let _alone = alone();
+    let Some(short) = program("short.c") else { return };
     let sandbox = Sandbox::new();
     let options = "--end-to-end --repeat 41 --precision 0.001% --region slow --speedup 100 --seed 1";
     let options: Vec<&str> = options.split(' ').collect();
@@ -181,13 +173,14 @@ fn whole_runs_are_compared_without_a_progress_point() {
 
 #[test]
 fn a_program_that_was_asked_to_end_is_not_run_again() {
-    let Some(exits) = program("exits.c") else { return };
     let _alone = alone();
+    let Some(exits) = program("exits.c") else { return };
     let sandbox = Sandbox::new();
-    // In its second run at the latest.
     let mut command = sandbox.profiling(&["--repeat", "1000"], &exits, &["0", "0.6"]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    // It is asked in its second run.
+    let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.filter(|line| line == "begin 0").take(2).count(), 2);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     // Otherwise it would hang here for ten minutes.
@@ -199,8 +192,8 @@ fn a_program_that_was_asked_to_end_is_not_run_again() {
 
 #[test]
 fn neither_delays_nor_samples_when_told_so() {
-    let Some(exits) = program("exits.c") else { return };
     let _alone = alone();
+    let Some(exits) = program("exits.c") else { return };
     let sandbox = Sandbox::new();
     sandbox.profile(&["--start-only"], &exits, &["0", "0.3"]).assert_code(0);
     let report = sandbox.report();
@@ -213,8 +206,8 @@ fn neither_delays_nor_samples_when_told_so() {
 
 #[test]
 fn a_recording_is_shown_and_exported() {
-    let Some(exits) = program("exits.c") else { return };
     let _alone = alone();
+    let Some(exits) = program("exits.c") else { return };
     let sandbox = Sandbox::new();
     for name in ["whatif-older-20000101-000000.db", "whatif-newer-20000101-000000.db"] {
         let mut command = sandbox.whatif();
@@ -261,8 +254,8 @@ fn a_recording_is_shown_and_exported() {
 /// The report on one run of `handlers.c`.
 #[track_caller]
 fn beside_handlers(mode: &str) -> Option<serde_json::Value> {
-    let handlers = program("handlers.c")?;
     let _alone = alone();
+    let handlers = program("handlers.c")?;
     let sandbox = Sandbox::new();
     let options = ["--region", "A", "--speedup", "75", "--seed", "1"];
     let mut command = sandbox.profiling(&options, &handlers, &[mode]);

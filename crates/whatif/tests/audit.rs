@@ -1,16 +1,7 @@
 //! The audit of every run: sound runs balance, and an engine that is broken on purpose is noticed.
 
-mod support;
-
+use crate::support::{Sandbox, alone, program, region, run, target};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use support::{Sandbox, program, region, run, target};
-
-/// Only one program at a time here: these are measurements.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Profiles a region at 50 %; the report.
 #[track_caller]
@@ -23,8 +14,8 @@ fn report(options: &[&str], region: &str, program: &Path, arguments: &[&str]) ->
 
 #[test]
 fn work_that_looks_like_waiting_is_work() {
-    let Some(busy) = program("busy.c") else { return };
     let _alone = alone();
+    let Some(busy) = program("busy.c") else { return };
     for (kind, function) in [("jump", "jump"), ("stack", "stack"), ("lock", "locked")] {
         let report = report(&[], function, &busy, &[kind, "4"]);
         let of = region(&report, function);
@@ -38,8 +29,8 @@ fn work_that_looks_like_waiting_is_work() {
 
 #[test]
 fn an_engine_that_is_broken_is_not_trusted() {
-    let (Some(single), Some(pipeline)) = (target("single"), target("pipeline")) else { return };
     let _alone = alone();
+    let (Some(single), Some(pipeline)) = (target("single"), target("pipeline")) else { return };
     // The first and the last stage hardly work: however busy the machine is, they wait.
     let (plain, waiting) = (&["seconds=4"][..], &["seconds=4", "A_ms=0.2", "C_ms=0.2"][..]);
     for (options, name, target, arguments, doubt) in [
@@ -60,8 +51,8 @@ fn an_engine_that_is_broken_is_not_trusted() {
 
 #[test]
 fn the_explanation_shows_the_sums() {
-    let Some(single) = target("single") else { return };
     let _alone = alone();
+    let Some(single) = target("single") else { return };
     let sandbox = Sandbox::new();
     let options = ["--region", "A", "--speedup", "50", "--seed", "1"];
     sandbox.profile(&options, &single, &["seconds=3"]).assert_code(0);

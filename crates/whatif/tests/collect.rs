@@ -1,14 +1,12 @@
 //! `whatif collect` and `whatif status` on this machine, with everything else that runs on it.
 
-mod support;
-
+use crate::support::{Sandbox, have, run, skip};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Receiver;
-use support::{Sandbox, have, run, skip};
 
 /// A collector, and something that keeps a CPU busy.
 struct Collecting {
@@ -49,7 +47,7 @@ impl Collecting {
     fn hear(&self, words: &[&str]) -> String {
         let begin = std::time::Instant::now();
         loop {
-            let left = support::HANG.saturating_sub(begin.elapsed());
+            let left = crate::support::HANG.saturating_sub(begin.elapsed());
             match self.said.recv_timeout(left) {
                 Ok(line) if words.iter().any(|word| line.contains(word)) => return line,
                 Ok(_) => {}
@@ -70,7 +68,7 @@ impl Collecting {
             if is_there(&status) {
                 return status;
             }
-            assert!(begin.elapsed() < support::HANG, "{status:#}");
+            assert!(begin.elapsed() < crate::support::HANG, "{status:#}");
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
     }

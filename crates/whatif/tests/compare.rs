@@ -1,14 +1,9 @@
 //! `whatif compare`: what it says about recordings whose truth is known, and when it fails.
 
-#[path = "../../profile/tests/synthetic/mod.rs"]
-mod synthetic;
-
-mod support;
-
+use crate::support::{Ended, Sandbox, run};
+use crate::synthetic::{Truth, rows_of};
 use profile::*;
 use std::path::Path;
-use support::{Ended, Sandbox, run};
-use synthetic::{Truth, rows_of};
 
 /// Slopes of lines of `hash.c`, and how many visits there are for each that is usual.
 struct Recorded {
@@ -263,8 +258,9 @@ fn recordings_of_one_build_add_up() {
 
 #[test]
 fn another_build_is_not_added() {
-    let Some(exits) = support::program("exits.c") else { return };
-    let Some(rebuilt) = support::program_as("exits.c", "exits-rebuilt", &["-Wl,--build-id=0x12345678"])
+    let Some(exits) = crate::support::program("exits.c") else { return };
+    let Some(rebuilt) =
+        crate::support::program_as("exits.c", "exits-rebuilt", &["-Wl,--build-id=0x12345678"])
     else {
         return;
     };

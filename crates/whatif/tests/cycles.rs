@@ -1,10 +1,7 @@
 //! The tools for continuous profiles, on databases that are made here: this very test program is the image that samples
 //! fall into, so that names are found.
 
-mod support;
-#[path = "../../profile/tests/synthetic/mod.rs"]
-mod synthetic;
-
+use crate::support::{Ended, Sandbox, have, run};
 use archive::*;
 use profile::{Nanos, Recorder, RegionKind};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,7 +10,6 @@ use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use support::{Ended, Sandbox, have, run};
 use symbols::{Image, Scope, ScopeOptions, Svma};
 
 /// Noon of some day, a whole hour.
@@ -206,12 +202,12 @@ fn top_says_what_costs_most_under_its_books() {
     assert_eq!(json["heading"]["samples"], 240_000);
     assert_eq!(json["heading"]["books"]["expected"], 288_000);
     let rows = by_name(&json["rows"]);
-    let hot = &rows["cycles::hot_in_this_test"];
+    let hot = &rows["all::cycles::hot_in_this_test"];
     // 400 of 1000 in the first two hours, 600 in the others.
     assert_eq!((hot["samples"].as_u64(), hot["total"].as_u64()), (Some(120_000), Some(144_000)), "{hot}");
     assert!((hot["share"]["value"].as_f64().unwrap() - 0.5).abs() < 1e-9);
     assert_eq!(hot["cpu_ns"], 120_000_u64 * 100_000_000);
-    assert_eq!(rows["cycles::warm_in_this_test"]["total"], 240 * 50 + 144_000);
+    assert_eq!(rows["all::cycles::warm_in_this_test"]["total"], 240 * 50 + 144_000);
     assert_eq!(rows["copy_page"]["samples"], 24_000);
     // Twice the same, the second time with names from the catalogue.
     assert_eq!(made.json(&["top"]), json);
@@ -221,13 +217,13 @@ fn top_says_what_costs_most_under_its_books() {
         (&["top", "--by", "cgroup"], "/user.slice/session-1.scope", 156_000),
         (&["top", "--by", "image"], "[kernel]", 24_000),
         (&["top", "--idle"], "[idle]", 48_000),
-        (&["top", "--process", "tester"], "cycles::hot_in_this_test", 120_000),
-        (&["top", "--cgroup", "user.slice"], "cycles::hot_in_this_test", 120_000),
-        (&["top", "--image", "cycles-*"], "cycles::hot_in_this_test", 120_000),
-        (&["top", "--epoch", "before"], "cycles::hot_in_this_test", 48_000),
-        (&["top", "--epoch", "2"], "cycles::hot_in_this_test", 72_000),
-        (&["top", "--machine", "al*"], "cycles::hot_in_this_test", 120_000),
-        (&["top", "--event", "cpu-clock"], "cycles::hot_in_this_test", 120_000),
+        (&["top", "--process", "tester"], "all::cycles::hot_in_this_test", 120_000),
+        (&["top", "--cgroup", "user.slice"], "all::cycles::hot_in_this_test", 120_000),
+        (&["top", "--image", "all-*"], "all::cycles::hot_in_this_test", 120_000),
+        (&["top", "--epoch", "before"], "all::cycles::hot_in_this_test", 48_000),
+        (&["top", "--epoch", "2"], "all::cycles::hot_in_this_test", 72_000),
+        (&["top", "--machine", "al*"], "all::cycles::hot_in_this_test", 120_000),
+        (&["top", "--event", "cpu-clock"], "all::cycles::hot_in_this_test", 120_000),
     ] {
         let rows = by_name(&made.json(args)["rows"]);
         let row = rows.get(name).unwrap_or_else(|| panic!("{args:?}: {rows:#?}"));
@@ -278,7 +274,7 @@ fn a_part_of_an_hour_has_books_of_its_own() {
     check(3600, 10_800, 120);
     check(600, 3700, 60);
     let hours = per_second();
-    let hot = |changes: &serde_json::Value| by_name(changes)["cycles::hot_in_this_test"].clone();
+    let hot = |changes: &serde_json::Value| by_name(changes)["all::cycles::hot_in_this_test"].clone();
     let value = |changes: &serde_json::Value| hot(changes)["difference"]["value"].as_f64().unwrap();
     assert!((value(&hours) - value(&before)).abs() < 1e-6, "{hours:#}");
 }
@@ -309,7 +305,7 @@ fn rfc(at: i64) -> String {
 fn a_function_is_shown_by_lines_and_instructions() {
     let made = made();
     let text = made.text(&["list", "hot_in_this_test"]);
-    assert!(text.contains("cycles::hot_in_this_test in ") && text.contains("tests/cycles.rs"), "{text}");
+    assert!(text.contains("all::cycles::hot_in_this_test in ") && text.contains("tests/cycles.rs"), "{text}");
     assert!(text.contains("wrapping_mul") || text.contains("fn hot_in_this_test"), "{text}");
     let json = made.json(&["list", "hot_in_this_test"]);
     let sources = json["sources"].as_array().unwrap();
@@ -325,12 +321,12 @@ fn a_function_is_shown_by_lines_and_instructions() {
         assert!(text.contains("only code for x86-64"), "{text}");
     }
     let ended = made.whatif(&["list", "hot_in_this_tests"]).assert_code(90);
-    assert!(ended.stderr.contains("similar ones: cycles::hot_in_this_test"), "{ended:#?}");
+    assert!(ended.stderr.contains("similar ones: all::cycles::hot_in_this_test"), "{ended:#?}");
     let ended = made.whatif(&["list", "*_in_this_test"]).assert_code(90);
     assert!(
-        ended
-            .stderr
-            .contains("may be any of 2 functions: cycles::hot_in_this_test, cycles::warm_in_this_test"),
+        ended.stderr.contains(
+            "may be any of 2 functions: all::cycles::hot_in_this_test, all::cycles::warm_in_this_test"
+        ),
         "{ended:#?}"
     );
     let ended = made.whatif(&["annotate", "copy_page"]).assert_code(0);
@@ -355,8 +351,9 @@ fn flame_graphs_hold_hostile_names_as_text() {
     // Where it is inlined, the compiler decides.
     let without = folded.replace(";core::hint::black_box", "");
     assert!(
-        without
-            .contains("cycles::warm_in_this_test;cycles::hot_in_this_test;do_syscall_64;copy_page 24000\n"),
+        without.contains(
+            "all::cycles::warm_in_this_test;all::cycles::hot_in_this_test;do_syscall_64;copy_page 24000\n"
+        ),
         "{folded}"
     );
     assert!(folded.contains(r"onerror=alert(1)>\u{1b}[31m:x "), "{folded}");
@@ -374,7 +371,7 @@ fn differences_are_certain_or_not() {
     let made = made();
     let json = made.json(&["diff", "before", "2"]);
     let changes = json["changes"].as_array().unwrap();
-    let hot = by_name(&json["changes"])["cycles::hot_in_this_test"].clone();
+    let hot = by_name(&json["changes"])["all::cycles::hot_in_this_test"].clone();
     assert!((hot["difference"]["value"].as_f64().unwrap() - 0.2).abs() < 1e-6, "{hot}");
     assert!(hot["certain"].as_f64().unwrap() > 0.18, "{hot}");
     assert!(json["a"]["spans"].as_u64().unwrap() >= 8);
@@ -386,7 +383,7 @@ fn differences_are_certain_or_not() {
     let of_times = made.json(&["diff", &spans[0], &spans[1]]);
     assert_eq!(of_times["changes"], json["changes"]);
     let per_second = made.json(&["diff", "before", "2", "--per", "second"]);
-    let hot = by_name(&per_second["changes"])["cycles::hot_in_this_test"].clone();
+    let hot = by_name(&per_second["changes"])["all::cycles::hot_in_this_test"].clone();
     // 200 of the 1200 samples of a minute.
     assert!((hot["difference"]["value"].as_f64().unwrap() - 1.0 / 6.0).abs() < 1e-6, "{hot}");
     for (args, says) in [
@@ -405,9 +402,9 @@ fn variation_is_told_from_chance() {
     let made = made();
     let json = made.json(&["stats", "--across", "epoch"]);
     let first = &json["rows"][0];
-    let names = ["cycles::hot_in_this_test", "</script><img src=x onerror=alert(1)>\u{1b}[31m;x"];
+    let names = ["all::cycles::hot_in_this_test", "</script><img src=x onerror=alert(1)>\u{1b}[31m;x"];
     assert!(names.contains(&first["name"].as_str().unwrap()), "{first}");
-    let hot = by_name(&json["rows"])["cycles::hot_in_this_test"].clone();
+    let hot = by_name(&json["rows"])["all::cycles::hot_in_this_test"].clone();
     assert_eq!((hot["min"].as_f64(), hot["max"].as_f64()), (Some(0.4), Some(0.6)));
     assert_eq!(hot["most_in"], "2");
     for across in ["machine", "day"] {
@@ -679,7 +676,7 @@ fn recorded(sandbox: &Sandbox, options: &[&str], program: &[&std::ffi::OsStr]) -
     let recorded = perf.output().unwrap();
     if !recorded.status.success() {
         let why = String::from_utf8_lossy(&recorded.stderr).into_owned();
-        support::skip(&format!("perf cannot record here: {why}"));
+        crate::support::skip(&format!("perf cannot record here: {why}"));
     }
     recorded.status.success()
 }
@@ -716,7 +713,7 @@ fn perf_data_becomes_an_epoch() {
 
 #[test]
 fn generated_code_in_perf_data_has_the_names_of_its_map() {
-    let Some(program) = support::program("jit.c") else { return };
+    let Some(program) = crate::support::program("jit.c") else { return };
     let sandbox = Sandbox::new();
     if !recorded(&sandbox, &["--no-buildid"], &[program.as_os_str(), "keep".as_ref()]) {
         return;
@@ -813,7 +810,7 @@ impl Drop for Waiting {
 
 /// A program, its build ID, and where a function of it is in the file.
 fn waiting_program() -> Option<(PathBuf, String, u64)> {
-    let program = support::program_as("waits.c", "waits", &["-Wl,--build-id"])?;
+    let program = crate::support::program_as("waits.c", "waits", &["-Wl,--build-id"])?;
     let image = Image::open(&program).unwrap();
     let offset = offsets(&image, "wait_for_the_end")[1];
     Some((program, image.build_id().expect("it was built with one"), offset))
@@ -857,7 +854,7 @@ fn stripped_programs_have_no_names_until_their_debug_file_is_there() {
     std::fs::create_dir(&aside).unwrap();
     let (stripped, debug) = (sandbox.path("server"), aside.join("server.debug"));
     if !have("objcopy") {
-        return support::skip("without objcopy nothing can be stripped here");
+        return crate::support::skip("without objcopy nothing can be stripped here");
     }
     let mut keep = sandbox.command("objcopy");
     keep.arg("--only-keep-debug").args([&program, &debug]);
@@ -939,7 +936,7 @@ fn files_of_other_mount_namespaces_have_names_while_a_process_runs_there() {
     command.args(["--mount", "--", "sh", "-c", script, "sh"]).args([&hidden, &program]);
     let _running = match Waiting::start(command) {
         Ok(running) => running,
-        Err(why) => return support::skip(&format!("no mount namespace can be made here: {why}")),
+        Err(why) => return crate::support::skip(&format!("no mount namespace can be made here: {why}")),
     };
     assert!(!inside.exists());
     let text = whatif_in(&sandbox, &folder, &["top"]).assert_code(0).stdout;
@@ -948,8 +945,8 @@ fn files_of_other_mount_namespaces_have_names_while_a_process_runs_there() {
 
 /// A recording in which the hot function does nothing for progress, the warm one does, and so does one that was never sampled.
 fn recording(path: &Path, build_id: &str) {
-    let truth = |name, slope| synthetic::Truth { name, slope, noise: 0.01, blocks: 60 };
-    let mut rows = synthetic::rows(&[
+    let truth = |name, slope| crate::synthetic::Truth { name, slope, noise: 0.01, blocks: 60 };
+    let mut rows = crate::synthetic::rows(&[
         truth("hot:1", 0.0),
         truth("warm:2", 0.6),
         truth("rare:3", 0.5),
@@ -963,10 +960,10 @@ fn recording(path: &Path, build_id: &str) {
         };
         // Of the rare one only lines were tried.
         match name {
-            "rare" => region.function = Some("cycles::rare_in_this_test".to_owned()),
+            "rare" => region.function = Some("all::cycles::rare_in_this_test".to_owned()),
             name => {
                 region.kind = RegionKind::Function;
-                region.name = format!("cycles::{name}_in_this_test");
+                region.name = format!("all::cycles::{name}_in_this_test");
             }
         }
     }
@@ -984,7 +981,7 @@ fn cost_stands_beside_worth() {
     let json = made.json(&["top"]);
     assert_eq!(json["recordings"], serde_json::json!(["run.db"]));
     let rows = by_name(&json["rows"]);
-    let (hot, warm) = (&rows["cycles::hot_in_this_test"], &rows["cycles::warm_in_this_test"]);
+    let (hot, warm) = (&rows["all::cycles::hot_in_this_test"], &rows["all::cycles::warm_in_this_test"]);
     assert_eq!(
         (hot["worth"]["verdict"].as_str(), hot["mark"].as_str()),
         (Some("no-effect"), Some("hot-but-does-not-matter")),
@@ -994,7 +991,7 @@ fn cost_stands_beside_worth() {
     assert!((warm["worth"]["slope"].as_f64().unwrap() - 0.6).abs() < 0.1, "{warm}");
     assert_eq!(warm["worth"]["other_build"], build_id.is_empty());
     let rare = &json["not_hot"][0];
-    assert_eq!(rare["name"], "cycles::rare_in_this_test", "{json:#}");
+    assert_eq!(rare["name"], "all::cycles::rare_in_this_test", "{json:#}");
     // Both lines together, and the better one by name.
     assert!((rare["worth"]["slope"].as_f64().unwrap() - 0.6).abs() < 0.1, "{rare}");
     assert_eq!(rare["worth"]["line"], "rare:3");
@@ -1011,7 +1008,7 @@ fn cost_stands_beside_worth() {
         [(&["diff", "before", "2"][..], "changes"), (&["stats", "--across", "epoch"], "rows")]
     {
         let json = made.json(words);
-        assert_eq!(&by_name(&json[rows])["cycles::warm_in_this_test"]["worth"], same, "{json:#}");
+        assert_eq!(&by_name(&json[rows])["all::cycles::warm_in_this_test"]["worth"], same, "{json:#}");
     }
     made.text(&["flame", "-o", "worth.html"]);
     let page = std::fs::read_to_string(made.sandbox.path("worth.html")).unwrap();
@@ -1020,7 +1017,7 @@ fn cost_stands_beside_worth() {
     recording(&made.sandbox.path("old.db"), "0123");
     std::fs::remove_file(made.folder.join("recordings/run.db")).unwrap();
     let json = made.json(&["top", "--recording", "old.db"]);
-    assert_eq!(by_name(&json["rows"])["cycles::warm_in_this_test"]["worth"]["other_build"], true);
+    assert_eq!(by_name(&json["rows"])["all::cycles::warm_in_this_test"]["worth"]["other_build"], true);
 }
 
 /// Needed by nothing but debug information.
@@ -1029,6 +1026,6 @@ fn the_functions_that_are_sampled_are_here() {
     let image = Image::open(&this_program()).unwrap();
     let scope = Scope::new(ScopeOptions::default()).unwrap();
     let entry = image.function_entries("hot_in_this_test")[0];
-    assert_eq!(image.frames(entry, &scope).last().unwrap().function.base(), "cycles::hot_in_this_test");
+    assert_eq!(image.frames(entry, &scope).last().unwrap().function.base(), "all::cycles::hot_in_this_test");
     assert_eq!(image.stated(image.file_offset(entry).unwrap()), Some(entry));
 }

@@ -1,14 +1,9 @@
 //! `whatif report --explain`, on a recording whose truth is known.
 
-#[path = "../../profile/tests/synthetic/mod.rs"]
-mod synthetic;
-
-mod support;
-
+use crate::support::{Ended, Sandbox, run};
+use crate::synthetic::{Truth, rows};
 use profile::{Recorder, Rows};
 use std::path::Path;
-use support::{Ended, Sandbox, run};
-use synthetic::{Truth, rows};
 
 /// Writes what `rows` hold of windows and sessions; keys begin at 1, as those of a new recording do.
 fn record(path: &Path, rows: &Rows) {

@@ -1,10 +1,8 @@
 //! Nothing is silent: every run without an answer has a status and a message of its own, and says what to do.
 
-mod support;
-
+use crate::support::{Sandbox, program, program_as, run, skip};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Sandbox, program, program_as, run, skip};
 
 /// A way in which there is no answer, or not the whole of it.
 struct Case {

@@ -1,12 +1,10 @@
 //! `whatif run --hint-db`: what production says, of a database that is made here, is where experiments begin.
 
-mod support;
-
+use crate::support::{Ended, Sandbox, program, run};
 use archive::*;
 use profile::{Mark, Nanos, Recording, RegionKind, Rows};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use support::{Ended, Sandbox, program, run};
 use symbols::{Image, Svma};
 
 /// Samples in each function of the program; those of a library are called by the first.
@@ -208,7 +206,7 @@ fn production_is_kept_and_shown_beside_the_worth() {
     let text = report(&[]);
     assert!(text.contains("prod.") && text.contains("in production (1 machine, "), "{text}");
     for (name, share) in [("needed", 0.15_f64), ("nobody_waits", 0.6)] {
-        let region = support::region(&json, name);
+        let region = crate::support::region(&json, name);
         assert_eq!(region["production_share"], share, "{region:#}");
         // Whatever a busy machine makes of the estimate, the mark follows from it.
         let point = &region["points"][0];

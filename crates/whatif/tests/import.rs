@@ -1,8 +1,6 @@
 //! `whatif import`, and profiles of Coz wherever a recording can be named.
 
-mod support;
-
-use support::{Ended, Sandbox, run};
+use crate::support::{Ended, Sandbox, run};
 
 /// A profile in which `hash.c:88` is worth half.
 fn profile() -> String {

@@ -1,8 +1,7 @@
 //! Whatever is killed, and whenever: the recording can be read, nothing hangs, nothing is left running, and a
 //! program that is not killed goes on as if nothing had happened.
 
-mod support;
-
+use crate::support::{Sandbox, program, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -11,7 +10,6 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use support::{Sandbox, program, run};
 
 /// Kills of each kind.
 const KILLS: u64 = 52;
@@ -48,6 +46,12 @@ fn started(whatif: u32, program: &Path) -> Option<u32> {
     let child = children.split_whitespace().next()?.parse().ok()?;
     // Before `exec` it is a copy of `whatif`.
     (std::fs::read_link(format!("/proc/{child}/exe")).ok()? == program).then_some(child)
+}
+
+/// The CPU time of a process's first thread.
+fn used(pid: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    Duration::from_nanos(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0))
 }
 
 fn kill(pid: u32, signal: Signal) {
@@ -191,9 +195,15 @@ fn a_profiler_that_was_stopped_goes_on() {
     let mut command =
         sandbox.profiling(&["--region", "other", "--speedup", "50"], &threads, &["in_two_parts"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    // Longer than the runtime waits before it takes the profiler for dead.
-    std::thread::sleep(Duration::from_millis(1000));
+    // It is stopped in the midst of the first part.
+    let threads = threads.canonicalize().unwrap();
+    let begin = Instant::now();
+    while started(child.id(), &threads).is_none_or(|program| used(program) < Duration::from_millis(300)) {
+        assert!(child.try_wait().unwrap().is_none() && begin.elapsed() < LIMIT, "never started");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     kill(child.id(), Signal::STOP);
+    // Longer than the runtime waits before it takes the profiler for dead.
     std::thread::sleep(Duration::from_millis(4500));
     kill(child.id(), Signal::CONT);
     let mut text = String::new();

@@ -1,10 +1,8 @@
 //! Programs that cannot be started or profiled: the shell's exit codes, one line, and advice.
 
-mod support;
-
+use crate::support::{Ended, Sandbox, program, program_as, run, skip};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use support::{Ended, Sandbox, program, program_as, run, skip};
 
 fn launch(sandbox: &Sandbox, program: impl AsRef<Path>) -> Ended {
     let ended = sandbox.profile(&[], program.as_ref(), &[]);

@@ -1,11 +1,9 @@
 //! `whatif run --live`: what the page is told while the program runs.
 
-mod support;
-
+use crate::support::{Sandbox, alone, program};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
-use support::{Sandbox, program};
 
 /// A program that is being profiled with a page.
 struct Running {
@@ -82,6 +80,8 @@ fn windows(report: &serde_json::Value, region: &str) -> u64 {
 
 #[test]
 fn the_page_is_told_what_is_known_until_the_end() {
+    // In six seconds there have to be experiments before and after a region is pinned.
+    let _alone = alone();
     let Some(mut running) = Running::start(&[], &["6"]) else { return };
     let (status, page) = running.get("GET", "/", "");
     assert!(status == 200 && page.contains("whatif-data"));

@@ -1,17 +1,8 @@
 //! What can be asked without an experiment: `whatif doctor`, `whatif points`, `--list-regions`; and regions that depend on
 //! their callers.
 
-mod support;
-
+use crate::support::{Ended, Sandbox, alone, program, program_as, region, run, target, target_as};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use support::{Ended, Sandbox, program, program_as, region, run, target, target_as};
-
-/// Only one program at a time here: what they take of the machine is measured.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Runs `whatif` with these arguments, then a program and its own; nothing is left in its folder.
 #[track_caller]
@@ -90,7 +81,7 @@ fn what_is_called_steadily_is_suggested() {
     let Some(units) = program("units.c") else { return };
     let ended = whatif(&["points", "--duration", "1"], &units, &[]).assert_code(0);
     if ended.stderr.contains("no suggestions") {
-        return support::skip("visits cannot be counted here");
+        return crate::support::skip("visits cannot be counted here");
     }
     let suggested: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("-p ")).collect();
     assert!(suggested.iter().any(|line| line.contains("-p fn:serve")), "{ended:#?}");

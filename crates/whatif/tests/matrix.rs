@@ -1,12 +1,10 @@
 //! Programs of all languages, compilers and kinds of debug information: the line that takes the time is found in each.
 
-mod support;
-
+use crate::support::{Sandbox, alone, run, skip};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use support::{Sandbox, run, skip};
 
 /// A line that takes nearly all of the time; it is marked.
 const C: &str = r#"
@@ -181,16 +179,19 @@ fn outcome(cell: &Cell, sandbox: &Sandbox) -> Outcome {
 
 #[test]
 fn the_hot_line_is_found_however_a_program_was_built() {
+    // It uses all CPUs.
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let cells = cells(sandbox.folder());
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let sandboxes: Vec<Sandbox> = (0..cpus).map(|_| Sandbox::new()).collect();
     std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+        for sandbox in &sandboxes {
             scope.spawn(|| {
-                let sandbox = Sandbox::new();
                 while let Some(cell) = cells.get(next.fetch_add(1, Relaxed)) {
-                    let outcome = outcome(cell, &sandbox);
+                    let outcome = outcome(cell, sandbox);
                     outcomes.lock().unwrap().push(outcome);
                 }
             });

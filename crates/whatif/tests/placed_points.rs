@@ -1,10 +1,8 @@
 //! Progress points in programs that mark none: `-p` and `--latency`.
 
-mod support;
-
+use crate::support::{Sandbox, point, program, program_as, skip};
 use kernel::visits::Means;
 use std::path::Path;
-use support::{Sandbox, point, program, program_as, skip};
 
 /// Whether visits can be counted here.
 fn can_count() -> bool {

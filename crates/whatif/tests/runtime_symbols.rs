@@ -1,11 +1,9 @@
 //! The library that is preloaded into other people's programs: what it needs and what it offers.
 
-mod support;
-
+use crate::support::{Sandbox, program, run};
 use object::{Object as _, ObjectSymbol as _};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use support::{Sandbox, program, run};
 
 /// What the runtime may leave undefined. Nothing that allocates, locks, sets `errno`, is interposed by
 /// itself, or finds thread-local storage by a call.

@@ -1,8 +1,6 @@
 //! A program's own use of signals, under sampling and delays.
 
-mod support;
-
-use support::{DELAYS, Sandbox, program};
+use crate::support::{DELAYS, Sandbox, program};
 
 fn unharmed(arguments: &[&str]) {
     let Some(signals) = program("signals.c") else { return };

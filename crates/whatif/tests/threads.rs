@@ -1,10 +1,8 @@
 //! Threads and processes of all kinds, under sampling and delays.
 
-mod support;
-
+use crate::support::{DELAYS, Sandbox, point, program, program_as, run, skip};
 use profile::WindowFlags;
 use std::path::Path;
-use support::{DELAYS, Sandbox, point, program, program_as, run, skip};
 
 fn unharmed(which: &str) {
     let Some(threads) = program("threads.c") else { return };

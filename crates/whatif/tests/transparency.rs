@@ -1,9 +1,7 @@
 //! To the program, its children and all processes around it, `whatif run -- program` is `program`.
 
-mod support;
-
+use crate::support::{DELAYS, Sandbox, have, program, program_as, run, run_with, same, skip};
 use std::process::Command;
-use support::{DELAYS, Sandbox, have, program, program_as, run, run_with, same, skip};
 
 #[test]
 fn exit_codes_are_passed_on() {
@@ -141,7 +139,7 @@ fn threads_may_begin_before_main() {
         sandbox.compare(DELAYS, program, &[]).assert_code(0);
         // And they are profiled: the work is theirs alone.
         let report = sandbox.report();
-        assert!(support::point(&report, "work")["visits"].as_u64() > Some(0), "{report:#}");
+        assert!(crate::support::point(&report, "work")["visits"].as_u64() > Some(0), "{report:#}");
     }
 }
 

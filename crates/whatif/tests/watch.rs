@@ -1,7 +1,6 @@
 //! `whatif watch`, on a terminal of its own.
 
-mod support;
-
+use crate::support::{HANG, Sandbox, program, run};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
@@ -11,7 +10,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
-use support::{HANG, Sandbox, program, run};
 
 /// What the user sees, as far as `watch` uses what terminals can do.
 #[derive(Default)]

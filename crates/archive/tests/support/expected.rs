@@ -1,5 +1,4 @@
 //! What a database should say, kept as plain rows.
-#![allow(dead_code)] // not every test needs everything
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,5 @@
 //! Compiles the programs that the tests are about, where the compilers are installed.
 
-// Each test is a program of its own and uses only some of this.
-#![allow(dead_code)]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -4,15 +4,17 @@
 //! Nothing here waits for a time and hopes: what is waited for is an event, and a limit that no healthy
 //! run comes near turns a hang into a failure.
 
-#![allow(dead_code)] // every test file uses a part of it
+mod machine;
 
-use std::collections::BTreeSet;
+pub use machine::alone;
+use machine::{Held, beside_others};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 /// A run that takes so long hangs.
@@ -67,11 +69,13 @@ pub fn target_as(target: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
 }
 
 fn compile(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
-    // Tests of one process compile one after another, and each program once: another test may be running it.
-    static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    // Tests compile one after another, and each program once: another test may be running it.
+    static COMPILED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    if compiled.contains(&output) {
+    let how = format!("{} {flags:?}", source.display());
+    if let Some(before) = compiled.get(&output) {
+        assert_eq!(*before, how, "two programs need two names");
         return Some(output);
     }
     let unfinished = output.with_extension(std::process::id().to_string());
@@ -107,7 +111,7 @@ fn compile(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
         }
     }
     std::fs::rename(unfinished, &output).unwrap();
-    compiled.insert(output.clone());
+    compiled.insert(output.clone(), how);
     Some(output)
 }
 
@@ -118,6 +122,7 @@ pub struct Ended {
     pub stdout: String,
     pub stderr: String,
     /// What was run: to do the same by hand.
+    #[expect(dead_code, reason = "shown when a test fails")]
     pub command: String,
 }
 
@@ -176,14 +181,16 @@ pub fn run_with(mut command: Command, input: &[u8]) -> Ended {
     }
 }
 
-/// A working folder, gone with the test.
+/// A working folder, gone with the test, and the right to run something in it: beside others, unless the test is [`alone`].
 pub struct Sandbox {
     folder: tempfile::TempDir,
+    _machine: Arc<Held>,
 }
 
 impl Sandbox {
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+        let machine = beside_others();
+        Self { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), _machine: machine }
     }
 
     pub fn folder(&self) -> &Path {

@@ -4,8 +4,6 @@
 //! is counted. Otherwise it takes the place of another entry, which is handed on (*evicted*); each such entry costs the
 //! daemon as much as a sample that was never aggregated.
 
-use crate::hash::mix;
-
 /// What makes samples equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
@@ -120,7 +118,8 @@ impl Table {
     }
 
     /// Samples that are still in it.
-    pub fn kept(&self) -> u64 {
+    #[cfg(test)]
+    fn kept(&self) -> u64 {
         self.entries.iter().map(|entry| u64::from(entry.count)).sum()
     }
 
@@ -128,6 +127,13 @@ impl Table {
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.entries) + size_of_val(&*self.turns)
     }
+}
+
+/// As the collector hashes a word.
+fn mix(hash: u64, word: u64) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let product = u128::from(hash ^ word.rotate_left(32) ^ ODD) * u128::from(word ^ 0xd6e8_feb8_6659_fd93);
+    (product as u64 ^ (product >> 64) as u64).wrapping_add(hash.rotate_left(23))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Hash tables for samples: the one of the paper's driver, its alternatives (section 5.4), and the structure we use, tried
 //! on samples of this machine under loads of different kinds.
 
+mod table;
+
 use std::collections::HashSet;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,11 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use collect::stacks::{Frame, Stacks, chain};
-use collect::table::{Design, HashFunction, Key, Outcome, Policy, Table};
 use collect::{Collector, LabelIndex, Trace, Traced};
 use kernel::stream::Source;
 
 use crate::interval::{Interval, count};
+
+use self::table::{Design, HashFunction, Key, Outcome, Policy, Table};
 
 #[derive(Debug, Args)]
 pub struct Options {

@@ -1,0 +1,11 @@
+//! Profiles of recordings whose truth is known. One program for all of it, because each would be linked by itself.
+
+mod comparison;
+mod coz;
+mod database;
+mod discovery;
+mod drift;
+mod explain;
+mod production;
+mod sentence;
+mod synthetic;

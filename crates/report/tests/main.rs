@@ -1,0 +1,8 @@
+//! What reports and exports say. One program for all of it, because each would be linked by itself.
+
+mod coz_roundtrip;
+mod cycles;
+mod formats;
+mod hostile;
+#[path = "../../profile/tests/synthetic/mod.rs"]
+mod synthetic;

@@ -1,0 +1,31 @@
+//! The command from end to end. One program for all of it, because linking it takes longer than most of these tests do;
+//! `support/machine.rs` says which of them run beside each other.
+//!
+//! ```text
+//! $ cargo test --release -p whatif --test all answer::
+//! ```
+
+mod answer;
+mod audit;
+mod collect;
+mod compare;
+mod cycles;
+mod explain;
+mod failures;
+mod hint;
+mod import;
+mod kills;
+mod launch;
+mod live;
+mod look;
+mod matrix;
+mod placed_points;
+mod points;
+mod runtime_symbols;
+mod signals;
+mod support;
+#[path = "../../profile/tests/synthetic/mod.rs"]
+mod synthetic;
+mod threads;
+mod transparency;
+mod watch;
