@@ -3,7 +3,6 @@
 use crate::callers::{Callers, Code};
 use crate::jit::Jit;
 use crate::options::Options;
-use crate::series::Spot;
 use globset::GlobSet;
 use kernel::visits::Instruction;
 use profile::Image as Named;
@@ -12,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use symbols::{Frame, Image, NameSource, Scope, Segment, Svma};
+
+/// Where code is: an image, and an address as its file has it.
+pub type Spot = (String, u64);
 
 /// After this time the list of mappings is read again in any case.
 const STALE: Duration = Duration::from_millis(250);

@@ -2,7 +2,7 @@
 
 mod whole;
 
-pub use whole::{Spot, Whole};
+pub use whole::Whole;
 
 use crate::clocks::{self, Clocks};
 use crate::experiment::{Offer, Shown};

@@ -7,6 +7,7 @@
 
 use super::{Outcome, Series};
 use crate::experiment::{Offer, Plan};
+use crate::images::Spot;
 use crate::record::Place;
 use crate::window::Conductor;
 use crate::{Runs, lock};
@@ -17,9 +18,6 @@ use profile::{Nanos, Point, PointKind, Visits, Window, WindowFlags};
 const POINT: &str = "end-to-end";
 /// Entries of the list that regions are chosen from.
 const OFFERS: f64 = 64.0;
-
-/// Where code is: an image, and an address as its file has it.
-pub type Spot = (String, u64);
 
 /// What is kept from one run to the next.
 #[derive(Debug, Default)]
