@@ -8,7 +8,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::draft::Written;
 use super::{
-    Books, CodeImage, Epoch, EpochId, EventId, ImageKind, Label, MachineId, MachineInfo, Setting, UnixSeconds,
+    Books, CodeImage, CollectorEpoch, EpochId, EventId, ImageKind, Label, MachineId, MachineInfo, Setting,
+    UnixSeconds,
 };
 use storage::Nanos;
 use storage::{integer, ns};
@@ -168,12 +169,12 @@ pub(super) fn keys(list: &str) -> BTreeSet<i64> {
 }
 
 /// All epochs, oldest first.
-pub(super) fn epochs(from: &Connection) -> rusqlite::Result<Vec<Epoch>> {
+pub(super) fn epochs(from: &Connection) -> rusqlite::Result<Vec<CollectorEpoch>> {
     let mut names = from.prepare_cached("SELECT name FROM epoch_events WHERE epoch = ? ORDER BY position")?;
     from.prepare_cached("SELECT * FROM epochs ORDER BY started_unix_s, id")?
         .query_map([], |row| {
             let id: i64 = row.get("id")?;
-            Ok(Epoch {
+            Ok(CollectorEpoch {
                 id: EpochId::new(id),
                 machine: MachineId::new(row.get("machine")?),
                 name: row.get("name")?,

@@ -102,7 +102,7 @@ impl Database {
     /// # Errors
     ///
     /// See [`machines`](Self::machines).
-    pub fn epochs(&self) -> Result<Vec<Epoch>, Error> {
+    pub fn epochs(&self) -> Result<Vec<CollectorEpoch>, Error> {
         self.read(catalogue::epochs)
     }
 
@@ -174,7 +174,8 @@ impl Database {
             let until = UnixSeconds(time.end.0.saturating_add(longest.unwrap_or(0)));
             Ok((epochs, catalogue::books(from, Some(event), time.start..until)?))
         })?;
-        let epochs: HashMap<EpochId, Epoch> = epochs.into_iter().map(|epoch| (epoch.id, epoch)).collect();
+        let epochs: HashMap<EpochId, CollectorEpoch> =
+            epochs.into_iter().map(|epoch| (epoch.id, epoch)).collect();
         let is_asked_for = |id: EpochId, books: &Books| {
             epochs.get(&id).is_some_and(|epoch| {
                 time.contains(&epoch.setting.bucket(books.start))

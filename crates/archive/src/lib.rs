@@ -36,8 +36,8 @@ pub use compaction::Compaction;
 pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};
 pub use model::{
-    Batch, Books, CodeImage, Count, Epoch, EpochId, EventId, ImageId, ImageKind, Label, LabelId, MachineId,
-    MachineInfo, Node, Offset, Setting, Symbol,
+    Batch, Books, CodeImage, CollectorEpoch, Count, EpochId, EventId, ImageId, ImageKind, Label, LabelId,
+    MachineId, MachineInfo, Node, Offset, Setting, Symbol,
 };
 pub use names::KnownPositions;
 #[doc(hidden)]

@@ -108,9 +108,9 @@ impl Setting {
     }
 }
 
-/// A span of time with one setting.
+/// An epoch of the collector: a span of time with one setting. (That of an experiment is another.)
 #[derive(Clone, Debug, PartialEq)]
-pub struct Epoch {
+pub struct CollectorEpoch {
     /// Its key.
     pub id: EpochId,
     /// On which machine.

@@ -8,7 +8,7 @@ use super::region::Presence;
 use super::series::Outcome;
 use super::warning::Warning;
 use super::{region, sampler};
-use kernel::SharedRegion;
+use kernel::SharedMapping;
 use profile::Nanos;
 use std::sync::atomic::Ordering;
 use wire::SharedMemory;
@@ -20,7 +20,7 @@ const COSTLY: f64 = 0.05;
 /// Why there is no answer, if there is none.
 pub fn diagnose(
     options: &Options,
-    region: &SharedRegion,
+    shared: &SharedMapping,
     points: &Points,
     observer: &Observer,
     outcome: &Outcome,
@@ -30,10 +30,10 @@ pub fn diagnose(
         return None;
     }
     let seconds = duration.as_secs_f64();
-    let memory = region.memory();
+    let memory = shared.memory();
     let points = points.list();
     let (samples, _) = observer.totals();
-    if sampler(region) == Sampler::None {
+    if sampler(shared) == Sampler::None {
         let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
         return Some(Failure::NoSampler { perf: std::io::Error::from_raw_os_error(errno).to_string() });
     }
@@ -113,10 +113,10 @@ pub fn points(points: &Points) -> Vec<Warning> {
 }
 
 /// Doubts that do not prevent an answer. `counted`: the share of the run that each placed point's visits cost.
-pub fn warnings(region: &SharedRegion, observer: &Observer, counted: &[(String, f64)]) -> Vec<Warning> {
-    let memory = region.memory();
+pub fn warnings(shared: &SharedMapping, observer: &Observer, counted: &[(String, f64)]) -> Vec<Warning> {
+    let memory = shared.memory();
     let costly = counted.iter().filter(|(_, share)| *share > COSTLY);
-    let mut warnings = of_sampler(region);
+    let mut warnings = of_sampler(shared);
     warnings.extend(of_memory(memory));
     warnings
         .extend(costly.map(|(point, share)| Warning::CostlyPoint { point: point.clone(), share: *share }));
@@ -127,10 +127,10 @@ pub fn warnings(region: &SharedRegion, observer: &Observer, counted: &[(String, 
 }
 
 /// Where samples came from, if not from where they should.
-fn of_sampler(region: &SharedRegion) -> Vec<Warning> {
-    let header = &region.memory().header;
+fn of_sampler(shared: &SharedMapping) -> Vec<Warning> {
+    let header = &shared.memory().header;
     let errno = header.refusal.load(Ordering::Relaxed) as i32;
-    let sampler = sampler(region);
+    let sampler = sampler(shared);
     let coarse = match sampler {
         Sampler::PerfUser => Some(Warning::UserTimeOnly { errno }),
         Sampler::Timer => Some(Warning::CpuTimer { errno }),

@@ -8,6 +8,7 @@
 //! that to what costs most in production ([`hint`](super::hint)), if that is known.
 //! Speedups are drawn without regard to the past, so that each stays a random sample of the run.
 
+use crate::observe::RegionIndex;
 use profile::{Nanos, RegionId, Speedup};
 use std::collections::HashMap;
 
@@ -142,7 +143,7 @@ pub struct Offer {
     /// The region: the same in several runs of a program.
     pub region: RegionId,
     /// Its index among those observed in this one.
-    pub index: usize,
+    pub index: RegionIndex,
     /// Its samples over the whole run.
     pub samples: u64,
     /// How much an experiment on it would help, from 0 to 1, more if the user has asked for it; `None` for a line whose function does not matter so
@@ -162,7 +163,7 @@ pub struct Plan {
     /// The region.
     pub region: RegionId,
     /// The region's index among those observed.
-    pub index: usize,
+    pub index: RegionIndex,
     /// The speedups of its windows, in order.
     pub windows: [Speedup; 2],
     /// How long each window is to be.
@@ -297,7 +298,7 @@ mod tests {
     fn offer(region: usize, samples: u64, need: f64) -> Offer {
         Offer {
             region: RegionId::new(region as i64),
-            index: region,
+            index: RegionIndex(region),
             samples,
             need: Some(need),
             production: 0.0,
@@ -351,7 +352,7 @@ mod tests {
         let offers = [offer(0, 100, 0.0), offer(1, 10, 0.0), offer(2, 1, 0.0), offer(2, 1, 0.0)];
         let mut times = [0; 3];
         for _ in 0..1000 {
-            times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().index] += 1;
+            times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().index.0] += 1;
         }
         assert!(times[0] > 400 && times[2] > 150 && times[1] > 50, "{times:?}");
     }
@@ -362,7 +363,7 @@ mod tests {
         let offers = [offer(0, 1000, 0.0), offer(0, 1000, 0.0), offer(1, 10, 0.8), offer(2, 10, 0.2)];
         let mut times = [0; 3];
         for _ in 0..2000 {
-            times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().index] += 1;
+            times[history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().index.0] += 1;
         }
         // 30 % at random: half of it is region 0. Of the others 80 and 20 %.
         let expected = [300.0, 150.0 + 1120.0, 150.0 + 280.0];
@@ -381,7 +382,7 @@ mod tests {
             let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(seed));
             for nth in 0..100 {
                 let plan = history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap();
-                chosen[usize::from(nth >= 5)][plan.index] += 1;
+                chosen[usize::from(nth >= 5)][plan.index.0] += 1;
             }
         }
         let [first, later] = chosen;
@@ -396,7 +397,7 @@ mod tests {
         asked[0].need = Some(20.0);
         let (mut history, mut random) = (History::default(), fastrand::Rng::with_seed(1));
         let of_asked = (0..100).filter(|_| {
-            history.next(&asked, &Choices::every_five_per_cent(), &mut random).unwrap().index == 0
+            history.next(&asked, &Choices::every_five_per_cent(), &mut random).unwrap().index.0 == 0
         });
         assert!(of_asked.count() > 60);
     }
@@ -409,7 +410,7 @@ mod tests {
             let lines = (0..1000)
                 .filter(|_| {
                     let offers = [function, line];
-                    history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().index == 1
+                    history.next(&offers, &Choices::every_five_per_cent(), &mut random).unwrap().index.0 == 1
                 })
                 .count();
             // Half of the 30 % that are drawn at random.

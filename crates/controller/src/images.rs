@@ -1,8 +1,8 @@
 //! The files mapped into the program: which of them are candidates, and where their code is.
 
-use crate::callers::{Callers, Code};
 use crate::jit::Jit;
 use crate::options::Options;
+use crate::unwind_tables::{Code, UnwindTables};
 use globset::GlobSet;
 use kernel::visits::Instruction;
 use profile::Image as Named;
@@ -208,11 +208,11 @@ impl Images {
     }
 
     /// Sees to it that the callers of the code at `address` become known.
-    pub fn learn_callers(&mut self, address: u64, callers: &Callers) {
+    pub fn learn_callers(&mut self, address: u64, tables: &UnwindTables) {
         let after = self.mapped.partition_point(|(code, _)| code.start <= address);
         let Some((code, asked)) = after.checked_sub(1).map(|nth| &mut self.mapped[nth]) else { return };
         if address < code.end && !std::mem::replace(asked, true) {
-            callers.learn(code.clone());
+            tables.learn(code.clone());
         }
     }
 

@@ -29,7 +29,7 @@ pub use error::LaunchError;
 pub use executable::{Executable, check};
 pub use forward::{asked_to_end, stay, wait_until_asked_to_end};
 
-use kernel::SharedRegion;
+use kernel::SharedMapping;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -48,7 +48,7 @@ pub fn spawn(
     executable: &Executable,
     arguments: &[OsString],
     runtime: &Path,
-    region: &SharedRegion,
+    shared: &SharedMapping,
 ) -> Result<Child, LaunchError> {
     let mut command = Command::new(executable.command());
     command
@@ -56,14 +56,14 @@ pub fn spawn(
         .args(executable.leading_arguments())
         .args(arguments)
         .env("LD_PRELOAD", preload(runtime, std::env::var_os("LD_PRELOAD").as_deref()))
-        .env(wire::REGION_VARIABLE, region.fd().as_raw_fd().to_string());
+        .env(wire::REGION_VARIABLE, shared.fd().as_raw_fd().to_string());
 
     // Handled before there is a program: a signal may come as soon as there is one, in any of our threads.
     let signals = forward::handle().map_err(LaunchError::Watch)?;
     // Between `fork` and `exec` the program has copies of our handlers, so it must not get a signal there. The
     // threads that watch it need none either.
     let _blocked = kernel::signals::AllBlocked::new();
-    let process = kernel::child::spawn(command, region.fd())
+    let process = kernel::child::spawn(command, shared.fd())
         .map_err(|error| LaunchError::Start { path: executable.command().into(), error })?;
     let child = Child::watch(process).map_err(LaunchError::Watch)?;
     forward::begin(signals, &child).map_err(LaunchError::Watch)?;

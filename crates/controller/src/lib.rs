@@ -14,7 +14,6 @@
 pub mod arguments;
 mod audit;
 mod backlog;
-mod callers;
 mod circles;
 mod clocks;
 mod dead_slots;
@@ -43,6 +42,7 @@ mod record;
 mod region;
 mod series;
 mod strangers;
+mod unwind_tables;
 mod warning;
 mod window;
 
@@ -52,7 +52,7 @@ pub use failure::list;
 use failure::Failure;
 use hint::Hint;
 use images::Images;
-use kernel::SharedRegion;
+use kernel::SharedMapping;
 use observe::Observer;
 use options::Options;
 use outlook::Outlook;
@@ -224,19 +224,19 @@ fn once(
     runs: &mut Runs,
 ) -> Result<(launch::Exit, Result<Option<Failure>>)> {
     let recorder = Recording::create(&options.output)?;
-    let region = SharedRegion::create().context(
+    let shared = SharedMapping::create().context(
         "cannot create memory to share with the program; check the limits of this container (memfd, RLIMIT_AS)",
     )?;
-    offer(&region, options);
+    offer(&shared, options);
     // Before the program competes for CPUs.
     kernel::wakeup::cost();
     let started = SystemTime::now();
     let start = monotonic();
-    let child = launch::spawn(executable, &args.program[1..], runtime, &region)?;
+    let child = launch::spawn(executable, &args.program[1..], runtime, &shared)?;
     let repeat = runs.done;
-    let facts = || facts(options, executable, args, &region, (started, repeat));
+    let facts = || facts(options, executable, args, &shared, (started, repeat));
     let before = runs.blocks;
-    let supervised = supervise(options, executable, &region, &child, recorder, (start, &facts), runs);
+    let supervised = supervise(options, executable, &shared, &child, recorder, (start, &facts), runs);
     runs.done += 1;
     runs.fruitless = if runs.blocks == before { runs.fruitless + 1 } else { 0 };
     Ok((child.verdict(child.wait()), supervised))
@@ -285,15 +285,15 @@ fn show_at_once(options: &Options, audience: &dyn Audience) -> Result<bool> {
 fn supervise(
     options: &Options,
     executable: &launch::Executable,
-    region: &SharedRegion,
+    shared: &SharedMapping,
     child: &launch::Child,
     recorder: profile::Recorder,
     (start, facts): (Nanos, &dyn Fn() -> profile::SessionStart),
     runs: &mut Runs,
 ) -> Result<Option<Failure>> {
-    let held = Held(region);
+    let held = Held(shared);
     let _descriptors = Descriptors::more();
-    let attached = wait_for_runtime(region, child, executable);
+    let attached = wait_for_runtime(shared, child, executable);
     let mut session = Session::begin(recorder, start, &facts())?;
     if let Some(failure) = attached {
         session.warn(&failure)?;
@@ -302,8 +302,8 @@ fn supervise(
     let images = Images::new(child.pid(), canonical(executable), options);
     let later = options.binaries.is_some();
     let cost = runs.noting_cost.map_or(0, |cost| u32::try_from(cost.0).unwrap_or(0));
-    region.memory().header.trap_cost.store(cost, Ordering::Relaxed);
-    let points = Points::place(region.memory(), &options.points, &images, child.pid(), &options.scope, later);
+    shared.memory().header.trap_cost.store(cost, Ordering::Relaxed);
+    let points = Points::place(shared.memory(), &options.points, &images, child.pid(), &options.scope, later);
     // A run that is one window begins with it.
     let held = options.end_to_end.then_some(held);
     let points = points.inspect_err(|_| eprintln!("whatif: the program runs unprofiled"))?;
@@ -312,31 +312,31 @@ fn supervise(
     {
         eprintln!("whatif: counting visits by {means}");
     }
-    let observer = Mutex::new(Observer::new(region.memory(), images, options, points.sampled()));
-    let outcome = profile(options, region, child, &points, &observer, &mut session, (&mut *runs, held))?;
+    let observer = Mutex::new(Observer::new(shared.memory(), images, options, points.sampled()));
+    let outcome = profile(options, shared, child, &points, &observer, &mut session, (&mut *runs, held))?;
     runs.blocks += outcome.blocks;
     let mut observer = lock(&observer);
     observer.drain();
     let now = monotonic();
     let tallies = Tallies::of(&observer, &session, now);
-    session.samples(tallies, outcome.delayed, region.memory().slots.totals().lost)?;
-    session.arrivals(region.memory())?;
+    session.samples(tallies, outcome.delayed, shared.memory().slots.totals().lost)?;
+    session.arrivals(shared.memory())?;
     if let Some(hint) = &runs.hint {
         tell_production(hint, &observer, &mut session)?;
     }
     let failure =
-        diagnosis::diagnose(options, region, &points, &observer, &outcome, now.saturating_sub(start));
+        diagnosis::diagnose(options, shared, &points, &observer, &outcome, now.saturating_sub(start));
     let counted = points.costs(runs.visit_cost, runs.noting_cost, now.saturating_sub(start));
     let of_points = diagnosis::points(&points);
     // Counting visits and sampling cost something, and are no longer needed.
     drop(points);
-    region.memory().header.alive_until.store(0, Ordering::Relaxed);
+    shared.memory().header.alive_until.store(0, Ordering::Relaxed);
     // Where a run is one of many, it may be short.
     let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
     if let Some(failure) = failure.as_ref().filter(|_| !short) {
         session.warn(failure)?;
     }
-    for warning in of_points.iter().chain(&diagnosis::warnings(region, &observer, &counted)) {
+    for warning in of_points.iter().chain(&diagnosis::warnings(shared, &observer, &counted)) {
         session.warn(warning)?;
     }
     session.images(&observer)?;
@@ -429,7 +429,7 @@ impl Drop for Descriptors {
 }
 
 /// The program waits before `main` until this is dropped, if it was asked to ([`offer`]).
-struct Held<'a>(&'a SharedRegion);
+struct Held<'a>(&'a SharedMapping);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
@@ -500,25 +500,25 @@ fn check_points(options: &mut Options, executable: &launch::Executable) -> Resul
 }
 
 /// The controller's half of the handshake.
-fn offer(region: &SharedRegion, options: &Options) {
-    let header = &region.memory().header;
+fn offer(shared: &SharedMapping, options: &Options) {
+    let header = &shared.memory().header;
     header.sampling.store(options.sampler as u32, Ordering::Relaxed);
     header.period.store(options.period.get(), Ordering::Relaxed);
     header.alive_until.store(kernel::clock::monotonic().0 + 30_000_000_000, Ordering::Relaxed);
     header.without.store(options.without_rules, Ordering::Relaxed);
     header.faults.store(options.faults, Ordering::Relaxed);
-    region.hold(!options.points.is_empty() || options.end_to_end);
+    shared.hold(!options.points.is_empty() || options.end_to_end);
     header.machine_cpus.store(kernel::cpu::online(), Ordering::Relaxed);
     header.offer();
 }
 
 /// Waits until the runtime has answered; the reason if it will not.
 fn wait_for_runtime(
-    region: &SharedRegion,
+    shared: &SharedMapping,
     child: &launch::Child,
     executable: &launch::Executable,
 ) -> Option<Failure> {
-    let header = &region.memory().header;
+    let header = &shared.memory().header;
     let program = || executable.command().display().to_string();
     let begin = Instant::now();
     loop {
@@ -544,7 +544,7 @@ fn wait_for_runtime(
 /// Conducts experiments until the program or the time is over.
 fn profile(
     options: &Options,
-    region: &SharedRegion,
+    shared: &SharedMapping,
     child: &launch::Child,
     points: &Points,
     observer: &Mutex<Observer>,
@@ -567,17 +567,17 @@ fn profile(
                     }
                     observer.be_eager(points.waiting().next().is_some());
                 }
-                strangers.count(region.memory(), child.pid());
+                strangers.count(shared.memory(), child.pid());
                 std::thread::park_timeout(DRAIN);
             }
         });
-        let mut conductor = Conductor::new(region, points, |time| ended_within(child, time));
+        let mut conductor = Conductor::new(shared, points, |time| ended_within(child, time));
         let outcome = match options.look {
             Some(what) => {
                 look::look(what, options, child.pid(), observer, &mut conductor).map(|()| Outcome::default())
             }
             None => {
-                let series = Series::new(options, region, points, observer, session, child, runs);
+                let series = Series::new(options, shared, points, observer, session, child, runs);
                 series.conduct(conductor, || drop(held))
             }
         };
@@ -601,19 +601,19 @@ fn profile(
     Ok(outcome)
 }
 
-fn sampler(region: &SharedRegion) -> Sampler {
-    Sampler::from_number(region.memory().header.sampler.load(Ordering::Relaxed))
+fn sampler(shared: &SharedMapping) -> Sampler {
+    Sampler::from_number(shared.memory().header.sampler.load(Ordering::Relaxed))
 }
 
 fn facts(
     options: &Options,
     executable: &launch::Executable,
     args: &arguments::Run,
-    region: &SharedRegion,
+    shared: &SharedMapping,
     (started, repeat): (SystemTime, u32),
 ) -> profile::SessionStart {
     let system = rustix::system::uname();
-    let sampler = sampler(region);
+    let sampler = sampler(shared);
     profile::SessionStart {
         started: Nanos::from(started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
         program: executable.command().display().to_string(),

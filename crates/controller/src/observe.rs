@@ -6,7 +6,6 @@
 //! looked at, so a large program costs no more than its hot functions.
 
 use crate::arguments::Granularity;
-use crate::callers::Callers;
 use crate::circles::Circles;
 use crate::finer::Finer;
 use crate::images::{Images, Located, Spot};
@@ -15,8 +14,10 @@ use crate::naming::Naming;
 use crate::options::Options;
 use crate::owner::{Code, Owner, Question, Selection, Which, matching, outside, owner};
 use crate::region::{Request, request_region};
+use crate::unwind_tables::UnwindTables;
 use profile::{Nanos, Region, RegionKind};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::Index;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use symbols::Frame;
@@ -29,14 +30,26 @@ use wire::{
 const OFFERS: usize = 64;
 /// Samples that the next region is chosen from are not older than this.
 const OFFER_AGE: Nanos = Nanos::from_millis(250);
+/// The index of a region among those observed in this run. Those that the user asked for come first, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionIndex(pub usize);
+
+impl Index<RegionIndex> for [Known] {
+    type Output = Known;
+
+    fn index(&self, RegionIndex(index): RegionIndex) -> &Known {
+        &self[index]
+    }
+}
+
 /// Code with the same frames from its first to its last byte.
 #[derive(Debug)]
 struct Piece {
     end: u64,
     /// What it is to regions.
-    code: Arc<Code<usize>>,
+    code: Arc<Code<RegionIndex>>,
     /// The functions and lines of all its frames in scope, if stacks are of interest.
-    frames: Vec<usize>,
+    frames: Vec<RegionIndex>,
 }
 
 /// What was seen of a function or line on stacks.
@@ -58,11 +71,11 @@ pub struct Known {
     pub samples: u64,
     pub weight: Nanos,
     /// Of a line that is only of interest if its function is: that function.
-    pub inside: Option<usize>,
+    pub inside: Option<RegionIndex>,
     /// Of a function without any caller in scope, where callers matter.
     alone: bool,
     /// Of a function as another one calls it: both.
-    path: Option<(usize, usize)>,
+    path: Option<(RegionIndex, RegionIndex)>,
 }
 
 impl Known {
@@ -84,7 +97,7 @@ impl Known {
 pub struct Observer {
     memory: &'static SharedMemory,
     images: Images,
-    callers: Callers,
+    tables: UnwindTables,
     circles: Circles,
     finer: Finer,
     requests: Arc<[Request]>,
@@ -94,10 +107,10 @@ pub struct Observer {
     naming: Naming,
     pieces: BTreeMap<u64, Piece>,
     regions: Vec<Known>,
-    index: HashMap<(RegionKind, String, Option<String>, usize), usize>,
+    index: HashMap<(RegionKind, String, Option<String>, usize), RegionIndex>,
     /// Functions as others call them.
-    paths: HashMap<(usize, usize), usize>,
-    offers: VecDeque<(u64, usize)>,
+    paths: HashMap<(RegionIndex, RegionIndex), RegionIndex>,
+    offers: VecDeque<(u64, RegionIndex)>,
     samples: u64,
     weight: Nanos,
     /// Samples whose stack was deeper than there is room for.
@@ -107,10 +120,10 @@ pub struct Observer {
     elsewhere: HashMap<String, u64>,
     unpublished: bool,
     /// The region of the window under way, and the samples since it was asked for.
-    watched: Option<usize>,
+    watched: Option<RegionIndex>,
     watch: Vec<Watched>,
     /// What is on stacks, if that is of interest.
-    chains: Option<HashMap<usize, Chains>>,
+    chains: Option<HashMap<RegionIndex, Chains>>,
 }
 
 /// A sample while a window is under way.
@@ -152,7 +165,7 @@ impl Observer {
         let mut observer = Self {
             memory,
             images,
-            callers: Callers::new(memory),
+            tables: UnwindTables::new(memory),
             circles: Circles::new(memory),
             finer: Finer::new((!options.fixed_period).then_some(options.period)),
             requests: options.requests.as_slice().into(),
@@ -200,7 +213,7 @@ impl Observer {
         }
         self.images.keep_up();
         for code in self.images.new_code() {
-            self.callers.look_into(code);
+            self.tables.look_into(code);
         }
         self.follow_mappings();
         memory.header.running.store(running, Ordering::Relaxed);
@@ -217,7 +230,7 @@ impl Observer {
     /// Forgets the code that has gone, before anything is learnt of what has come there.
     fn follow_mappings(&mut self) {
         for (start, end) in self.images.unmapped() {
-            self.callers.forget(start);
+            self.tables.forget(start);
             self.forget(start, end);
         }
         for (start, end) in self.images.remade() {
@@ -244,7 +257,7 @@ impl Observer {
         self.follow_mappings();
         // Callers are looked for from the inside: where the chain ends, the next table is missing.
         for frame in sample.callchain() {
-            self.images.learn_callers(frame.0, &self.callers);
+            self.images.learn_callers(frame.0, &self.tables);
         }
         let owner = self.owner(sample);
         for point in &owner.sampled {
@@ -252,8 +265,8 @@ impl Observer {
         }
         let path = self.path_of(&owner);
         let own = owner.function.into_iter().chain(owner.line).chain(path);
-        for region in owner.requested.iter().copied().chain(own) {
-            let known = &mut self.regions[region];
+        for region in owner.requested.iter().copied().map(RegionIndex).chain(own) {
+            let known = &mut self.regions[region.0];
             known.samples += 1;
             known.weight += weight;
         }
@@ -275,7 +288,7 @@ impl Observer {
     }
 
     /// What a sample belongs to. Code that is new is looked up, as far as it takes to say so.
-    fn owner(&mut self, sample: &Sample) -> Owner<usize> {
+    fn owner(&mut self, sample: &Sample) -> Owner<RegionIndex> {
         let requests = Arc::clone(&self.requests);
         let question = Question {
             requests: &requests,
@@ -290,20 +303,20 @@ impl Observer {
     }
 
     /// The region of the function as its caller calls it, where callers matter.
-    fn path_of(&mut self, owner: &Owner<usize>) -> Option<usize> {
+    fn path_of(&mut self, owner: &Owner<RegionIndex>) -> Option<RegionIndex> {
         let pair = owner.function.zip(owner.caller);
         let (function, caller) = pair.filter(|_| self.granularity == Granularity::Path)?;
         Some(self.path(function, caller))
     }
 
     /// The regions of a sample that an experiment may be about.
-    fn candidates(&mut self, owner: &Owner<usize>, path: Option<usize>) -> Vec<usize> {
+    fn candidates(&mut self, owner: &Owner<RegionIndex>, path: Option<RegionIndex>) -> Vec<RegionIndex> {
         if !self.requests.is_empty() {
-            return owner.requested.clone();
+            return owner.requested.iter().copied().map(RegionIndex).collect();
         }
         let Owner { function, line, .. } = *owner;
         if let (Granularity::Path, None, Some(function)) = (self.granularity, path, function) {
-            self.regions[function].alone = true;
+            self.regions[function.0].alone = true;
         }
         let (first, second) = match self.granularity {
             Granularity::Auto => (function, line),
@@ -319,7 +332,7 @@ impl Observer {
         if self.chains.is_none() {
             return;
         }
-        let mut on_stack: Vec<usize> = Vec::new();
+        let mut on_stack: Vec<RegionIndex> = Vec::new();
         for frame in sample.callchain() {
             if let Some(start) = self.piece_at(frame.0) {
                 on_stack.extend(&self.pieces[&start].frames);
@@ -341,7 +354,7 @@ impl Observer {
     }
 
     /// What was on stacks, if that was of interest.
-    pub fn chains(&self) -> Option<&HashMap<usize, Chains>> {
+    pub fn chains(&self) -> Option<&HashMap<RegionIndex, Chains>> {
         self.chains.as_ref()
     }
 
@@ -370,7 +383,7 @@ impl Observer {
         let mut code = Code::new(frames, &requests, |kind, frame| self.region_of(kind, frame, located));
         code.sampled = matching(self.sampled.iter().map(|(request, _)| request), frames);
         if let (Some(line), Granularity::Auto) = (code.line, self.granularity) {
-            self.regions[line].inside = code.function;
+            self.regions[line.0].inside = code.function;
         }
         for nth in &code.requested {
             self.place_request(*nth, &requests[*nth], frames, located);
@@ -396,7 +409,7 @@ impl Observer {
     }
 
     /// The functions and lines of all frames in scope, if stacks are of interest.
-    fn all_regions(&mut self, frames: &[Frame], located: &Located) -> Vec<usize> {
+    fn all_regions(&mut self, frames: &[Frame], located: &Located) -> Vec<RegionIndex> {
         let mut regions = Vec::new();
         if self.chains.is_some() {
             for frame in frames.iter().filter(|frame| frame.in_scope) {
@@ -409,11 +422,11 @@ impl Observer {
         regions
     }
 
-    fn region_of(&mut self, kind: RegionKind, frame: &Frame, located: &Located) -> usize {
+    fn region_of(&mut self, kind: RegionKind, frame: &Frame, located: &Located) -> RegionIndex {
         let (name, file) = self.naming.of(kind, frame);
         let key = (kind, name.clone(), file.clone(), located.image);
         if let Some(index) = self.index.get(&key) {
-            let region = &mut self.regions[*index].region;
+            let region = &mut self.regions[index.0].region;
             if kind == RegionKind::Function {
                 // The debug information of a piece has its line; the smallest is closest to the head.
                 region.line = region.line.into_iter().chain(frame.line.filter(|line| *line > 0)).min();
@@ -429,22 +442,27 @@ impl Observer {
             line: frame.line,
             image: self.images.image(located),
         };
-        self.regions.push(Known::new(region));
-        self.index.insert(key, self.regions.len() - 1);
-        self.regions.len() - 1
+        let index = self.add(Known::new(region));
+        self.index.insert(key, index);
+        index
     }
 
     /// The region of a function as another one calls it.
-    fn path(&mut self, function: usize, caller: usize) -> usize {
+    fn path(&mut self, function: RegionIndex, caller: RegionIndex) -> RegionIndex {
         if let Some(index) = self.paths.get(&(function, caller)) {
             return *index;
         }
-        let callee = &self.regions[function].region;
-        let name = format!("{}@{}", callee.name, self.regions[caller].region.name);
+        let callee = &self.regions[function.0].region;
+        let name = format!("{}@{}", callee.name, self.regions[caller.0].region.name);
         let region = Region { name, ..callee.clone() };
-        self.regions.push(Known { path: Some((function, caller)), ..Known::new(region) });
-        self.paths.insert((function, caller), self.regions.len() - 1);
-        self.regions.len() - 1
+        let index = self.add(Known { path: Some((function, caller)), ..Known::new(region) });
+        self.paths.insert((function, caller), index);
+        index
+    }
+
+    fn add(&mut self, known: Known) -> RegionIndex {
+        self.regions.push(known);
+        RegionIndex(self.regions.len() - 1)
     }
 
     /// Tells the runtime which code of the candidate images is known to be outside the scope.
@@ -455,27 +473,27 @@ impl Observer {
     }
 
     /// All code that is known, in the order of its addresses.
-    fn code(&self) -> impl Iterator<Item = (u64, u64, &Code<usize>)> + Clone {
+    fn code(&self) -> impl Iterator<Item = (u64, u64, &Code<RegionIndex>)> + Clone {
         self.pieces.iter().map(|(start, piece)| (*start, piece.end, &*piece.code))
     }
 
     /// The regions that threads have been running just before `now`, one entry per sample.
-    pub fn offers(&self, now: Nanos) -> impl Iterator<Item = usize> {
+    pub fn offers(&self, now: Nanos) -> impl Iterator<Item = RegionIndex> {
         let oldest = now.saturating_sub(OFFER_AGE).get();
         self.offers.iter().filter(move |(time, _)| *time >= oldest).map(|(_, region)| *region)
     }
 
     /// What the runtime is to be told of a region.
-    pub fn selection(&self, region: usize) -> Selection {
+    pub fn selection(&self, region: RegionIndex) -> Selection {
         Selection::new(self.code(), self.which(region))
     }
 
-    fn which(&self, region: usize) -> Which<usize> {
-        let known = &self.regions[region];
+    fn which(&self, region: RegionIndex) -> Which<RegionIndex> {
+        let known = &self.regions[region.0];
         match known.path {
             Some((function, caller)) => Which::Path(function, caller),
             // Requests come first, in their order.
-            None if known.requested => Which::Requested(region),
+            None if known.requested => Which::Requested(region.0),
             None => Which::Own(region),
         }
     }
@@ -498,7 +516,7 @@ impl Observer {
     }
 
     /// The regions that experiments may be about, those that ran most first.
-    pub fn most_run(&self) -> Vec<usize> {
+    pub fn most_run(&self) -> Vec<RegionIndex> {
         let chosen = |known: &Known| match (self.requests.is_empty(), self.granularity) {
             (false, _) => known.requested,
             (true, Granularity::Auto) => true,
@@ -506,15 +524,17 @@ impl Observer {
             (true, Granularity::Line) => known.region.kind == RegionKind::Line,
             (true, Granularity::Path) => known.path.is_some() || known.alone,
         };
-        let mut ran: Vec<usize> = (0..self.regions.len())
-            .filter(|index| self.regions[*index].samples > 0 && chosen(&self.regions[*index]))
+        let mut ran: Vec<RegionIndex> = self
+            .numbered()
+            .filter(|(_, known)| known.samples > 0 && chosen(known))
+            .map(|(index, _)| index)
             .collect();
-        ran.sort_by_key(|index| std::cmp::Reverse(self.regions[*index].weight));
+        ran.sort_by_key(|index| std::cmp::Reverse(self.regions[index.0].weight));
         ran
     }
 
     /// A window on `region` is about to begin.
-    pub fn watch(&mut self, region: usize) {
+    pub fn watch(&mut self, region: RegionIndex) {
         self.watch.clear();
         self.watched = Some(region);
     }
@@ -549,6 +569,11 @@ impl Observer {
 
     pub fn regions(&self) -> &[Known] {
         &self.regions
+    }
+
+    /// The same with their indices.
+    pub fn numbered(&self) -> impl Iterator<Item = (RegionIndex, &Known)> {
+        self.regions.iter().enumerate().map(|(index, known)| (RegionIndex(index), known))
     }
 
     /// Samples of the whole run, and the CPU time they stand for.

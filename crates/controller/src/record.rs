@@ -2,7 +2,7 @@
 
 use crate::audit::Waits;
 use crate::hint::Costs;
-use crate::observe::{Observer, Seen};
+use crate::observe::{Observer, RegionIndex, Seen};
 use crate::window::Measured;
 use anyhow::Result;
 use profile::{
@@ -74,14 +74,15 @@ fn waking(handovers: u64, waits: &Waits, elapsed: Nanos, cpus: u32) -> Nanos {
 pub struct Tallies {
     time: Nanos,
     all: (u64, Nanos),
-    regions: Vec<(usize, Region, u64, Nanos)>,
+    regions: Vec<(RegionIndex, Region, u64, Nanos)>,
 }
 
 impl Tallies {
     /// The most sampled regions, and those that experiments were about.
     pub fn of(observer: &Observer, session: &Session, time: Nanos) -> Self {
         let known = observer.regions();
-        let mut order: Vec<usize> = (0..known.len()).filter(|index| known[*index].samples > 0).collect();
+        let mut order: Vec<RegionIndex> =
+            observer.numbered().filter(|(_, known)| known.samples > 0).map(|(index, _)| index).collect();
         order.sort_by_key(|index| std::cmp::Reverse(known[*index].samples));
         let kept = order
             .into_iter()
@@ -99,7 +100,7 @@ impl Tallies {
 pub struct Place {
     pub block: i64,
     pub index: u32,
-    pub region: usize,
+    pub region: RegionIndex,
     pub speedup: Speedup,
 }
 
@@ -113,7 +114,7 @@ pub struct Session {
     period: Nanos,
     /// CPUs that the program may use.
     cpus: u32,
-    regions: HashMap<usize, RegionId>,
+    regions: HashMap<RegionIndex, RegionId>,
     points: BTreeMap<PointId, Point>,
     snippets: HashSet<RegionId>,
     /// Regions whose cost in production is written.
@@ -245,12 +246,12 @@ impl Session {
     }
 
     /// The key of a region that has been written.
-    pub fn region_id(&self, index: usize) -> Option<RegionId> {
+    pub fn region_id(&self, index: RegionIndex) -> Option<RegionId> {
         self.regions.get(&index).copied()
     }
 
     /// The key of a region, which is written if it has not been.
-    pub fn region(&mut self, index: usize, region: &Region) -> Result<RegionId> {
+    pub fn region(&mut self, index: RegionIndex, region: &Region) -> Result<RegionId> {
         if let Some(id) = self.regions.get(&index) {
             return Ok(*id);
         }

@@ -11,7 +11,7 @@ use super::clocks::{Came, Clocks};
 use super::in_flight::{InFlight, Stamped};
 use super::owner::Selection;
 use super::points::{Counts, Distributions, Points};
-use kernel::SharedRegion;
+use kernel::SharedMapping;
 use profile::{Nanos, Span};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -132,7 +132,7 @@ impl Reading {
 
 /// Conducts windows.
 pub struct Conductor<'a> {
-    region: &'a SharedRegion,
+    shared: &'a SharedMapping,
     memory: &'static SharedMemory,
     points: &'a Points,
     epoch: Epoch,
@@ -146,13 +146,13 @@ pub struct Conductor<'a> {
 impl<'a> Conductor<'a> {
     /// `ended(d)` waits for the program's end, at most `d`, and says whether it has come.
     pub fn new(
-        region: &'a SharedRegion,
+        shared: &'a SharedMapping,
         points: &'a Points,
         ended: impl FnMut(Duration) -> bool + 'a,
     ) -> Self {
         let mut conductor = Self {
-            region,
-            memory: region.memory(),
+            shared,
+            memory: shared.memory(),
             points,
             epoch: Epoch(0),
             backlog: Backlog::default(),
@@ -181,7 +181,7 @@ impl<'a> Conductor<'a> {
             selection.callers.iter().copied(),
         );
         self.memory.header.experimenting.store(u32::from(region > 0), Ordering::Relaxed);
-        self.delayed += Nanos::new(self.region.begin_epoch(self.epoch).0);
+        self.delayed += Nanos::new(self.shared.begin_epoch(self.epoch).0);
     }
 
     /// How much delay has been inserted so far.

@@ -2,7 +2,7 @@
 
 use super::time;
 use crate::{Books as Totals, Heading, Note};
-use archive::{Books, Epoch, EpochId, MachineId, MachineInfo};
+use archive::{Books, CollectorEpoch, EpochId, MachineId, MachineInfo};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A larger share of samples that were lost, or have no image or name, is worth a warning.
@@ -14,7 +14,7 @@ const RARER: f64 = 0.8;
 pub fn of(
     event: &str,
     books: &[(EpochId, Books)],
-    epochs: &[Epoch],
+    epochs: &[CollectorEpoch],
     machines: &BTreeMap<MachineId, MachineInfo>,
 ) -> Heading {
     let mut totals = Totals::default();
@@ -30,7 +30,7 @@ pub fn of(
         totals.kernel_cpu_ns += of.kernel_cpu.get();
         *by_epoch.entry(*epoch).or_default() += of.stored + of.unknown;
     }
-    let used: Vec<&Epoch> = epochs.iter().filter(|epoch| by_epoch.contains_key(&epoch.id)).collect();
+    let used: Vec<&CollectorEpoch> = epochs.iter().filter(|epoch| by_epoch.contains_key(&epoch.id)).collect();
     let of: BTreeSet<MachineId> = used.iter().map(|epoch| epoch.machine).collect();
     let of: Vec<&MachineInfo> = of.iter().filter_map(|id| machines.get(id)).collect();
     let start = books.iter().map(|(_, of)| of.start).min();

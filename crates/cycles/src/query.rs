@@ -278,7 +278,7 @@ fn no_samples(
 }
 
 /// Epochs by number or name.
-pub fn epochs_named(asked: &str, epochs: &[Epoch]) -> Result<Vec<EpochId>> {
+pub fn epochs_named(asked: &str, epochs: &[CollectorEpoch]) -> Result<Vec<EpochId>> {
     let number = asked.parse::<i64>().ok();
     let found: Vec<EpochId> = epochs
         .iter()

@@ -4,7 +4,7 @@
 //!
 //! # What is here
 //!
-//! * [`region`]: the shared memory as a file and a mapping, and waking the threads that pause on it.
+//! * [`shared_mapping`]: the shared memory as a file and a mapping, and waking the threads that pause on it.
 //! * [`clock`]: the monotonic clock, and sleeping until a point on it.
 //! * [`mod@maps`]: what a process has mapped where.
 //! * [`cpu`]: who uses the machine's CPUs.
@@ -31,7 +31,7 @@ pub mod cpu;
 mod event;
 pub mod heap;
 pub mod maps;
-pub mod region;
+pub mod shared_mapping;
 pub mod signals;
 pub mod stranger;
 pub mod stream;
@@ -40,4 +40,4 @@ pub mod visits;
 pub mod wakeup;
 
 pub use maps::{FileOffset, Mapping, maps};
-pub use region::SharedRegion;
+pub use shared_mapping::SharedMapping;

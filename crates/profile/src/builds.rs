@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::caveat::Caveat;
 use crate::model::{Image, Rows, SessionId, Warning};
 use crate::ranking::Profile;
 
@@ -70,20 +71,8 @@ fn warning(rows: &Rows) -> Option<(SessionId, Warning)> {
     let several = builds.into_iter().filter(|(_, builds)| builds.len() > 1);
     let mixed: Vec<(String, SessionId)> = several.map(|(path, builds)| describe(path, &builds)).collect();
     let session = mixed.iter().map(|(_, session)| *session).min()?;
-    let mixed: Vec<String> = mixed.into_iter().map(|(text, _)| text).collect();
-    let warning = Warning {
-        code: "several-builds".into(),
-        message: format!(
-            "the runs are of different builds of {}; the rates and latencies of points are those of all builds \
-             together, and code that is in several of them is listed once for each",
-            mixed.join(", and of ")
-        ),
-        advice:
-            "record each build into a file of its own (whatif run -o FILE), and see what is different with: \
-                 whatif compare BEFORE AFTER"
-                .into(),
-    };
-    Some((session, warning))
+    let images = mixed.into_iter().map(|(text, _)| text).collect();
+    Some((session, Caveat::SeveralBuilds { images }.into()))
 }
 
 /// The images in which each run found regions. A run that was killed has not listed them; what it tried says

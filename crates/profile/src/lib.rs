@@ -28,6 +28,7 @@
 
 pub mod audit;
 mod builds;
+mod caveat;
 mod comparison;
 pub mod coz;
 pub mod database;

@@ -2,6 +2,7 @@
 
 use crate::arguments::Granularity;
 use crate::naming::Naming;
+use crate::observe::RegionIndex;
 use crate::owner::{self, Question, owner};
 use crate::region::Request;
 use archive::{ImageId, Offset, Tree, UnixSeconds};
@@ -142,7 +143,7 @@ impl Costs {
     }
 
     /// What a region costs; `index` among all of this run. `None` where the samples cannot say.
-    pub fn of(&self, index: usize, region: &Region, requested: bool) -> Option<Cost> {
+    pub fn of(&self, RegionIndex(index): RegionIndex, region: &Region, requested: bool) -> Option<Cost> {
         let is_line = region.kind == RegionKind::Line;
         if self.samples == 0 || is_line && !self.has_lines {
             return None;
@@ -264,7 +265,7 @@ mod tests {
     fn samples_belong_to_the_first_frame_in_scope() {
         let costs = costs(Granularity::Auto, &[], true);
         assert_eq!((costs.samples, costs.nameless), (100, 20));
-        let of = |kind, name| costs.of(0, &region(kind, name), false).unwrap().samples;
+        let of = |kind, name| costs.of(RegionIndex(0), &region(kind, name), false).unwrap().samples;
         for (name, samples) in [("main", 10), ("tiny", 50), ("work", 0), ("rest", 20), ("memcpy", 0)] {
             assert_eq!(of(RegionKind::Function, name), samples, "{name}");
         }
@@ -272,7 +273,7 @@ mod tests {
             assert_eq!(of(RegionKind::Line, name), samples, "{name}");
         }
         assert_eq!(
-            costs.of(0, &region(RegionKind::Function, "tiny"), false),
+            costs.of(RegionIndex(0), &region(RegionKind::Function, "tiny"), false),
             Some(Cost { share: 0.5, samples: 50 })
         );
     }
@@ -282,7 +283,9 @@ mod tests {
         let requests = ["work", "main", "a.c:31", "tiny@main", "rest@work"];
         let costs = costs(Granularity::Auto, &requests, true);
         let samples: Vec<u64> = (0..requests.len())
-            .map(|nth| costs.of(nth, &region(RegionKind::Function, "any"), true).unwrap().samples)
+            .map(|nth| {
+                costs.of(RegionIndex(nth), &region(RegionKind::Function, "any"), true).unwrap().samples
+            })
             .collect();
         assert_eq!(samples, [50, 80, 50, 50, 0]);
     }
@@ -290,17 +293,26 @@ mod tests {
     #[test]
     fn callers_are_told_apart_and_modules_are_added_up() {
         let paths = costs(Granularity::Path, &[], true);
-        assert_eq!(paths.of(0, &region(RegionKind::Function, "tiny@main"), false).unwrap().samples, 50);
+        assert_eq!(
+            paths.of(RegionIndex(0), &region(RegionKind::Function, "tiny@main"), false).unwrap().samples,
+            50
+        );
         let modules = costs(Granularity::Module, &[], true);
-        assert_eq!(modules.of(0, &region(RegionKind::Function, "a.c"), false).unwrap().samples, 80);
+        assert_eq!(
+            modules.of(RegionIndex(0), &region(RegionKind::Function, "a.c"), false).unwrap().samples,
+            80
+        );
     }
 
     #[test]
     fn lines_of_another_build_are_not_known() {
         let costs = costs(Granularity::Auto, &[], false);
-        assert_eq!(costs.of(0, &region(RegionKind::Line, "a.c:20"), false), None);
-        assert_eq!(costs.of(0, &region(RegionKind::Function, "rest"), false).unwrap().samples, 20);
-        assert_eq!(Costs::default().of(0, &region(RegionKind::Function, "rest"), false), None);
+        assert_eq!(costs.of(RegionIndex(0), &region(RegionKind::Line, "a.c:20"), false), None);
+        assert_eq!(
+            costs.of(RegionIndex(0), &region(RegionKind::Function, "rest"), false).unwrap().samples,
+            20
+        );
+        assert_eq!(Costs::default().of(RegionIndex(0), &region(RegionKind::Function, "rest"), false), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Instead of the runtime the C library is preloaded, which is there anyway.
 
 use super::{check, finish, spawn};
-use kernel::SharedRegion;
+use kernel::SharedMapping;
 use kernel::clock::monotonic;
 use kernel::cpu::ProcessStat;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -29,8 +29,8 @@ fn as_whatif() {
     let words: Vec<OsString> = program.split('\x1f').map(OsString::from).collect();
     kernel::clock::sleep_precisely();
     let executable = check(&words[0]).unwrap();
-    let region = SharedRegion::create().unwrap();
-    let child = spawn(&executable, &words[1..], &c_library(), &region).unwrap();
+    let shared = SharedMapping::create().unwrap();
+    let child = spawn(&executable, &words[1..], &c_library(), &shared).unwrap();
     let exit = match std::env::var(MODE).as_deref() {
         Ok("deadline") => {
             let deadline = monotonic() + Nanos(30_000_000);

@@ -159,13 +159,13 @@ impl World {
             Which::Path(..) => true,
             Which::Requested(nth) => self.requests[nth].has_caller(),
         };
-        needs_caller == !selection.callers.is_empty()
+        needs_caller != selection.callers.is_empty()
     }
 }
 
 #[test]
 fn the_runtime_decides_the_same_by_addresses() {
-    let shared = kernel::SharedRegion::create().unwrap();
+    let shared = kernel::SharedMapping::create().unwrap();
     let memory = shared.memory();
     let experiment = memory.experiments.of(Epoch(1));
     let (mut compared, mut hits) = (0, 0);

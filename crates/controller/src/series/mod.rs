@@ -8,14 +8,14 @@ use crate::clocks::{self, Clocks};
 use crate::experiment::{Offer, Shown};
 use crate::hint::{self, Hint};
 use crate::launch;
-use crate::observe::{Known, Observer};
+use crate::observe::{Known, Observer, RegionIndex};
 use crate::options::Options;
 use crate::points::Points;
 use crate::record::{Place, Session, Tallies};
 use crate::window::{Conductor, IDLE, Order};
 use crate::{Runs, dead_slots, lock, monotonic, progress};
 use anyhow::Result;
-use kernel::SharedRegion;
+use kernel::SharedMapping;
 use profile::Nanos;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub struct Outcome {
 /// A series of experiments on a program that is running.
 pub struct Series<'a> {
     options: &'a Options,
-    region: &'a SharedRegion,
+    shared: &'a SharedMapping,
     points: &'a Points,
     observer: &'a Mutex<Observer>,
     session: &'a mut Session,
@@ -61,7 +61,7 @@ pub struct Series<'a> {
 impl<'a> Series<'a> {
     pub fn new(
         options: &'a Options,
-        region: &'a SharedRegion,
+        shared: &'a SharedMapping,
         points: &'a Points,
         observer: &'a Mutex<Observer>,
         session: &'a mut Session,
@@ -70,7 +70,7 @@ impl<'a> Series<'a> {
     ) -> Self {
         Self {
             options,
-            region,
+            shared,
             points,
             observer,
             session,
@@ -110,7 +110,7 @@ impl<'a> Series<'a> {
             if self.runs.is_enough(options) {
                 break;
             }
-            let memory = self.region.memory();
+            let memory = self.shared.memory();
             let mut goes_on = true;
             while goes_on && !over() && self.clocks.is_to_be_probed(memory, self.begin.elapsed()) {
                 goes_on = conductor.probe(clocks::PROBE, &mut self.clocks);
@@ -152,7 +152,7 @@ impl<'a> Series<'a> {
             }
             held.push(windows);
             let is_first = outcome.blocks == 0;
-            if !is_first || held.len() >= HELD || !self.clocks.may_probe(self.region.memory()) {
+            if !is_first || held.len() >= HELD || !self.clocks.may_probe(self.shared.memory()) {
                 self.record(&mut held, &mut outcome)?;
             }
             self.save(conductor.delayed())?;
@@ -182,7 +182,7 @@ impl<'a> Series<'a> {
         observer.drain();
         observer.watch(place.region);
         Order {
-            region: u32::try_from(place.region + 1).unwrap_or(u32::MAX),
+            region: u32::try_from(place.region.0 + 1).unwrap_or(u32::MAX),
             selection: observer.selection(place.region),
             speedup: place.speedup,
             length,
@@ -214,12 +214,12 @@ impl<'a> Series<'a> {
     fn offers(&mut self) -> Result<Vec<Offer>> {
         let mut observer = lock(self.observer);
         observer.drain();
-        let recent: Vec<usize> = observer.offers(monotonic()).collect();
+        let recent: Vec<RegionIndex> = observer.offers(monotonic()).collect();
         recent.into_iter().map(|index| self.offer(&observer, index)).collect()
     }
 
     /// An experiment on a region.
-    fn offer(&mut self, observer: &Observer, index: usize) -> Result<Offer> {
+    fn offer(&mut self, observer: &Observer, index: RegionIndex) -> Result<Offer> {
         let known = &observer.regions()[index];
         let region = self.session.region(index, &known.region)?;
         let need = if self.runs.audience.wants(&known.region) {
@@ -234,13 +234,13 @@ impl<'a> Series<'a> {
     }
 
     /// The share of a region in production, if that is known by now.
-    fn production(&self, known: &Known, index: usize) -> Option<f64> {
+    fn production(&self, known: &Known, index: RegionIndex) -> Option<f64> {
         let costs = self.runs.hint.as_ref().and_then(Hint::costs)?;
         costs.of(index, &known.region, known.requested).map(|cost| cost.share)
     }
 
     /// The share of the time that a region may be worth, here or in production.
-    fn expected(&self, known: &Known, index: usize) -> f64 {
+    fn expected(&self, known: &Known, index: RegionIndex) -> f64 {
         hint::expected(self.share(known), self.production(known, index))
     }
 
@@ -250,7 +250,7 @@ impl<'a> Series<'a> {
     }
 
     /// Lines are of interest when their function matters.
-    fn is_of_interest(&self, observer: &Observer, index: usize) -> bool {
+    fn is_of_interest(&self, observer: &Observer, index: RegionIndex) -> bool {
         let function = observer.regions()[index].inside;
         function.is_none_or(|function| {
             self.session.region_id(function).is_some_and(|function| self.runs.outlook.matters(function))
@@ -258,7 +258,7 @@ impl<'a> Series<'a> {
     }
 
     /// What experiments may be about, those regions first that ran most.
-    fn most_run(&self, observer: &Observer) -> Vec<usize> {
+    fn most_run(&self, observer: &Observer) -> Vec<RegionIndex> {
         let mut most = observer.most_run();
         most.retain(|index| self.is_of_interest(observer, *index));
         most
@@ -267,7 +267,7 @@ impl<'a> Series<'a> {
     /// Estimates what is known so far about the regions that ran most.
     fn look(&mut self) -> Result<()> {
         let observer = lock(self.observer);
-        let mut most: Vec<(usize, f64)> = self
+        let mut most: Vec<(RegionIndex, f64)> = self
             .most_run(&observer)
             .into_iter()
             .map(|index| (index, self.expected(&observer.regions()[index], index)))
@@ -301,7 +301,7 @@ impl<'a> Series<'a> {
             return Ok(());
         }
         self.saved = Instant::now();
-        let memory = self.region.memory();
+        let memory = self.shared.memory();
         dead_slots::collect(memory);
         let tallies = Tallies::of(&lock(self.observer), self.session, monotonic());
         self.session.samples(tallies, delayed, memory.slots.totals().lost)?;

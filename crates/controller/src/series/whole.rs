@@ -81,7 +81,7 @@ impl Series<'_> {
         let Some(Plan { region, windows, .. }) = whole.plan else { return Ok(None) };
         let nth = whole.windows.len();
         // Regions have other indices in every run.
-        for (index, known) in lock(self.observer).regions().iter().enumerate() {
+        for (index, known) in lock(self.observer).numbered() {
             if self.session.region(index, &known.region)? == region {
                 let place = Place { block: 0, index: nth as u32, region: index, speedup: windows[nth] };
                 return Ok(Some(place));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::PointChange;
+use crate::caveat::{Caveat, What};
 use crate::estimate::ENOUGH_RUNS;
 use crate::model::{Rows, Session, Warning};
 use crate::ranking::Profile;
@@ -16,13 +17,13 @@ pub(super) fn warnings(before: &Profile, after: &Profile, points: &[PointChange<
     let (before, after) = (&before.rows, &after.rows);
     let doubts = [
         shared_runs(before, after),
-        different_programs(before, after),
-        different_commands(before, after),
-        different_machines(before, after),
+        different(before, after, What::Programs, program),
+        different(before, after, What::Arguments, command),
+        different(before, after, What::Machines, machine),
         different_load(before, after),
         few_runs(points),
     ];
-    doubts.into_iter().flatten().chain(own.into_iter().flatten()).collect()
+    doubts.into_iter().flatten().map(Warning::from).chain(own.into_iter().flatten()).collect()
 }
 
 /// What there is to doubt about a recording by itself, each once.
@@ -42,20 +43,13 @@ fn list(names: &BTreeSet<String>) -> String {
     names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// A warning if what the sessions have in common is different.
-fn different(
-    before: &Rows,
-    after: &Rows,
-    what: impl Fn(&Session) -> String,
-    code: &str,
-    noun: &str,
-    advice: &str,
-) -> Option<Warning> {
-    let (before, after) = (each(before, &what), each(after, &what));
-    (before != after && !before.is_empty() && !after.is_empty()).then(|| Warning {
-        code: code.into(),
-        message: format!("the recordings are of different {noun}: {} and {}", list(&before), list(&after)),
-        advice: advice.into(),
+/// A caveat if what the sessions have in common is different.
+fn different(before: &Rows, after: &Rows, what: What, of: impl Fn(&Session) -> String) -> Option<Caveat> {
+    let (before, after) = (each(before, &of), each(after, &of));
+    (before != after && !before.is_empty() && !after.is_empty()).then(|| Caveat::Different {
+        what,
+        before: list(&before),
+        after: list(&after),
     })
 }
 
@@ -63,72 +57,38 @@ fn program(session: &Session) -> String {
     session.start.program_name().to_owned()
 }
 
-fn different_programs(before: &Rows, after: &Rows) -> Option<Warning> {
-    let advice = "compare recordings of the same program, unless one is the other under a new name";
-    different(before, after, program, "different-programs", "programs", advice)
-}
-
-fn different_commands(before: &Rows, after: &Rows) -> Option<Warning> {
-    let command = |session: &Session| match session.start.arguments.as_slice() {
+fn command(session: &Session) -> String {
+    match session.start.arguments.as_slice() {
         [] => "no arguments".to_owned(),
         arguments => format!("`{}`", arguments.join(" ")),
-    };
-    let advice = "what changed may be the work and not the program: record both with the same arguments";
-    different(before, after, command, "different-arguments", "arguments", advice)
+    }
 }
 
-fn different_machines(before: &Rows, after: &Rows) -> Option<Warning> {
-    let machine = |session: &Session| {
-        let start = &session.start;
-        format!("{} (Linux {}, {} CPUs)", start.host, start.kernel, start.cpus)
-    };
-    let advice = "rates of different machines say nothing about the program: record both on the same one";
-    different(before, after, machine, "different-machines", "machines", advice)
+fn machine(session: &Session) -> String {
+    let start = &session.start;
+    format!("{} (Linux {}, {} CPUs)", start.host, start.kernel, start.cpus)
 }
 
 /// What other programs took is not the program's doing.
-fn different_load(before: &Rows, after: &Rows) -> Option<Warning> {
+fn different_load(before: &Rows, after: &Rows) -> Option<Caveat> {
     let load = |rows: &Rows| {
         let baselines = rows.windows.iter().filter(|window| window.speedup.is_zero());
         let busy: Vec<f64> = baselines.filter_map(|window| window.busy).collect();
         (!busy.is_empty()).then(|| busy.iter().sum::<f64>() / busy.len() as f64)
     };
     let (before, after) = (load(before)?, load(after)?);
-    ((before - after).abs() > SAME_LOAD).then(|| Warning {
-        code: "different-load".into(),
-        message: format!(
-            "other programs used {:.0} % of the machine in the first recording and {:.0} % in the second",
-            before * 100.0,
-            after * 100.0
-        ),
-        advice: "what changed may be the machine and not the program: record both again, by turns".into(),
-    })
+    ((before - after).abs() > SAME_LOAD).then_some(Caveat::DifferentLoad { before, after })
 }
 
-fn shared_runs(before: &Rows, after: &Rows) -> Option<Warning> {
+fn shared_runs(before: &Rows, after: &Rows) -> Option<Caveat> {
     let before: BTreeSet<_> = before.sessions.iter().map(|session| session.start.run()).collect();
     let after: BTreeSet<_> = after.sessions.iter().map(|session| session.start.run()).collect();
-    let shared = before.intersection(&after).count();
-    (shared > 0).then(|| Warning {
-        code: "shared-runs".into(),
-        message: format!("{shared} of the runs are in both recordings, so that they are not independent"),
-        advice: "record what is to be compared into separate files: whatif run -o FILE -- PROGRAM".into(),
-    })
+    let runs = before.intersection(&after).count();
+    (runs > 0).then_some(Caveat::SharedRuns { runs })
 }
 
-fn few_runs(points: &[PointChange<'_>]) -> Option<Warning> {
+fn few_runs(points: &[PointChange<'_>]) -> Option<Caveat> {
     let runs = |point: &PointChange<'_>| Some((point.before?.runs, point.after?.runs));
     let (before, after) = points.iter().filter_map(runs).min_by_key(|(a, b)| *a.min(b))?;
-    let runs = |n: usize| if n == 1 { "one run".to_owned() } else { format!("{n} runs") };
-    (before.min(after) < ENOUGH_RUNS).then(|| Warning {
-        code: "few-runs".into(),
-        message: format!(
-            "{} against {}: the intervals of the points do not know how much one run differs from the next",
-            runs(before),
-            runs(after)
-        ),
-        advice: format!(
-            "record at least {ENOUGH_RUNS} runs into each file, best by turns: whatif run -o FILE -- PROGRAM"
-        ),
-    })
+    (before.min(after) < ENOUGH_RUNS).then_some(Caveat::FewRuns { before, after })
 }

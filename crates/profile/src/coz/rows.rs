@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::blocks::{is_baseline, nearest, places};
 use super::run::{Damage, Experiment, Run};
+use crate::caveat::Caveat;
 use crate::model::{
     Books, Exit, Image, InFlight, Point, PointId, PointKind, Region, RegionId, RegionKind, RegionSamples,
     Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Visits, Warning, Window, WindowFlags,
@@ -138,32 +139,9 @@ fn start(run: &Run, nth: u32, name: &str) -> SessionStart {
 }
 
 fn warnings(damage: Damage) -> Vec<Warning> {
-    let mut warnings = vec![Warning {
-        code: "from-coz".into(),
-        message: "these are single experiments that Coz made: each is compared with the baseline of its line that is \
-                  nearest in the same run; it was not checked whether its delays were inserted as they should be, and what Coz \
-                  itself is off by is in no interval"
-            .into(),
-        advice: "for baselines next to every window, and delays that are checked, measure it again: \
-                 whatif run -- PROGRAM"
-            .into(),
-    }];
-    if damage.lines > 0 {
-        let (lines, first) = (damage.lines, damage.first);
-        warnings.push(Warning {
-            code: "damaged-lines".into(),
-            message: match lines {
-                1 => format!("one line of the profile could not be used (line {first}, empty ones not counted)"),
-                _ => format!(
-                    "{lines} lines of the profile could not be used (line {first} first, empty ones not counted)"
-                ),
-            },
-            advice: "the experiments that they belong to count as cut short, and all others count; if there are many, \
-                     let Coz write the profile again"
-                .into(),
-        });
-    }
-    warnings
+    let Damage { lines, first, .. } = damage;
+    let damaged = (lines > 0).then_some(Caveat::DamagedLines { lines, first });
+    [Caveat::FromCoz].into_iter().chain(damaged).map(Warning::from).collect()
 }
 
 /// Keys, in the order in which things were first seen.

@@ -15,12 +15,12 @@ use wire::{Epoch, Nanos, SharedMemory};
 /// The mapping stays until the process ends: `'static` references to it are handed out. The descriptor
 /// closes on exec; [`child::spawn`](crate::child::spawn) lets one child keep it.
 #[derive(Debug)]
-pub struct SharedRegion {
+pub struct SharedMapping {
     fd: OwnedFd,
     memory: &'static SharedMemory,
 }
 
-impl SharedRegion {
+impl SharedMapping {
     /// Creates the file, maps it and makes the controller's half of the handshake.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl SharedRegion {
     }
 }
 
-impl Drop for SharedRegion {
+impl Drop for SharedMapping {
     /// The mapping stays, but what it holds of callers is given back: some megabytes for each of many runs. A program
     /// that still runs finds callers by frame pointers from now on.
     fn drop(&mut self) {
@@ -121,20 +121,20 @@ mod tests {
 
     #[test]
     fn two_mappings_of_one_file_see_each_other() {
-        let region = SharedRegion::create().unwrap();
-        let other = map(&region.fd).unwrap();
+        let shared = SharedMapping::create().unwrap();
+        let other = map(&shared.fd).unwrap();
         assert!(other.header.accept(42));
         other.header.attached();
-        assert_eq!(region.memory().header.handshake(), wire::Handshake::Attached);
-        assert_eq!(region.begin_epoch(Epoch(7)), Nanos::ZERO);
+        assert_eq!(shared.memory().header.handshake(), wire::Handshake::Attached);
+        assert_eq!(shared.begin_epoch(Epoch(7)), Nanos::ZERO);
         assert_eq!(other.header.epoch(), Epoch(7));
         assert!(std::ptr::from_ref(other).is_aligned());
     }
 
     #[test]
     fn a_new_epoch_wakes_who_pauses_on_the_old_one() {
-        let region = SharedRegion::create().unwrap();
-        let other = map(&region.fd).unwrap();
+        let shared = SharedMapping::create().unwrap();
+        let other = map(&shared.fd).unwrap();
         let woken = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -143,14 +143,14 @@ mod tests {
                 }
                 woken.store(true, Ordering::Release);
             });
-            region.begin_epoch(Epoch(1));
+            shared.begin_epoch(Epoch(1));
         });
         assert!(woken.load(Ordering::Acquire));
     }
 
     #[test]
     fn the_file_cannot_shrink() {
-        let region = SharedRegion::create().unwrap();
-        assert!(ftruncate(region.fd(), 0).is_err());
+        let shared = SharedMapping::create().unwrap();
+        assert!(ftruncate(shared.fd(), 0).is_err());
     }
 }

@@ -1,5 +1,5 @@
 //! What there is to know of mapped code and takes its time, so that samples are not kept waiting: a thread of its own makes
-//! tables of callers for the images that samples fall into (code without frame pointers, which is most code of
+//! unwind tables, which say where the caller of code is, for the images that samples fall into (code without frame pointers, which is most code of
 //! distributions and of Rust), and looks for futex calls that no function announces.
 
 use crate::futex_code;
@@ -35,11 +35,11 @@ enum Job {
 
 /// Makes tables, one after the other.
 #[derive(Debug)]
-pub struct Callers {
+pub struct UnwindTables {
     jobs: Sender<Job>,
 }
 
-impl Callers {
+impl UnwindTables {
     pub fn new(memory: &'static SharedMemory) -> Self {
         let (jobs, work) = channel();
         // It ends with the sender.
