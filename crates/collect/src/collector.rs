@@ -101,11 +101,11 @@ impl Collector {
             let others = own_processes().into_iter().filter(|pid| *pid != std::process::id()).collect();
             collector.watch(others);
             // We are from the beginning.
-            let Reader { processes, images, .. } = &mut collector.reader;
-            processes.get(std::process::id(), images);
+            let follower = &mut collector.reader.follower;
+            follower.processes.get(std::process::id(), &mut follower.images);
         }
         // Those that start meanwhile are in the rings.
-        collector.reader.scan();
+        collector.reader.follower.scan();
         collector.take_turns();
         // What was counted while we were starting is discarded.
         collector.cut();
@@ -123,7 +123,7 @@ impl Collector {
         if now >= self.next_interval {
             self.end_intervals(false);
             self.next_interval = now + Nanos((INTERVAL.0 as f64 * self.random_factor(0.2)) as u64);
-            self.reader.processes.tend();
+            self.reader.follower.processes.tend();
         }
         self.drain(None);
         if now >= self.next_look {
@@ -131,10 +131,10 @@ impl Collector {
             self.watch_more();
         }
         self.reader.scan_if_confused(now);
-        self.reader.forget_if_many();
+        self.reader.follower.forget_if_many();
         if now >= self.next_reap {
             self.next_reap = now + REAP;
-            self.reader.reap();
+            self.reader.follower.reap();
         }
     }
 
@@ -143,7 +143,7 @@ impl Collector {
         let ends = self.end_intervals(false);
         sleep_until(monotonic() + LATE + Nanos(1_000_000));
         self.drain(Some(&ends));
-        let (frames, counts, legend) = self.reader.counted(monotonic());
+        let (frames, counts, legend) = self.reader.follower.counted(monotonic());
         let books = self.reader.books();
         let taken: u64 = books.iter().map(|books| books.stored + books.unknown).sum();
         let now = (SystemTime::now(), monotonic());
@@ -203,7 +203,7 @@ impl Collector {
     /// Memory that counting takes until the next cut, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.reader.bytes()
+        self.reader.follower.bytes()
     }
 
     /// The CPUs that are sampled.
@@ -214,7 +214,7 @@ impl Collector {
 
     /// Keeps each sample by itself as well, from now on, and returns those that were kept.
     pub fn trace(&mut self) -> Trace {
-        self.reader.trace.replace(Trace::default()).unwrap_or_default()
+        self.reader.follower.trace.replace(Trace::default()).unwrap_or_default()
     }
 
     fn random_factor(&mut self, spread: f64) -> f64 {
@@ -287,7 +287,7 @@ impl Collector {
         let reader = &mut self.reader;
         drain(&mut self.cpus, &until, |cpu, time, record| reader.take(cpu, time, record));
         until.iter().enumerate().for_each(|(cpu, until)| reader.has_read(cpu, *until));
-        reader.refresh(now);
+        reader.follower.refresh(now);
     }
 
     /// Of one's own processes: those that were started by others since, and those that have ended.
@@ -301,7 +301,7 @@ impl Collector {
         }
         self.closed.extend(self.cpus.iter_mut().flat_map(Cpu::close_ended));
         self.watch.closed(self.closed.len());
-        let due = self.watch.due(own_processes(), |pid| self.reader.processes.is_sampled(pid));
+        let due = self.watch.due(own_processes(), |pid| self.reader.follower.processes.is_sampled(pid));
         self.watch(due);
     }
 
@@ -325,7 +325,8 @@ impl Collector {
                 // Nothing that would be different later.
                 Err(_) => {}
             }
-            let _ = self.reader.processes.get(pid, &mut self.reader.images);
+            let follower = &mut self.reader.follower;
+            let _ = follower.processes.get(pid, &mut follower.images);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Files that processes have mapped: their build IDs, where the kernel does not say them.
 
 use crate::images::{ImageIndex, Images};
+use crate::origin::Origin;
 use archive::ImageKind;
 use kernel::Mapping;
 use kernel::maps::FileId;
@@ -12,14 +13,20 @@ use std::path::{Path, PathBuf};
 const MOST: usize = 8192;
 
 /// Build IDs of files, as long as they are the same ones.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Files {
+    origin: Origin,
     /// With the path: inodes are not unique where a file system has several trees. A path alone may be another file in a
     /// container.
     known: HashMap<FileId, (Box<[u8]>, Vec<u8>)>,
 }
 
 impl Files {
+    /// No file is known. Those that processes of a recording had mapped are not looked at: others may lie in their places.
+    pub fn new(origin: Origin) -> Self {
+        Self { origin, known: HashMap::new() }
+    }
+
     /// The image of what is mapped already.
     pub fn image_of(&mut self, pid: u32, mapping: &Mapping, images: &mut Images) -> ImageIndex {
         use std::os::unix::ffi::OsStrExt as _;
@@ -50,7 +57,7 @@ impl Files {
         images: &mut Images,
     ) -> ImageIndex {
         match path.first() {
-            Some(b'/') if !is_memory(path) && build_id.is_empty() => {
+            Some(b'/') if !is_memory(path) && build_id.is_empty() && self.origin.is_here() => {
                 let read = || read_build_id(&as_seen_by(pid, path, file)?);
                 images.intern(ImageKind::File, path, &self.build_id(path, file, read))
             }
@@ -78,7 +85,7 @@ impl Files {
 
     /// One may have been replaced.
     pub fn forget(&mut self) {
-        *self = Self::default();
+        self.known = HashMap::new();
     }
 }
 
@@ -90,8 +97,7 @@ fn no_file(path: &[u8], images: &mut Images) -> ImageIndex {
 }
 
 /// Whether a path, as the kernel says it of a mapping, is that of memory which a program may fill with code that it generates.
-#[must_use]
-pub fn is_memory(path: &[u8]) -> bool {
+fn is_memory(path: &[u8]) -> bool {
     [&b"//anon"[..], b"/memfd:", b"/dev/zero", b"/SYSV", b"/anon_hugepage"]
         .iter()
         .any(|start| path.starts_with(start))
@@ -128,7 +134,7 @@ mod tests {
 
     #[test]
     fn another_file_may_have_the_same_inode_in_another_tree() {
-        let (mut files, mut images) = (Files::default(), Images::new(&[]));
+        let (mut files, mut images) = (Files::new(Origin::Here), Images::new(&[]));
         let mut maps = mapped();
         let file = maps[0].file;
         maps.iter_mut().for_each(|mapping| mapping.file = file);
@@ -147,7 +153,7 @@ mod tests {
     #[test]
     fn the_same_path_is_another_file_in_a_container() {
         use std::os::unix::ffi::OsStrExt as _;
-        let (mut files, mut images) = (Files::default(), Images::new(&[]));
+        let (mut files, mut images) = (Files::new(Origin::Here), Images::new(&[]));
         let program = std::env::current_exe().unwrap();
         let path = program.as_os_str().as_bytes();
         let mut build_id = |pid, inode| {
@@ -172,7 +178,7 @@ mod tests {
         let ours = mapped().remove(0);
         let path = ours.path.clone().unwrap().into_os_string().into_string().unwrap();
         let image_of = |mapping: Mapping| {
-            let (mut files, mut images) = (Files::default(), Images::new(&[]));
+            let (mut files, mut images) = (Files::new(Origin::Here), Images::new(&[]));
             let image = files.image_of(std::process::id(), &mapping, &mut images);
             (images.get(image).path.clone(), images.get(image).build_id.clone())
         };
@@ -185,5 +191,24 @@ mod tests {
         assert_eq!(image_of(deleted), (format!("{path} (deleted)"), String::new()));
         let file = FileId { inode: hidden.file.inode + 1, ..hidden.file };
         assert_eq!(image_of(Mapping { file, ..hidden }), (path, String::new()));
+    }
+
+    #[test]
+    fn memory_that_has_a_path_is_no_file() {
+        for (path, kind) in [
+            ("/usr/bin/cat", ImageKind::File),
+            ("/dev/shm/code.so", ImageKind::File),
+            ("//anon", ImageKind::Memory),
+            ("/memfd:doublemapper (deleted)", ImageKind::Memory),
+            ("/dev/zero (deleted)", ImageKind::Memory),
+            ("/SYSV00000000 (deleted)", ImageKind::Memory),
+            ("/anon_hugepage (deleted)", ImageKind::Memory),
+            ("[vdso]", ImageKind::Memory),
+        ] {
+            let origin = Origin::Recorded { same_machine: true };
+            let (mut files, mut images) = (Files::new(origin), Images::new(&[]));
+            let image = files.image(std::process::id(), path.as_bytes(), &[], FileId::default(), &mut images);
+            assert_eq!((images.get(image).kind, images.get(image).build_id.as_str()), (kind, ""), "{path}");
+        }
     }
 }

@@ -41,6 +41,11 @@ impl Images {
         images
     }
 
+    /// The kernel has this build ID, as is known by now.
+    pub fn set_kernel(&mut self, build_id: &[u8]) {
+        self.slots.get_mut(Self::KERNEL.0).build_id = hex(build_id);
+    }
+
     /// The number of an image.
     pub fn intern(&mut self, kind: ImageKind, path: &[u8], build_id: &[u8]) -> ImageIndex {
         let bytes = |seed, bytes: &[u8]| {
@@ -54,7 +59,7 @@ impl Images {
         }
         let index = ImageIndex(self.slots.add(CodeImage {
             path: String::from_utf8_lossy(path).into_owned(),
-            build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            build_id: hex(build_id),
             kind,
         }));
         self.known.insert(key, index);
@@ -84,6 +89,10 @@ impl Images {
         self.known.shrink_to(2 * self.known.len());
         self.slots.keep(marks);
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

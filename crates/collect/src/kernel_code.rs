@@ -11,19 +11,15 @@ use archive::ImageKind;
 use std::collections::HashMap;
 use std::io::BufReader;
 use std::ops::Range;
+use symbols::{Kallsyms, build_id_of_notes};
 use wire::{Address, Nanos};
 
 /// See the module. Where the kernel keeps its addresses to itself (`kernel.kptr_restrict`) there are no names.
 #[derive(Debug, Default)]
 pub struct Kernel {
-    /// Address of `_text`, from which the positions in its image count.
+    /// Address of `_text`, from which the positions in its image count; zero where that is not known.
     text: u64,
-    /// Address behind the last of its functions.
-    end: u64,
-    /// Of every function, in order: distance from `text`, and where its name begins in `names`.
-    functions: Vec<(u32, u32)>,
-    /// Names, each followed by a zero.
-    names: Vec<u8>,
+    names: Kallsyms,
     idle: Vec<Range<u64>>,
     modules: Vec<Module>,
     /// Where the images of modules begin.
@@ -44,10 +40,8 @@ pub struct Kernel {
 /// The least and the most time between two times that everything is read: that takes 30 to 50 ms.
 const LEAST_PATIENCE: Nanos = Nanos(60_000_000_000);
 const MOST_PATIENCE: Nanos = Nanos(3_600_000_000_000);
-/// Modules of `/proc/kallsyms` that are none: what is in them comes and goes by itself.
-const GENERATED: [&str; 3] = ["[bpf]", "[__builtin__ftrace]", "[__builtin__kprobes]"];
-/// Programs may be as long as this, in bytes, where their length is unknown.
-const LONGEST: u64 = 1 << 16;
+/// The kernel's map begins no further behind `_text`, in recordings.
+const FAR: u64 = 2 << 20;
 
 #[derive(Debug)]
 struct Module {
@@ -78,15 +72,50 @@ impl Kernel {
     /// Reads `/proc/kallsyms` and `/proc/modules`. `follows`: the kernel says which programs come and go; otherwise they have no names,
     /// for they would keep them when they have gone.
     pub fn read(follows: bool) -> Self {
-        let mut kernel = Self::default();
-        if let Ok(file) = std::fs::File::open("/proc/kallsyms") {
-            kernel.read_symbols(BufReader::new(file));
-        }
-        if !follows {
-            kernel.programs = Programs::default();
+        let mut kernel = Self::with(symbols_of_this_machine());
+        if follows {
+            kernel.add_programs();
         }
         kernel.modules = modules(&modules_text());
         kernel
+    }
+
+    /// The kernel of a recording, of which records will say where it lies ([`map`](Self::map)). `is_same`: it may be the one that runs
+    /// here, so that it has the same names.
+    pub fn recorded(is_same: bool) -> Self {
+        if is_same { Self::with(symbols_of_this_machine()) } else { Self::default() }
+    }
+
+    /// Without modules, and without what the kernel has generated.
+    fn with(names: Kallsyms) -> Self {
+        let is_idle =
+            |name: &str| IDLE.iter().any(|idle| name.starts_with(idle)) || ALSO_IDLE.contains(&name);
+        let idle = names.functions().filter(|(_, name)| is_idle(name)).map(|(range, _)| range).collect();
+        Self { text: names.text(), idle, names, ..Self::default() }
+    }
+
+    fn add_programs(&mut self) {
+        for (start, length, name) in self.names.generated() {
+            self.programs.add(Address(start), length, name);
+        }
+    }
+
+    /// A recording says that the kernel, or one of its modules, lies here.
+    pub fn map(&mut self, start: Address, length: u64, path: &[u8], build_id: &[u8], images: &mut Images) {
+        let range = start.0..start.0.saturating_add(length);
+        if path.starts_with(b"[kernel") {
+            // This machine's names say best where it begins, if it was not started to another place since.
+            if !(self.text..self.text.saturating_add(FAR)).contains(&start.0) {
+                *self = Self { text: start.0, modules: std::mem::take(&mut self.modules), ..Self::default() };
+            }
+            images.set_kernel(build_id);
+        } else {
+            let image = Some(images.intern(ImageKind::Kernel, path, build_id));
+            let name = String::from_utf8_lossy(path).into_owned();
+            self.modules.retain(|old| old.range.end <= range.start || range.end <= old.range.start);
+            let place = self.modules.partition_point(|old| old.range.start < range.start);
+            self.modules.insert(place, Module { range, name, image });
+        }
     }
 
     /// Records were lost, perhaps of programs that came or went.
@@ -104,8 +133,7 @@ impl Kernel {
             return;
         }
         let new = read();
-        let is_hidden =
-            self.text != 0 && new.text == 0 || !self.functions.is_empty() && new.functions.is_empty();
+        let is_hidden = self.text != 0 && new.text == 0 || !self.names.is_empty() && new.names.is_empty();
         self.missed = None;
         if !is_hidden {
             let (next_look, patience) = (self.next_look, self.patience);
@@ -132,68 +160,20 @@ impl Kernel {
         !new.is_empty() && !new.iter().map(key).eq(self.modules.iter().map(key))
     }
 
-    /// Lines of address, type, name, and perhaps module in brackets.
-    fn read_symbols(&mut self, mut lines: impl std::io::BufRead) {
-        let mut line = String::new();
-        let (mut far, mut generated) = (Vec::new(), Vec::new());
-        while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
-            let mut words = line.split_whitespace();
-            let address = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
-            if let (Some(address @ 1..), Some("t" | "T" | "w" | "W"), Some(name)) =
-                (address, words.next(), words.next())
-            {
-                match name {
-                    "_text" => self.text = address,
-                    "_etext" | "_einittext" => self.end = self.end.max(address),
-                    _ => {}
-                }
-                if words.next().is_some_and(|module| GENERATED.contains(&module)) {
-                    generated.push((address, name.to_owned()));
-                    line.clear();
-                    continue;
-                }
-                far.push((address, self.names.len() as u32));
-                self.names.extend(name.bytes());
-                self.names.push(0);
-            }
-            line.clear();
-        }
-        // Of several names at one address the first one counts.
-        far.sort_by_key(|(address, _)| *address);
-        far.dedup_by_key(|(address, _)| *address);
-        for (place, (start, name)) in far.iter().enumerate() {
-            let name = self.text_at(*name);
-            if IDLE.iter().any(|idle| name.starts_with(idle)) || ALSO_IDLE.contains(&name) {
-                let end = far.get(place + 1).map_or(start + 64, |(next, _)| *next);
-                self.idle.push(*start..end);
-            }
-        }
-        generated.sort();
-        for (place, (start, name)) in generated.iter().enumerate() {
-            let next = generated.get(place + 1).map_or(u64::MAX, |(next, _)| *next);
-            self.programs.add(Address(*start), (next - start).min(LONGEST), name);
-        }
-        let distance = |address: u64| u32::try_from(address.checked_sub(self.text)?).ok();
-        self.functions =
-            far.iter().filter_map(|(address, name)| Some((distance(*address)?, *name))).collect();
-        self.functions.shrink_to_fit();
-        self.names.shrink_to_fit();
-    }
-
     /// The image of an address, and the position in it.
     pub fn locate(&mut self, address: Address, images: &mut Images) -> (ImageIndex, u64) {
         if let Some(place) = self.module(address) {
             let module = &mut self.modules[place];
             let image = *module.image.get_or_insert_with(|| {
                 let notes = format!("/sys/module/{}/notes/.note.gnu.build-id", module.name);
-                let build_id = std::fs::read(notes).ok().and_then(|notes| build_id(&notes));
+                let build_id = std::fs::read(notes).ok().and_then(|notes| build_id_of_notes(&notes));
                 let name = format!("[{}]", module.name);
                 images.intern(ImageKind::Kernel, name.as_bytes(), &build_id.unwrap_or_default())
             });
             self.bases.insert(image, module.range.start);
             return (image, address.0 - module.range.start);
         }
-        if self.end > self.text && !(self.text..self.end).contains(&address.0) {
+        if self.names.end() > self.text && !(self.text..self.names.end()).contains(&address.0) {
             self.missed = Some(address);
         }
         match self.text {
@@ -219,27 +199,27 @@ impl Kernel {
         if base == 0 {
             return None;
         }
+        let (address, end) = (base.wrapping_add(offset), self.names.end());
         // Beyond its end there may be code that came later.
-        if image == Images::KERNEL && self.end > self.text && base.wrapping_add(offset) >= self.end {
+        if image == Images::KERNEL && end > self.text && address >= end {
             return None;
         }
-        let distance = u32::try_from(base.wrapping_add(offset).wrapping_sub(self.text)).ok()?;
-        let place = self.functions.partition_point(|(start, _)| *start <= distance).checked_sub(1)?;
-        let (start, name) = self.functions[place];
+        let (start, name) = self.names.before(address)?;
         // A function of other code, before the module, does not count.
-        (self.text + u64::from(start) >= base).then(|| self.text_at(name))
+        (start >= base).then_some(name)
     }
 
     /// Whether a CPU that is here (in its idle process) has nothing to do. Without names: always.
     pub fn is_idle(&self, address: Address) -> bool {
-        self.functions.is_empty() || self.idle.iter().any(|range| range.contains(&address.0))
+        self.names.is_empty() || self.idle.iter().any(|range| range.contains(&address.0))
     }
+}
 
-    fn text_at(&self, start: u32) -> &str {
-        let rest = &self.names[start as usize..];
-        let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
-        std::str::from_utf8(&rest[..end]).unwrap_or("")
-    }
+/// What this machine's kernel says of its functions; nothing where it keeps them to itself.
+fn symbols_of_this_machine() -> Kallsyms {
+    std::fs::File::open("/proc/kallsyms")
+        .map(BufReader::new)
+        .map_or_else(|_| Kallsyms::default(), Kallsyms::read)
 }
 
 /// `/proc/modules`.
@@ -262,24 +242,7 @@ fn modules(listed: &str) -> Vec<Module> {
 
 /// The kernel's build ID.
 pub fn kernel_build_id() -> Vec<u8> {
-    std::fs::read("/sys/kernel/notes").ok().and_then(|notes| build_id(&notes)).unwrap_or_default()
-}
-
-/// The build ID among ELF notes: of name `GNU` and type 3.
-fn build_id(notes: &[u8]) -> Option<Vec<u8>> {
-    let mut rest = notes;
-    let word = |bytes: &[u8], at: usize| {
-        bytes.get(at..at + 4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]) as usize)
-    };
-    loop {
-        let (name, content, kind) = (word(rest, 0)?, word(rest, 4)?, word(rest, 8)?);
-        let begin = 12 + name.next_multiple_of(4);
-        let bytes = rest.get(begin..begin.checked_add(content)?)?;
-        if kind == 3 && rest.get(12..15) == Some(b"GNU") {
-            return Some(bytes.to_vec());
-        }
-        rest = rest.get(begin + content.next_multiple_of(4)..)?;
-    }
+    std::fs::read("/sys/kernel/notes").ok().and_then(|notes| build_id_of_notes(&notes)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -294,8 +257,14 @@ mod tests {
         "fancy 8192 0 - Live 0xffffffffa0001000\nother 4096 1 fancy, Live 0xffffffffa0008000\n";
 
     fn kernel() -> Kernel {
-        let mut kernel = Kernel::default();
-        kernel.read_symbols(SYMBOLS.as_bytes());
+        let mut kernel = Kernel::with(Kallsyms::read(SYMBOLS.as_bytes()));
+        kernel.modules = modules(MODULES);
+        kernel
+    }
+
+    fn kernel_that_ends() -> Kernel {
+        let symbols = format!("{SYMBOLS}ffffffff81000300 T _etext\n");
+        let mut kernel = Kernel::with(Kallsyms::read(symbols.as_bytes()));
         kernel.modules = modules(MODULES);
         kernel
     }
@@ -323,16 +292,15 @@ mod tests {
             ffffffffa0200000 t bpf_prog_1_a\t[bpf]\nffffffffa0200040 t bpf_prog_2_b\t[bpf]\n";
         const LATE: &str = "late 4096 0 - Live 0xffffffffa0100000\n";
         let later = || {
-            let mut kernel = Kernel::default();
-            kernel.read_symbols(LATER.as_bytes());
+            let mut kernel = Kernel::with(Kallsyms::read(LATER.as_bytes()));
+            kernel.add_programs();
             kernel.modules = modules(LATE);
             kernel
         };
         let never = || -> Kernel { panic!("nothing was missed, or it is too soon") };
         let (module, program) = (Address(0xffff_ffff_a010_0020), Address(0xffff_ffff_a020_0050));
         let mut images = Images::new(&[]);
-        let mut kernel = kernel();
-        kernel.end = 0xffff_ffff_8100_0300;
+        let mut kernel = kernel_that_ends();
         kernel.look_again(second(1000), MODULES, never);
         assert_eq!(kernel.locate(module, &mut images).0, Images::KERNEL);
         kernel.look_again(second(1000), MODULES, later);
@@ -402,8 +370,7 @@ mod tests {
 
     #[test]
     fn names_stay_when_the_kernel_hides_its_addresses() {
-        let (mut kernel, mut images) = (kernel(), Images::new(&[]));
-        kernel.end = 0xffff_ffff_8100_0300;
+        let (mut kernel, mut images) = (kernel_that_ends(), Images::new(&[]));
         let function = Address(0xffff_ffff_8100_01ff);
         let mut reads = Vec::new();
         for minute in 0..20 {
@@ -421,15 +388,27 @@ mod tests {
     }
 
     #[test]
-    fn a_build_id_is_found_among_notes() {
-        let note = |kind: u32, name: &[u8; 4], content: &[u8]| {
-            let words = [4_u32, content.len() as u32, kind].map(u32::to_ne_bytes).concat();
-            [&words[..], name, content].concat()
-        };
-        let notes = [note(1, b"Xen\0", &[9; 8]), note(3, b"GNU\0", &[1, 2, 3, 4])].concat();
-        assert_eq!(build_id(&notes), Some(vec![1, 2, 3, 4]));
-        for length in 0..notes.len() {
-            assert_eq!(build_id(&notes[..length]), None);
+    fn a_recording_says_where_its_kernel_lies() {
+        let text = 0xffff_ffff_8100_0000;
+        // Beside `_text`, as perf has it; another kernel, or another place: the names are not those of the recording.
+        for (start, offset, name) in [(text + 0x100, 0x210, Some("default_idle")), (text + FAR, 0x10, None)] {
+            let (mut kernel, mut images) = (kernel(), Images::new(&[]));
+            kernel.modules.clear();
+            kernel.map(Address(start), 0x10_0000, b"[kernel.kallsyms]_text", &[0xab], &mut images);
+            let address = if name.is_some() { text + 0x210 } else { start + 0x10 };
+            let (image, position) = kernel.locate(Address(address), &mut images);
+            assert_eq!((image, position, kernel.name(image, position)), (Images::KERNEL, offset, name));
+            assert_eq!(images.get(image).build_id, "ab");
+            // A module takes the place of another one.
+            for path in ["/lib/modules/old.ko", "/lib/modules/fancy.ko"] {
+                kernel.map(Address(0xffff_ffff_a000_1000), 0x1000, path.as_bytes(), &[1], &mut images);
+            }
+            let (image, position) = kernel.locate(Address(0xffff_ffff_a000_1020), &mut images);
+            assert_eq!((images.get(image).path.as_str(), position), ("/lib/modules/fancy.ko", 0x20));
+            assert_eq!(kernel.name(image, position), name.map(|_| "in_module"));
+            assert_eq!(kernel.modules.len(), 1);
         }
+        let (mut kernel, mut images) = (Kernel::recorded(false), Images::new(&[]));
+        assert_eq!(kernel.locate(Address(text), &mut images), (Images::KERNEL, 0), "it said nothing");
     }
 }

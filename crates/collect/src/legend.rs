@@ -3,13 +3,15 @@
 use crate::images::{ImageIndex, Images};
 use crate::labels::{LabelIndex, Labels};
 use crate::stacks::{Counted, Frame};
-use archive::{CodeImage, Label};
-use std::collections::{HashMap, HashSet};
+use archive::{CodeImage, Label, Offset, Symbol};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// See the module. Numbers are places in these lists.
 #[derive(Clone, Debug, Default)]
 pub struct Legend {
+    /// Images that frames are in.
     pub images: Vec<CodeImage>,
+    /// Names and cgroups of processes.
     pub labels: Vec<Label>,
     /// Names of functions that could not be found later.
     pub functions: Vec<String>,
@@ -20,7 +22,9 @@ pub struct Legend {
 /// A position in an image whose function has a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
+    /// The image, by its place in [`Legend::images`].
     pub image: ImageIndex,
+    /// The position in the image.
     pub offset: u64,
     /// Its place in [`Legend::functions`].
     pub function: u32,
@@ -28,7 +32,7 @@ pub struct Named {
 
 impl Legend {
     /// Gives frames and counts numbers of their own. `name` is asked once for each position.
-    pub fn of<'a>(
+    pub(crate) fn of<'a>(
         frames: &mut [Frame],
         counts: &mut [Counted],
         images: &Images,
@@ -63,8 +67,25 @@ impl Legend {
         legend
     }
 
+    /// Names for positions in images, which have these keys in a database, but for those that are `stored` already.
+    pub fn symbols<K: Copy + Ord>(
+        &self,
+        images: &[K],
+        stored: impl Fn(K, Offset) -> bool,
+    ) -> BTreeMap<K, Vec<(Offset, Vec<Symbol>)>> {
+        let mut new: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for &Named { image, offset, function } in &self.named {
+            let (image, offset) = (images[image.0 as usize], Offset(offset));
+            if !stored(image, offset) {
+                let function = self.functions[function as usize].as_str().into();
+                new.entry(image).or_default().push((offset, vec![Symbol { function, ..Symbol::default() }]));
+            }
+        }
+        new
+    }
+
     /// Memory it takes, about, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let images = self.images.iter().map(|image| image.path.len() + image.build_id.len());
         let labels = self.labels.iter().map(|label| label.process.len() + label.cgroup.len());
         size_of_val(&*self.images)

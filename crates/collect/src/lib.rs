@@ -2,7 +2,7 @@
 //!
 //! **Does:** sample all CPUs (or one's own processes), follow what processes map, execute and end, turn addresses into
 //! images and offsets, count equal stacks together, keep books of what was expected, stored and lost, and hold its own
-//! cost below a budget.
+//! cost below a budget. The records of a file are followed by the same code ([`Recorded`]), but then only they say what there was.
 //!
 //! **Does not:** look for names of functions (but for the kernel's and those of generated code, which could not be found
 //! later), or write files: the caller stores a [`Cut`].
@@ -15,10 +15,12 @@
 #![forbid(unsafe_code)]
 
 mod calibration;
+mod callchain;
 mod cgroup;
 mod collector;
 mod cut;
 mod files;
+mod follower;
 mod governor;
 mod hash;
 mod images;
@@ -28,10 +30,12 @@ mod labels;
 mod legend;
 mod merge;
 mod meter;
+mod origin;
 mod own;
 mod processes;
 mod programs;
 mod reader;
+mod recorded;
 mod slots;
 mod space;
 pub mod stacks;
@@ -41,12 +45,12 @@ mod writer;
 
 pub use collector::Collector;
 pub use cut::Cut;
-pub use files::is_memory;
 pub use governor::{Budget, Cost, Governor};
 pub use images::ImageIndex;
-pub use jit::function_number;
 pub use labels::LabelIndex;
+pub use legend::{Legend, Named};
 pub use meter::Tally;
+pub use recorded::{Recorded, Recording, Seen};
 pub use start::{Options, StartError};
 pub use trace::{Trace, Traced};
 pub use writer::Writer;

@@ -4,6 +4,7 @@ use crate::cgroup::cgroup;
 use crate::files::Files;
 use crate::images::Images;
 use crate::labels::{LabelIndex, Labels};
+use crate::origin::Origin;
 use crate::slots::Marks;
 use crate::space::{Mapping, Space};
 use archive::Label;
@@ -32,6 +33,7 @@ pub struct Process {
 /// All processes that are known.
 #[derive(Debug)]
 pub struct Processes {
+    origin: Origin,
     table: HashMap<u32, Process>,
     /// Those that have ended lately: the kernel still works for them.
     departed: [HashMap<u32, Process>; 2],
@@ -51,15 +53,18 @@ const LOOKUPS: usize = 256;
 
 impl Processes {
     /// No processes yet.
-    pub fn new() -> Self {
+    pub fn new(origin: Origin) -> Self {
         let mut labels = Labels::default();
         let of = |process: &str| Label { process: process.to_owned(), cgroup: String::new() };
-        let (nobody, idle) = (labels.intern(of("[ended]")), labels.intern(of("[idle]")));
+        // In a recording they may well live; it does not say what they are called.
+        let unknown = if origin.is_here() { "[ended]" } else { "" };
+        let (nobody, idle) = (labels.intern(of(unknown)), labels.intern(of("[idle]")));
         Self {
+            origin,
             table: HashMap::new(),
             departed: Default::default(),
             fresh: HashSet::new(),
-            files: Files::default(),
+            files: Files::new(origin),
             next_space: 1,
             nobody,
             idle,
@@ -118,8 +123,16 @@ impl Processes {
         }
     }
 
-    /// Looks at one.
+    /// Looks at one. Nothing is known of one that a recording has not spoken of.
     fn adopt(&mut self, pid: u32, images: &mut Images) {
+        if !self.origin.is_here() {
+            let (space, label) = (Rc::new(Space::new(self.new_space())), self.nobody);
+            let new = Process { space, label, threads: 1, is_sampled: true };
+            // It may have ended only as far as the recording says: threads that were there before it are not in it.
+            let ended = self.departed.iter_mut().find_map(|departed| departed.remove(&pid));
+            self.table.entry(pid).or_insert(ended.unwrap_or(new));
+            return;
+        }
         let Ok(name) = std::fs::read(format!("/proc/{pid}/comm")) else { return };
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(1, |tasks| tasks.count() as u32);
         let is_sampled = self.is_sampled(pid);
@@ -320,7 +333,7 @@ mod tests {
 
     #[test]
     fn processes_live_and_die() {
-        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        let (mut processes, mut images) = (Processes::new(Origin::Here), Images::new(&[]));
         // Numbers that no process has.
         let (parent, child) = (1 << 29, (1 << 29) + 1);
         let maps_more = |processes: &mut Processes, images: &mut Images| {
@@ -381,7 +394,7 @@ mod tests {
 
     #[test]
     fn forked_processes_do_not_keep_the_cgroup_that_their_parent_had() {
-        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        let (mut processes, mut images) = (Processes::new(Origin::Here), Images::new(&[]));
         // A number that no process has, and ours.
         let (parent, we) = (1 << 29, std::process::id());
         let launched = Label { process: "server".to_owned(), cgroup: "/launcher".to_owned() };
@@ -401,7 +414,7 @@ mod tests {
 
     #[test]
     fn what_a_process_had_mapped_stays_when_it_cannot_be_looked_into() {
-        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        let (mut processes, mut images) = (Processes::new(Origin::Here), Images::new(&[]));
         let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
         let pid = child.id();
         let begin = std::time::Instant::now();
@@ -435,7 +448,7 @@ mod tests {
         let mut child =
             std::process::Command::new("/bin/cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let (pid, we) = (child.id(), std::process::id());
-        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        let (mut processes, mut images) = (Processes::new(Origin::Here), Images::new(&[]));
         let sampled = |processes: &Processes| (processes.is_sampled(we), processes.is_sampled(pid));
         processes.scan(&mut images);
         assert_eq!(sampled(&processes), (false, false));
@@ -443,7 +456,7 @@ mod tests {
         processes.scan(&mut images);
         assert_eq!(sampled(&processes), (false, true));
         // All that we start is sampled when we are.
-        let mut processes = Processes::new();
+        let mut processes = Processes::new(Origin::Here);
         processes.get(we, &mut images);
         assert_eq!(sampled(&processes), (true, false));
         processes.scan(&mut images);
@@ -453,7 +466,7 @@ mod tests {
 
     #[test]
     fn we_are_found_with_our_code() {
-        let (mut processes, mut images) = (Processes::new(), Images::new(&[]));
+        let (mut processes, mut images) = (Processes::new(Origin::Here), Images::new(&[]));
         let (space, _) = processes.get(std::process::id(), &mut images);
         let (image, _) = space.find(Address(we_are_found_with_our_code as *const () as u64)).unwrap();
         let image = images.get(image);

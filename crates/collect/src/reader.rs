@@ -1,37 +1,18 @@
-//! Reading records: follows what they say of processes, and counts their samples.
+//! Reading the records of all CPUs: they are followed, and books are kept of the samples among them.
 
-use crate::hash::mix;
-use crate::images::{ImageIndex, Images};
-use crate::jit::Generated;
-use crate::kernel_code::{Kernel, kernel_build_id, modules_text};
-use crate::labels::LabelIndex;
-use crate::legend::Legend;
+use crate::follower::{Follower, Taken};
 use crate::meter::{Meter, Tally};
-use crate::processes::Processes;
-use crate::stacks::{Counted, Frame, Stacks, chain};
-use crate::trace::{Trace, Traced};
-use archive::ImageKind;
 use kernel::stream::{Record, Sample};
 use std::collections::HashMap;
-use wire::{Address, Nanos};
+use wire::Nanos;
 
 /// Time between two looks at everything that runs, after records were lost.
 const RESCAN: Nanos = Nanos(10_000_000_000);
 
-/// Images and labels that may be known before it is checked which are needed.
-const SOME: usize = 4096;
-/// Memory that one of them takes, about, in bytes.
-const A_NAME: usize = 300;
-
 /// See the module.
 #[derive(Debug)]
 pub struct Reader {
-    pub processes: Processes,
-    pub images: Images,
-    pub kernel: Kernel,
-    follows_programs: bool,
-    pub generated: Generated,
-    pub stacks: Stacks,
+    pub follower: Follower,
     /// By CPU and source.
     pub meters: Vec<Vec<Meter>>,
     /// By source: whether it is a clock, which goes on while nothing runs.
@@ -43,12 +24,6 @@ pub struct Reader {
     /// Everything that runs has to be looked at again.
     confused: bool,
     scanned: Nanos,
-    located: Vec<(ImageIndex, u64)>,
-    /// How many images and labels were left when the others were forgotten.
-    kept: usize,
-    /// How many images and labels belong to something that runs: the others go when their samples do.
-    lasting: usize,
-    pub trace: Option<Trace>,
 }
 
 impl Reader {
@@ -56,42 +31,21 @@ impl Reader {
     /// reports the code it generates.
     pub fn new(cpus: usize, clocks: Vec<bool>, follows_programs: bool, now: Nanos) -> Self {
         Self {
-            processes: Processes::new(),
-            images: Images::new(&kernel_build_id()),
-            kernel: Kernel::read(follows_programs),
-            follows_programs,
-            generated: Generated::default(),
-            stacks: Stacks::default(),
+            follower: Follower::new(follows_programs),
             meters: (0..cpus).map(|_| clocks.iter().map(|_| Meter::default()).collect()).collect(),
             clocks,
             ids: HashMap::new(),
             taken: 0,
             confused: false,
             scanned: now,
-            located: Vec::new(),
-            kept: 0,
-            lasting: 0,
-            trace: None,
         }
     }
 
-    /// Looks at everything that runs.
-    pub fn scan(&mut self) {
-        self.processes.scan(&mut self.images);
-    }
-
-    /// The same, if records were lost and it is not too soon.
+    /// Looks at everything that runs, if records were lost and it is not too soon.
     pub fn scan_if_confused(&mut self, now: Nanos) {
         if self.confused && now.saturating_sub(self.scanned) > RESCAN {
             (self.scanned, self.confused) = (now, false);
-            self.scan();
-        }
-    }
-
-    /// Forgets processes that have gone without a word.
-    pub fn reap(&mut self) {
-        for pid in self.processes.reap() {
-            self.generated.forget(pid);
+            self.follower.scan();
         }
     }
 
@@ -100,61 +54,6 @@ impl Reader {
         for event in 0..self.meters[cpu].len() {
             self.reached(cpu, event, Nanos(until.0 + 1));
         }
-    }
-
-    /// Processes that have generated code: the same address may be another function now.
-    pub fn refresh(&mut self, now: Nanos) {
-        self.generated.look(now);
-        for pid in self.generated.take_grown() {
-            self.processes.refresh(pid);
-        }
-    }
-
-    /// Everything that was counted since the last call, and what its numbers stand for.
-    pub fn counted(&mut self, now: Nanos) -> (Vec<Frame>, Vec<Counted>, Legend) {
-        let (mut frames, mut counts) = self.stacks.take();
-        let Self { processes, images, kernel, generated, .. } = self;
-        let name = |image: ImageIndex, offset| match images.get(image).kind {
-            ImageKind::Kernel => kernel.name(image, offset),
-            ImageKind::Generated => generated.name(image, offset),
-            _ => None,
-        };
-        let legend = Legend::of(&mut frames, &mut counts, images, processes.labels(), name);
-        self.generated.forget_names();
-        let follows = self.follows_programs;
-        self.kernel.look_again(now, &modules_text(), || Kernel::read(follows));
-        self.forget();
-        (frames, counts, legend)
-    }
-
-    /// Images and labels that are known.
-    pub fn known(&self) -> usize {
-        self.images.len() + self.processes.labels().len()
-    }
-
-    /// Forgets images and labels, if there are many more than were left the last time.
-    pub fn forget_if_many(&mut self) {
-        if self.known() > 2 * self.kept + SOME {
-            self.forget();
-        }
-    }
-
-    /// Forgets the images and labels that no process has, and no sample.
-    fn forget(&mut self) {
-        let (mut images, mut labels) = (self.images.marks(), self.processes.labels().marks());
-        self.processes.mark(&mut images, &mut labels);
-        self.kernel.mark(&mut images);
-        self.lasting = images.count() + labels.count();
-        self.stacks.mark(&mut images, &mut labels);
-        self.images.keep(&images);
-        self.processes.keep(&labels);
-        self.kept = self.known();
-    }
-
-    /// Memory that counting takes until it is [`counted`](Self::counted), in bytes.
-    pub fn bytes(&self) -> usize {
-        let names = self.known().saturating_sub(self.lasting) * A_NAME;
-        self.stacks.bytes() + self.generated.bytes() + names
     }
 
     /// What became of the samples of each source since the last call.
@@ -170,39 +69,14 @@ impl Reader {
     pub fn take(&mut self, cpu: usize, time: Nanos, record: Record<'_>) {
         match record {
             Record::Sample(sample) => self.sample(cpu, time, &sample),
-            Record::Map { pid, start, length, offset, build_id, file, path } => {
-                self.processes.map(pid, start, length, offset, build_id, file, path, &mut self.images);
-            }
-            Record::Name { pid, tid, executes, name } => {
-                self.processes.rename(pid, tid, executes, name, &mut self.images);
-                if executes {
-                    self.generated.forget(pid);
-                }
-            }
-            Record::Fork { pid, parent } => self.processes.fork(pid, parent, &mut self.images),
-            Record::Exit { pid } => {
-                if self.processes.exit(pid) {
-                    self.generated.forget(pid);
-                }
-            }
-            Record::KernelCode { start, gone: true, .. } => self.kernel.programs.remove(start),
-            Record::KernelCode { start, length, name, gone: false } => {
-                self.kernel.programs.add(start, length.into(), &String::from_utf8_lossy(name));
-                // There may have been another one, whose samples are not samples of this one.
-                self.stacks.fold();
-            }
-            Record::Lost { records: 0 } => {}
-            Record::Lost { .. } => {
-                self.confused = true;
-                if self.follows_programs {
-                    self.kernel.doubt();
-                }
-            }
             Record::Throttled { id } => {
                 let event = self.event(id);
                 self.meters[cpu][event as usize].throttled();
             }
-            Record::Other => {}
+            record => {
+                self.confused |= matches!(record, Record::Lost { records: 1.. });
+                self.follower.take(record);
+            }
         }
     }
 
@@ -214,10 +88,9 @@ impl Reader {
     fn sample(&mut self, cpu: usize, time: Nanos, sample: &Sample<'_>) {
         let event = self.event(sample.id);
         self.taken += 1;
-        let idle = sample.pid == 0 && sample.address.0 >> 63 != 0 && self.kernel.is_idle(sample.address);
-        let known = if idle { self.idle(event, 1) } else { self.busy(cpu, time, sample, event) };
+        let Taken { is_known, is_idle } = self.follower.sample(cpu, time, sample, event);
         self.reached(cpu, event as usize, time);
-        self.meters[cpu][event as usize].sample(known, idle);
+        self.meters[cpu][event as usize].sample(is_known, is_idle);
     }
 
     /// No sample before `time` comes any more.
@@ -225,211 +98,7 @@ impl Reader {
         let slept = self.meters[cpu][event].reached(time);
         if slept > 0 {
             // There has been one, or it would not be known to sleep; but perhaps before the last cut.
-            self.idle(event as u32, u32::try_from(slept).unwrap_or(u32::MAX));
+            self.follower.idle(event as u32, u32::try_from(slept).unwrap_or(u32::MAX));
         }
-    }
-
-    /// Counts samples of a CPU that has nothing to do.
-    fn idle(&mut self, event: u32, count: u32) -> bool {
-        let chain = chain(u64::MAX, &[event.into()]);
-        let mut left = count;
-        if self.stacks.again(chain).is_none() {
-            let node = self.stacks.node(Frame { parent: Stacks::ROOT, image: Images::IDLE, offset: 0 });
-            let (_, label) = self.processes.get(0, &mut self.images);
-            self.stacks.first(chain, node, label, event);
-        }
-        left -= 1;
-        self.stacks.more(chain, left);
-        true
-    }
-
-    /// Whether its image is known.
-    fn busy(&mut self, cpu: usize, time: Nanos, sample: &Sample<'_>, event: u32) -> bool {
-        let (space, label) = match self.processes.known_keys(sample.pid) {
-            Some(keys) => keys,
-            None => {
-                let (space, label) = self.processes.get(sample.pid, &mut self.images);
-                (space.id, label)
-            }
-        };
-        let seed = mix(space, u64::from(label.0) << 32 | u64::from(event));
-        let only = [sample.address.0];
-        let callchain = if sample.callchain.is_empty() { &only[..] } else { sample.callchain };
-        let chain = chain(seed, callchain);
-        let node = match self.stacks.again(chain) {
-            Some(node) => node,
-            None => {
-                let node = self.resolve(time, sample, callchain, label);
-                self.stacks.first(chain, node, label, event);
-                node
-            }
-        };
-        let frame = self.stacks.frame(node);
-        if let Some(trace) = &mut self.trace {
-            let Frame { image, offset, .. } = frame;
-            let (pid, address) = (sample.pid, sample.address);
-            let traced = Traced { cpu: cpu as u32, pid, address, image, offset, seed, node, callchain: 0..0 };
-            trace.push(traced, callchain);
-        }
-        frame.image != Images::UNKNOWN
-    }
-
-    /// The node of a callchain that is new.
-    fn resolve(&mut self, time: Nanos, sample: &Sample<'_>, callchain: &[u64], label: LabelIndex) -> u32 {
-        let (space, _) = self.processes.get(sample.pid, &mut self.images);
-        let mut located = std::mem::take(&mut self.located);
-        located.clear();
-        let mut in_kernel = sample.address.0 >> 63 != 0;
-        // The first address after a mark is an instruction, all others are where a call returns to.
-        let mut returns = 0;
-        for &address in callchain {
-            if address >= Sample::MARKS {
-                in_kernel = address == Sample::KERNEL;
-                returns = 0;
-                continue;
-            }
-            let address = Address(address.saturating_sub(returns));
-            returns = 1;
-            let place = if in_kernel {
-                Some(match self.kernel.programs.find(address) {
-                    Some(name) => self.generated.position("the kernel", name.to_owned(), &mut self.images),
-                    None => self.kernel.locate(address, &mut self.images),
-                })
-            } else {
-                match space.find(address) {
-                    Some((Images::MEMORY, _)) => {
-                        let name = &self.processes.labels().get(label).process;
-                        let generated =
-                            self.generated.locate(sample.pid, name, address, time, &mut self.images);
-                        // Addresses of memory without names mean nothing later.
-                        Some(generated.unwrap_or((Images::MEMORY, 0)))
-                    }
-                    place => place,
-                }
-            };
-            match place {
-                Some(place) => located.push(place),
-                // Callers that are nowhere: the stack has no frame pointers there.
-                None if !located.is_empty() => {}
-                None => located.push((Images::UNKNOWN, 0)),
-            }
-        }
-        if located.is_empty() {
-            located.push((Images::UNKNOWN, 0));
-        }
-        let node = located
-            .iter()
-            .rev()
-            .fold(Stacks::ROOT, |parent, &(image, offset)| self.stacks.node(Frame { parent, image, offset }));
-        self.located = located;
-        node
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    use kernel::maps::FileId;
-
-    /// Numbers that no process has.
-    const FIRST: u32 = 1 << 29;
-
-    /// A process with a name, a program and a cgroup of its own starts, is sampled, and ends.
-    fn live_and_die(reader: &mut Reader, number: u32) {
-        let (pid, name) = (FIRST + number, format!("cc-{number}"));
-        let path = format!("/build/{number}/conftest");
-        for record in [
-            Record::Fork { pid, parent: FIRST - 1 },
-            Record::Name { pid, tid: pid, executes: true, name: name.as_bytes() },
-            Record::Map {
-                pid,
-                start: Address(0x1000),
-                length: 0x1000,
-                offset: 0,
-                build_id: &number.to_le_bytes(),
-                file: FileId::default(),
-                path: path.as_bytes(),
-            },
-            sample(pid),
-            Record::Exit { pid },
-        ] {
-            reader.take(0, Nanos(u64::from(number)), record);
-        }
-    }
-
-    fn sample(pid: u32) -> Record<'static> {
-        let callchain = &[Sample::USER, 0x1010, 0x1020];
-        Record::Sample(Sample { id: 7, address: Address(0x1010), pid, tid: pid, callchain })
-    }
-
-    #[test]
-    fn a_build_server_does_not_fill_memory() {
-        let mut reader = Reader::new(1, vec![true], true, Nanos::ZERO);
-        // One process stays, and what it has mapped.
-        live_and_die(&mut reader, 0);
-        let stays = FIRST - 1;
-        let name = b"make";
-        reader.take(0, Nanos(0), Record::Name { pid: stays, tid: stays, executes: true, name });
-        let (start, length) = (Address(0x1000), 0x1000);
-        let (path, file) = (b"/bin/make", FileId::default());
-        reader.take(
-            0,
-            Nanos(0),
-            Record::Map { pid: stays, start, length, offset: 0, build_id: &[1], file, path },
-        );
-        let (mut seen, mut most, mut counted) = (0, 0, 0);
-        // Every thousand are written, but later on nothing is written for a long time.
-        for number in 1..=60_000 {
-            live_and_die(&mut reader, number);
-            if number % 100 == 0 {
-                reader.processes.tend();
-                reader.forget_if_many();
-            }
-            most = most.max(reader.known());
-            counted = counted.max(reader.bytes());
-            if number % 1000 != 0 || (30_000..50_000).contains(&number) {
-                continue;
-            }
-            reader.take(0, Nanos(0), sample(stays));
-            let (frames, counts, legend) = reader.counted(Nanos::ZERO);
-            for counted in &counts {
-                let frame = frames[counted.node as usize];
-                let image = &legend.images[frame.image.0 as usize].path;
-                let label = &legend.labels[counted.label.0 as usize].process;
-                let expected = match label.strip_prefix("cc-") {
-                    Some(number) => format!("/build/{number}/conftest"),
-                    None => "/bin/make".to_owned(),
-                };
-                assert_eq!(*image, expected, "numbers of what was forgotten are not mixed up: {label}");
-                seen += counted.count;
-            }
-            // Those that have ended in the last two seconds may still be needed.
-            assert!(reader.known() < 1000, "{} images and labels", reader.known());
-        }
-        assert_eq!(seen, 60_001 + 40);
-        // What has samples cannot be forgotten; the collector writes it when it takes too much.
-        assert!(counted > 20_000 * A_NAME, "{counted} bytes");
-        assert!(most < 43_000, "{most} images and labels at a time");
-        assert_eq!(reader.counted(Nanos::ZERO).1, []);
-        assert!(reader.bytes() < 4 << 20, "{} bytes", reader.bytes());
-    }
-
-    #[test]
-    fn what_nobody_has_and_nobody_sampled_is_forgotten_without_a_write() {
-        let mut reader = Reader::new(1, vec![true], true, Nanos::ZERO);
-        let mut most = 0;
-        for number in 0..40_000 {
-            let pid = FIRST + number;
-            let name = format!("cc-{number}");
-            reader.take(0, Nanos(0), Record::Name { pid, tid: pid, executes: true, name: name.as_bytes() });
-            reader.take(0, Nanos(0), Record::Exit { pid });
-            if number % 100 == 0 {
-                reader.processes.tend();
-                reader.forget_if_many();
-            }
-            most = most.max(reader.known());
-        }
-        assert!(most < SOME + 1000, "{most}");
     }
 }

@@ -29,6 +29,11 @@ impl<T> Slots<T> {
         self.places[number as usize].as_ref().expect("numbers that are in use are kept")
     }
 
+    /// The same, to change it.
+    pub fn get_mut(&mut self, number: u32) -> &mut T {
+        self.places[number as usize].as_mut().expect("numbers that are in use are kept")
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.places.len() - self.free.len()

@@ -49,7 +49,7 @@ impl Space {
         }
         pieces[1] = Some(new);
         if let Some(after) = self.mappings[first..last].last().filter(|old| old.end > new.end) {
-            let offset = after.offset + (new.end.0 - after.start.0);
+            let offset = after.offset.wrapping_add(new.end.0 - after.start.0);
             pieces[2] = Some(Mapping { start: new.end, offset, ..*after });
         }
         self.mappings.splice(first..last, pieces.into_iter().flatten());
@@ -59,7 +59,8 @@ impl Space {
     pub fn find(&self, address: Address) -> Option<(ImageIndex, u64)> {
         let place = self.mappings.partition_point(|mapping| mapping.end <= address);
         let mapping = self.mappings.get(place).filter(|mapping| mapping.start <= address)?;
-        Some((mapping.image, mapping.offset + (address.0 - mapping.start.0)))
+        // A damaged recording may say anything of where a mapping begins.
+        Some((mapping.image, mapping.offset.wrapping_add(address.0 - mapping.start.0)))
     }
 
     /// The images that are mapped.
@@ -112,6 +113,23 @@ mod tests {
         }
         assert_eq!(space.find(Address(64)), None);
     }
+
+    #[test]
+    fn offsets_of_damaged_files_do_not_overflow() {
+        let (start, end) = (Address(0x1000), Address(u64::MAX));
+        let mut space = Space::new(0);
+        space.insert(Mapping { start, end, image: ImageIndex(7), offset: u64::MAX });
+        assert_eq!(space.find(Address(0x1010)), Some((ImageIndex(7), 0xf)));
+        assert_eq!(space.find(Address(0xfff)), None);
+        space.insert(Mapping {
+            start: Address(0x2000),
+            end: Address(0x3000),
+            image: ImageIndex(8),
+            offset: 0,
+        });
+        assert_eq!(space.find(Address(0x3001)), Some((ImageIndex(7), 0x2000)));
+    }
+
     #[test]
     fn what_is_never_unmapped_is_noticed() {
         let mut space = Space::new(0);

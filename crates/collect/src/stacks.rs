@@ -8,6 +8,7 @@ use crate::hash::{Hashed, Mixed, hash};
 use crate::images::ImageIndex;
 use crate::labels::LabelIndex;
 use crate::slots::Marks;
+use archive::{ImageId, Node, Offset};
 use std::collections::HashMap;
 
 /// A frame.
@@ -19,6 +20,15 @@ pub struct Frame {
     pub image: ImageIndex,
     /// The position of its code in the image.
     pub offset: u64,
+}
+
+impl Frame {
+    /// The same for a database, in which images have these keys.
+    #[must_use]
+    pub fn with(self, images: &[ImageId]) -> Node {
+        let parent = if self.parent == Stacks::ROOT { Node::NONE } else { self.parent };
+        Node { parent, image: images[self.image.0 as usize], offset: Offset(self.offset) }
+    }
 }
 
 /// Equal samples.

@@ -1,13 +1,9 @@
 //! Handing a cut over to the database.
 
 use crate::Cut;
-use crate::legend::{Legend, Named};
-use crate::stacks::Stacks;
-use archive::{
-    Batch, Books, Count, EpochId, EventId, Flushed, ImageId, LabelId, Node, Offset, Store, Symbol,
-    UnixSeconds,
-};
-use std::collections::{BTreeMap, HashSet};
+use crate::legend::Legend;
+use archive::{Batch, Books, Count, EpochId, EventId, Flushed, ImageId, LabelId, Offset, Store, UnixSeconds};
+use std::collections::HashSet;
 use storage::Error;
 
 /// Positions that are remembered to have their names; others are given them again.
@@ -38,7 +34,7 @@ impl Writer {
         let labels = labels.iter().map(|label| store.label(label)).collect::<Result<Vec<_>, _>>()?;
         let events =
             cut.events.iter().map(|event| store.event(event.name())).collect::<Result<Vec<_>, _>>()?;
-        let new = self.unnamed(cut, &images);
+        let new = cut.legend.symbols(&images, |image, offset| self.named.contains(&(image, offset)));
         for (image, symbols) in &new {
             store.add_symbols(*image, symbols)?;
         }
@@ -61,15 +57,7 @@ impl Writer {
     fn batch(&self, cut: &Cut, images: &[ImageId], labels: &[LabelId], events: &[EventId]) -> Batch {
         let time = UnixSeconds(cut.start.0 - cut.start.0.rem_euclid(self.resolution));
         Batch {
-            nodes: cut
-                .frames
-                .iter()
-                .map(|frame| Node {
-                    parent: if frame.parent == Stacks::ROOT { Node::NONE } else { frame.parent },
-                    image: images[frame.image.0 as usize],
-                    offset: Offset(frame.offset),
-                })
-                .collect(),
+            nodes: cut.frames.iter().map(|frame| frame.with(images)).collect(),
             counts: cut
                 .counts
                 .iter()
@@ -100,19 +88,5 @@ impl Writer {
                 })
                 .collect(),
         }
-    }
-
-    /// Names that have not been stored.
-    fn unnamed(&self, cut: &Cut, images: &[ImageId]) -> BTreeMap<ImageId, Vec<(Offset, Vec<Symbol>)>> {
-        let mut new: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for &Named { image, offset, function } in &cut.legend.named {
-            let (image, offset) = (images[image.0 as usize], Offset(offset));
-            if !self.named.contains(&(image, offset)) {
-                let function = cut.legend.functions[function as usize].as_str().into();
-                let symbol = Symbol { function, ..Symbol::default() };
-                new.entry(image).or_default().push((offset, vec![symbol]));
-            }
-        }
-        new
     }
 }

@@ -1,6 +1,6 @@
 //! Code that the program makes while it runs (JIT compilers): where it is, and what its runtime says it is.
 
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use kernel::perf_map::{Limits, PerfMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use symbols::{JitDump, JitMap, Segment};
@@ -9,8 +9,8 @@ use symbols::{JitDump, JitMap, Segment};
 const REFRESH: Duration = Duration::from_millis(100);
 /// Looking at the files never takes more than this part of the time, as a divisor.
 const MOST_SHARE: u32 = 20;
-/// Of a map; the rest is read the next time.
-const MOST_AT_ONCE: u64 = 16 << 20;
+/// How much of a map is read at a time, in bytes; the rest is read the next time.
+const LIMITS: Limits = Limits { longest: u64::MAX, at_once: 16 << 20 };
 
 /// The code that a process has made, as its jitdump file or its `/tmp/perf-PID.map` has it, or both.
 #[derive(Debug)]
@@ -19,12 +19,11 @@ pub struct Jit {
     /// Executable memory that no file lies behind.
     memory: Vec<(u64, u64)>,
     map: JitMap,
+    list: PerfMap,
     /// What is in the dump, which also has lines, but which programs write with delay.
     dumped: JitMap,
     /// Once the program has mapped it; one that cannot be opened is not tried again.
     dump: Option<Option<JitDump>>,
-    /// How much of the map has been read.
-    length: u64,
     new: Vec<(u64, u64)>,
     /// When they were looked at, and how long that took.
     read: Option<(Instant, Duration)>,
@@ -33,7 +32,8 @@ pub struct Jit {
 impl Jit {
     pub fn new(pid: u32) -> Self {
         let (map, dumped) = (JitMap::empty(), JitMap::empty());
-        Self { pid, memory: Vec::new(), map, dumped, dump: None, length: 0, new: Vec::new(), read: None }
+        let list = PerfMap::of(pid);
+        Self { pid, memory: Vec::new(), map, list, dumped, dump: None, new: Vec::new(), read: None }
     }
 
     /// Takes the list of mappings.
@@ -104,28 +104,11 @@ impl Jit {
         if let Some(Some(dump)) = &mut self.dump {
             self.new.extend(self.dumped.extend(dump));
         }
-        if let Some(text) = self.more_of_map() {
-            self.new.extend(self.map.append(&text));
+        if let Some(more) = self.list.more(LIMITS) {
+            if more.is_new {
+                self.map = JitMap::empty();
+            }
+            self.new.extend(self.map.append(&more.text));
         }
-    }
-
-    /// The lines that have come since: all that are whole.
-    fn more_of_map(&mut self) -> Option<String> {
-        let path = self.root().join(format!("tmp/perf-{}.map", self.pid));
-        let about = std::fs::metadata(&path).ok()?;
-        let owner = std::fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid();
-        // Any user may put a file there.
-        if !about.is_file() || ![owner, 0].contains(&about.uid()) || about.len() == self.length {
-            return None;
-        }
-        if about.len() < self.length {
-            // It was begun anew.
-            (self.map, self.length) = (JitMap::empty(), 0);
-        }
-        let mut bytes = vec![0; (about.len() - self.length).min(MOST_AT_ONCE) as usize];
-        let read = std::fs::File::open(&path).ok()?.read_at(&mut bytes, self.length).ok()?;
-        bytes.truncate(bytes[..read].iter().rposition(|byte| *byte == b'\n')? + 1);
-        self.length += bytes.len() as u64;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

@@ -12,6 +12,7 @@
 //! * [`child`]: starting a program as if we were not there.
 //! * [`trial`]: what the kernel allows.
 //! * [`stranger`]: opening files that others have made.
+//! * [`perf_map`]: the list of functions that a process has generated, as it grows.
 //! * [`stream`]: samples of whole CPUs, and what processes map, execute and end, as the kernel writes it.
 //! * [`visits`]: counting how often a process executes an instruction.
 //!
@@ -31,6 +32,7 @@ pub mod cpu;
 mod event;
 pub mod heap;
 pub mod maps;
+pub mod perf_map;
 pub mod shared_mapping;
 pub mod signals;
 pub mod stranger;

@@ -264,15 +264,7 @@ fn build_id<H: FileHeader<Endian = Endianness>>(
     endian: Endianness,
     data: &ReadCache<&File>,
 ) -> Option<Vec<u8>> {
-    let find = |mut notes: NoteIterator<'_, H>| {
-        while let Ok(Some(note)) = notes.next() {
-            let is_build_id = note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID;
-            if is_build_id && !note.desc().is_empty() {
-                return Some(note.desc().to_vec());
-            }
-        }
-        None
-    };
+    let find = |notes| build_id_among(notes, endian);
     let sections = header.sections(endian, data).ok();
     let in_sections = sections
         .and_then(|table| table.iter().find_map(|section| section.notes(endian, data).ok()?.and_then(find)));
@@ -280,6 +272,30 @@ fn build_id<H: FileHeader<Endian = Endianness>>(
         let segments = header.program_headers(endian, data).ok()?;
         segments.iter().find_map(|segment| segment.notes(endian, data).ok()?.and_then(find))
     })
+}
+
+fn build_id_among<H: FileHeader<Endian = Endianness>>(
+    mut notes: NoteIterator<'_, H>,
+    endian: Endianness,
+) -> Option<Vec<u8>> {
+    while let Ok(Some(note)) = notes.next() {
+        let is_build_id = note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID;
+        if is_build_id && !note.desc().is_empty() {
+            return Some(note.desc().to_vec());
+        }
+    }
+    None
+}
+
+/// The build ID among the ELF notes of this machine's kernel (`/sys/kernel/notes`) or of one of its modules
+/// (`/sys/module/NAME/notes/.note.gnu.build-id`).
+#[must_use]
+pub fn build_id_of_notes(notes: &[u8]) -> Option<Vec<u8>> {
+    const ALIGNMENT: u32 = 4;
+    let endian = if cfg!(target_endian = "big") { Endianness::Big } else { Endianness::Little };
+    // A note has the same fields in files of 32 bits and of 64.
+    let notes = NoteIterator::<elf::FileHeader32<Endianness>>::new(endian, ALIGNMENT, notes).ok()?;
+    build_id_among(notes, endian)
 }
 
 fn sections<H: FileHeader<Endian = Endianness>>(
@@ -309,4 +325,22 @@ fn sections<H: FileHeader<Endian = Endianness>>(
         Some(Section { name, address, offset, size, compressed })
     });
     Ok(sections.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_id_is_found_among_notes() {
+        let note = |kind: u32, name: &[u8; 4], content: &[u8]| {
+            let words = [4_u32, content.len() as u32, kind].map(u32::to_ne_bytes).concat();
+            [&words[..], name, content].concat()
+        };
+        let notes = [note(1, b"Xen\0", &[9; 8]), note(3, b"GNU\0", &[1, 2, 3, 4])].concat();
+        assert_eq!(build_id_of_notes(&notes), Some(vec![1, 2, 3, 4]));
+        for length in 0..notes.len() {
+            assert_eq!(build_id_of_notes(&notes[..length]), None);
+        }
+    }
 }

@@ -13,6 +13,7 @@
 //! * [`FunctionName`]: demangled names, and a [`base`](FunctionName::base) that all instances of a
 //!   generic share.
 //! * [`Scope`]: which source files are the user's own.
+//! * [`Kallsyms`], [`JitMap`]: the names that the kernel says of its own code, and runtimes of the code that they generate.
 //! * [`inspect`]: what a launcher must know about a program before it runs it.
 //!
 //! # What it does not do
@@ -49,6 +50,7 @@ mod function_name;
 mod image;
 mod inline_tree;
 mod jit;
+mod kallsyms;
 mod line_table;
 mod path;
 mod probes;
@@ -66,11 +68,13 @@ mod unwind;
 pub use address::{FileOffset, Load, Svma};
 pub use catalogue::LineLookup;
 pub use debug_file::{Place, linked_debug_files, places};
+pub use elf::build_id_of_notes;
 pub use error::{ImageError, ScopeError};
 pub use executable::{Class, ElfProgram, Executable, Linking, Machine, inspect};
 pub use function_name::FunctionName;
 pub use image::Image;
 pub use jit::{JitDump, JitMap};
+pub use kallsyms::Kallsyms;
 pub use path::file_matches;
 pub use probes::Probe;
 pub use scope::{Scope, ScopeOptions};

@@ -4,6 +4,7 @@ use super::perf_data;
 use crate::{cli, show};
 use anyhow::{Context as _, Result, ensure};
 use archive::{Batch, Books, Count, EventId, ImageKind, MachineInfo, Setting, Store, UnixSeconds};
+use collect::Recording;
 use cycles::check_epoch_name as check_name;
 use cycles::default_folder;
 use cycles::time;
@@ -76,29 +77,30 @@ pub fn import(args: &cli::Import) -> Result<()> {
         resolution: Nanos::new(resolution * 1_000_000_000),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let images = content.images.iter().map(|image| store.image(image)).collect::<Result<Vec<_>, _>>()?;
-    let labels = content.labels.iter().map(|label| store.label(label)).collect::<Result<Vec<_>, _>>()?;
+    let Recording { frames, counts, legend } = &content.counted;
+    let images = legend.images.iter().map(|image| store.image(image)).collect::<Result<Vec<_>, _>>()?;
+    let labels = legend.labels.iter().map(|label| store.label(label)).collect::<Result<Vec<_>, _>>()?;
     let key = |event: &perf_data::Event| match event.samples {
         0 => Ok(None),
         _ => store.event(&event.name).map(Some),
     };
     let events = content.events.iter().map(key).collect::<Result<Vec<_>, _>>()?;
-    for (image, symbols) in &content.symbols {
-        store.add_symbols(images[*image as usize], symbols)?;
+    for (image, symbols) in legend.symbols(&images, |_, _| false) {
+        store.add_symbols(image, &symbols)?;
     }
     let epoch = store.begin_epoch(machine, &setting, args.name.as_deref(), begin)?;
-    let nodes = content.nodes.iter().map(|node| node.with(&images)).collect();
+    let nodes = frames.iter().map(|frame| frame.with(&images)).collect();
     let mut batch = Batch { nodes, ..Batch::default() };
-    let mut counts = std::collections::BTreeMap::new();
-    for (seen, count) in &content.counts {
+    let mut sums = std::collections::BTreeMap::new();
+    for seen in counts {
         let at = wall(seen.second.saturating_mul(1_000_000_000)).0;
         let bucket = UnixSeconds(at - at.rem_euclid(resolution as i64));
-        *counts.entry((bucket, seen.label, seen.event, seen.node)).or_insert(0_u64) += count;
+        *sums.entry((bucket, seen.label, seen.event, seen.node)).or_insert(0_u64) += u64::from(seen.count);
     }
-    batch.counts = counts
+    batch.counts = sums
         .into_iter()
         .filter_map(|((time, label, event, node), count)| {
-            let (label, event) = (labels[label as usize], events[event as usize]?);
+            let (label, event) = (labels[label.0 as usize], events[event as usize]?);
             Some(Count { time, label, event, node, count: u32::try_from(count).unwrap_or(u32::MAX) })
         })
         .collect();
@@ -128,8 +130,9 @@ fn books(
     let (UnixSeconds(begin), UnixSeconds(end)) = (time.start, time.end);
     // Of each event and time bucket: samples, those of no known image, those of idle CPUs.
     let mut taken: HashMap<(EventId, i64), [u64; 3]> = HashMap::new();
+    let Recording { frames, legend, .. } = &content.counted;
     for count in counts {
-        let kind = content.images[content.nodes[count.node as usize].image as usize].kind;
+        let kind = legend.images[frames[count.node as usize].image.0 as usize].kind;
         let sums = taken.entry((count.event, count.time.0)).or_default();
         let counts = [true, kind == ImageKind::Unknown, kind == ImageKind::Idle];
         sums.iter_mut()
@@ -185,20 +188,26 @@ pub fn machine_key(host: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use archive::{CodeImage, LabelId, Node, Offset};
+    use archive::{CodeImage, LabelId};
+    use collect::stacks::{Frame, Stacks};
+    use collect::{ImageIndex, Legend};
 
     #[test]
     fn every_time_bucket_has_books() {
         let image = |kind| CodeImage { path: String::new(), build_id: String::new(), kind };
-        let frame = |image| perf_data::Frame { parent: Node::NONE, image, offset: Offset(0) };
+        let frame = |image| Frame { parent: Stacks::ROOT, image: ImageIndex(image), offset: 0 };
+        let images = vec![image(ImageKind::File), image(ImageKind::Unknown), image(ImageKind::Idle)];
         let content = perf_data::Content {
             whole_machine: true,
             cpus: 2,
             first: 5_000_000_000,
             last: 155_000_000_000,
             events: vec![perf_data::Event { lost: 10, ..perf_data::Event::default() }],
-            images: vec![image(ImageKind::File), image(ImageKind::Unknown), image(ImageKind::Idle)],
-            nodes: vec![frame(0), frame(1), frame(2)],
+            counted: Recording {
+                frames: vec![frame(0), frame(1), frame(2)],
+                legend: Legend { images, ..Legend::default() },
+                ..Recording::default()
+            },
             ..perf_data::Content::default()
         };
         let event = EventId::new(1);

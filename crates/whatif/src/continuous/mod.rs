@@ -9,7 +9,6 @@ mod export;
 mod flame;
 mod gc;
 mod import;
-mod kallsyms;
 mod merge;
 mod perf_data;
 mod trial;

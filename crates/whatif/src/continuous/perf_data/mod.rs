@@ -1,23 +1,18 @@
 //! perf.data: what `perf record` writes, counted by stack.
 //!
-//! Processes are followed through their mmap, exec and fork records ([`reader`]), so that each address is that of a file at its time.
-//! The file has no names; those of the kernel and of generated code are added if this is the machine, and it still runs and
-//! [`generated`] its map. What the compiler put into files (`perf inject --jit`) is in files like any other.
+//! Its records are those that the kernel writes ([`records`]), so the collector's follower takes them ([`collect::Recorded`]): each address
+//! is that of a file at its time. The file has no names; those of the kernel and of generated code are added if this is the machine, and
+//! that kernel still runs, and the processes have left their lists. What the compiler put into files (`perf inject --jit`) is in files like
+//! any other.
 
-mod callchain;
-mod generated;
-mod process;
-mod reader;
+mod records;
 mod sections;
 
-use super::kallsyms::Kallsyms;
 use anyhow::{Context as _, Result};
-use archive::{CodeImage, ImageId, Label, Node, Offset, Symbol};
-use generated::Generated;
+use collect::{Recorded, Recording};
 use linux_perf_data::linux_perf_event_reader::{AttrFlags, RecordType, SamplingPolicy};
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
-use reader::Reader;
-use std::collections::{BTreeMap, HashMap};
+use records::Decoder;
 use std::io::{Read, Seek};
 
 /// In `misc` of an mmap record: there is a build ID.
@@ -50,16 +45,8 @@ pub struct Content {
     pub last: u64,
     /// What was sampled.
     pub events: Vec<Event>,
-    /// Images.
-    pub images: Vec<CodeImage>,
-    /// Who ran.
-    pub labels: Vec<Label>,
-    /// Frames, callers first.
-    pub nodes: Vec<Frame>,
-    /// How many samples.
-    pub counts: HashMap<Seen, u64>,
-    /// Names for positions, by image.
-    pub symbols: BTreeMap<u32, Vec<(Offset, Vec<Symbol>)>>,
+    /// The samples.
+    pub counted: Recording,
 }
 
 /// What was sampled, and what became of it.
@@ -73,37 +60,6 @@ pub struct Event {
     pub samples: u64,
     /// Samples that perf had no room for.
     pub lost: u64,
-}
-
-/// A frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Frame {
-    /// The caller's place in [`Content::nodes`], or [`Node::NONE`].
-    pub parent: u32,
-    /// Its image's place in [`Content::images`].
-    pub image: u32,
-    /// Where in the image it is.
-    pub offset: Offset,
-}
-
-impl Frame {
-    /// The frame with a database's keys for images.
-    pub fn with(self, images: &[ImageId]) -> Node {
-        Node { parent: self.parent, image: images[self.image as usize], offset: self.offset }
-    }
-}
-
-/// Samples that are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Seen {
-    /// Seconds of perf's clock.
-    pub second: u64,
-    /// By their places in the lists of [`Content`].
-    pub label: u32,
-    /// What was sampled.
-    pub event: u32,
-    /// The sampled instruction.
-    pub node: u32,
 }
 
 impl Content {
@@ -120,7 +76,7 @@ pub fn read(mut file: impl Read + Seek) -> Result<Content> {
     let PerfFileReader { mut perf_file, mut record_iter } = PerfFileReader::parse_file(file)?;
     let text = |text: Result<Option<&str>, _>| text.ok().flatten().unwrap_or_default().to_owned();
     let command = perf_file.cmdline().ok().flatten().unwrap_or_default();
-    let content = Content {
+    let mut content = Content {
         host: text(perf_file.hostname()),
         kernel: text(perf_file.os_release()),
         version: text(perf_file.perf_version()),
@@ -134,13 +90,8 @@ pub fn read(mut file: impl Read + Seek) -> Result<Content> {
         first: u64::MAX,
         ..Content::default()
     };
-    let host = content.host.clone();
-    let mut to = Reader::new(
-        content,
-        perf_file.build_ids().unwrap_or_default(),
-        is_running(&text(perf_file.os_release())).then(Kallsyms::of_this_machine).flatten(),
-        is_of_this_machine(&host).then(Generated::default),
-    );
+    let to = Recorded::new(is_running(&content.kernel), is_of_this_machine(&content.host));
+    let mut decoder = Decoder::new(to, perf_file.build_ids().unwrap_or_default());
     let asked =
         perf_file.event_attributes().iter().any(|event| event.attr.flags.contains(AttrFlags::BUILD_ID));
     for attribute in perf_file.event_attributes() {
@@ -151,7 +102,7 @@ pub fn read(mut file: impl Read + Seek) -> Result<Content> {
             SamplingPolicy::Period(period) if name.contains("clock") => Some(1e9 / period.get() as f64),
             _ => None,
         };
-        to.content.events.push(Event {
+        content.events.push(Event {
             name: name.split(':').next().unwrap_or(&name).to_owned(),
             rate_hz,
             ..Event::default()
@@ -166,13 +117,14 @@ pub fn read(mut file: impl Read + Seek) -> Result<Content> {
                 record.misc &= !WITH_BUILD_ID;
             }
         }
-        to.take(attr_index, record.parse().context("a record is damaged")?);
+        decoder.take(&mut content, attr_index, record.parse().context("a record is damaged")?);
     }
-    to.content.cpus = to.content.cpus.max(1);
-    if to.content.host.is_empty() {
-        to.content.host = "unknown".to_owned();
+    content.counted = decoder.to.counted();
+    content.cpus = content.cpus.max(1);
+    if content.host.is_empty() {
+        content.host = "unknown".to_owned();
     }
-    Ok(to.content)
+    Ok(content)
 }
 
 /// Whether an mmap record that says so has a build ID of this length where otherwise the device and inode are. While another
