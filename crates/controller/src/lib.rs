@@ -1,6 +1,6 @@
 //! The controller: launches a program, conducts experiments on it and records them.
 //!
-//! **Does:** decide what to try ([`experiment`]), measure it ([`series`], [`window`]), watch the program ([`observe`], [`images`]) and write down what was found ([`record`]).
+//! **Does:** decide what to try (`experiment`), measure it (`series`, `window`), watch the program (`observe`, `images`) and write down what was found (`record`).
 //!
 //! **Does not:** sample or delay: the runtime does, inside the program. It does not draw either: an [`Audience`] is told what there is to show.
 //!

@@ -38,7 +38,7 @@ fn our_own_address_leads_to_our_own_line() {
     let bias = image.bias(start, offset).unwrap();
     let frames = image.frames(Svma::from_process(address, bias), &default_scope());
     let frame = frames.last().unwrap();
-    assert_eq!(frame.function.base(), "process::landmark");
+    assert_eq!(frame.function.base(), "all::process::landmark");
     // Its first instruction belongs to its head or, optimised, to its body.
     assert!((landmark() - 1..=landmark()).contains(&frame.line.unwrap()), "{frame:?}");
     assert!(frame.file.as_deref().unwrap().ends_with("tests/process.rs"));

@@ -1,7 +1,7 @@
 //! The database: one SQLite file that outlives everything that writes to it.
 //!
 //! **Does:** keep the rows of a recording ([`Recorder`]), give them back ([`Recording`]), and say in
-//! plain words what is wrong with a file ([`Error`]).
+//! plain words what is wrong with a file ([`Error`](storage::Error)).
 //!
 //! **Does not:** compute. The only thing it derives is the view `window_points`, for people with a
 //! `sqlite3` prompt.

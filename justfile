@@ -1,0 +1,46 @@
+# What is done daily; `just` lists it. Each recipe can be typed as it stands.
+
+# Lists the recipes.
+default:
+    @just --list
+
+# Builds all, among others the command (target/release/whatif).
+build:
+    cargo build --workspace --release --locked
+
+# Runs all tests, or those of a crate: `just test -p whatif-profile`, `just test -p whatif --test all answer::`.
+test *arguments="--workspace":
+    cargo test --release --locked {{arguments}}
+
+# Says what the compiler, clippy and rustfmt do not like.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --release --locked -- -D warnings
+
+# Builds the docs of all crates (target/doc).
+docs:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --locked
+
+# Does what every change must pass.
+ci:
+    .ci/run
+
+# Compares predictions with the truth on a few targets (two minutes of measuring).
+truth-quick: build
+    target/release/bench truth --quick --minutes 2 --busy 0.5 --assert 20 --whatif target/release/whatif
+
+# Does so on six random programs, new ones each time.
+mosaic-quick: build
+    target/release/bench mosaic --quick --busy 0.5 --assert 20 --whatif target/release/whatif
+
+# Writes the expected reports and exports anew; `git diff` shows what became of them.
+golden:
+    UPDATE_GOLDEN=1 cargo test --release --locked -p whatif-report
+
+# Tests the page and builds it into page/dist/page.html, which is committed.
+page:
+    cd page && npm ci --no-audit --no-fund && npm test && npm run build
+
+# Tries all interleavings of the lock-free protocols.
+loom:
+    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p whatif-wire --release --locked --test loom
