@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_and_nobody_sampled_is_forgotten_without_a_write() {
+    fn what_no_process_has_and_no_sample_is_in_is_forgotten_without_a_write() {
         let mut follower = Follower::new(true);
         let mut most = 0;
         for number in 0..40_000 {

@@ -41,7 +41,7 @@ pub struct Processes {
     fresh: HashSet<u32>,
     files: Files,
     next_space: u64,
-    nobody: LabelIndex,
+    ended: LabelIndex,
     idle: LabelIndex,
     /// Looked for in vain, lately.
     gone: HashSet<u32>,
@@ -58,7 +58,7 @@ impl Processes {
         let of = |process: &str| Label { process: process.to_owned(), cgroup: String::new() };
         // In a recording they may well live; it does not say what they are called.
         let unknown = if origin.is_here() { "[ended]" } else { "" };
-        let (nobody, idle) = (labels.intern(of(unknown)), labels.intern(of("[idle]")));
+        let (ended, idle) = (labels.intern(of(unknown)), labels.intern(of("[idle]")));
         Self {
             origin,
             table: HashMap::new(),
@@ -66,7 +66,7 @@ impl Processes {
             fresh: HashSet::new(),
             files: Files::new(origin),
             next_space: 1,
-            nobody,
+            ended,
             idle,
             gone: HashSet::new(),
             labels,
@@ -91,7 +91,7 @@ impl Processes {
             Some(process) => (Rc::clone(&process.space), process.label),
             None => {
                 self.gone.insert(pid);
-                (Rc::new(Space::new(0)), if pid == 0 { self.idle } else { self.nobody })
+                (Rc::new(Space::new(0)), if pid == 0 { self.idle } else { self.ended })
             }
         }
     }
@@ -100,7 +100,7 @@ impl Processes {
     pub fn known_keys(&self, pid: u32) -> Option<(u64, LabelIndex)> {
         match pid {
             0 => Some((0, self.idle)),
-            u32::MAX => Some((0, self.nobody)),
+            u32::MAX => Some((0, self.ended)),
             _ => self.known(pid).map(|process| (process.space.id, process.label)),
         }
     }
@@ -126,7 +126,7 @@ impl Processes {
     /// Looks at one. Nothing is known of one that a recording has not spoken of.
     fn adopt(&mut self, pid: u32, images: &mut Images) {
         if !self.origin.is_here() {
-            let (space, label) = (Rc::new(Space::new(self.new_space())), self.nobody);
+            let (space, label) = (Rc::new(Space::new(self.new_space())), self.ended);
             let new = Process { space, label, threads: 1, is_sampled: true };
             // It may have ended only as far as the recording says: threads that were there before it are not in it.
             let ended = self.departed.iter_mut().find_map(|departed| departed.remove(&pid));
@@ -300,7 +300,7 @@ impl Processes {
 
     /// Marks what processes are called, and have mapped.
     pub fn mark(&self, images: &mut Marks, labels: &mut Marks) {
-        [self.nobody, self.idle].iter().for_each(|label| labels.set(label.0));
+        [self.ended, self.idle].iter().for_each(|label| labels.set(label.0));
         for process in self.table.values().chain(self.departed.iter().flat_map(HashMap::values)) {
             labels.set(process.label.0);
             process.space.images().for_each(|image| images.set(image.0));
@@ -381,8 +381,8 @@ mod tests {
         assert_eq!(label(&processes, child), "tool");
         processes.tend();
         assert_eq!(processes.known_keys(child), None);
-        let (space, nobody) = processes.get(child, &mut images);
-        assert_eq!((space.id, nobody), (0, processes.nobody));
+        let (space, ended) = processes.get(child, &mut images);
+        assert_eq!((space.id, ended), (0, processes.ended));
         // Names that are no longer in use are forgotten.
         let (mut of_images, mut of_labels) = (images.marks(), processes.labels.marks());
         processes.mark(&mut of_images, &mut of_labels);

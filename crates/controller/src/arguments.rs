@@ -187,7 +187,7 @@ pub enum Then {
     Continue,
 }
 
-/// Rules that can be switched off. (Without 2 nobody would pause, without 9 accounts could not be compared.)
+/// Rules that can be switched off. (Without 2 no thread would pause, without 9 accounts could not be compared.)
 fn rule_to_switch_off(text: &str) -> Result<u32, String> {
     const RULES: [u32; 8] = [1, 3, 4, 5, 6, 7, 8, 10];
     let rule = text.parse().ok().filter(|rule| RULES.contains(rule));

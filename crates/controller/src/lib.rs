@@ -57,7 +57,8 @@ use observe::Observer;
 use options::Options;
 use outlook::Outlook;
 use points::Points;
-use profile::{EstimateOptions, Nanos, Profile, Recording, Region};
+use profile::coz::load_either;
+use profile::{Nanos, Profile, Recording, Region};
 use record::{Session, Tallies};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use series::{Outcome, Series};
@@ -250,7 +251,7 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
         }
         return Ok(failure);
     }
-    let answer = load(&options.output)?;
+    let answer = load_either(&options.output)?;
     if !options.quiet && !runs.shown {
         runs.audience.answered(&answer, &options.output);
         if options.stops_when_sure() && !runs.outlook.is_sure() {
@@ -266,16 +267,12 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
     Ok(failure.or_else(|| without_estimate(&answer, runs.blocks).filter(|_| asked)))
 }
 
-fn load(recording: &Path) -> Result<Profile> {
-    Ok(Profile::new(Recording::open(recording)?.rows()?, &EstimateOptions::default()))
-}
-
 /// Shows the answer while the program goes on; whether it could be shown.
 fn show_at_once(options: &Options, audience: &dyn Audience) -> Result<bool> {
     if options.quiet {
         return Ok(false);
     }
-    audience.answered(&load(&options.output)?, &options.output);
+    audience.answered(&load_either(&options.output)?, &options.output);
     let goes_on = "the answer is sure; the program goes on without experiments";
     eprintln!("whatif: {goes_on} (--then terminate ends it; --duration N goes on measuring)");
     Ok(true)

@@ -17,15 +17,15 @@ use wire::Address;
 /// What a piece of code is to regions. `R` says which region a function or line is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code<R> {
-    /// The function that a sample here belongs to, if any of its frames is in scope,
+    /// The function that a sample here belongs to, if any of its frames is in scope.
     pub function: Option<R>,
-    /// and the line.
+    /// The line that a sample here belongs to, if it is known.
     pub line: Option<R>,
-    /// The requests that any of its frames matches,
+    /// The requests that any of its frames matches.
     pub requested: Vec<usize>,
-    /// those whose caller it is in,
+    /// The requests whose caller it is in.
     pub calling: Vec<usize>,
-    /// and the sampled points that any of its frames matches.
+    /// The sampled points that any of its frames matches.
     pub sampled: Vec<usize>,
 }
 
@@ -80,15 +80,15 @@ pub struct Question<'a> {
 /// What a sampled stack belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner<R> {
-    /// The function of the first frame in scope,
+    /// The function of the first frame in scope.
     pub function: Option<R>,
-    /// its line,
+    /// The line of that frame.
     pub line: Option<R>,
-    /// and the nearest other function in scope.
+    /// The nearest other function in scope.
     pub caller: Option<R>,
-    /// The requested regions,
+    /// The requested regions.
     pub requested: Vec<usize>,
-    /// and the sampled points.
+    /// The sampled points.
     pub sampled: Vec<usize>,
 }
 
@@ -164,9 +164,9 @@ impl<R: Copy + PartialEq> Owner<R> {
 /// What the runtime is told of a region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// The code of the region, sorted and disjoint,
+    /// The code of the region, sorted and disjoint.
     pub ranges: Vec<(Address, Address)>,
-    /// and that of its callers; none if they do not matter.
+    /// The code of its callers, sorted and disjoint; none if they do not matter.
     pub callers: Vec<(Address, Address)>,
     /// Whether any frame counts, and not only the first in scope.
     pub inclusive: bool,

@@ -8,9 +8,9 @@ use std::io;
 use std::path::PathBuf;
 use symbols::NameSource;
 
-/// Functions that are named,
+/// How many functions a warning names.
 const NAMED: usize = 3;
-/// and points.
+/// How many progress points a warning names.
 const NAMED_POINTS: usize = 5;
 
 /// One doubt, with what was seen. The text is what was seen; [`advice`](Self::advice) is what to do about it.

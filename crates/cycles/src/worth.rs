@@ -6,6 +6,7 @@ use super::pattern::last;
 use crate::Worth;
 use anyhow::{Context as _, Result};
 use archive::{CodeImage, Database};
+use profile::coz::load_either;
 use profile::{Mark, PointEstimate, Profile, RegionKind, Verdict};
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ impl Worths {
             return Ok(all);
         }
         for path in db.recordings() {
-            match load(&path) {
+            match load_either(&path) {
                 Ok(profile) => all.add(&profile, &path.to_string_lossy()),
                 Err(error) => eprintln!(
                     "whatif: {}: {error:#}\n  --no-recordings leaves recordings out",
@@ -47,7 +48,7 @@ impl Worths {
             }
         }
         for path in &causes.recordings {
-            let profile = load(path).with_context(|| format!("--recording {}", path.display()))?;
+            let profile = load_either(path).with_context(|| format!("--recording {}", path.display()))?;
             all.add(&profile, &path.to_string_lossy());
         }
         Ok(all)
@@ -123,10 +124,6 @@ impl Worths {
         let matter = self.known.iter().filter(|known| known.worth.verdict == Verdict::Helps);
         matter.map(|known| (known.function.as_str(), &known.image, &known.worth))
     }
-}
-
-fn load(path: &std::path::Path) -> Result<Profile, profile::coz::Unreadable> {
-    Ok(Profile::new(profile::coz::rows_of_either(path)?, &profile::EstimateOptions::default()))
 }
 
 fn worth(of: &PointEstimate, point: &str, recording: &str) -> Worth {

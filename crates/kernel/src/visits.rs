@@ -150,49 +150,57 @@ impl Counter {
 /// # Errors
 /// Where they are not to be had: as for [`Counter::new`].
 pub fn cost(means: Means) -> io::Result<Nanos> {
+    let watch = move || {
+        let instruction = in_ourselves().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        Counter::of_threads(means, &[own_thread()], &instruction)
+    };
+    in_own_thread(watch, measured)
+}
+
+/// What a visit costs that raises a signal in the visiting thread ([`Counter::trap`]), besides what its handler does.
+///
+/// # Errors
+/// As for [`Counter::trap`].
+pub fn trap_cost() -> io::Result<Nanos> {
+    let address = Address(visited as *const () as u64);
+    in_own_thread(
+        move || open(&Attributes::trap(address, 0), Where::Thread(own_thread())),
+        measured_with_signals,
+    )
+}
+
+/// What `measure` finds while what `watch` opens is open, in a thread of its own: the kernel takes 25 ms to remove a breakpoint, and nothing needs to wait for
+/// that; and a program that is started meanwhile does not inherit it.
+fn in_own_thread<T>(
+    watch: impl FnOnce() -> io::Result<T> + Send + 'static,
+    measure: fn() -> Nanos,
+) -> io::Result<Nanos> {
     let (tell, told) = std::sync::mpsc::channel();
-    // The kernel takes 25 ms to remove a breakpoint, and nothing needs to wait for that; the breakpoint is this thread's own, so that
-    // a program that is started meanwhile does not inherit it.
     std::thread::Builder::new().spawn(move || {
-        let watched = in_ourselves()
-            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
-            .and_then(|instruction| Counter::of_threads(means, &[own_thread()], &instruction));
+        let watched = watch();
         let _ = tell.send(match &watched {
-            Ok(_) => Ok(measured()),
+            Ok(_) => Ok(measure()),
             Err(error) => Err(error.raw_os_error().map_or(error.kind().into(), io::Error::from_raw_os_error)),
         });
     })?;
     told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-/// The same where every visit raises a signal in the visiting thread ([`Counter::trap`]), by a handler that does nothing.
-///
-/// # Errors
-/// As for [`Counter::trap`].
-pub fn trap_cost() -> io::Result<Nanos> {
+/// The time of one visit that raises `SIGTRAP`.
+fn measured_with_signals() -> Nanos {
     extern "C" fn nothing(_: libc::c_int) {}
-    let address = Address(visited as *const () as u64);
-    let measure = move || {
-        // SAFETY: all zeros is a valid `sigaction`; the handler does nothing.
-        let before = unsafe {
-            let (mut action, mut before): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
-            action.sa_sigaction = nothing as *const () as usize;
-            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-            libc::sigaction(libc::SIGTRAP, &raw const action, &raw mut before);
-            before
-        };
-        let event = open(&Attributes::trap(address, 0), Where::Thread(own_thread()));
-        let cost = event.map(|event| {
-            let cost = measured();
-            drop(event);
-            cost
-        });
-        // SAFETY: puts back what was there.
-        unsafe { libc::sigaction(libc::SIGTRAP, &raw const before, std::ptr::null_mut()) };
-        cost
+    // SAFETY: all zeros is a valid `sigaction`; the handler does nothing.
+    let before = unsafe {
+        let (mut action, mut before): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
+        action.sa_sigaction = nothing as *const () as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGTRAP, &raw const action, &raw mut before);
+        before
     };
-    // A thread of its own: see `cost`.
-    std::thread::Builder::new().spawn(measure)?.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    let cost = measured();
+    // SAFETY: puts back what was there; this thread visits nothing any more.
+    unsafe { libc::sigaction(libc::SIGTRAP, &raw const before, std::ptr::null_mut()) };
+    cost
 }
 
 /// The time of one visit.

@@ -540,9 +540,9 @@ fn release(slot: &Slot, peer: &Peer, source: &Source, kind: Kind, arrival: &Arri
     }
     let Some(handed_on) = handed_on(peer, source, kind, required) else { return };
     if kind == Kind::Accepted
-        && source.clock_of(&peer.known) != Clock::Closed
         && required.delay().0 > peer.gap()
         && !source.is_followed()
+        && source.clock_of(&peer.known) != Clock::Closed
     {
         slot.books.crowded.fetch_add(1, Relaxed);
     }

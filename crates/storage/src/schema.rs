@@ -67,9 +67,7 @@ pub fn prepare(connection: &Connection, path: &Path) -> Result<(), Error> {
     let sql = |e| Error::of(path, e);
     connection.busy_timeout(PATIENCE).map_err(sql)?;
     // Looked at before anything is set: setting the journal mode writes to the file.
-    let look = Transaction::new_unchecked(connection, TransactionBehavior::Deferred).map_err(sql)?;
-    inspect(&look, path)?;
-    look.commit().map_err(sql)?;
+    inspect(connection, path)?;
     let until = Instant::now() + PATIENCE;
     // SQLite does not wait for another program that sets it.
     while let Err(error) = connection.pragma_update(None, "journal_mode", "wal") {
@@ -150,11 +148,13 @@ pub enum Found {
     Empty,
 }
 
-/// Looks at the marks of the file behind `connection`.
+/// Looks at the marks of the file behind `connection`, at one moment.
 pub fn inspect(connection: &Connection, path: &Path) -> Result<Found, Error> {
-    let ask = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|e| Error::of(path, e));
-    let version = ask("PRAGMA user_version")?;
-    match (ask("PRAGMA application_id")?, version) {
+    let marks = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+                 FROM pragma_application_id, pragma_user_version";
+    let marks = connection.query_row(marks, [], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?)));
+    let (application, version, tables) = marks.map_err(|e| Error::of(path, e))?;
+    match (application, version) {
         (APPLICATION_ID, 1..=VERSION) => Ok(Found::Recording { version }),
         (APPLICATION_ID, found) if found > VERSION => {
             Err(Error::Newer { path: path.to_owned(), found, known: VERSION })
@@ -162,7 +162,7 @@ pub fn inspect(connection: &Connection, path: &Path) -> Result<Found, Error> {
         (APPLICATION_ID, found) => {
             Err(Error::Damaged { path: path.to_owned(), detail: format!("there never was a format {found}") })
         }
-        (0, 0) if ask("SELECT count(*) FROM sqlite_schema")? == 0 => Ok(Found::Empty),
+        (0, 0) if tables == 0 => Ok(Found::Empty),
         _ => Err(Error::NotARecording { path: path.to_owned() }),
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::{cli, continuous};
 use anyhow::{Context as _, Result, bail, ensure};
-use profile::{EstimateOptions, Profile};
+use profile::Profile;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Reads a recording, or a profile of Coz, and estimates from its rows.
 pub fn load(path: &Path) -> Result<Profile> {
-    Ok(Profile::new(profile::coz::rows_of_either(path)?, &EstimateOptions::default()))
+    Ok(profile::coz::load_either(path)?)
 }
 
 /// The answer, on standard error: standard output is the program's.

@@ -500,7 +500,7 @@ impl Source {
 
     /// Whether not even what is known of single connections is certain: they differ, and they may be a pool.
     pub fn is_doubtful(&self) -> bool {
-        self.is_mixed() && self.may_be_pooled()
+        self.may_be_pooled() && self.is_mixed()
     }
 }
 

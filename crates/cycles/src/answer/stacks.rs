@@ -63,6 +63,30 @@ pub struct Stacks {
     pub nodes: Vec<StackNode>,
 }
 
+impl Stacks {
+    /// A few stacks, for tests of whatever draws them.
+    #[doc(hidden)]
+    pub fn example() -> Stacks {
+        let line = |base: &str, line| Line {
+            function: format!("{base}(int)"),
+            base: base.to_owned(),
+            file: "/src/a.c".to_owned(),
+            line,
+        };
+        let place = |offset, lines| Place { image: 0, offset, lines };
+        let node = |parent, place, count| StackNode { parent, place, count };
+        Stacks {
+            images: vec![ImageName { path: "/bin/a;b".to_owned(), build_id: "abcd".to_owned() }],
+            places: vec![
+                place(1, vec![line("main", 1)]),
+                place(2, vec![line("tiny", 9), line("work", 5)]),
+                place(3, vec![line("work", 6)]),
+            ],
+            nodes: vec![node(StackNode::NONE, 0, 1), node(0, 1, 10), node(0, 2, 100), node(2, 2, 1000)],
+        }
+    }
+}
+
 /// A function in a flame graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Name {
@@ -142,30 +166,10 @@ impl Flame {
 mod tests {
     use super::*;
 
-    fn example() -> Stacks {
-        let line = |base: &str, line| Line {
-            function: format!("{base}(int)"),
-            base: base.to_owned(),
-            file: "/src/a.c".to_owned(),
-            line,
-        };
-        let place = |offset, lines| Place { image: 0, offset, lines };
-        let node = |parent, place, count| StackNode { parent, place, count };
-        Stacks {
-            images: vec![ImageName { path: "/bin/a;b".to_owned(), build_id: "abcd".to_owned() }],
-            places: vec![
-                place(1, vec![line("main", 1)]),
-                place(2, vec![line("tiny", 9), line("work", 5)]),
-                place(3, vec![line("work", 6)]),
-            ],
-            nodes: vec![node(StackNode::NONE, 0, 1), node(0, 1, 10), node(0, 2, 100), node(2, 2, 1000)],
-        }
-    }
-
     #[test]
     fn what_has_the_same_functions_is_merged() {
         let boxes = |inlined| {
-            let flame = Flame::new(&example(), inlined);
+            let flame = Flame::new(&Stacks::example(), inlined);
             flame
                 .boxes
                 .iter()

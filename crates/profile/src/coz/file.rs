@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::NotCoz;
 use crate::database::Recording;
+use crate::estimate::EstimateOptions;
 use crate::model::Rows;
+use crate::ranking::Profile;
 use storage::Error;
 
 /// So many bytes tell what a file is.
@@ -50,6 +52,14 @@ pub fn rows(path: &Path) -> Result<Rows, Unreadable> {
         }
         None => Ok(Recording::open(path)?.rows()?),
     }
+}
+
+/// What [`rows`] say, estimated in the usual way.
+///
+/// # Errors
+/// [`Unreadable`].
+pub fn load(path: &Path) -> Result<Profile, Unreadable> {
+    Ok(Profile::new(rows(path)?, &EstimateOptions::default()))
 }
 
 /// Whether the file is a profile of Coz that can be read.

@@ -37,7 +37,7 @@ mod record;
 mod rows;
 mod run;
 
-pub use file::{DATABASE, Unreadable, is_profile_of_coz, rows as rows_of_either};
+pub use file::{DATABASE, Unreadable, is_profile_of_coz, load as load_either, rows as rows_of_either};
 
 use crate::model::Rows;
 

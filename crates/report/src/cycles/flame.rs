@@ -92,12 +92,12 @@ fn data<'a>(heading: &'a Heading, flame: &'a Flame) -> Data<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycles::example;
+    use cycles::Stacks;
     use std::process::{Command, Stdio};
 
     #[test]
     fn hostile_names_stay_in_the_data() {
-        let mut flame = Flame::new(&example(), false);
+        let mut flame = Flame::new(&Stacks::example(), false);
         flame.names[1].function = "</script><img src=x onerror=alert(1)>\u{202e}".to_owned();
         let page = page(&Heading::default(), &flame);
         assert!(!page.contains("<img"), "{page}");
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_box_has_its_parent() {
-        let flame = Flame::new(&example(), true);
+        let flame = Flame::new(&Stacks::example(), true);
         let heading = Heading::default();
         let data = data(&heading, &flame);
         let parents: Vec<i64> = data.boxes.chunks(4).map(|four| four[0]).collect();

@@ -37,12 +37,15 @@ pub fn folded(flame: &Flame) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycles::example;
+    use cycles::Stacks;
 
     #[test]
     fn one_line_for_each_stack() {
-        assert_eq!(folded(&Flame::new(&example(), false)), "main 1\nmain;work 110\nmain;work;work 1000\n");
-        let mut hostile = Flame::new(&example(), false);
+        assert_eq!(
+            folded(&Flame::new(&Stacks::example(), false)),
+            "main 1\nmain;work 110\nmain;work;work 1000\n"
+        );
+        let mut hostile = Flame::new(&Stacks::example(), false);
         hostile.names[1].function = "a;b\n\u{1b}[2J 7".to_owned();
         assert_eq!(folded(&hostile).lines().nth(1).unwrap(), r"main;a:b\n\u{1b}[2J 7 110");
     }

@@ -65,25 +65,3 @@ pub trait Answer: Serialize {
 fn at_least(style: Style) -> Style {
     Style { width: style.width.max(60), ..style }
 }
-
-#[cfg(test)]
-fn example() -> cycles::Stacks {
-    use cycles::{ImageName, Line, Place, StackNode, Stacks};
-    let line = |base: &str, line| Line {
-        function: format!("{base}(int)"),
-        base: base.to_owned(),
-        file: "/src/a.c".to_owned(),
-        line,
-    };
-    let place = |offset, lines| Place { image: 0, offset, lines };
-    let node = |parent, place, count| StackNode { parent, place, count };
-    Stacks {
-        images: vec![ImageName { path: "/bin/a;b".to_owned(), build_id: "abcd".to_owned() }],
-        places: vec![
-            place(1, vec![line("main", 1)]),
-            place(2, vec![line("tiny", 9), line("work", 5)]),
-            place(3, vec![line("work", 6)]),
-        ],
-        nodes: vec![node(StackNode::NONE, 0, 1), node(0, 1, 10), node(0, 2, 100), node(2, 2, 1000)],
-    }
-}

@@ -87,7 +87,6 @@ fn data(heading: &Heading, stacks: &Stacks) -> ProfilesData {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycles::example;
 
     #[test]
     fn tables_begin_with_nothing_and_stacks_are_innermost_first() {
@@ -97,7 +96,7 @@ mod tests {
             until: Some(9),
             ..Heading::default()
         };
-        let data = ProfilesData::decode(otlp(&heading, &example()).as_slice()).unwrap();
+        let data = ProfilesData::decode(otlp(&heading, &Stacks::example()).as_slice()).unwrap();
         let dictionary = data.dictionary.unwrap();
         assert_eq!(dictionary.string_table[0], "");
         assert_eq!(dictionary.mapping_table[0], Mapping::default());

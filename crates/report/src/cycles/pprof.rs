@@ -124,13 +124,12 @@ impl Texts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycles::example;
 
     #[test]
     fn every_stack_is_a_sample_with_inlined_lines() {
         let heading =
             Heading { nanos_per_sample: Some(10.0), since: Some(7), until: Some(9), ..Heading::default() };
-        let message = super::message(&heading, &example());
+        let message = super::message(&heading, &Stacks::example());
         let stacks: Vec<_> =
             message.sample.iter().map(|one| (one.location_id.clone(), one.value.clone())).collect();
         assert_eq!(
@@ -152,7 +151,7 @@ mod tests {
         assert_eq!((message.time_nanos, message.duration_nanos), (7_000_000_000, 2_000_000_000));
         assert_eq!(text(message.default_sample_type), "cpu");
 
-        let message = super::message(&Heading { nanos_per_sample: None, ..heading }, &example());
+        let message = super::message(&Heading { nanos_per_sample: None, ..heading }, &Stacks::example());
         assert_eq!(message.sample[1].value, [10]);
         assert_eq!((message.sample_type.len(), message.period_type, message.period), (1, None, 0));
         assert_eq!(message.string_table[message.default_sample_type as usize], "samples");

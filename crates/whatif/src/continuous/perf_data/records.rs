@@ -27,7 +27,7 @@ impl Decoder {
         Self { to, build_ids, callchain: Vec::new() }
     }
 
-    /// Takes a record, in the order of time; `content` gets what is said about the file as a whole.
+    /// Takes a record, in the order of time; `content` gets what records tell about the file as a whole.
     pub fn take(&mut self, content: &mut Content, event: usize, record: EventRecord<'_>) {
         match record {
             EventRecord::Comm(comm) => {
