@@ -119,6 +119,7 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
         machine: true,
         ring_bytes: 1 << 20,
         seed: 1,
+        limits: collect::Limits::of(64 << 20, 1e9),
     })?;
     let mut minutes = Vec::new();
     for _ in 0..MINUTES {

@@ -68,6 +68,7 @@ fn record(options: &Options, shell: &str) -> Result<Trace> {
         machine: true,
         ring_bytes: 1 << 21,
         seed: 1,
+        limits: collect::Limits::of(64 << 20, 1e9),
     })?;
     collector.trace();
     let end = Instant::now() + Duration::from_secs_f64(options.seconds);

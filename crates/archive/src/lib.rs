@@ -36,8 +36,8 @@ pub use compaction::Compaction;
 pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};
 pub use model::{
-    Batch, Books, CodeImage, CollectorEpoch, Count, EpochId, EventId, ImageId, ImageKind, Label, LabelId,
-    MachineId, MachineInfo, Node, Offset, Setting, Symbol,
+    Batch, Books, CodeImage, CollectorEpoch, Count, EpochId, EventId, ImageId, ImageKind, LIST_TOO_LONG,
+    Label, LabelId, MachineId, MachineInfo, Node, Offset, Setting, Symbol, TOO_MANY_STACKS, TOO_MUCH_MAPPED,
 };
 pub use names::KnownPositions;
 #[doc(hidden)]

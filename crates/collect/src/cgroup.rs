@@ -1,5 +1,8 @@
 //! Cgroups: cgroups(7), proc_pid_cgroup(5).
 
+/// Bytes of a path that are kept.
+const LONGEST: usize = 1024;
+
 /// The cgroup of a process, from its root: that of the second version, or else the longest of the first.
 pub fn cgroup(pid: u32) -> Option<String> {
     Some(parse_cgroup(&std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?))
@@ -9,7 +12,8 @@ fn parse_cgroup(text: &str) -> String {
     let paths = || text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     let second = text.lines().find_map(|line| line.strip_prefix("0::"));
     let path = second.filter(|path| *path != "/").or_else(|| paths().max_by_key(|path| path.len()));
-    path.filter(|path| *path != "/").unwrap_or("").to_owned()
+    let path = path.filter(|path| *path != "/").unwrap_or("");
+    path[..path.floor_char_boundary(LONGEST)].to_owned()
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Collector {
         let now = monotonic();
         let is_clock = |source: &Source| options.machine && source.name() == "cpu-clock";
         let clocks = options.sources.iter().map(is_clock).collect();
-        let reader = Reader::new(cpus.len(), clocks, machine, now);
+        let reader = Reader::new(cpus.len(), clocks, machine, options.limits, now);
         let cost = options.sources.first().and_then(|source| cost_of_a_sample(*source, setup));
         let mut collector = Self {
             idle: vec![Nanos::ZERO; cpus.len()],
@@ -200,10 +200,10 @@ impl Collector {
         self.cost
     }
 
-    /// Memory that counting takes until the next cut, in bytes.
+    /// Whether counting takes as much memory as it may until the next cut.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.reader.follower.bytes()
+    pub fn is_full(&self) -> bool {
+        self.reader.follower.bytes() > self.options.limits.counts
     }
 
     /// The CPUs that are sampled.

@@ -6,25 +6,29 @@ use archive::ImageKind;
 use kernel::Mapping;
 use kernel::maps::FileId;
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Files whose build IDs are remembered.
 const MOST: usize = 8192;
+/// Bytes of a build ID; linkers write 8 to 32.
+const LONGEST: usize = 64;
 
 /// Build IDs of files, as long as they are the same ones.
 #[derive(Debug)]
 pub struct Files {
     origin: Origin,
-    /// With the path: inodes are not unique where a file system has several trees. A path alone may be another file in a
-    /// container.
-    known: HashMap<FileId, (Box<[u8]>, Vec<u8>)>,
+    /// With the hash of the path: inodes are not unique where a file system has several trees. A path alone may be another file in
+    /// a container. Programs cannot choose the hash: it begins with a secret.
+    known: HashMap<FileId, (u64, Vec<u8>)>,
+    state: RandomState,
 }
 
 impl Files {
     /// No file is known. Those that processes of a recording had mapped are not looked at: others may lie in their places.
     pub fn new(origin: Origin) -> Self {
-        Self { origin, known: HashMap::new() }
+        Self { origin, known: HashMap::new(), state: RandomState::new() }
     }
 
     /// The image of what is mapped already.
@@ -67,8 +71,9 @@ impl Files {
     }
 
     fn build_id(&mut self, path: &[u8], file: FileId, read: impl FnOnce() -> Option<Vec<u8>>) -> Vec<u8> {
+        let hash = self.state.hash_one(path);
         if let Some((known_as, build_id)) = self.known.get(&file)
-            && **known_as == *path
+            && *known_as == hash
         {
             return build_id.clone();
         }
@@ -78,7 +83,7 @@ impl Files {
             self.known.clear();
         }
         if !found.is_empty() && file.inode != 0 {
-            self.known.insert(file, (path.into(), found.clone()));
+            self.known.insert(file, (hash, found.clone()));
         }
         found
     }
@@ -116,7 +121,7 @@ fn as_seen_by(pid: u32, path: &[u8], file: FileId) -> Option<PathBuf> {
 }
 
 fn read_build_id(path: &Path) -> Option<Vec<u8>> {
-    let digits = symbols::Image::open(path).ok()?.build_id()?;
+    let digits = symbols::Image::open(path).ok()?.build_id().filter(|digits| digits.len() <= 2 * LONGEST)?;
     let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
     (0..digits.len()).step_by(2).map(byte).collect()
 }

@@ -3,24 +3,25 @@
 //! Records come from the kernel while it writes them, or from a file ([`Origin`]); what they mean is the same.
 
 use crate::callchain::{frames, is_in_kernel};
-use crate::hash::mix;
+use crate::hash::{mix, secret};
 use crate::images::{ImageIndex, Images};
 use crate::jit::Generated;
 use crate::kernel_code::{Kernel, kernel_build_id, modules_text};
 use crate::labels::LabelIndex;
 use crate::legend::Legend;
+use crate::limits::Limits;
 use crate::origin::Origin;
 use crate::processes::Processes;
 use crate::stacks::{Counted, Frame, Stacks, chain};
 use crate::trace::{Trace, Traced};
 use archive::ImageKind;
+use kernel::maps::pids;
 use kernel::stream::{Record, Sample};
+use std::collections::HashMap;
 use wire::Nanos;
 
-/// Images and labels that may be known before it is checked which are needed.
-const SOME: usize = 4096;
-/// Memory that one of them takes, about, in bytes.
-const A_NAME: usize = 300;
+/// Memory that images and labels may take before it is checked which are needed, in bytes.
+const SOME: usize = 1 << 20;
 
 /// See the module.
 #[derive(Debug)]
@@ -34,10 +35,16 @@ pub struct Follower {
     generated: Generated,
     stacks: Stacks,
     located: Vec<(ImageIndex, u64)>,
-    /// How many images and labels were left when the others were forgotten.
+    /// What images and labels took when the others had been forgotten, in bytes.
     kept: usize,
-    /// How many images and labels belong to something that runs: the others go when their samples do.
+    /// What those take that belong to something that runs, in bytes: the others go when their samples do.
     lasting: usize,
+    /// With it, programs cannot choose callchains that are taken for one another.
+    secret: u64,
+    /// New nodes of stacks of one user until they are counted.
+    most_nodes: usize,
+    /// How many each user has.
+    nodes: HashMap<u32, usize>,
     pub trace: Option<Trace>,
 }
 
@@ -52,36 +59,42 @@ pub struct Taken {
 
 impl Follower {
     /// Of records from this machine; `follows_programs`: the kernel reports the code it generates.
-    pub fn new(follows_programs: bool) -> Self {
+    pub fn new(follows_programs: bool, limits: Limits) -> Self {
         let images = Images::new(&kernel_build_id());
-        Self::with(Origin::Here, images, Kernel::read(follows_programs), follows_programs)
+        Self::with(Origin::Here, images, Kernel::read(follows_programs), follows_programs, limits)
     }
 
     /// Of records from a file; see [`Origin::Recorded`]. `same_kernel`: the kernel that wrote them may be the one that runs here.
     pub fn recorded(same_kernel: bool, same_machine: bool) -> Self {
         let origin = Origin::Recorded { same_machine };
-        Self::with(origin, Images::new(&[]), Kernel::recorded(same_kernel), false)
+        Self::with(origin, Images::new(&[]), Kernel::recorded(same_kernel), false, Limits::of_a_file())
     }
 
-    fn with(origin: Origin, images: Images, kernel: Kernel, follows_programs: bool) -> Self {
+    fn with(origin: Origin, images: Images, kernel: Kernel, follows_programs: bool, limits: Limits) -> Self {
         Self {
             origin,
-            processes: Processes::new(origin),
+            processes: Processes::new(origin, limits.processes),
             images,
             kernel,
             follows_programs,
-            generated: Generated::new(origin),
+            generated: Generated::new(origin, limits.functions),
             stacks: Stacks::default(),
             located: Vec::new(),
             kept: 0,
             lasting: 0,
+            secret: secret(),
+            most_nodes: limits.nodes,
+            nodes: HashMap::new(),
             trace: None,
         }
     }
 
     /// Looks at everything that runs.
     pub fn scan(&mut self) {
-        self.processes.scan(&mut self.images);
+        for pid in pids() {
+            self.processes.visit(pid, &mut self.images);
+            self.make_room();
+        }
     }
 
     /// Forgets processes that have gone without a word.
@@ -102,6 +115,7 @@ impl Follower {
     /// Everything that was counted since the last call, and what its numbers stand for.
     pub fn counted(&mut self, now: Nanos) -> (Vec<Frame>, Vec<Counted>, Legend) {
         let (mut frames, mut counts) = self.stacks.take();
+        self.nodes = HashMap::new();
         let Self { processes, images, kernel, generated, .. } = self;
         let name = |image: ImageIndex, offset| match images.get(image).kind {
             ImageKind::Kernel => kernel.name(image, offset),
@@ -118,9 +132,9 @@ impl Follower {
         (frames, counts, legend)
     }
 
-    /// Images and labels that are known.
-    pub fn known(&self) -> usize {
-        self.images.len() + self.processes.labels().len()
+    /// What all images and labels take, in bytes.
+    fn known(&self) -> usize {
+        self.images.bytes() + self.processes.labels().bytes()
     }
 
     /// Forgets images and labels, if there are many more than were left the last time.
@@ -130,12 +144,20 @@ impl Follower {
         }
     }
 
+    /// Gives up what is known of processes, if it may be too much.
+    fn make_room(&mut self) {
+        if self.processes.may_be_too_much() {
+            self.processes.make_room(&self.images);
+            self.forget();
+        }
+    }
+
     /// Forgets the images and labels that no process has, and no sample.
     fn forget(&mut self) {
         let (mut images, mut labels) = (self.images.marks(), self.processes.labels().marks());
         self.processes.mark(&mut images, &mut labels);
         self.kernel.mark(&mut images);
-        self.lasting = images.count() + labels.count();
+        self.lasting = self.images.bytes_with(&images) + self.processes.labels().bytes_with(&labels);
         self.stacks.mark(&mut images, &mut labels);
         self.images.keep(&images);
         self.processes.keep(&labels);
@@ -144,12 +166,13 @@ impl Follower {
 
     /// Memory that counting takes until it is [`counted`](Self::counted), in bytes.
     pub fn bytes(&self) -> usize {
-        let names = self.known().saturating_sub(self.lasting) * A_NAME;
+        let names = self.known().saturating_sub(self.lasting);
         self.stacks.bytes() + self.generated.bytes() + names
     }
 
     /// A record that is no sample.
     pub fn take(&mut self, record: Record<'_>) {
+        self.make_room();
         match record {
             // The kernel itself reports only what processes map.
             Record::Map { pid: u32::MAX, start, length, build_id, path, .. } => {
@@ -216,11 +239,12 @@ impl Follower {
         let (space, label) = match self.processes.known_keys(sample.pid) {
             Some(keys) => keys,
             None => {
+                self.make_room();
                 let (space, label) = self.processes.get(sample.pid, &mut self.images);
                 (space.id, label)
             }
         };
-        let seed = mix(space, u64::from(label.0) << 32 | u64::from(event));
+        let seed = mix(self.secret ^ space, u64::from(label.0) << 32 | u64::from(event));
         let only = [sample.address.0];
         let callchain = if sample.callchain.is_empty() { &only[..] } else { sample.callchain };
         let chain = chain(seed, callchain);
@@ -239,12 +263,13 @@ impl Follower {
             let traced = Traced { cpu: cpu as u32, pid, address, image, offset, seed, node, callchain: 0..0 };
             trace.push(traced, callchain);
         }
-        frame.image != Images::UNKNOWN
+        !matches!(frame.image, Images::UNKNOWN | Images::TOO_MUCH)
     }
 
     /// The node of a callchain that is new.
     fn resolve(&mut self, time: Nanos, sample: &Sample<'_>, label: LabelIndex) -> u32 {
         let (space, _) = self.processes.get(sample.pid, &mut self.images);
+        let user = self.processes.user(sample.pid);
         let mut located = std::mem::take(&mut self.located);
         located.clear();
         for (address, in_kernel) in frames(sample) {
@@ -258,10 +283,12 @@ impl Follower {
                     Some((Images::MEMORY, _)) => {
                         let name = &self.processes.labels().get(label).process;
                         let generated =
-                            self.generated.locate(sample.pid, name, address, time, &mut self.images);
+                            self.generated.locate(sample.pid, user, name, address, time, &mut self.images);
                         // Addresses of memory without names mean nothing later.
                         Some(generated.unwrap_or((Images::MEMORY, 0)))
                     }
+                    // Once is enough.
+                    Some((Images::TOO_MUCH, _)) => located.is_empty().then_some((Images::TOO_MUCH, 0)),
                     place => place,
                 }
             };
@@ -275,10 +302,18 @@ impl Follower {
         if located.is_empty() {
             located.push((Images::UNKNOWN, 0));
         }
+        let nodes = self.nodes.entry(user).or_insert(0);
+        if *nodes >= self.most_nodes {
+            // Others have stacks as well: this user has the functions that run, from now on.
+            located.truncate(1);
+            located.push((Images::TOO_MANY, 0));
+        }
+        let before = self.stacks.nodes();
         let node = located
             .iter()
             .rev()
             .fold(Stacks::ROOT, |parent, &(image, offset)| self.stacks.node(Frame { parent, image, offset }));
+        *nodes += self.stacks.nodes() - before;
         self.located = located;
         node
     }
@@ -292,6 +327,10 @@ mod tests {
 
     /// Numbers that no process has.
     const FIRST: u32 = 1 << 29;
+
+    fn number_known(follower: &Follower) -> usize {
+        follower.images.len() + follower.processes.labels().len()
+    }
 
     /// A process with a name, a program and a cgroup of its own starts, is sampled, and ends.
     fn live_and_die(follower: &mut Follower, number: u32) {
@@ -326,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_build_server_does_not_fill_memory() {
-        let mut follower = Follower::new(true);
+        let mut follower = Follower::new(true, Limits::of(64 << 20, 1e6));
         // One process stays, and what it has mapped.
         live_and_die(&mut follower, 0);
         let stays = FIRST - 1;
@@ -343,7 +382,7 @@ mod tests {
                 follower.processes.tend();
                 follower.forget_if_many();
             }
-            most = most.max(follower.known());
+            most = most.max(number_known(&follower));
             counted = counted.max(follower.bytes());
             if number % 1000 != 0 || (30_000..50_000).contains(&number) {
                 continue;
@@ -362,11 +401,11 @@ mod tests {
                 seen += counted.count;
             }
             // Those that have ended in the last two seconds may still be needed.
-            assert!(follower.known() < 1000, "{} images and labels", follower.known());
+            assert!(number_known(&follower) < 1000, "{} images and labels", number_known(&follower));
         }
         assert_eq!(seen, 60_001 + 40);
         // What has samples cannot be forgotten; the collector writes it when it takes too much.
-        assert!(counted > 20_000 * A_NAME, "{counted} bytes");
+        assert!(counted > 20_000 * 200, "{counted} bytes");
         assert!(most < 43_000, "{most} images and labels at a time");
         assert_eq!(follower.counted(Nanos::ZERO).1, []);
         assert!(follower.bytes() < 4 << 20, "{} bytes", follower.bytes());
@@ -374,7 +413,7 @@ mod tests {
 
     #[test]
     fn what_no_process_has_and_no_sample_is_in_is_forgotten_without_a_write() {
-        let mut follower = Follower::new(true);
+        let mut follower = Follower::new(true, Limits::of(64 << 20, 1e6));
         let mut most = 0;
         for number in 0..40_000 {
             let pid = FIRST + number;
@@ -387,6 +426,48 @@ mod tests {
             }
             most = most.max(follower.known());
         }
-        assert!(most < SOME + 1000, "{most}");
+        assert!(most < SOME + 100_000, "{most}");
+    }
+
+    #[test]
+    fn a_user_with_too_many_stacks_keeps_the_functions_that_run() {
+        let limits = Limits { nodes: 1000, ..Limits::of(64 << 20, 1e6) };
+        let mut follower = Follower::new(true, limits);
+        let pid = FIRST;
+        follower.take(Record::Name { pid, tid: pid, executes: true, name: b"fuzz" });
+        let (start, length, file) = (Address(0x1000), 0x1000_0000, FileId::default());
+        follower.take(Record::Map {
+            pid,
+            start,
+            length,
+            offset: 0,
+            build_id: &[1],
+            file,
+            path: b"/bin/fuzz",
+        });
+        for at in 0..10_000 {
+            // Another function each time, called from others each time.
+            let callchain: Vec<u64> = std::iter::once(Sample::USER)
+                .chain((0..100).map(|depth| 0x1000 + at * 200 + depth))
+                .collect();
+            let sample =
+                Sample { id: 0, address: Address(callchain[1]), pid, tid: pid, callchain: &callchain };
+            follower.sample(0, Nanos(at), &sample, 0);
+        }
+        let (frames, counts, legend) = follower.counted(Nanos::ZERO);
+        assert!(frames.len() < 12_000, "{}", frames.len());
+        assert_eq!(counts.iter().map(|counted| counted.count).sum::<u32>(), 10_000);
+        let image = |node: u32| legend.images[frames[node as usize].image.0 as usize].path.as_str();
+        let cut: Vec<_> = counts
+            .iter()
+            .map(|counted| frames[counted.node as usize])
+            .filter(|frame| frame.parent != Stacks::ROOT && image(frame.parent) == archive::TOO_MANY_STACKS)
+            .collect();
+        assert!(cut.len() > 9900, "{}", cut.len());
+        // Until they were counted.
+        let sample = Sample { id: 0, address: Address(0x1000), pid, tid: pid, callchain: &[] };
+        follower.sample(0, Nanos(0), &sample, 0);
+        let (frames, ..) = follower.counted(Nanos::ZERO);
+        assert_eq!(frames.len(), 1);
     }
 }

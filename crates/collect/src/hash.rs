@@ -1,7 +1,12 @@
 //! Hashing words, fast and well enough that equal hashes can be taken for equal words: with a million different
 //! callchains the chance of any two alike is one in forty million.
 
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+
+/// A number that programs cannot know: with it as the seed they cannot choose what has equal hashes.
+pub fn secret() -> u64 {
+    RandomState::new().hash_one(0_u64)
+}
 
 /// From `seed`, over all words.
 pub fn hash(seed: u64, words: &[u64]) -> u64 {
@@ -39,10 +44,25 @@ impl Hasher for Identity {
 }
 
 /// For small keys of a few words.
-pub type Mixed = BuildHasherDefault<Mixer>;
+#[derive(Clone, Debug)]
+pub struct Mixed(u64);
+
+impl Default for Mixed {
+    fn default() -> Self {
+        Self(secret())
+    }
+}
+
+impl BuildHasher for Mixed {
+    type Hasher = Mixer;
+
+    fn build_hasher(&self) -> Mixer {
+        Mixer(self.0)
+    }
+}
 
 /// See [`Mixed`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Mixer(u64);
 
 impl Hasher for Mixer {

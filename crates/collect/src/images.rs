@@ -1,9 +1,10 @@
 //! The images that samples fall into, each with a number.
 
-use crate::hash::{Hashed, hash, mix};
+use crate::hash::Hashed;
 use crate::slots::{Marks, Slots};
 use archive::{CodeImage, ImageKind};
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 
 /// Number of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,8 +14,11 @@ pub struct ImageIndex(pub u32);
 #[derive(Debug)]
 pub struct Images {
     slots: Slots<CodeImage>,
-    /// By hash of everything that makes them different.
+    /// By hash of everything that makes them different. Programs cannot choose it: it begins with a secret.
     known: HashMap<u64, ImageIndex, Hashed>,
+    state: RandomState,
+    /// Memory that they take, about, in bytes.
+    bytes: usize,
 }
 
 impl Images {
@@ -26,15 +30,24 @@ impl Images {
     pub const KERNEL: ImageIndex = ImageIndex(2);
     /// Memory of no file.
     pub const MEMORY: ImageIndex = ImageIndex(3);
+    /// Code of a process that has mapped more than its user may have followed.
+    pub const TOO_MUCH: ImageIndex = ImageIndex(4);
+    /// The callers of code of a user whose stacks are too many.
+    pub const TOO_MANY: ImageIndex = ImageIndex(5);
+    const ALWAYS: [ImageIndex; 6] =
+        [Self::IDLE, Self::UNKNOWN, Self::KERNEL, Self::MEMORY, Self::TOO_MUCH, Self::TOO_MANY];
 
     /// With those that there always are.
     pub fn new(kernel_build_id: &[u8]) -> Self {
-        let mut images = Self { slots: Slots::default(), known: HashMap::default() };
+        let (slots, known, state) = (Slots::default(), HashMap::default(), RandomState::new());
+        let mut images = Self { slots, known, state, bytes: 0 };
         for (kind, name, build_id) in [
             (ImageKind::Idle, "[idle]", &[][..]),
             (ImageKind::Unknown, "[unknown]", &[]),
             (ImageKind::Kernel, "[kernel]", kernel_build_id),
             (ImageKind::Memory, "[anonymous]", &[]),
+            (ImageKind::Unknown, archive::TOO_MUCH_MAPPED, &[]),
+            (ImageKind::Memory, archive::TOO_MANY_STACKS, &[]),
         ] {
             images.intern(kind, name.as_bytes(), build_id);
         }
@@ -48,20 +61,14 @@ impl Images {
 
     /// The number of an image.
     pub fn intern(&mut self, kind: ImageKind, path: &[u8], build_id: &[u8]) -> ImageIndex {
-        let bytes = |seed, bytes: &[u8]| {
-            let (words, rest) = bytes.as_chunks::<8>();
-            let hashed = words.iter().fold(seed, |seed, word| mix(seed, u64::from_le_bytes(*word)));
-            rest.iter().fold(mix(hashed, bytes.len() as u64), |seed, &byte| mix(seed, byte.into()))
-        };
-        let key = bytes(bytes(hash(kind as u64, &[]), path), build_id);
+        let (path, build_id) = (String::from_utf8_lossy(path), hex(build_id));
+        let key = self.state.hash_one((kind as u64, &path, &build_id));
         if let Some(&index) = self.known.get(&key) {
             return index;
         }
-        let index = ImageIndex(self.slots.add(CodeImage {
-            path: String::from_utf8_lossy(path).into_owned(),
-            build_id: hex(build_id),
-            kind,
-        }));
+        let image = CodeImage { path: path.into_owned(), build_id, kind };
+        self.bytes += bytes(&image);
+        let index = ImageIndex(self.slots.add(image));
         self.known.insert(key, index);
         index
     }
@@ -72,14 +79,30 @@ impl Images {
     }
 
     /// How many there are.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Memory that all of them take, about, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Memory that one of them takes, about, in bytes.
+    pub fn bytes_of(&self, index: ImageIndex) -> usize {
+        bytes(self.get(index))
+    }
+
+    /// Memory that those with a mark take, about, in bytes.
+    pub fn bytes_with(&self, marks: &Marks) -> usize {
+        self.slots.marked(marks).map(bytes).sum()
     }
 
     /// Marks for [`keep`](Self::keep): those that there always are have theirs.
     pub fn marks(&self) -> Marks {
         let mut marks = self.slots.marks();
-        [Self::IDLE, Self::UNKNOWN, Self::KERNEL, Self::MEMORY].iter().for_each(|image| marks.set(image.0));
+        Self::ALWAYS.iter().for_each(|image| marks.set(image.0));
         marks
     }
 
@@ -88,7 +111,12 @@ impl Images {
         self.known.retain(|_, index| marks.has(index.0));
         self.known.shrink_to(2 * self.known.len());
         self.slots.keep(marks);
+        self.bytes = self.slots.iter().map(bytes).sum();
     }
+}
+
+fn bytes(image: &CodeImage) -> usize {
+    size_of::<CodeImage>() + image.path.len() + image.build_id.len() + 2 * size_of::<(u64, ImageIndex)>()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -13,6 +13,8 @@ pub struct LabelIndex(pub u32);
 pub struct Labels {
     slots: Slots<Label>,
     known: HashMap<Label, LabelIndex>,
+    /// Memory that they take, about, in bytes.
+    bytes: usize,
 }
 
 impl Labels {
@@ -21,19 +23,36 @@ impl Labels {
         if let Some(&index) = self.known.get(&label) {
             return index;
         }
+        self.bytes += bytes(&label);
         let index = LabelIndex(self.slots.add(label.clone()));
         self.known.insert(label, index);
         index
     }
 
     /// How many there are.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Memory that all of them take, about, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Memory that one of them takes, about, in bytes.
+    pub fn bytes_of(&self, index: LabelIndex) -> usize {
+        bytes(self.get(index))
     }
 
     /// What a number stands for.
     pub fn get(&self, index: LabelIndex) -> &Label {
         self.slots.get(index.0)
+    }
+
+    /// Memory that those with a mark take, about, in bytes.
+    pub fn bytes_with(&self, marks: &Marks) -> usize {
+        self.slots.marked(marks).map(bytes).sum()
     }
 
     /// Marks for [`keep`](Self::keep).
@@ -46,5 +65,11 @@ impl Labels {
         self.known.retain(|_, index| marks.has(index.0));
         self.known.shrink_to(2 * self.known.len());
         self.slots.keep(marks);
+        self.bytes = self.slots.iter().map(bytes).sum();
     }
+}
+
+/// It is kept twice.
+fn bytes(label: &Label) -> usize {
+    2 * (size_of::<Label>() + label.process.len() + label.cgroup.len()) + 2 * size_of::<LabelIndex>()
 }

@@ -4,6 +4,7 @@ use crate::cgroup::cgroup;
 use crate::files::Files;
 use crate::images::Images;
 use crate::labels::{LabelIndex, Labels};
+use crate::limits::{Held, to_give_up};
 use crate::origin::Origin;
 use crate::slots::Marks;
 use crate::space::{Mapping, Space};
@@ -11,7 +12,6 @@ use archive::Label;
 use kernel::FileOffset;
 use kernel::cpu::ProcessStat;
 use kernel::maps::FileId;
-use kernel::maps::pids;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
@@ -24,6 +24,8 @@ pub struct Process {
     pub space: Rc<Space>,
     /// Who it is.
     pub label: LabelIndex,
+    /// The user that it runs as.
+    user: u32,
     /// Threads that have not ended.
     threads: u32,
     /// The kernel has reported something about it, or we have asked for it: it was not only there when everything was looked at.
@@ -46,14 +48,37 @@ pub struct Processes {
     /// Looked for in vain, lately.
     gone: HashSet<u32>,
     labels: Labels,
+    /// Memory that all of it may take, with the labels and images of processes, in bytes.
+    most: usize,
+    /// What it took when it was added up, and at most how much has been added since.
+    held: usize,
+    added: usize,
+    /// Users who have so many processes that some are not followed, since files were forgotten.
+    crowds: HashSet<u32>,
+}
+
+/// Memory that a process takes besides what it has mapped, about, in bytes.
+const A_PROCESS: usize = 2 * size_of::<(u32, Process)>();
+/// Memory that the mappings of one process may take while they are read, in bytes.
+const A_SPACE: usize = 1 << 20;
+/// The user of processes that have ended.
+const NO_USER: u32 = u32::MAX;
+
+/// What may be given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Thing {
+    /// A process, by its number.
+    Process(u32),
+    /// What one process or several have mapped, by its number: rather than all that is known of a process.
+    Space(u64),
 }
 
 /// How many cgroups are looked up at a time.
 const LOOKUPS: usize = 256;
 
 impl Processes {
-    /// No processes yet.
-    pub fn new(origin: Origin) -> Self {
+    /// No processes yet. All that is known of them may take about `most` bytes.
+    pub fn new(origin: Origin, most: usize) -> Self {
         let mut labels = Labels::default();
         let of = |process: &str| Label { process: process.to_owned(), cgroup: String::new() };
         // In a recording they may well live; it does not say what they are called.
@@ -70,6 +95,10 @@ impl Processes {
             idle,
             gone: HashSet::new(),
             labels,
+            most,
+            held: 0,
+            added: 0,
+            crowds: HashSet::new(),
         }
     }
 
@@ -109,17 +138,29 @@ impl Processes {
         self.table.get(&pid).or_else(|| self.departed.iter().find_map(|departed| departed.get(&pid)))
     }
 
-    /// Looks at all processes that there are.
-    pub fn scan(&mut self, images: &mut Images) {
-        for pid in pids() {
-            self.adopt(pid, images);
-            let parent = ProcessStat::of(pid).map_or(0, |stat| stat.parent);
-            // That it was started was lost: what its parent does is sampled, so it is as well.
-            if self.is_sampled(parent)
-                && let Some(process) = self.table.get_mut(&pid)
-            {
-                process.is_sampled = true;
-            }
+    /// The user that a process runs as.
+    pub fn user(&self, pid: u32) -> u32 {
+        self.known(pid).map_or(NO_USER, |process| process.user)
+    }
+
+    /// The user of a process that another one, `from`, has become or started.
+    fn user_of_new(&self, pid: u32, from: u32) -> u32 {
+        match self.known(from) {
+            Some(process) => process.user,
+            None if self.origin.is_here() => kernel::cpu::user(pid).unwrap_or(NO_USER),
+            None => 0,
+        }
+    }
+
+    /// Looks at a process that is there.
+    pub fn visit(&mut self, pid: u32, images: &mut Images) {
+        self.adopt(pid, images);
+        let parent = ProcessStat::of(pid).map_or(0, |stat| stat.parent);
+        // That it was started was lost: what its parent does is sampled, so it is as well.
+        if self.is_sampled(parent)
+            && let Some(process) = self.table.get_mut(&pid)
+        {
+            process.is_sampled = true;
         }
     }
 
@@ -127,35 +168,58 @@ impl Processes {
     fn adopt(&mut self, pid: u32, images: &mut Images) {
         if !self.origin.is_here() {
             let (space, label) = (Rc::new(Space::new(self.new_space())), self.ended);
-            let new = Process { space, label, threads: 1, is_sampled: true };
+            let new = Process { space, label, user: 0, threads: 1, is_sampled: true };
             // It may have ended only as far as the recording says: threads that were there before it are not in it.
             let ended = self.departed.iter_mut().find_map(|departed| departed.remove(&pid));
             self.table.entry(pid).or_insert(ended.unwrap_or(new));
+            self.added += A_PROCESS;
             return;
         }
         let Ok(name) = std::fs::read(format!("/proc/{pid}/comm")) else { return };
+        let user = kernel::cpu::user(pid).unwrap_or(NO_USER);
+        if self.crowds.contains(&user) && !self.table.contains_key(&pid) {
+            return;
+        }
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(1, |tasks| tasks.count() as u32);
         let is_sampled = self.is_sampled(pid);
-        let maps = kernel::maps(pid).unwrap_or_default();
-        let space = match self.known(pid) {
+        let code = kernel::maps::code(pid, A_SPACE).unwrap_or_else(|_| Some(Vec::new()));
+        let space = match (code, self.known(pid)) {
             // It has ended, or may not be looked into: what is known of it is still right for its last samples.
-            Some(process) if maps.is_empty() => Rc::clone(&process.space),
-            _ => Rc::new(self.space_of(pid, maps, images)),
+            (Some(code), Some(process)) if code.is_empty() => Rc::clone(&process.space),
+            (_, Some(process)) if process.space.is_given_up() => Rc::clone(&process.space),
+            (code, _) => Rc::new(self.space_of(pid, code, images)),
         };
         let process = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
-        let label = self.labels.intern(Label { process, cgroup: cgroup(pid).unwrap_or_default() });
-        self.table.insert(pid, Process { space, label, threads, is_sampled });
+        let label = self.intern(Label { process, cgroup: cgroup(pid).unwrap_or_default() });
+        self.table.insert(pid, Process { space, label, user, threads, is_sampled });
+        self.added += A_PROCESS;
     }
 
-    fn space_of(&mut self, pid: u32, maps: Vec<kernel::Mapping>, images: &mut Images) -> Space {
-        let mut space = Space::new(self.new_space());
-        for mapping in maps.into_iter().filter(|mapping| mapping.executable) {
+    /// The space of a process with this code; of one that has too much if there is none.
+    fn space_of(&mut self, pid: u32, code: Option<Vec<kernel::Mapping>>, images: &mut Images) -> Space {
+        let id = self.new_space();
+        let Some(code) = code else { return Space::given_up(id) };
+        let mut space = Space::new(id);
+        let before = images.bytes();
+        for mapping in code {
             let image = self.files.image_of(pid, &mapping, images);
             let FileOffset(offset) = mapping.offset;
             space.insert(Mapping { start: mapping.start, end: mapping.end, image, offset });
         }
+        self.added += images.bytes() - before;
+        if space.is_too_much() {
+            return Space::given_up(id);
+        }
         space.is_complete();
+        self.added += space.bytes();
         space
+    }
+
+    fn intern(&mut self, label: Label) -> LabelIndex {
+        let before = self.labels.bytes();
+        let index = self.labels.intern(label);
+        self.added += self.labels.bytes() - before;
+        index
     }
 
     /// A process has mapped code.
@@ -175,7 +239,9 @@ impl Processes {
         if pid == u32::MAX || start.0 >> 63 != 0 {
             return;
         }
+        let before = images.bytes();
         let image = self.files.image(pid, path, build_id, file, images);
+        self.added += images.bytes() - before;
         let mapping = Mapping { start, end: Address(start.0.saturating_add(length)), image, offset };
         let id = self.new_space();
         if !self.table.contains_key(&pid) {
@@ -186,13 +252,18 @@ impl Processes {
         if process.space.has(&mapping) {
             return;
         }
+        let is_shared = Rc::strong_count(&process.space) > 1;
         let space = Rc::make_mut(&mut process.space);
         space.insert(mapping);
         space.id = id;
+        self.added += if is_shared { space.bytes() } else { size_of::<[Mapping; 2]>() };
         if space.is_overgrown() {
             // Even if nothing can be seen there: not again for each that it maps.
             space.is_complete();
             self.adopt(pid, images);
+        }
+        if let Some(process) = self.table.get_mut(&pid).filter(|process| process.space.is_too_much()) {
+            process.space = Rc::new(Space::given_up(id));
         }
     }
 
@@ -206,13 +277,19 @@ impl Processes {
             self.adopt(pid, images);
         }
         let id = self.new_space();
+        let user = self.user_of_new(pid, pid);
+        if self.crowds.contains(&user) && self.known(pid).is_none() {
+            return;
+        }
         let old = self.known(pid).map(|process| process.label);
         let cgroup = old.map(|old| self.labels.get(old).cgroup.clone()).unwrap_or_default();
         let process = String::from_utf8_lossy(name).into_owned();
-        let label = self.labels.intern(Label { process, cgroup });
+        let label = self.intern(Label { process, cgroup });
+        self.added += A_PROCESS;
         let known = self.table.entry(pid).or_insert_with(|| Process {
             space: Rc::new(Space::new(id)),
             label,
+            user,
             threads: 1,
             is_sampled: true,
         });
@@ -234,7 +311,12 @@ impl Processes {
             return;
         }
         let (space, label) = self.get(parent, images);
-        self.table.insert(pid, Process { space, label, threads: 1, is_sampled: true });
+        let user = self.user_of_new(pid, parent);
+        if self.crowds.contains(&user) {
+            return;
+        }
+        self.table.insert(pid, Process { space, label, user, threads: 1, is_sampled: true });
+        self.added += A_PROCESS;
         // Perhaps from before its parent was moved to another cgroup.
         self.fresh.insert(pid);
         for departed in &mut self.departed {
@@ -275,12 +357,14 @@ impl Processes {
             self.fresh.remove(&pid);
             let Some(process) = self.table.get(&pid) else { continue };
             let Some(cgroup) = cgroup(pid) else { continue };
-            let label = self.labels.get(process.label);
-            if label.cgroup != cgroup {
-                let label = self.labels.intern(Label { process: label.process.clone(), cgroup });
-                if let Some(process) = self.table.get_mut(&pid) {
-                    process.label = label;
-                }
+            let user = kernel::cpu::user(pid).unwrap_or(process.user);
+            let mut label = process.label;
+            let Label { process, cgroup: before } = self.labels.get(label);
+            if *before != cgroup {
+                label = self.intern(Label { process: process.clone(), cgroup });
+            }
+            if let Some(process) = self.table.get_mut(&pid) {
+                (process.label, process.user) = (label, user);
             }
         }
         self.departed.swap(0, 1);
@@ -291,11 +375,70 @@ impl Processes {
     /// are returned.
     pub fn reap(&mut self) -> Vec<u32> {
         self.files.forget();
+        self.crowds.clear();
         let gone = self.table.keys().filter(|pid| !Path::new(&format!("/proc/{pid}")).exists());
         let gone: Vec<u32> = gone.copied().collect();
         gone.iter().for_each(|pid| drop(self.table.remove(pid)));
         self.table.shrink_to(2 * self.table.len());
         gone
+    }
+
+    /// Whether all of it may take too much memory.
+    pub fn may_be_too_much(&self) -> bool {
+        self.held + self.added > self.most
+    }
+
+    /// Adds up what processes take. If it is too much, those users who take most lose what the largest of their processes have mapped,
+    /// and in the end whole processes, until there is room for a while.
+    pub fn make_room(&mut self, images: &Images) {
+        let (mut seen_images, mut seen_labels, mut seen_spaces) =
+            (images.marks(), self.labels.marks(), HashSet::new());
+        let mut order: Vec<(u32, &Process)> =
+            self.table.iter().map(|(pid, process)| (*pid, process)).collect();
+        let departed = self.departed.iter().flatten().map(|(pid, process)| (*pid, process));
+        order.extend(departed);
+        // What users share is the first one's: that of the system.
+        order.sort_by_key(|(pid, process)| (process.user, *pid));
+        let mut held = Vec::with_capacity(order.len());
+        for (pid, process) in order {
+            let mut bytes = A_PROCESS;
+            if !seen_labels.has(process.label.0) {
+                seen_labels.set(process.label.0);
+                bytes += self.labels.bytes_of(process.label);
+            }
+            held.push(Held { user: process.user, bytes, thing: Thing::Process(pid) });
+            if !seen_spaces.insert(process.space.id) || process.space.is_given_up() {
+                continue;
+            }
+            let mut bytes = process.space.bytes();
+            for image in process.space.images() {
+                if !seen_images.has(image.0) {
+                    seen_images.set(image.0);
+                    bytes += images.bytes_of(image);
+                }
+            }
+            held.push(Held { user: process.user, bytes, thing: Thing::Space(process.space.id) });
+        }
+        (self.held, self.added) = (held.iter().map(|held| held.bytes).sum(), 0);
+        // With room for a while, so that not all of it is added up again soon.
+        let is_space = |thing| u8::from(matches!(thing, Thing::Space(_)));
+        let given_up = to_give_up(held, self.most / 4 * 3, is_space);
+        self.held -= given_up.iter().map(|held| held.bytes).sum::<usize>();
+        let mut spaces = HashMap::new();
+        for Held { user, thing, .. } in given_up {
+            match thing {
+                Thing::Space(id) => drop(spaces.insert(id, Rc::new(Space::given_up(self.new_space())))),
+                Thing::Process(pid) => {
+                    self.crowds.insert(user);
+                    self.table.remove(&pid);
+                }
+            }
+        }
+        for process in self.table.values_mut().chain(self.departed.iter_mut().flat_map(HashMap::values_mut)) {
+            if let Some(space) = spaces.get(&process.space.id) {
+                process.space = Rc::clone(space);
+            }
+        }
     }
 
     /// Marks what processes are called, and have mapped.
@@ -327,13 +470,17 @@ impl Processes {
 mod tests {
     use super::*;
 
+    fn scan(processes: &mut Processes, images: &mut Images) {
+        kernel::maps::pids().into_iter().for_each(|pid| processes.visit(pid, images));
+    }
+
     fn label(processes: &Processes, pid: u32) -> &str {
         &processes.labels.get(processes.known(pid).unwrap().label).process
     }
 
     #[test]
     fn processes_live_and_die() {
-        let (mut processes, mut images) = (Processes::new(Origin::Here), Images::new(&[]));
+        let (mut processes, mut images) = (Processes::new(Origin::Here, usize::MAX), Images::new(&[]));
         // Numbers that no process has.
         let (parent, child) = (1 << 29, (1 << 29) + 1);
         let maps_more = |processes: &mut Processes, images: &mut Images| {
@@ -389,17 +536,114 @@ mod tests {
         processes.keep(&of_labels);
         images.keep(&of_images);
         assert_eq!(label(&processes, parent), "shell");
-        assert_eq!((processes.labels().len(), images.len()), (3, 5), "{:?}", processes.labels());
+        assert_eq!((processes.labels().len(), images.len()), (3, 7), "{:?}", processes.labels());
+    }
+
+    #[test]
+    fn a_user_who_maps_too_much_loses_what_he_has_mapped_and_others_do_not() {
+        let most = 1 << 20;
+        let (mut processes, mut images) = (Processes::new(Origin::Here, most), Images::new(&[]));
+        // Numbers that no process has.
+        let (honest, hostile) = (1 << 29, 2 << 29);
+        let start = |processes: &mut Processes, images: &mut Images, pid, user, mappings: u64| {
+            processes.rename(pid, pid, true, b"program", images);
+            processes.table.get_mut(&pid).unwrap().user = user;
+            for at in 0..mappings {
+                let path = format!("/{pid}/{at}/{}", "x".repeat(200));
+                let (start, file) = (Address(0x2000 * at), FileId::default());
+                processes.map(pid, start, 0x1000, 0, &[1], file, path.as_bytes(), images);
+            }
+            if processes.may_be_too_much() {
+                processes.make_room(images);
+                let (mut of_images, mut of_labels) = (images.marks(), processes.labels.marks());
+                processes.mark(&mut of_images, &mut of_labels);
+                images.keep(&of_images);
+                processes.keep(&of_labels);
+            }
+        };
+        start(&mut processes, &mut images, honest, 1000, 500);
+        for nth in 0..200 {
+            start(&mut processes, &mut images, hostile + nth, 66, 100);
+            let space = &processes.known(hostile + nth).unwrap().space;
+            assert!(space.is_given_up() || space.images().count() == 100);
+            assert!(processes.held + processes.added <= most, "{}", processes.held);
+            assert!(images.bytes() < most);
+        }
+        let given_up = |processes: &Processes, pid| processes.known(pid).unwrap().space.is_given_up();
+        assert!(!given_up(&processes, honest));
+        let lost = (0..200).filter(|nth| given_up(&processes, hostile + nth)).count();
+        assert!((100..199).contains(&lost), "{lost}: the same share as the other user");
+        let (space, _) = processes.get(honest, &mut images);
+        let (image, _) = space.find(Address(0x2010)).unwrap();
+        assert!(images.get(image).path.starts_with(&format!("/{honest}/1/")));
+        // What it maps from now on is not followed, until it executes something.
+        let pid = (0..200).map(|nth| hostile + nth).find(|pid| given_up(&processes, *pid)).unwrap();
+        processes.map(pid, Address(0), 0x1000, 0, &[1], FileId::default(), b"/more", &mut images);
+        assert_eq!(processes.get(pid, &mut images).0.find(Address(0x10)).unwrap().0, Images::TOO_MUCH);
+        processes.rename(pid, pid, true, b"program", &mut images);
+        processes.map(pid, Address(0), 0x1000, 0, &[1], FileId::default(), b"/more", &mut images);
+        let (image, _) = processes.get(pid, &mut images).0.find(Address(0x10)).unwrap();
+        assert_eq!(images.get(image).path, "/more");
+    }
+
+    #[test]
+    fn a_user_with_too_many_processes_loses_some_of_them_and_others_do_not() {
+        let most = 1 << 20;
+        let (mut processes, mut images) = (Processes::new(Origin::Here, most), Images::new(&[]));
+        let (honest, hostile) = (1 << 29, 2 << 29);
+        for (pid, user) in [(honest, 1000), (hostile, 66)] {
+            processes.rename(pid, pid, true, b"program", &mut images);
+            processes.table.get_mut(&pid).unwrap().user = user;
+        }
+        for nth in 1..20_000 {
+            // Each with a name and a cgroup of its own.
+            processes.fork(hostile + nth, hostile, &mut images);
+            processes.rename(hostile + nth, hostile + nth, false, format!("p{nth}").as_bytes(), &mut images);
+            if nth <= 1000 {
+                processes.fork(honest + nth, honest, &mut images);
+            }
+            if processes.may_be_too_much() {
+                processes.make_room(&images);
+                let (mut of_images, mut of_labels) = (images.marks(), processes.labels.marks());
+                processes.mark(&mut of_images, &mut of_labels);
+                processes.keep(&of_labels);
+            }
+            assert!(processes.table.len() * A_PROCESS + processes.labels.bytes() < most);
+        }
+        assert!((0..=1000).all(|nth| processes.known_keys(honest + nth).is_some()));
+        assert!(processes.crowds.contains(&66) && !processes.crowds.contains(&1000));
+        // A process of the crowd is not taken for one that has ended.
+        let lost = (1..20_000).find(|nth| processes.known(hostile + nth).is_none()).unwrap();
+        processes.fork(hostile + lost, hostile, &mut images);
+        assert_eq!(processes.known_keys(hostile + lost), None);
+        // Files are forgotten now and then, and with them who had too many.
+        processes.reap();
+        assert!(processes.crowds.is_empty());
+    }
+
+    #[test]
+    fn a_process_with_too_many_mappings_is_given_up_alone() {
+        let (mut processes, mut images) = (Processes::new(Origin::Here, usize::MAX), Images::new(&[]));
+        let pid = 1 << 29;
+        processes.rename(pid, pid, true, b"program", &mut images);
+        for at in 0..20_000 {
+            let (start, file) = (Address(0x2000 * at), FileId::default());
+            processes.map(pid, start, 0x1000, 0, &[1], file, b"/lib/x.so", &mut images);
+            assert!(processes.known(pid).unwrap().space.bytes() < 1 << 20);
+        }
+        assert!(processes.known(pid).unwrap().space.is_given_up());
     }
 
     #[test]
     fn forked_processes_do_not_keep_the_cgroup_that_their_parent_had() {
-        let (mut processes, mut images) = (Processes::new(Origin::Here), Images::new(&[]));
+        let (mut processes, mut images) = (Processes::new(Origin::Here, usize::MAX), Images::new(&[]));
         // A number that no process has, and ours.
         let (parent, we) = (1 << 29, std::process::id());
         let launched = Label { process: "server".to_owned(), cgroup: "/launcher".to_owned() };
         let label = processes.labels.intern(launched);
-        processes.table.insert(parent, Process { space: Rc::default(), label, threads: 1, is_sampled: true });
+        processes
+            .table
+            .insert(parent, Process { space: Rc::default(), label, user: 0, threads: 1, is_sampled: true });
         // Along with many more than are looked up at a time.
         let others = (1..=4 * LOOKUPS as u32).map(|other| parent + other);
         others.clone().take(2 * LOOKUPS).for_each(|other| processes.fork(other, parent, &mut images));
@@ -414,7 +658,7 @@ mod tests {
 
     #[test]
     fn what_a_process_had_mapped_stays_when_it_cannot_be_looked_into() {
-        let (mut processes, mut images) = (Processes::new(Origin::Here), Images::new(&[]));
+        let (mut processes, mut images) = (Processes::new(Origin::Here, usize::MAX), Images::new(&[]));
         let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
         let pid = child.id();
         let begin = std::time::Instant::now();
@@ -430,14 +674,14 @@ mod tests {
         let mappings =
             |processes: &mut Processes, images: &mut Images| processes.get(pid, images).0.images().count();
         map(&mut processes, &mut images, 0);
-        processes.scan(&mut images);
+        scan(&mut processes, &mut images);
         assert_eq!(mappings(&mut processes, &mut images), 1);
         // More than are believed without looking.
         (0..3000).for_each(|number| map(&mut processes, &mut images, number));
         assert_eq!(mappings(&mut processes, &mut images), 3000);
         // And when its end was reported.
         assert!(processes.exit(pid));
-        processes.scan(&mut images);
+        scan(&mut processes, &mut images);
         assert_eq!(mappings(&mut processes, &mut images), 3000);
         child.wait().unwrap();
     }
@@ -448,25 +692,25 @@ mod tests {
         let mut child =
             std::process::Command::new("/bin/cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let (pid, we) = (child.id(), std::process::id());
-        let (mut processes, mut images) = (Processes::new(Origin::Here), Images::new(&[]));
+        let (mut processes, mut images) = (Processes::new(Origin::Here, usize::MAX), Images::new(&[]));
         let sampled = |processes: &Processes| (processes.is_sampled(we), processes.is_sampled(pid));
-        processes.scan(&mut images);
+        scan(&mut processes, &mut images);
         assert_eq!(sampled(&processes), (false, false));
         processes.get(pid, &mut images);
-        processes.scan(&mut images);
+        scan(&mut processes, &mut images);
         assert_eq!(sampled(&processes), (false, true));
         // All that we start is sampled when we are.
-        let mut processes = Processes::new(Origin::Here);
+        let mut processes = Processes::new(Origin::Here, usize::MAX);
         processes.get(we, &mut images);
         assert_eq!(sampled(&processes), (true, false));
-        processes.scan(&mut images);
+        scan(&mut processes, &mut images);
         assert_eq!(sampled(&processes), (true, true));
         child.wait().unwrap();
     }
 
     #[test]
     fn we_are_found_with_our_code() {
-        let (mut processes, mut images) = (Processes::new(Origin::Here), Images::new(&[]));
+        let (mut processes, mut images) = (Processes::new(Origin::Here, usize::MAX), Images::new(&[]));
         let (space, _) = processes.get(std::process::id(), &mut images);
         let (image, _) = space.find(Address(we_are_found_with_our_code as *const () as u64)).unwrap();
         let image = images.get(image);

@@ -11,7 +11,9 @@ pub struct Programs {
 }
 
 /// A kernel has thousands at most; what comes then has no name.
-const MOST: usize = 1 << 16;
+const MOST: usize = 1 << 14;
+/// Bytes of a name that are kept; the kernel's own are shorter.
+const LONGEST: usize = 128;
 
 impl Programs {
     /// There is another one, in the place of what was there.
@@ -23,7 +25,7 @@ impl Programs {
             self.ranges.remove(&before);
         }
         if self.ranges.len() < MOST && length > 0 {
-            self.ranges.insert(start.0, (end, name.to_owned()));
+            self.ranges.insert(start.0, (end, name[..name.floor_char_boundary(LONGEST)].to_owned()));
         }
     }
 
@@ -42,6 +44,19 @@ impl Programs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_are_kept_than_a_kernel_has() {
+        let mut programs = Programs::default();
+        let name = "é".repeat(LONGEST);
+        (0..2 * MOST as u64).for_each(|at| programs.add(Address(16 * at), 16, &name));
+        assert_eq!(programs.ranges.len(), MOST);
+        assert_eq!(programs.find(Address(16)).map(str::len), Some(LONGEST));
+        assert_eq!(programs.find(Address(16 * (MOST as u64 + 1))), None);
+        // Where there is one already, another one takes its place.
+        programs.add(Address(16), 16, "other");
+        assert_eq!(programs.find(Address(16)), Some("other"));
+    }
 
     #[test]
     fn programs_come_and_go() {

@@ -1,6 +1,7 @@
 //! Reading the records of all CPUs: they are followed, and books are kept of the samples among them.
 
 use crate::follower::{Follower, Taken};
+use crate::limits::Limits;
 use crate::meter::{Meter, Tally};
 use kernel::stream::{Record, Sample};
 use std::collections::HashMap;
@@ -29,9 +30,9 @@ pub struct Reader {
 impl Reader {
     /// For this many CPUs; `clocks` tells for each source whether it goes on while nothing runs, `follows_programs` whether the kernel
     /// reports the code it generates.
-    pub fn new(cpus: usize, clocks: Vec<bool>, follows_programs: bool, now: Nanos) -> Self {
+    pub fn new(cpus: usize, clocks: Vec<bool>, follows_programs: bool, limits: Limits, now: Nanos) -> Self {
         Self {
-            follower: Follower::new(follows_programs),
+            follower: Follower::new(follows_programs, limits),
             meters: (0..cpus).map(|_| clocks.iter().map(|_| Meter::default()).collect()).collect(),
             clocks,
             ids: HashMap::new(),

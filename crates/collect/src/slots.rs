@@ -35,8 +35,23 @@ impl<T> Slots<T> {
     }
 
     /// How many there are.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.places.len() - self.free.len()
+    }
+
+    /// Everything that has a number.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().flatten()
+    }
+
+    /// Those with a mark.
+    pub fn marked(&self, marks: &Marks) -> impl Iterator<Item = &T> {
+        self.places
+            .iter()
+            .zip(&marks.0)
+            .filter(|(_, marked)| **marked)
+            .filter_map(|(thing, _)| thing.as_ref())
     }
 
     /// Marks for [`keep`](Self::keep).
@@ -65,11 +80,6 @@ impl Marks {
     /// This one is.
     pub fn set(&mut self, number: u32) {
         self.0[number as usize] = true;
-    }
-
-    /// How many are.
-    pub fn count(&self) -> usize {
-        self.0.iter().filter(|marked| **marked).count()
     }
 
     /// Whether this one is.

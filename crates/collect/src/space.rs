@@ -1,6 +1,6 @@
 //! What a process has mapped.
 
-use crate::images::ImageIndex;
+use crate::images::{ImageIndex, Images};
 use wire::Address;
 
 /// Code in an address space.
@@ -27,6 +27,8 @@ pub struct Space {
     looked_at: usize,
 }
 
+/// Mappings of code that a process may have: no program is known that has a tenth of them.
+const MOST: usize = 8192;
 /// Mappings that a process may have before it is looked at again.
 const SOME: usize = 1024;
 
@@ -36,9 +38,20 @@ impl Space {
         Self { id, mappings: Vec::new(), looked_at: 0 }
     }
 
+    /// Of a process that has mapped too much: all of it is one thing.
+    pub fn given_up(id: u64) -> Self {
+        let (start, end, image) = (Address(0), Address(u64::MAX), Images::TOO_MUCH);
+        Self { id, mappings: vec![Mapping { start, end, image, offset: 0 }], looked_at: 1 }
+    }
+
+    /// Whether it is that of a process that has mapped too much.
+    pub fn is_given_up(&self) -> bool {
+        self.mappings.first().is_some_and(|mapping| mapping.image == Images::TOO_MUCH)
+    }
+
     /// Maps something, in the place of what was there.
     pub fn insert(&mut self, new: Mapping) {
-        if new.start >= new.end {
+        if new.start >= new.end || self.is_given_up() {
             return;
         }
         let first = self.mappings.partition_point(|old| old.end <= new.start);
@@ -66,6 +79,16 @@ impl Space {
     /// The images that are mapped.
     pub fn images(&self) -> impl Iterator<Item = ImageIndex> {
         self.mappings.iter().map(|mapping| mapping.image)
+    }
+
+    /// Memory that it takes without its images, about, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.mappings.len() * size_of::<Mapping>()
+    }
+
+    /// Whether there is more than is followed.
+    pub fn is_too_much(&self) -> bool {
+        self.mappings.len() > MOST
     }
 
     /// Whether there is much more than when it was last looked at as a whole: the kernel does not report what is unmapped.

@@ -88,6 +88,11 @@ impl Stacks {
         })
     }
 
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.frames.len()
+    }
+
     /// The frame of a node.
     pub fn frame(&self, node: u32) -> Frame {
         self.frames[node as usize]

@@ -1,5 +1,6 @@
 //! Opening the events: what is asked for, and why it may not be had.
 
+use crate::limits::Limits;
 use kernel::stream::{Cpu, Scope, Setup, Source, Unit, is_out_of_descriptors};
 use std::io;
 
@@ -25,6 +26,8 @@ pub struct Options {
     pub ring_bytes: usize,
     /// Seed of all random choices.
     pub seed: u64,
+    /// How much memory lists may take that grow with what programs do.
+    pub limits: Limits,
 }
 
 /// Why nothing can be collected.

@@ -1,6 +1,6 @@
 //! The collector on this machine.
 
-use collect::{Collector, Cut, Options, StartError, Tally};
+use collect::{Collector, Cut, Limits, Options, StartError, Tally};
 use kernel::cpu::ProcessStat;
 use kernel::stream::Source;
 use std::process::{Child, Command};
@@ -15,6 +15,7 @@ fn options(machine: bool, rate_hz: f64) -> Options {
         machine,
         ring_bytes: 1 << 19,
         seed: 1,
+        limits: Limits::of(64 << 20, 1e6),
     }
 }
 

@@ -37,6 +37,8 @@ pub enum Problem {
     Unreadable,
     /// The file says nothing about these positions.
     NoSymbols,
+    /// The collector follows only so much of each user.
+    Limit,
 }
 
 impl Problem {
@@ -51,6 +53,7 @@ impl Problem {
             Problem::OtherBuild => "other-build",
             Problem::Unreadable => "unreadable-file",
             Problem::NoSymbols => "no-symbols",
+            Problem::Limit => "limit",
         }
     }
 
@@ -65,6 +68,7 @@ impl Problem {
             Problem::OtherBuild => "another build is here",
             Problem::Unreadable => "not readable",
             Problem::NoSymbols => "no symbols",
+            Problem::Limit => "more than is followed",
         }
     }
 
@@ -110,6 +114,11 @@ impl Problem {
             Problem::NoSymbols => (
                 "the file has no symbols for this code",
                 "install its debug package (apt install PACKAGE-dbgsym, dnf debuginfo-install PACKAGE), or build it with -g",
+            ),
+            Problem::Limit => (
+                "processes of this user had longer lists of generated code, more mappings or more different stacks than the \
+                 collector follows for one user",
+                "if they are programs you need to see, let the collector take more memory: whatif collect --max-memory 256M",
             ),
         }
     }
@@ -268,11 +277,12 @@ impl Names {
 
     /// Why positions of an image have no names, if some have none.
     pub fn problem(&self, image: ImageId) -> Option<Problem> {
-        let by_kind = match self.image(image).kind {
+        let found = self.image(image);
+        match found.kind {
+            ImageKind::Unknown | ImageKind::Memory if is_limit(&found.path) => Some(Problem::Limit),
             ImageKind::Unknown => Some(Problem::NoImage),
-            _ => None,
-        };
-        by_kind.or_else(|| self.problems.get(&image).copied())
+            _ => self.problems.get(&image).copied(),
+        }
     }
 
     /// Whether names of an image are names and nothing more: of scripts, and of C, whatever characters they have.
@@ -292,6 +302,11 @@ impl Names {
         }
         format!("[{}]", last(&path))
     }
+}
+
+/// Whether the collector wrote this in the place of what it could not follow.
+fn is_limit(path: &str) -> bool {
+    [archive::LIST_TOO_LONG, archive::TOO_MUCH_MAPPED, archive::TOO_MANY_STACKS].contains(&path)
 }
 
 /// Whether `perf inject --jit` wrote this file, for one function that some program has generated.

@@ -33,6 +33,18 @@ impl ProcessStat {
     }
 }
 
+/// What `/proc/PID/status` says behind a word such as `NSpid:`.
+pub(crate) fn status_field(pid: u32, word: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| Some(line.strip_prefix(word)?.trim().to_owned()))
+}
+
+/// The user that a process runs as (its real user ID), also where it hides from others of the same user; nothing if it has gone.
+#[must_use]
+pub fn user(pid: u32) -> Option<u32> {
+    status_field(pid, "Uid:")?.split_whitespace().next()?.parse().ok()
+}
+
 /// CPUs that the machine has switched on; at least one.
 #[must_use]
 pub fn online() -> u32 {

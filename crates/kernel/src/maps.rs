@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use wire::Address;
@@ -75,6 +75,40 @@ pub fn maps(pid: u32) -> io::Result<Vec<Mapping>> {
     Ok(parse(&text))
 }
 
+/// The mappings of a process that are code, like [`maps`]; or nothing if they would take more than `most` bytes of memory, or if the
+/// list is longer than any that is not made to be expensive.
+///
+/// # Errors
+/// As those of [`maps`].
+pub fn code(pid: u32, most: usize) -> io::Result<Option<Vec<Mapping>>> {
+    let file = format!("/proc/{pid}/maps");
+    let (mut code, mut bytes) = (Vec::new(), 0);
+    let mut text = BufReader::with_capacity(1 << 16, File::open(&file)?).take(LONGEST);
+    let mut line = Vec::new();
+    while text.read_until(b'\n', &mut line)? > 0 {
+        let mapping =
+            parse_line(line.strip_suffix(b"\n").unwrap_or(&line)).filter(|mapping| mapping.executable);
+        line.clear();
+        let Some(mapping) = mapping else { continue };
+        bytes += size_of::<Mapping>() + mapping.path.as_ref().map_or(0, |path| path.as_os_str().len());
+        if bytes > most {
+            return Ok(None);
+        }
+        code.push(mapping);
+    }
+    if text.limit() == 0 {
+        return Ok(None);
+    }
+    if File::open(&file)?.read(&mut [0])? == 0 {
+        return Ok(Some(Vec::new()));
+    }
+    Ok(Some(code))
+}
+
+/// Bytes of text that are read about the mappings of a process: 65,530 of them, as many as a process may have by default, with paths
+/// of 200 bytes.
+const LONGEST: u64 = 16 << 20;
+
 fn parse(text: &[u8]) -> Vec<Mapping> {
     text.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
@@ -144,6 +178,22 @@ pub fn pids() -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn code_of_a_process_is_read_within_limits() {
+        let pid = std::process::id();
+        let mut expected = maps(pid).unwrap();
+        expected.retain(|mapping| mapping.executable);
+        assert!(expected.len() > 2);
+        let bytes = |mapping: &Mapping| {
+            size_of::<Mapping>() + mapping.path.as_ref().map_or(0, |path| path.as_os_str().len())
+        };
+        let enough: usize = expected.iter().map(bytes).sum();
+        assert_eq!(code(pid, enough).unwrap(), Some(expected));
+        assert_eq!(code(pid, enough - 1).unwrap(), None);
+        // A number that no process has.
+        assert!(code(1 << 29, enough).is_err());
+    }
 
     #[test]
     fn lines_of_every_kind() {

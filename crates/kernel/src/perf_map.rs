@@ -3,6 +3,7 @@
 //!
 //! Every user may put a file there, so only one is read that belongs to the process's user or to root, and no link is followed.
 
+use crate::cpu::status_field;
 use crate::stranger::open_file;
 use crate::stream::own_user;
 use std::fs::File;
@@ -11,9 +12,6 @@ use std::path::{Path, PathBuf};
 
 /// If this many bytes at the end of what was read are as they were, a file has only grown.
 const END: usize = 256;
-/// How much is read at a time at least of a file that was written anew, in bytes: there were names, which should not be missed for
-/// longer than it takes.
-const ANEW: u64 = 16 << 20;
 
 /// How much of a file is read, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +94,8 @@ impl PerfMap {
         if is_new {
             (self.read, self.end) = (0, Vec::new());
         }
-        let at_once = if is_new { limits.at_once.max(ANEW) } else { limits.at_once };
         let length = file.metadata().map_or(0, |metadata| metadata.len()).min(limits.longest);
-        let text = self.lines(length.saturating_sub(self.read).min(at_once), limits.at_once);
+        let text = self.lines(length.saturating_sub(self.read).min(limits.at_once), limits.at_once);
         (is_new || !text.is_empty()).then_some(More { is_new, text })
     }
 
@@ -114,12 +111,13 @@ impl PerfMap {
             None if length >= at_once => bytes.len(),
             None => 0,
         };
-        let bytes = &bytes[..whole];
+        bytes.truncate(whole);
         self.read += whole as u64;
         if whole > 0 {
             self.end = bytes[whole.saturating_sub(END)..].to_vec();
         }
-        String::from_utf8_lossy(bytes).into_owned()
+        String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 }
 
@@ -129,10 +127,8 @@ impl Place {
             Self::Running(pid) => {
                 let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
                 // The process's number may be another one where it sees its files.
-                let inside = std::fs::read_to_string(format!("/proc/{pid}/status")).ok().and_then(|status| {
-                    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-                    line.split_whitespace().last()?.parse::<u32>().ok()
-                });
+                let inside = status_field(pid, "NSpid:")
+                    .and_then(|numbers| numbers.split_whitespace().last()?.parse::<u32>().ok());
                 (format!("/proc/{pid}/root/tmp/perf-{}.map", inside.unwrap_or(pid)), owner)
             }
             Self::Left(pid) => {
@@ -177,9 +173,9 @@ mod tests {
         assert_eq!(more("1\n22\n333\n44"), (None, 9));
         assert_eq!(more("1\n22\n333\n4444\n5"), (of(false, "4444\n"), 14));
         assert_eq!(more("1\n22\n333\n4444\n5\n"), (None, 14), "as long as it may be");
-        // All of it at once, for there were names.
-        assert_eq!(more("1\n22\n333\n5555\n"), (of(true, "1\n22\n333\n5555\n"), 14));
-        assert_eq!(more("much too long\n"), (of(true, "much too long\n"), 14));
+        assert_eq!(more("1\n22\n333\n5555\n"), (of(true, "1\n22\n"), 5));
+        assert_eq!(more("1\n22\n333\n5555\n"), (of(false, "333\n"), 9));
+        assert_eq!(more("much too long\n"), (of(true, "much t"), 6), "a line that is too long is none");
         std::fs::remove_file(path).unwrap();
         assert_eq!(list.more(limits), None, "what has gone is still right");
     }

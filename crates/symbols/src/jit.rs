@@ -2,14 +2,15 @@
 //! function with address, size (both hexadecimal) and name (Linux, tools/perf/Documentation/jit-interface.txt); or a *jitdump*
 //! file, with lines and the code itself (jitdump-specification.txt in the same folder), which the program maps.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use crate::address::Svma;
 use crate::function_name::FunctionName;
-use crate::range_index::{Entry, RangeIndex};
 use crate::segment::{Frame, Segment};
 
 /// A function that was made, and what is known of its lines.
@@ -20,30 +21,76 @@ struct Made {
 }
 
 /// From each address on: file and line.
-type Lines = Arc<[(u64, Arc<str>, u32)]>;
+type Lines = Box<[(u64, Arc<str>, u32)]>;
+
+/// A name that is longer is cut, in bytes.
+const LONGEST_NAME: usize = 4096;
+/// Memory that a function takes besides its name and lines, about, in bytes.
+const A_FUNCTION: usize = 120;
+/// Memory that a piece of code takes, about, in bytes: functions that were overwritten in part are several.
+const A_PIECE: usize = 48;
 
 impl Made {
     /// A name as the runtime has it: what looks like C++ in it is not.
     fn new(name: &str) -> Made {
-        Made { name: FunctionName::verbatim(name), lines: Arc::new([]) }
+        let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
+        Made { name: FunctionName::verbatim(name), lines: Box::default() }
+    }
+
+    /// Memory that it takes, about, in bytes.
+    fn bytes(&self) -> usize {
+        A_FUNCTION + self.name.full().len() + size_of_val(&*self.lines)
     }
 }
 
-/// The functions of such files.
+/// Code that lies together and belongs to one function.
+#[derive(Debug)]
+struct Piece {
+    end: u64,
+    made: Arc<Made>,
+}
+
+impl Piece {
+    /// Memory that it takes, about, in bytes; the function counts for each of its pieces.
+    fn bytes(&self) -> usize {
+        A_PIECE + self.made.bytes()
+    }
+}
+
+/// The functions of such files. What was written last about an address counts; functions of which nothing is left are forgotten.
 #[derive(Debug)]
 pub struct JitMap {
-    made: Vec<Entry<Made>>,
-    index: RangeIndex<Made>,
+    /// By first address. They do not overlap.
+    pieces: BTreeMap<u64, Piece>,
+    /// Memory that they take, about, in bytes.
+    bytes: usize,
+    /// Memory that they may take.
+    most: usize,
+    is_full: bool,
 }
 
 impl JitMap {
-    /// No function.
+    /// No function, and no limit.
     pub fn empty() -> JitMap {
-        JitMap { made: Vec::new(), index: RangeIndex::new(Vec::new()) }
+        JitMap::limited(usize::MAX)
     }
 
-    /// Takes more lines of a `perf-PID.map`; what is not understood is passed over. Of several functions at one place the
-    /// last one counts. Returns where there is something new.
+    /// No function, and none is taken when those that there are take `most` bytes of memory.
+    pub fn limited(most: usize) -> JitMap {
+        JitMap { pieces: BTreeMap::new(), bytes: 0, most, is_full: false }
+    }
+
+    /// Whether functions were left out because there was no room for them.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Memory that the functions take, about, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes more lines of a `perf-PID.map`; what is not understood is passed over. Returns where there is something new.
     pub fn append(&mut self, text: &str) -> Vec<(u64, u64)> {
         let entry = |line: &str| {
             let mut words = line.trim().splitn(3, ' ');
@@ -51,47 +98,99 @@ impl JitMap {
             let (start, size) = (number()?, number()?);
             let name = words.next()?.trim();
             let range = start..start.checked_add(size)?;
-            (!name.is_empty()).then_some(Entry { range, value: Made::new(name) })
+            (!name.is_empty()).then(|| (range, Made::new(name)))
         };
-        let before = self.made.len();
-        self.made.extend(text.lines().filter_map(entry));
-        self.since(before)
+        let mut new = Vec::new();
+        for (range, made) in text.lines().filter_map(entry) {
+            self.take(range, made, &mut new);
+        }
+        new
     }
 
     /// Takes what a jitdump file has more than before, and returns where there is something new.
     pub fn extend(&mut self, dump: &mut JitDump) -> Vec<(u64, u64)> {
-        let before = self.made.len();
-        dump.read(&mut self.made);
-        self.since(before)
+        let mut new = Vec::new();
+        dump.read(self, &mut new);
+        new
     }
 
-    fn since(&mut self, before: usize) -> Vec<(u64, u64)> {
-        if self.made.len() > before {
-            self.index = RangeIndex::new(self.made.clone());
+    /// A function lies here now, in the place of what was there.
+    fn take(&mut self, range: Range<u64>, made: Made, new: &mut Vec<(u64, u64)>) {
+        if range.is_empty() {
+            return;
         }
-        self.made[before..].iter().map(|entry| (entry.range.start, entry.range.end)).collect()
+        let piece = Piece { end: range.end, made: Arc::new(made) };
+        if self.bytes.saturating_add(piece.bytes()) > self.most {
+            self.is_full = true;
+            return;
+        }
+        self.make_room(&range);
+        self.put(range.start, piece);
+        new.push((range.start, range.end));
+    }
+
+    /// Forgets all functions.
+    pub fn clear(&mut self) {
+        *self = JitMap::limited(self.most);
+    }
+
+    /// Takes away what lies in a range.
+    fn make_room(&mut self, range: &Range<u64>) {
+        while let Some((&start, piece)) = self.pieces.range(..range.end).next_back()
+            && piece.end > range.start
+        {
+            let piece_bytes = piece.bytes();
+            let Some(Piece { end, made }) = self.pieces.remove(&start) else { return };
+            self.bytes -= piece_bytes;
+            if end > range.end {
+                self.put(range.end, Piece { end, made: Arc::clone(&made) });
+            }
+            if start < range.start {
+                self.put(start, Piece { end: range.start, made });
+            }
+        }
+    }
+
+    fn put(&mut self, start: u64, piece: Piece) {
+        self.bytes += piece.bytes();
+        self.pieces.insert(start, piece);
+    }
+
+    /// The piece that an address lies in, and its first address.
+    fn at(&self, address: u64) -> Option<(u64, &Piece)> {
+        let (&start, piece) = self.pieces.range(..=address).next_back()?;
+        (address < piece.end).then_some((start, piece))
     }
 
     /// Whether it has no function.
     pub fn is_empty(&self) -> bool {
-        self.made.is_empty()
+        self.pieces.is_empty()
+    }
+
+    /// The name of the function at a process address.
+    pub fn name(&self, address: u64) -> Option<&str> {
+        Some(self.at(address)?.1.made.name.full())
     }
 
     /// The function at a process address, cut where its lines change, in process addresses. It counts as code that is in scope.
     pub fn containing(&self, address: u64) -> Option<Vec<Segment>> {
-        let Entry { range, value: Made { name, lines } } = self.index.containing(address)?;
+        let (start, Piece { end, made }) = self.at(address)?;
+        let Made { name, lines } = &**made;
         let frame = |place: Option<&(u64, Arc<str>, u32)>| Frame {
             function: name.clone(),
             file: place.map(|(_, file, _)| Arc::clone(file)),
             line: place.map(|(.., line)| *line),
             in_scope: true,
         };
-        let inside = lines.iter().filter(|(at, ..)| range.contains(at));
-        let mut starts: Vec<(u64, Frame)> = inside.map(|place| (place.0, frame(Some(place)))).collect();
-        if starts.first().is_none_or(|(at, _)| *at > range.start) {
-            starts.insert(0, (range.start, frame(None)));
+        // What comes last before the piece holds at its beginning.
+        let first = lines.partition_point(|(at, ..)| *at <= start).saturating_sub(1);
+        let inside = lines[first..].iter().take_while(|(at, ..)| at < end);
+        let mut starts: Vec<(u64, Frame)> =
+            inside.map(|place| (place.0.max(start), frame(Some(place)))).collect();
+        if starts.first().is_none_or(|(at, _)| *at > start) {
+            starts.insert(0, (start, frame(None)));
         }
-        let ends: Vec<u64> = starts.iter().skip(1).map(|(at, _)| *at).chain([range.end]).collect();
+        let ends: Vec<u64> = starts.iter().skip(1).map(|(at, _)| *at).chain([*end]).collect();
         let segment = |((start, frame), end)| Segment { range: Svma(start)..Svma(end), frames: vec![frame] };
         Some(starts.into_iter().zip(ends).map(segment).collect())
     }
@@ -112,6 +211,8 @@ const HEADER: usize = 40;
 const RECORD: usize = 16;
 /// Debug information of one function that is longer is damage.
 const LONGEST: u64 = 64 << 20;
+/// Functions whose lines may wait for their code: it follows at once.
+const MOST_LINES: usize = 256;
 
 impl JitDump {
     /// Opens a file.
@@ -134,7 +235,7 @@ impl JitDump {
     }
 
     /// Reads the records that are complete.
-    fn read(&mut self, made: &mut Vec<Entry<Made>>) {
+    fn read(&mut self, map: &mut JitMap, new: &mut Vec<(u64, u64)>) {
         let mut header = [0; RECORD];
         while self.file.read_exact_at(&mut header, self.at).is_ok() {
             let mut fields = Fields { rest: &header, big_endian: self.big_endian };
@@ -153,11 +254,17 @@ impl JitDump {
             }
             self.at += length;
             // What does not make sense is passed over.
-            let _ = self.record(kind, Fields { rest: &record, big_endian: self.big_endian }, made);
+            let _ = self.record(kind, Fields { rest: &record, big_endian: self.big_endian }, map, new);
         }
     }
 
-    fn record(&mut self, kind: u32, mut fields: Fields<'_>, made: &mut Vec<Entry<Made>>) -> Option<()> {
+    fn record(
+        &mut self,
+        kind: u32,
+        mut fields: Fields<'_>,
+        map: &mut JitMap,
+        new: &mut Vec<(u64, u64)>,
+    ) -> Option<()> {
         match kind {
             // Code that was made: process, thread, address in the process twice, size, number, name.
             0 => {
@@ -167,19 +274,19 @@ impl JitDump {
                 let known = self.lines.iter().position(|(at, _)| *at == start);
                 let lines = known.map(|nth| self.lines.swap_remove(nth).1);
                 let value = Made { lines: lines.unwrap_or_default(), ..Made::new(&fields.text()?) };
-                made.push(Entry { range: start..start.checked_add(size)?, value });
+                map.take(start..start.checked_add(size)?, value, new);
             }
             // Code that was moved: process, thread, address, old and new place, size.
             1 => {
                 fields.skip(16)?;
-                let (old, new, size) = (fields.long()?, fields.long()?, fields.long()?);
-                let moved = made.iter().rev().find(|entry| entry.range.start == old)?.value.clone();
+                let (old, place, size) = (fields.long()?, fields.long()?, fields.long()?);
+                let moved = Made::clone(&map.at(old)?.1.made);
                 let lines = moved.lines.iter();
                 let lines = lines.map(|(at, file, line)| {
-                    (at.wrapping_sub(old).wrapping_add(new), Arc::clone(file), *line)
+                    (at.wrapping_sub(old).wrapping_add(place), Arc::clone(file), *line)
                 });
                 let value = Made { lines: lines.collect(), ..moved };
-                made.push(Entry { range: new..new.checked_add(size)?, value });
+                map.take(place..place.checked_add(size)?, value, new);
             }
             // Lines of the code that comes next: place, how many, and of each its place, line, and file.
             2 => {
@@ -201,6 +308,9 @@ impl JitDump {
                     lines.iter_mut().for_each(|(at, ..)| *at -= ELF_HEAD);
                 }
                 lines.dedup_by(|next, kept| (&next.1, next.2) == (&kept.1, kept.2));
+                if self.lines.len() >= MOST_LINES {
+                    self.lines.remove(0);
+                }
                 self.lines.push((start, lines.into()));
             }
             _ => {}
@@ -274,6 +384,44 @@ mod tests {
         assert_eq!(map.append("7f0010 8 later\n"), [(0x7f0010, 0x7f0018)]);
         assert_eq!(names(&map, 0x7f0017).as_deref(), Some("later"));
         assert_eq!(names(&map, 0x7f0018).as_deref(), Some("again"));
+    }
+
+    #[test]
+    fn what_was_written_last_lies_at_an_address() {
+        // Against an array of what lies at each address.
+        let random = &mut fastrand::Rng::with_seed(5);
+        let (mut map, mut plain) = (JitMap::empty(), vec![None; 64]);
+        for number in 0..3000 {
+            let (start, size) = (random.u64(0..64), random.u64(0..20));
+            let name = format!("f{number}");
+            map.append(&format!("{start:x} {size:x} {name}\n"));
+            plain[start as usize..(start + size).min(64) as usize].fill(Some(name));
+            for (address, expected) in plain.iter().enumerate() {
+                assert_eq!(map.name(address as u64), expected.as_deref(), "{address} after {number}");
+            }
+            let bytes: usize = map.pieces.values().map(Piece::bytes).sum();
+            assert_eq!(map.bytes(), bytes);
+        }
+    }
+
+    #[test]
+    fn expensive_lists_take_no_more_memory_than_they_may() {
+        let most = 1 << 20;
+        // One address over and over; ranges within ranges; a long name that is cut into pieces; names of any length.
+        let same = "1 1 a\n".repeat(400_000);
+        let nested: String =
+            (0..400_000_u64).map(|at| format!("{at:x} {:x} n\n", 1_000_000 - 2 * at)).collect();
+        let long = "x".repeat(1 << 20);
+        let pieces: String = std::iter::once(format!("0 ffffffff {long}\n"))
+            .chain((0..100_000).map(|at| format!("{:x} 1 p\n", 2 * at)))
+            .collect();
+        for (text, is_full) in [(&same, false), (&nested, true), (&pieces, true)] {
+            let mut map = JitMap::limited(most);
+            map.append(text);
+            assert!(map.bytes() < most + 10_000, "{}", map.bytes());
+            assert_eq!(map.is_full(), is_full);
+            assert!(map.name(1).is_some());
+        }
     }
 
     fn record(kind: u32, fields: &[&[u8]]) -> Vec<u8> {

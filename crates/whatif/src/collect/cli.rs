@@ -37,8 +37,8 @@ pub struct Collect {
     #[arg(long, value_name = "PERCENT", default_value = "1%", allow_hyphen_values = true)]
     pub max_cpu: String,
 
-    /// Write earlier when counting takes more memory than this
-    #[arg(long, value_name = "SIZE", default_value = "40M")]
+    /// Keep in memory at most this much of what programs do; each user has an equal share of it, and all that the others leave
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub max_memory: String,
 
     /// Remove what is oldest when the database takes more than this

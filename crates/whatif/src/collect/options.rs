@@ -5,7 +5,7 @@ use super::events::{Events, events};
 use crate::continuous::bytes as size;
 use anyhow::{Context as _, Result, bail, ensure};
 use archive::Retention;
-use collect::Budget;
+use collect::{Budget, Limits};
 use cycles::{check_epoch_name, default_folder, time::age};
 use profile::Nanos;
 use std::path::PathBuf;
@@ -99,6 +99,12 @@ impl Options {
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..)),
             quiet: args.quiet,
         })
+    }
+
+    /// How much memory lists may take that grow with what programs do.
+    pub fn limits(&self) -> Limits {
+        let cpus = kernel::cpu::numbers().len() * self.events.sources.len();
+        Limits::of(self.max_memory, self.budget.rate_hz * cpus as f64 * self.interval as f64)
     }
 
     /// Room for the kernel, for each CPU: about two seconds of samples, in bytes.

@@ -105,7 +105,7 @@ impl<'a> Service<'a> {
             writer: Writer::new(options.resolution),
             governor: Governor::new(options.budget),
             epoch,
-            pending: Pending::new(usize::try_from(options.max_memory / 4).unwrap_or(usize::MAX)),
+            pending: Pending::new(options.limits().pending),
             state,
             interval: now.0.div_euclid(options.interval),
             next_garbage: since_boot() + wire::Nanos(60_000_000_000),
@@ -184,7 +184,7 @@ impl<'a> Service<'a> {
         let now = now();
         let interval = now.0.div_euclid(self.options.interval);
         // Also when the clock was set, or the machine was suspended.
-        if interval != self.interval || self.collector.bytes() as u64 > self.options.max_memory / 2 {
+        if interval != self.interval || self.collector.is_full() {
             self.interval = interval;
             self.flush();
             self.tidy(now);
@@ -370,6 +370,7 @@ fn collector(options: &Options) -> Result<(Collector, &'static str)> {
             machine,
             ring_bytes: options.ring_bytes(),
             seed: options.seed,
+            limits: options.limits(),
         })
     };
     if !options.own {
