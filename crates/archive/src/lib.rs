@@ -36,7 +36,7 @@ pub use compaction::Compaction;
 pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};
 pub use model::{
-    Batch, Books, CodeImage, CollectorEpoch, Count, EpochId, EventId, ImageId, ImageKind, LIST_TOO_LONG,
+    Batch, Books, CodeImage, CollectorEpoch, Count, EpochId, EventId, ImageId, ImageKind, LIST_GIVEN_UP,
     Label, LabelId, MachineId, MachineInfo, Node, Offset, Setting, Symbol, TOO_MANY_STACKS, TOO_MUCH_MAPPED,
 };
 pub use names::KnownPositions;

@@ -48,8 +48,8 @@ pub enum ImageKind {
     Unknown,
 }
 
-/// Path of the image of generated code (of kind [`ImageKind::Memory`]) whose list was too long for the collector to keep.
-pub const LIST_TOO_LONG: &str = "[generated: list too long]";
+/// Path of the image of generated code (of kind [`ImageKind::Memory`]) whose list was too long for the collector, or could not be read.
+pub const LIST_GIVEN_UP: &str = "[generated: list given up]";
 /// Path of the image of code (of kind [`ImageKind::Unknown`]) of a user whose processes map more than the collector follows.
 pub const TOO_MUCH_MAPPED: &str = "[unknown: too much mapped]";
 /// Path of the image that stands for callers (of kind [`ImageKind::Memory`]) where a user's stacks were too many.

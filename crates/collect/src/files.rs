@@ -1,10 +1,12 @@
 //! Files that processes have mapped: their build IDs, where the kernel does not say them.
 
+use crate::errands::Errands;
 use crate::images::{ImageIndex, Images};
 use crate::origin::Origin;
 use archive::ImageKind;
 use kernel::Mapping;
 use kernel::maps::FileId;
+use kernel::stranger::has_trusted_files;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::fs::MetadataExt as _;
@@ -23,25 +25,32 @@ pub struct Files {
     /// a container. Programs cannot choose the hash: it begins with a secret.
     known: HashMap<FileId, (u64, Vec<u8>)>,
     state: RandomState,
+    errands: Errands,
 }
 
 impl Files {
     /// No file is known. Those that processes of a recording had mapped are not looked at: others may lie in their places.
     pub fn new(origin: Origin) -> Self {
-        Self { origin, known: HashMap::new(), state: RandomState::new() }
+        Self { origin, known: HashMap::new(), state: RandomState::new(), errands: Errands::default() }
     }
 
-    /// The image of what is mapped already.
-    pub fn image_of(&mut self, pid: u32, mapping: &Mapping, images: &mut Images) -> ImageIndex {
+    /// The image of what a user's process has mapped already.
+    pub fn image_of(
+        &mut self,
+        (pid, user): (u32, u32),
+        mapping: &Mapping,
+        images: &mut Images,
+    ) -> ImageIndex {
         use std::os::unix::ffi::OsStrExt as _;
         let path = mapping.path.as_deref().map_or(&b"//anon"[..], |path| path.as_os_str().as_bytes());
         if !mapping.is_file() || is_memory(path) {
             return no_file(path, images);
         }
-        let build_id = self.build_id(path, mapping.file, || {
-            let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
+        let (file, is_deleted, owned) = (mapping.file, mapping.deleted, path.to_owned());
+        let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
+        let build_id = self.build_id(user, path, file, move || {
             // Takes `CAP_CHECKPOINT_RESTORE`. Without, what was deleted or replaced cannot be had any more.
-            let seen = || as_seen_by(pid, path, mapping.file).filter(|_| !mapping.deleted);
+            let seen = || as_seen_by(pid, &owned, file).filter(|_| !is_deleted);
             read_build_id(Path::new(&mapped)).or_else(|| read_build_id(&seen()?))
         });
         if mapping.deleted && build_id.is_empty() {
@@ -51,10 +60,10 @@ impl Files {
         images.intern(ImageKind::File, path, &build_id)
     }
 
-    /// The image of what a process maps, with the build ID that the kernel says.
+    /// The image of what a user's process maps, with the build ID that the kernel says.
     pub fn image(
         &mut self,
-        pid: u32,
+        (pid, user): (u32, u32),
         path: &[u8],
         build_id: &[u8],
         file: FileId,
@@ -62,15 +71,22 @@ impl Files {
     ) -> ImageIndex {
         match path.first() {
             Some(b'/') if !is_memory(path) && build_id.is_empty() && self.origin.is_here() => {
-                let read = || read_build_id(&as_seen_by(pid, path, file)?);
-                images.intern(ImageKind::File, path, &self.build_id(path, file, read))
+                let owned = path.to_owned();
+                let read = move || read_build_id(&as_seen_by(pid, &owned, file)?);
+                images.intern(ImageKind::File, path, &self.build_id(user, path, file, read))
             }
             Some(b'/') if !is_memory(path) => images.intern(ImageKind::File, path, build_id),
             _ => no_file(path, images),
         }
     }
 
-    fn build_id(&mut self, path: &[u8], file: FileId, read: impl FnOnce() -> Option<Vec<u8>>) -> Vec<u8> {
+    fn build_id(
+        &mut self,
+        user: u32,
+        path: &[u8],
+        file: FileId,
+        read: impl FnOnce() -> Option<Vec<u8>> + Send + 'static,
+    ) -> Vec<u8> {
         let hash = self.state.hash_one(path);
         if let Some((known_as, build_id)) = self.known.get(&file)
             && *known_as == hash
@@ -78,7 +94,7 @@ impl Files {
             return build_id.clone();
         }
         // Not known a moment later, if the process has gone: another one may still tell.
-        let found = read().unwrap_or_default();
+        let found = self.errands.run(user, read).flatten().unwrap_or_default();
         if self.known.len() >= MOST {
             self.known.clear();
         }
@@ -112,6 +128,9 @@ fn is_memory(path: &[u8]) -> bool {
 /// compared: btrfs and overlayfs have other numbers for the process that asks for the file than for the one that has mapped it.
 fn as_seen_by(pid: u32, path: &[u8], file: FileId) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
+    if !has_trusted_files(pid) {
+        return None;
+    }
     let inside = Path::new("/proc").join(pid.to_string()).join("root");
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     let seen = inside.join(path.strip_prefix("/").unwrap_or(path));
@@ -144,7 +163,7 @@ mod tests {
         let file = maps[0].file;
         maps.iter_mut().for_each(|mapping| mapping.file = file);
         let mut build_id = |mapping: &Mapping| {
-            let image = files.image_of(std::process::id(), mapping, &mut images);
+            let image = files.image_of((std::process::id(), 0), mapping, &mut images);
             images.get(image).build_id.clone()
         };
         let first = build_id(&maps[0]);
@@ -163,7 +182,7 @@ mod tests {
         let path = program.as_os_str().as_bytes();
         let mut build_id = |pid, inode| {
             let file = FileId { device: (8, 1), inode };
-            let image = files.image(pid, path, &[], file, &mut images);
+            let image = files.image((pid, 0), path, &[], file, &mut images);
             images.get(image).build_id.clone()
         };
         // A number that no process has: it has gone.
@@ -184,7 +203,7 @@ mod tests {
         let path = ours.path.clone().unwrap().into_os_string().into_string().unwrap();
         let image_of = |mapping: Mapping| {
             let (mut files, mut images) = (Files::new(Origin::Here), Images::new(&[]));
-            let image = files.image_of(std::process::id(), &mapping, &mut images);
+            let image = files.image_of((std::process::id(), 0), &mapping, &mut images);
             (images.get(image).path.clone(), images.get(image).build_id.clone())
         };
         // Nothing is mapped there: as where `map_files` may not be read.
@@ -212,7 +231,8 @@ mod tests {
         ] {
             let origin = Origin::Recorded { same_machine: true };
             let (mut files, mut images) = (Files::new(origin), Images::new(&[]));
-            let image = files.image(std::process::id(), path.as_bytes(), &[], FileId::default(), &mut images);
+            let image =
+                files.image((std::process::id(), 0), path.as_bytes(), &[], FileId::default(), &mut images);
             assert_eq!((images.get(image).kind, images.get(image).build_id.as_str()), (kind, ""), "{path}");
         }
     }

@@ -1,10 +1,11 @@
 //! Code that programs generate while they run, and the names that they write down for it in `/tmp/perf-PID.map`.
 
+use crate::errands::Errands;
 use crate::hash::mix;
 use crate::images::{ImageIndex, Images};
 use crate::limits::Shares;
 use crate::origin::Origin;
-use archive::{ImageKind, LIST_TOO_LONG};
+use archive::{ImageKind, LIST_GIVEN_UP};
 use kernel::perf_map::{Limits, PerfMap};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -35,6 +36,7 @@ pub struct Generated {
     shares: Shares,
     /// Memory that the list of one process may take, in bytes.
     most: usize,
+    errands: Errands,
     /// Until when what was read of a user's lists counts.
     read: HashMap<u32, Nanos>,
     /// The names of functions, by their numbers.
@@ -49,7 +51,7 @@ pub struct Generated {
 struct Process {
     user: u32,
     looked: Nanos,
-    /// Nothing if it was too long.
+    /// Nothing if it was too long, or could not be read.
     list: Option<List>,
 }
 
@@ -69,6 +71,7 @@ impl Generated {
             shares: Shares::new(most),
             // So that one does not leave nothing to all others of its user.
             most: most / 2,
+            errands: Errands::default(),
             read: HashMap::new(),
             names: HashMap::new(),
             bytes: 0,
@@ -101,7 +104,7 @@ impl Generated {
         }
         let process = &self.processes[&pid];
         if process.list.is_none() {
-            return Some((images.intern(ImageKind::Memory, LIST_TOO_LONG.as_bytes(), &[]), 0));
+            return Some((images.intern(ImageKind::Memory, LIST_GIVEN_UP.as_bytes(), &[]), 0));
         }
         let function = process.name(address)?.to_owned();
         Some(self.position(name, function, images))
@@ -121,22 +124,30 @@ impl Generated {
             return;
         };
         let before = process.bytes();
-        let Some(list) = &mut process.list else { return };
+        if process.list.is_none() {
+            return;
+        }
         let until = self.read.get(&process.user).copied().unwrap_or_default();
         if self.origin.is_here() && until > now {
             return;
         }
+        if !self.errands.accepts(process.user) {
+            return;
+        }
         process.looked = now;
-        let (is_different, read) = list.read(if self.origin.is_here() { RUNNING } else { LEFT });
+        let Some(list) = process.list.take() else { return };
+        let found = match self.origin.is_here() {
+            true => self.errands.run(process.user, move || list.read(RUNNING)),
+            false => Some(list.read(LEFT)),
+        };
+        let (list, (is_different, read)) = found.map_or((None, (true, 0)), |(list, read)| (Some(list), read));
+        process.list = list.filter(|list| !list.map.is_full());
         if is_different {
             self.grown.insert(pid);
         }
         if read > 0 {
             let begin = until.max(now.saturating_sub(SAVED));
             self.read.insert(process.user, Nanos(begin.0 + A_BYTE.0 * read));
-        }
-        if list.map.is_full() {
-            process.list = None;
         }
         self.shares.change(process.user, before, process.bytes());
         self.make_room();
@@ -219,7 +230,7 @@ impl Process {
 impl List {
     /// Reads what the file has more than before, or all of it if it was written anew. Whether anything is different now, and how many
     /// bytes were read.
-    fn read(&mut self, limits: Limits) -> (bool, u64) {
+    fn read(mut self, limits: Limits) -> (Self, (bool, u64)) {
         let (mut is_different, mut read) = (false, 0);
         // A file may be written anew while it is read.
         for _ in 0..limits.longest / limits.at_once {
@@ -233,7 +244,7 @@ impl List {
                 break;
             }
         }
-        (is_different, read)
+        (self, (is_different, read))
     }
 }
 
@@ -342,7 +353,7 @@ mod tests {
         let lost = (1..30).find(|other| !kept((1 << 29) + other)).unwrap();
         let (image, _) =
             generated.locate((1 << 29) + lost, 66, "node", Address(1), Nanos(1), &mut images).unwrap();
-        assert_eq!(images.get(image).path, LIST_TOO_LONG);
+        assert_eq!(images.get(image).path, LIST_GIVEN_UP);
     }
 
     #[test]
@@ -352,7 +363,7 @@ mod tests {
         let map = OurMap::new();
         map.write(&(0..200_000).map(|at| format!("{at:x} 1 a\n")).collect::<String>());
         let found = generated.locate(pid, 0, "node", Address(7), Nanos(1_000_000_000), &mut images);
-        assert_eq!(images.get(found.unwrap().0).path, LIST_TOO_LONG);
+        assert_eq!(images.get(found.unwrap().0).path, LIST_GIVEN_UP);
         assert_eq!(generated.shares.taken(), 0);
         generated.forget(pid);
         // The same address again and again takes no room; but it was much to read.

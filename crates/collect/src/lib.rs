@@ -19,6 +19,7 @@ mod callchain;
 mod cgroup;
 mod collector;
 mod cut;
+mod errands;
 mod files;
 mod follower;
 mod governor;

@@ -187,7 +187,7 @@ impl Processes {
             // It has ended, or may not be looked into: what is known of it is still right for its last samples.
             (Some(code), Some(process)) if code.is_empty() => Rc::clone(&process.space),
             (_, Some(process)) if process.space.is_given_up() => Rc::clone(&process.space),
-            (code, _) => Rc::new(self.space_of(pid, code, images)),
+            (code, _) => Rc::new(self.space_of((pid, user), code, images)),
         };
         let process = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
         let label = self.intern(Label { process, cgroup: cgroup(pid).unwrap_or_default() });
@@ -195,14 +195,19 @@ impl Processes {
         self.added += A_PROCESS;
     }
 
-    /// The space of a process with this code; of one that has too much if there is none.
-    fn space_of(&mut self, pid: u32, code: Option<Vec<kernel::Mapping>>, images: &mut Images) -> Space {
+    /// The space of a user's process with this code; of one that has too much if there is none.
+    fn space_of(
+        &mut self,
+        (pid, user): (u32, u32),
+        code: Option<Vec<kernel::Mapping>>,
+        images: &mut Images,
+    ) -> Space {
         let id = self.new_space();
         let Some(code) = code else { return Space::given_up(id) };
         let mut space = Space::new(id);
         let before = images.bytes();
         for mapping in code {
-            let image = self.files.image_of(pid, &mapping, images);
+            let image = self.files.image_of((pid, user), &mapping, images);
             let FileOffset(offset) = mapping.offset;
             space.insert(Mapping { start: mapping.start, end: mapping.end, image, offset });
         }
@@ -240,7 +245,8 @@ impl Processes {
             return;
         }
         let before = images.bytes();
-        let image = self.files.image(pid, path, build_id, file, images);
+        let of = (pid, self.user_of_new(pid, pid));
+        let image = self.files.image(of, path, build_id, file, images);
         self.added += images.bytes() - before;
         let mapping = Mapping { start, end: Address(start.0.saturating_add(length)), image, offset };
         let id = self.new_space();

@@ -116,8 +116,8 @@ impl Problem {
                 "install its debug package (apt install PACKAGE-dbgsym, dnf debuginfo-install PACKAGE), or build it with -g",
             ),
             Problem::Limit => (
-                "processes of this user had longer lists of generated code, more mappings or more different stacks than the \
-                 collector follows for one user",
+                "processes of this user had more mappings, more different stacks or longer lists of generated code than the \
+                 collector follows for one user, or a list that it could not read",
                 "if they are programs you need to see, let the collector take more memory: whatif collect --max-memory 256M",
             ),
         }
@@ -306,7 +306,7 @@ impl Names {
 
 /// Whether the collector wrote this in the place of what it could not follow.
 fn is_limit(path: &str) -> bool {
-    [archive::LIST_TOO_LONG, archive::TOO_MUCH_MAPPED, archive::TOO_MANY_STACKS].contains(&path)
+    [archive::LIST_GIVEN_UP, archive::TOO_MUCH_MAPPED, archive::TOO_MANY_STACKS].contains(&path)
 }
 
 /// Whether `perf inject --jit` wrote this file, for one function that some program has generated.

@@ -39,6 +39,12 @@ pub(crate) fn status_field(pid: u32, word: &str) -> Option<String> {
     status.lines().find_map(|line| Some(line.strip_prefix(word)?.trim().to_owned()))
 }
 
+/// The number of the calling thread.
+#[must_use]
+pub fn own_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
 /// The user that a process runs as (its real user ID), also where it hides from others of the same user; nothing if it has gone.
 #[must_use]
 pub fn user(pid: u32) -> Option<u32> {

@@ -1,8 +1,10 @@
 //! Files that others have made, perhaps with malicious intent.
 
+use crate::stream::own_user;
 use rustix::fs::{Mode, OFlags, open};
-use std::fs::File;
+use std::fs::{File, read_link};
 use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -18,6 +20,35 @@ pub fn open_file(path: &Path, owner: u32) -> io::Result<File> {
     if metadata.is_file() && theirs { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
+/// Whether a process has its files from us, from root, or from this user: it is in our mount namespace, or in one that belongs to the
+/// user namespace of one of them. Any user can make user and mount namespaces, and a file system in them that never answers.
+#[must_use]
+pub fn has_trusted_files(pid: u32) -> bool {
+    let space = format!("/proc/{pid}/ns/mnt");
+    let Ok(theirs) = read_link(&space) else { return false };
+    if read_link("/proc/self/ns/mnt").is_ok_and(|ours| ours == theirs) {
+        return true;
+    }
+    let maker = File::open(space).ok().and_then(|space| maker(&space));
+    maker.is_some_and(|maker| [0, own_user()].contains(&maker))
+}
+
+/// The user who has made the user namespace that a namespace belongs to (ioctl_ns(2)).
+fn maker(space: &File) -> Option<u32> {
+    const GET_USER_NAMESPACE: libc::c_ulong = 0xb701;
+    const GET_OWNER: libc::c_ulong = 0xb704;
+    // SAFETY: the request has no argument, and returns a descriptor of its own.
+    let users = match unsafe { libc::ioctl(space.as_raw_fd(), GET_USER_NAMESPACE) } {
+        // SAFETY: nothing else has it.
+        descriptor @ 0.. => unsafe { OwnedFd::from_raw_fd(descriptor) },
+        _ => return None,
+    };
+    let mut user: libc::uid_t = u32::MAX;
+    // SAFETY: the kernel writes a `uid_t` to where the argument points.
+    let result = unsafe { libc::ioctl(users.as_raw_fd(), GET_OWNER, &raw mut user) };
+    (result == 0).then_some(user)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +60,39 @@ mod tests {
         // A link, a device, a folder.
         for path in ["/proc/self/exe", "/dev/zero", "/tmp", "/nothing"] {
             assert!(open_file(Path::new(path), own).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn files_of_namespaces_that_others_have_made_are_not_looked_at() {
+        let here = std::process::id();
+        assert!(has_trusted_files(here));
+        // A number that no process has.
+        assert!(!has_trusted_files(1 << 29));
+        let in_namespaces = |arguments: &[&str]| {
+            let mut child = std::process::Command::new("unshare")
+                .args(arguments)
+                .args(["sh", "-c", "echo; read nothing"])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .ok()?;
+            let mut line = [0];
+            let came = std::io::Read::read(child.stdout.as_mut()?, &mut line).is_ok_and(|bytes| bytes == 1);
+            let trusted = came.then(|| has_trusted_files(child.id()));
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            trusted
+        };
+        if own_user() != 0 {
+            eprintln!("skipped: only root may make namespaces as another user");
+            return;
+        }
+        assert_eq!(in_namespaces(&["--mount", "--"]), Some(true), "root has made it");
+        let nobody = ["--setuid", "65534", "--", "unshare", "--user", "--map-root-user", "--mount", "--"];
+        match in_namespaces(&nobody) {
+            Some(trusted) => assert!(!trusted),
+            None => eprintln!("skipped: users may make no namespaces here"),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! tracepoints, which need tracefs. None of them changes what the program does.
 
 use crate::clock;
+use crate::cpu::own_thread;
 use crate::event::{Attributes, REMOVE_ON_EXEC, Where, open, read};
 use std::ffi::CString;
 use std::hint::black_box;
@@ -230,10 +231,6 @@ fn in_ourselves() -> Option<Instruction> {
         crate::maps(std::process::id()).ok()?.into_iter().find(|mapping| mapping.contains(address))?;
     let offset = mapping.offset_of(address)?;
     Some(Instruction { address, file: (mapping.path?, offset.0), semaphore: None })
-}
-
-fn own_thread() -> u32 {
-    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
 /// The threads of a process.
