@@ -20,6 +20,7 @@
 //! * `start` times how long the profiler takes to begin.
 //! * `limits` runs programs with thousands of threads or libraries, and deep stacks.
 //! * `collect` measures the collector of continuous profiles: cost, loss, accuracy, size, queries, crashes.
+//! * `hostile` lets programs of an ordinary user make the collector remember as much as they can.
 //! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
 //! * `points` times one visit to a progress point in a program that is not profiled.
 //!
@@ -45,6 +46,7 @@ mod calls;
 mod clocks;
 mod collect;
 mod coz;
+mod hostile;
 mod interval;
 mod limits;
 mod machine;
@@ -131,6 +133,8 @@ enum What {
     Limits(limits::Options),
     /// The collector of continuous profiles: cost, loss, accuracy, size, queries, crashes
     Collect(collect::Options),
+    /// What hostile programs cost the collector
+    Hostile(hostile::Options),
     /// Hash tables for samples: the paper's, its alternatives, and ours
     Tables(tables::Options),
     /// One visit to a progress point in a program that is not profiled
@@ -160,6 +164,7 @@ fn main() -> Result<()> {
         What::Start(options) => start::run(&options, &machine, &whatif()?),
         What::Limits(options) => limits::run(&options, &machine, &whatif()?),
         What::Collect(options) => collect::run(&options, &machine, &whatif()?),
+        What::Hostile(options) => hostile::run(&options, &machine, &whatif()?),
         What::Tables(options) => tables::run(&options),
         What::Points => {
             points::run();

@@ -59,6 +59,14 @@ impl Daemon {
         cpu_of(self.pid())
     }
 
+    /// CPU time that all its threads have used, in nanoseconds.
+    pub fn all_cpu(&self) -> Result<f64> {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.pid()))?;
+        let fields = text.rsplit_once(") ").context("no stat")?.1;
+        let ticks = fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
+        Ok(ticks.sum::<f64>() * 1e7)
+    }
+
     /// The most memory it has had resident, in bytes.
     pub fn peak(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;

@@ -12,6 +12,8 @@ mod disk;
 mod kills;
 mod loss;
 
+pub use daemon::{Daemon, books};
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};

@@ -1,6 +1,6 @@
 //! `whatif collect` and `whatif status` on this machine, with everything else that runs on it.
 
-use crate::support::{Sandbox, have, run, skip};
+use crate::support::{Sandbox, have, program, run, skip};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -141,6 +141,47 @@ fn what_runs_is_collected_and_the_books_balance() {
     let shell = rows.iter().find(|row| row["name"] == "sh").unwrap_or_else(|| panic!("{all:#}"));
     // It runs all the time, but on a busy machine only when it is its turn.
     assert!(shell["samples"].as_u64().unwrap() > 10, "{shell:#}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Killed when it is dropped, so that no other test meets it.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn files_that_never_answer_do_not_hold_it_up() {
+    let Some(program) = program("hangs.c") else { return };
+    let mut hangs = Killed(Command::new(program).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(hangs.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    if line != "yes\n" {
+        skip("no file system can be mounted here (that takes root and /dev/fuse)");
+        return;
+    }
+    let options = ["--rate", "500", "--interval", "1", "--max-cpu", "100%"];
+    let collecting = Collecting::start(&options);
+    let folder = collecting.map(|collecting| {
+        // Books of two intervals: it went on after it had looked.
+        let is_later =
+            |status: &Value, than: &Value| status["last"]["begin_unix"] != than["last"]["begin_unix"];
+        let has_samples = |status: &Value| status["last"]["books"][0]["stored"].as_u64() > Some(100);
+        let first = collecting.wait_for(has_samples);
+        collecting.wait_for(|status| is_later(status, &first) && has_samples(status));
+        collecting.end("-TERM")
+    });
+    drop(hangs);
+    let Some(folder) = folder else { return };
+    let unknown = answer(&["unknown", "--json"], &folder);
+    let rows = unknown["rows"].as_array().unwrap();
+    let given_up = rows.iter().find(|row| row["image"] == "[generated: list given up]");
+    let given_up = given_up.unwrap_or_else(|| panic!("{unknown:#}"));
+    assert_eq!((given_up["code"].as_str(), &given_up["processes"][0]), (Some("limit"), &"hangs".into()));
     std::fs::remove_dir_all(folder).unwrap();
 }
 
