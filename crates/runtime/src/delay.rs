@@ -10,7 +10,7 @@
 use crate::memory::shared;
 use crate::sampling::{self, Behind};
 use crate::switches::{self, During};
-use crate::{audit, channel, cpus, deadline, stretch, sys, yields};
+use crate::{audit, channel, cpus, deadline, stopwatch, sys, ticks, yields};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
 use wire::channel::{Event, Key};
 use wire::history::Accrued;
@@ -210,7 +210,7 @@ fn settle(slot: &Slot, whose: Debt<'_>, behind: Behind) {
         };
         sampling::paused(slot, cpu, behind);
         slot.paused.store(1, Relaxed);
-        stretch::resume(slot);
+        stopwatch::resume(slot);
         sys::mask_signals(2, mask);
         if !more {
             break;
@@ -404,7 +404,7 @@ pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
     audit::end(slot, woken);
     read_switches(slot, if credited { During::Credited } else { During::Wait });
     if credited {
-        let waited = stretch::between(slot.wait_ticks.load(Relaxed), stretch::ticks());
+        let waited = ticks::between(slot.wait_ticks.load(Relaxed), ticks::now());
         let waited = waited.unwrap_or(Nanos(u64::MAX));
         let credit = exclusively(slot, || slot.local.woken_after(&shared().required, waiting, waited));
         if credit > Nanos::ZERO {
@@ -418,7 +418,7 @@ pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
     }
     slot.timed_out.store(u32::from(!woken), Relaxed);
     slot.doing(Activity::Running);
-    stretch::resume(slot);
+    stopwatch::resume(slot);
     catch_up(slot);
 }
 
@@ -510,7 +510,7 @@ impl Asleep {
         // The kernel takes half a microsecond to say how much CPU time a thread has had: only where it mattered before.
         let region = shared().experiments.of(epoch).region();
         let cpu = (slot.sleeper.load(Relaxed) == region).then(sys::cpu_time);
-        Self { epoch, ticks: stretch::ticks(), cpu }
+        Self { epoch, ticks: ticks::now(), cpu }
     }
 
     /// Rule 1 for the time that the thread was off its CPU. A wait that began in another experiment does not count.
@@ -524,7 +524,7 @@ impl Asleep {
     #[inline(never)]
     fn credit(self, slot: &Slot) {
         let memory = shared();
-        let took = stretch::between(self.ticks, stretch::ticks()).unwrap_or(Nanos::ZERO);
+        let took = ticks::between(self.ticks, ticks::now()).unwrap_or(Nanos::ZERO);
         if took < LEAST {
             return;
         }
@@ -553,7 +553,7 @@ fn credit_queues(slot: &Slot) {
 fn after_world(slot: &Slot, was: u32, watch: Option<(Watch<'_>, Nanos)>) {
     slot.timed_out.store(0, Relaxed);
     credit_queues(slot);
-    stretch::resume(slot);
+    stopwatch::resume(slot);
     catch_up(slot);
     if shared().header.has_fault(Fault::TheWorldIsAThread) {
         let since = Waiting::since(slot.wait_required.load());

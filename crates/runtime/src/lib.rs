@@ -54,10 +54,12 @@ mod sampling;
 mod signals;
 mod socket;
 mod spin;
+mod stopwatch;
 mod stretch;
 mod switches;
 mod sys;
 mod thread;
+mod ticks;
 mod tls;
 mod yields;
 

@@ -25,7 +25,7 @@ use crate::callchain::{self, Registers};
 use crate::memory::{attached, shared};
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
-use crate::{delay, progress, signals, stretch, sys, tls, yields};
+use crate::{delay, progress, signals, stretch, sys, ticks, tls, yields};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
 use wire::ring::{Judgement, Sample};
@@ -322,7 +322,7 @@ impl Context {
 
 /// One sample of the calling thread.
 fn take(slot: &Slot, context: &Context) {
-    let began = stretch::ticks();
+    let began = ticks::now();
     let memory = shared();
     if slot.overdue.swap(0, Relaxed) != 0 {
         return; // it fell into a pause

@@ -9,7 +9,7 @@
 
 use crate::memory::shared;
 use crate::stretch::{self, Call};
-use crate::{delay, sys};
+use crate::{delay, sys, ticks};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;
 use wire::slot::Slot;
@@ -30,7 +30,7 @@ const SPINNING: u32 = 1;
 /// Around a call of `sched_yield`.
 #[inline]
 pub fn yielding<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
-    let now = stretch::ticks();
+    let now = ticks::now();
     let row = &slot.row;
     let yields = row.yields.load(Relaxed);
     if yields == 0 || yields == u32::MAX || !is_close(slot, now) {
@@ -51,24 +51,24 @@ pub fn yielding<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     // What another thread of the program had the CPU for meanwhile is credited as that (rule 7).
     delay::take_note(slot);
     row.queued_last.store(slot.books.queued.load(Relaxed), Relaxed);
-    row.last.store(stretch::ticks(), Relaxed);
+    row.last.store(ticks::now(), Relaxed);
     result
 }
 
 /// Whether so little time has passed since the last yield that another one belongs to the same row.
 fn is_close(slot: &Slot, now: u64) -> bool {
-    stretch::between(slot.row.last.load(Relaxed), now).is_some_and(|gap| gap <= GAP)
+    ticks::between(slot.row.last.load(Relaxed), now).is_some_and(|gap| gap <= GAP)
 }
 
 /// Whether the thread is in a row of yields, as far as is known.
 pub fn is_within(slot: &Slot) -> bool {
-    slot.yielding.load(Relaxed) != 0 || slot.row.yields.load(Relaxed) != 0 && is_close(slot, stretch::ticks())
+    slot.yielding.load(Relaxed) != 0 || slot.row.yields.load(Relaxed) != 0 && is_close(slot, ticks::now())
 }
 
 /// Taking a sample has taken the time since `began`, by the processor's clock, which is no time between two yields.
 pub fn leave_out(slot: &Slot, began: u64) {
     if slot.row.yields.load(Relaxed) != 0 && is_close(slot, began) {
-        slot.row.last.fetch_add(stretch::ticks().wrapping_sub(began), Relaxed);
+        slot.row.last.fetch_add(ticks::now().wrapping_sub(began), Relaxed);
     }
 }
 
@@ -139,8 +139,8 @@ pub fn settle(slot: &Slot) {
 fn credit(slot: &Slot) {
     let (memory, row, books) = (shared(), &slot.row, &slot.books);
     let required = memory.required.load();
-    let (ticks, now) = (stretch::ticks(), sys::now());
-    let ago = |then: u64| stretch::between(then, ticks).map(|ago| now.saturating_sub(ago));
+    let (ticks, now) = (ticks::now(), sys::now());
+    let ago = |then: u64| ticks::between(then, ticks).map(|ago| now.saturating_sub(ago));
     let goes_on = slot.yielding.load(Relaxed) != 0;
     let last = if goes_on { Some(now) } else { ago(row.last.load(Relaxed)) };
     let (Some(begin), Some(last)) = (ago(row.begin.load(Relaxed)), last) else { return };
