@@ -13,7 +13,7 @@
 use crate::channel::{self, Ends, What};
 use crate::memory::shared;
 use crate::socket;
-use crate::{delay, sampling, sys, tls};
+use crate::{delay, random, sys, tls};
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -571,7 +571,7 @@ fn probe(slot: &Slot, peer: &Peer, source: &Source, kind: Kind) -> Nanos {
     let length = means.gap().max(apart).clamp(SHORTEST, LONGEST);
     // One in so many, so that it takes up a part of the time.
     let one_in = (length * PART).checked_div(apart).unwrap_or(0);
-    if apart == 0 || !sampling::random(slot).is_multiple_of(one_in.max(2)) {
+    if apart == 0 || !random::draw(slot).is_multiple_of(one_in.max(2)) {
         return Nanos::ZERO;
     }
     let header = &shared().header;

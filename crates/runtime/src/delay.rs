@@ -8,9 +8,9 @@
 //! credit down, and the code that lowers `busy` to zero adds it and pays.
 
 use crate::memory::shared;
-use crate::sampling::{self, Behind};
+use crate::sampler::{self, Behind};
 use crate::switches::{self, During};
-use crate::{audit, channel, cpus, deadline, stopwatch, sys, ticks, yields};
+use crate::{audit, channel, cpus, deadline, region, stopwatch, sys, ticks, yields};
 use core::sync::atomic::{Ordering::Relaxed, compiler_fence};
 use wire::channel::{Event, Key};
 use wire::history::Accrued;
@@ -198,7 +198,7 @@ pub fn defer_credit(slot: &Slot, epoch: Epoch, delay: Nanos) {
 fn settle(slot: &Slot, whose: Debt<'_>, behind: Behind) {
     loop {
         let mut begin = sys::now();
-        let (cpu, until) = (sampling::cpu_time(slot), begin + SLICE);
+        let (cpu, until) = (sampler::cpu_time(slot), begin + SLICE);
         let mask = sys::mask_signals(0, u64::MAX);
         // The thread may have lost its CPU since it last looked.
         switches::drain(slot, During::Work);
@@ -208,7 +208,7 @@ fn settle(slot: &Slot, whose: Debt<'_>, behind: Behind) {
                 ended => break ended.is_some(),
             }
         };
-        sampling::paused(slot, cpu, behind);
+        sampler::paused(slot, cpu, behind);
         slot.paused.store(1, Relaxed);
         stopwatch::resume(slot);
         sys::mask_signals(2, mask);
@@ -531,7 +531,7 @@ impl Asleep {
         let off = self.cpu.map(|cpu| took.saturating_sub(sys::cpu_time().saturating_sub(cpu)));
         let experiment = memory.experiments.of(self.epoch);
         let over = memory.header.epoch() != self.epoch || sys::now() >= experiment.deadline();
-        if off.unwrap_or(took) >= LEAST && !over && sampling::is_in_region(slot, self.epoch) {
+        if off.unwrap_or(took) >= LEAST && !over && region::has_called(slot, self.epoch) {
             slot.sleeper.store(experiment.region(), Relaxed);
             let Some(off) = off else { return };
             let accrued = Accrued { began: off, ended: Nanos::ZERO };

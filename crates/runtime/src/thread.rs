@@ -3,7 +3,7 @@
 use crate::attach;
 use crate::memory::{attached, shared};
 use crate::real::real;
-use crate::{delay, sampling, signals, stretch, sys, tls};
+use crate::{delay, sampler, signals, stretch, sys, tls};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
     AtomicU32,
@@ -84,13 +84,13 @@ pub fn begin(slot: &'static Slot, trap: bool) {
         // made before the program's.
         unsafe { set(key, core::ptr::from_ref(slot).cast()) };
     }
-    sampling::start(slot, trap);
+    sampler::start(slot, trap);
 }
 
 /// The thread is over, or as good as. A thread that joins it is credited for the wait, so pay first (rule 4).
 fn end(slot: &'static Slot) {
     delay::pay(slot);
-    sampling::stop(slot);
+    sampler::stop(slot);
     tls::set_slot(None);
     shared().slots.give_back(slot);
 }
