@@ -13,7 +13,7 @@ use crate::channel::Ptr;
 use crate::interpose::{interpose, reading};
 use crate::memory::shared;
 use crate::real::real;
-use crate::{delay, signals, sys, tls};
+use crate::{account, signals, sys, tls, wait};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::Nanos;
@@ -58,9 +58,9 @@ unsafe fn time(of: *const [i64; 2]) -> Nanos {
 
 interpose!(@define clock_nanosleep(clock: c_int, flags: c_int, until: Ptr, left: Ptr) -> c_int, slot, original => {
     let call = || signals::undisturbed(slot, || original(clock, flags, until, left));
-    delay::before_sleep(slot);
+    wait::before_sleep(slot);
     if flags & ABSOLUTE == 0 || !matches!(clock, REALTIME | MONOTONIC | BOOTTIME) {
-        delay::around_world(slot, call)
+        wait::around_world(slot, call)
     } else {
         let began = sys::clock(clock.into());
         let met = |result: &c_int| {
@@ -69,7 +69,7 @@ interpose!(@define clock_nanosleep(clock: c_int, flags: c_int, until: Ptr, left:
             let due = due.filter(|due| learn(&slot.schedule, *due, began));
             due.map(|due| Met { late: sys::clock(clock.into()).saturating_sub(due), in_time: began <= due })
         };
-        delay::around_deadline(slot, call, met)
+        wait::around_deadline(slot, call, met)
     }
 });
 
@@ -237,7 +237,7 @@ fn read_from(slot: &Slot, fd: c_int, buffer: Ptr, call: impl FnOnce() -> isize) 
         let expired = (*result == 8).then(|| unsafe { buffer.cast::<u64>().read_unaligned() });
         expired.map(|expired| timer.expired(expired, sys::clock(timer.clock.load(Relaxed).into())))
     };
-    delay::around_deadline(slot, call, met)
+    wait::around_deadline(slot, call, met)
 }
 
 interpose!(@define read(fd: c_int, buffer: Ptr, size: usize) -> isize, slot, original => {
@@ -276,7 +276,7 @@ pub fn met(slot: &Slot, met: Met) {
         slot.behind.store(memory.header.epoch().0, Relaxed);
     }
     if memory.header.has_rule(6) {
-        let taken = delay::exclusively(slot, || slot.local.released(&memory.required, met.late));
+        let taken = account::exclusively(slot, || slot.local.released(&memory.required, met.late));
         slot.books.taken_back.fetch_add(taken.0, Relaxed);
     }
 }

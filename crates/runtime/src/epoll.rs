@@ -12,7 +12,7 @@
 use crate::channel::{self, Ptr};
 use crate::memory::{attached, shared};
 use crate::real::real;
-use crate::{arrivals, deadline, delay, sys, tls};
+use crate::{account, arrivals, deadline, delay, sys, tls};
 use core::ffi::c_int;
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -167,7 +167,7 @@ fn change<T>(fd: c_int, change: impl FnOnce() -> T) -> T {
 fn alone(slot: &Slot, fd: c_int, put_off: impl FnOnce() -> bool) -> bool {
     let Some(changing) = changing(fd) else { return false };
     // The thread does not pause meanwhile.
-    delay::exclusively(slot, || {
+    account::exclusively(slot, || {
         let is_alone = changing.compare_exchange(0, PUTTING_OFF, Acquire, Relaxed).is_ok();
         let result = is_alone && put_off();
         if is_alone {

@@ -36,6 +36,7 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!("the runtime supports x86-64 Linux with glibc only");
 
+mod account;
 mod arrivals;
 mod attach;
 mod audit;
@@ -66,6 +67,7 @@ mod sys;
 mod thread;
 mod ticks;
 mod tls;
+mod wait;
 mod yields;
 
 #[cfg(whatif_cdylib)]

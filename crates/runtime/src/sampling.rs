@@ -14,7 +14,7 @@ use crate::memory::{attached, shared};
 use crate::sampler::{SIGTRAP, SIGURG, TRAP_PERF, cpu_time, set_period, since_last_sample};
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
-use crate::{callchain, delay, period, progress, region, signals, stretch, sys, ticks, tls, yields};
+use crate::{account, callchain, delay, period, progress, region, signals, stretch, sys, ticks, tls, yields};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
 use wire::ring::{Judgement, Sample};
@@ -169,11 +169,11 @@ fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) {
     slot.ring.push(sample);
     stretch::sampled(slot, sample, before, hit, region, at_once);
     if delays && hit && !at_once {
-        delay::defer_credit(slot, epoch, speedup.of(sample.weight));
+        account::defer_credit(slot, epoch, speedup.of(sample.weight));
     }
     // A waiting thread settles when its wait is over: it may owe nothing then (rule 5).
     if delays && at_once {
-        delay::catch_up(slot);
+        account::catch_up(slot);
         if !spin.is_spinning() || !header.has_rule(5) {
             delay::pay_in_handler(slot);
         }

@@ -15,7 +15,7 @@
 //! run exactly what was sampled is credited, whatever was learnt.
 
 use crate::memory::shared;
-use crate::{delay, stopwatch, ticks};
+use crate::{account, delay, stopwatch, ticks};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;
 use wire::history::Accrued;
@@ -89,8 +89,8 @@ fn end(slot: &Slot) {
     if let (Some(share), Some(time)) = (share(slot), took.time()) {
         let time = time.min(LONGEST);
         let accrued = Accrued { began: time, ended: Nanos::ZERO };
-        delay::exclusively(slot, || give(slot, share.of(time), accrued));
-        delay::catch_up(slot);
+        account::exclusively(slot, || give(slot, share.of(time), accrued));
+        account::catch_up(slot);
     }
 }
 
@@ -150,7 +150,7 @@ fn give(slot: &Slot, time: Nanos, accrued: Accrued) {
     let pending = kept + memory.experiments.of(epoch).speedup().of(time);
     if pending >= WORTH {
         slot.pending.inherit(wire::Account::default());
-        delay::credit(slot, epoch, pending, accrued);
+        account::credit(slot, epoch, pending, accrued);
     } else {
         slot.pending.inherit(wire::Account::new(epoch, pending));
     }

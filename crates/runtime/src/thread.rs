@@ -3,7 +3,7 @@
 use crate::attach;
 use crate::memory::{attached, shared};
 use crate::real::real;
-use crate::{delay, sampler, signals, stretch, sys, tls};
+use crate::{delay, sampler, signals, stretch, sys, tls, wait};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
     AtomicU32,
@@ -144,7 +144,7 @@ unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
     begin(slot, signals::may_trap());
-    delay::after_birth(slot);
+    wait::after_birth(slot);
     // SAFETY: what the program passed to `pthread_create`.
     let result = unsafe {
         core::mem::transmute::<usize, Start>(start)(core::ptr::with_exposed_provenance_mut(argument))
@@ -160,7 +160,7 @@ unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
     begin(slot, signals::may_trap());
-    delay::after_birth(slot);
+    wait::after_birth(slot);
     // SAFETY: what the program passed to `thrd_create`.
     let result = unsafe {
         core::mem::transmute::<usize, CStart>(start)(core::ptr::with_exposed_provenance_mut(argument))

@@ -9,7 +9,7 @@
 
 use crate::memory::shared;
 use crate::stretch::{self, Call};
-use crate::{delay, sys, ticks};
+use crate::{account, sys, ticks};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;
 use wire::slot::Slot;
@@ -49,7 +49,7 @@ pub fn yielding<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     let result = call();
     slot.yielding.store(0, Relaxed);
     // What another thread of the program had the CPU for meanwhile is credited as that (rule 7).
-    delay::take_note(slot);
+    account::take_note(slot);
     row.queued_last.store(slot.books.queued.load(Relaxed), Relaxed);
     row.last.store(ticks::now(), Relaxed);
     result
@@ -130,9 +130,9 @@ pub fn settle(slot: &Slot) {
     if nothing || slot.busy.load(Relaxed) != 0 || !memory.header.has_rule(5) {
         return;
     }
-    delay::take_note(slot);
-    delay::exclusively(slot, || credit(slot));
-    delay::catch_up(slot);
+    account::take_note(slot);
+    account::exclusively(slot, || credit(slot));
+    account::catch_up(slot);
 }
 
 /// The same, while no handler changes the account.
