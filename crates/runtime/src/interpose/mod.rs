@@ -12,6 +12,7 @@ mod exec;
 mod futex;
 mod sigwait;
 mod table;
+mod timers;
 
 use crate::{arrivals, channel, wait};
 use core::ffi::c_int;
@@ -48,7 +49,7 @@ impl Missing for *mut core::ffi::c_void {
 }
 
 /// What calls that read return.
-pub(crate) trait Amount: Copy + PartialOrd + Default {
+trait Amount: Copy + PartialOrd + Default {
     /// How much was read, zero if nothing.
     fn amount(&self) -> usize;
 }
@@ -73,7 +74,7 @@ impl Amount for core::ffi::c_long {
 
 /// Around a call that reads from a descriptor: a wait for the world, unless the descriptor has two ends.
 #[inline]
-pub(crate) fn reading<T: Amount>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
+fn reading<T: Amount>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
     let taking = arrivals::Taking::default();
     let call = || arrivals::taking(slot, fd, &taking, call, T::amount);
     let result = on_channel(slot, channel::of(fd).input, Key::data, Key::room, call);
@@ -85,7 +86,7 @@ pub(crate) fn reading<T: Amount>(slot: &Slot, fd: c_int, call: impl FnOnce() -> 
 
 /// The same for one that writes.
 #[inline]
-pub(crate) fn writing<T: Copy + PartialOrd + Default>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
+fn writing<T: Copy + PartialOrd + Default>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
     let call = || {
         arrivals::sending(slot, fd);
         call()
