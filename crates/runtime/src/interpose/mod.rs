@@ -8,8 +8,10 @@
 //! nothing here calls a function that sets it after the original has returned.
 
 mod connect;
+mod descriptors;
 mod exec;
 mod futex;
+mod readiness;
 mod sigwait;
 mod table;
 mod timers;

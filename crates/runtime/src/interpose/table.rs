@@ -19,7 +19,8 @@
 //! the timed and clock variants, semaphores and C11 threads that they leave out.
 
 use super::interpose;
-use crate::channel::{asked, causing, of, polled, selected};
+use super::readiness::{asked, polled, selected};
+use crate::channel::{causing, of};
 use crate::delay::Watch;
 use crate::epoll::{Call, milliseconds, returned, touched};
 use crate::sys;
