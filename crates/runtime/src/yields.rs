@@ -8,7 +8,6 @@
 //! `sched_yield` or in a circle ([`spin`](crate::spin)), and one that works at its work.
 
 use crate::memory::shared;
-use crate::stretch::{self, Call};
 use crate::{account, sys, ticks};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;
@@ -27,14 +26,14 @@ const OLD: u32 = 64;
 const AT_WORK: u32 = 2;
 const SPINNING: u32 = 1;
 
-/// Around a call of `sched_yield`.
+/// Around a call of `sched_yield`. `ends_stretch`: what is to be done where a row begins, which ends the stretch of code before it.
 #[inline]
-pub fn yielding<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
+pub fn yielding<T>(slot: &Slot, ends_stretch: impl FnOnce(), call: impl FnOnce() -> T) -> T {
     let now = ticks::now();
     let row = &slot.row;
     let yields = row.yields.load(Relaxed);
     if yields == 0 || yields == u32::MAX || !is_close(slot, now) {
-        begin(slot, now);
+        begin(slot, now, ends_stretch);
     } else {
         row.yields.store(yields + 1, Relaxed);
         if yields + 1 >= ROW {
@@ -74,9 +73,9 @@ pub fn leave_out(slot: &Slot, began: u64) {
 
 /// A row begins: what the thread did before is over.
 #[inline(never)]
-fn begin(slot: &Slot, now: u64) {
+fn begin(slot: &Slot, now: u64, ends_stretch: impl FnOnce()) {
     settle(slot);
-    stretch::cross(slot, Call { function: begin as fn(&Slot, u64) as usize, subject: 0 });
+    ends_stretch();
     let row = &slot.row;
     row.begin.store(now, Relaxed);
     row.doubtful.store(0, Relaxed);

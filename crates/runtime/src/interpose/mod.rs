@@ -14,6 +14,7 @@ mod futex;
 mod readiness;
 mod sigwait;
 mod table;
+mod threads;
 mod timers;
 
 use crate::{arrivals, channel, wait};
@@ -203,7 +204,8 @@ macro_rules! interpose {
     // Calls, and remembers that it did: a thread that does so all the time waits. Only the first of many ends a stretch of code.
     (yields $name:ident () -> $result:ty) => {
         interpose!(@define $name () -> $result, slot, original => {
-            $crate::yields::yielding(slot, || original())
+            let ends_stretch = || $crate::stretch::cross(slot, $crate::interpose::call!($name));
+            $crate::yields::yielding(slot, ends_stretch, || original())
         }, crossing |_, _| {});
     };
     // A call that reads from a descriptor, $fd, or writes to it: as `world`, unless it has two ends.
