@@ -1,7 +1,8 @@
 //! Paying: the pauses that make good what a thread owes.
 //!
 //! The arithmetic is in [`wire::account`], what a thread is credited with in [`account`](crate::account) and
-//! [`wait`](crate::wait); here are the clock and the sleep.
+//! [`wait`](crate::wait); here are the clock and the sleep. Interposed functions pay, and the signal handler, by
+//! [`pay_in_handler`].
 
 use crate::account::{LEAST, owes, take_note};
 use crate::memory::shared;
@@ -39,7 +40,7 @@ fn pay_now(slot: &Slot) {
     }
 }
 
-/// The same, from the signal handler, which has made sure that the thread is not busy.
+/// Rule 2, from the signal handler, which has made sure that the thread is not busy.
 pub fn pay_in_handler(slot: &Slot) {
     if owes(slot) {
         settle(slot, whose(slot), Behind::Sample);
@@ -65,7 +66,7 @@ fn whose(slot: &Slot) -> Debt<'static> {
     Debt::OfTheCpu
 }
 
-/// Rules 5 and 7 for waits that no call has announced: brings the account up to date.
+/// Rules 5 and 7 for waits that no call has announced: brings the account up to date. Called from the signal handler as well.
 #[inline]
 pub fn credit_waits(slot: &Slot) {
     if owes(slot) {

@@ -26,7 +26,8 @@
 //!    not by `dlsym`, which may allocate, take locks and set its error state.
 //! 5. No pause between acquiring a lock and returning to the caller.
 //! 6. What is undefined in the library is on the allow-list of `crates/whatif/tests/runtime_symbols.rs`.
-//! 7. When anything is missing — no shared memory, no slot, no sampler — every function does what the
+//! 7. No file imports itself through others (`tests/circles.rs`): what the handler and the interposed functions share lies below both.
+//! 8. When anything is missing — no shared memory, no slot, no sampler — every function does what the
 //!    original does, and nothing else.
 
 #![no_std]

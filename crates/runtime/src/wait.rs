@@ -1,7 +1,7 @@
 //! Waits: what a thread is credited with, and pays, around a call that waits (rules 4 to 7).
 //!
 //! Another thread ends the wait, or the world does; of some it is known only afterwards. Which call is which is not decided
-//! here: `interpose/table.rs` says so.
+//! here: `interpose/table.rs` says so. Only interposed functions wait; the signal handler calls nothing here.
 
 use crate::account::{LEAST, catch_up, credit, exclusively, read_switches};
 use crate::delay::{self, Watch};

@@ -86,6 +86,22 @@ fn no_files_import_each_other() {
 }
 
 #[test]
+fn the_readme_lists_the_files_in_the_order_of_their_imports() {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let rows = readme.lines().skip_while(|line| *line != "|---|---|").skip(1);
+    let columns = rows.map_while(|row| row.strip_prefix("| ")?.split(" | ").next());
+    let order: Vec<&str> =
+        columns.flat_map(|files| files.split(", ")).map(|file| file.trim_matches(['`', '/'])).collect();
+    let imports = imports();
+    assert_eq!(BTreeSet::from_iter(order.iter().copied()), imports.keys().map(String::as_str).collect());
+    for (place, module) in order.iter().enumerate() {
+        let later: Vec<_> =
+            imports[*module].iter().filter(|other| !order[..place].contains(&other.as_str())).collect();
+        assert!(later.is_empty(), "{module} imports {later:?}, which the README lists behind it");
+    }
+}
+
+#[test]
 fn imports_are_found_wherever_they_stand() {
     let source = "use crate::a;\nuse crate::{b::{x, y}, c};\n// crate::d\nfn f() { crate::e::g($crate::f!()) }\n\
                   #[cfg(test)]\nfn only_here() {}\nuse crate::h;\n#[cfg(test)]\nmod tests { use crate::i; }";

@@ -1,7 +1,9 @@
 //! The functions that stand in front of the C library's.
 //!
 //! [`table`] says which function is what; the wrappers are generated from it. What needs more than its
-//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`sigwait`], `deadline`, `signals` and `thread`.
+//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`sigwait`], [`connect`], [`timers`], [`threads`] and
+//! [`descriptors`] (what makes them and gives them up). Not here: `epoll_ctl` and the calls about signals, which stand beside what they change
+//! ([`epoll`](crate::epoll), [`signals`](crate::signals)).
 //!
 //! Every wrapper calls the original with the same arguments and returns its result. On the way in it may
 //! pause; on the way out only where the caller cannot have got hold of a lock. `errno` is the original's:
