@@ -4,7 +4,7 @@
 //! [`sampler`](crate::sampler).
 //!
 //! A sample is worth the CPU time that the thread has *measurably* used since the last one, pauses left out. The
-//! period is drawn anew every few samples ([`period`](crate::period)). (Setting it costs 10 µs on a virtual machine, so not for
+//! period is drawn anew every few samples ([`period`]). (Setting it costs 10 µs on a virtual machine, so not for
 //! every sample.)
 //!
 //! Samples are handled one at a time, when they happen (rule 3).

@@ -1,4 +1,4 @@
-//! Sleeping until a deadline, and timers behind descriptors: what the calls say of a schedule ([`deadline`](crate::deadline)).
+//! Sleeping until a deadline, and timers behind descriptors: what the calls say of a schedule ([`deadline`]).
 
 use super::interpose;
 use super::reading;
