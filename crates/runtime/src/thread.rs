@@ -138,6 +138,9 @@ fn returned() {
 }
 
 /// Runs a POSIX thread. The frame is visible to unwinders and has nothing to clean up.
+///
+/// # Safety
+/// `slot` must be what [`reserve`] has returned for this thread.
 pub unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
     // SAFETY: `pthread_create` passed a slot that no other thread has.
     let slot: &'static Slot = unsafe { &*slot.cast() };
@@ -154,6 +157,9 @@ pub unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
 }
 
 /// Runs a C11 thread.
+///
+/// # Safety
+/// As for [`run`].
 pub unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
     // SAFETY: `thrd_create` passed a slot that no other thread has.
     let slot: &'static Slot = unsafe { &*slot.cast() };
