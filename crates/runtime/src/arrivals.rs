@@ -13,7 +13,7 @@
 use crate::channel::{self, Ends, What};
 use crate::memory::shared;
 use crate::socket;
-use crate::{delay, sampling, sys, tls};
+use crate::{account, delay, random, sys, tls};
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -522,12 +522,12 @@ pub fn wait_for(slot: &Slot, due: Nanos) -> Nanos {
     let memory = shared();
     let before = slot.local.load().delay();
     let late = sys::now().saturating_sub(due).max(before.saturating_sub(SLICE));
-    let taken = delay::exclusively(slot, || slot.local.released(&memory.required, late));
+    let taken = account::exclusively(slot, || slot.local.released(&memory.required, late));
     slot.books.taken_back.fetch_add(taken.0, Relaxed);
     if slot.polled.in_time.load(Relaxed) != 0 {
         slot.behind.store(memory.header.epoch().0, Relaxed);
     }
-    delay::pay_world(slot);
+    delay::pay_world(slot, None);
     taken
 }
 
@@ -547,7 +547,7 @@ fn release(slot: &Slot, peer: &Peer, source: &Source, kind: Kind, arrival: &Arri
         slot.books.crowded.fetch_add(1, Relaxed);
     }
     let late = sys::now().saturating_sub(arrival.time);
-    let taken = delay::exclusively(slot, || slot.local.released(&memory.required, late + handed_on));
+    let taken = account::exclusively(slot, || slot.local.released(&memory.required, late + handed_on));
     if taken == Nanos::ZERO {
         return;
     }
@@ -556,7 +556,7 @@ fn release(slot: &Slot, peer: &Peer, source: &Source, kind: Kind, arrival: &Arri
         slot.behind.store(memory.header.epoch().0, Relaxed);
     }
     if slot.is_doing(Activity::Running) {
-        delay::pay_world(slot);
+        delay::pay_world(slot, None);
     }
 }
 
@@ -571,7 +571,7 @@ fn probe(slot: &Slot, peer: &Peer, source: &Source, kind: Kind) -> Nanos {
     let length = means.gap().max(apart).clamp(SHORTEST, LONGEST);
     // One in so many, so that it takes up a part of the time.
     let one_in = (length * PART).checked_div(apart).unwrap_or(0);
-    if apart == 0 || !sampling::random(slot).is_multiple_of(one_in.max(2)) {
+    if apart == 0 || !random::draw(slot).is_multiple_of(one_in.max(2)) {
         return Nanos::ZERO;
     }
     let header = &shared().header;

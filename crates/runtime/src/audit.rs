@@ -5,7 +5,7 @@
 //! runtime depends on them.
 
 use crate::memory::shared;
-use crate::stretch;
+use crate::ticks;
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;
 use wire::slot::Slot;
@@ -13,14 +13,14 @@ use wire::slot::Slot;
 /// A thread is about to call something that may wait.
 #[inline]
 pub fn begin(slot: &Slot) {
-    slot.wait_ticks.store(stretch::ticks(), Relaxed);
+    slot.wait_ticks.store(ticks::now(), Relaxed);
     slot.wait_required.inherit(shared().required.load());
 }
 
 /// The call is over. `woken`: another thread ended it.
 #[inline]
 pub fn end(slot: &Slot, woken: bool) {
-    let (begin, now) = (slot.wait_ticks.load(Relaxed), stretch::ticks());
+    let (begin, now) = (slot.wait_ticks.load(Relaxed), ticks::now());
     let waited = now.wrapping_sub(begin);
     if !woken {
         slot.books.in_world.fetch_add(waited, Relaxed);
@@ -33,7 +33,7 @@ pub fn end(slot: &Slot, woken: bool) {
         return;
     }
     let before = if required.same_epoch(was) { was.delay() } else { Nanos::ZERO };
-    let waited = stretch::between(begin, now).unwrap_or(Nanos(u64::MAX));
+    let waited = ticks::between(begin, now).unwrap_or(Nanos(u64::MAX));
     let grown = required.delay().saturating_sub(before).min(waited);
     slot.books.grown.fetch_add(grown.0, Relaxed);
 }

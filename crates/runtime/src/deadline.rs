@@ -7,13 +7,12 @@
 //! A timer that a thread waits for together with something else (`epoll`, `poll`, `select`) is taken for a sleep: a tick that comes too soon in virtual time would have
 //! to be put off while what else comes is handled, and the program has read it already.
 //!
+//! Knows schedules; the calls that make, set and read timers are in `interpose/timers.rs`.
+//!
 //! Out of reach: ticks that come as signals, and timeouts of `epoll_wait` that an event loop computes from a schedule of its own.
 
-use crate::channel::Ptr;
-use crate::interpose::{interpose, reading};
 use crate::memory::shared;
-use crate::real::real;
-use crate::{delay, signals, sys, tls};
+use crate::{account, sys, tls};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::Nanos;
@@ -30,12 +29,8 @@ const OLD: u32 = 64;
 /// A difference in time that means nothing, in nanoseconds.
 const EXACT: u64 = 20_000;
 
-const REALTIME: c_int = 0;
+/// `CLOCK_MONOTONIC`.
 const MONOTONIC: c_int = 1;
-const BOOTTIME: c_int = 7;
-
-/// `TIMER_ABSTIME` and `TFD_TIMER_ABSTIME`.
-const ABSOLUTE: c_int = 1;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,37 +41,10 @@ pub struct Met {
     pub in_time: bool,
 }
 
-/// `struct timespec`, in nanoseconds. Negative times are zero.
-///
-/// # Safety
-/// The kernel must have read it from there.
-unsafe fn time(of: *const [i64; 2]) -> Nanos {
-    // SAFETY: the caller vouches for it.
-    let [seconds, nanos] = unsafe { of.read_unaligned() };
-    Nanos((seconds.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(nanos.max(0) as u64))
-}
-
-interpose!(@define clock_nanosleep(clock: c_int, flags: c_int, until: Ptr, left: Ptr) -> c_int, slot, original => {
-    let call = || signals::undisturbed(slot, || original(clock, flags, until, left));
-    delay::before_sleep(slot);
-    if flags & ABSOLUTE == 0 || !matches!(clock, REALTIME | MONOTONIC | BOOTTIME) {
-        delay::around_world(slot, call)
-    } else {
-        let began = sys::clock(clock.into());
-        let met = |result: &c_int| {
-            // The kernel has read the time by then.
-            let due = (*result == 0).then(|| time(until.cast()));
-            let due = due.filter(|due| learn(&slot.schedule, *due, began));
-            due.map(|due| Met { late: sys::clock(clock.into()).saturating_sub(due), in_time: began <= due })
-        };
-        delay::around_deadline(slot, call, met)
-    }
-});
-
 /// Whether the deadlines of a thread have a time of their own, as far as can be told at this one, for which it begins to wait at `began`. A function that sleeps may well
 /// compute a deadline from the present time (Python's `time.sleep` does): such deadlines lie as far ahead as the one before, whatever the thread did in between, and their distances differ. Those of a
 /// schedule keep their distances, and it is the thread that is earlier or later.
-fn learn(schedule: &Schedule, due: Nanos, began: Nanos) -> bool {
+pub fn learn(schedule: &Schedule, due: Nanos, began: Nanos) -> bool {
     let (due, lead) = (due.0 as i64, (due.0 as i64).wrapping_sub(began.0 as i64));
     let gap = due.wrapping_sub(schedule.due.swap(due as u64, Relaxed) as i64);
     let changed =
@@ -95,8 +63,9 @@ fn learn(schedule: &Schedule, due: Nanos, began: Nanos) -> bool {
     fixed.load(Relaxed) >= ENOUGH && fixed.load(Relaxed) > 4 * moving.load(Relaxed)
 }
 
-/// A timer behind a descriptor.
-struct Timer {
+/// A timer behind a descriptor. Its numbers publish nothing else: a thread that reads them while another one sets the timer may take a tick for one of
+/// the setting before.
+pub struct Timer {
     /// The clock that it was made for.
     made_on: AtomicU32,
     /// The clock that it was set on.
@@ -127,13 +96,13 @@ static INSTANCES: [AtomicU32; 1 << 16] = [const { AtomicU32::new(0) }; 1 << 16];
 const SEVERAL: u32 = u32::MAX;
 
 /// The entry of a descriptor.
-fn entry(fd: c_int) -> Option<&'static Timer> {
+pub fn entry(fd: c_int) -> Option<&'static Timer> {
     TABLE.get(usize::try_from(fd).ok()?)
 }
 
-/// The timer that a descriptor is about.
+/// The timer that a descriptor is about, if it is a schedule.
 #[inline]
-fn of(fd: c_int) -> Option<&'static Timer> {
+pub fn of(fd: c_int) -> Option<&'static Timer> {
     if !ANY.load(Relaxed) {
         return None;
     }
@@ -194,31 +163,6 @@ pub fn created(fd: c_int, clock: c_int) {
     }
 }
 
-/// `timerfd_settime(2)`: from here on the timer is a schedule, or a sleep.
-#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
-pub unsafe extern "C" fn timerfd_settime(fd: c_int, flags: c_int, new: Ptr, old: Ptr) -> c_int {
-    let Some(original) = real!(timerfd_settime: fn(c_int, c_int, Ptr, Ptr) -> c_int) else { return -1 };
-    let Some(timer) = entry(fd) else {
-        // SAFETY: the program's own arguments.
-        return unsafe { original(fd, flags, new, old) };
-    };
-    // The kernel counts on the monotonic clock what is set from now on.
-    let clock = if flags & ABSOLUTE == 0 { MONOTONIC } else { timer.made_on.load(Relaxed) as c_int };
-    let now = sys::clock(clock.into());
-    // SAFETY: the program's own arguments.
-    let result = unsafe { original(fd, flags, new, old) };
-    if result == 0 {
-        let parts: *const [i64; 2] = new.cast();
-        // SAFETY: an itimerspec, two timespecs, which the kernel has just read.
-        let (interval, first) = unsafe { (time(parts), time(parts.add(1))) };
-        timer.clock.store(clock as u32, Relaxed);
-        timer.interval.store(interval.0, Relaxed);
-        timer.due.store(due(first, interval, flags & ABSOLUTE != 0, now).0, Relaxed);
-        ANY.store(true, Relaxed);
-    }
-    result
-}
-
 /// When a timer expires first that is set at `now`; zero if it is disarmed, or expires only once, which may be a sleep.
 fn due(first: Nanos, interval: Nanos, absolute: bool, now: Nanos) -> Nanos {
     match absolute {
@@ -228,28 +172,28 @@ fn due(first: Nanos, interval: Nanos, absolute: bool, now: Nanos) -> Nanos {
     }
 }
 
-/// Reads from a descriptor that may be a timer.
-#[inline]
-fn read_from(slot: &Slot, fd: c_int, buffer: Ptr, call: impl FnOnce() -> isize) -> isize {
-    let Some(timer) = of(fd) else { return reading(slot, fd, call) };
-    let met = |result: &isize| {
-        // SAFETY: the call has written the number of expirations there.
-        let expired = (*result == 8).then(|| unsafe { buffer.cast::<u64>().read_unaligned() });
-        expired.map(|expired| timer.expired(expired, sys::clock(timer.clock.load(Relaxed).into())))
-    };
-    delay::around_deadline(slot, call, met)
-}
-
-interpose!(@define read(fd: c_int, buffer: Ptr, size: usize) -> isize, slot, original => {
-    read_from(slot, fd, buffer, || original(fd, buffer, size))
-});
-interpose!(@define __read_chk(fd: c_int, buffer: Ptr, size: usize, room: usize) -> isize, slot, original => {
-    read_from(slot, fd, buffer, || original(fd, buffer, size, room))
-});
-
 impl Timer {
+    /// The clock that it counts on once it is set, with the time of the first tick itself (`absolute`) or the time until then.
+    pub fn clock_if_set(&self, absolute: bool) -> c_int {
+        // The kernel counts on the monotonic clock what is set from now on.
+        if absolute { self.made_on.load(Relaxed) as c_int } else { MONOTONIC }
+    }
+
+    /// It has been set at `now` of `clock`: from here on it is a schedule, or a sleep.
+    pub fn set(&self, (clock, now): (c_int, Nanos), (interval, first): (Nanos, Nanos), absolute: bool) {
+        self.clock.store(clock as u32, Relaxed);
+        self.interval.store(interval.0, Relaxed);
+        self.due.store(due(first, interval, absolute, now).0, Relaxed);
+        ANY.store(true, Relaxed);
+    }
+
+    /// The time on the clock that it was set on.
+    pub fn now(&self) -> Nanos {
+        sys::clock(self.clock.load(Relaxed).into())
+    }
+
     /// `expirations` have been read at `now`. Others may have been read by calls that are not interposed, so the last one is found by the time.
-    fn expired(&self, expirations: u64, now: Nanos) -> Met {
+    pub fn expired(&self, expirations: u64, now: Nanos) -> Met {
         let (first, interval) = (self.due.load(Relaxed), self.interval.load(Relaxed).max(1));
         let since_last = now.0.saturating_sub(first) % interval;
         // The thread handles all of them now, some earlier than they were due and some later.
@@ -276,7 +220,7 @@ pub fn met(slot: &Slot, met: Met) {
         slot.behind.store(memory.header.epoch().0, Relaxed);
     }
     if memory.header.has_rule(6) {
-        let taken = delay::exclusively(slot, || slot.local.released(&memory.required, met.late));
+        let taken = account::exclusively(slot, || slot.local.released(&memory.required, met.late));
         slot.books.taken_back.fetch_add(taken.0, Relaxed);
     }
 }

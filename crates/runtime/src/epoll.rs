@@ -9,11 +9,10 @@
 //! An event that is told only once (`EPOLLET`, `EPOLLONESHOT`) is put off by arming its descriptor anew, as the program last armed it: the kernel
 //! tells of it again as long as it is ready. No thread may change what the descriptor stands for at the same time: [`change`] and [`alone`] see to that.
 
-use crate::channel::{self, Ptr};
 use crate::memory::{attached, shared};
 use crate::real::real;
-use crate::{arrivals, deadline, delay, sys, tls};
-use core::ffi::c_int;
+use crate::{account, arrivals, channel, deadline, delay, sys, tls};
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -21,6 +20,8 @@ use core::sync::atomic::{
 use wire::Nanos;
 use wire::channel::Key;
 use wire::slot::Slot;
+
+type Ptr = *mut c_void;
 
 /// `struct epoll_event`, which is packed on x86-64.
 #[derive(Clone, Copy)]
@@ -167,7 +168,7 @@ fn change<T>(fd: c_int, change: impl FnOnce() -> T) -> T {
 fn alone(slot: &Slot, fd: c_int, put_off: impl FnOnce() -> bool) -> bool {
     let Some(changing) = changing(fd) else { return false };
     // The thread does not pause meanwhile.
-    delay::exclusively(slot, || {
+    account::exclusively(slot, || {
         let is_alone = changing.compare_exchange(0, PUTTING_OFF, Acquire, Relaxed).is_ok();
         let result = is_alone && put_off();
         if is_alone {

@@ -6,7 +6,7 @@
 
 use crate::memory::shared;
 use crate::real::real;
-use crate::{sampling, signals, thread, tls};
+use crate::{sampler, signals, thread, tls};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -30,7 +30,7 @@ unsafe extern "C" fn in_child() {
     let event = parent.event.load(Relaxed);
     let Some(slot) = shared().slots.take() else { return };
     slot.event.store(event, Relaxed);
-    sampling::forget(slot);
+    sampler::forget(slot);
     slot.stack_low.store(parent.stack_low.load(Relaxed), Relaxed);
     slot.stack_high.store(parent.stack_high.load(Relaxed), Relaxed);
     slot.masked.store(parent.masked.load(Relaxed), Relaxed);

@@ -26,7 +26,8 @@
 //!    not by `dlsym`, which may allocate, take locks and set its error state.
 //! 5. No pause between acquiring a lock and returning to the caller.
 //! 6. What is undefined in the library is on the allow-list of `crates/whatif/tests/runtime_symbols.rs`.
-//! 7. When anything is missing — no shared memory, no slot, no sampler — every function does what the
+//! 7. No file imports itself through others (`tests/circles.rs`): what the handler and the interposed functions share lies below both.
+//! 8. When anything is missing — no shared memory, no slot, no sampler — every function does what the
 //!    original does, and nothing else.
 
 #![no_std]
@@ -36,11 +37,13 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!("the runtime supports x86-64 Linux with glibc only");
 
+mod account;
 mod arrivals;
 mod attach;
 mod audit;
 mod callchain;
 mod channel;
+mod context;
 mod cpus;
 mod deadline;
 mod delay;
@@ -48,17 +51,24 @@ mod epoll;
 mod fork;
 mod interpose;
 mod memory;
+mod period;
 mod progress;
+mod random;
 mod real;
+mod region;
+mod sampler;
 mod sampling;
 mod signals;
 mod socket;
 mod spin;
+mod stopwatch;
 mod stretch;
 mod switches;
 mod sys;
 mod thread;
+mod ticks;
 mod tls;
+mod wait;
 mod yields;
 
 #[cfg(whatif_cdylib)]

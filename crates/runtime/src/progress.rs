@@ -4,7 +4,7 @@
 //! them whatever happens to the program.
 
 use crate::memory::attached;
-use crate::{delay, stretch, sys, tls};
+use crate::{delay, stretch, sys, tls, wait};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
@@ -186,7 +186,7 @@ pub extern "C" fn _coz_add_delays() {
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub extern "C" fn _coz_pre_block() {
     if let Some(slot) = tls::slot() {
-        let waiting = delay::before_wait(slot);
+        let waiting = wait::before_wait(slot);
         slot.blocked.inherit(waiting.account());
     }
 }
@@ -195,7 +195,7 @@ pub extern "C" fn _coz_pre_block() {
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub extern "C" fn _coz_post_block(skip: c_int) {
     if let Some(slot) = tls::slot() {
-        delay::after_wait(slot, wire::Waiting::since(slot.blocked.load()), skip != 0);
+        wait::after_wait(slot, wire::Waiting::since(slot.blocked.load()), skip != 0);
         if skip == 0 {
             delay::pay(slot);
         }

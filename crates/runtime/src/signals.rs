@@ -7,7 +7,7 @@
 //! program's handler, or waits here while the program has it masked.
 
 use crate::real::real;
-use crate::sampling::{self, SIGTRAP, SIGURG};
+use crate::sampler::{self, SIGTRAP, SIGURG};
 use crate::{sys, tls};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -181,10 +181,10 @@ fn die_by(signal: i32) {
 /// signal of the same number would be merged with it, and the program's would be lost. (Samples by `SIGTRAP`
 /// are delivered at once and never wait.)
 fn alone(slot: &Slot, signal: i32, send: impl FnOnce()) {
-    let paused = signal == SIGURG && slot.asynchronous.load(Relaxed) != 0 && sampling::pause(slot);
+    let paused = signal == SIGURG && slot.asynchronous.load(Relaxed) != 0 && sampler::suspend(slot);
     send();
     if paused {
-        sampling::resume(slot);
+        sampler::resume(slot);
     }
 }
 

@@ -9,8 +9,8 @@
 //! spinning began and ended somewhere between two samples, so of the first interval half counts, and of the last one what
 //! had accrued when the thread was let go, as a mean over three such moments.
 
+use crate::context::Context;
 use crate::memory::shared;
-use crate::sampling::Context;
 use crate::yields;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wire::circles::Place;

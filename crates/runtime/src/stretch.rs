@@ -14,12 +14,9 @@
 //! Samples keep the balance: what they found minus what was credited. It is evened out slowly, so that in the long
 //! run exactly what was sampled is credited, whatever was learnt.
 
-use crate::delay;
 use crate::memory::shared;
-use core::sync::atomic::{
-    AtomicU64,
-    Ordering::{self, Relaxed},
-};
+use crate::{account, delay, stopwatch, ticks};
+use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;
 use wire::history::Accrued;
 use wire::mixing::ONE;
@@ -59,49 +56,6 @@ const OLD: u64 = 60_000;
 /// The part of the balance that every sample evens out.
 const EVENING: i64 = 10;
 
-/// Nanoseconds per tick of the processor's clock, in 2⁻²⁴; zero until it is known.
-static RATE: AtomicU64 = AtomicU64::new(0);
-static FIRST_TICKS: AtomicU64 = AtomicU64::new(0);
-static FIRST_TIME: AtomicU64 = AtomicU64::new(0);
-/// How long the clock is measured.
-const MEASURED_FOR: u64 = 1_000_000_000;
-
-/// The processor's clock. Some processors stop or slow theirs down; the balance makes up for it.
-#[inline]
-pub fn ticks() -> u64 {
-    // SAFETY: every x86-64 processor has it.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
-
-/// The time between two readings; `None` until the clock is known.
-#[inline]
-pub fn between(from: u64, to: u64) -> Option<Nanos> {
-    let rate = RATE.load(Relaxed);
-    // What lies ahead, where clocks of CPUs differ or time was left out, is no time.
-    let ticks = (to.wrapping_sub(from) as i64).clamp(0, 1 << 38);
-    (rate != 0).then(|| Nanos(((ticks as u128 * u128::from(rate)) >> 24) as u64))
-}
-
-/// Compares the processor's clock with the monotonic one, which shows `time`. Called with every sample.
-fn measure(time: Nanos) {
-    let first = FIRST_TIME.load(Ordering::Acquire);
-    if first == 0 {
-        FIRST_TICKS.store(ticks(), Relaxed);
-        FIRST_TIME.store(time.0, Ordering::Release);
-        let header = &shared().header;
-        header.clock_ticks.store(FIRST_TICKS.load(Relaxed), Relaxed);
-        header.clock_time.store(time.0, Relaxed);
-        return;
-    }
-    let passed = time.0.saturating_sub(first);
-    if passed > 1_000_000 && (passed < MEASURED_FOR || RATE.load(Relaxed) == 0) {
-        let ticks = ticks().wrapping_sub(FIRST_TICKS.load(Relaxed)).max(1);
-        let rate = ((u128::from(passed) << 24) / u128::from(ticks)) as u64;
-        RATE.store(rate, Relaxed);
-        shared().header.clock_rate.store(rate, Relaxed);
-    }
-}
-
 /// The stretch that a thread was in is over, and the one behind `call` begins.
 #[inline]
 pub fn cross(slot: &Slot, call: Call) {
@@ -119,22 +73,7 @@ pub fn begin(slot: &Slot) {
     slot.site.store(start, Relaxed);
     slot.kind.store(start, Relaxed);
     slot.crossed.store(1, Relaxed);
-    slot.stretch_ticks.store(ticks(), Relaxed);
-}
-
-/// Time that passes from here on belongs to the thread's stretch again: it has waited or paused.
-#[inline]
-pub fn resume(slot: &Slot) {
-    if shared().header.experimenting.load(Relaxed) != 0 {
-        slot.stretch_ticks.store(ticks(), Relaxed);
-    }
-}
-
-/// Time that does not belong to the stretch: the thread was without a CPU for that long.
-pub fn leave_out(slot: &Slot, time: Nanos) {
-    let rate = RATE.load(Relaxed).max(1);
-    let ticks = ((u128::from(time.0) << 24) / u128::from(rate)) as u64;
-    slot.stretch_ticks.fetch_add(ticks, Relaxed);
+    stopwatch::start(slot);
 }
 
 #[inline(never)]
@@ -143,16 +82,15 @@ fn end(slot: &Slot) {
     if slot.is_doing(Activity::Running) {
         delay::credit_waits(slot);
     }
-    let now = ticks();
-    let since = slot.stretch_ticks.swap(now, Relaxed);
+    let took = stopwatch::restart(slot);
     if slot.busy.load(Relaxed) != 0 || !slot.is_doing(Activity::Running) || !shared().header.has_rule(3) {
         return;
     }
-    if let (Some(share), Some(time)) = (share(slot), between(since, now)) {
+    if let (Some(share), Some(time)) = (share(slot), took.time()) {
         let time = time.min(LONGEST);
         let accrued = Accrued { began: time, ended: Nanos::ZERO };
-        delay::exclusively(slot, || give(slot, share.of(time), accrued));
-        delay::catch_up(slot);
+        account::exclusively(slot, || give(slot, share.of(time), accrued));
+        account::catch_up(slot);
     }
 }
 
@@ -212,7 +150,7 @@ fn give(slot: &Slot, time: Nanos, accrued: Accrued) {
     let pending = kept + memory.experiments.of(epoch).speedup().of(time);
     if pending >= WORTH {
         slot.pending.inherit(wire::Account::default());
-        delay::credit(slot, epoch, pending, accrued);
+        account::credit(slot, epoch, pending, accrued);
     } else {
         slot.pending.inherit(wire::Account::new(epoch, pending));
     }
@@ -223,7 +161,7 @@ fn give(slot: &Slot, time: Nanos, accrued: Accrued) {
 /// goes on from window to window.)
 pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u32, credited: bool) {
     let (time, weight) = (sample.time, sample.weight);
-    measure(time);
+    ticks::measure(time);
     if region == 0 {
         return;
     }
@@ -251,8 +189,7 @@ pub fn sampled(slot: &Slot, sample: &Sample, before: Nanos, hit: bool, region: u
     let sampled = if hit { weight.0 as i64 } else { 0 };
     let owed = slot.balance.load(Relaxed) as i64;
     slot.balance.store((owed + sampled) as u64, Relaxed);
-    let now = ticks();
-    let since = between(slot.stretch_ticks.swap(now, Relaxed), now);
+    let since = stopwatch::restart(slot).time();
     let expected = match (share.filter(|_| memory.header.has_rule(3)), since) {
         // A sample of a stretch that began since the last one stands for no more than that.
         (Some(share), Some(since)) if crossed => share.of(since.min(weight)).0 as i64,

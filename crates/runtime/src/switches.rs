@@ -12,7 +12,7 @@
 
 use crate::cpus::{self, Queued};
 use crate::memory::shared;
-use crate::{stretch, sys};
+use crate::{stopwatch, sys};
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -150,7 +150,7 @@ fn back(slot: &Slot, time: Nanos, during: During) -> Nanos {
     let hidden = kind == WAITING && during == During::Work && memory.header.inline_futex.load(Relaxed) != 0;
     let wait = if kind == PREEMPTED { cpus::whose(away) } else { Queued::default() };
     if during == During::Work {
-        stretch::leave_out(slot, away.saturating_sub(wait.for_strangers));
+        stopwatch::leave_out(slot, away.saturating_sub(wait.for_strangers));
         slot.stolen.fetch_add(wait.for_strangers.0, Relaxed);
     }
     if hidden {

@@ -1,9 +1,10 @@
 //! Threads: each gets a slot, a sampler and its creator's account (rule 10), and gives them back.
+//!
+//! The calls that create threads are in `interpose/threads.rs`; what a thread runs first and last is here.
 
-use crate::attach;
-use crate::memory::{attached, shared};
+use crate::memory::shared;
 use crate::real::real;
-use crate::{delay, sampling, signals, stretch, sys, tls};
+use crate::{delay, sampler, signals, stretch, sys, tls, wait};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
     AtomicU32,
@@ -12,7 +13,6 @@ use core::sync::atomic::{
 use wire::slot::{Activity, Slot};
 
 const RLIMIT_STACK: i64 = 3;
-const EAGAIN: c_int = 11;
 
 /// Key of thread-specific data whose destructor runs however a thread ends: return, `pthread_exit`,
 /// cancellation.
@@ -84,13 +84,13 @@ pub fn begin(slot: &'static Slot, trap: bool) {
         // made before the program's.
         unsafe { set(key, core::ptr::from_ref(slot).cast()) };
     }
-    sampling::start(slot, trap);
+    sampler::start(slot, trap);
 }
 
 /// The thread is over, or as good as. A thread that joins it is credited for the wait, so pay first (rule 4).
 fn end(slot: &'static Slot) {
     delay::pay(slot);
-    sampling::stop(slot);
+    sampler::stop(slot);
     tls::set_slot(None);
     shared().slots.give_back(slot);
 }
@@ -103,7 +103,7 @@ unsafe extern "C" fn ended(_: *mut c_void) {
 }
 
 /// A slot for a thread that is about to be created, with its creator's account.
-fn reserve(start: usize, argument: *mut c_void, stack_size: usize) -> Option<&'static Slot> {
+pub fn reserve(start: usize, argument: *mut c_void, stack_size: usize) -> Option<&'static Slot> {
     let slot = shared().slots.take()?;
     slot.start.store(start, Relaxed);
     slot.argument.store(argument.addr(), Relaxed);
@@ -138,13 +138,16 @@ fn returned() {
 }
 
 /// Runs a POSIX thread. The frame is visible to unwinders and has nothing to clean up.
-unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
-    // SAFETY: `create` passed a slot that no other thread has.
+///
+/// # Safety
+/// `slot` must be what [`reserve`] has returned for this thread.
+pub unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
+    // SAFETY: `pthread_create` passed a slot that no other thread has.
     let slot: &'static Slot = unsafe { &*slot.cast() };
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
     begin(slot, signals::may_trap());
-    delay::after_birth(slot);
+    wait::after_birth(slot);
     // SAFETY: what the program passed to `pthread_create`.
     let result = unsafe {
         core::mem::transmute::<usize, Start>(start)(core::ptr::with_exposed_provenance_mut(argument))
@@ -154,13 +157,16 @@ unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
 }
 
 /// Runs a C11 thread.
-unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
+///
+/// # Safety
+/// As for [`run`].
+pub unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
     // SAFETY: `thrd_create` passed a slot that no other thread has.
     let slot: &'static Slot = unsafe { &*slot.cast() };
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
     begin(slot, signals::may_trap());
-    delay::after_birth(slot);
+    wait::after_birth(slot);
     // SAFETY: what the program passed to `thrd_create`.
     let result = unsafe {
         core::mem::transmute::<usize, CStart>(start)(core::ptr::with_exposed_provenance_mut(argument))
@@ -173,7 +179,7 @@ unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
 ///
 /// # Safety
 /// `attributes` must be null or initialised thread attributes.
-unsafe fn stack_size(attributes: *const c_void) -> usize {
+pub unsafe fn stack_size(attributes: *const c_void) -> usize {
     let get = real!(pthread_attr_getstacksize: fn(*const c_void, *mut usize) -> c_int);
     let mut size = 0;
     if let Some(get) = get
@@ -191,52 +197,4 @@ unsafe fn stack_size(attributes: *const c_void) -> usize {
     }
     // Less than that is surely mapped below the first frame.
     size.saturating_sub(32 * 1024)
-}
-
-/// `pthread_create(3)`.
-#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
-pub unsafe extern "C" fn pthread_create(
-    thread: *mut c_void,
-    attributes: *const c_void,
-    start: usize,
-    argument: *mut c_void,
-) -> c_int {
-    let function = real!(pthread_create: fn(*mut c_void, *const c_void, usize, *mut c_void) -> c_int);
-    let Some(create) = function else { return EAGAIN };
-    attach::attach_early();
-    // SAFETY: passes the program's arguments on, with our start routine around the program's.
-    unsafe {
-        let slot = attached().and_then(|_| reserve(start, argument, stack_size(attributes)));
-        let Some(slot) = slot else { return create(thread, attributes, start, argument) };
-        let result = create(
-            thread,
-            attributes,
-            run as *const () as usize,
-            core::ptr::from_ref(slot).cast_mut().cast(),
-        );
-        if result != 0 {
-            shared().slots.give_back(slot);
-        }
-        result
-    }
-}
-
-/// `thrd_create(3)` of C11.
-#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
-pub unsafe extern "C" fn thrd_create(thread: *mut c_void, start: usize, argument: *mut c_void) -> c_int {
-    const THRD_ERROR: c_int = 2;
-    let function = real!(thrd_create: fn(*mut c_void, usize, *mut c_void) -> c_int);
-    let Some(create) = function else { return THRD_ERROR };
-    attach::attach_early();
-    // SAFETY: as in `pthread_create`.
-    unsafe {
-        let slot = attached().and_then(|_| reserve(start, argument, stack_size(core::ptr::null())));
-        let Some(slot) = slot else { return create(thread, start, argument) };
-        let own = core::ptr::from_ref(slot).cast_mut().cast();
-        let result = create(thread, run_c11 as *const () as usize, own);
-        if result != 0 {
-            shared().slots.give_back(slot);
-        }
-        result
-    }
 }

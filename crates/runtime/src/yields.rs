@@ -8,8 +8,7 @@
 //! `sched_yield` or in a circle ([`spin`](crate::spin)), and one that works at its work.
 
 use crate::memory::shared;
-use crate::stretch::{self, Call};
-use crate::{delay, sys};
+use crate::{account, sys, ticks};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::Nanos;
 use wire::slot::Slot;
@@ -27,14 +26,14 @@ const OLD: u32 = 64;
 const AT_WORK: u32 = 2;
 const SPINNING: u32 = 1;
 
-/// Around a call of `sched_yield`.
+/// Around a call of `sched_yield`. `ends_stretch`: what is to be done where a row begins, which ends the stretch of code before it.
 #[inline]
-pub fn yielding<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
-    let now = stretch::ticks();
+pub fn yielding<T>(slot: &Slot, ends_stretch: impl FnOnce(), call: impl FnOnce() -> T) -> T {
+    let now = ticks::now();
     let row = &slot.row;
     let yields = row.yields.load(Relaxed);
     if yields == 0 || yields == u32::MAX || !is_close(slot, now) {
-        begin(slot, now);
+        begin(slot, now, ends_stretch);
     } else {
         row.yields.store(yields + 1, Relaxed);
         if yields + 1 >= ROW {
@@ -49,34 +48,34 @@ pub fn yielding<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     let result = call();
     slot.yielding.store(0, Relaxed);
     // What another thread of the program had the CPU for meanwhile is credited as that (rule 7).
-    delay::take_note(slot);
+    account::take_note(slot);
     row.queued_last.store(slot.books.queued.load(Relaxed), Relaxed);
-    row.last.store(stretch::ticks(), Relaxed);
+    row.last.store(ticks::now(), Relaxed);
     result
 }
 
 /// Whether so little time has passed since the last yield that another one belongs to the same row.
 fn is_close(slot: &Slot, now: u64) -> bool {
-    stretch::between(slot.row.last.load(Relaxed), now).is_some_and(|gap| gap <= GAP)
+    ticks::between(slot.row.last.load(Relaxed), now).is_some_and(|gap| gap <= GAP)
 }
 
 /// Whether the thread is in a row of yields, as far as is known.
 pub fn is_within(slot: &Slot) -> bool {
-    slot.yielding.load(Relaxed) != 0 || slot.row.yields.load(Relaxed) != 0 && is_close(slot, stretch::ticks())
+    slot.yielding.load(Relaxed) != 0 || slot.row.yields.load(Relaxed) != 0 && is_close(slot, ticks::now())
 }
 
 /// Taking a sample has taken the time since `began`, by the processor's clock, which is no time between two yields.
 pub fn leave_out(slot: &Slot, began: u64) {
     if slot.row.yields.load(Relaxed) != 0 && is_close(slot, began) {
-        slot.row.last.fetch_add(stretch::ticks().wrapping_sub(began), Relaxed);
+        slot.row.last.fetch_add(ticks::now().wrapping_sub(began), Relaxed);
     }
 }
 
 /// A row begins: what the thread did before is over.
 #[inline(never)]
-fn begin(slot: &Slot, now: u64) {
+fn begin(slot: &Slot, now: u64, ends_stretch: impl FnOnce()) {
     settle(slot);
-    stretch::cross(slot, Call { function: begin as fn(&Slot, u64) as usize, subject: 0 });
+    ends_stretch();
     let row = &slot.row;
     row.begin.store(now, Relaxed);
     row.doubtful.store(0, Relaxed);
@@ -130,17 +129,17 @@ pub fn settle(slot: &Slot) {
     if nothing || slot.busy.load(Relaxed) != 0 || !memory.header.has_rule(5) {
         return;
     }
-    delay::take_note(slot);
-    delay::exclusively(slot, || credit(slot));
-    delay::catch_up(slot);
+    account::take_note(slot);
+    account::exclusively(slot, || credit(slot));
+    account::catch_up(slot);
 }
 
 /// The same, while no handler changes the account.
 fn credit(slot: &Slot) {
     let (memory, row, books) = (shared(), &slot.row, &slot.books);
     let required = memory.required.load();
-    let (ticks, now) = (stretch::ticks(), sys::now());
-    let ago = |then: u64| stretch::between(then, ticks).map(|ago| now.saturating_sub(ago));
+    let (ticks, now) = (ticks::now(), sys::now());
+    let ago = |then: u64| ticks::between(then, ticks).map(|ago| now.saturating_sub(ago));
     let goes_on = slot.yielding.load(Relaxed) != 0;
     let last = if goes_on { Some(now) } else { ago(row.last.load(Relaxed)) };
     let (Some(begin), Some(last)) = (ago(row.begin.load(Relaxed)), last) else { return };

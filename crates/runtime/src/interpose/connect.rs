@@ -2,10 +2,11 @@
 //!
 //! A connection itself has the channels of its two ends (`socket.rs`); until it is accepted it is the listener's.
 
+use super::descriptors::remember;
 use super::interpose;
 use super::table::Ptr;
+use crate::arrivals;
 use crate::socket::Name;
-use crate::{arrivals, channel};
 use core::ffi::{c_int, c_uint};
 use wire::channel::Key;
 use wire::slot::Slot;
@@ -15,7 +16,7 @@ fn accepting(slot: &Slot, listener: c_int, call: impl FnOnce() -> c_int) -> c_in
     let accept = || {
         let fd = call();
         if fd >= 0 {
-            channel::remember(fd, None);
+            remember(fd, None);
             arrivals::accepted(slot, listener, fd);
         }
         fd
@@ -48,7 +49,7 @@ unsafe fn name_at(address: Ptr, length: c_uint) -> Option<Name> {
 interpose!(@define connect(fd: c_int, address: Ptr, length: c_uint) -> c_int, slot, original => {
     let call = || original(fd, address, length);
     let result = super::on_channel(slot, name_at(address, length).map(Name::listener), Key::room, Key::data, call);
-    channel::remember(fd, None);
+    remember(fd, None);
     arrivals::connected(slot, fd, name_at(address, length).map_or(0, Name::port));
     result
 });

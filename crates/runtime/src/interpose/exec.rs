@@ -4,7 +4,7 @@
 //! of, and kill it. If the call fails, sampling goes on.
 
 use crate::real::real;
-use crate::{sampling, tls};
+use crate::{sampler, tls};
 use core::ffi::{c_int, c_long, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::slot::Activity;
@@ -13,7 +13,7 @@ type Ptr = *mut c_void;
 
 /// Calls with sampling paused.
 pub fn unsampled<T>(call: impl FnOnce() -> T) -> T {
-    let paused = tls::slot().filter(|slot| sampling::pause(slot));
+    let paused = tls::slot().filter(|slot| sampler::suspend(slot));
     if let Some(slot) = paused {
         // Until it is noticed that it is gone, it does not count among those that run.
         slot.doing(Activity::WaitingForWorld);
@@ -23,7 +23,7 @@ pub fn unsampled<T>(call: impl FnOnce() -> T) -> T {
     if let Some(slot) = paused {
         slot.executing.store(0, Relaxed);
         slot.doing(Activity::Running);
-        sampling::resume(slot);
+        sampler::resume(slot);
     }
     result
 }

@@ -6,7 +6,7 @@
 use crate::delay::{self, Watch};
 use crate::interpose::exec;
 use crate::real::real;
-use crate::{channel, epoll, signals, stretch, tls};
+use crate::{channel, epoll, signals, stretch, tls, wait};
 use core::ffi::{c_int, c_long};
 
 const SYS_FUTEX: c_long = 202;
@@ -88,9 +88,9 @@ pub unsafe extern "C" fn syscall(
         match slot {
             Some(slot) if operation == Operation::Waits => {
                 if d != 0 {
-                    delay::before_sleep(slot);
+                    wait::before_sleep(slot);
                 }
-                let waiting = delay::before_wait(slot);
+                let waiting = wait::before_wait(slot);
                 // Without a timeout (the fourth argument) SA_RESTART holds; with one, no handler may run.
                 let result = if d == 0 && number == SYS_FUTEX {
                     original(number, a, b, c, d, e, f)
@@ -100,9 +100,9 @@ pub unsafe extern "C" fn syscall(
                 // Zero, or the index of the futex that was woken. On EAGAIN the value had changed already
                 // and there was no wait; on a timeout or a signal no thread passed anything on (rule 5).
                 if d == 0 {
-                    delay::after_wait(slot, waiting, result >= 0);
+                    wait::after_wait(slot, waiting, result >= 0);
                 } else {
-                    delay::after_timed_wait(slot, waiting, result >= 0);
+                    wait::after_timed_wait(slot, waiting, result >= 0);
                 }
                 result
             }
@@ -110,9 +110,9 @@ pub unsafe extern "C" fn syscall(
                 delay::pay(slot);
                 original(number, a, b, c, d, e, f)
             }
-            Some(slot) if operation == Operation::World => delay::around_world(slot, || {
-                signals::undisturbed(slot, || original(number, a, b, c, d, e, f))
-            }),
+            Some(slot) if operation == Operation::World => {
+                wait::around_world(slot, || signals::undisturbed(slot, || original(number, a, b, c, d, e, f)))
+            }
             Some(slot) if operation == Operation::Reads => super::reading(slot, a as c_int, || {
                 signals::undisturbed(slot, || original(number, a, b, c, d, e, f))
             }),
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn syscall(
                 let used = |&ready: &c_long| epoll::returned(instance, events, ready as c_int);
                 let touched = || epoll::touched(instance);
                 let watch = Watch { used: &touched, instance: channel::of(instance).input };
-                delay::around_channel(slot, None, call, used, Some(watch))
+                wait::around_channel(slot, None, call, used, Some(watch))
             }
             _ if exec::is_exec(number) => exec::unsampled(|| original(number, a, b, c, d, e, f)),
             _ => original(number, a, b, c, d, e, f),

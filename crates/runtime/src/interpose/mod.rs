@@ -1,19 +1,25 @@
 //! The functions that stand in front of the C library's.
 //!
 //! [`table`] says which function is what; the wrappers are generated from it. What needs more than its
-//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`sigwait`], `deadline`, `signals` and `thread`.
+//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`sigwait`], [`connect`], [`timers`], [`threads`] and
+//! [`descriptors`] (what makes them and gives them up). Not here: `epoll_ctl` and the calls about signals, which stand beside what they change
+//! ([`epoll`](crate::epoll), [`signals`](crate::signals)).
 //!
 //! Every wrapper calls the original with the same arguments and returns its result. On the way in it may
 //! pause; on the way out only where the caller cannot have got hold of a lock. `errno` is the original's:
 //! nothing here calls a function that sets it after the original has returned.
 
 mod connect;
+mod descriptors;
 mod exec;
 mod futex;
+mod readiness;
 mod sigwait;
 mod table;
+mod threads;
+mod timers;
 
-use crate::{arrivals, channel, delay};
+use crate::{arrivals, channel, wait};
 use core::ffi::c_int;
 use wire::channel::{Event, Key};
 use wire::{Nanos, slot::Slot};
@@ -48,7 +54,7 @@ impl Missing for *mut core::ffi::c_void {
 }
 
 /// What calls that read return.
-pub(crate) trait Amount: Copy + PartialOrd + Default {
+trait Amount: Copy + PartialOrd + Default {
     /// How much was read, zero if nothing.
     fn amount(&self) -> usize;
 }
@@ -73,7 +79,7 @@ impl Amount for core::ffi::c_long {
 
 /// Around a call that reads from a descriptor: a wait for the world, unless the descriptor has two ends.
 #[inline]
-pub(crate) fn reading<T: Amount>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
+fn reading<T: Amount>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
     let taking = arrivals::Taking::default();
     let call = || arrivals::taking(slot, fd, &taking, call, T::amount);
     let result = on_channel(slot, channel::of(fd).input, Key::data, Key::room, call);
@@ -85,7 +91,7 @@ pub(crate) fn reading<T: Amount>(slot: &Slot, fd: c_int, call: impl FnOnce() -> 
 
 /// The same for one that writes.
 #[inline]
-pub(crate) fn writing<T: Copy + PartialOrd + Default>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
+fn writing<T: Copy + PartialOrd + Default>(slot: &Slot, fd: c_int, call: impl FnOnce() -> T) -> T {
     let call = || {
         arrivals::sending(slot, fd);
         call()
@@ -101,9 +107,9 @@ fn on_channel<T: Copy + PartialOrd + Default>(
     causes: impl FnOnce(Key) -> Event,
     call: impl FnOnce() -> T,
 ) -> T {
-    let Some(key) = key else { return delay::around_world(slot, call) };
+    let Some(key) = key else { return wait::around_world(slot, call) };
     let used = |result: &T| if *result < T::default() { Nanos::ZERO } else { channel::used(awaits(key)) };
-    delay::around_channel(slot, Some(causes(key)), call, used, None)
+    wait::around_channel(slot, Some(causes(key)), call, used, None)
 }
 
 /// Names a call for [`crate::stretch`]: the function, and what its first argument says it is about.
@@ -129,20 +135,20 @@ macro_rules! interpose {
     // Pays, calls, and inherits if the call succeeded: another thread ended the wait (rules 4 and 5).
     (waits $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            $crate::delay::around_wait(slot, || original($($arg),*), $woken)
+            $crate::wait::around_wait(slot, || original($($arg),*), $woken)
         });
     };
     // The same for a call that returns with a lock, however it ends.
     (waits_holding $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            $crate::delay::around_wait_holding(slot, || original($($arg),*), $woken)
+            $crate::wait::around_wait_holding(slot, || original($($arg),*), $woken)
         });
     };
     // The same with a timeout.
     (sleeps_holding $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            $crate::delay::before_sleep(slot);
-            $crate::delay::around_wait_holding(slot, || original($($arg),*), $woken)
+            $crate::wait::before_sleep(slot);
+            $crate::wait::around_wait_holding(slot, || original($($arg),*), $woken)
         });
     };
     // The same for a lock, which is mostly free: taken without a wait there is nothing to inherit. $try says
@@ -156,15 +162,15 @@ macro_rules! interpose {
             if result != $busy {
                 return result;
             }
-            $crate::delay::around_wait(slot, || original($($arg),*), $woken)
+            $crate::wait::around_wait(slot, || original($($arg),*), $woken)
         });
     };
     // The same for calls that any signal handler ends.
     (waits_undisturbed $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, woken $woken:expr) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
             let call = || $crate::signals::undisturbed(slot, || original($($arg),*));
-            $crate::delay::before_sleep(slot);
-            $crate::delay::around_wait(slot, call, $woken)
+            $crate::wait::before_sleep(slot);
+            $crate::wait::around_wait(slot, call, $woken)
         });
     };
     // The same for a call whose argument replaces the signal mask meanwhile.
@@ -173,20 +179,20 @@ macro_rules! interpose {
             let mut copy = [0_u64; 16];
             let $set = $crate::signals::with_ours(slot, $set.cast(), &mut copy).cast();
             let call = || $crate::signals::undisturbed(slot, || original($set));
-            $crate::delay::around_wait(slot, call, $woken)
+            $crate::wait::around_wait(slot, call, $woken)
         });
     };
     // Calls, then pays what accrued meanwhile (rule 6).
     (world $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            $crate::delay::around_world(slot, || original($($arg),*))
+            $crate::wait::around_world(slot, || original($($arg),*))
         });
     };
     // The same for calls that any signal handler ends.
     (world_undisturbed $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
-            $crate::delay::before_sleep(slot);
-            $crate::delay::around_world(slot, || $crate::signals::undisturbed(slot, || original($($arg),*)))
+            $crate::wait::before_sleep(slot);
+            $crate::wait::around_world(slot, || $crate::signals::undisturbed(slot, || original($($arg),*)))
         });
     };
     // The same for calls whose argument $set replaces the signal mask meanwhile.
@@ -194,13 +200,14 @@ macro_rules! interpose {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
             let mut copy = [0_u64; 16];
             let $set = $crate::signals::with_ours(slot, $set.cast(), &mut copy).cast();
-            $crate::delay::around_world(slot, || $crate::signals::undisturbed(slot, || original($($arg),*)))
+            $crate::wait::around_world(slot, || $crate::signals::undisturbed(slot, || original($($arg),*)))
         });
     };
     // Calls, and remembers that it did: a thread that does so all the time waits. Only the first of many ends a stretch of code.
     (yields $name:ident () -> $result:ty) => {
         interpose!(@define $name () -> $result, slot, original => {
-            $crate::yields::yielding(slot, || original())
+            let ends_stretch = || $crate::stretch::cross(slot, $crate::interpose::call!($name));
+            $crate::yields::yielding(slot, ends_stretch, || original())
         }, crossing |_, _| {});
     };
     // A call that reads from a descriptor, $fd, or writes to it: as `world`, unless it has two ends.
@@ -242,7 +249,7 @@ macro_rules! interpose {
             let ready = |&ready: &c_int| ready > 0;
             let call = || $crate::arrivals::polling($slot, epoll.map(|call| call.instance), call, ready);
             let used = |&$count: &c_int| if $count > 0 { $used } else { wire::Nanos::ZERO };
-            let count = $crate::delay::around_channel($slot, None, call, used, $watch);
+            let count = $crate::wait::around_channel($slot, None, call, used, $watch);
             let Some(epoll) = epoll else { break count };
             if let $crate::epoll::Passed::Some(count) = $crate::epoll::pass($slot, epoll, count) {
                 break count;

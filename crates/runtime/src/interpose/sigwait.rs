@@ -4,7 +4,7 @@
 use super::interpose;
 use super::table::{Ptr, Set, caught, done};
 use crate::real::real;
-use crate::{delay, signals, sys};
+use crate::{signals, sys, wait};
 use core::ffi::c_int;
 use wire::slot::Slot;
 
@@ -39,7 +39,7 @@ impl Info {
 unsafe fn around(slot: &Slot, info: *const Info, call: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller vouches for it.
     let of_ours = |result: &c_int| caught(result) && unsafe { (*info).is_ours() };
-    delay::around_wait(slot, || signals::undisturbed(slot, call), of_ours)
+    wait::around_wait(slot, || signals::undisturbed(slot, call), of_ours)
 }
 
 interpose!(@define sigwaitinfo(set: Set, info: Ptr) -> c_int, slot, original => {
@@ -69,5 +69,5 @@ interpose!(@define sigwait(set: Set, signal: Ptr) -> c_int, slot, original => {
             return 0;
         }
     }
-    delay::around_wait(slot, || signals::undisturbed(slot, || original(set, signal)), done)
+    wait::around_wait(slot, || signals::undisturbed(slot, || original(set, signal)), done)
 });

@@ -19,7 +19,8 @@
 //! the timed and clock variants, semaphores and C11 threads that they leave out.
 
 use super::interpose;
-use crate::channel::{asked, causing, of, polled, selected};
+use super::readiness::{asked, polled, selected};
+use crate::channel::{causing, of};
 use crate::delay::Watch;
 use crate::epoll::{Call, milliseconds, returned, touched};
 use crate::sys;
@@ -124,12 +125,12 @@ interpose!(waits thrd_join(thread: usize, result: Ptr) -> c_int, woken done);
 interpose!(wakes thrd_exit(result: c_int) -> ());
 interpose!(world_undisturbed thrd_sleep(time: Ptr, left: Ptr) -> c_int);
 
-// Sleeps. (`clock_nanosleep` is in `deadline.rs`.)
+// Sleeps. (`clock_nanosleep` is in `timers.rs`.)
 interpose!(world_undisturbed nanosleep(time: Ptr, left: Ptr) -> c_int);
 interpose!(world_undisturbed usleep(micros: c_uint) -> c_int);
 interpose!(world_undisturbed sleep(seconds: c_uint) -> c_uint);
 
-// Files, pipes and the like. (`read` is in `deadline.rs`, for timers.)
+// Files, pipes and the like. (`read` is in `timers.rs`.)
 interpose!(reads fd readv(fd: c_int, parts: Ptr, count: c_int) -> isize);
 interpose!(reads fd eventfd_read(fd: c_int, value: Ptr) -> c_int);
 interpose!(writes fd eventfd_write(fd: c_int, value: u64) -> c_int);

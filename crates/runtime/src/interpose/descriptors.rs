@@ -1,0 +1,160 @@
+//! Calls that make a descriptor, copy it or give it up: what is known of its number from then on.
+//!
+//! Three files remember something by the number of a descriptor: which channel it is ([`channel`]), what comes through it from outside
+//! ([`arrivals`]) and whether it is a timer ([`deadline`]). The calls here tell them, and [`epoll`] of what is closed.
+
+use crate::channel::{self, Ends, REMEMBERED};
+use crate::memory::{attached, shared};
+use crate::real::real;
+use crate::{arrivals, deadline, delay, epoll, sys, tls};
+use core::ffi::{c_int, c_uint};
+
+/// A descriptor is something else from now on; `None`: to be looked at when it is used next.
+pub(super) fn remember(fd: c_int, ends: Option<Ends>) {
+    deadline::forget(fd);
+    arrivals::forget(fd);
+    channel::remember(fd, ends);
+}
+
+/// One key that both of two new descriptors get.
+fn made(fds: [c_int; 2]) {
+    if attached().is_some() {
+        let ends = Some(Ends::both(shared().channels.fresh()));
+        fds.into_iter().for_each(|fd| remember(fd, ends));
+    }
+}
+
+/// Two new descriptors with a channel from each to the other.
+fn connected([first, second]: [c_int; 2]) {
+    if attached().is_some() {
+        let (there, back) = (Some(shared().channels.fresh()), Some(shared().channels.fresh()));
+        remember(first, Some(Ends { input: back, output: there }));
+        remember(second, Some(Ends { input: there, output: back }));
+    }
+}
+
+/// Defines a function that makes a channel or gives one up, and states what to do with its result.
+macro_rules! noted {
+    (before $before:expr, $name:ident ( $($arg:ident : $type:ty),* )) => {
+        #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
+            let Some(original) = real!($name: fn($($type),*) -> c_int) else { return -1 };
+            $before;
+            // SAFETY: the program's own arguments go to the function it meant to call.
+            unsafe { original($($arg),*) }
+        }
+    };
+    ($name:ident ( $($arg:ident : $type:ty),* ), $result:ident => $then:expr) => {
+        #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
+            let Some(original) = real!($name: fn($($type),*) -> c_int) else { return -1 };
+            // SAFETY: the program's own arguments go to the function it meant to call.
+            let $result = unsafe { original($($arg),*) };
+            $then;
+            $result
+        }
+    };
+}
+
+/// Both descriptors that a call has written.
+///
+/// # Safety
+/// `fds` must point to two integers.
+unsafe fn pair(fds: *const c_int) -> [c_int; 2] {
+    // SAFETY: the caller vouches for both.
+    unsafe { [*fds, *fds.add(1)] }
+}
+
+noted!(pipe(fds: *mut c_int), result => if result == 0 {
+    // SAFETY: the call succeeded, so it wrote two descriptors.
+    made(unsafe { pair(fds) });
+});
+noted!(pipe2(fds: *mut c_int, flags: c_int), result => if result == 0 {
+    // SAFETY: as above.
+    made(unsafe { pair(fds) });
+});
+noted!(socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int), result => if result == 0 {
+    // SAFETY: as above.
+    connected(unsafe { pair(fds) });
+});
+noted!(eventfd(value: c_uint, flags: c_int), fd => made([fd; 2]));
+noted!(epoll_create(size: c_int), fd => made([fd; 2]));
+noted!(epoll_create1(flags: c_int), fd => made([fd; 2]));
+noted!(socket(domain: c_int, kind: c_int, protocol: c_int), fd => remember(fd, None));
+noted!(listen(fd: c_int, most: c_int), _result => remember(fd, None));
+noted!(timerfd_create(clock: c_int, flags: c_int), fd => {
+    remember(fd, None);
+    deadline::created(fd, clock);
+});
+noted!(dup(from: c_int), fd => remember(fd, copied(from)));
+noted!(dup2(from: c_int, to: c_int), fd => replaced(from, fd));
+noted!(dup3(from: c_int, to: c_int, flags: c_int), fd => replaced(from, fd));
+
+/// `fd` is a copy of `from` now, and no instance watches it.
+fn replaced(from: c_int, fd: c_int) {
+    if fd != from {
+        epoll::forget(fd);
+    }
+    remember(fd, copied(from));
+}
+
+/// What a copy of a descriptor is. A socket that is not connected yet is looked at again.
+fn copied(from: c_int) -> Option<Ends> {
+    Some(channel::of(from)).filter(|&ends| ends != Ends::WORLD)
+}
+
+/// `close(2)`: forgotten first, for the number may belong to another thread's file right after. The other end sees the end
+/// of the connection, which ends its wait.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    let Some(original) = real!(close: fn(c_int) -> c_int) else { return -1 };
+    hang_up(fd);
+    remember(fd, None);
+    epoll::forget(fd);
+    // SAFETY: the program's own argument.
+    unsafe { original(fd) }
+}
+
+noted!(before { channel::of(fd); hang_up(fd) }, shutdown(fd: c_int, how: c_int));
+
+/// `close_range(2)`, as far as it closes.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    const CLOSE_RANGE_CLOEXEC: c_int = 4;
+    let Some(original) = real!(close_range: fn(c_uint, c_uint, c_int) -> c_int) else { return -1 };
+    if flags & CLOSE_RANGE_CLOEXEC == 0 {
+        for fd in first..=last.min(REMEMBERED as c_uint - 1) {
+            hang_up(fd as c_int);
+            remember(fd as c_int, None);
+            epoll::forget(fd as c_int);
+        }
+    }
+    // SAFETY: the program's own arguments.
+    unsafe { original(first, last, flags) }
+}
+
+/// Rule 4 for a descriptor that is about to be shut or closed: threads that wait at the other end will find its end. One that
+/// was never used is not looked at, for most are files.
+fn hang_up(fd: c_int) {
+    let ends = channel::known(fd);
+    if ends != Ends::WORLD
+        && let Some(slot) = tls::slot()
+    {
+        delay::pay(slot);
+        let now = sys::now();
+        ends.output.into_iter().for_each(|key| channel::touch(key.data(), now));
+        ends.input.into_iter().for_each(|key| channel::touch(key.room(), now));
+    }
+}
+
+/// `fcntl(2)` with its third argument, an integer or a pointer; what it duplicates stays the same channel.
+macro_rules! duplicating {
+    ($name:ident) => {
+        noted!($name(fd: c_int, command: c_int, argument: usize), result => if matches!(command, 0 | 1030) {
+            remember(result, copied(fd)); // F_DUPFD, F_DUPFD_CLOEXEC
+        });
+    };
+}
+
+duplicating!(fcntl);
+duplicating!(fcntl64);

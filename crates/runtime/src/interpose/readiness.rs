@@ -1,0 +1,58 @@
+//! What `poll` and `select` were asked for, and what they have found ready.
+
+use super::table::Ptr;
+use crate::{channel, deadline};
+use core::ffi::c_int;
+use wire::Nanos;
+
+/// When the channels that a `poll` found ready were last used.
+///
+/// # Safety
+/// `fds` must point to `count` structures `pollfd`.
+pub(super) unsafe fn polled(fds: Ptr, count: usize) -> Nanos {
+    // A descriptor and two 16-bit sets of events, the second of which is the result.
+    let fds: *const [u32; 2] = fds.cast();
+    // SAFETY: the caller vouches for the array.
+    deadline::asked((0..count).map(|i| unsafe { (*fds.add(i))[0] } as c_int));
+    let mut last = Nanos::ZERO;
+    for i in 0..count {
+        // SAFETY: the caller vouches for the array.
+        let [fd, events] = unsafe { *fds.add(i) };
+        if events >> 16 != 0 {
+            last = last.max(channel::used_by(fd as c_int, events >> 16));
+        }
+    }
+    last
+}
+
+/// When the channels that a `poll` asks for were last used.
+///
+/// # Safety
+/// As for [`polled`].
+pub(super) unsafe fn asked(fds: Ptr, count: usize) -> Nanos {
+    let fds: *const [u32; 2] = fds.cast();
+    // SAFETY: the caller vouches for the array.
+    let asked = (0..count).map(|i| unsafe { *fds.add(i) });
+    asked.map(|[fd, events]| channel::used_by(fd as c_int, events & 0xffff)).max().unwrap_or(Nanos::ZERO)
+}
+
+/// The same for the sets of readable and writable descriptors that `select` has left.
+///
+/// # Safety
+/// Each of `sets` must be null or point to an `fd_set` of at least `count` bits.
+pub(super) unsafe fn selected(sets: [Ptr; 2], count: c_int) -> Nanos {
+    if let Ok(count) = usize::try_from(count) {
+        deadline::asked((0..count).map(|fd| fd as c_int));
+    }
+    let mut last = Nanos::ZERO;
+    for (set, events) in sets.into_iter().zip([1, 4]).filter(|(set, _)| !set.is_null()) {
+        for fd in 0..count {
+            // SAFETY: the caller vouches for the set.
+            let word = unsafe { *set.cast::<u64>().add(fd as usize / 64) };
+            if word & (1 << (fd % 64)) != 0 {
+                last = last.max(channel::used_by(fd, events));
+            }
+        }
+    }
+    last
+}
