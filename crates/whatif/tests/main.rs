@@ -7,6 +7,7 @@
 
 mod answer;
 mod audit;
+mod circles;
 mod collect;
 mod compare;
 mod cycles;
