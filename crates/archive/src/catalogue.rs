@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, Row, params};
 
 use super::draft::Written;
+use super::model::whole_seconds;
 use super::{
     Books, CodeImage, CollectorEpoch, EpochId, EventId, ImageKind, Label, MachineId, MachineInfo, Setting,
     UnixSeconds,
@@ -83,11 +84,6 @@ impl Segment {
     pub(super) fn files(&self) -> [&str; 2] {
         [&self.stacks_file, &self.samples_file]
     }
-}
-
-/// At least one second.
-pub(super) fn whole_seconds(span: Nanos) -> i64 {
-    integer(span.get().div_ceil(1_000_000_000)).max(1)
 }
 
 /// All segments, by epoch and in the order in which they were flushed.

@@ -12,6 +12,7 @@ use crate::debug_info::DebugInfo;
 use crate::elf::Elf;
 use crate::error::ImageError;
 use crate::function_name::FunctionName;
+use crate::inline_tree::InlineTrees;
 use crate::scope::Scope;
 use crate::segment::{Frame, Part, Row, Segment, cut};
 use crate::symbol_table::{Source, SymbolTable};
@@ -21,6 +22,7 @@ pub struct Image {
     files: Files,
     symbols: OnceLock<SymbolTable>,
     debug_info: OnceLock<Option<DebugInfo>>,
+    trees: InlineTrees,
 }
 
 impl Image {
@@ -38,6 +40,7 @@ impl Image {
             files: Files::locate(Elf::open(path)?),
             symbols: OnceLock::new(),
             debug_info: OnceLock::new(),
+            trees: InlineTrees::default(),
         })
     }
 
@@ -198,7 +201,7 @@ impl Image {
     /// The same where the symbol table has this to say.
     fn cut(&self, container: Range<Svma>, symbol: Option<FunctionName>, scope: &Scope) -> Vec<Segment> {
         let range = container.start.0..container.end.0;
-        let (parts, rows) = self.debug_info().map(|info| read(info, &range)).unwrap_or_default();
+        let (parts, rows) = self.debug_info().map(|info| read(info, &self.trees, &range)).unwrap_or_default();
         cut(range, &parts, &rows, symbol.as_ref(), scope)
     }
 
@@ -254,7 +257,7 @@ fn only(segments: Vec<Segment>) -> Vec<Frame> {
 }
 
 /// What the debug information has in `range`: functions that do not overlap, and rows, sorted.
-fn read(info: &DebugInfo, range: &Range<u64>) -> (Vec<Part>, Vec<Row>) {
+fn read(info: &DebugInfo, trees: &InlineTrees, range: &Range<u64>) -> (Vec<Part>, Vec<Row>) {
     let clip = |piece: &Range<u64>| piece.start.max(range.start)..piece.end.min(range.end);
     let mut parts: Vec<(Range<u64>, usize, usize)> = Vec::new();
     let mut rows: Vec<Row> = Vec::new();
@@ -283,6 +286,6 @@ fn read(info: &DebugInfo, range: &Range<u64>) -> (Vec<Part>, Vec<Row>) {
         taken = taken.max(row.range.end);
         row.range.start < row.range.end
     });
-    let trees = parts.into_iter().map(|(range, unit, die)| Part { range, tree: info.tree(unit, die) });
-    (trees.collect(), rows)
+    let parts = parts.into_iter().map(|(range, unit, die)| Part { range, tree: trees.of(info, unit, die) });
+    (parts.collect(), rows)
 }

@@ -35,7 +35,8 @@ fn circles(needs: &Needs) -> Vec<Vec<&str>> {
     let circle = |file: &str| -> Vec<&str> {
         reached[file].iter().copied().filter(|other| reached[other].contains(file)).collect()
     };
-    let circles: BTreeSet<Vec<&str>> = reached.keys().map(|file| circle(file)).filter(|c| c.len() > 1).collect();
+    let circles: BTreeSet<Vec<&str>> =
+        reached.keys().map(|file| circle(file)).filter(|c| c.len() > 1).collect();
     let mut circles: Vec<_> = circles.into_iter().collect();
     circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
     circles
@@ -44,10 +45,14 @@ fn circles(needs: &Needs) -> Vec<Vec<&str>> {
 /// The roots of all crates of the workspace, programs of their own included.
 fn roots() -> Vec<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let within = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
-    let crates = within(workspace.join("crates")).chain(["bench", "mosaic", "targets"].map(|name| workspace.join(name)));
+    let within =
+        |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let crates = within(workspace.join("crates"))
+        .chain(["bench", "mosaic", "targets"].map(|name| workspace.join(name)));
     let sources = crates.map(|of| of.join("src"));
-    let roots = sources.flat_map(|src| ["lib.rs", "main.rs"].map(|name| src.join(name)).into_iter().chain(within(src.join("bin"))));
+    let roots = sources.flat_map(|src| {
+        ["lib.rs", "main.rs"].map(|name| src.join(name)).into_iter().chain(within(src.join("bin")))
+    });
     roots.filter(|root| root.is_file()).collect()
 }
 
@@ -69,7 +74,8 @@ fn no_circle_of_files_is_large() {
 fn describe(root: &Path, circle: &[&str], needs: &Needs) -> String {
     let mut text = format!("{}: {} files\n", root.display(), circle.len());
     for file in circle {
-        let within: Vec<&str> = needs[*file].iter().map(String::as_str).filter(|other| circle.contains(other)).collect();
+        let within: Vec<&str> =
+            needs[*file].iter().map(String::as_str).filter(|other| circle.contains(other)).collect();
         text += &format!("    {file} needs {}\n", within.join(", "));
     }
     text
@@ -111,6 +117,10 @@ fn what_is_no_import_makes_no_circle() {
         "pub struct B(std::a::A);",
         "pub const B: char = '\\''; fn x() { '\"'; } // crate::a::A",
     ] {
-        assert_eq!(circles_of(&[root, ("a", "use crate::B; pub struct A(B);"), ("b", b)]), Vec::<Vec<String>>::new(), "{b}");
+        assert_eq!(
+            circles_of(&[root, ("a", "use crate::B; pub struct A(B);"), ("b", b)]),
+            Vec::<Vec<String>>::new(),
+            "{b}"
+        );
     }
 }

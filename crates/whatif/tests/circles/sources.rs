@@ -40,13 +40,15 @@ impl Sources {
 
     /// A crate that is not there: each file's module, as `a::b`, with its text.
     pub fn made_up(files: &[(&str, &str)]) -> Self {
-        let module = |name: &str| name.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let module =
+            |name: &str| name.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let files = files.iter().map(|(name, text)| (module(name), File::of(words(text)))).collect();
         Self { files }
     }
 
     fn read(&mut self, path: &Path, folder: &Path, module: Module) {
-        let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text =
+            std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let words = words(&text);
         for declared in words.windows(3).filter(|words| words[0] == "mod" && words[2] == ";") {
             let name = &declared[1];
@@ -76,7 +78,9 @@ impl Sources {
         let names: BTreeSet<&String> = file.words.iter().collect();
         let mut needed = Vec::new();
         for glob in &file.globs {
-            let Some((of, _)) = self.walk(module, glob, 0).filter(|(_, rest)| rest.is_empty()) else { continue };
+            let Some((of, _)) = self.walk(module, glob, 0).filter(|(_, rest)| rest.is_empty()) else {
+                continue;
+            };
             let offered = &self.files[&of];
             for name in offered.items.iter().chain(offered.imports.keys()) {
                 if names.contains(name) && !file.items.contains(name) && !file.imports.contains_key(name) {
@@ -115,7 +119,9 @@ impl Sources {
                             (of, _) => Some((of, left)),
                         };
                     } else {
-                        return self.passed_by_globs(&at, left, depth).or_else(|| entered.then_some((at, left)));
+                        return self
+                            .passed_by_globs(&at, left, depth)
+                            .or_else(|| entered.then_some((at, left)));
                     }
                 }
             }
@@ -126,10 +132,19 @@ impl Sources {
     }
 
     /// Where a path leads that begins with a name of a module of which everything is imported.
-    fn passed_by_globs<'p>(&self, at: &Module, left: &'p [String], depth: u32) -> Option<(Module, &'p [String])> {
+    fn passed_by_globs<'p>(
+        &self,
+        at: &Module,
+        left: &'p [String],
+        depth: u32,
+    ) -> Option<(Module, &'p [String])> {
         let globs = self.files[at].globs.iter().filter(|_| depth < 9);
-        let modules = globs.filter_map(|glob| self.walk(at, glob, depth + 1)).filter(|(_, rest)| rest.is_empty());
-        modules.map(|(of, _)| of).filter(|of| self.files[of].offers(&left[0])).find_map(|of| self.walk(&of, left, depth + 1))
+        let modules =
+            globs.filter_map(|glob| self.walk(at, glob, depth + 1)).filter(|(_, rest)| rest.is_empty());
+        modules
+            .map(|(of, _)| of)
+            .filter(|of| self.files[of].offers(&left[0]))
+            .find_map(|of| self.walk(&of, left, depth + 1))
     }
 }
 
@@ -167,7 +182,8 @@ impl File {
                 Some(at) => (&tree[..at], Some(&tree[at + 1])),
                 None => (tree, None),
             };
-            let mut path: Words = prefix.iter().chain(path.iter().filter(|word| *word != "::")).cloned().collect();
+            let mut path: Words =
+                prefix.iter().chain(path.iter().filter(|word| *word != "::")).cloned().collect();
             if path.len() > 1 {
                 path.pop_if(|last| last == "self");
             }
@@ -184,7 +200,8 @@ impl File {
             }
             return;
         };
-        let prefix: Words = prefix.iter().chain(tree[..brace].iter().filter(|word| *word != "::")).cloned().collect();
+        let prefix: Words =
+            prefix.iter().chain(tree[..brace].iter().filter(|word| *word != "::")).cloned().collect();
         for part in parts(&tree[brace + 1..tree.len() - 1]) {
             self.import(part, &prefix, passed_on);
         }
@@ -243,11 +260,16 @@ fn items(words: &[String]) -> BTreeSet<String> {
     for (at, word) in words.iter().enumerate() {
         match word.as_str() {
             // A block of foreign functions, or a module within the file.
-            "{" if at > 1 && (words[at - 1].starts_with('"') || words[at - 2] == "mod") => drop(outer.insert(depth)),
+            "{" if at > 1 && (words[at - 1].starts_with('"') || words[at - 2] == "mod") => {
+                drop(outer.insert(depth))
+            }
             "{" => depth += 1,
             "}" if !outer.remove(&depth) => depth -= 1,
-            "fn" | "struct" | "enum" | "union" | "trait" | "type" | "const" | "static" | "mod" if depth == 0 => {
-                let name = words[at + 1..].iter().find(|word| !matches!(word.as_str(), "mut" | "fn" | "unsafe"));
+            "fn" | "struct" | "enum" | "union" | "trait" | "type" | "const" | "static" | "mod"
+                if depth == 0 =>
+            {
+                let name =
+                    words[at + 1..].iter().find(|word| !matches!(word.as_str(), "mut" | "fn" | "unsafe"));
                 items.extend(name.filter(|name| is_name(name)).cloned());
             }
             "macro_rules" => drop(items.insert(words[at + 2].clone())),

@@ -6,49 +6,20 @@
 mod columns;
 mod pen;
 mod pictures;
+mod scene;
 mod table;
 #[cfg(test)]
 mod tests;
 mod texts;
 
-use super::listing::Row;
-use super::view::{Look, View};
+use super::view::Look;
 use pen::{BOLD, DIM, Pen, REVERSED};
-use profile::{PointSummary, Profile, Target, printable};
+use profile::{Profile, printable};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use report::terminal;
-
-/// Everything that is drawn.
-pub struct Scene<'a> {
-    /// The file's name.
-    pub name: &'a str,
-    /// How the run stands.
-    pub standing: &'a str,
-    /// Why all this may be old.
-    pub trouble: Option<&'a str>,
-    /// Why there is nothing to show, if there is not.
-    pub nothing: &'a str,
-    pub profile: Option<&'a Profile>,
-    /// The point that is shown.
-    pub target: Option<Target>,
-    /// Whether there are other points.
-    pub several_points: bool,
-    /// The regions, in their order.
-    pub rows: &'a [Row<'a>],
-    pub view: &'a View,
-    pub color: bool,
-}
-
-/// What had room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
-    /// Rows of the table.
-    pub page: usize,
-    /// How many lines of a text come before those that can be its last screen.
-    pub scroll: usize,
-}
+pub use scene::{Room, Scene};
 
 /// Draws `scene` into all of `area`.
 pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Room {
@@ -79,19 +50,6 @@ pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Room {
             Room::default()
         }
         Look::Table | Look::Help => overview(pen, scene, profile),
-    }
-}
-
-impl Scene<'_> {
-    fn point(&self) -> Option<&PointSummary> {
-        self.profile?.point(self.target?)
-    }
-
-    /// The number of the selected row, and the row.
-    fn selected(&self) -> Option<(usize, Row<'_>)> {
-        let regions: Vec<_> = self.rows.iter().map(|(region, _)| region.region).collect();
-        let row = self.view.row(&regions);
-        self.rows.get(row).map(|selected| (row, *selected))
     }
 }
 
