@@ -8,7 +8,7 @@
 //! that to what costs most in production ([`hint`](super::hint)), if that is known.
 //! Speedups are drawn without regard to the past, so that each stays a random sample of the run.
 
-use crate::observe::RegionIndex;
+use crate::region::RegionIndex;
 use profile::{Nanos, RegionId, Speedup};
 use std::collections::HashMap;
 

@@ -1,16 +1,15 @@
 //! The files mapped into the program: which of them are candidates, and where their code is.
 
+use crate::code_scope::CodeScope;
 use crate::jit::Jit;
-use crate::options::Options;
 use crate::unwind_tables::{Code, UnwindTables};
-use globset::GlobSet;
 use kernel::visits::Instruction;
 use profile::Image as Named;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use symbols::{Frame, Image, NameSource, Scope, Segment, Svma};
+use symbols::{Frame, Image, NameSource, Segment, Svma};
 
 /// Where code is: an image, and an address as its file has it.
 pub type Spot = (String, u64);
@@ -52,10 +51,7 @@ pub struct Located {
 pub struct Images {
     pid: u32,
     program: PathBuf,
-    binaries: Option<GlobSet>,
-    scope: Scope,
-    /// Whether the user has named no source files, so that functions without any may be of interest.
-    default_scope: bool,
+    scope: CodeScope,
     candidates: Vec<Candidate>,
     /// Code that the program makes, which is of interest unless the user has named files.
     jit: Option<Jit>,
@@ -76,16 +72,14 @@ pub struct Images {
 }
 
 impl Images {
-    /// What `options` ask for, in the process `pid`, which runs `program`.
-    pub fn new(pid: u32, program: PathBuf, options: &Options) -> Self {
+    /// What is in `scope`, in the process `pid`, which runs `program`.
+    pub fn new(pid: u32, program: PathBuf, scope: &CodeScope) -> Self {
         let mut images = Self {
             pid,
             program,
-            binaries: options.binaries.clone(),
-            scope: options.scope.clone(),
-            default_scope: options.default_scope,
+            scope: scope.clone(),
             candidates: Vec::new(),
-            jit: (options.default_scope && options.binaries.is_none()).then(|| Jit::new(pid)),
+            jit: (scope.is_default && scope.binaries.is_none()).then(|| Jit::new(pid)),
             others: Vec::new(),
             mapped: Vec::new(),
             known: HashMap::new(),
@@ -175,7 +169,7 @@ impl Images {
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let wanted = match &self.binaries {
+        let wanted = match &self.scope.binaries {
             Some(globs) => globs.is_match(path) || path.file_name().is_some_and(|name| globs.is_match(name)),
             None => path == self.program,
         };
@@ -335,7 +329,7 @@ impl Images {
         let container =
             image.container(located.address).unwrap_or(located.address..Svma(located.address.0 + 1));
         let mut pieces: Vec<(u64, u64, Vec<Frame>)> = image
-            .segments(container, &self.scope)
+            .segments(container, &self.scope.sources)
             .into_iter()
             .map(|segment| {
                 let start = segment.range.start.0.wrapping_add(located.bias);
@@ -344,7 +338,8 @@ impl Images {
             .filter(|(start, end, _)| start < end)
             .collect();
         let address = located.address.0.wrapping_add(located.bias);
-        if *by_function.get_or_init(|| self.default_scope && !image.has_line_info_in(&self.scope)) {
+        if *by_function.get_or_init(|| self.scope.is_default && !image.has_line_info_in(&self.scope.sources))
+        {
             let frames = pieces.iter_mut().flat_map(|(.., frames)| frames);
             frames.filter(|frame| frame.file.is_none()).for_each(|frame| frame.in_scope = true);
         }
@@ -428,9 +423,9 @@ mod tests {
         let program = PathBuf::from("/bin/sleep").canonicalize().unwrap();
         let words = ["run", "--", "sleep", "1000"];
         let args = Typed::parse_from(words).run;
-        let options = Options::new(&args, &program).unwrap();
+        let scope = CodeScope::new(&args).unwrap();
         let mut child = std::process::Command::new(&program).arg("1000").spawn().unwrap();
-        let mut images = Images::new(child.id(), program, &options);
+        let mut images = Images::new(child.id(), program, &scope);
         // The kernel lets the parent go on before the program is mapped.
         while images.candidates.is_empty() {
             images.refresh();

@@ -2,7 +2,8 @@
 
 use crate::audit::Waits;
 use crate::hint::Costs;
-use crate::observe::{Observer, RegionIndex, Seen};
+use crate::observe::{Observer, Seen};
+use crate::region::RegionIndex;
 use crate::window::Measured;
 use anyhow::Result;
 use profile::{
@@ -294,7 +295,7 @@ impl Session {
         let mut rows = Vec::new();
         for (index, region) in &self.regions {
             let known = &observer.regions()[*index];
-            let cost = costs.of(*index, &known.region, known.requested);
+            let cost = costs.of(*index, &known.region, known.named);
             if let Some(cost) = cost.filter(|_| self.in_production.insert(*region)) {
                 rows.push(Production {
                     session: self.id,

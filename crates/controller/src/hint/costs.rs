@@ -2,9 +2,8 @@
 
 use crate::arguments::Granularity;
 use crate::naming::Naming;
-use crate::observe::RegionIndex;
 use crate::owner::{self, Question, owner};
-use crate::region::Request;
+use crate::region::{RegionIndex, RegionSpec};
 use archive::{ImageId, Offset, Tree, UnixSeconds};
 use cycles::last;
 use profile::{Region, RegionKind};
@@ -58,7 +57,7 @@ pub struct Costs {
     pub nameless: u64,
     places: HashMap<Place, u64>,
     /// Those that the user has named.
-    requests: Vec<u64>,
+    specs: Vec<u64>,
     /// Lines of another build are elsewhere.
     has_lines: bool,
 }
@@ -78,7 +77,7 @@ pub enum Code {
 /// How samples become costs.
 pub struct Rules<'a> {
     pub naming: Naming,
-    pub requests: &'a [Request],
+    pub specs: &'a [RegionSpec],
     /// Whether the build is the one that is run.
     pub same_build: bool,
 }
@@ -103,9 +102,9 @@ impl Costs {
         let mut sums = vec![0; numbers.len()];
         let mut paths: HashMap<(u32, u32), u64> = HashMap::new();
         let mut costs =
-            Self { requests: vec![0; rules.requests.len()], has_lines: rules.same_build, ..Self::default() };
+            Self { specs: vec![0; rules.specs.len()], has_lines: rules.same_build, ..Self::default() };
         let question = Question {
-            requests: rules.requests,
+            specs: rules.specs,
             points: false,
             caller: rules.naming.granularity == Granularity::Path,
         };
@@ -125,7 +124,7 @@ impl Costs {
             for number in [found.function, found.line].into_iter().flatten() {
                 sums[number as usize] += count;
             }
-            found.requested.iter().for_each(|request| costs.requests[*request] += count);
+            found.named.iter().for_each(|spec| costs.specs[*spec] += count);
             if let (Some(function), Some(caller), true) = (found.function, found.caller, question.caller) {
                 *paths.entry((function, caller)).or_default() += count;
             }
@@ -143,13 +142,13 @@ impl Costs {
     }
 
     /// What a region costs; `index` among all of this run. `None` where the samples cannot say.
-    pub fn of(&self, RegionIndex(index): RegionIndex, region: &Region, requested: bool) -> Option<Cost> {
+    pub fn of(&self, RegionIndex(index): RegionIndex, region: &Region, named: bool) -> Option<Cost> {
         let is_line = region.kind == RegionKind::Line;
         if self.samples == 0 || is_line && !self.has_lines {
             return None;
         }
-        let samples = match requested {
-            true => self.requests.get(index).copied()?,
+        let samples = match named {
+            true => self.specs.get(index).copied()?,
             false => self.places.get(&Place::of(region)).copied().unwrap_or(0),
         };
         Some(self.cost(samples))
@@ -189,7 +188,7 @@ impl Piece {
             let next = numbers.len() as u32;
             *numbers.entry(Place { kind, name, file, image: image.clone() }).or_insert(next)
         };
-        Self { owner: owner::Code::new(&frames, rules.requests, &mut number), ..Self::default() }
+        Self { owner: owner::Code::new(&frames, rules.specs, &mut number), ..Self::default() }
     }
 }
 
@@ -244,10 +243,10 @@ mod tests {
         }
     }
 
-    fn costs(granularity: Granularity, requests: &[&str], same_build: bool) -> Costs {
-        let requests: Vec<Request> = requests.iter().map(|request| Request::parse(request)).collect();
+    fn costs(granularity: Granularity, specs: &[&str], same_build: bool) -> Costs {
+        let specs: Vec<RegionSpec> = specs.iter().map(|spec| RegionSpec::parse(spec)).collect();
         let naming = Naming { granularity, instances: false };
-        let rules = Rules { naming, requests: &requests, same_build };
+        let rules = Rules { naming, specs: &specs, same_build };
         // main → work → library; main → rest; unknown code → library; another build.
         let nodes = [
             (Node::NONE, 1, 10),
@@ -280,9 +279,9 @@ mod tests {
 
     #[test]
     fn what_the_user_names_has_all_it_calls() {
-        let requests = ["work", "main", "a.c:31", "tiny@main", "rest@work"];
-        let costs = costs(Granularity::Auto, &requests, true);
-        let samples: Vec<u64> = (0..requests.len())
+        let specs = ["work", "main", "a.c:31", "tiny@main", "rest@work"];
+        let costs = costs(Granularity::Auto, &specs, true);
+        let samples: Vec<u64> = (0..specs.len())
             .map(|nth| {
                 costs.of(RegionIndex(nth), &region(RegionKind::Function, "any"), true).unwrap().samples
             })

@@ -8,12 +8,15 @@ use crate::clocks::{self, Clocks};
 use crate::experiment::{Offer, Shown};
 use crate::hint::{self, Hint};
 use crate::launch;
-use crate::observe::{Known, Observer, RegionIndex};
+use crate::now::monotonic;
+use crate::observe::{Known, Observer, lock};
 use crate::options::Options;
 use crate::points::Points;
 use crate::record::{Place, Session, Tallies};
+use crate::region::RegionIndex;
+use crate::runs::Runs;
 use crate::window::{Conductor, IDLE, Order};
-use crate::{Runs, dead_slots, lock, monotonic, progress};
+use crate::{dead_slots, progress};
 use anyhow::Result;
 use kernel::SharedMapping;
 use profile::Nanos;
@@ -236,7 +239,7 @@ impl<'a> Series<'a> {
     /// The share of a region in production, if that is known by now.
     fn production(&self, known: &Known, index: RegionIndex) -> Option<f64> {
         let costs = self.runs.hint.as_ref().and_then(Hint::costs)?;
-        costs.of(index, &known.region, known.requested).map(|cost| cost.share)
+        costs.of(index, &known.region, known.named).map(|cost| cost.share)
     }
 
     /// The share of the time that a region may be worth, here or in production.

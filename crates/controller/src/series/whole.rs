@@ -8,9 +8,10 @@
 use super::{Outcome, Series};
 use crate::experiment::{Offer, Plan};
 use crate::images::Spot;
+use crate::observe::lock;
 use crate::record::Place;
+use crate::runs::Runs;
 use crate::window::Conductor;
-use crate::{Runs, lock};
 use anyhow::Result;
 use profile::{Nanos, Point, PointKind, Visits, Window, WindowFlags};
 
