@@ -5,8 +5,8 @@ use crate::cut::Cut;
 use crate::merge::drain;
 use crate::own::{RESERVE, Watch, own_processes};
 use crate::reader::Reader;
+use crate::sink::SampleSink;
 use crate::start::{JITTER, Opened, Options, StartError, open_all, period_of};
-use crate::trace::Trace;
 use archive::UnixSeconds;
 use kernel::clock::{monotonic, process_cpu_time, sleep_until};
 use kernel::stream::{
@@ -212,9 +212,9 @@ impl Collector {
         self.cpus.len() as u32
     }
 
-    /// Keeps each sample by itself as well, from now on, and returns those that were kept.
-    pub fn trace(&mut self) -> Trace {
-        self.reader.follower.trace.replace(Trace::default()).unwrap_or_default()
+    /// Gives each sample to `sink` as well, from now on.
+    pub fn tell(&mut self, sink: Box<dyn SampleSink>) {
+        self.reader.follower.sink = Some(sink);
     }
 
     fn random_factor(&mut self, spread: f64) -> f64 {

@@ -11,8 +11,8 @@ use crate::labels::LabelIndex;
 use crate::legend::Legend;
 use crate::origin::Origin;
 use crate::processes::Processes;
+use crate::sink::{SampleSeen, SampleSink};
 use crate::stacks::{Counted, Frame, Stacks, chain};
-use crate::trace::{Trace, Traced};
 use archive::ImageKind;
 use kernel::stream::{Record, Sample};
 use wire::Nanos;
@@ -38,7 +38,8 @@ pub struct Follower {
     kept: usize,
     /// How many images and labels belong to something that runs: the others go when their samples do.
     lasting: usize,
-    pub trace: Option<Trace>,
+    /// Gets samples one by one, if there is one.
+    pub sink: Option<Box<dyn SampleSink>>,
 }
 
 /// What a sample is of.
@@ -75,7 +76,7 @@ impl Follower {
             located: Vec::new(),
             kept: 0,
             lasting: 0,
-            trace: None,
+            sink: None,
         }
     }
 
@@ -233,11 +234,10 @@ impl Follower {
             }
         };
         let frame = self.stacks.frame(node);
-        if let Some(trace) = &mut self.trace {
+        if let Some(sink) = &mut self.sink {
             let Frame { image, offset, .. } = frame;
             let (pid, address) = (sample.pid, sample.address);
-            let traced = Traced { cpu: cpu as u32, pid, address, image, offset, seed, node, callchain: 0..0 };
-            trace.push(traced, callchain);
+            sink.take(&SampleSeen { cpu: cpu as u32, pid, address, image, offset, seed, node, callchain });
         }
         frame.image != Images::UNKNOWN
     }
