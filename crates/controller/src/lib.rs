@@ -15,6 +15,7 @@ pub mod arguments;
 mod audience;
 mod audit;
 mod backlog;
+mod balance;
 mod circles;
 mod clocks;
 mod code_scope;

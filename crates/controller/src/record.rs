@@ -1,6 +1,7 @@
 //! Writing down: what was measured becomes rows of the recording.
 
 use crate::audit::Waits;
+use crate::balance::Closing;
 use crate::hint::Costs;
 use crate::observe::{Observer, Seen};
 use crate::region::RegionIndex;
@@ -16,9 +17,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const SNIPPET_RADIUS: u32 = 6;
 /// Regions whose samples are kept although no experiment was about them: the most sampled ones.
 const KEPT_REGIONS: usize = 500;
-/// Debt per running thread that is still there at the end of a window without any doubt: what one or two
-/// samples can have added since the thread last looked.
-const NATURAL_DEBT: f64 = 2.0;
 
 /// What the audit of a window counted.
 fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
@@ -208,13 +206,17 @@ impl Session {
         })
     }
 
-    /// Rule 11: do the books balance?
+    /// What is doubtful about a window.
     fn doubts(&self, measured: &Measured, busy: Option<f64>) -> WindowFlags {
         let mut flags = WindowFlags::NONE;
-        let per_thread = measured.unpaid.get() as f64 / f64::from(measured.running.max(1));
-        let natural = NATURAL_DEBT * self.period.get() as f64;
-        let few = 0.05 * measured.required.get() as f64;
-        if per_thread > natural + few || measured.ahead.get() as f64 > natural + few {
+        let closing = Closing {
+            period: self.period,
+            required: measured.required,
+            unpaid: measured.unpaid,
+            running: measured.running,
+            ahead: measured.ahead,
+        };
+        if !closing.balances() {
             flags = flags.with(WindowFlags::UNBALANCED);
         }
         if measured.after.lost > measured.before.lost {

@@ -1,6 +1,7 @@
 //! Windows that no estimate uses, and why: what is wrong with a window by itself, whatever it is paired with.
 
 use crate::model::{Window, WindowFlags};
+use crate::units::Nanos;
 
 /// A window whose inserted delay exceeds its elapsed time by more than this share of it was booked
 /// wrongly. (A region that is all of a program leaves no effective time at 100 %, give or take.)
@@ -43,11 +44,16 @@ impl LeftOutReason {
     pub(crate) fn of(window: &Window) -> Option<LeftOutReason> {
         let elapsed = window.elapsed.get() as f64;
         let least = if window.speedup.is_zero() { f64::MIN_POSITIVE } else { -OVERDRAWN * elapsed };
+        LeftOutReason::with_least(window, least)
+    }
+
+    /// The same, for one who needs at least so many nanoseconds of effective time.
+    pub fn with_least(window: &Window, least: f64) -> Option<LeftOutReason> {
         if window.flags.has(WindowFlags::CUT) {
             Some(LeftOutReason::Cut)
         } else if window.flags.has(WindowFlags::UNBALANCED) {
             Some(LeftOutReason::Unbalanced)
-        } else if elapsed == 0.0 || window.effective_ns() < least {
+        } else if window.elapsed == Nanos::ZERO || window.effective_ns() < least {
             Some(LeftOutReason::Overdrawn)
         } else {
             None
