@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::catalogue::{self, Place, Segment};
+use super::catalogue::{self, RowFacts, Segment};
 use super::columns::ColumnReader;
 use super::compaction::UNREADABLE;
 use super::model::whole_seconds;
@@ -154,11 +154,11 @@ impl Store {
         let rewritten = rewrite(&self.segments, inputs, changes, &self.segments, &mut self.steps, breathe);
         let (_, written, files) = self.or_leave_out(inputs, rewritten)?;
         let flushes = (segment.first_flush, segment.last_flush);
-        let place = Place { epoch: segment.epoch, flushes, resolution: HOUR, level: segment.level };
+        let facts = RowFacts { epoch: segment.epoch, flushes, resolution: HOUR, level: segment.level };
         self.write("write a thinned segment into the catalogue", |to| {
             catalogue::delete_segment(to, segment.id)?;
             catalogue::thin_books(to, segment.epoch, segment.last_flush)?;
-            catalogue::insert_segment(to, place, &written)
+            catalogue::insert_segment(to, facts, &written)
         })?;
         files.keep();
         self.remove_files(segment.files());

@@ -161,7 +161,7 @@ impl Clocks {
         if memory.arrivals.used().all(is_pipe) {
             return false;
         }
-        self.look(memory);
+        self.refresh(memory);
         let is_known = clocks.iter().any(|clock| *clock != Clock::Undecided);
         let (made, budget) = if self.wanted {
             let at_first = self.planned.map_or(AT_FIRST, |planned| AT_FIRST.min(planned / PART));
@@ -218,7 +218,7 @@ impl Clocks {
         }
     }
 
-    fn look(&mut self, memory: &SharedMemory) {
+    fn refresh(&mut self, memory: &SharedMemory) {
         let waited = memory.slots.used().iter().map(|slot| slot.books.doubtful.load(Relaxed)).sum();
         let now = Instant::now();
         let Some((then, before)) = self.looked else {

@@ -156,14 +156,14 @@ fn of_names(observer: &Observer) -> impl Iterator<Item = Warning> {
 /// Samples and threads that did not count as they should.
 fn of_samples(memory: &SharedMemory, observer: &Observer) -> Vec<Warning> {
     let (samples, _) = observer.totals();
-    let cut = observer.cut();
-    let deep = (cut * 100 > samples).then_some(Warning::DeepStacks { cut, samples });
+    let deep = observer.deep();
+    let too_deep = (deep * 100 > samples).then_some(Warning::DeepStacks { deep, samples });
     let totals = memory.slots.totals();
     let (lost, samples) = (totals.lost, totals.samples);
     let lost = (lost > 0).then_some(Warning::LostSamples { lost, samples });
     let refused = memory.slots.refused.load(Ordering::Relaxed);
     let threads = (refused > 0).then_some(Warning::TooManyThreads { refused });
-    deep.into_iter().chain(lost).chain(threads).collect()
+    too_deep.into_iter().chain(lost).chain(threads).collect()
 }
 
 /// Images of which less could be read than there is.

@@ -1,6 +1,7 @@
 //! Code that the program makes while it runs (JIT compilers): where it is, and what its runtime says it is.
 
 use kernel::perf_map::{Limits, PerfMap};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use symbols::{JitDump, JitMap, Segment};
@@ -17,14 +18,14 @@ const LIMITS: Limits = Limits { longest: u64::MAX, at_once: 16 << 20 };
 pub struct Jit {
     pid: u32,
     /// Executable memory that no file lies behind.
-    memory: Vec<(u64, u64)>,
+    memory: Vec<Range<u64>>,
     map: JitMap,
     list: PerfMap,
     /// What is in the dump, which also has lines, but which programs write with delay.
     dumped: JitMap,
     /// Once the program has mapped it; one that cannot be opened is not tried again.
     dump: Option<Option<JitDump>>,
-    new: Vec<(u64, u64)>,
+    new: Vec<Range<u64>>,
     /// When they were looked at, and how long that took.
     read: Option<(Instant, Duration)>,
 }
@@ -42,7 +43,7 @@ impl Jit {
             let special = mapping.path.as_ref().is_some_and(|path| path.to_string_lossy().starts_with("[v"));
             mapping.executable && !mapping.is_file() && !special
         };
-        self.memory = mappings.iter().filter(made).map(|mapping| (mapping.start.0, mapping.end.0)).collect();
+        self.memory = mappings.iter().filter(made).map(|mapping| mapping.start.0..mapping.end.0).collect();
         let name = format!("jit-{}.dump", self.pid);
         let is_dump = |path: &&PathBuf| path.file_name().is_some_and(|file| *file == *name);
         let mapped = mappings.iter().filter_map(|mapping| mapping.path.as_ref());
@@ -74,13 +75,13 @@ impl Jit {
     }
 
     /// Where there is something new since this was asked last: it may be in the place of something else.
-    pub fn remade(&mut self) -> Vec<(u64, u64)> {
+    pub fn remade(&mut self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.new)
     }
 
     /// The function at an address, in pieces.
     pub fn find(&mut self, address: u64) -> Option<Vec<Segment>> {
-        if !self.memory.iter().any(|(start, end)| (*start..*end).contains(&address)) {
+        if !self.memory.iter().any(|range| range.contains(&address)) {
             return None;
         }
         let known = self.known(address);
@@ -96,19 +97,19 @@ impl Jit {
     }
 
     /// The executable memory, if anything is known of it.
-    pub fn ranges(&self) -> &[(u64, u64)] {
+    pub fn ranges(&self) -> &[Range<u64>] {
         if self.map.is_empty() && self.dumped.is_empty() { &[] } else { &self.memory }
     }
 
     fn refresh(&mut self) {
         if let Some(Some(dump)) = &mut self.dump {
-            self.new.extend(self.dumped.extend(dump));
+            self.new.extend(self.dumped.extend(dump).into_iter().map(|(start, end)| start..end));
         }
         if let Some(more) = self.list.more(LIMITS) {
             if more.is_new {
                 self.map = JitMap::empty();
             }
-            self.new.extend(self.map.append(&more.text));
+            self.new.extend(self.map.append(&more.text).into_iter().map(|(start, end)| start..end));
         }
     }
 }

@@ -12,11 +12,12 @@ use crate::images::{Images, Located, Spot};
 use crate::naming::Naming;
 use crate::options::{Options, Survey};
 use crate::owner::{Code, Owner, Question, Selection, Which, matching, outside, owner};
+use crate::ranges::ends;
 use crate::region::{RegionIndex, RegionSpec};
 use crate::unwind_tables::UnwindTables;
 use profile::{Nanos, Region, RegionKind};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::ops::Index;
+use std::ops::{Index, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use symbols::Frame;
@@ -107,7 +108,7 @@ pub struct Observer {
     samples: u64,
     weight: Nanos,
     /// Samples whose stack was deeper than there is room for.
-    cut: u64,
+    deep: u64,
     in_scope: u64,
     /// Out-of-scope images that samples fell in, for the message when nothing was in scope.
     elsewhere: HashMap<String, u64>,
@@ -126,7 +127,7 @@ struct Watched {
     weight: Nanos,
     hit: bool,
     /// Whether the stack was deeper than there is room for.
-    cut: bool,
+    deep: bool,
     /// What the runtime made of it.
     judgement: Judgement,
 }
@@ -144,8 +145,8 @@ pub struct Seen {
     pub unknown_code: Nanos,
     /// Samples outside the region that the runtime took for samples in it.
     pub extra: Nanos,
-    /// Samples whose stack was cut.
-    pub cut: Nanos,
+    /// Samples whose stack was deeper than there is room for.
+    pub deep: Nanos,
 }
 
 impl Observer {
@@ -172,7 +173,7 @@ impl Observer {
             offers: VecDeque::new(),
             samples: 0,
             weight: Nanos::ZERO,
-            cut: 0,
+            deep: 0,
             in_scope: 0,
             elsewhere: HashMap::new(),
             unpublished: true,
@@ -222,18 +223,19 @@ impl Observer {
 
     /// Forgets the code that has gone, before anything is learnt of what has come there.
     fn follow_mappings(&mut self) {
-        for (start, end) in self.images.unmapped() {
-            self.tables.forget(start);
-            self.forget(start, end);
+        for gone in self.images.unmapped() {
+            self.tables.forget(gone.start);
+            self.forget(gone);
         }
-        for (start, end) in self.images.remade() {
-            self.forget(start, end);
+        for remade in self.images.remade() {
+            self.forget(remade);
         }
     }
 
-    /// What is known of the code from `start` to `end`: something else is there, or will be.
-    fn forget(&mut self, start: u64, end: u64) {
-        self.circles.forget(start, end);
+    /// What is known of the code in a range: something else is there, or will be.
+    fn forget(&mut self, range: Range<u64>) {
+        self.circles.forget(&range);
+        let Range { start, end } = range;
         let reaches_in = |(_, piece): &(&u64, &Piece)| piece.end > start;
         let first =
             self.pieces.range(..start).next_back().filter(reaches_in).map_or(start, |(first, _)| *first);
@@ -246,7 +248,7 @@ impl Observer {
         let weight = Nanos::new(sample.weight.0);
         self.samples += 1;
         self.weight += weight;
-        self.cut += u64::from(sample.cut);
+        self.deep += u64::from(sample.cut);
         self.follow_mappings();
         // Callers are looked for from the inside: where the chain ends, the next table is missing.
         for frame in sample.callchain() {
@@ -266,7 +268,7 @@ impl Observer {
         if let Some(region) = self.watched {
             let (time, judgement) = (Nanos::new(sample.time.0), sample.judgement);
             let hit = owner.is(self.which(region));
-            self.watch.push(Watched { time, weight, hit, cut: sample.cut, judgement });
+            self.watch.push(Watched { time, weight, hit, deep: sample.cut, judgement });
         }
         match (owner.function, sample.callchain().first()) {
             (Some(_), _) => self.in_scope += 1,
@@ -361,8 +363,8 @@ impl Observer {
         }
         let located = self.images.locate(address)?;
         self.unpublished = true;
-        for (start, end, frames) in self.images.cut(&located) {
-            self.add_piece(&located, start, end, &frames);
+        for (range, frames) in self.images.pieces(&located) {
+            self.add_piece(&located, range, &frames);
         }
         self.pieces
             .range(..=address)
@@ -371,7 +373,7 @@ impl Observer {
             .map(|(start, _)| *start)
     }
 
-    fn add_piece(&mut self, located: &Located, start: u64, end: u64, frames: &[Frame]) {
+    fn add_piece(&mut self, located: &Located, range: Range<u64>, frames: &[Frame]) {
         let specs = Arc::clone(&self.specs);
         let mut code = Code::new(frames, &specs, |kind, frame| self.region_of(kind, frame, located));
         code.sampled = matching(self.sampled.iter().map(|(spec, _)| spec), frames);
@@ -382,7 +384,7 @@ impl Observer {
             self.place_named(*nth, &specs[*nth], frames, located);
         }
         let frames = self.all_regions(frames, located);
-        self.pieces.insert(start, Piece { end, code: Arc::new(code), frames });
+        self.pieces.insert(range.start, Piece { end: range.end, code: Arc::new(code), frames });
     }
 
     /// What the user named gets the place that it was found at.
@@ -460,14 +462,13 @@ impl Observer {
 
     /// Tells the runtime which code of the candidate images is known to be outside the scope.
     fn publish(&self) {
-        let images = self.images.code_ranges();
-        let images = images.into_iter().map(|(start, end)| (Address(start), Address(end)));
+        let images = self.images.code_ranges().into_iter().map(ends);
         self.memory.code.publish(images, outside(self.code()));
     }
 
     /// All code that is known, in the order of its addresses.
-    fn code(&self) -> impl Iterator<Item = (u64, u64, &Code<RegionIndex>)> + Clone {
-        self.pieces.iter().map(|(start, piece)| (*start, piece.end, &*piece.code))
+    fn code(&self) -> impl Iterator<Item = (Range<u64>, &Code<RegionIndex>)> + Clone {
+        self.pieces.iter().map(|(start, piece)| (*start..piece.end, &*piece.code))
     }
 
     /// The regions that threads have been running just before `now`, one entry per sample.
@@ -553,8 +554,8 @@ impl Observer {
             } else if judged(Judgement::HIT) && !judged(Judgement::SPINNING) && !judged(Judgement::LATE) {
                 seen.extra += watched.weight;
             }
-            if watched.cut {
-                seen.cut += watched.weight;
+            if watched.deep {
+                seen.deep += watched.weight;
             }
         }
         seen
@@ -575,8 +576,8 @@ impl Observer {
     }
 
     /// Samples whose stack was deeper than there is room for.
-    pub fn cut(&self) -> u64 {
-        self.cut
+    pub fn deep(&self) -> u64 {
+        self.deep
     }
 
     /// Samples that belonged to code in scope.

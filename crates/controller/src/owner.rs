@@ -7,10 +7,11 @@
 //! ([`Experiment::owns`](wire::experiment::Experiment::owns)). [`Selection::new`] is what it is told of a region; the tests hold
 //! one decision against the other.
 
-use crate::ranges::merged;
+use crate::ranges::joined;
 use crate::region::RegionSpec;
 use profile::RegionKind;
 use std::borrow::Borrow;
+use std::ops::Range;
 use symbols::Frame;
 use wire::Address;
 
@@ -177,10 +178,10 @@ impl Selection {
     pub fn new<'p, R, P>(pieces: P, which: Which<R>) -> Self
     where
         R: Copy + PartialEq + 'p,
-        P: Iterator<Item = (u64, u64, &'p Code<R>)> + Clone,
+        P: Iterator<Item = (Range<u64>, &'p Code<R>)> + Clone,
     {
         let ranges =
-            |is_part: &dyn Fn(&Code<R>) -> bool| addresses(pieces.clone().filter(|(.., code)| is_part(code)));
+            |is_part: &dyn Fn(&Code<R>) -> bool| addresses(pieces.clone().filter(|(_, code)| is_part(code)));
         match which {
             Which::Own(region) => Self {
                 ranges: ranges(&|code| code.function == Some(region) || code.line == Some(region)),
@@ -201,13 +202,14 @@ impl Selection {
 }
 
 /// The code that the runtime may pass over when it looks for the first frame in scope.
-pub fn outside<'p, R: 'p>(pieces: impl Iterator<Item = (u64, u64, &'p Code<R>)>) -> Vec<(Address, Address)> {
-    addresses(pieces.filter(|(.., code)| !code.is_in_scope()))
+pub fn outside<'p, R: 'p>(
+    pieces: impl Iterator<Item = (Range<u64>, &'p Code<R>)>,
+) -> Vec<(Address, Address)> {
+    addresses(pieces.filter(|(_, code)| !code.is_in_scope()))
 }
 
-fn addresses<'p, R: 'p>(pieces: impl Iterator<Item = (u64, u64, &'p Code<R>)>) -> Vec<(Address, Address)> {
-    let joined = merged(pieces.map(|(start, end, _)| (start, end)));
-    joined.into_iter().map(|(start, end)| (Address(start), Address(end))).collect()
+fn addresses<'p, R: 'p>(pieces: impl Iterator<Item = (Range<u64>, &'p Code<R>)>) -> Vec<(Address, Address)> {
+    joined(pieces.map(|(range, _)| range))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
         late: seen.late,
         unknown_code: seen.unknown_code,
         extra: seen.extra,
-        cut: seen.cut,
+        cut: seen.deep,
         cpu: waits.cpu,
         pausing: waits.pausing,
         unprofiled: waits.unprofiled,
@@ -94,9 +94,9 @@ impl Tallies {
     }
 }
 
-/// Where a window belongs.
+/// What a window is to measure, and where it belongs.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Assignment {
     pub block: i64,
     pub index: u32,
     pub region: RegionIndex,
@@ -141,7 +141,7 @@ impl Session {
         &mut self,
         points: &[Point],
         observer: &Observer,
-        place: Place,
+        assigned: Assignment,
         measured: &Measured,
         seen: Seen,
         busy: Option<f64>,
@@ -180,13 +180,13 @@ impl Session {
             overslept: change(|t| t.overslept),
             unpaid: measured.unpaid,
         };
-        let region = self.region(place.region, &observer.regions()[place.region].region)?;
+        let region = self.region(assigned.region, &observer.regions()[assigned.region].region)?;
         Ok(Window {
             session: self.id,
-            block: place.block,
-            index: place.index,
+            block: assigned.block,
+            index: assigned.index,
             region,
-            speedup: place.speedup,
+            speedup: assigned.speedup,
             epoch: Epoch::new(u64::from(measured.epoch.0)),
             start: measured.start.saturating_sub(self.start),
             elapsed: measured.elapsed,

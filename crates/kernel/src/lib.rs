@@ -11,7 +11,7 @@
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
 //! * [`trial`]: what the kernel allows.
-//! * [`stranger`]: opening files that others have made.
+//! * [`untrusted`]: opening files that others have made, and whom to trust.
 //! * [`perf_map`]: the list of functions that a process has generated, as it grows.
 //! * [`stream`]: samples of whole CPUs, and what processes map, execute and end, as the kernel writes it.
 //! * [`visits`]: counting how often a process executes an instruction.
@@ -35,9 +35,9 @@ pub mod maps;
 pub mod perf_map;
 pub mod shared_mapping;
 pub mod signals;
-pub mod stranger;
 pub mod stream;
 pub mod trial;
+pub mod untrusted;
 pub mod visits;
 pub mod wakeup;
 

@@ -14,7 +14,7 @@ use crate::error::ImageError;
 use crate::function_name::FunctionName;
 use crate::inline_tree::InlineTrees;
 use crate::scope::Scope;
-use crate::segment::{Frame, Part, Row, Segment, cut};
+use crate::segment::{Frame, Part, Row, Segment, split};
 use crate::symbol_table::{Source, SymbolTable};
 
 /// An ELF file and its debug information, understood as far as it was asked about.
@@ -195,14 +195,14 @@ impl Image {
     pub fn segments(&self, container: Range<Svma>, scope: &Scope) -> Vec<Segment> {
         let symbols = self.symbols();
         let symbol = symbols.containing(container.start.0).map(|entry| symbols.name(entry));
-        self.cut(container, symbol, scope)
+        self.split(container, symbol, scope)
     }
 
     /// The same where the symbol table has this to say.
-    fn cut(&self, container: Range<Svma>, symbol: Option<FunctionName>, scope: &Scope) -> Vec<Segment> {
+    fn split(&self, container: Range<Svma>, symbol: Option<FunctionName>, scope: &Scope) -> Vec<Segment> {
         let range = container.start.0..container.end.0;
         let (parts, rows) = self.debug_info().map(|info| read(info, &self.trees, &range)).unwrap_or_default();
-        cut(range, &parts, &rows, symbol.as_ref(), scope)
+        split(range, &parts, &rows, symbol.as_ref(), scope)
     }
 
     /// The frames at one address, innermost first; empty if nothing is known. For a return address
@@ -216,7 +216,7 @@ impl Image {
     /// [unknown](FunctionName::is_unknown). For callers that keep names: a debug file with the real ones may come later.
     pub fn named_frames(&self, address: Svma, scope: &Scope) -> Vec<Frame> {
         let Some(end) = address.0.checked_add(1) else { return Vec::new() };
-        only(self.cut(address..Svma(end), self.symbol(address), scope))
+        only(self.split(address..Svma(end), self.symbol(address), scope))
     }
 
     /// The name that the symbol table has for the function that contains `address`; none if that is only called by its

@@ -12,7 +12,7 @@ use symbols::Frame;
 
 /// A region that is not known by its index: without what differs between machines that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct RegionKey {
     kind: RegionKind,
     name: String,
     /// The last part of its path, and that of the image.
@@ -20,7 +20,7 @@ struct Place {
     image: String,
 }
 
-impl Place {
+impl RegionKey {
     fn of(region: &Region) -> Self {
         Self {
             kind: region.kind,
@@ -55,7 +55,7 @@ pub struct Costs {
     pub samples: u64,
     /// Of these, those in code of its images that has no name.
     pub nameless: u64,
-    places: HashMap<Place, u64>,
+    regions: HashMap<RegionKey, u64>,
     /// Those that the user has named.
     specs: Vec<u64>,
     /// Lines of another build are elsewhere.
@@ -93,7 +93,7 @@ struct Piece {
 impl Costs {
     /// Adds up all stacks. `code` says what is at a position.
     pub fn new(tree: &Tree, rules: &Rules<'_>, code: impl Fn(ImageId, Offset) -> Code) -> Self {
-        let mut numbers: HashMap<Place, u32> = HashMap::new();
+        let mut numbers: HashMap<RegionKey, u32> = HashMap::new();
         let pieces: Vec<Piece> = tree
             .positions
             .iter()
@@ -110,8 +110,8 @@ impl Costs {
         };
         for (leaf, count) in tree.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let stack = || {
-                let places = std::iter::successors(Some(leaf), |at| tree.parent(*at));
-                places.map(|at| &pieces[tree.places[at] as usize])
+                let callers = std::iter::successors(Some(leaf), |at| tree.parent(*at));
+                callers.map(|at| &pieces[tree.places[at] as usize])
             };
             if stack().any(|piece| piece.other_build) {
                 continue;
@@ -129,15 +129,15 @@ impl Costs {
                 *paths.entry((function, caller)).or_default() += count;
             }
         }
-        let mut names: Vec<Option<Place>> = vec![None; sums.len()];
-        numbers.into_iter().for_each(|(place, number)| names[number as usize] = Some(place));
+        let mut names: Vec<Option<RegionKey>> = vec![None; sums.len()];
+        numbers.into_iter().for_each(|(key, number)| names[number as usize] = Some(key));
         let name = |number: u32| names[number as usize].clone();
         for ((function, caller), count) in paths {
             let Some((function, caller)) = name(function).zip(name(caller)) else { continue };
             let path = format!("{}@{}", function.name, caller.name);
-            costs.places.insert(Place { name: path, ..function }, count);
+            costs.regions.insert(RegionKey { name: path, ..function }, count);
         }
-        costs.places.extend(names.into_iter().flatten().zip(sums));
+        costs.regions.extend(names.into_iter().flatten().zip(sums));
         costs
     }
 
@@ -149,7 +149,7 @@ impl Costs {
         }
         let samples = match named {
             true => self.specs.get(index).copied()?,
-            false => self.places.get(&Place::of(region)).copied().unwrap_or(0),
+            false => self.regions.get(&RegionKey::of(region)).copied().unwrap_or(0),
         };
         Some(self.cost(samples))
     }
@@ -160,14 +160,14 @@ impl Costs {
 
     /// Functions (or modules) that cost at least `share` and for which `ran` is not true, the costliest first.
     pub fn unseen<'r>(&self, share: f64, ran: impl Iterator<Item = &'r Region>) -> Vec<(String, f64)> {
-        let ran: std::collections::HashSet<Place> = ran.map(Place::of).collect();
-        let is_function = |place: &Place| place.kind == RegionKind::Function && !place.name.contains('@');
+        let ran: std::collections::HashSet<RegionKey> = ran.map(RegionKey::of).collect();
+        let is_function = |key: &RegionKey| key.kind == RegionKind::Function && !key.name.contains('@');
         let mut unseen: Vec<(String, f64)> = self
-            .places
+            .regions
             .iter()
-            .filter(|(place, _)| is_function(place) && !ran.contains(place))
-            .map(|(place, samples)| (place.name.clone(), self.cost(*samples).share))
-            .filter(|(_, of_place)| *of_place >= share)
+            .filter(|(key, _)| is_function(key) && !ran.contains(key))
+            .map(|(key, samples)| (key.name.clone(), self.cost(*samples).share))
+            .filter(|(_, of_region)| *of_region >= share)
             .collect();
         unseen.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         unseen
@@ -175,7 +175,7 @@ impl Costs {
 }
 
 impl Piece {
-    fn new(code: Code, rules: &Rules<'_>, numbers: &mut HashMap<Place, u32>) -> Self {
+    fn new(code: Code, rules: &Rules<'_>, numbers: &mut HashMap<RegionKey, u32>) -> Self {
         let (frames, image) = match code {
             Code::Foreign => return Self::default(),
             Code::Nameless => return Self { nameless: true, ..Self::default() },
@@ -186,7 +186,7 @@ impl Piece {
             let (name, file) = rules.naming.of(kind, frame);
             let file = last(file.as_deref().unwrap_or_default()).to_owned();
             let next = numbers.len() as u32;
-            *numbers.entry(Place { kind, name, file, image: image.clone() }).or_insert(next)
+            *numbers.entry(RegionKey { kind, name, file, image: image.clone() }).or_insert(next)
         };
         Self { owner: owner::Code::new(&frames, rules.specs, &mut number), ..Self::default() }
     }

@@ -1,6 +1,7 @@
 //! The decision by examples, and against that of the runtime.
 
 use super::*;
+use crate::ranges::ends;
 use wire::{Epoch, Nanos, SharedMemory, Speedup};
 
 /// Code of a function, or out of scope.
@@ -81,9 +82,8 @@ fn no_frame_is_read_that_can_add_nothing() {
 /// Random code, as the controller knows it once it has seen all of it, and stacks of such code.
 struct World {
     specs: Vec<RegionSpec>,
-    /// Begin and end.
-    pieces: Vec<(u64, u64, Code<u32>)>,
-    images: Vec<(u64, u64)>,
+    pieces: Vec<(Range<u64>, Code<u32>)>,
+    images: Vec<Range<u64>>,
 }
 
 const FUNCTIONS: u32 = 4;
@@ -91,7 +91,7 @@ const FUNCTIONS: u32 = 4;
 impl World {
     fn new(random: &mut fastrand::Rng) -> Self {
         let specs = specs(&["a", "b", "a@c", "b@d"]);
-        let some = |random: &mut fastrand::Rng, of: std::ops::Range<usize>| -> Vec<usize> {
+        let some = |random: &mut fastrand::Rng, of: Range<usize>| -> Vec<usize> {
             of.filter(|_| random.u8(..4) == 0).collect()
         };
         let (mut at, mut pieces, mut images) = (1000, Vec::new(), Vec::new());
@@ -102,31 +102,31 @@ impl World {
                 let function = random.bool().then(|| random.u32(..FUNCTIONS));
                 let line = function.map(|function| 100 + 2 * function + random.u32(..2));
                 let (named, calling) = (some(random, 0..specs.len()), some(random, 2..specs.len()));
-                pieces.push((at, end, Code { function, line, named, calling, sampled: Vec::new() }));
+                pieces.push((at..end, Code { function, line, named, calling, sampled: Vec::new() }));
                 at = end;
             }
-            images.push((begin, at));
+            images.push(begin..at);
             at += random.u64(1..50);
         }
         Self { specs, pieces, images }
     }
 
-    fn pieces(&self) -> impl Iterator<Item = (u64, u64, &Code<u32>)> + Clone {
-        self.pieces.iter().map(|(start, end, code)| (*start, *end, code))
+    fn pieces(&self) -> impl Iterator<Item = (Range<u64>, &Code<u32>)> + Clone {
+        self.pieces.iter().map(|(range, code)| (range.clone(), code))
     }
 
     /// The code at an address; none outside the images.
     fn at(&self, Address(address): Address) -> Option<&Code<u32>> {
-        let after = self.pieces.partition_point(|(start, ..)| *start <= address);
-        let (_, end, code) = self.pieces.get(after.checked_sub(1)?)?;
-        (address < *end).then_some(code)
+        let after = self.pieces.partition_point(|(range, _)| range.start <= address);
+        let (range, code) = self.pieces.get(after.checked_sub(1)?)?;
+        range.contains(&address).then_some(code)
     }
 
     /// In and between images, with the ends of pieces more often than other addresses.
     fn stack(&self, random: &mut fastrand::Rng) -> Vec<Address> {
         let depth = random.usize(..8);
         let frame = || {
-            let (start, end, _) = random.choice(&self.pieces).unwrap();
+            let (Range { start, end }, _) = random.choice(&self.pieces).unwrap();
             Address(match random.u8(..4) {
                 0 => *start,
                 1 => end - 1,
@@ -147,7 +147,7 @@ impl World {
     }
 
     fn publish(&self, memory: &SharedMemory) {
-        let images = self.images.iter().map(|(start, end)| (Address(*start), Address(*end)));
+        let images = self.images.iter().cloned().map(ends);
         memory.code.publish(images, outside(self.pieces()));
     }
 

@@ -2,7 +2,7 @@
 
 mod stacks;
 
-pub use stacks::{Flame, FlameBox, ImageName, Line, Name, Place, StackNode, Stacks};
+pub use stacks::{CodePosition, Flame, FlameBox, ImageName, Line, Name, StackNode, Stacks};
 
 use profile::{Mark, Verdict};
 use serde::{Serialize, Serializer};

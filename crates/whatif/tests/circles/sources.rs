@@ -261,7 +261,7 @@ fn items(words: &[String]) -> BTreeSet<String> {
         match word.as_str() {
             // A block of foreign functions, or a module within the file.
             "{" if at > 1 && (words[at - 1].starts_with('"') || words[at - 2] == "mod") => {
-                drop(outer.insert(depth))
+                outer.insert(depth);
             }
             "{" => depth += 1,
             "}" if !outer.remove(&depth) => depth -= 1,
@@ -272,7 +272,9 @@ fn items(words: &[String]) -> BTreeSet<String> {
                     words[at + 1..].iter().find(|word| !matches!(word.as_str(), "mut" | "fn" | "unsafe"));
                 items.extend(name.filter(|name| is_name(name)).cloned());
             }
-            "macro_rules" => drop(items.insert(words[at + 2].clone())),
+            "macro_rules" => {
+                items.insert(words[at + 2].clone());
+            }
             _ => {}
         }
     }
