@@ -107,7 +107,7 @@ impl Setting {
     }
 }
 
-/// An epoch of the collector: a span of time with one setting. (That of an experiment is another.)
+/// An epoch of the collector: a span of time with one setting. (`wire::Epoch` and `profile::Epoch` are another thing, the number of a window.)
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectorEpoch {
     /// Its key.

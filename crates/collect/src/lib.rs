@@ -10,7 +10,7 @@
 //! **Constraints:** no unsafe code; the path of a sample allocates nothing when its stack is known; memory is bounded by
 //! the number of different stacks between two of them, not by the number of processes that ran.
 //!
-//! **Place:** sample → record → profile → report, its first half. Described in section 5 of "Continuous Profiling: Where
+//! **Place:** **sample → count** → store → query → report. Described in section 5 of "Continuous Profiling: Where
 //! Have All the Cycles Gone?" (SOSP 1997), whose driver and daemon this is; `docs/collector.md` says what is different.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,11 @@
 //! Code that the program makes while it runs (JIT compilers): where it is, and what its runtime says it is.
+//!
+//! Any user may have put such a file there, so only a plain one is opened that belongs to the program's user or to root, and no link is followed.
 
 use kernel::perf_map::{Limits, PerfMap};
+use kernel::untrusted::open_file;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use symbols::{JitDump, JitMap, Segment};
@@ -51,10 +55,8 @@ impl Jit {
             && let Some(path) = mapped.filter(|path| path.is_absolute()).find(is_dump)
         {
             let path = self.root().join(path.strip_prefix("/").unwrap_or(path));
-            let file = std::fs::metadata(&path).and_then(|about| match about.is_file() {
-                true => std::fs::File::open(&path),
-                false => Err(std::io::ErrorKind::InvalidInput.into()),
-            });
+            let owner = std::fs::metadata(format!("/proc/{}", self.pid)).map(|process| process.uid());
+            let file = owner.and_then(|owner| open_file(&path, owner));
             self.dump = Some(file.and_then(JitDump::open).ok());
         }
     }
@@ -111,5 +113,35 @@ impl Jit {
             }
             self.new.extend(self.map.append(&more.text).into_iter().map(|(start, end)| start..end));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a dump is read that the process has mapped from `path`.
+    fn is_read(path: PathBuf) -> bool {
+        let own = kernel::maps(std::process::id()).unwrap();
+        let mapping = kernel::Mapping { path: Some(path), ..own[0].clone() };
+        let mut jit = Jit::new(std::process::id());
+        jit.map(&[mapping]);
+        matches!(jit.dump, Some(Some(_)))
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = format!("jit-{}.dump", std::process::id());
+        let dump = folder.path().join(&name);
+        let mut header = [0; 40];
+        header[..4].copy_from_slice(&0x4a69_5444_u32.to_le_bytes());
+        header[8] = 40;
+        std::fs::write(&dump, header).unwrap();
+        assert!(is_read(dump.clone()));
+        let other = folder.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        std::os::unix::fs::symlink(&dump, other.join(&name)).unwrap();
+        assert!(!is_read(other.join(&name)));
     }
 }

@@ -31,7 +31,6 @@ mod images;
 mod in_flight;
 mod jit;
 pub mod launch;
-mod leave_out;
 mod naming;
 mod now;
 mod observe;
@@ -50,6 +49,7 @@ mod survey;
 mod unwind_tables;
 mod warning;
 mod window;
+mod without_functions;
 
 pub use audience::Audience;
 pub use failure::list;
@@ -106,7 +106,7 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     check_build(&options, &executable)?;
     let left_out = match &args.leave_out[..] {
         [] => None,
-        functions => Some(leave_out::copy(embedded::RUNTIME, functions)?),
+        functions => Some(without_functions::copy(embedded::RUNTIME, functions)?),
     };
     let runtime = match &left_out {
         Some((_, copy)) => copy.clone(),

@@ -34,6 +34,7 @@ mod stats;
 pub mod time;
 mod top;
 mod unknown;
+mod verdict;
 mod worth;
 
 pub use annotate::annotate;
@@ -49,6 +50,7 @@ pub use stacks::{stacks, value};
 pub use stats::stats;
 pub use top::top;
 pub use unknown::unknown;
+pub use verdict::{DifferenceVerdict, VariationVerdict};
 pub use worth::Worths;
 
 /// A time as people type it: an age, a local time, or RFC 3339.
