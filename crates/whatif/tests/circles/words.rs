@@ -23,7 +23,7 @@ fn all(source: &str) -> Vec<String> {
             _ => first.len_utf8(),
         };
         let word = &left[..length];
-        if !(first.is_whitespace() || first == '\'' || first.is_numeric()) && !is_comment(word) {
+        if !(first.is_whitespace() || first == '\'' || first.is_numeric() || is_comment(word)) {
             words.push(word.to_owned());
         }
         left = &left[length..];
