@@ -86,12 +86,12 @@ pub fn earlier(recording: &Path, seconds: f64, earlier: &Path) -> Result<()> {
     let copied = Connection::open(recording)
         .and_then(|connection| connection.execute("VACUUM INTO ?1", [earlier.to_string_lossy()]));
     copied
-        .and_then(|_| cut(&Connection::open(earlier)?, seconds))
+        .and_then(|_| shorten(&Connection::open(earlier)?, seconds))
         .with_context(|| format!("cutting {} at {seconds} s", recording.display()))
 }
 
 /// Experiments stay whole: a baseline without the window that it belongs to is nothing that whatif writes.
-fn cut(connection: &Connection, seconds: f64) -> rusqlite::Result<()> {
+fn shorten(connection: &Connection, seconds: f64) -> rusqlite::Result<()> {
     const LATER: &str = "SELECT w.session, w.block FROM windows w JOIN sessions s ON s.id = w.session
         WHERE s.started_unix_ns - (SELECT min(started_unix_ns) FROM sessions) + w.start_ns + w.elapsed_ns
             > ?1 * 1e9";
@@ -155,7 +155,7 @@ mod tests {
         // The second run began 10 s after the first; at 1.7 s the second experiment was half done.
         for (seconds, expected) in [(10.5, (5, 5, 2)), (10.4, (4, 4, 1)), (1.7, (2, 2, 0)), (0.9, (0, 0, 0))]
         {
-            cut(&connection, seconds).unwrap();
+            shorten(&connection, seconds).unwrap();
             assert_eq!(left(), expected, "{seconds}");
         }
     }

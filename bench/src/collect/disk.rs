@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use archive::{MachineInfo, Setting, Store, UnixSeconds};
-use collect::{Collector, Cut, Writer};
+use collect::{Collected, Collector, Writer};
 use kernel::stream::Source;
 
 use super::daemon::Daemon;
@@ -155,18 +155,18 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
         longest: Duration::ZERO,
     };
     for number in 0..DAY {
-        let mut cut = minutes[fastrand::usize(..MINUTES)].clone();
-        cut.start = UnixSeconds(begin + 60 * i64::try_from(number)?);
-        cut.length = profile::Nanos::from_millis(60_000);
-        day.samples += cut.size().0;
+        let mut collected = minutes[fastrand::usize(..MINUTES)].clone();
+        collected.start = UnixSeconds(begin + 60 * i64::try_from(number)?);
+        collected.length = profile::Nanos::from_millis(60_000);
+        day.samples += collected.size().0;
         let before = Instant::now();
-        let flushed = writer.write(&cut, &mut store, epoch)?;
+        let flushed = writer.write(&collected, &mut store, epoch)?;
         day.writing += before.elapsed();
         if number == 0 {
-            (day.first_bytes, day.first_samples) = (as_number(flushed.bytes), as_number(cut.size().0));
+            (day.first_bytes, day.first_samples) = (as_number(flushed.bytes), as_number(collected.size().0));
         }
         let before = Instant::now();
-        store.compact(UnixSeconds(cut.start.0 + 60), &mut || ())?;
+        store.compact(UnixSeconds(collected.start.0 + 60), &mut || ())?;
         day.compacting += before.elapsed();
         day.longest = day.longest.max(before.elapsed());
     }
@@ -177,13 +177,13 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
     Ok(day)
 }
 
-fn minute(collector: &mut Collector) -> Cut {
+fn minute(collector: &mut Collector) -> Collected {
     let end = Instant::now() + Duration::from_secs_f64(SECONDS);
     while Instant::now() < end {
         collector.wait(Duration::from_millis(100));
         collector.tick();
     }
-    collector.cut()
+    collector.collect()
 }
 
 /// A time as the tools read it.

@@ -2,6 +2,7 @@
 //! on samples of this machine under loads of different kinds.
 
 mod table;
+mod trace;
 
 use std::collections::HashSet;
 use std::process::{Child, Command, Stdio};
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use collect::stacks::{Frame, Stacks, chain};
-use collect::{Collector, LabelIndex, Trace, Traced};
+use collect::{Collector, LabelIndex};
 use kernel::stream::Source;
 
 use crate::interval::{Interval, count};
 
 use self::table::{Design, HashFunction, Key, Outcome, Policy, Table};
+use self::trace::{Filling, Trace, Traced};
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -70,14 +72,15 @@ fn record(options: &Options, shell: &str) -> Result<Trace> {
         seed: 1,
         limits: collect::Limits::of(64 << 20, 1e9),
     })?;
-    collector.trace();
+    let trace = Filling::default();
+    collector.tell(Box::new(trace.clone()));
     let end = Instant::now() + Duration::from_secs_f64(options.seconds);
     while Instant::now() < end {
         collector.wait(Duration::from_millis(100));
         collector.tick();
     }
     loads.clear();
-    Ok(collector.trace())
+    Ok(trace.take())
 }
 
 /// A shell and all that it has started, until dropped.
@@ -114,7 +117,7 @@ fn described(trace: &Trace) -> String {
 }
 
 fn of_process(sample: &Traced) -> (u64, u64) {
-    (sample.pid.into(), sample.address.0)
+    (sample.pid.into(), sample.address)
 }
 
 fn of_image(sample: &Traced) -> (u64, u64) {
@@ -233,7 +236,7 @@ fn in_stacks(trace: &Trace, whole: bool) -> Tried {
 }
 
 fn of_address(sample: &Traced) -> u64 {
-    chain(sample.seed, &[sample.address.0])
+    chain(sample.seed, &[sample.address])
 }
 
 fn each(begin: Instant, trace: &Trace) -> f64 {

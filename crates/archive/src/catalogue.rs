@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, Row, params};
 
 use super::draft::Written;
+use super::model::whole_seconds;
 use super::{
     Books, CodeImage, CollectorEpoch, EpochId, EventId, ImageKind, Label, MachineId, MachineInfo, Setting,
     UnixSeconds,
@@ -85,11 +86,6 @@ impl Segment {
     }
 }
 
-/// At least one second.
-pub(super) fn whole_seconds(span: Nanos) -> i64 {
-    integer(span.get().div_ceil(1_000_000_000)).max(1)
-}
-
 /// All segments, by epoch and in the order in which they were flushed.
 pub(super) fn segments(from: &Connection) -> rusqlite::Result<Vec<Segment>> {
     from.prepare_cached(
@@ -120,27 +116,27 @@ pub(super) fn segments(from: &Connection) -> rusqlite::Result<Vec<Segment>> {
 
 /// What a new row of `segments` contains besides what was written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct RowFacts {
     pub(super) epoch: EpochId,
     pub(super) flushes: Flushes,
     pub(super) resolution: Nanos,
     pub(super) level: i64,
 }
 
-pub(super) fn insert_segment(to: &Connection, place: Place, written: &Written) -> rusqlite::Result<()> {
+pub(super) fn insert_segment(to: &Connection, facts: RowFacts, written: &Written) -> rusqlite::Result<()> {
     to.prepare_cached(
         "INSERT INTO segments (epoch, first_flush, last_flush, begin_unix_s, last_unix_s, resolution_ns, level,
              nodes, samples, stacks_file, samples_file, stacks_bytes, samples_bytes, images, labels)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
-        place.epoch.get(),
-        place.flushes.0,
-        place.flushes.1,
+        facts.epoch.get(),
+        facts.flushes.0,
+        facts.flushes.1,
         written.begin.0,
         written.last.0,
-        ns(place.resolution),
-        place.level,
+        ns(facts.resolution),
+        facts.level,
         integer(written.nodes),
         integer(written.samples),
         written.stacks_file,

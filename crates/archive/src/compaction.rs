@@ -1,6 +1,6 @@
 //! Compaction: the segments of an hour become one, those of a day as well.
 
-use super::catalogue::{self, Place, Segment};
+use super::catalogue::{self, RowFacts, Segment};
 use super::rewrite::{Changes, rewrite, unreadable};
 use super::{Store, UnixSeconds};
 use storage::Error;
@@ -70,10 +70,10 @@ impl Store {
         let (used, written, files) = self.or_leave_out(inputs, rewritten)?;
         let inputs = &inputs[..used];
         let flushes = (inputs[0].first_flush, inputs[used - 1].last_flush);
-        let place = Place { epoch: inputs[0].epoch, flushes, resolution: inputs[0].resolution, level };
+        let facts = RowFacts { epoch: inputs[0].epoch, flushes, resolution: inputs[0].resolution, level };
         self.write("write a merged segment into the catalogue", |to| {
             inputs.iter().try_for_each(|input| catalogue::delete_segment(to, input.id))?;
-            catalogue::insert_segment(to, place, &written)
+            catalogue::insert_segment(to, facts, &written)
         })?;
         files.keep();
         self.remove_files(inputs.iter().flat_map(Segment::files));

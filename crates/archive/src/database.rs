@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::model::whole_seconds;
 use super::query::Query;
 use super::*;
 use super::{catalogue, names, store};
@@ -170,7 +171,7 @@ impl Database {
         let (epochs, books) = self.read(|from| {
             let epochs = catalogue::epochs(from)?;
             // A row may begin anywhere in its time bucket.
-            let longest = epochs.iter().map(|epoch| catalogue::whole_seconds(epoch.setting.resolution)).max();
+            let longest = epochs.iter().map(|epoch| whole_seconds(epoch.setting.resolution)).max();
             let until = UnixSeconds(time.end.0.saturating_add(longest.unwrap_or(0)));
             Ok((epochs, catalogue::books(from, Some(event), time.start..until)?))
         })?;

@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::catalogue::{self, Place, Segment};
+use super::catalogue::{self, RowFacts, Segment};
 use super::columns::ColumnReader;
 use super::compaction::UNREADABLE;
+use super::model::whole_seconds;
 use super::rewrite::{Changes, rewrite};
 use super::segment::Stacks;
 use super::{Store, UnixSeconds};
@@ -56,7 +57,7 @@ impl Store {
     ) -> Result<Removed, Error> {
         let before = self.bytes()?;
         let mut removed = Removed::default();
-        let before_now = |span: Nanos| UnixSeconds(now.0.saturating_sub(catalogue::whole_seconds(span)));
+        let before_now = |span: Nanos| UnixSeconds(now.0.saturating_sub(whole_seconds(span)));
         if let Some(keep) = retention.keep {
             let until = before_now(keep);
             let old = self.listed()?.into_iter().filter(|segment| segment.end() <= until).collect();
@@ -148,16 +149,16 @@ impl Store {
 
     /// Writes a segment again, with time buckets of an hour.
     fn coarsen(&mut self, segment: &Segment, breathe: &mut dyn FnMut()) -> Result<(), Error> {
-        let changes = Changes { bucket: Some(catalogue::whole_seconds(HOUR)), ..Changes::default() };
+        let changes = Changes { bucket: Some(whole_seconds(HOUR)), ..Changes::default() };
         let inputs = std::slice::from_ref(segment);
         let rewritten = rewrite(&self.segments, inputs, changes, &self.segments, &mut self.steps, breathe);
         let (_, written, files) = self.or_leave_out(inputs, rewritten)?;
         let flushes = (segment.first_flush, segment.last_flush);
-        let place = Place { epoch: segment.epoch, flushes, resolution: HOUR, level: segment.level };
+        let facts = RowFacts { epoch: segment.epoch, flushes, resolution: HOUR, level: segment.level };
         self.write("write a thinned segment into the catalogue", |to| {
             catalogue::delete_segment(to, segment.id)?;
             catalogue::thin_books(to, segment.epoch, segment.last_flush)?;
-            catalogue::insert_segment(to, place, &written)
+            catalogue::insert_segment(to, facts, &written)
         })?;
         files.keep();
         self.remove_files(segment.files());

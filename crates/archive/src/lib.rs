@@ -8,7 +8,7 @@
 //! **Constraints:** one writer, many readers, which never wait for each other. A segment is written and synced before the
 //! catalogue knows of it, so that a crash at any moment loses what was not flushed yet and nothing else.
 //!
-//! **Place:** sample → **record → profile** → report.
+//! **Place:** sample → count → **store** → query → report.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::catalogue::{self, Flushes, Place, Segment};
+use super::catalogue::{self, Flushes, RowFacts, Segment};
 use super::columns::wrong;
 use super::compaction::UNREADABLE;
 use super::rewrite::{Changes, Keys, rewrite, unreadable};
@@ -135,7 +135,7 @@ impl Store {
                 }
                 rewritten => rewritten?,
             };
-            let place = Place {
+            let facts = RowFacts {
                 epoch,
                 flushes: flushes(&theirs),
                 resolution: theirs.resolution,
@@ -144,7 +144,7 @@ impl Store {
             };
             self.write_with_keys("merge a segment", |to| {
                 ours.iter().try_for_each(|ours| catalogue::delete_segment(to, ours.id))?;
-                catalogue::insert_segment(to, place, &written)
+                catalogue::insert_segment(to, facts, &written)
             })?;
             files.keep();
             self.remove_files(ours.iter().flat_map(Segment::files));

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::catalogue::whole_seconds;
-use storage::{Nanos, UnixSeconds};
+use storage::{Nanos, UnixSeconds, integer};
 
 storage::id! {
     /// A file (or a piece of the kernel, or generated code) that samples fall into.
@@ -115,7 +114,7 @@ impl Setting {
     }
 }
 
-/// An epoch of the collector: a span of time with one setting. (That of an experiment is another.)
+/// An epoch of the collector: a span of time with one setting. (`wire::Epoch` and `profile::Epoch` are another thing, the number of a window.)
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectorEpoch {
     /// Its key.
@@ -130,6 +129,11 @@ pub struct CollectorEpoch {
     pub started: UnixSeconds,
     /// When it ended; `None` while it runs, and forever if the collector was killed.
     pub ended: Option<UnixSeconds>,
+}
+
+/// At least one second.
+pub(super) fn whole_seconds(span: Nanos) -> i64 {
+    integer(span.get().div_ceil(1_000_000_000)).max(1)
 }
 
 /// A frame of the stacks of one batch or tree: which code, called from which frame.

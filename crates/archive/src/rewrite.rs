@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::EventId;
 use super::Node;
-use super::catalogue::{self, Segment};
+use super::catalogue::Segment;
 use super::columns::{ColumnReader, wrong};
 use super::draft::{Draft, Outline, ROOM, Unfinished, Written};
+use super::model::whole_seconds;
 use super::segment::{self, Needed, Row, Stacks};
 use super::steps::Steps;
 use storage::Error;
@@ -91,7 +92,7 @@ pub(super) fn rewrite(
     let inputs = &inputs[..used];
     let begin = inputs.iter().map(|input| input.begin).min().unwrap_or_default();
     let bucket = changes.bucket.unwrap_or_else(|| {
-        inputs.iter().map(|input| catalogue::whole_seconds(input.resolution)).max().unwrap_or_default()
+        inputs.iter().map(|input| whole_seconds(input.resolution)).max().unwrap_or_default()
     });
     let window = window(bucket);
     let mut draft = Draft::new(to, outline, begin, steps)?;

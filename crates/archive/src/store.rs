@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::catalogue::{self, Place};
+use super::catalogue::{self, RowFacts};
 use super::draft::{Draft, Outline, Written, failed, step};
 use super::lock::Lock;
 use super::segment::Row;
@@ -275,17 +275,21 @@ impl Store {
             })
             .map_err(|e| self.wrong(e))?;
         let draft = self.write_segment(batch)?;
-        let place =
-            Place { epoch, flushes: (flush, flush), resolution: storage::Nanos::new(resolution), level: 0 };
+        let facts = RowFacts {
+            epoch,
+            flushes: (flush, flush),
+            resolution: storage::Nanos::new(resolution),
+            level: 0,
+        };
         let written = draft.as_ref().map(|(written, _)| written);
         self.write_with_keys("write a flush into the catalogue", |to| {
             if let Some(written) = written {
-                catalogue::insert_segment(to, place, written)?;
+                catalogue::insert_segment(to, facts, written)?;
             }
             batch
                 .books
                 .iter()
-                .try_for_each(|books| catalogue::insert_books(to, epoch, place.flushes, books))?;
+                .try_for_each(|books| catalogue::insert_books(to, epoch, facts.flushes, books))?;
             to.prepare_cached("UPDATE epochs SET flushes = ? WHERE id = ?")?
                 .execute([flush, epoch.get()])
                 .map(drop)

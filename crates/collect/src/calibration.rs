@@ -39,7 +39,7 @@ fn measure(cpus: &mut [Cpu]) -> Option<f64> {
     let mut samples = 0_u32;
     for cpu in cpus {
         let ring = cpu.ring();
-        ring.look();
+        ring.refresh();
         while ring.record().is_some() {
             samples += 1;
             ring.next();

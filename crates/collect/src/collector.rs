@@ -1,12 +1,12 @@
 //! The collector: opens the events, reads what the kernel writes, counts.
 
 use crate::calibration::cost_of_a_sample;
-use crate::cut::Cut;
+use crate::collected::Collected;
 use crate::merge::drain;
 use crate::own::{RESERVE, Watch, own_processes};
 use crate::reader::Reader;
+use crate::sink::SampleSink;
 use crate::start::{JITTER, Opened, Options, StartError, open_all, period_of};
-use crate::trace::Trace;
 use archive::UnixSeconds;
 use kernel::clock::{monotonic, process_cpu_time, sleep_until};
 use kernel::stream::{
@@ -108,7 +108,7 @@ impl Collector {
         collector.reader.follower.scan();
         collector.take_turns();
         // What was counted while we were starting is discarded.
-        collector.cut();
+        collector.collect();
         Ok(collector)
     }
 
@@ -138,8 +138,8 @@ impl Collector {
         }
     }
 
-    /// Everything since the last cut, to the sample.
-    pub fn cut(&mut self) -> Cut {
+    /// Everything since the last time, to the sample.
+    pub fn collect(&mut self) -> Collected {
         let ends = self.end_intervals(false);
         sleep_until(monotonic() + LATE + Nanos(1_000_000));
         self.drain(Some(&ends));
@@ -150,7 +150,7 @@ impl Collector {
         let own = process_cpu_time();
         let length = now.1.saturating_sub(self.begun.1);
         let start = self.begun.0.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let cut = Cut {
+        let collected = Collected {
             start: UnixSeconds(i64::try_from(start.as_secs()).unwrap_or(i64::MAX)),
             length: storage::Nanos::new(length.0),
             frames,
@@ -166,7 +166,7 @@ impl Collector {
         self.begun = now;
         self.own_before = own;
         kernel::heap::give_back();
-        cut
+        collected
     }
 
     /// Takes this many samples per second and CPU from now on. Of one's own processes the rate cannot be changed: the kernel
@@ -200,7 +200,7 @@ impl Collector {
         self.cost
     }
 
-    /// Whether counting takes as much memory as it may until the next cut.
+    /// Whether counting takes as much memory as it may until the next time.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.reader.follower.bytes() > self.options.limits.counts
@@ -212,9 +212,9 @@ impl Collector {
         self.cpus.len() as u32
     }
 
-    /// Keeps each sample by itself as well, from now on, and returns those that were kept.
-    pub fn trace(&mut self) -> Trace {
-        self.reader.follower.trace.replace(Trace::default()).unwrap_or_default()
+    /// Gives each sample to `sink` as well, from now on.
+    pub fn tell(&mut self, sink: Box<dyn SampleSink>) {
+        self.reader.follower.sink = Some(sink);
     }
 
     fn random_factor(&mut self, spread: f64) -> f64 {

@@ -6,7 +6,7 @@ use crate::origin::Origin;
 use archive::ImageKind;
 use kernel::Mapping;
 use kernel::maps::FileId;
-use kernel::stranger::has_trusted_files;
+use kernel::untrusted::has_trusted_files;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::fs::MetadataExt as _;

@@ -12,8 +12,8 @@ use crate::legend::Legend;
 use crate::limits::Limits;
 use crate::origin::Origin;
 use crate::processes::Processes;
+use crate::sink::{SampleSeen, SampleSink};
 use crate::stacks::{Counted, Frame, Stacks, chain};
-use crate::trace::{Trace, Traced};
 use archive::ImageKind;
 use kernel::maps::pids;
 use kernel::stream::{Record, Sample};
@@ -45,7 +45,8 @@ pub struct Follower {
     most_nodes: usize,
     /// How many each user has.
     nodes: HashMap<u32, usize>,
-    pub trace: Option<Trace>,
+    /// Gets samples one by one, if there is one.
+    pub sink: Option<Box<dyn SampleSink>>,
 }
 
 /// What a sample is of.
@@ -85,7 +86,7 @@ impl Follower {
             secret: secret(),
             most_nodes: limits.nodes,
             nodes: HashMap::new(),
-            trace: None,
+            sink: None,
         }
     }
 
@@ -257,11 +258,10 @@ impl Follower {
             }
         };
         let frame = self.stacks.frame(node);
-        if let Some(trace) = &mut self.trace {
+        if let Some(sink) = &mut self.sink {
             let Frame { image, offset, .. } = frame;
             let (pid, address) = (sample.pid, sample.address);
-            let traced = Traced { cpu: cpu as u32, pid, address, image, offset, seed, node, callchain: 0..0 };
-            trace.push(traced, callchain);
+            sink.take(&SampleSeen { cpu: cpu as u32, pid, address, image, offset, seed, node, callchain });
         }
         !matches!(frame.image, Images::UNKNOWN | Images::TOO_MUCH)
     }

@@ -1,4 +1,4 @@
-//! What the numbers in a cut stand for, so that it can be stored when the collector knows of none of it any more.
+//! What the numbers of a collection stand for, so that it can be stored when the collector knows of none of it any more.
 
 use crate::images::{ImageIndex, Images};
 use crate::labels::{LabelIndex, Labels};

@@ -5,20 +5,20 @@
 //! cost below a budget. The records of a file are followed by the same code ([`Recorded`]), but then only they say what there was.
 //!
 //! **Does not:** look for names of functions (but for the kernel's and those of generated code, which could not be found
-//! later), or write files: the caller stores a [`Cut`].
+//! later), or write files: the caller stores a [`Collected`].
 //!
 //! **Constraints:** no unsafe code; the path of a sample allocates nothing when its stack is known; memory is bounded by
-//! the number of different stacks between two cuts, not by the number of processes that ran.
+//! the number of different stacks between two of them, not by the number of processes that ran.
 //!
-//! **Place:** sample → record → profile → report, its first half. Described in section 5 of "Continuous Profiling: Where
+//! **Place:** **sample → count** → store → query → report. Described in section 5 of "Continuous Profiling: Where
 //! Have All the Cycles Gone?" (SOSP 1997), whose driver and daemon this is; `docs/collector.md` says what is different.
 #![forbid(unsafe_code)]
 
 mod calibration;
 mod callchain;
 mod cgroup;
+mod collected;
 mod collector;
-mod cut;
 mod errands;
 mod files;
 mod follower;
@@ -38,15 +38,15 @@ mod processes;
 mod programs;
 mod reader;
 mod recorded;
+mod sink;
 mod slots;
 mod space;
 pub mod stacks;
 mod start;
-mod trace;
 mod writer;
 
+pub use collected::Collected;
 pub use collector::Collector;
-pub use cut::Cut;
 pub use governor::{Budget, Cost, Governor};
 pub use images::ImageIndex;
 pub use labels::LabelIndex;
@@ -54,6 +54,6 @@ pub use legend::{Legend, Named};
 pub use limits::Limits;
 pub use meter::Tally;
 pub use recorded::{Recorded, Recording, Seen};
+pub use sink::{SampleSeen, SampleSink};
 pub use start::{Options, StartError};
-pub use trace::{Trace, Traced};
 pub use writer::Writer;

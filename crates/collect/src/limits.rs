@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// What each kind of list may take. All kinds together stay within the memory that was allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Samples that were counted since the last cut, in bytes; more are written at once.
+    /// Samples that were counted since they were written, in bytes; more are written at once.
     pub counts: usize,
     /// Functions that programs have generated, in bytes.
     pub functions: usize,
@@ -13,7 +13,7 @@ pub struct Limits {
     pub processes: usize,
     /// Cuts that wait to be written, in bytes.
     pub pending: usize,
-    /// New nodes of stacks of one user between two cuts.
+    /// New nodes of stacks of one user between two writes.
     pub nodes: usize,
 }
 
@@ -21,7 +21,7 @@ pub struct Limits {
 const NODES: f64 = 16.0;
 
 impl Limits {
-    /// Of a collector that may take this many bytes, and takes this many samples at most between two cuts.
+    /// Of a collector that may take this many bytes, and takes this many samples at most between two writes.
     #[must_use]
     pub fn of(bytes: u64, samples: f64) -> Self {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);

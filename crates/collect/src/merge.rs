@@ -13,7 +13,7 @@ const RELEASE: u64 = 1 << 15;
 /// `until` says for their CPU.
 pub fn drain(cpus: &mut [Cpu], until: &[Nanos], mut take: impl FnMut(usize, Nanos, Record<'_>)) {
     for cpu in &mut *cpus {
-        cpu.ring().look();
+        cpu.ring().refresh();
     }
     while let Some((cpu, limit)) = next(cpus, until) {
         let ring = cpus[cpu].ring();

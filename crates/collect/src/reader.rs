@@ -98,7 +98,7 @@ impl Reader {
     fn reached(&mut self, cpu: usize, event: usize, time: Nanos) {
         let slept = self.meters[cpu][event].reached(time);
         if slept > 0 {
-            // There has been one, or it would not be known to sleep; but perhaps before the last cut.
+            // There has been one, or it would not be known to sleep; but perhaps before the counts were last taken.
             self.follower.idle(event as u32, u32::try_from(slept).unwrap_or(u32::MAX));
         }
     }

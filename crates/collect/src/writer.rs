@@ -1,6 +1,6 @@
-//! Handing a cut over to the database.
+//! Handing what was collected over to the database.
 
-use crate::Cut;
+use crate::Collected;
 use crate::legend::Legend;
 use archive::{Batch, Books, Count, EpochId, EventId, Flushed, ImageId, LabelId, Offset, Store, UnixSeconds};
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use storage::Error;
 /// Positions that are remembered to have their names; others are given them again.
 const MOST_NAMED: usize = 1 << 16;
 
-/// Stores cuts, and names that could not be found later with the first cut that needs them.
+/// Stores what was collected, and names that could not be found later with the first samples that need them.
 #[derive(Debug)]
 pub struct Writer {
     /// Length of a time bucket, in seconds.
@@ -24,21 +24,26 @@ impl Writer {
         Self { resolution: resolution.max(1), named: HashSet::new() }
     }
 
-    /// Stores `cut`. If that fails nothing has been stored, and it may be tried again.
+    /// Stores `collected`. If that fails nothing has been stored, and it may be tried again.
     ///
     /// # Errors
     /// As for [`Store::flush`].
-    pub fn write(&mut self, cut: &Cut, store: &mut Store, epoch: EpochId) -> Result<Flushed, Error> {
-        let Legend { images, labels, .. } = &cut.legend;
+    pub fn write(
+        &mut self,
+        collected: &Collected,
+        store: &mut Store,
+        epoch: EpochId,
+    ) -> Result<Flushed, Error> {
+        let Legend { images, labels, .. } = &collected.legend;
         let images = images.iter().map(|image| store.image(image)).collect::<Result<Vec<_>, _>>()?;
         let labels = labels.iter().map(|label| store.label(label)).collect::<Result<Vec<_>, _>>()?;
         let events =
-            cut.events.iter().map(|event| store.event(event.name())).collect::<Result<Vec<_>, _>>()?;
-        let new = cut.legend.symbols(&images, |image, offset| self.named.contains(&(image, offset)));
+            collected.events.iter().map(|event| store.event(event.name())).collect::<Result<Vec<_>, _>>()?;
+        let new = collected.legend.symbols(&images, |image, offset| self.named.contains(&(image, offset)));
         for (image, symbols) in &new {
             store.add_symbols(*image, symbols)?;
         }
-        let batch = self.batch(cut, &images, &labels, &events);
+        let batch = self.batch(collected, &images, &labels, &events);
         let flushed = store.flush(epoch, &batch)?;
         if self.named.len() > MOST_NAMED {
             self.named.clear();
@@ -54,11 +59,17 @@ impl Writer {
         self.named.clear();
     }
 
-    fn batch(&self, cut: &Cut, images: &[ImageId], labels: &[LabelId], events: &[EventId]) -> Batch {
-        let time = UnixSeconds(cut.start.0 - cut.start.0.rem_euclid(self.resolution));
+    fn batch(
+        &self,
+        collected: &Collected,
+        images: &[ImageId],
+        labels: &[LabelId],
+        events: &[EventId],
+    ) -> Batch {
+        let time = UnixSeconds(collected.start.0 - collected.start.0.rem_euclid(self.resolution));
         Batch {
-            nodes: cut.frames.iter().map(|frame| frame.with(images)).collect(),
-            counts: cut
+            nodes: collected.frames.iter().map(|frame| frame.with(images)).collect(),
+            counts: collected
                 .counts
                 .iter()
                 .map(|counted| Count {
@@ -71,20 +82,20 @@ impl Writer {
                 .collect(),
             books: events
                 .iter()
-                .zip(&cut.books)
+                .zip(&collected.books)
                 .map(|(&event, tally)| Books {
                     event,
-                    start: cut.start,
-                    length: cut.length,
+                    start: collected.start,
+                    length: collected.length,
                     expected: tally.expected,
                     stored: tally.stored,
                     unknown: tally.unknown,
                     lost: tally.lost(),
                     idle: tally.idle,
                     covered: storage::Nanos::new(tally.covered.0),
-                    own_cpu: cut.own_cpu,
-                    kernel_cpu: cut.kernel_cpu,
-                    resident: cut.resident,
+                    own_cpu: collected.own_cpu,
+                    kernel_cpu: collected.kernel_cpu,
+                    resident: collected.resident,
                 })
                 .collect(),
         }

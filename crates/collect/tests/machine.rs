@@ -1,6 +1,6 @@
 //! The collector on this machine.
 
-use collect::{Collector, Cut, Limits, Options, StartError, Tally};
+use collect::{Collected, Collector, Limits, Options, StartError, Tally};
 use kernel::cpu::ProcessStat;
 use kernel::stream::Source;
 use std::process::{Child, Command};
@@ -31,28 +31,32 @@ fn start(options: Options) -> Option<Collector> {
 }
 
 /// Lets `work` run again and again, and collects meanwhile.
-fn collect(collector: &mut Collector, time: Duration, mut work: impl FnMut()) -> Cut {
+fn collect(collector: &mut Collector, time: Duration, mut work: impl FnMut()) -> Collected {
     let end = Instant::now() + time;
     while Instant::now() < end {
         work();
         collector.tick();
     }
-    collector.cut()
+    collector.collect()
 }
 
 /// The books say what was counted, and what the clock (the first source) called for at this rate.
 #[track_caller]
-fn balanced(cut: &Cut, rate_hz: f64) {
-    let sum: u64 = cut.books.iter().map(|books| books.stored + books.unknown).sum();
-    assert_eq!(cut.size().0, sum, "every sample that was counted is in the books, and no other: {cut:?}");
-    for books in &cut.books {
+fn balanced(collected: &Collected, rate_hz: f64) {
+    let sum: u64 = collected.books.iter().map(|books| books.stored + books.unknown).sum();
+    assert_eq!(
+        collected.size().0,
+        sum,
+        "every sample that was counted is in the books, and no other: {collected:?}"
+    );
+    for books in &collected.books {
         assert!(books.stored + books.unknown <= books.expected && books.idle <= books.stored, "{books:?}");
         assert!(books.no_room <= books.lost(), "{books:?}");
     }
-    let clock = &cut.books[0];
+    let clock = &collected.books[0];
     let called_for = rate_hz * clock.covered.0 as f64 / 1e9;
     // Periods jitter by a tenth; what has passed since the last sample is given up now and then.
-    let margin = 0.2 * called_for + 3.0 * f64::from(cut.cpus);
+    let margin = 0.2 * called_for + 3.0 * f64::from(collected.cpus);
     assert!((clock.expected as f64 - called_for).abs() <= margin, "{called_for} were called for: {clock:?}");
     assert!(clock.surplus <= 2 + clock.expected / 50, "{clock:?}");
 }
@@ -62,24 +66,24 @@ fn nothing_is_lost_and_nothing_is_unknown_while_processes_come_and_go() {
     let Some(mut collector) = start(options(true, 997.0)) else { return };
     println!("a sample costs the kernel {:?}", collector.cost_of_a_sample());
     let mut children = 0;
-    let cut = collect(&mut collector, Duration::from_secs(3), || {
+    let collected = collect(&mut collector, Duration::from_secs(3), || {
         for _ in 0..10 {
             Command::new("/bin/true").status().unwrap();
             children += 1;
         }
     });
-    balanced(&cut, 997.0);
-    let books = cut.books[0];
+    balanced(&collected, 997.0);
+    let books = collected.books[0];
     let taken = books.stored + books.unknown;
     println!(
         "{children} children, {books:?}, {} stacks, {} bytes, {:?} own, {} ns each",
-        cut.size().1,
-        cut.bytes(),
-        cut.own_cpu,
-        cut.own_cpu.get() / taken.max(1)
+        collected.size().1,
+        collected.bytes(),
+        collected.own_cpu,
+        collected.own_cpu.get() / taken.max(1)
     );
     // Wide margins: a virtual machine may be stopped.
-    let called_for = cut.length.as_secs_f64() * 997.0 * f64::from(cut.cpus);
+    let called_for = collected.length.as_secs_f64() * 997.0 * f64::from(collected.cpus);
     assert!((books.expected as f64 / called_for - 1.0).abs() < 0.2, "{books:?} of {called_for}");
     // Time that a hypervisor has taken away cannot be helped.
     assert!(books.no_room < books.expected / 4, "{books:?}");
@@ -95,9 +99,9 @@ fn what_was_not_read_in_time_is_counted_as_lost() {
     while Instant::now() < end {
         std::hint::black_box(0);
     }
-    let cut = collector.cut();
-    balanced(&cut, 2000.0);
-    let books = cut.books[0];
+    let collected = collector.collect();
+    balanced(&collected, 2000.0);
+    let books = collected.books[0];
     assert!(books.lost() > books.expected / 4, "{books:?}");
     // And then everything is as before.
     let after =
@@ -124,9 +128,9 @@ fn own_processes_are_sampled_without_privileges() {
             .unwrap();
         collector.tick();
     }
-    let cut = collector.cut();
-    balanced(&cut, 500.0);
-    let books = cut.books[0];
+    let collected = collector.collect();
+    balanced(&collected, 500.0);
+    let books = collected.books[0];
     assert!(books.stored + books.unknown >= 200, "{books:?}");
     assert!(books.unknown < books.stored / 10, "{books:?}");
 }
@@ -182,10 +186,10 @@ fn own_processes_have_as_many_samples_as_they_used_cpu_time() {
         collector.tick();
     }
     let used = burner.end();
-    let cut = collector.cut();
-    balanced(&cut, HZ);
-    let books = cut.books[0];
-    let (called_for, taken) = (HZ * used.as_secs_f64(), cut.samples_of(&name));
+    let collected = collector.collect();
+    balanced(&collected, HZ);
+    let books = collected.books[0];
+    let (called_for, taken) = (HZ * used.as_secs_f64(), collected.samples_of(&name));
     println!("{used:?} of CPU time call for {called_for:.0} samples; {taken} were taken; of all: {books:?}");
     // The kernel's clock runs while a hypervisor has the CPU, and the program's time does not.
     assert!(taken as f64 <= 1.5 * called_for + 10.0, "{taken} of {called_for}");
@@ -204,9 +208,9 @@ fn descriptors_are_left_for_storing() {
             || (0..LEFT).map(|_| std::fs::File::open("/proc/self/stat")).collect::<Result<Vec<_>, _>>();
         assert!(collector.missed() > 0);
         left().unwrap();
-        let cut =
+        let collected =
             collect(&mut collector, Duration::from_secs(3), || std::thread::sleep(Duration::from_millis(10)));
-        balanced(&cut, 100.0);
+        balanced(&collected, 100.0);
         left().unwrap();
         assert!(collector.missed() > 0);
         return;
@@ -233,10 +237,10 @@ fn descriptors_are_left_for_storing() {
 fn a_seldom_sample_comes_all_the_same() {
     // Longer than an interval.
     let Some(mut collector) = start(options(true, 0.7)) else { return };
-    let cut =
+    let collected =
         collect(&mut collector, Duration::from_secs(5), || std::thread::sleep(Duration::from_millis(20)));
-    balanced(&cut, 0.7);
-    assert!(cut.books[0].stored >= 2, "{:?}", cut.books);
+    balanced(&collected, 0.7);
+    assert!(collected.books[0].stored >= 2, "{:?}", collected.books);
 }
 
 #[test]
@@ -244,10 +248,10 @@ fn what_happens_seldom_is_not_sampled_more_often_than_it_happens() {
     // One sample in ten thousand.
     let sources = ["cpu-clock", "cpu-migrations"].map(|name| Source::named(name).unwrap()).to_vec();
     let Some(mut collector) = start(Options { sources, ..options(true, 1.0) }) else { return };
-    let cut =
+    let collected =
         collect(&mut collector, Duration::from_secs(4), || std::thread::sleep(Duration::from_millis(20)));
-    balanced(&cut, 1.0);
-    assert!(cut.books[1].stored + cut.books[1].unknown <= 4, "{:?}", cut.books);
+    balanced(&collected, 1.0);
+    assert!(collected.books[1].stored + collected.books[1].unknown <= 4, "{:?}", collected.books);
 }
 
 #[test]
@@ -257,16 +261,16 @@ fn several_events_take_turns() {
     let Some(mut collector) = start(Options { sources, rotate: true, ..options(true, 200.0) }) else {
         return;
     };
-    let cut = collect(&mut collector, Duration::from_secs(3), || {
+    let collected = collect(&mut collector, Duration::from_secs(3), || {
         Command::new("/bin/true").status().unwrap();
     });
-    balanced(&cut, 200.0);
-    assert!(cut.books.iter().all(|books| books.stored > 0), "{:?}", cut.books);
+    balanced(&collected, 200.0);
+    assert!(collected.books.iter().all(|books| books.stored > 0), "{:?}", collected.books);
     // The clock is always on, and one of the others.
     let of = |books: &Tally| books.covered.0 as f64;
-    let [clock, faults, switches] = [0, 1, 2].map(|event| of(&cut.books[event]));
-    let whole = cut.length.get() as f64 * f64::from(cut.cpus);
+    let [clock, faults, switches] = [0, 1, 2].map(|event| of(&collected.books[event]));
+    let whole = collected.length.get() as f64 * f64::from(collected.cpus);
     assert!((clock / whole - 1.0).abs() < 0.1, "{clock} of {whole}");
-    assert!(((faults + switches) / clock - 1.0).abs() < 0.1, "{:?}", cut.books);
-    assert!(faults.max(switches) < 0.9 * clock, "{:?}", cut.books);
+    assert!(((faults + switches) / clock - 1.0).abs() < 0.1, "{:?}", collected.books);
+    assert!(faults.max(switches) < 0.9 * clock, "{:?}", collected.books);
 }

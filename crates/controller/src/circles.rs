@@ -9,11 +9,13 @@
 //! An instruction belongs to a circle only if the shortest way around leads through the `pause`, and the `pause` has no shorter
 //! way around without the instruction.
 
+use crate::ranges::joined;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use wire::{Address, SharedMemory};
+use wire::SharedMemory;
 
 /// How far from a sampled address code is looked at, in bytes.
 const NEAR: u64 = 256;
@@ -64,11 +66,11 @@ impl Circles {
         }
     }
 
-    /// The code from `start` to `end` has gone, or other code has come there.
-    pub fn forget(&mut self, start: u64, end: u64) {
-        self.looked_at.retain(|address| !(start..end).contains(address));
+    /// The code there has gone, or other code has come there.
+    pub fn forget(&mut self, gone: &Range<u64>) {
+        self.looked_at.retain(|address| !gone.contains(address));
         let before = self.instructions.len();
-        self.instructions.retain(|address, _| !(start..end).contains(address));
+        self.instructions.retain(|address, _| !gone.contains(address));
         self.unpublished |= self.instructions.len() != before;
     }
 
@@ -77,11 +79,7 @@ impl Circles {
         if std::mem::take(&mut self.unpublished) {
             let ranges = |wanted: fn(bool) -> bool| {
                 let of_kind = self.instructions.iter().filter(move |(_, (_, pauses))| wanted(*pauses));
-                let ranges = of_kind.map(|(start, (end, _))| (*start, *end));
-                crate::ranges::merged(ranges)
-                    .into_iter()
-                    .map(|(start, end)| (Address(start), Address(end)))
-                    .collect::<Vec<_>>()
+                joined(of_kind.map(|(start, (end, _))| *start..*end))
             };
             self.memory.circles.publish(&ranges(|_| true), &ranges(|pauses| pauses));
         }

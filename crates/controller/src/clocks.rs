@@ -1,6 +1,6 @@
 //! Which clock do arrivals from outside have? When it is worth while to find out.
 //!
-//! **Does:** decide when arrivals are to be held up for a while (a probe), count what comes meanwhile, and judge what came of it. **Does not:** hold them up (the runtime),
+//! **Does:** decide when arrivals are to be held up for a while (a probe), count what comes meanwhile, and have the clock decided after it (the last word is `wire::arrivals::Source::judge`'s). **Does not:** hold them up (the runtime),
 //! or say what the clock means for an answer (`profile`). **Constraints:** probes cost the program time, so there are none where nothing comes from outside
 //! or where threads hardly wait for it; later ones take a twentieth of the run at most, and a fiftieth once the clock is known: it may have changed, or
 //! the connections may not be all of one kind.
@@ -161,7 +161,7 @@ impl Clocks {
         if memory.arrivals.used().all(is_pipe) {
             return false;
         }
-        self.look(memory);
+        self.refresh(memory);
         let is_known = clocks.iter().any(|clock| *clock != Clock::Undecided);
         let (made, budget) = if self.wanted {
             let at_first = self.planned.map_or(AT_FIRST, |planned| AT_FIRST.min(planned / PART));
@@ -218,7 +218,7 @@ impl Clocks {
         }
     }
 
-    fn look(&mut self, memory: &SharedMemory) {
+    fn refresh(&mut self, memory: &SharedMemory) {
         let waited = memory.slots.used().iter().map(|slot| slot.books.doubtful.load(Relaxed)).sum();
         let now = Instant::now();
         let Some((then, before)) = self.looked else {

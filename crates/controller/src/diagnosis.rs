@@ -4,10 +4,9 @@ use super::failure::{self, Failure};
 use super::observe::Observer;
 use super::options::Options;
 use super::points::Points;
-use super::region::Presence;
+use super::region::{Presence, RegionSpec};
 use super::series::Outcome;
 use super::warning::Warning;
-use super::{region, sampler};
 use kernel::SharedMapping;
 use profile::Nanos;
 use std::sync::atomic::Ordering;
@@ -33,7 +32,7 @@ pub fn diagnose(
     let memory = shared.memory();
     let points = points.list();
     let (samples, _) = observer.totals();
-    if sampler(shared) == Sampler::None {
+    if memory.header.sampler() == Sampler::None {
         let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
         return Some(Failure::NoSampler { perf: std::io::Error::from_raw_os_error(errno).to_string() });
     }
@@ -42,12 +41,13 @@ pub fn diagnose(
     if samples < FEW && observer.in_scope() < 2 {
         return Some(Failure::NoSamples { seconds });
     }
-    if options.requests.is_empty() && observer.in_scope() == 0 {
+    if options.regions.is_empty() && observer.in_scope() == 0 {
         // Every Rust program has line information for the standard library; what counts is the scope's.
-        let blind =
-            |image: &symbols::Image| !image.has_line_info_in(&options.scope) && !image.has_functions();
+        let blind = |image: &symbols::Image| {
+            !image.has_line_info_in(&options.scope.sources) && !image.has_functions()
+        };
         let mut opened = observer.images().opened().peekable();
-        if options.default_scope && opened.peek().is_some() && opened.all(blind) {
+        if options.scope.is_default && opened.peek().is_some() && opened.all(blind) {
             let program = observer.images().opened().map(|image| image.path().display().to_string());
             return Some(Failure::NoDebugInformation {
                 program: failure::list(&program.collect::<Vec<_>>(), 3),
@@ -57,15 +57,12 @@ pub fn diagnose(
         let seen = if seen.is_empty() { seen } else { format!("the program ran {seen}: ") };
         return Some(Failure::NothingInScope { samples, seen });
     }
-    for (index, request) in options.requests.iter().enumerate() {
+    for (index, spec) in options.regions.iter().enumerate() {
         if observer.regions()[index].samples == 0 {
-            return Some(Failure::RegionNeverRan {
-                region: request.to_string(),
-                hint: hint(request, observer),
-            });
+            return Some(Failure::RegionNeverRan { region: spec.to_string(), hint: hint(spec, observer) });
         }
     }
-    if options.look.is_some() {
+    if options.survey.is_some() {
         return None;
     }
     if points.is_empty() && !options.end_to_end {
@@ -82,14 +79,14 @@ pub fn diagnose(
 }
 
 /// What may have been meant by a region that never ran.
-fn hint(request: &region::Request, observer: &Observer) -> String {
-    let what = match request {
-        region::Request::Function(_) => "function",
-        region::Request::Line(..) => "line",
-        region::Request::CalledFrom(..) => "path",
+fn hint(spec: &RegionSpec, observer: &Observer) -> String {
+    let what = match spec {
+        RegionSpec::Function(_) => "function",
+        RegionSpec::Line(..) => "line",
+        RegionSpec::CalledFrom(..) => "path",
     };
     for image in observer.images().opened() {
-        match request.find_in(image) {
+        match spec.find_in(image) {
             Presence::There => {
                 return format!(
                     "the {what} is in the program, but no sample fell into it: profile a run that spends time there"
@@ -130,7 +127,7 @@ pub fn warnings(shared: &SharedMapping, observer: &Observer, counted: &[(String,
 fn of_sampler(shared: &SharedMapping) -> Vec<Warning> {
     let header = &shared.memory().header;
     let errno = header.refusal.load(Ordering::Relaxed) as i32;
-    let sampler = sampler(shared);
+    let sampler = shared.memory().header.sampler();
     let coarse = match sampler {
         Sampler::PerfUser => Some(Warning::UserTimeOnly { errno }),
         Sampler::Timer => Some(Warning::CpuTimer { errno }),
@@ -159,14 +156,14 @@ fn of_names(observer: &Observer) -> impl Iterator<Item = Warning> {
 /// Samples and threads that did not count as they should.
 fn of_samples(memory: &SharedMemory, observer: &Observer) -> Vec<Warning> {
     let (samples, _) = observer.totals();
-    let cut = observer.cut();
-    let deep = (cut * 100 > samples).then_some(Warning::DeepStacks { cut, samples });
+    let deep = observer.deep();
+    let too_deep = (deep * 100 > samples).then_some(Warning::DeepStacks { deep, samples });
     let totals = memory.slots.totals();
     let (lost, samples) = (totals.lost, totals.samples);
     let lost = (lost > 0).then_some(Warning::LostSamples { lost, samples });
     let refused = memory.slots.refused.load(Ordering::Relaxed);
     let threads = (refused > 0).then_some(Warning::TooManyThreads { refused });
-    deep.into_iter().chain(lost).chain(threads).collect()
+    too_deep.into_iter().chain(lost).chain(threads).collect()
 }
 
 /// Images of which less could be read than there is.

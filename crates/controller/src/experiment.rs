@@ -8,7 +8,7 @@
 //! that to what costs most in production ([`hint`](super::hint)), if that is known.
 //! Speedups are drawn without regard to the past, so that each stays a random sample of the run.
 
-use crate::observe::RegionIndex;
+use crate::region::RegionIndex;
 use profile::{Nanos, RegionId, Speedup};
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ const CANDIDATES: usize = 3;
 const GROUPS: usize = 5;
 
 /// A region with at least this share in production is tried before others.
-const HOT: f64 = 0.02;
+const TRIED_FIRST: f64 = 0.02;
 /// A region that lacks more than this has been asked for.
 const MOST: f64 = 1.0;
 
@@ -234,7 +234,8 @@ impl History {
 
 /// What costs most in production, if it costs much and there is something to learn about it.
 fn hottest<'a>(offers: impl Iterator<Item = &'a Offer>) -> Option<Offer> {
-    let hot = offers.filter(|offer| offer.production >= HOT && offer.need.is_some_and(|need| need > 0.0));
+    let hot =
+        offers.filter(|offer| offer.production >= TRIED_FIRST && offer.need.is_some_and(|need| need > 0.0));
     // Equal ones in the order of their keys, so that the same seed makes the same choices.
     hot.max_by(|a, b| a.production.total_cmp(&b.production).then(b.region.cmp(&a.region))).copied()
 }

@@ -45,7 +45,7 @@ impl Finer {
     /// Sets the period of a program of which so many threads run.
     pub fn set(&mut self, memory: &SharedMemory, running: u32) {
         // A timer is no finer than the kernel's tick.
-        let sampler = Sampler::from_number(memory.header.sampler.load(Ordering::Relaxed));
+        let sampler = memory.header.sampler();
         if let Some(period) = self.usual.map(|usual| self.period(usual, running))
             && matches!(sampler, Sampler::Perf | Sampler::PerfUser)
         {

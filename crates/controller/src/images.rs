@@ -1,16 +1,16 @@
 //! The files mapped into the program: which of them are candidates, and where their code is.
 
+use crate::code_scope::CodeScope;
 use crate::jit::Jit;
-use crate::options::Options;
 use crate::unwind_tables::{Code, UnwindTables};
-use globset::GlobSet;
 use kernel::visits::Instruction;
 use profile::Image as Named;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use symbols::{Frame, Image, NameSource, Scope, Segment, Svma};
+use symbols::{Frame, Image, NameSource, Segment, Svma};
 
 /// Where code is: an image, and an address as its file has it.
 pub type Spot = (String, u64);
@@ -33,7 +33,7 @@ struct Candidate {
     /// first sample, because it takes debug information to know.
     by_function: OnceLock<bool>,
     /// Executable ranges in the process.
-    code: Vec<(u64, u64)>,
+    code: Vec<Range<u64>>,
 }
 
 /// The index of code that the program has made while it runs, which has no image.
@@ -52,21 +52,18 @@ pub struct Located {
 pub struct Images {
     pid: u32,
     program: PathBuf,
-    binaries: Option<GlobSet>,
-    scope: Scope,
-    /// Whether the user has named no source files, so that functions without any may be of interest.
-    default_scope: bool,
+    scope: CodeScope,
     candidates: Vec<Candidate>,
     /// Code that the program makes, which is of interest unless the user has named files.
     jit: Option<Jit>,
     /// Executable mappings that are not candidates, for messages.
-    others: Vec<(u64, u64, String)>,
+    others: Vec<(Range<u64>, String)>,
     /// All executable mappings of files, ascending, and whether the callers of their code have been asked for.
     mapped: Vec<(Code, bool)>,
     /// Which of the candidates a file is, if any. Another file may get the name of one that is gone.
     known: HashMap<(PathBuf, kernel::maps::FileId), Option<usize>>,
     new: Vec<Code>,
-    gone: Vec<(u64, u64)>,
+    gone: Vec<Range<u64>>,
     /// When the list was read, and how long that took.
     read: Option<(Instant, Duration)>,
     eager: bool,
@@ -76,16 +73,14 @@ pub struct Images {
 }
 
 impl Images {
-    /// What `options` ask for, in the process `pid`, which runs `program`.
-    pub fn new(pid: u32, program: PathBuf, options: &Options) -> Self {
+    /// What is in `scope`, in the process `pid`, which runs `program`.
+    pub fn new(pid: u32, program: PathBuf, scope: &CodeScope) -> Self {
         let mut images = Self {
             pid,
             program,
-            binaries: options.binaries.clone(),
-            scope: options.scope.clone(),
-            default_scope: options.default_scope,
+            scope: scope.clone(),
             candidates: Vec::new(),
-            jit: (options.default_scope && options.binaries.is_none()).then(|| Jit::new(pid)),
+            jit: (scope.is_default && scope.binaries.is_none()).then(|| Jit::new(pid)),
             others: Vec::new(),
             mapped: Vec::new(),
             known: HashMap::new(),
@@ -129,11 +124,11 @@ impl Images {
                         candidate.bias = bias;
                         self.arrivals += 1;
                     }
-                    candidate.code.push((start, end));
+                    candidate.code.push(start..end);
                 }
                 None => {
                     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-                    self.others.push((start, end, name));
+                    self.others.push((start..end, name));
                 }
             }
         }
@@ -160,7 +155,7 @@ impl Images {
             let at = self.mapped.binary_search_by_key(&old.start, |(new, _)| new.start);
             match at.ok().map(|at| &mut self.mapped[at]).filter(|(new, _)| new.file == old.file) {
                 Some((_, now)) => *now |= asked,
-                None => self.gone.push((old.start, old.end)),
+                None => self.gone.push(old.start..old.end),
             }
         }
     }
@@ -175,7 +170,7 @@ impl Images {
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let wanted = match &self.binaries {
+        let wanted = match &self.scope.binaries {
             Some(globs) => globs.is_match(path) || path.file_name().is_some_and(|name| globs.is_match(name)),
             None => path == self.program,
         };
@@ -247,12 +242,12 @@ impl Images {
     }
 
     /// Where the program has made code since this was asked last.
-    pub fn remade(&mut self) -> Vec<(u64, u64)> {
+    pub fn remade(&mut self) -> Vec<Range<u64>> {
         self.jit.as_mut().map(Jit::remade).unwrap_or_default()
     }
 
     /// The mappings that have gone since this was asked last.
-    pub fn unmapped(&mut self) -> Vec<(u64, u64)> {
+    pub fn unmapped(&mut self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.gone)
     }
 
@@ -262,8 +257,7 @@ impl Images {
             return Some(made);
         }
         let found = self.find(address);
-        let mapped =
-            found.is_some() || self.others.iter().any(|(start, end, _)| within(address, *start, *end));
+        let mapped = found.is_some() || self.others.iter().any(|(range, _)| range.contains(&address));
         if !mapped && self.refresh_after(REFRESH) {
             return self.made(address).or_else(|| self.find(address));
         }
@@ -277,8 +271,7 @@ impl Images {
     }
 
     fn find(&self, address: u64) -> Option<Located> {
-        let here =
-            |candidate: &Candidate| candidate.code.iter().any(|(start, end)| within(address, *start, *end));
+        let here = |candidate: &Candidate| candidate.code.iter().any(|range| range.contains(&address));
         let image = self.candidates.iter().position(here)?;
         let bias = self.candidates[image].bias;
         Some(Located { image, address: Svma(address.wrapping_sub(bias)), bias })
@@ -324,43 +317,44 @@ impl Images {
         found
     }
 
-    /// The function around an address, cut into pieces with the same frames: process addresses.
-    pub fn cut(&mut self, located: &Located) -> Vec<(u64, u64, Vec<Frame>)> {
+    /// The function around an address, in pieces with the same frames: process addresses.
+    pub fn pieces(&mut self, located: &Located) -> Vec<(Range<u64>, Vec<Frame>)> {
         if located.image == MADE {
             let made = self.jit.as_mut().and_then(|jit| jit.find(located.address.0));
-            let piece = |Segment { range, frames }: Segment| (range.start.0, range.end.0, frames);
+            let piece = |Segment { range, frames }: Segment| (range.start.0..range.end.0, frames);
             return made.into_iter().flatten().map(piece).collect();
         }
         let Candidate { image, by_function, .. } = &self.candidates[located.image];
         let container =
             image.container(located.address).unwrap_or(located.address..Svma(located.address.0 + 1));
-        let mut pieces: Vec<(u64, u64, Vec<Frame>)> = image
-            .segments(container, &self.scope)
+        let mut pieces: Vec<(Range<u64>, Vec<Frame>)> = image
+            .segments(container, &self.scope.sources)
             .into_iter()
             .map(|segment| {
                 let start = segment.range.start.0.wrapping_add(located.bias);
-                (start, segment.range.end.0.wrapping_add(located.bias), segment.frames)
+                (start..segment.range.end.0.wrapping_add(located.bias), segment.frames)
             })
-            .filter(|(start, end, _)| start < end)
+            .filter(|(range, _)| !range.is_empty())
             .collect();
         let address = located.address.0.wrapping_add(located.bias);
-        if *by_function.get_or_init(|| self.default_scope && !image.has_line_info_in(&self.scope)) {
-            let frames = pieces.iter_mut().flat_map(|(.., frames)| frames);
+        if *by_function.get_or_init(|| self.scope.is_default && !image.has_line_info_in(&self.scope.sources))
+        {
+            let frames = pieces.iter_mut().flat_map(|(_, frames)| frames);
             frames.filter(|frame| frame.file.is_none()).for_each(|frame| frame.in_scope = true);
         }
-        if !pieces.iter().any(|(start, end, _)| within(address, *start, *end)) {
+        if !pieces.iter().any(|(range, _)| range.contains(&address)) {
             // Code that no table covers: a piece without frames, so that it is not looked up again and again.
-            pieces.push((address, address + 1, Vec::new()));
+            pieces.push((address..address + 1, Vec::new()));
         }
         pieces
     }
 
     /// The executable ranges of all candidates, sorted.
-    pub fn code_ranges(&self) -> Vec<(u64, u64)> {
-        let mut ranges: Vec<(u64, u64)> =
-            self.candidates.iter().flat_map(|candidate| candidate.code.iter().copied()).collect();
-        ranges.extend(self.jit.iter().flat_map(Jit::ranges));
-        ranges.sort_unstable();
+    pub fn code_ranges(&self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> =
+            self.candidates.iter().flat_map(|candidate| candidate.code.iter().cloned()).collect();
+        ranges.extend(self.jit.iter().flat_map(Jit::ranges).cloned());
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
         ranges
     }
 
@@ -392,8 +386,8 @@ impl Images {
     pub fn name_of(&self, address: u64) -> String {
         self.others
             .iter()
-            .find(|(start, end, _)| within(address, *start, *end))
-            .map(|(_, _, name)| name.clone())
+            .find(|(range, _)| range.contains(&address))
+            .map(|(_, name)| name.clone())
             .or_else(|| {
                 let located = self.find(address)?;
                 let path = &self.candidates[located.image].named.path;
@@ -406,10 +400,6 @@ impl Images {
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
-}
-
-fn within(address: u64, start: u64, end: u64) -> bool {
-    (start..end).contains(&address)
 }
 
 #[cfg(test)]
@@ -428,14 +418,14 @@ mod tests {
         let program = PathBuf::from("/bin/sleep").canonicalize().unwrap();
         let words = ["run", "--", "sleep", "1000"];
         let args = Typed::parse_from(words).run;
-        let options = Options::new(&args, &program).unwrap();
+        let scope = CodeScope::new(&args).unwrap();
         let mut child = std::process::Command::new(&program).arg("1000").spawn().unwrap();
-        let mut images = Images::new(child.id(), program, &options);
+        let mut images = Images::new(child.id(), program, &scope);
         // The kernel lets the parent go on before the program is mapped.
         while images.candidates.is_empty() {
             images.refresh();
         }
-        let address = images.candidates[0].code[0].0;
+        let address = images.candidates[0].code[0].start;
         let spot = images.spot(address).unwrap();
         images.unmapped();
         child.kill().unwrap();

@@ -1,6 +1,11 @@
 //! Code that the program makes while it runs (JIT compilers): where it is, and what its runtime says it is.
+//!
+//! Any user may have put such a file there, so only a plain one is opened that belongs to the program's user or to root, and no link is followed.
 
 use kernel::perf_map::{Limits, PerfMap};
+use kernel::untrusted::open_file;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use symbols::{JitDump, JitMap, Segment};
@@ -17,14 +22,14 @@ const LIMITS: Limits = Limits { longest: u64::MAX, at_once: 16 << 20 };
 pub struct Jit {
     pid: u32,
     /// Executable memory that no file lies behind.
-    memory: Vec<(u64, u64)>,
+    memory: Vec<Range<u64>>,
     map: JitMap,
     list: PerfMap,
     /// What is in the dump, which also has lines, but which programs write with delay.
     dumped: JitMap,
     /// Once the program has mapped it; one that cannot be opened is not tried again.
     dump: Option<Option<JitDump>>,
-    new: Vec<(u64, u64)>,
+    new: Vec<Range<u64>>,
     /// When they were looked at, and how long that took.
     read: Option<(Instant, Duration)>,
 }
@@ -42,7 +47,7 @@ impl Jit {
             let special = mapping.path.as_ref().is_some_and(|path| path.to_string_lossy().starts_with("[v"));
             mapping.executable && !mapping.is_file() && !special
         };
-        self.memory = mappings.iter().filter(made).map(|mapping| (mapping.start.0, mapping.end.0)).collect();
+        self.memory = mappings.iter().filter(made).map(|mapping| mapping.start.0..mapping.end.0).collect();
         let name = format!("jit-{}.dump", self.pid);
         let is_dump = |path: &&PathBuf| path.file_name().is_some_and(|file| *file == *name);
         let mapped = mappings.iter().filter_map(|mapping| mapping.path.as_ref());
@@ -50,10 +55,8 @@ impl Jit {
             && let Some(path) = mapped.filter(|path| path.is_absolute()).find(is_dump)
         {
             let path = self.root().join(path.strip_prefix("/").unwrap_or(path));
-            let file = std::fs::metadata(&path).and_then(|about| match about.is_file() {
-                true => std::fs::File::open(&path),
-                false => Err(std::io::ErrorKind::InvalidInput.into()),
-            });
+            let owner = std::fs::metadata(format!("/proc/{}", self.pid)).map(|process| process.uid());
+            let file = owner.and_then(|owner| open_file(&path, owner));
             self.dump = Some(file.and_then(JitDump::open).ok());
         }
     }
@@ -74,13 +77,13 @@ impl Jit {
     }
 
     /// Where there is something new since this was asked last: it may be in the place of something else.
-    pub fn remade(&mut self) -> Vec<(u64, u64)> {
+    pub fn remade(&mut self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.new)
     }
 
     /// The function at an address, in pieces.
     pub fn find(&mut self, address: u64) -> Option<Vec<Segment>> {
-        if !self.memory.iter().any(|(start, end)| (*start..*end).contains(&address)) {
+        if !self.memory.iter().any(|range| range.contains(&address)) {
             return None;
         }
         let known = self.known(address);
@@ -96,19 +99,49 @@ impl Jit {
     }
 
     /// The executable memory, if anything is known of it.
-    pub fn ranges(&self) -> &[(u64, u64)] {
+    pub fn ranges(&self) -> &[Range<u64>] {
         if self.map.is_empty() && self.dumped.is_empty() { &[] } else { &self.memory }
     }
 
     fn refresh(&mut self) {
         if let Some(Some(dump)) = &mut self.dump {
-            self.new.extend(self.dumped.extend(dump));
+            self.new.extend(self.dumped.extend(dump).into_iter().map(|(start, end)| start..end));
         }
         if let Some(more) = self.list.more(LIMITS) {
             if more.is_new {
                 self.map = JitMap::empty();
             }
-            self.new.extend(self.map.append(&more.text));
+            self.new.extend(self.map.append(&more.text).into_iter().map(|(start, end)| start..end));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a dump is read that the process has mapped from `path`.
+    fn is_read(path: PathBuf) -> bool {
+        let own = kernel::maps(std::process::id()).unwrap();
+        let mapping = kernel::Mapping { path: Some(path), ..own[0].clone() };
+        let mut jit = Jit::new(std::process::id());
+        jit.map(&[mapping]);
+        matches!(jit.dump, Some(Some(_)))
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = format!("jit-{}.dump", std::process::id());
+        let dump = folder.path().join(&name);
+        let mut header = [0; 40];
+        header[..4].copy_from_slice(&0x4a69_5444_u32.to_le_bytes());
+        header[8] = 40;
+        std::fs::write(&dump, header).unwrap();
+        assert!(is_read(dump.clone()));
+        let other = folder.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        std::os::unix::fs::symlink(&dump, other.join(&name)).unwrap();
+        assert!(!is_read(other.join(&name)));
     }
 }

@@ -12,10 +12,13 @@
 // Their doc comments are the help texts that clap prints.
 #[allow(missing_docs)]
 pub mod arguments;
+mod audience;
 mod audit;
 mod backlog;
+mod balance;
 mod circles;
 mod clocks;
+mod code_scope;
 mod dead_slots;
 mod diagnosis;
 pub mod embedded;
@@ -28,9 +31,8 @@ mod images;
 mod in_flight;
 mod jit;
 pub mod launch;
-mod leave_out;
-mod look;
 mod naming;
+mod now;
 mod observe;
 mod options;
 mod outlook;
@@ -40,31 +42,37 @@ mod progress;
 mod ranges;
 mod record;
 mod region;
+mod runs;
 mod series;
 mod strangers;
+mod survey;
 mod unwind_tables;
 mod warning;
 mod window;
+mod without_functions;
 
-use anyhow::{Context as _, Result};
+pub use audience::Audience;
 pub use failure::list;
 
+use anyhow::{Context as _, Result};
 use failure::Failure;
 use hint::Hint;
 use images::Images;
 use kernel::SharedMapping;
-use observe::Observer;
+use now::monotonic;
+use observe::{Observer, lock};
 use options::Options;
 use outlook::Outlook;
-use points::Points;
+use points::{PointSpec, Points};
 use profile::coz::load_either;
-use profile::{Nanos, Profile, Recording, Region};
+use profile::{Nanos, Recording};
 use record::{Session, Tallies};
+use runs::Runs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use series::{Outcome, Series};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 use strangers::Strangers;
 use window::Conductor;
@@ -73,31 +81,8 @@ use wire::layout::Sampler;
 /// Exit status when `whatif` itself failed.
 pub const FAILED: i32 = 90;
 
-/// Shows people what is found while a program runs, and hears what they want to know.
-pub trait Audience {
-    /// A program is about to run, and is recorded there.
-    ///
-    /// # Errors
-    /// Why nothing can be shown; the program is not run then.
-    fn begins(&self, recording: &Path) -> Result<()>;
-
-    /// There is an answer: the program has ended, or goes on without experiments.
-    fn answered(&self, profile: &Profile, recording: &Path);
-
-    /// Whether a viewer wants to know more about this region, so that it gets more experiments.
-    fn wants(&self, region: &Region) -> bool;
-
-    /// Whether a viewer wants to know more about any region, so that the answer is not enough yet.
-    fn wants_more(&self) -> bool;
-
-    /// The last run has ended. Returns when everything has been seen.
-    fn ended(&self, recording: &Path);
-}
-
 /// How often samples are drained.
 const DRAIN: Duration = Duration::from_millis(10);
-/// After so many runs in a row without an experiment the program is not run again.
-const MOST_FRUITLESS: u32 = 3;
 /// How long a program may take until the runtime is there.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
@@ -121,7 +106,7 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     check_build(&options, &executable)?;
     let left_out = match &args.leave_out[..] {
         [] => None,
-        functions => Some(leave_out::copy(embedded::RUNTIME, functions)?),
+        functions => Some(without_functions::copy(embedded::RUNTIME, functions)?),
     };
     let runtime = match &left_out {
         Some((_, copy)) => copy.clone(),
@@ -136,7 +121,7 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
         }
         Hint::ask(source, &options, &canonical(&executable))
     });
-    let fixed = options.fixed_speedups || !options.requests.is_empty();
+    let fixed = options.fixed_speedups || !options.regions.is_empty();
     audience.begins(&options.output)?;
     let mut runs = Runs {
         begin: Instant::now(),
@@ -175,46 +160,6 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     Ok((exit, failure.map_or(0, |failure| failure.status())))
 }
 
-/// The runs of a program into one recording.
-struct Runs {
-    begin: Instant,
-    done: u32,
-    /// Runs in a row without an experiment.
-    fruitless: u32,
-    /// Experiments in all of them.
-    blocks: u64,
-    history: experiment::History,
-    random: fastrand::Rng,
-    outlook: Outlook,
-    whole: series::Whole,
-    /// What production says about where to look.
-    hint: Option<Hint>,
-    /// What a visit to a breakpoint costs, if there are any.
-    visit_cost: Option<wire::Nanos>,
-    /// The same for one at which the visiting thread notes the time, besides noting it.
-    noting_cost: Option<wire::Nanos>,
-    /// Whether the answer has been shown, while the program goes on.
-    shown: bool,
-    audience: Box<dyn Audience>,
-}
-
-impl Runs {
-    /// Whether the program is to run once more.
-    fn again(&self, options: &Options) -> bool {
-        let times = options.repeat.unwrap_or(if options.again() { u32::MAX } else { 1 });
-        self.done < times
-            && !launch::asked_to_end()
-            && self.fruitless < MOST_FRUITLESS
-            && !self.is_enough(options)
-            && options.duration.is_none_or(|most| self.begin.elapsed() < most)
-    }
-
-    /// Whether the answer is as sure as it is to be, and no page asks for more.
-    fn is_enough(&self, options: &Options) -> bool {
-        options.stops_when_sure() && self.outlook.is_sure() && !self.audience.wants_more()
-    }
-}
-
 /// Runs the program once. The error is our own: whatever became of the recording, the program goes on to its end
 /// and ends as it would have.
 fn once(
@@ -246,7 +191,7 @@ fn once(
 /// Shows the answer, if there is one; why there is none otherwise. `failure`: of the last run.
 fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Option<Failure>> {
     if runs.blocks == 0 {
-        if !options.quiet && options.look.is_none() {
+        if !options.quiet && options.survey.is_none() {
             eprintln!("whatif: recorded in {}", options.output.display());
         }
         return Ok(failure);
@@ -296,11 +241,12 @@ fn supervise(
         session.warn(&failure)?;
         return Ok(Some(failure));
     }
-    let images = Images::new(child.pid(), canonical(executable), options);
-    let later = options.binaries.is_some();
+    let images = Images::new(child.pid(), canonical(executable), &options.scope);
+    let later = options.scope.binaries.is_some();
     let cost = runs.noting_cost.map_or(0, |cost| u32::try_from(cost.0).unwrap_or(0));
     shared.memory().header.trap_cost.store(cost, Ordering::Relaxed);
-    let points = Points::place(shared.memory(), &options.points, &images, child.pid(), &options.scope, later);
+    let points =
+        Points::place(shared.memory(), &options.points, &images, child.pid(), &options.scope.sources, later);
     // A run that is one window begins with it.
     let held = options.end_to_end.then_some(held);
     let points = points.inspect_err(|_| eprintln!("whatif: the program runs unprofiled"))?;
@@ -386,23 +332,14 @@ fn ended_within(child: &launch::Child, time: Duration) -> bool {
     child.wait_until(wire::Nanos(kernel::clock::monotonic().0 + time.as_nanos() as u64)).is_some()
 }
 
-fn monotonic() -> Nanos {
-    Nanos::new(kernel::clock::monotonic().0)
-}
-
-/// A poisoned lock means that the other thread has panicked and the run is over anyway.
-fn lock(observer: &Mutex<Observer>) -> MutexGuard<'_, Observer> {
-    observer.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 /// Without any function there is nothing to tell apart: better said before the program runs. The user who names source
 /// files needs debug information; all others are told that functions have to do.
 fn without_debug_information(options: &Options, executable: &launch::Executable) -> Option<Failure> {
-    if options.binaries.is_some() || !options.sampling() {
+    if options.scope.binaries.is_some() || !options.sampling() {
         return None;
     }
     let image = symbols::Image::open(executable.image()).ok()?;
-    let enough = image.has_line_info() || options.default_scope && image.has_functions();
+    let enough = image.has_line_info() || options.scope.is_default && image.has_functions();
     (!enough).then(|| Failure::NoDebugInformation { program: executable.image().display().to_string() })
 }
 
@@ -471,9 +408,9 @@ fn check_build(options: &Options, executable: &launch::Executable) -> Result<()>
 fn check_points(options: &mut Options, executable: &launch::Executable) -> Result<Option<wire::Nanos>> {
     let cost = match points::check(&options.points) {
         Err(refusal) => {
-            let counted = options.points.iter_mut().filter(|request| request.is_in_image());
+            let counted = options.points.iter_mut().filter(|spec| spec.is_in_image());
             let counted: Vec<_> = counted.collect();
-            anyhow::ensure!(counted.iter().all(|request| request.can_be_sampled()), refusal);
+            anyhow::ensure!(counted.iter().all(|spec| spec.can_be_sampled()), refusal);
             if !options.quiet {
                 eprintln!(
                     "whatif: visits cannot be counted ({}), so samples stand in for them; allow perf events with sudo sysctl \
@@ -481,15 +418,15 @@ fn check_points(options: &mut Options, executable: &launch::Executable) -> Resul
                     refusal.root_cause()
                 );
             }
-            counted.into_iter().for_each(points::Request::sample);
+            counted.into_iter().for_each(PointSpec::sample);
             None
         }
         cost => cost?,
     };
-    if options.binaries.is_none() && !options.points.is_empty() {
+    if options.scope.binaries.is_none() && !options.points.is_empty() {
         // By the name that it will be mapped under: what is found is kept for then.
         let image = symbols::Image::open(&canonical(executable))?;
-        options.points.iter().try_for_each(|point| point.check(&image, &options.scope))?;
+        options.points.iter().try_for_each(|point| point.check(&image, &options.scope.sources))?;
         drop(image);
         kernel::heap::give_back();
     }
@@ -560,7 +497,7 @@ fn profile(
                     observer.drain();
                     let now = observer.images().arrivals();
                     if std::mem::replace(&mut arrivals, now) != now {
-                        points.follow(&options.points, observer.images(), &options.scope);
+                        points.follow(&options.points, observer.images(), &options.scope.sources);
                     }
                     observer.be_eager(points.waiting().next().is_some());
                 }
@@ -569,10 +506,9 @@ fn profile(
             }
         });
         let mut conductor = Conductor::new(shared, points, |time| ended_within(child, time));
-        let outcome = match options.look {
-            Some(what) => {
-                look::look(what, options, child.pid(), observer, &mut conductor).map(|()| Outcome::default())
-            }
+        let outcome = match options.survey {
+            Some(what) => survey::conduct(what, options, child.pid(), observer, &mut conductor)
+                .map(|()| Outcome::default()),
             None => {
                 let series = Series::new(options, shared, points, observer, session, child, runs);
                 series.conduct(conductor, || drop(held))
@@ -586,7 +522,7 @@ fn profile(
     let outcome = outcome?;
     if child.try_wait().is_none() && options.then == arguments::Then::Terminate {
         if !options.quiet {
-            let why = match (options.look, runs.outlook.is_sure()) {
+            let why = match (options.survey, runs.outlook.is_sure()) {
                 (Some(_), _) => "that is all",
                 (None, true) => "the answer is sure",
                 (None, false) => "the time is up",
@@ -598,10 +534,6 @@ fn profile(
     Ok(outcome)
 }
 
-fn sampler(shared: &SharedMapping) -> Sampler {
-    Sampler::from_number(shared.memory().header.sampler.load(Ordering::Relaxed))
-}
-
 fn facts(
     options: &Options,
     executable: &launch::Executable,
@@ -610,7 +542,7 @@ fn facts(
     (started, repeat): (SystemTime, u32),
 ) -> profile::SessionStart {
     let system = rustix::system::uname();
-    let sampler = sampler(shared);
+    let sampler = shared.memory().header.sampler();
     profile::SessionStart {
         started: Nanos::from(started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
         program: executable.command().display().to_string(),
@@ -630,7 +562,7 @@ fn facts(
         sample_period: options.period,
         kernel_time: matches!(sampler, Sampler::Perf | Sampler::Timer),
         repeat,
-        fixed_regions: !options.requests.is_empty(),
+        fixed_regions: !options.regions.is_empty(),
         fixed_speedups: options.fixed_speedups,
     }
 }

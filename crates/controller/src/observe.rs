@@ -9,17 +9,17 @@ use crate::arguments::Granularity;
 use crate::circles::Circles;
 use crate::finer::Finer;
 use crate::images::{Images, Located, Spot};
-use crate::look::Look;
 use crate::naming::Naming;
-use crate::options::Options;
+use crate::options::{Options, Survey};
 use crate::owner::{Code, Owner, Question, Selection, Which, matching, outside, owner};
-use crate::region::{Request, request_region};
+use crate::ranges::ends;
+use crate::region::{RegionIndex, RegionSpec};
 use crate::unwind_tables::UnwindTables;
 use profile::{Nanos, Region, RegionKind};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::ops::Index;
-use std::sync::Arc;
+use std::ops::{Index, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use symbols::Frame;
 use wire::{
     Address, SharedMemory,
@@ -30,9 +30,6 @@ use wire::{
 const OFFERS: usize = 64;
 /// Samples that the next region is chosen from are not older than this.
 const OFFER_AGE: Nanos = Nanos::from_millis(250);
-/// The index of a region among those observed in this run. Those that the user asked for come first, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RegionIndex(pub usize);
 
 impl Index<RegionIndex> for [Known] {
     type Output = Known;
@@ -66,7 +63,7 @@ pub struct Chains {
 pub struct Known {
     pub region: Region,
     /// Whether the user asked for it.
-    pub requested: bool,
+    pub named: bool,
     /// Samples of the whole run, and the CPU time they stand for.
     pub samples: u64,
     pub weight: Nanos,
@@ -81,16 +78,13 @@ pub struct Known {
 impl Known {
     /// A region of which nothing has been seen.
     fn new(region: Region) -> Self {
-        Self {
-            region,
-            requested: false,
-            samples: 0,
-            weight: Nanos::ZERO,
-            inside: None,
-            alone: false,
-            path: None,
-        }
+        Self { region, named: false, samples: 0, weight: Nanos::ZERO, inside: None, alone: false, path: None }
     }
+}
+
+/// A poisoned lock means that the other thread has panicked and the run is over anyway.
+pub fn lock(observer: &Mutex<Observer>) -> MutexGuard<'_, Observer> {
+    observer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Everything learnt from samples.
@@ -100,9 +94,9 @@ pub struct Observer {
     tables: UnwindTables,
     circles: Circles,
     finer: Finer,
-    requests: Arc<[Request]>,
+    specs: Arc<[RegionSpec]>,
     /// Points to which every sample is a visit.
-    sampled: Vec<(Request, Arc<AtomicU64>)>,
+    sampled: Vec<(RegionSpec, Arc<AtomicU64>)>,
     granularity: Granularity,
     naming: Naming,
     pieces: BTreeMap<u64, Piece>,
@@ -114,7 +108,7 @@ pub struct Observer {
     samples: u64,
     weight: Nanos,
     /// Samples whose stack was deeper than there is room for.
-    cut: u64,
+    deep: u64,
     in_scope: u64,
     /// Out-of-scope images that samples fell in, for the message when nothing was in scope.
     elsewhere: HashMap<String, u64>,
@@ -133,7 +127,7 @@ struct Watched {
     weight: Nanos,
     hit: bool,
     /// Whether the stack was deeper than there is room for.
-    cut: bool,
+    deep: bool,
     /// What the runtime made of it.
     judgement: Judgement,
 }
@@ -151,8 +145,8 @@ pub struct Seen {
     pub unknown_code: Nanos,
     /// Samples outside the region that the runtime took for samples in it.
     pub extra: Nanos,
-    /// Samples whose stack was cut.
-    pub cut: Nanos,
+    /// Samples whose stack was deeper than there is room for.
+    pub deep: Nanos,
 }
 
 impl Observer {
@@ -160,7 +154,7 @@ impl Observer {
         memory: &'static SharedMemory,
         images: Images,
         options: &Options,
-        sampled: Vec<(Request, Arc<AtomicU64>)>,
+        sampled: Vec<(RegionSpec, Arc<AtomicU64>)>,
     ) -> Self {
         let mut observer = Self {
             memory,
@@ -168,7 +162,7 @@ impl Observer {
             tables: UnwindTables::new(memory),
             circles: Circles::new(memory),
             finer: Finer::new((!options.fixed_period).then_some(options.period)),
-            requests: options.requests.as_slice().into(),
+            specs: options.regions.as_slice().into(),
             sampled,
             granularity: options.granularity,
             naming: options.naming(),
@@ -179,16 +173,16 @@ impl Observer {
             offers: VecDeque::new(),
             samples: 0,
             weight: Nanos::ZERO,
-            cut: 0,
+            deep: 0,
             in_scope: 0,
             elsewhere: HashMap::new(),
             unpublished: true,
             watched: None,
             watch: Vec::new(),
-            chains: (options.look == Some(Look::Points)).then(HashMap::new),
+            chains: (options.survey == Some(Survey::Points)).then(HashMap::new),
         };
-        for request in &*options.requests {
-            observer.regions.push(Known { requested: true, ..Known::new(request_region(request)) });
+        for spec in &*options.regions {
+            observer.regions.push(Known { named: true, ..Known::new(spec.region()) });
         }
         observer
     }
@@ -229,18 +223,19 @@ impl Observer {
 
     /// Forgets the code that has gone, before anything is learnt of what has come there.
     fn follow_mappings(&mut self) {
-        for (start, end) in self.images.unmapped() {
-            self.tables.forget(start);
-            self.forget(start, end);
+        for gone in self.images.unmapped() {
+            self.tables.forget(gone.start);
+            self.forget(gone);
         }
-        for (start, end) in self.images.remade() {
-            self.forget(start, end);
+        for remade in self.images.remade() {
+            self.forget(remade);
         }
     }
 
-    /// What is known of the code from `start` to `end`: something else is there, or will be.
-    fn forget(&mut self, start: u64, end: u64) {
-        self.circles.forget(start, end);
+    /// What is known of the code in a range: something else is there, or will be.
+    fn forget(&mut self, range: Range<u64>) {
+        self.circles.forget(&range);
+        let Range { start, end } = range;
         let reaches_in = |(_, piece): &(&u64, &Piece)| piece.end > start;
         let first =
             self.pieces.range(..start).next_back().filter(reaches_in).map_or(start, |(first, _)| *first);
@@ -253,7 +248,7 @@ impl Observer {
         let weight = Nanos::new(sample.weight.0);
         self.samples += 1;
         self.weight += weight;
-        self.cut += u64::from(sample.cut);
+        self.deep += u64::from(sample.cut);
         self.follow_mappings();
         // Callers are looked for from the inside: where the chain ends, the next table is missing.
         for frame in sample.callchain() {
@@ -265,7 +260,7 @@ impl Observer {
         }
         let path = self.path_of(&owner);
         let own = owner.function.into_iter().chain(owner.line).chain(path);
-        for region in owner.requested.iter().copied().map(RegionIndex).chain(own) {
+        for region in owner.named.iter().copied().map(RegionIndex).chain(own) {
             let known = &mut self.regions[region.0];
             known.samples += 1;
             known.weight += weight;
@@ -273,7 +268,7 @@ impl Observer {
         if let Some(region) = self.watched {
             let (time, judgement) = (Nanos::new(sample.time.0), sample.judgement);
             let hit = owner.is(self.which(region));
-            self.watch.push(Watched { time, weight, hit, cut: sample.cut, judgement });
+            self.watch.push(Watched { time, weight, hit, deep: sample.cut, judgement });
         }
         match (owner.function, sample.callchain().first()) {
             (Some(_), _) => self.in_scope += 1,
@@ -289,9 +284,9 @@ impl Observer {
 
     /// What a sample belongs to. Code that is new is looked up, as far as it takes to say so.
     fn owner(&mut self, sample: &Sample) -> Owner<RegionIndex> {
-        let requests = Arc::clone(&self.requests);
+        let specs = Arc::clone(&self.specs);
         let question = Question {
-            requests: &requests,
+            specs: &specs,
             points: !self.sampled.is_empty(),
             caller: self.granularity == Granularity::Path,
         };
@@ -311,8 +306,8 @@ impl Observer {
 
     /// The regions of a sample that an experiment may be about.
     fn candidates(&mut self, owner: &Owner<RegionIndex>, path: Option<RegionIndex>) -> Vec<RegionIndex> {
-        if !self.requests.is_empty() {
-            return owner.requested.iter().copied().map(RegionIndex).collect();
+        if !self.specs.is_empty() {
+            return owner.named.iter().copied().map(RegionIndex).collect();
         }
         let Owner { function, line, .. } = *owner;
         if let (Granularity::Path, None, Some(function)) = (self.granularity, path, function) {
@@ -368,8 +363,8 @@ impl Observer {
         }
         let located = self.images.locate(address)?;
         self.unpublished = true;
-        for (start, end, frames) in self.images.cut(&located) {
-            self.add_piece(&located, start, end, &frames);
+        for (range, frames) in self.images.pieces(&located) {
+            self.add_piece(&located, range, &frames);
         }
         self.pieces
             .range(..=address)
@@ -378,23 +373,23 @@ impl Observer {
             .map(|(start, _)| *start)
     }
 
-    fn add_piece(&mut self, located: &Located, start: u64, end: u64, frames: &[Frame]) {
-        let requests = Arc::clone(&self.requests);
-        let mut code = Code::new(frames, &requests, |kind, frame| self.region_of(kind, frame, located));
-        code.sampled = matching(self.sampled.iter().map(|(request, _)| request), frames);
+    fn add_piece(&mut self, located: &Located, range: Range<u64>, frames: &[Frame]) {
+        let specs = Arc::clone(&self.specs);
+        let mut code = Code::new(frames, &specs, |kind, frame| self.region_of(kind, frame, located));
+        code.sampled = matching(self.sampled.iter().map(|(spec, _)| spec), frames);
         if let (Some(line), Granularity::Auto) = (code.line, self.granularity) {
             self.regions[line.0].inside = code.function;
         }
-        for nth in &code.requested {
-            self.place_request(*nth, &requests[*nth], frames, located);
+        for nth in &code.named {
+            self.place_named(*nth, &specs[*nth], frames, located);
         }
         let frames = self.all_regions(frames, located);
-        self.pieces.insert(start, Piece { end, code: Arc::new(code), frames });
+        self.pieces.insert(range.start, Piece { end: range.end, code: Arc::new(code), frames });
     }
 
     /// What the user named gets the place that it was found at.
-    fn place_request(&mut self, nth: usize, request: &Request, frames: &[Frame], located: &Located) {
-        let Some(found) = frames.iter().find(|frame| request.matches(frame)) else { return };
+    fn place_named(&mut self, nth: usize, spec: &RegionSpec, frames: &[Frame], located: &Located) {
+        let Some(found) = frames.iter().find(|frame| spec.matches(frame)) else { return };
         let region = &mut self.regions[nth].region;
         region.function.get_or_insert_with(|| found.function.to_string());
         if region.file.is_none() {
@@ -467,14 +462,13 @@ impl Observer {
 
     /// Tells the runtime which code of the candidate images is known to be outside the scope.
     fn publish(&self) {
-        let images = self.images.code_ranges();
-        let images = images.into_iter().map(|(start, end)| (Address(start), Address(end)));
+        let images = self.images.code_ranges().into_iter().map(ends);
         self.memory.code.publish(images, outside(self.code()));
     }
 
     /// All code that is known, in the order of its addresses.
-    fn code(&self) -> impl Iterator<Item = (u64, u64, &Code<RegionIndex>)> + Clone {
-        self.pieces.iter().map(|(start, piece)| (*start, piece.end, &*piece.code))
+    fn code(&self) -> impl Iterator<Item = (Range<u64>, &Code<RegionIndex>)> + Clone {
+        self.pieces.iter().map(|(start, piece)| (*start..piece.end, &*piece.code))
     }
 
     /// The regions that threads have been running just before `now`, one entry per sample.
@@ -492,8 +486,8 @@ impl Observer {
         let known = &self.regions[region.0];
         match known.path {
             Some((function, caller)) => Which::Path(function, caller),
-            // Requests come first, in their order.
-            None if known.requested => Which::Requested(region.0),
+            // Those that the user names come first, in their order.
+            None if known.named => Which::Named(region.0),
             None => Which::Own(region),
         }
     }
@@ -517,8 +511,8 @@ impl Observer {
 
     /// The regions that experiments may be about, those that ran most first.
     pub fn most_run(&self) -> Vec<RegionIndex> {
-        let chosen = |known: &Known| match (self.requests.is_empty(), self.granularity) {
-            (false, _) => known.requested,
+        let chosen = |known: &Known| match (self.specs.is_empty(), self.granularity) {
+            (false, _) => known.named,
             (true, Granularity::Auto) => true,
             (true, Granularity::Function | Granularity::Module) => known.region.kind == RegionKind::Function,
             (true, Granularity::Line) => known.region.kind == RegionKind::Line,
@@ -560,8 +554,8 @@ impl Observer {
             } else if judged(Judgement::HIT) && !judged(Judgement::SPINNING) && !judged(Judgement::LATE) {
                 seen.extra += watched.weight;
             }
-            if watched.cut {
-                seen.cut += watched.weight;
+            if watched.deep {
+                seen.deep += watched.weight;
             }
         }
         seen
@@ -582,8 +576,8 @@ impl Observer {
     }
 
     /// Samples whose stack was deeper than there is room for.
-    pub fn cut(&self) -> u64 {
-        self.cut
+    pub fn deep(&self) -> u64 {
+        self.deep
     }
 
     /// Samples that belonged to code in scope.

@@ -1,37 +1,44 @@
 //! What the command line means.
 
 use crate::arguments;
+use crate::code_scope::CodeScope;
 use crate::experiment::Choices;
-use crate::hint;
-use crate::look::Look;
+use crate::hint::Source;
 use crate::naming::Naming;
-use crate::points;
-use crate::region::Request;
+use crate::points::PointSpec;
+use crate::region::RegionSpec;
 use anyhow::{Context as _, Result, bail, ensure};
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use profile::Speedup;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use symbols::{Scope, ScopeOptions};
 use wire::layout::Sampler;
 
 /// The CPU time between two samples in microseconds, unless something else is asked for.
 const PERIOD: u64 = 1000;
+
+/// What the program is sampled for without experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survey {
+    /// Code that experiments could be about.
+    Regions,
+    /// Places that could be progress points.
+    Points,
+}
 
 /// A run, decided.
 #[derive(Debug)]
 pub struct Options {
     pub output: PathBuf,
     /// What knows where production spends its time.
-    pub hint: Option<hint::Source>,
-    /// Whether to look only, without experiments and without a recording that is kept.
-    pub look: Option<Look>,
+    pub hint: Option<Source>,
+    /// What to look for instead of experiments, without a recording that is kept.
+    pub survey: Option<Survey>,
     _scratch: Option<tempfile::TempDir>,
     /// The program and its arguments, for messages.
     pub program: Vec<String>,
-    pub requests: Vec<Request>,
+    pub regions: Vec<RegionSpec>,
     /// Progress points to be placed from outside.
-    pub points: Vec<points::Request>,
+    pub points: Vec<PointSpec>,
     pub granularity: arguments::Granularity,
     /// Whether instances of generic functions are regions of their own.
     pub instances: bool,
@@ -50,10 +57,7 @@ pub struct Options {
     pub repeat: Option<u32>,
     pub then: arguments::Then,
     pub seed: u64,
-    pub scope: Scope,
-    /// Whether no option says what is in scope.
-    pub default_scope: bool,
-    pub binaries: Option<GlobSet>,
+    pub scope: CodeScope,
     pub period: profile::Nanos,
     /// Whether that is to stay so.
     pub fixed_period: bool,
@@ -93,8 +97,7 @@ impl Options {
             ),
             None => None,
         };
-        let scope =
-            Scope::new(ScopeOptions { sources: args.scopes.clone(), excludes: args.excludes.clone() })?;
+        let scope = CodeScope::new(args)?;
         for region in &args.regions {
             ensure!(!region.trim().is_empty(), "--region is empty: name a FUNCTION or FILE:LINE");
         }
@@ -102,7 +105,7 @@ impl Options {
             !(args.end_to_end && args.granularity == arguments::Granularity::Path),
             "--end-to-end and --granularity path do not go together; name paths with --region FUNCTION@CALLER"
         );
-        let points = points::Request::all(&args.points, &args.latencies)?;
+        let points = PointSpec::all(&args.points, &args.latencies)?;
         let until_sure = args.until_sure || args.end_to_end;
         let leaves_alone = !until_sure
             && args.duration.is_none()
@@ -111,17 +114,16 @@ impl Options {
             && !args.start_only
             && !args.list_regions
             && !args.suggest_points;
-        let look = match (args.list_regions, args.suggest_points) {
-            (true, _) => Some(Look::Regions),
-            (_, true) => Some(Look::Points),
+        let survey = match (args.list_regions, args.suggest_points) {
+            (true, _) => Some(Survey::Regions),
+            (_, true) => Some(Survey::Points),
             _ => None,
         };
         let scratch =
-            look.map(|_| tempfile::tempdir()).transpose().context("cannot make a temporary folder")?;
-        let hint =
-            args.hint_db.as_deref().map(|folder| hint::Source::new(folder, &args.hint_since)).transpose()?;
+            survey.map(|_| tempfile::tempdir()).transpose().context("cannot make a temporary folder")?;
+        let hint = args.hint_db.as_deref().map(|folder| Source::new(folder, &args.hint_since)).transpose()?;
         let output = match (&scratch, &args.output, &hint) {
-            (Some(folder), ..) => folder.path().join("look.db"),
+            (Some(folder), ..) => folder.path().join("survey.db"),
             (None, Some(output), _) => output.clone(),
             (None, None, None) => default_output(Path::new(""), program),
             (None, None, Some(hint)) => default_output(&beside(&hint.folder, args.quiet), program),
@@ -130,10 +132,10 @@ impl Options {
         Ok(Self {
             output,
             hint,
-            look,
+            survey,
             _scratch: scratch,
             program: args.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-            requests: args.regions.iter().map(|region| Request::parse(region)).collect(),
+            regions: args.regions.iter().map(|region| RegionSpec::parse(region)).collect(),
             points,
             granularity: args.granularity,
             instances: args.instances,
@@ -148,8 +150,6 @@ impl Options {
             then: args.then.unwrap_or(usual),
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..) >> 16),
             scope,
-            default_scope: args.scopes.is_empty() && args.excludes.is_empty(),
-            binaries: binaries(&args.binaries)?,
             period: profile::Nanos::from_micros(args.period.unwrap_or(PERIOD)),
             fixed_period: args.period.is_some(),
             sampler: match args.sampler {
@@ -201,19 +201,6 @@ fn precision(text: &str) -> Result<f64> {
         .filter(|per_cent| *per_cent > 0.0 && *per_cent <= 100.0)
         .map(|per_cent| per_cent / 100.0)
         .with_context(|| format!("--precision {text}: give a per cent above 0, as in --precision 2%"))
-}
-
-fn binaries(globs: &[String]) -> Result<Option<GlobSet>> {
-    if globs.is_empty() {
-        return Ok(None);
-    }
-    let mut set = GlobSetBuilder::new();
-    for glob in globs {
-        set.add(
-            Glob::new(glob).with_context(|| format!("--binary {glob}: not a glob; write e.g. '*libfoo*'"))?,
-        );
-    }
-    Ok(Some(set.build()?))
 }
 
 fn typed(args: &arguments::Run) -> String {

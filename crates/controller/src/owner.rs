@@ -1,16 +1,17 @@
 //! Which regions a sampled stack belongs to: one decision, for the samples of this run and for those of production.
 //!
-//! A sample belongs to the first frame of its stack that is in scope, and to every requested region that any of its
-//! frames is in, if the caller that the request names is further out.
+//! A sample belongs to the first frame of its stack that is in scope, and to every region that the user names and any of its
+//! frames is in, if the caller that goes with the name is further out.
 //!
 //! The runtime makes the same decision inside the program, where it knows nothing but addresses
 //! ([`Experiment::owns`](wire::experiment::Experiment::owns)). [`Selection::new`] is what it is told of a region; the tests hold
 //! one decision against the other.
 
-use crate::ranges::merged;
-use crate::region::Request;
+use crate::ranges::joined;
+use crate::region::RegionSpec;
 use profile::RegionKind;
 use std::borrow::Borrow;
+use std::ops::Range;
 use symbols::Frame;
 use wire::Address;
 
@@ -21,9 +22,9 @@ pub struct Code<R> {
     pub function: Option<R>,
     /// The line that a sample here belongs to, if it is known.
     pub line: Option<R>,
-    /// The requests that any of its frames matches.
-    pub requested: Vec<usize>,
-    /// The requests whose caller it is in.
+    /// The named regions, by number, that any of its frames matches.
+    pub named: Vec<usize>,
+    /// The named regions whose caller it is in.
     pub calling: Vec<usize>,
     /// The sampled points that any of its frames matches.
     pub sampled: Vec<usize>,
@@ -32,7 +33,7 @@ pub struct Code<R> {
 impl<R> Default for Code<R> {
     /// Code that no region has.
     fn default() -> Self {
-        Self { function: None, line: None, requested: Vec::new(), calling: Vec::new(), sampled: Vec::new() }
+        Self { function: None, line: None, named: Vec::new(), calling: Vec::new(), sampled: Vec::new() }
     }
 }
 
@@ -40,15 +41,15 @@ impl<R> Code<R> {
     /// What code with these frames, innermost first, is. `region` finds the region of a frame.
     pub fn new(
         frames: &[Frame],
-        requests: &[Request],
+        specs: &[RegionSpec],
         mut region: impl FnMut(RegionKind, &Frame) -> R,
     ) -> Self {
         let owner = frames.iter().find(|frame| frame.in_scope);
-        let calling = requests.iter().enumerate().filter(|(_, request)| request.is_called_from(frames));
+        let calling = specs.iter().enumerate().filter(|(_, spec)| spec.is_called_from(frames));
         Self {
             function: owner.map(|frame| region(RegionKind::Function, frame)),
             line: owner.filter(|frame| frame.line.is_some()).map(|frame| region(RegionKind::Line, frame)),
-            requested: matching(requests, frames),
+            named: matching(specs, frames),
             calling: calling.map(|(nth, _)| nth).collect(),
             sampled: Vec::new(),
         }
@@ -60,17 +61,17 @@ impl<R> Code<R> {
     }
 }
 
-/// The requests, by number, that any of the frames matches.
-pub fn matching<'r>(requests: impl IntoIterator<Item = &'r Request>, frames: &[Frame]) -> Vec<usize> {
-    let matches = |request: &Request| frames.iter().any(|frame| request.matches(frame));
-    let numbered = requests.into_iter().enumerate();
-    numbered.filter(|(_, request)| matches(request)).map(|(nth, _)| nth).collect()
+/// The named regions, by number, that any of the frames matches.
+pub fn matching<'r>(specs: impl IntoIterator<Item = &'r RegionSpec>, frames: &[Frame]) -> Vec<usize> {
+    let matches = |spec: &RegionSpec| frames.iter().any(|frame| spec.matches(frame));
+    let numbered = specs.into_iter().enumerate();
+    numbered.filter(|(_, spec)| matches(spec)).map(|(nth, _)| nth).collect()
 }
 
 /// What is asked of a stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    pub requests: &'a [Request],
+    pub specs: &'a [RegionSpec],
     /// Whether there are sampled points.
     pub points: bool,
     /// Whether the caller of the function matters.
@@ -86,8 +87,8 @@ pub struct Owner<R> {
     pub line: Option<R>,
     /// The nearest other function in scope.
     pub caller: Option<R>,
-    /// The requested regions.
-    pub requested: Vec<usize>,
+    /// The named regions.
+    pub named: Vec<usize>,
     /// The sampled points.
     pub sampled: Vec<usize>,
 }
@@ -99,8 +100,8 @@ pub enum Which<R> {
     Own(R),
     /// A function as another one calls it.
     Path(R, R),
-    /// The one that a request asks for.
-    Requested(usize),
+    /// The one that the user names, by number.
+    Named(usize),
 }
 
 /// Says what a stack belongs to. `stack`: its code from the sampled instruction outwards; not read further than it takes to answer.
@@ -110,8 +111,8 @@ where
     C: Borrow<Code<R>>,
 {
     let mut found =
-        Owner { function: None, line: None, caller: None, requested: Vec::new(), sampled: Vec::new() };
-    // Requests whose caller has not been met yet.
+        Owner { function: None, line: None, caller: None, named: Vec::new(), sampled: Vec::new() };
+    // Named regions whose caller has not been met yet.
     let mut uncalled: Vec<usize> = Vec::new();
     for code in stack {
         let code = code.borrow();
@@ -122,18 +123,18 @@ where
             }
             _ => {}
         }
-        for nth in &code.requested {
-            let has_caller = question.requests[*nth].has_caller();
-            let list = if has_caller { &mut uncalled } else { &mut found.requested };
+        for nth in &code.named {
+            let has_caller = question.specs[*nth].has_caller();
+            let list = if has_caller { &mut uncalled } else { &mut found.named };
             list.push(*nth);
         }
-        found.requested.extend(code.calling.iter().filter(|nth| uncalled.contains(nth)));
+        found.named.extend(code.calling.iter().filter(|nth| uncalled.contains(nth)));
         found.sampled.extend(&code.sampled);
         if question.is_answered(&found) {
             break;
         }
     }
-    for numbers in [&mut found.requested, &mut found.sampled] {
+    for numbers in [&mut found.named, &mut found.sampled] {
         numbers.sort_unstable();
         numbers.dedup();
     }
@@ -145,7 +146,7 @@ impl Question<'_> {
     fn is_answered<R>(&self, found: &Owner<R>) -> bool {
         found.function.is_some()
             && (!self.caller || found.caller.is_some())
-            && self.requests.is_empty()
+            && self.specs.is_empty()
             && !self.points
     }
 }
@@ -156,7 +157,7 @@ impl<R: Copy + PartialEq> Owner<R> {
         match which {
             Which::Own(region) => self.function == Some(region) || self.line == Some(region),
             Which::Path(function, caller) => self.function == Some(function) && self.caller == Some(caller),
-            Which::Requested(nth) => self.requested.contains(&nth),
+            Which::Named(nth) => self.named.contains(&nth),
         }
     }
 }
@@ -177,10 +178,10 @@ impl Selection {
     pub fn new<'p, R, P>(pieces: P, which: Which<R>) -> Self
     where
         R: Copy + PartialEq + 'p,
-        P: Iterator<Item = (u64, u64, &'p Code<R>)> + Clone,
+        P: Iterator<Item = (Range<u64>, &'p Code<R>)> + Clone,
     {
         let ranges =
-            |is_part: &dyn Fn(&Code<R>) -> bool| addresses(pieces.clone().filter(|(.., code)| is_part(code)));
+            |is_part: &dyn Fn(&Code<R>) -> bool| addresses(pieces.clone().filter(|(_, code)| is_part(code)));
         match which {
             Which::Own(region) => Self {
                 ranges: ranges(&|code| code.function == Some(region) || code.line == Some(region)),
@@ -191,8 +192,8 @@ impl Selection {
                 callers: ranges(&|code| code.function == Some(caller)),
                 inclusive: false,
             },
-            Which::Requested(nth) => Self {
-                ranges: ranges(&|code| code.requested.contains(&nth)),
+            Which::Named(nth) => Self {
+                ranges: ranges(&|code| code.named.contains(&nth)),
                 callers: ranges(&|code| code.calling.contains(&nth)),
                 inclusive: true,
             },
@@ -201,13 +202,14 @@ impl Selection {
 }
 
 /// The code that the runtime may pass over when it looks for the first frame in scope.
-pub fn outside<'p, R: 'p>(pieces: impl Iterator<Item = (u64, u64, &'p Code<R>)>) -> Vec<(Address, Address)> {
-    addresses(pieces.filter(|(.., code)| !code.is_in_scope()))
+pub fn outside<'p, R: 'p>(
+    pieces: impl Iterator<Item = (Range<u64>, &'p Code<R>)>,
+) -> Vec<(Address, Address)> {
+    addresses(pieces.filter(|(_, code)| !code.is_in_scope()))
 }
 
-fn addresses<'p, R: 'p>(pieces: impl Iterator<Item = (u64, u64, &'p Code<R>)>) -> Vec<(Address, Address)> {
-    let joined = merged(pieces.map(|(start, end, _)| (start, end)));
-    joined.into_iter().map(|(start, end)| (Address(start), Address(end))).collect()
+fn addresses<'p, R: 'p>(pieces: impl Iterator<Item = (Range<u64>, &'p Code<R>)>) -> Vec<(Address, Address)> {
+    joined(pieces.map(|(range, _)| range))
 }
 
 #[cfg(test)]

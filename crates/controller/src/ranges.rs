@@ -1,13 +1,21 @@
 //! Ranges of addresses.
 
-/// Sorted ranges with neighbours joined.
-pub fn merged(ranges: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
-    let mut result: Vec<(u64, u64)> = Vec::new();
-    for (start, end) in ranges {
-        match result.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => result.push((start, end)),
+use std::ops::Range;
+use wire::Address;
+
+/// Sorted ranges with neighbours joined, as the runtime takes them.
+pub fn joined(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<(Address, Address)> {
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
         }
     }
-    result
+    joined.into_iter().map(ends).collect()
+}
+
+/// The begin and the end of a range, as the runtime takes them.
+pub fn ends(range: Range<u64>) -> (Address, Address) {
+    (Address(range.start), Address(range.end))
 }

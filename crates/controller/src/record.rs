@@ -1,8 +1,10 @@
 //! Writing down: what was measured becomes rows of the recording.
 
 use crate::audit::Waits;
+use crate::balance::Closing;
 use crate::hint::Costs;
-use crate::observe::{Observer, RegionIndex, Seen};
+use crate::observe::{Observer, Seen};
+use crate::region::RegionIndex;
 use crate::window::Measured;
 use anyhow::Result;
 use profile::{
@@ -15,9 +17,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const SNIPPET_RADIUS: u32 = 6;
 /// Regions whose samples are kept although no experiment was about them: the most sampled ones.
 const KEPT_REGIONS: usize = 500;
-/// Debt per running thread that is still there at the end of a window without any doubt: what one or two
-/// samples can have added since the thread last looked.
-const NATURAL_DEBT: f64 = 2.0;
 
 /// What the audit of a window counted.
 fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
@@ -34,7 +33,7 @@ fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
         late: seen.late,
         unknown_code: seen.unknown_code,
         extra: seen.extra,
-        cut: seen.cut,
+        cut: seen.deep,
         cpu: waits.cpu,
         pausing: waits.pausing,
         unprofiled: waits.unprofiled,
@@ -95,9 +94,9 @@ impl Tallies {
     }
 }
 
-/// Where a window belongs.
+/// What a window is to measure, and where it belongs.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Assignment {
     pub block: i64,
     pub index: u32,
     pub region: RegionIndex,
@@ -142,7 +141,7 @@ impl Session {
         &mut self,
         points: &[Point],
         observer: &Observer,
-        place: Place,
+        assigned: Assignment,
         measured: &Measured,
         seen: Seen,
         busy: Option<f64>,
@@ -181,13 +180,13 @@ impl Session {
             overslept: change(|t| t.overslept),
             unpaid: measured.unpaid,
         };
-        let region = self.region(place.region, &observer.regions()[place.region].region)?;
+        let region = self.region(assigned.region, &observer.regions()[assigned.region].region)?;
         Ok(Window {
             session: self.id,
-            block: place.block,
-            index: place.index,
+            block: assigned.block,
+            index: assigned.index,
             region,
-            speedup: place.speedup,
+            speedup: assigned.speedup,
             epoch: Epoch::new(u64::from(measured.epoch.0)),
             start: measured.start.saturating_sub(self.start),
             elapsed: measured.elapsed,
@@ -207,13 +206,17 @@ impl Session {
         })
     }
 
-    /// Rule 11: do the books balance?
+    /// What is doubtful about a window.
     fn doubts(&self, measured: &Measured, busy: Option<f64>) -> WindowFlags {
         let mut flags = WindowFlags::NONE;
-        let per_thread = measured.unpaid.get() as f64 / f64::from(measured.running.max(1));
-        let natural = NATURAL_DEBT * self.period.get() as f64;
-        let few = 0.05 * measured.required.get() as f64;
-        if per_thread > natural + few || measured.ahead.get() as f64 > natural + few {
+        let closing = Closing {
+            period: self.period,
+            required: measured.required,
+            unpaid: measured.unpaid,
+            running: measured.running,
+            ahead: measured.ahead,
+        };
+        if !closing.balances() {
             flags = flags.with(WindowFlags::UNBALANCED);
         }
         if measured.after.lost > measured.before.lost {
@@ -294,7 +297,7 @@ impl Session {
         let mut rows = Vec::new();
         for (index, region) in &self.regions {
             let known = &observer.regions()[*index];
-            let cost = costs.of(*index, &known.region, known.requested);
+            let cost = costs.of(*index, &known.region, known.named);
             if let Some(cost) = cost.filter(|_| self.in_production.insert(*region)) {
                 rows.push(Production {
                     session: self.id,

@@ -1,21 +1,25 @@
-//! Regions that the user asked for.
+//! Regions: those that the user names, and the numbers that all have in a run.
 
 use crate::failure;
 use profile::{Region, RegionKind};
 use symbols::{Frame, Image, LineLookup};
 
+/// The index of a region among those observed in a run. Those that the user names come first, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionIndex(pub usize);
+
 /// `--region`, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum RegionSpec {
     /// A function with everything it calls: name, suffix of a name, or glob.
     Function(String),
     /// A line with everything called from it: suffix of a path, and number.
     Line(String, u32),
     /// One of these as far as the other, a function, has called it, itself or through others.
-    CalledFrom(Box<Request>, String),
+    CalledFrom(Box<RegionSpec>, String),
 }
 
-/// What an image knows of a request.
+/// What an image knows of a region that the user names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// It has such code.
@@ -26,7 +30,7 @@ pub enum Presence {
     Unknown,
 }
 
-impl Request {
+impl RegionSpec {
     /// `REGION@CALLER`; otherwise `FILE:LINE` if what follows the last single colon is a number, otherwise a function.
     pub fn parse(text: &str) -> Self {
         if let Some((region, caller)) = text.rsplit_once('@')
@@ -89,7 +93,25 @@ impl Request {
     }
 }
 
-impl Request {
+impl RegionSpec {
+    /// The region as it is recorded, before any of its code has been seen.
+    pub fn region(&self) -> Region {
+        let (kind, line) = match self {
+            Self::Function(_) => (RegionKind::Function, None),
+            Self::Line(_, line) => (RegionKind::Line, Some(*line)),
+            Self::CalledFrom(region, _) => return Region { name: self.to_string(), ..region.region() },
+        };
+        Region {
+            kind,
+            inclusive: true,
+            name: self.to_string(),
+            function: None,
+            file: None,
+            line,
+            image: profile::Image::default(),
+        }
+    }
+
     /// Whether it depends on the region's caller.
     pub fn has_caller(&self) -> bool {
         matches!(self, Self::CalledFrom(..))
@@ -103,7 +125,7 @@ impl Request {
     }
 }
 
-impl std::fmt::Display for Request {
+impl std::fmt::Display for RegionSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::CalledFrom(region, caller) => write!(f, "{region}@{caller}"),
@@ -113,34 +135,14 @@ impl std::fmt::Display for Request {
     }
 }
 
-/// The region as it is recorded, before any of its code has been seen.
-pub fn request_region(request: &Request) -> Region {
-    let (kind, line) = match request {
-        Request::Function(_) => (RegionKind::Function, None),
-        Request::Line(_, line) => (RegionKind::Line, Some(*line)),
-        Request::CalledFrom(region, _) => {
-            return Region { name: request.to_string(), ..request_region(region) };
-        }
-    };
-    Region {
-        kind,
-        inclusive: true,
-        name: request.to_string(),
-        function: None,
-        file: None,
-        line,
-        image: profile::Image::default(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn lines_and_functions_are_told_apart() {
-        let line = |file: &str, line| Request::Line(file.to_owned(), line);
-        let function = |name: &str| Request::Function(name.to_owned());
+        let line = |file: &str, line| RegionSpec::Line(file.to_owned(), line);
+        let function = |name: &str| RegionSpec::Function(name.to_owned());
         for (text, expected) in [
             ("hash.c:88", line("hash.c", 88)),
             ("src/a b.rs:1", line("src/a b.rs", 1)),
@@ -148,12 +150,12 @@ mod tests {
             ("a::b", function("a::b")),
             ("a::1", function("a::1")),
             ("hash.c:x", function("hash.c:x")),
-            ("work@serve", Request::CalledFrom(Box::new(function("work")), "serve".to_owned())),
-            ("hash.c:88@serve", Request::CalledFrom(Box::new(line("hash.c", 88)), "serve".to_owned())),
+            ("work@serve", RegionSpec::CalledFrom(Box::new(function("work")), "serve".to_owned())),
+            ("hash.c:88@serve", RegionSpec::CalledFrom(Box::new(line("hash.c", 88)), "serve".to_owned())),
             ("@serve", function("@serve")),
             ("pkg/foo@v1.2/x.c:10", line("pkg/foo@v1.2/x.c", 10)),
         ] {
-            assert_eq!(Request::parse(text), expected, "{text}");
+            assert_eq!(RegionSpec::parse(text), expected, "{text}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use symbols::Image;
-use wire::unwind::{Caller, Row, Rule};
+use wire::unwind::{Caller, Row, UnwindRule};
 use wire::{Address, SharedMemory};
 
 /// The code of an image in the process.
@@ -113,7 +113,7 @@ fn table(code: &Code) -> Option<Table> {
 
 /// In the file's own addresses, as far as 32 bits go.
 fn rows(image: &Image) -> Vec<Row> {
-    let rule = |rule: symbols::CallerRule| Rule {
+    let rule = |rule: symbols::UnwindRule| UnwindRule {
         from_frame_pointer: rule.from_frame_pointer,
         offset: rule.offset.into(),
         saved: rule.saved.map(u64::from),
@@ -123,5 +123,5 @@ fn rows(image: &Image) -> Vec<Row> {
         symbols::Caller::Nobody => Caller::Nobody,
         symbols::Caller::By(by) => Caller::By(rule(by)),
     };
-    image.caller_rules().into_iter().map(|(at, of)| Row::new(at, caller(of))).collect()
+    image.unwind_rules().into_iter().map(|(at, of)| Row::new(at, caller(of))).collect()
 }

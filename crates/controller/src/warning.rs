@@ -62,10 +62,10 @@ pub enum Warning {
     FunctionsOnly { image: PathBuf, names: NameSource },
 
     #[error(
-        "{cut} of {samples} stacks were deeper than {} frames: callers beyond were not seen",
+        "{deep} of {samples} stacks were deeper than {} frames: callers beyond were not seen",
         wire::MAX_FRAMES
     )]
-    DeepStacks { cut: u64, samples: u64 },
+    DeepStacks { deep: u64, samples: u64 },
 
     #[error("{lost} of {samples} samples were lost between program and profiler")]
     LostSamples { lost: u64, samples: u64 },

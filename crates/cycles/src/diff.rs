@@ -3,8 +3,9 @@
 use super::arguments::{self, Compared, Per, Which};
 use super::functions::{Gather, Keys};
 use super::query::{self, Query, epochs_named};
-use super::share::{ENOUGH_SPANS, Level, certain, level, share};
+use super::share::{ENOUGH_SPANS, Level, level, share};
 use super::time;
+use super::verdict::{DifferenceVerdict, certain};
 use super::worth::Worths;
 use crate::{Change, Difference, Share, Side};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -144,6 +145,7 @@ fn change(name: &Name, a: &Measured, b: &Measured) -> Option<Change> {
         a: value(before, a.levels.contains_key(name)),
         b: value(after, b.levels.contains_key(name)),
         certain: certain(&apart),
+        verdict: DifferenceVerdict::of(&apart),
         difference: apart,
         worth: None,
     })

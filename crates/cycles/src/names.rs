@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use symbols::{FileOffset, Image, Place, Scope, ScopeOptions};
+use symbols::{DebugFilePath, FileOffset, Image, Scope, ScopeOptions};
 
 /// Positions that one thread looks up at a time.
 const CHUNK: usize = 1000;
@@ -166,7 +166,7 @@ fn open(image: &CodeImage) -> Result<Found, Problem> {
             Err(_) => problem = Problem::Unreadable,
         }
     }
-    for Place { path, has_code } in symbols::places(&image.build_id) {
+    for DebugFilePath { path, has_code } in symbols::debug_file_paths(&image.build_id) {
         if path.is_file()
             && let Ok(found) = Image::open(&path)
             && is_right(&found)
@@ -360,7 +360,7 @@ fn searched(image: &CodeImage) -> u32 {
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     let path = PathBuf::from(&image.path);
     let linked = symbols::linked_debug_files(&path);
-    let kept = symbols::places(&image.build_id).into_iter().map(|place| place.path);
+    let kept = symbols::debug_file_paths(&image.build_id).into_iter().map(|place| place.path);
     // The files, not their folders: in those of builds, and in /tmp, files come and go that tell nothing.
     for path in kept.chain(linked).chain([path]) {
         let data = std::fs::metadata(path).ok();

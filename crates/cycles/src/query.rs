@@ -3,7 +3,7 @@
 use super::arguments::Which;
 use super::names::Names;
 use super::pattern::{glob, is_in_cgroup, last, matching, none};
-use super::{heading, nameless, place, time};
+use super::{folder, heading, nameless, time};
 use crate::Heading;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use archive::*;
@@ -30,7 +30,7 @@ pub struct Query {
 
 /// Opens the database in a folder.
 pub fn open(named: Option<&Path>) -> Result<(PathBuf, Database)> {
-    let folder = place::default_folder(named)?;
+    let folder = folder::default_folder(named)?;
     ensure!(
         folder.is_dir(),
         "there is no database of continuous profiles at {}\n  start the collector with: whatif collect --db {}\n  or name \

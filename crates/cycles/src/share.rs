@@ -56,15 +56,6 @@ pub fn share(estimate: &Estimate) -> Share {
     Share { value: estimate.value, lo: estimate.lo, hi: estimate.hi }
 }
 
-/// The part of a difference that is certain.
-pub fn certain(difference: &Share) -> f64 {
-    match difference {
-        Share { lo, .. } if *lo > 0.0 => *lo,
-        Share { hi, .. } if *hi < 0.0 => *hi,
-        _ => 0.0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,11 +81,5 @@ mod tests {
         // Few spans: counts alone.
         let few = level(&bursts[..4], 1.0);
         assert_eq!((few.estimate.se, few.freedom), (10.0 / 400.0, MANY));
-    }
-
-    #[test]
-    fn what_may_be_nothing_is_not_certain() {
-        let of = |lo, hi| certain(&Share { value: (lo + hi) / 2.0, lo, hi });
-        assert_eq!((of(0.1, 0.3), of(-0.3, -0.1), of(-0.1, 0.3)), (0.1, -0.1, 0.0));
     }
 }

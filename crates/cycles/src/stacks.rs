@@ -5,7 +5,7 @@ use super::nameless;
 use super::names::Names;
 use super::query::Query;
 use super::worth::Worths;
-use crate::{Flame, ImageName, Line, Place, StackNode, Stacks};
+use crate::{CodePosition, Flame, ImageName, Line, StackNode, Stacks};
 use anyhow::Result;
 use archive::{ImageId, Node, Offset, Tree};
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ pub fn value(flame: &mut Flame, query: &Query, worths: &Worths) {
 fn named(tree: &Tree, names: &Names) -> Stacks {
     let mut stacks = Stacks::default();
     let mut images: HashMap<ImageId, u32> = HashMap::new();
-    let mut places: Vec<Option<u32>> = vec![None; tree.positions.len()];
+    let mut positions: Vec<Option<u32>> = vec![None; tree.positions.len()];
     // Frames that nothing was counted above are left out.
     let totals = super::functions::totals(tree);
     let mut callees: HashMap<u32, Vec<usize>> = HashMap::new();
@@ -54,17 +54,21 @@ fn named(tree: &Tree, names: &Names) -> Stacks {
     let mut left: Vec<(usize, u32)> = outermost.into_iter().map(|nth| (nth, StackNode::NONE)).collect();
     while let Some((nth, parent)) = left.pop() {
         let (image, offset) = tree.position(nth);
-        let place = *places[tree.places[nth] as usize].get_or_insert_with(|| {
+        let position = *positions[tree.places[nth] as usize].get_or_insert_with(|| {
             let number = *images.entry(image).or_insert_with(|| {
                 let known = names.image(image);
                 stacks.images.push(ImageName { path: known.path, build_id: known.build_id });
                 stacks.images.len() as u32 - 1
             });
-            stacks.places.push(Place { image: number, offset: offset.0, lines: lines(names, image, offset) });
-            stacks.places.len() as u32 - 1
+            stacks.positions.push(CodePosition {
+                image: number,
+                offset: offset.0,
+                lines: lines(names, image, offset),
+            });
+            stacks.positions.len() as u32 - 1
         });
         let own = stacks.nodes.len() as u32;
-        stacks.nodes.push(StackNode { parent, place, count: tree.counts[nth] });
+        stacks.nodes.push(StackNode { parent, position, count: tree.counts[nth] });
         left.extend(
             callees.remove(&(nth as u32)).unwrap_or_default().into_iter().map(|callee| (callee, own)),
         );

@@ -3,6 +3,7 @@
 use super::arguments::{self, Across, Compared};
 use super::functions::{Gather, Keys};
 use super::query::Query;
+use super::verdict::VariationVerdict;
 use super::worth::Worths;
 use super::{nameless, time};
 use crate::{Part, Variation, Varying};
@@ -130,14 +131,16 @@ fn varying(counts: &[u64], parts: &[Part]) -> Varying {
     let most = shares.iter().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(nth, _)| nth);
     let (min, max) =
         shares.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), share| (min.min(*share), max.max(*share)));
+    let (deviation, by_chance) = (variance.sqrt(), by_chance.sqrt());
     Varying {
         samples,
         min,
         max,
         mean,
-        deviation: variance.sqrt(),
+        deviation,
         range: if mean > 0.0 { (max - min) / mean } else { 0.0 },
-        by_chance: by_chance.sqrt(),
+        by_chance,
+        verdict: VariationVerdict::of(deviation, by_chance),
         most_in: parts[most].name.clone(),
         ..Varying::default()
     }

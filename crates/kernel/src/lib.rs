@@ -1,6 +1,8 @@
-//! What the controller asks of the kernel: the shared memory, the clock, signals, and what `/proc` knows.
+//! What the controller and the collector ask of the kernel: the shared memory, the clock, signals, samples of CPUs, and what `/proc` knows.
 //!
 //! sample → delay → **experiment → record** → profile → report
+//!
+//! **sample** → count → store → query → report
 //!
 //! # What is here
 //!
@@ -11,14 +13,16 @@
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
 //! * [`trial`]: what the kernel allows.
-//! * [`stranger`]: opening files that others have made.
+//! * [`untrusted`]: opening files that others have made, if their owner is to be trusted.
 //! * [`perf_map`]: the list of functions that a process has generated, as it grows.
 //! * [`stream`]: samples of whole CPUs, and what processes map, execute and end, as the kernel writes it.
 //! * [`visits`]: counting how often a process executes an instruction.
+//! * [`heap`]: giving memory back that is no longer needed.
+//! * [`wakeup`]: what it costs here to wake a CPU that sleeps.
 //!
 //! # What is not here
 //!
-//! Decisions and messages. Everything returns [`std::io::Error`] as the kernel gave it; the command says
+//! Decisions and messages; but for one: whose files are trusted is decided in [`untrusted`]. Everything returns [`std::io::Error`] as the kernel gave it; the command says
 //! what it means and what to do.
 //!
 //! # Constraints
@@ -35,9 +39,9 @@ pub mod maps;
 pub mod perf_map;
 pub mod shared_mapping;
 pub mod signals;
-pub mod stranger;
 pub mod stream;
 pub mod trial;
+pub mod untrusted;
 pub mod visits;
 pub mod wakeup;
 

@@ -4,8 +4,8 @@
 //! Every user may put a file there, so only one is read that belongs to the process's user or to root, and no link is followed.
 
 use crate::cpu::status_field;
-use crate::stranger::{has_trusted_files, open_file};
 use crate::stream::own_user;
+use crate::untrusted::{has_trusted_files, open_file};
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};

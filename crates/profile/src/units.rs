@@ -50,7 +50,7 @@ impl fmt::Display for Speedup {
     }
 }
 
-/// The number of an experiment within its session; see rule 9 in `crates/runtime/README.md`.
+/// The number of a window within its session, as `wire::Epoch` counts them; see rule 9 in `crates/runtime/README.md`. (Not an epoch of the collector, `archive::CollectorEpoch`.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(u64);
 

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use profile::{
-    Point, PointId, PointKind, Profile, Region, RegionId, RegionKind, Rows, Window, WindowFlags, printable,
+    LeftOutReason, Point, PointId, PointKind, Profile, Region, RegionId, RegionKind, Rows, Window, printable,
 };
 
 /// The tab-separated format of Coz 0.2.
@@ -126,9 +126,9 @@ fn render(profile: &Profile, line: fn(&mut String, &Record<'_>) -> fmt::Result) 
     out
 }
 
+/// Less than a nanosecond of effective time would be written as none.
 fn counts(window: &Window) -> bool {
-    let doubtful = [WindowFlags::CUT, WindowFlags::UNBALANCED];
-    window.effective_ns() >= 1.0 && !doubtful.iter().any(|flag| window.flags.has(*flag))
+    LeftOutReason::with_least(window, 1.0).is_none()
 }
 
 /// Latency pairs.

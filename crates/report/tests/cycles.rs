@@ -149,6 +149,7 @@ fn differences_in_a_terminal() {
         b: share(b, half),
         difference: share(b - a, half),
         certain,
+        verdict: DifferenceVerdict::of(&share(b - a, half)),
         worth: (name == "work").then(helps),
     };
     let side = |asked: &str, spans| Side { asked: asked.to_owned(), heading: heading(), spans, span_s: 300 };

@@ -13,7 +13,7 @@
 
 use crate::memory::shared;
 use core::sync::atomic::Ordering::Relaxed;
-use wire::unwind::{Caller, Rule};
+use wire::unwind::{Caller, UnwindRule};
 use wire::{Address, MAX_FRAMES, ring::Sample, slot::Slot};
 
 /// Registers that the walk starts from.
@@ -90,7 +90,7 @@ fn frame(return_address: usize, stack: usize, pointer: usize) -> Option<Frame> {
     (return_address >= FIRST_PAGE).then(|| Frame { instruction: return_address - 1, stack, pointer })
 }
 
-fn by_rule(rule: Rule, at: Frame, stack: Stack) -> Option<Frame> {
+fn by_rule(rule: UnwindRule, at: Frame, stack: Stack) -> Option<Frame> {
     let from = if rule.from_frame_pointer { at.pointer } else { at.stack };
     let end = from.checked_add(rule.offset as usize)?;
     let saved = |below: u64| stack.read(end.checked_sub(below as usize)?);

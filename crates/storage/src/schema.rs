@@ -52,7 +52,7 @@ use crate::Error;
 /// "What", as the header of the file has it.
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
-/// The layout this version writes. Raise it with every change, and teach `Recording` the old one.
+/// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
 pub const VERSION: i64 = 10;
 
 /// How long another program may take that prepares the same file.

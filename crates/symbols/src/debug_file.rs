@@ -71,7 +71,7 @@ fn is_build(elf: &Elf, build_id: &[u8]) -> bool {
 
 /// A place where a build may be kept apart from where it is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct DebugFilePath {
     /// The file.
     pub path: PathBuf,
     /// Whether it would be the program itself, rather than its debug information alone.
@@ -79,11 +79,11 @@ pub struct Place {
 }
 
 /// Where a build is looked for by its ID, in hexadecimal, best first. None for what cannot be a build ID.
-pub fn places(build_id: &str) -> Vec<Place> {
-    places_with(build_id, |name| std::env::var_os(name).map(PathBuf::from))
+pub fn debug_file_paths(build_id: &str) -> Vec<DebugFilePath> {
+    debug_file_paths_with(build_id, |name| std::env::var_os(name).map(PathBuf::from))
 }
 
-fn places_with(build_id: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Place> {
+fn debug_file_paths_with(build_id: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<DebugFilePath> {
     if build_id.len() < 3 || !build_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Vec::new();
     }
@@ -95,14 +95,14 @@ fn places_with(build_id: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Ve
     let of_machine = PathBuf::from(format!("{GLOBAL}/.build-id/{first}/{rest}.debug"));
     let cached = |name, has_code| {
         let path = cache.as_ref()?.join(build_id).join(name);
-        Some(Place { path, has_code })
+        Some(DebugFilePath { path, has_code })
     };
-    let of_machine = Some(Place { path: of_machine, has_code: false });
+    let of_machine = Some(DebugFilePath { path: of_machine, has_code: false });
     [cached("executable", true), of_machine, cached("debuginfo", false)].into_iter().flatten().collect()
 }
 
 fn debug_files_of(build_id: &[u8]) -> impl Iterator<Item = PathBuf> {
-    places(&hex(build_id)).into_iter().filter(|place| !place.has_code).map(|place| place.path)
+    debug_file_paths(&hex(build_id)).into_iter().filter(|place| !place.has_code).map(|place| place.path)
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -193,8 +193,8 @@ mod tests {
                 let (_, value) = wanted.iter().find(|(known, _)| *known == name)?;
                 Some(PathBuf::from(value))
             };
-            let shown = |place: Place| format!("{} {}", place.path.display(), place.has_code);
-            places_with("abcdef", variable).into_iter().map(shown).collect::<Vec<_>>()
+            let shown = |place: DebugFilePath| format!("{} {}", place.path.display(), place.has_code);
+            debug_file_paths_with("abcdef", variable).into_iter().map(shown).collect::<Vec<_>>()
         };
         let global = "/usr/lib/debug/.build-id/ab/cdef.debug false";
         assert_eq!(of(&[]), [global]);
@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(of(variables), [executable, global.to_owned(), debug]);
         }
         for id in ["", "ab", "../../etc/passwd"] {
-            assert!(places(id).is_empty());
+            assert!(debug_file_paths(id).is_empty());
         }
     }
 }

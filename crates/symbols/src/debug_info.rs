@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use gimli::{
     DebugInfoOffset, Dwarf, DwarfPackageSections, DwarfSections, RunTimeEndian, SectionId, Unit, UnitType,
@@ -20,7 +20,6 @@ use crate::debug_file::Files;
 use crate::die_name::{DieReader, NameKey};
 use crate::elf::Elf;
 use crate::function_name::FunctionName;
-use crate::inline_tree::InlineTree;
 use crate::line_table::{self, LineTable};
 use crate::path::join;
 use crate::range_index::{Entry, RangeIndex};
@@ -43,7 +42,6 @@ pub(crate) struct DebugInfo {
     units: Vec<CompileUnit>,
     ranges: RangeIndex<usize>,
     pub(crate) names: Mutex<HashMap<NameKey, FunctionName>>,
-    trees: Mutex<HashMap<(usize, usize), Arc<InlineTree>>>,
     damage: Mutex<Option<String>>,
 }
 
@@ -88,7 +86,6 @@ impl DebugInfo {
             units: Vec::new(),
             ranges: RangeIndex::new(Vec::new()),
             names: Mutex::default(),
-            trees: Mutex::default(),
             damage: Mutex::default(),
         };
         let units = info.find_units();
@@ -237,19 +234,6 @@ impl DebugInfo {
         self.units[unit]
             .subprograms
             .get_or_init(|| self.with_unit(unit, |reader| Subprograms::read(&reader)).unwrap_or_default())
-    }
-
-    /// An out-of-line function with what was inlined into it. `die` is from
-    /// [`DebugInfo::subprograms`].
-    pub fn tree(&self, unit: usize, die: usize) -> Arc<InlineTree> {
-        let locked = || self.trees.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tree) = locked().get(&(unit, die)) {
-            return Arc::clone(tree);
-        }
-        let tree = self.with_unit(unit, |reader| InlineTree::read(&reader, die));
-        let tree = Arc::new(tree.unwrap_or_default());
-        locked().insert((unit, die), Arc::clone(&tree));
-        tree
     }
 
     /// Calls `f` with a reader of the unit's entries: those of its `.dwo` file if it is split.

@@ -27,17 +27,17 @@ pub(crate) enum NameKey {
     Supplementary(usize),
 }
 
-/// Which file's entries are being read; references mean different things in each.
+/// Which file holds the entries that are being read; references mean different things in each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
+enum Holder {
     Main,
     Supplementary,
     /// A `.dwo` file: its entries refer to no other unit.
     Split,
 }
 
-/// Units by place and offset; `None` for those that are damaged.
-type Units<'a> = HashMap<(Place, usize), Option<Rc<Unit<Bytes<'a>>>>>;
+/// Units by holder and offset; `None` for those that are damaged.
+type Units<'a> = HashMap<(Holder, usize), Option<Rc<Unit<Bytes<'a>>>>>;
 
 /// Reads one unit's entries, and follows them into other units.
 pub(crate) struct DieReader<'u, 'a> {
@@ -45,7 +45,7 @@ pub(crate) struct DieReader<'u, 'a> {
     pub unit: UnitRef<'u, Bytes<'a>>,
     /// The unit's index.
     pub index: usize,
-    place: Place,
+    holder: Holder,
     dwarf: &'u Dwarf<Bytes<'a>>,
     others: RefCell<Units<'a>>,
     /// The unit's functions, if nothing that is found is kept.
@@ -79,7 +79,7 @@ impl<'u, 'a> DieReader<'u, 'a> {
             info,
             unit: unit.unit_ref(dwarf),
             index,
-            place: if split { Place::Split } else { Place::Main },
+            holder: if split { Holder::Split } else { Holder::Main },
             dwarf,
             others: RefCell::default(),
             once: None,
@@ -94,26 +94,26 @@ impl<'u, 'a> DieReader<'u, 'a> {
     /// The name of the function at `die` in this unit.
     pub fn name(&self, die: UnitOffset) -> FunctionName {
         self.cached(NameKey::Unit(self.index, die.0), || {
-            self.find(self.unit, self.place, die, MOST_HOPS, None)
+            self.find(self.unit, self.holder, die, MOST_HOPS, None)
         })
     }
 
     /// Whether the function at `die` in this unit has a name that is looked for.
     pub fn matches(&self, die: UnitOffset, pattern: &FunctionPattern<'_>) -> bool {
-        let written = self.find(self.unit, self.place, die, MOST_HOPS, Some(pattern));
+        let written = self.find(self.unit, self.holder, die, MOST_HOPS, Some(pattern));
         written.is_some_and(|written| written.name().matches(pattern.text))
     }
 
     /// Whether the function that an attribute of this unit refers to has a name that is looked for.
     pub fn refers_to(&self, reference: AttributeValue<Bytes<'a>>, pattern: &FunctionPattern<'_>) -> bool {
-        let written = self.follow(self.unit, self.place, reference, MOST_HOPS, Some(pattern));
+        let written = self.follow(self.unit, self.holder, reference, MOST_HOPS, Some(pattern));
         written.is_some_and(|written| written.name().matches(pattern.text))
     }
 
     /// The name of the function that an attribute of this unit refers to.
     pub fn referred_name(&self, reference: AttributeValue<Bytes<'a>>) -> FunctionName {
         let Some(key) = self.key(reference) else { return FunctionName::unknown() };
-        self.cached(key, || self.follow(self.unit, self.place, reference, MOST_HOPS, None))
+        self.cached(key, || self.follow(self.unit, self.holder, reference, MOST_HOPS, None))
     }
 
     /// What tells the entry that an attribute of this unit refers to from others.
@@ -147,7 +147,7 @@ impl<'u, 'a> DieReader<'u, 'a> {
     fn find(
         &self,
         unit: UnitRef<'_, Bytes<'a>>,
-        place: Place,
+        holder: Holder,
         die: UnitOffset,
         hops: u32,
         pattern: Option<&FunctionPattern<'_>>,
@@ -176,7 +176,7 @@ impl<'u, 'a> DieReader<'u, 'a> {
         }
         // The entry that is referred to knows the linker's name, or is inside its namespace.
         if let Some(origin) = origin
-            && let Some(written) = self.follow(unit, place, origin, hops, pattern)
+            && let Some(written) = self.follow(unit, holder, origin, hops, pattern)
         {
             return Some(written);
         }
@@ -184,7 +184,7 @@ impl<'u, 'a> DieReader<'u, 'a> {
         if pattern.is_some_and(|pattern| !pattern.may_match(&text)) {
             return None;
         }
-        let ours = place == self.place && unit.header.offset() == self.unit.header.offset();
+        let ours = holder == self.holder && unit.header.offset() == self.unit.header.offset();
         let outer = if ours { self.subprograms().outer(die).map(str::to_owned) } else { None };
         Some(Written { outer, text })
     }
@@ -192,36 +192,36 @@ impl<'u, 'a> DieReader<'u, 'a> {
     fn follow(
         &self,
         unit: UnitRef<'_, Bytes<'a>>,
-        place: Place,
+        holder: Holder,
         reference: AttributeValue<Bytes<'a>>,
         hops: u32,
         pattern: Option<&FunctionPattern<'_>>,
     ) -> Option<Written<'a>> {
         let hops = hops.checked_sub(1)?;
-        let (place, offset) = match reference {
-            AttributeValue::UnitRef(die) => return self.find(unit, place, die, hops, pattern),
-            AttributeValue::DebugInfoRef(offset) => (place, offset),
-            AttributeValue::DebugInfoRefSup(offset) => (Place::Supplementary, offset),
+        let (holder, offset) = match reference {
+            AttributeValue::UnitRef(die) => return self.find(unit, holder, die, hops, pattern),
+            AttributeValue::DebugInfoRef(offset) => (holder, offset),
+            AttributeValue::DebugInfoRefSup(offset) => (Holder::Supplementary, offset),
             _ => return None,
         };
-        let (dwarf, headers) = match place {
-            Place::Main => (self.dwarf, &self.info.headers),
-            Place::Supplementary => (self.dwarf.sup()?, &self.info.supplementary_headers),
-            Place::Split => return None,
+        let (dwarf, headers) = match holder {
+            Holder::Main => (self.dwarf, &self.info.headers),
+            Holder::Supplementary => (self.dwarf.sup()?, &self.info.supplementary_headers),
+            Holder::Split => return None,
         };
         let next = headers.partition_point(|start| *start <= offset.0);
         let start = *headers.get(next.checked_sub(1)?)?;
-        let other = self.other(dwarf, place, start)?;
+        let other = self.other(dwarf, holder, start)?;
         let die = offset.to_unit_offset(&other.header)?;
-        self.find(other.unit_ref(dwarf), place, die, hops, pattern)
+        self.find(other.unit_ref(dwarf), holder, die, hops, pattern)
     }
 
-    fn other(&self, dwarf: &Dwarf<Bytes<'a>>, place: Place, start: usize) -> Option<Rc<Unit<Bytes<'a>>>> {
+    fn other(&self, dwarf: &Dwarf<Bytes<'a>>, holder: Holder, start: usize) -> Option<Rc<Unit<Bytes<'a>>>> {
         let read = || {
             let header = dwarf.unit_header(DebugInfoOffset(start));
             let unit = header.and_then(|header| dwarf.unit(header));
             self.info.note(unit).map(Rc::new)
         };
-        self.others.borrow_mut().entry((place, start)).or_insert_with(read).clone()
+        self.others.borrow_mut().entry((holder, start)).or_insert_with(read).clone()
     }
 }

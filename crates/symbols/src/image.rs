@@ -12,8 +12,9 @@ use crate::debug_info::DebugInfo;
 use crate::elf::Elf;
 use crate::error::ImageError;
 use crate::function_name::FunctionName;
+use crate::inline_tree::InlineTrees;
 use crate::scope::Scope;
-use crate::segment::{Frame, Part, Row, Segment, cut};
+use crate::segment::{Frame, Part, Row, Segment, split};
 use crate::symbol_table::{Source, SymbolTable};
 
 /// An ELF file and its debug information, understood as far as it was asked about.
@@ -21,6 +22,7 @@ pub struct Image {
     files: Files,
     symbols: OnceLock<SymbolTable>,
     debug_info: OnceLock<Option<DebugInfo>>,
+    trees: InlineTrees,
 }
 
 impl Image {
@@ -38,6 +40,7 @@ impl Image {
             files: Files::locate(Elf::open(path)?),
             symbols: OnceLock::new(),
             debug_info: OnceLock::new(),
+            trees: InlineTrees::default(),
         })
     }
 
@@ -192,14 +195,14 @@ impl Image {
     pub fn segments(&self, container: Range<Svma>, scope: &Scope) -> Vec<Segment> {
         let symbols = self.symbols();
         let symbol = symbols.containing(container.start.0).map(|entry| symbols.name(entry));
-        self.cut(container, symbol, scope)
+        self.split(container, symbol, scope)
     }
 
     /// The same where the symbol table has this to say.
-    fn cut(&self, container: Range<Svma>, symbol: Option<FunctionName>, scope: &Scope) -> Vec<Segment> {
+    fn split(&self, container: Range<Svma>, symbol: Option<FunctionName>, scope: &Scope) -> Vec<Segment> {
         let range = container.start.0..container.end.0;
-        let (parts, rows) = self.debug_info().map(|info| read(info, &range)).unwrap_or_default();
-        cut(range, &parts, &rows, symbol.as_ref(), scope)
+        let (parts, rows) = self.debug_info().map(|info| read(info, &self.trees, &range)).unwrap_or_default();
+        split(range, &parts, &rows, symbol.as_ref(), scope)
     }
 
     /// The frames at one address, innermost first; empty if nothing is known. For a return address
@@ -213,7 +216,7 @@ impl Image {
     /// [unknown](FunctionName::is_unknown). For callers that keep names: a debug file with the real ones may come later.
     pub fn named_frames(&self, address: Svma, scope: &Scope) -> Vec<Frame> {
         let Some(end) = address.0.checked_add(1) else { return Vec::new() };
-        only(self.cut(address..Svma(end), self.symbol(address), scope))
+        only(self.split(address..Svma(end), self.symbol(address), scope))
     }
 
     /// The name that the symbol table has for the function that contains `address`; none if that is only called by its
@@ -254,7 +257,7 @@ fn only(segments: Vec<Segment>) -> Vec<Frame> {
 }
 
 /// What the debug information has in `range`: functions that do not overlap, and rows, sorted.
-fn read(info: &DebugInfo, range: &Range<u64>) -> (Vec<Part>, Vec<Row>) {
+fn read(info: &DebugInfo, trees: &InlineTrees, range: &Range<u64>) -> (Vec<Part>, Vec<Row>) {
     let clip = |piece: &Range<u64>| piece.start.max(range.start)..piece.end.min(range.end);
     let mut parts: Vec<(Range<u64>, usize, usize)> = Vec::new();
     let mut rows: Vec<Row> = Vec::new();
@@ -283,6 +286,6 @@ fn read(info: &DebugInfo, range: &Range<u64>) -> (Vec<Part>, Vec<Row>) {
         taken = taken.max(row.range.end);
         row.range.start < row.range.end
     });
-    let trees = parts.into_iter().map(|(range, unit, die)| Part { range, tree: info.tree(unit, die) });
-    (trees.collect(), rows)
+    let parts = parts.into_iter().map(|(range, unit, die)| Part { range, tree: trees.of(info, unit, die) });
+    (parts.collect(), rows)
 }

@@ -1,10 +1,12 @@
 //! One out-of-line function and everything that was inlined into it.
 
+use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gimli::{EntriesRaw, UnitOffset};
 
+use crate::debug_info::DebugInfo;
 use crate::die_name::DieReader;
 use crate::function_name::FunctionName;
 use crate::section::Bytes;
@@ -34,6 +36,24 @@ pub(crate) struct Node {
     pub call_file: Option<Arc<str>>,
     pub call_line: Option<u32>,
     pub ranges: Vec<Range<u64>>,
+}
+
+/// The trees of an image that were asked for.
+#[derive(Default)]
+pub(crate) struct InlineTrees(Mutex<HashMap<(usize, usize), Arc<InlineTree>>>);
+
+impl InlineTrees {
+    /// An out-of-line function with what was inlined into it. `die` is from [`DebugInfo::subprograms`].
+    pub fn of(&self, info: &DebugInfo, unit: usize, die: usize) -> Arc<InlineTree> {
+        let locked = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tree) = locked().get(&(unit, die)) {
+            return Arc::clone(tree);
+        }
+        let tree = info.with_unit(unit, |reader| InlineTree::read(&reader, die));
+        let tree = Arc::new(tree.unwrap_or_default());
+        locked().insert((unit, die), Arc::clone(&tree));
+        tree
+    }
 }
 
 impl InlineTree {

@@ -1,5 +1,5 @@
 //! The functions of the running kernel, as it lists them in `/proc/kallsyms`: a line for each symbol with address, type, name, and the
-//! module in brackets if it belongs to one.
+//! module in brackets if it belongs to one. What the collector makes of it as the kernel goes on changing is in `collect::kernel_code`.
 
 use std::io::BufRead;
 use std::ops::Range;

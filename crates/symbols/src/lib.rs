@@ -18,7 +18,7 @@
 //!
 //! # What it does not do
 //!
-//! It does not walk stacks ([`Image::caller_rules`] says how to), does not look at processes (give [`Image::bias`] what `/proc/<pid>/maps`
+//! It does not walk stacks ([`Image::unwind_rules`] says how to), does not look at processes (give [`Image::bias`] what `/proc/<pid>/maps`
 //! says), and never writes to disk or to the network.
 //!
 //! # Constraints
@@ -67,7 +67,7 @@ mod unwind;
 
 pub use address::{FileOffset, Load, Svma};
 pub use catalogue::LineLookup;
-pub use debug_file::{Place, linked_debug_files, places};
+pub use debug_file::{DebugFilePath, debug_file_paths, linked_debug_files};
 pub use elf::build_id_of_notes;
 pub use error::{ImageError, ScopeError};
 pub use executable::{Class, ElfProgram, Executable, Linking, Machine, inspect};
@@ -82,4 +82,4 @@ pub use segment::{Frame, Segment};
 pub use snippet::snippet;
 pub use suggestion::nearest_names;
 pub use symbol_table::Source as NameSource;
-pub use unwind::{Caller, CallerRule};
+pub use unwind::{Caller, UnwindRule};

@@ -69,7 +69,7 @@ type Event = (u64, bool, Innermost);
 
 /// Cuts `container`. `rows` are sorted and do not overlap, nor do `parts`. `symbol` names the code
 /// that the debug information has no function for.
-pub(crate) fn cut(
+pub(crate) fn split(
     container: Range<u64>,
     parts: &[Part],
     rows: &[Row],
@@ -249,7 +249,7 @@ mod tests {
         let parts = [Part { range: 10..70, tree }];
         let scope = Scope::new(ScopeOptions::default()).unwrap();
         let symbol = FunctionName::from_demangled("symbol");
-        let segments = cut(5..75, &parts, &rows, Some(&symbol), &scope);
+        let segments = split(5..75, &parts, &rows, Some(&symbol), &scope);
         assert_eq!(
             shown(&segments),
             [
@@ -266,7 +266,7 @@ mod tests {
             ]
         );
         assert_eq!(segments[4].in_scope().unwrap().function.full(), "outer");
-        assert_eq!(shown(&cut(0..9, &[], &[], None, &scope)), ["0..9 "]);
-        assert!(cut(9..9, &parts, &rows, None, &scope).is_empty());
+        assert_eq!(shown(&split(0..9, &[], &[], None, &scope)), ["0..9 "]);
+        assert!(split(9..9, &parts, &rows, None, &scope).is_empty());
     }
 }

@@ -14,7 +14,7 @@ use crate::image::Image;
 /// How to get from a frame to its caller's: the *canonical frame address* (CFA) is the stack pointer or the frame
 /// pointer plus `offset`, and the return address is the word below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallerRule {
+pub struct UnwindRule {
     /// Whether it is counted from the frame pointer; otherwise from the stack pointer.
     pub from_frame_pointer: bool,
     /// Bytes up to the CFA.
@@ -31,7 +31,7 @@ pub enum Caller {
     /// There is none: a thread begins here.
     Nobody,
     /// It is found by this rule.
-    By(CallerRule),
+    By(UnwindRule),
 }
 
 /// No table has more rows: one that claims to is damaged.
@@ -40,7 +40,7 @@ const MOST_ROWS: usize = 4 << 20;
 impl Image {
     /// Ascending: from each address (as far as 32 bits go) to the next one, this is how to find the caller. Empty for other
     /// machines than x86-64. Damage ends the function, or the list, that it is in.
-    pub fn caller_rules(&self) -> Vec<(u32, Caller)> {
+    pub fn unwind_rules(&self) -> Vec<(u32, Caller)> {
         joined(self.pieces())
     }
 }
@@ -48,7 +48,7 @@ impl Image {
 impl Image {
     /// The share of its functions whose callers can be found by these rules, 0 to 1.
     pub fn known_callers(&self) -> f64 {
-        let rules = self.caller_rules();
+        let rules = self.unwind_rules();
         let is_known = |start: u64| {
             let after = rules.partition_point(|(at, _)| u64::from(*at) <= start);
             after.checked_sub(1).is_some_and(|nth| rules[nth].1 != Caller::Unknown)
@@ -143,7 +143,7 @@ fn known_rule(
     cfa: &CfaRule<usize>,
     return_address: Option<RegisterRule<usize>>,
     frame_pointer: Option<RegisterRule<usize>>,
-) -> Option<CallerRule> {
+) -> Option<UnwindRule> {
     const BELOW_CFA: i64 = -8;
     let CfaRule::RegisterAndOffset { register, offset } = cfa else { return None };
     if return_address != Some(RegisterRule::Offset(BELOW_CFA)) {
@@ -159,7 +159,7 @@ fn known_rule(
         Some(RegisterRule::Offset(offset)) => Some(u32::try_from(-offset).ok()?),
         _ => return None,
     };
-    Some(CallerRule { from_frame_pointer, offset: u32::try_from(*offset).ok()?, saved })
+    Some(UnwindRule { from_frame_pointer, offset: u32::try_from(*offset).ok()?, saved })
 }
 
 /// Ascending and without neighbours of one rule. At the end of a function nothing is known, unless another one begins there;
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_joined_and_gaps_are_unknown() {
-        let rule = |offset| Caller::By(CallerRule { from_frame_pointer: false, offset, saved: None });
+        let rule = |offset| Caller::By(UnwindRule { from_frame_pointer: false, offset, saved: None });
         let function = |pieces: &[(u32, Caller)], end| [pieces, &[(end, Caller::Unknown)]].concat();
         let pieces = [
             function(&[(50, Caller::Nobody)], 60),

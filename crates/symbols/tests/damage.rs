@@ -31,7 +31,7 @@ fn exercise(path: &Path) {
     image.frames(Svma(u64::MAX), &scope);
     image.line_entries("hash.c", 7, &scope);
     image.function_entries("work");
-    image.caller_rules();
+    image.unwind_rules();
     image.probes();
     image.has_functions();
     image.has_line("hash.c", 7);

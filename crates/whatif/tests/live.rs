@@ -133,7 +133,7 @@ fn the_page_is_told_what_is_known_until_the_end() {
 }
 
 #[test]
-fn strangers_learn_nothing() {
+fn who_has_no_token_learns_nothing() {
     let Some(running) = Running::start(&["--duration", "20", "--then", "terminate"], &["20"]) else { return };
     for (path, query, host, status) in [
         ("/", "", running.host.as_str(), 403),

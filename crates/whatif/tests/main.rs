@@ -7,6 +7,7 @@
 
 mod answer;
 mod audit;
+mod circles;
 mod collect;
 mod compare;
 mod cycles;
@@ -17,13 +18,13 @@ mod import;
 mod kills;
 mod launch;
 mod live;
-mod look;
 mod matrix;
 mod placed_points;
 mod points;
 mod runtime_symbols;
 mod signals;
 mod support;
+mod survey;
 #[path = "../../profile/tests/synthetic/mod.rs"]
 mod synthetic;
 mod threads;

@@ -11,7 +11,8 @@
 //! ([`Source::came`], [`Source::would_lose`]): in a closed loop there are fewer.
 //!
 //! Sources are told apart by kind and port, and what is known of their connections is pooled, unless they are not of one kind
-//! ([`Source::is_mixed`]). The runtime adds to these tables, the controller asks for probes and reads what came of them.
+//! ([`Source::is_mixed`]). The runtime adds to these tables, the controller asks for probes and for the
+//! decision ([`Source::judge`]). The last word is said here: the controller only says what the arrivals in all show, which is one of the things it is decided by.
 
 use crate::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{LocalAccount, Nanos};

@@ -168,6 +168,11 @@ impl Switches {
 }
 
 impl Header {
+    /// Where samples come from.
+    pub fn sampler(&self) -> Sampler {
+        Sampler::from_number(self.sampler.load(Ordering::Relaxed))
+    }
+
     /// The controller's half of the handshake.
     pub fn offer(&self) {
         self.protocol.store(PROTOCOL, Ordering::Relaxed);

@@ -12,7 +12,8 @@
 //!
 //! # What is not here
 //!
-//! System calls, clocks, policy. Nothing here blocks, allocates or can fail in a way that needs a
+//! System calls, clocks, policy; but for the decision whether what comes from outside waits for the program
+//! ([`arrivals::Source::judge`]), which both sides act upon. Nothing here blocks, allocates or can fail in a way that needs a
 //! message. Everything is `no_std` and may be called from a signal handler.
 //!
 //! # Rules

@@ -58,7 +58,7 @@ impl Speedup {
 }
 
 /// Number of a window, counted from 1 over the whole session, the gaps between windows included.
-/// Zero means that no window has begun.
+/// Zero means that no window has begun. (A recording has it as `profile::Epoch`; an epoch of the collector is another thing, a span of time with one setting.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u32);
 

@@ -22,7 +22,7 @@ const WORD: u64 = 8;
 
 /// How to get from a frame to its caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct UnwindRule {
     /// Whether the CFA is counted from the frame pointer; otherwise from the stack pointer.
     pub from_frame_pointer: bool,
     /// How many bytes above it the CFA is: a multiple of 8.
@@ -40,7 +40,7 @@ pub enum Caller {
     /// There is none: a thread begins here.
     Nobody,
     /// It is found by this rule.
-    By(Rule),
+    By(UnwindRule),
 }
 
 /// A row of a table: the beginning of a piece of code, as bytes from the table's base, and its caller; 32 bits each, since
@@ -60,7 +60,7 @@ impl Row {
     }
 }
 
-impl Rule {
+impl UnwindRule {
     const KNOWN: u64 = 1;
     const FROM_FRAME_POINTER: u64 = 2;
     const OFFSET_SHIFT: u32 = 2;
@@ -89,7 +89,7 @@ impl Rule {
 }
 
 impl Caller {
-    /// Not [`Rule::KNOWN`].
+    /// Not [`UnwindRule::KNOWN`].
     const NOBODY: u64 = 2;
 
     fn packed(self) -> u64 {
@@ -102,7 +102,7 @@ impl Caller {
 
     fn unpacked(bits: u64) -> Self {
         match bits & u64::from(u32::MAX) {
-            bits if bits & Rule::KNOWN != 0 => Self::By(Rule::unpacked(bits)),
+            bits if bits & UnwindRule::KNOWN != 0 => Self::By(UnwindRule::unpacked(bits)),
             Self::NOBODY => Self::Nobody,
             _ => Self::Unknown,
         }
@@ -235,8 +235,8 @@ mod tests {
         unsafe { &*std::alloc::alloc_zeroed(layout).cast::<Unwind>() }
     }
 
-    fn rule(offset: u64) -> Rule {
-        Rule { from_frame_pointer: false, offset, saved: None }
+    fn rule(offset: u64) -> UnwindRule {
+        UnwindRule { from_frame_pointer: false, offset, saved: None }
     }
 
     fn by(offset: u64) -> Caller {
@@ -249,12 +249,12 @@ mod tests {
             Caller::Unknown,
             Caller::Nobody,
             by(8),
-            Caller::By(Rule { from_frame_pointer: true, offset: 16, saved: Some(16) }),
-            Caller::By(Rule { from_frame_pointer: false, offset: 0xffff * 8, saved: Some(0x3fff * 8) }),
+            Caller::By(UnwindRule { from_frame_pointer: true, offset: 16, saved: Some(16) }),
+            Caller::By(UnwindRule { from_frame_pointer: false, offset: 0xffff * 8, saved: Some(0x3fff * 8) }),
         ] {
             assert_eq!(Caller::unpacked(caller.packed()), caller);
         }
-        for crooked in [by(12), by(8 << 16), Caller::By(Rule { saved: Some(1 << 17), ..rule(8) })] {
+        for crooked in [by(12), by(8 << 16), Caller::By(UnwindRule { saved: Some(1 << 17), ..rule(8) })] {
             assert_eq!(crooked.packed(), 0, "{crooked:?}");
         }
     }

@@ -2,9 +2,8 @@
 
 use crate::arguments::Granularity;
 use crate::naming::Naming;
-use crate::observe::RegionIndex;
 use crate::owner::{self, Question, owner};
-use crate::region::Request;
+use crate::region::{RegionIndex, RegionSpec};
 use archive::{ImageId, Offset, Tree, UnixSeconds};
 use cycles::last;
 use profile::{Region, RegionKind};
@@ -13,7 +12,7 @@ use symbols::Frame;
 
 /// A region that is not known by its index: without what differs between machines that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct RegionKey {
     kind: RegionKind,
     name: String,
     /// The last part of its path, and that of the image.
@@ -21,7 +20,7 @@ struct Place {
     image: String,
 }
 
-impl Place {
+impl RegionKey {
     fn of(region: &Region) -> Self {
         Self {
             kind: region.kind,
@@ -56,9 +55,9 @@ pub struct Costs {
     pub samples: u64,
     /// Of these, those in code of its images that has no name.
     pub nameless: u64,
-    places: HashMap<Place, u64>,
+    regions: HashMap<RegionKey, u64>,
     /// Those that the user has named.
-    requests: Vec<u64>,
+    specs: Vec<u64>,
     /// Lines of another build are elsewhere.
     has_lines: bool,
 }
@@ -78,7 +77,7 @@ pub enum Code {
 /// How samples become costs.
 pub struct Rules<'a> {
     pub naming: Naming,
-    pub requests: &'a [Request],
+    pub specs: &'a [RegionSpec],
     /// Whether the build is the one that is run.
     pub same_build: bool,
 }
@@ -94,7 +93,7 @@ struct Piece {
 impl Costs {
     /// Adds up all stacks. `code` says what is at a position.
     pub fn new(tree: &Tree, rules: &Rules<'_>, code: impl Fn(ImageId, Offset) -> Code) -> Self {
-        let mut numbers: HashMap<Place, u32> = HashMap::new();
+        let mut numbers: HashMap<RegionKey, u32> = HashMap::new();
         let pieces: Vec<Piece> = tree
             .positions
             .iter()
@@ -103,16 +102,16 @@ impl Costs {
         let mut sums = vec![0; numbers.len()];
         let mut paths: HashMap<(u32, u32), u64> = HashMap::new();
         let mut costs =
-            Self { requests: vec![0; rules.requests.len()], has_lines: rules.same_build, ..Self::default() };
+            Self { specs: vec![0; rules.specs.len()], has_lines: rules.same_build, ..Self::default() };
         let question = Question {
-            requests: rules.requests,
+            specs: rules.specs,
             points: false,
             caller: rules.naming.granularity == Granularity::Path,
         };
         for (leaf, count) in tree.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let stack = || {
-                let places = std::iter::successors(Some(leaf), |at| tree.parent(*at));
-                places.map(|at| &pieces[tree.places[at] as usize])
+                let callers = std::iter::successors(Some(leaf), |at| tree.parent(*at));
+                callers.map(|at| &pieces[tree.places[at] as usize])
             };
             if stack().any(|piece| piece.other_build) {
                 continue;
@@ -125,32 +124,32 @@ impl Costs {
             for number in [found.function, found.line].into_iter().flatten() {
                 sums[number as usize] += count;
             }
-            found.requested.iter().for_each(|request| costs.requests[*request] += count);
+            found.named.iter().for_each(|spec| costs.specs[*spec] += count);
             if let (Some(function), Some(caller), true) = (found.function, found.caller, question.caller) {
                 *paths.entry((function, caller)).or_default() += count;
             }
         }
-        let mut names: Vec<Option<Place>> = vec![None; sums.len()];
-        numbers.into_iter().for_each(|(place, number)| names[number as usize] = Some(place));
+        let mut names: Vec<Option<RegionKey>> = vec![None; sums.len()];
+        numbers.into_iter().for_each(|(key, number)| names[number as usize] = Some(key));
         let name = |number: u32| names[number as usize].clone();
         for ((function, caller), count) in paths {
             let Some((function, caller)) = name(function).zip(name(caller)) else { continue };
             let path = format!("{}@{}", function.name, caller.name);
-            costs.places.insert(Place { name: path, ..function }, count);
+            costs.regions.insert(RegionKey { name: path, ..function }, count);
         }
-        costs.places.extend(names.into_iter().flatten().zip(sums));
+        costs.regions.extend(names.into_iter().flatten().zip(sums));
         costs
     }
 
     /// What a region costs; `index` among all of this run. `None` where the samples cannot say.
-    pub fn of(&self, RegionIndex(index): RegionIndex, region: &Region, requested: bool) -> Option<Cost> {
+    pub fn of(&self, RegionIndex(index): RegionIndex, region: &Region, named: bool) -> Option<Cost> {
         let is_line = region.kind == RegionKind::Line;
         if self.samples == 0 || is_line && !self.has_lines {
             return None;
         }
-        let samples = match requested {
-            true => self.requests.get(index).copied()?,
-            false => self.places.get(&Place::of(region)).copied().unwrap_or(0),
+        let samples = match named {
+            true => self.specs.get(index).copied()?,
+            false => self.regions.get(&RegionKey::of(region)).copied().unwrap_or(0),
         };
         Some(self.cost(samples))
     }
@@ -161,14 +160,14 @@ impl Costs {
 
     /// Functions (or modules) that cost at least `share` and for which `ran` is not true, the costliest first.
     pub fn unseen<'r>(&self, share: f64, ran: impl Iterator<Item = &'r Region>) -> Vec<(String, f64)> {
-        let ran: std::collections::HashSet<Place> = ran.map(Place::of).collect();
-        let is_function = |place: &Place| place.kind == RegionKind::Function && !place.name.contains('@');
+        let ran: std::collections::HashSet<RegionKey> = ran.map(RegionKey::of).collect();
+        let is_function = |key: &RegionKey| key.kind == RegionKind::Function && !key.name.contains('@');
         let mut unseen: Vec<(String, f64)> = self
-            .places
+            .regions
             .iter()
-            .filter(|(place, _)| is_function(place) && !ran.contains(place))
-            .map(|(place, samples)| (place.name.clone(), self.cost(*samples).share))
-            .filter(|(_, of_place)| *of_place >= share)
+            .filter(|(key, _)| is_function(key) && !ran.contains(key))
+            .map(|(key, samples)| (key.name.clone(), self.cost(*samples).share))
+            .filter(|(_, of_region)| *of_region >= share)
             .collect();
         unseen.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         unseen
@@ -176,7 +175,7 @@ impl Costs {
 }
 
 impl Piece {
-    fn new(code: Code, rules: &Rules<'_>, numbers: &mut HashMap<Place, u32>) -> Self {
+    fn new(code: Code, rules: &Rules<'_>, numbers: &mut HashMap<RegionKey, u32>) -> Self {
         let (frames, image) = match code {
             Code::Foreign => return Self::default(),
             Code::Nameless => return Self { nameless: true, ..Self::default() },
@@ -187,9 +186,9 @@ impl Piece {
             let (name, file) = rules.naming.of(kind, frame);
             let file = last(file.as_deref().unwrap_or_default()).to_owned();
             let next = numbers.len() as u32;
-            *numbers.entry(Place { kind, name, file, image: image.clone() }).or_insert(next)
+            *numbers.entry(RegionKey { kind, name, file, image: image.clone() }).or_insert(next)
         };
-        Self { owner: owner::Code::new(&frames, rules.requests, &mut number), ..Self::default() }
+        Self { owner: owner::Code::new(&frames, rules.specs, &mut number), ..Self::default() }
     }
 }
 
@@ -244,10 +243,10 @@ mod tests {
         }
     }
 
-    fn costs(granularity: Granularity, requests: &[&str], same_build: bool) -> Costs {
-        let requests: Vec<Request> = requests.iter().map(|request| Request::parse(request)).collect();
+    fn costs(granularity: Granularity, specs: &[&str], same_build: bool) -> Costs {
+        let specs: Vec<RegionSpec> = specs.iter().map(|spec| RegionSpec::parse(spec)).collect();
         let naming = Naming { granularity, instances: false };
-        let rules = Rules { naming, requests: &requests, same_build };
+        let rules = Rules { naming, specs: &specs, same_build };
         // main → work → library; main → rest; unknown code → library; another build.
         let nodes = [
             (Node::NONE, 1, 10),
@@ -280,9 +279,9 @@ mod tests {
 
     #[test]
     fn what_the_user_names_has_all_it_calls() {
-        let requests = ["work", "main", "a.c:31", "tiny@main", "rest@work"];
-        let costs = costs(Granularity::Auto, &requests, true);
-        let samples: Vec<u64> = (0..requests.len())
+        let specs = ["work", "main", "a.c:31", "tiny@main", "rest@work"];
+        let costs = costs(Granularity::Auto, &specs, true);
+        let samples: Vec<u64> = (0..specs.len())
             .map(|nth| {
                 costs.of(RegionIndex(nth), &region(RegionKind::Function, "any"), true).unwrap().samples
             })

@@ -8,26 +8,28 @@
 mod costs;
 mod notes;
 mod program;
+mod source;
 
 pub use costs::Costs;
 pub use notes::unseen;
+pub use source::Source;
 
+use super::code_scope::CodeScope;
 use super::naming::Naming;
 use super::options::Options;
-use super::region::Request;
+use super::region::RegionSpec;
 use super::warning::Warning;
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use archive::{By, CodeImage, ImageId, ImageKind, Offset, Selection, UnixSeconds};
 use costs::{Code, Rules, Span};
 use cycles::last;
-use globset::GlobSet;
 use program::Program;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
-use symbols::{Frame, FunctionName, Scope};
+use symbols::{Frame, FunctionName};
 
 /// A region that runs less than this share of the time here cannot be waited for, however hot it is in production.
 const HARDLY_RUNS: f64 = 0.001;
@@ -35,31 +37,13 @@ const HARDLY_RUNS: f64 = 0.001;
 /// How long the end of a run waits for what it has not been told by then.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// `--hint-db` and `--hint-since`, understood.
-#[derive(Clone, Debug)]
-pub struct Source {
-    pub folder: PathBuf,
-    pub since: UnixSeconds,
-}
-
-impl Source {
-    /// Checks that there is a database, before any program starts.
-    pub fn new(folder: &Path, since: &str) -> Result<Self> {
-        let since = cycles::parse_time(since).map_err(anyhow::Error::msg).context("--hint-since")?;
-        cycles::open(Some(folder)).context("--hint-db")?;
-        Ok(Self { folder: folder.to_owned(), since })
-    }
-}
-
 /// What is to be found out.
 struct Question {
     source: Source,
     program: Program,
-    scope: Scope,
-    default_scope: bool,
-    binaries: Option<GlobSet>,
+    scope: CodeScope,
     naming: Naming,
-    requests: Vec<Request>,
+    specs: Vec<RegionSpec>,
 }
 
 /// What production says.
@@ -86,10 +70,8 @@ impl Hint {
             source: source.clone(),
             program: Program { path, build_id: None },
             scope: options.scope.clone(),
-            default_scope: options.default_scope,
-            binaries: options.binaries.clone(),
             naming: options.naming(),
-            requests: options.requests.clone(),
+            specs: options.regions.clone(),
         };
         // Without a thread there is no answer, which is reported like any other failure.
         let _ = std::thread::Builder::new().name("hint".into()).spawn(move || {
@@ -174,7 +156,7 @@ impl Question {
         let wanted = tree.positions.iter().copied().filter(|(image, _)| is_ours(*image));
         query.names.learn(&query.db, wanted)?;
         let by_function = self.by_function(&tree, &query.names, &kinds);
-        let rules = Rules { naming: self.naming, requests: &self.requests, same_build };
+        let rules = Rules { naming: self.naming, specs: &self.specs, same_build };
         let mut costs = Costs::new(&tree, &rules, |image, offset| {
             let by_function = by_function.get(&image).copied().unwrap_or(false);
             self.code(&query.names, &kinds, by_function, image, offset)
@@ -198,11 +180,11 @@ impl Question {
             return Kind::OtherBuild;
         }
         let name = if is_program { self.program.name() } else { last(&image.path) };
-        let is_ours = match (&self.binaries, image.kind) {
+        let is_ours = match (&self.scope.binaries, image.kind) {
             (Some(globs), ImageKind::File) => globs.is_match(&image.path) || globs.is_match(name),
             (Some(_), _) => false,
             (None, ImageKind::File) => is_program,
-            (None, ImageKind::Generated) => self.default_scope,
+            (None, ImageKind::Generated) => self.scope.is_default,
             (None, _) => false,
         };
         match (is_ours, image.kind) {
@@ -222,8 +204,8 @@ impl Question {
         let mut found = BTreeMap::new();
         let ours = |image: &ImageId| matches!(kinds.get(image), Some(Kind::Ours(_)));
         for (image, offset) in tree.positions.iter().filter(|(image, _)| ours(image)) {
-            let has_source = |symbol: &archive::Symbol| self.scope.contains(file(symbol));
-            let by_function = found.entry(*image).or_insert(self.default_scope);
+            let has_source = |symbol: &archive::Symbol| self.scope.sources.contains(file(symbol));
+            let by_function = found.entry(*image).or_insert(self.scope.is_default);
             *by_function = *by_function && !names.symbols(*image, *offset).iter().any(has_source);
         }
         found
@@ -249,7 +231,7 @@ impl Question {
                 function: FunctionName::from_demangled(&*symbol.function),
                 file: file(symbol).map(Into::into),
                 line: Some(symbol.line).filter(|line| *line > 0),
-                in_scope: self.scope.contains(file(symbol)) || by_function && symbol.file.is_empty(),
+                in_scope: self.scope.sources.contains(file(symbol)) || by_function && symbol.file.is_empty(),
             })
             .collect();
         if frames.is_empty() { Code::Nameless } else { Code::Known(frames, name) }

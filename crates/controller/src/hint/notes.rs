@@ -12,7 +12,7 @@ const NAMELESS: f64 = 0.1;
 /// Where a larger share of samples has no names, no shares are shown for the rest either.
 const MOST_NAMELESS: f64 = 0.5;
 /// A function that costs at least this in production should run here.
-const HOT: f64 = 0.05;
+const SHOULD_RUN: f64 = 0.05;
 
 fn nothing(warning: Warning) -> Answer {
     Answer { costs: None, warnings: vec![warning] }
@@ -77,6 +77,6 @@ pub fn unseen<'r>(costs: &Costs, samples: u64, ran: impl Iterator<Item = &'r Reg
     if samples < FEW || costs.samples < FEW {
         return None;
     }
-    let unseen = costs.unseen(HOT, ran);
+    let unseen = costs.unseen(SHOULD_RUN, ran);
     (!unseen.is_empty()).then_some(Warning::ProductionElsewhere { unseen })
 }

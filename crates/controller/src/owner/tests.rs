@@ -1,25 +1,26 @@
 //! The decision by examples, and against that of the runtime.
 
 use super::*;
+use crate::ranges::ends;
 use wire::{Epoch, Nanos, SharedMemory, Speedup};
 
 /// Code of a function, or out of scope.
-fn code(function: Option<u32>, requested: &[usize], calling: &[usize]) -> Code<u32> {
+fn code(function: Option<u32>, named: &[usize], calling: &[usize]) -> Code<u32> {
     Code {
         function,
         line: function.map(|function| 100 + function),
-        requested: requested.to_vec(),
+        named: named.to_vec(),
         calling: calling.to_vec(),
         sampled: Vec::new(),
     }
 }
 
-fn requests(texts: &[&str]) -> Vec<Request> {
-    texts.iter().map(|text| Request::parse(text)).collect()
+fn specs(texts: &[&str]) -> Vec<RegionSpec> {
+    texts.iter().map(|text| RegionSpec::parse(text)).collect()
 }
 
-fn ask(requests: &[Request]) -> Question<'_> {
-    Question { requests, points: false, caller: true }
+fn ask(specs: &[RegionSpec]) -> Question<'_> {
+    Question { specs, points: false, caller: true }
 }
 
 #[test]
@@ -41,13 +42,13 @@ fn the_first_frame_in_scope_owns_the_stack() {
 }
 
 #[test]
-fn a_request_has_all_it_calls_and_its_caller_is_further_out() {
-    let requests = requests(&["work", "work@serve"]);
+fn a_named_region_has_all_it_calls_and_its_caller_is_further_out() {
+    let specs = specs(&["work", "work@serve"]);
     let leaf = code(Some(1), &[], &[]);
     let work = code(Some(2), &[0, 1], &[]);
     let serve = code(Some(3), &[], &[1]);
     let inlined = code(Some(3), &[0, 1], &[1]);
-    for (stack, requested) in [
+    for (stack, named) in [
         (vec![&leaf, &work], &[0][..]),
         (vec![&leaf, &work, &leaf, &serve], &[0, 1]),
         (vec![&serve, &work], &[0]),
@@ -55,7 +56,7 @@ fn a_request_has_all_it_calls_and_its_caller_is_further_out() {
         (vec![&work, &work, &serve, &serve], &[0, 1]),
         (vec![&leaf, &serve], &[]),
     ] {
-        assert_eq!(owner(stack.iter().copied(), ask(&requests)).requested, requested, "{stack:?}");
+        assert_eq!(owner(stack.iter().copied(), ask(&specs)).named, named, "{stack:?}");
     }
 }
 
@@ -67,12 +68,12 @@ fn no_frame_is_read_that_can_add_nothing() {
         owner(stack.iter().inspect(|_| read += 1), question);
         read
     };
-    let requests = requests(&["work"]);
+    let specs = specs(&["work"]);
     for (question, expected) in [
-        (Question { requests: &[], points: false, caller: false }, 1),
-        (Question { requests: &[], points: false, caller: true }, 3),
-        (Question { requests: &[], points: true, caller: false }, 4),
-        (Question { requests: &requests, points: false, caller: false }, 4),
+        (Question { specs: &[], points: false, caller: false }, 1),
+        (Question { specs: &[], points: false, caller: true }, 3),
+        (Question { specs: &[], points: true, caller: false }, 4),
+        (Question { specs: &specs, points: false, caller: false }, 4),
     ] {
         assert_eq!(read(question), expected, "{question:?}");
     }
@@ -80,18 +81,17 @@ fn no_frame_is_read_that_can_add_nothing() {
 
 /// Random code, as the controller knows it once it has seen all of it, and stacks of such code.
 struct World {
-    requests: Vec<Request>,
-    /// Begin and end.
-    pieces: Vec<(u64, u64, Code<u32>)>,
-    images: Vec<(u64, u64)>,
+    specs: Vec<RegionSpec>,
+    pieces: Vec<(Range<u64>, Code<u32>)>,
+    images: Vec<Range<u64>>,
 }
 
 const FUNCTIONS: u32 = 4;
 
 impl World {
     fn new(random: &mut fastrand::Rng) -> Self {
-        let requests = requests(&["a", "b", "a@c", "b@d"]);
-        let some = |random: &mut fastrand::Rng, of: std::ops::Range<usize>| -> Vec<usize> {
+        let specs = specs(&["a", "b", "a@c", "b@d"]);
+        let some = |random: &mut fastrand::Rng, of: Range<usize>| -> Vec<usize> {
             of.filter(|_| random.u8(..4) == 0).collect()
         };
         let (mut at, mut pieces, mut images) = (1000, Vec::new(), Vec::new());
@@ -101,32 +101,32 @@ impl World {
                 let end = at + random.u64(1..20);
                 let function = random.bool().then(|| random.u32(..FUNCTIONS));
                 let line = function.map(|function| 100 + 2 * function + random.u32(..2));
-                let (requested, calling) = (some(random, 0..requests.len()), some(random, 2..requests.len()));
-                pieces.push((at, end, Code { function, line, requested, calling, sampled: Vec::new() }));
+                let (named, calling) = (some(random, 0..specs.len()), some(random, 2..specs.len()));
+                pieces.push((at..end, Code { function, line, named, calling, sampled: Vec::new() }));
                 at = end;
             }
-            images.push((begin, at));
+            images.push(begin..at);
             at += random.u64(1..50);
         }
-        Self { requests, pieces, images }
+        Self { specs, pieces, images }
     }
 
-    fn pieces(&self) -> impl Iterator<Item = (u64, u64, &Code<u32>)> + Clone {
-        self.pieces.iter().map(|(start, end, code)| (*start, *end, code))
+    fn pieces(&self) -> impl Iterator<Item = (Range<u64>, &Code<u32>)> + Clone {
+        self.pieces.iter().map(|(range, code)| (range.clone(), code))
     }
 
     /// The code at an address; none outside the images.
     fn at(&self, Address(address): Address) -> Option<&Code<u32>> {
-        let after = self.pieces.partition_point(|(start, ..)| *start <= address);
-        let (_, end, code) = self.pieces.get(after.checked_sub(1)?)?;
-        (address < *end).then_some(code)
+        let after = self.pieces.partition_point(|(range, _)| range.start <= address);
+        let (range, code) = self.pieces.get(after.checked_sub(1)?)?;
+        range.contains(&address).then_some(code)
     }
 
     /// In and between images, with the ends of pieces more often than other addresses.
     fn stack(&self, random: &mut fastrand::Rng) -> Vec<Address> {
         let depth = random.usize(..8);
         let frame = || {
-            let (start, end, _) = random.choice(&self.pieces).unwrap();
+            let (Range { start, end }, _) = random.choice(&self.pieces).unwrap();
             Address(match random.u8(..4) {
                 0 => *start,
                 1 => end - 1,
@@ -142,12 +142,12 @@ impl World {
         let lines = (0..2 * FUNCTIONS).map(|line| Which::Own(100 + line));
         let pairs = (0..FUNCTIONS).flat_map(|f| (0..FUNCTIONS).map(move |caller| (f, caller)));
         let paths = pairs.filter(|(f, caller)| f != caller).map(|(f, caller)| Which::Path(f, caller));
-        let requested = (0..self.requests.len()).map(Which::Requested);
-        functions.chain(lines).chain(paths).chain(requested).collect()
+        let named = (0..self.specs.len()).map(Which::Named);
+        functions.chain(lines).chain(paths).chain(named).collect()
     }
 
     fn publish(&self, memory: &SharedMemory) {
-        let images = self.images.iter().map(|(start, end)| (Address(*start), Address(*end)));
+        let images = self.images.iter().cloned().map(ends);
         memory.code.publish(images, outside(self.pieces()));
     }
 
@@ -157,7 +157,7 @@ impl World {
         let needs_caller = match which {
             Which::Own(_) => false,
             Which::Path(..) => true,
-            Which::Requested(nth) => self.requests[nth].has_caller(),
+            Which::Named(nth) => self.specs[nth].has_caller(),
         };
         needs_caller != selection.callers.is_empty()
     }
@@ -172,9 +172,9 @@ fn the_runtime_decides_the_same_by_addresses() {
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut world = World::new(&mut random);
-        // As in a program: only requests with a caller have one.
+        // As in a program: only specs with a caller have one.
         for (.., code) in &mut world.pieces {
-            code.calling.retain(|nth| world.requests[*nth].has_caller());
+            code.calling.retain(|nth| world.specs[*nth].has_caller());
         }
         world.publish(memory);
         let stacks: Vec<Vec<Address>> = (0..20).map(|_| world.stack(&mut random)).collect();
@@ -189,7 +189,7 @@ fn the_runtime_decides_the_same_by_addresses() {
             assert_eq!(said, known);
             for stack in &stacks {
                 let codes = stack.iter().filter_map(|frame| world.at(*frame));
-                let ours = owner(codes, ask(&world.requests)).is(which);
+                let ours = owner(codes, ask(&world.specs)).is(which);
                 assert_eq!(experiment.owns(&memory.code, stack), ours, "seed {seed}, {which:?}, {stack:?}");
                 compared += 1;
                 hits += u32::from(ours);

@@ -5,11 +5,11 @@ mod known;
 mod place;
 mod rate;
 
-pub use place::Request;
+pub use place::PointSpec;
 pub use rate::{CallRate, name_of};
 
 use crate::images::Images;
-use crate::region;
+use crate::region::RegionSpec;
 use anyhow::{Result, bail};
 use kernel::visits::{self, Counter, Instruction, Means};
 use place::Place;
@@ -122,8 +122,8 @@ impl Distribution {
 
 /// Whether visits can be counted here at all: better said before the program runs. What a breakpoint costs, where
 /// there are any.
-pub fn check(requests: &[Request]) -> Result<Option<Nanos>> {
-    if !requests.iter().any(|request| request.place.is_in_image()) {
+pub fn check(specs: &[PointSpec]) -> Result<Option<Nanos>> {
+    if !specs.iter().any(|spec| spec.place.is_in_image()) {
         return Ok(None);
     }
     match visits::cost(Means::Breakpoint) {
@@ -136,8 +136,8 @@ pub fn check(requests: &[Request]) -> Result<Option<Nanos>> {
 }
 
 /// What a visit costs that the visiting thread notes itself, besides noting it: where there are beginnings and ends of latencies.
-pub fn noting_cost(requests: &[Request]) -> Option<Nanos> {
-    requests.iter().any(Request::is_of_latency).then(visits::trap_cost)?.ok()
+pub fn noting_cost(specs: &[PointSpec]) -> Option<Nanos> {
+    specs.iter().any(PointSpec::is_of_latency).then(visits::trap_cost)?.ok()
 }
 
 /// Why visits cannot be counted, and what to do.
@@ -160,20 +160,20 @@ impl Points {
     /// it loads later, where `later` says so.
     pub fn place(
         memory: &'static SharedMemory,
-        requests: &[Request],
+        specs: &[PointSpec],
         images: &Images,
         pid: u32,
         scope: &Scope,
         later: bool,
     ) -> Result<Self> {
-        let placed = |request: &Request| -> Result<Placed> {
-            let counters = match &request.place {
+        let placed = |spec: &PointSpec| -> Result<Placed> {
+            let counters = match &spec.place {
                 Place::SystemCall(name) => {
                     vec![Watch { address: None, counter: Arc::new(place::system_call(pid, name)?) }]
                 }
                 _ => Vec::new(),
             };
-            let (point, place) = (request.point.clone(), request.place.clone());
+            let (point, place) = (spec.point.clone(), spec.place.clone());
             let kind = match point.kind {
                 PointKind::Throughput => None,
                 PointKind::Begin => Some(wire::counter::Kind::Begin),
@@ -186,39 +186,39 @@ impl Points {
             let (past, samples, refused) = (0.into(), Arc::default(), OnceLock::new());
             Ok(Placed { point, place, noted, counters: counters.into(), past, samples, refused })
         };
-        let placed = requests.iter().map(placed).collect::<Result<_>>()?;
+        let placed = specs.iter().map(placed).collect::<Result<_>>()?;
         let mut points = Self { memory, pid, placed };
-        for (nth, request) in requests.iter().enumerate() {
-            match points.find(nth, request, images, scope) {
+        for (nth, spec) in specs.iter().enumerate() {
+            match points.find(nth, spec, images, scope) {
                 // There may be no breakpoint left.
-                Err(error) if request.can_be_sampled() && error.root_cause().is::<std::io::Error>() => {
-                    points.placed[nth].place = request.place.sampled();
+                Err(error) if spec.can_be_sampled() && error.root_cause().is::<std::io::Error>() => {
+                    points.placed[nth].place = spec.place.sampled();
                 }
                 found => found?,
             }
             if !later && points.placed[nth].place.is_in_image() && points.placed[nth].counters().is_empty() {
-                bail!(request.missing(None));
+                bail!(spec.missing(None));
             }
         }
         Ok(points)
     }
 
     /// Places what libraries have that were loaded since, and gives up what was in those that are gone.
-    pub fn follow(&self, requests: &[Request], images: &Images, scope: &Scope) {
-        for (nth, request) in requests.iter().enumerate() {
-            if let Err(error) = self.find(nth, request, images, scope) {
-                let _ = self.placed[nth].refused.set(format!("{}: {error:#}", request.place));
+    pub fn follow(&self, specs: &[PointSpec], images: &Images, scope: &Scope) {
+        for (nth, spec) in specs.iter().enumerate() {
+            if let Err(error) = self.find(nth, spec, images, scope) {
+                let _ = self.placed[nth].refused.set(format!("{}: {error:#}", spec.place));
             }
         }
     }
 
     /// Watches the instructions of a place where they are now.
-    fn find(&self, nth: usize, request: &Request, images: &Images, scope: &Scope) -> Result<()> {
+    fn find(&self, nth: usize, spec: &PointSpec, images: &Images, scope: &Scope) -> Result<()> {
         if !self.placed[nth].place.is_in_image() {
             return Ok(());
         }
-        let found = images.instructions(|image| request.entries(image, scope));
-        request.check_copies(found.len())?;
+        let found = images.instructions(|image| spec.entries(image, scope));
+        spec.check_copies(found.len())?;
         let placed = &self.placed[nth];
         let there = placed.counters().clone();
         let known = |instruction: &Instruction| {
@@ -351,7 +351,7 @@ impl Points {
     }
 
     /// The code whose samples are visits, and where they are counted.
-    pub fn sampled(&self) -> Vec<(region::Request, Arc<AtomicU64>)> {
+    pub fn sampled(&self) -> Vec<(RegionSpec, Arc<AtomicU64>)> {
         let sampled = |placed: &Placed| match &placed.place {
             Place::Sampled(code) => Some((code.clone(), Arc::clone(&placed.samples))),
             _ => None,

@@ -2,7 +2,7 @@
 
 use super::known;
 use crate::failure;
-use crate::region::{self, Presence};
+use crate::region::{Presence, RegionSpec};
 use anyhow::{Context as _, Result, bail, ensure};
 use kernel::visits::Counter;
 use profile::{Point, PointKind};
@@ -21,13 +21,13 @@ const ADVICE: &str = "give FILE:LINE, as in -p server.rs:42, fn:NAME, sampled:FI
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// `FILE:LINE` or `fn:NAME`: where code is entered.
-    Code(region::Request),
+    Code(RegionSpec),
     /// `usdt:PROVIDER:NAME`: a probe that the program's authors have put there.
     Probe(String, String),
     /// `syscall:NAME`: completed system calls.
     SystemCall(String),
     /// `sampled:FILE:LINE` or `sampled:fn:NAME`: samples in code, or in what it calls.
-    Sampled(region::Request),
+    Sampled(RegionSpec),
 }
 
 /// An instruction of an image, and the word that must not be zero for it to be executed.
@@ -38,9 +38,9 @@ impl Place {
     pub fn parse(text: &str) -> Result<Self> {
         let named = |name: &str| Some(name.to_owned()).filter(|name| !name.trim().is_empty());
         let code = |text: &str| match text.strip_prefix("fn:") {
-            Some(name) => named(name).map(region::Request::Function),
-            None => Some(region::Request::parse_place(text))
-                .filter(|request| matches!(request, region::Request::Line(_, line) if *line > 0)),
+            Some(name) => named(name).map(RegionSpec::Function),
+            None => Some(RegionSpec::parse_place(text))
+                .filter(|spec| matches!(spec, RegionSpec::Line(_, line) if *line > 0)),
         };
         let place = match text.split_once(':') {
             Some(("syscall", name)) => named(name).map(Self::SystemCall),
@@ -70,12 +70,10 @@ impl Place {
     fn entries(&self, image: &Image, scope: &Scope) -> Vec<Entry> {
         let unguarded = |entries: Vec<Svma>| entries.into_iter().map(|entry| (entry, None)).collect();
         match self {
-            Self::Code(region::Request::Line(file, line)) => {
-                unguarded(image.line_entries(file, *line, scope))
-            }
-            Self::Code(region::Request::Function(name)) => unguarded(image.function_entries(name)),
+            Self::Code(RegionSpec::Line(file, line)) => unguarded(image.line_entries(file, *line, scope)),
+            Self::Code(RegionSpec::Function(name)) => unguarded(image.function_entries(name)),
             // Points cannot ask for that.
-            Self::Code(region::Request::CalledFrom(..)) => Vec::new(),
+            Self::Code(RegionSpec::CalledFrom(..)) => Vec::new(),
             Self::Probe(provider, name) => {
                 let ours = |probe: &symbols::Probe| probe.provider == *provider && probe.name == *name;
                 image
@@ -123,14 +121,14 @@ type Build = (PathBuf, Option<String>);
 
 /// A point to be placed.
 #[derive(Debug)]
-pub struct Request {
+pub struct PointSpec {
     pub point: Point,
     pub place: Place,
     /// What was found in images so far, by their paths and builds: it takes its time, and the program waits for it.
     found: Mutex<HashMap<Build, Vec<Entry>>>,
 }
 
-impl Request {
+impl PointSpec {
     fn new(place: Place, name: String, kind: PointKind) -> Self {
         Self { point: Point { name, kind }, place, found: Mutex::default() }
     }
@@ -142,25 +140,25 @@ impl Request {
 
     /// What `-p PLACE` and `--latency BEGIN..END` ask for.
     pub fn all(points: &[String], latencies: &[String]) -> Result<Vec<Self>> {
-        let mut requests = Vec::new();
+        let mut specs = Vec::new();
         for text in points {
             let place = Place::parse(text)?;
             let name = place.to_string();
-            requests.push(Self::new(place, name, PointKind::Throughput));
+            specs.push(Self::new(place, name, PointKind::Throughput));
         }
         for text in latencies {
             let (begin, end) = both(text).with_context(|| {
                 format!("--latency {text}: give two places, as in --latency fn:receive..fn:answer")
             })?;
             let name = format!("{begin}..{end}");
-            requests.push(Self::new(begin, name.clone(), PointKind::Begin));
-            requests.push(Self::new(end, name, PointKind::End));
+            specs.push(Self::new(begin, name.clone(), PointKind::Begin));
+            specs.push(Self::new(end, name, PointKind::End));
         }
-        for (nth, request) in requests.iter().enumerate() {
-            let again = requests[..nth].iter().any(|other| other.point == request.point);
-            ensure!(!again, "the progress point {} is asked for twice; leave one out", request.point.name);
+        for (nth, spec) in specs.iter().enumerate() {
+            let again = specs[..nth].iter().any(|other| other.point == spec.point);
+            ensure!(!again, "the progress point {} is asked for twice; leave one out", spec.point.name);
         }
-        Ok(requests)
+        Ok(specs)
     }
 
     /// See [`Place::is_in_image`].
@@ -247,9 +245,9 @@ mod tests {
 
     #[test]
     fn places_are_understood() {
-        let code_line = |file: &str, line| region::Request::Line(file.to_owned(), line);
+        let code_line = |file: &str, line| RegionSpec::Line(file.to_owned(), line);
         let line = |file: &str, line| Place::Code(code_line(file, line));
-        let function = |name: &str| Place::Code(region::Request::Function(name.to_owned()));
+        let function = |name: &str| Place::Code(RegionSpec::Function(name.to_owned()));
         for (text, expected) in [
             ("hash.c:88", Some(line("hash.c", 88))),
             ("src/a b.rs:1", Some(line("src/a b.rs", 1))),
@@ -258,7 +256,7 @@ mod tests {
             ("usdt:shop:sold", Some(Place::Probe("shop".to_owned(), "sold".to_owned()))),
             ("syscall:write", Some(Place::SystemCall("write".to_owned()))),
             ("sampled:a.c:7", Some(Place::Sampled(code_line("a.c", 7)))),
-            ("sampled:fn:work", Some(Place::Sampled(region::Request::Function("work".to_owned())))),
+            ("sampled:fn:work", Some(Place::Sampled(RegionSpec::Function("work".to_owned())))),
             ("sampled:syscall:write", None),
             ("usdt:shop", None),
             ("syscall:", None),
@@ -277,8 +275,8 @@ mod tests {
         }
     }
 
-    fn latency(text: &str) -> Result<Vec<Request>> {
-        Request::all(&[], &[text.to_owned()])
+    fn latency(text: &str) -> Result<Vec<PointSpec>> {
+        PointSpec::all(&[], &[text.to_owned()])
     }
 
     #[test]
@@ -289,7 +287,7 @@ mod tests {
         assert_eq!(begin.point.name, end.point.name);
         assert_eq!(
             latency("../a.c:1..b.c:2").unwrap()[0].place,
-            Place::Code(region::Request::Line("../a.c".to_owned(), 1))
+            Place::Code(RegionSpec::Line("../a.c".to_owned(), 1))
         );
         for bad in ["fn:a", "fn:a..", "..fn:a", "a..b"] {
             assert!(latency(bad).is_err(), "{bad}");
@@ -299,7 +297,7 @@ mod tests {
     #[test]
     fn a_point_is_asked_for_once() {
         let all = |points: &[&str]| {
-            Request::all(&points.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &[])
+            PointSpec::all(&points.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &[])
         };
         assert_eq!(all(&["fn:a", "fn:b", "a.c:7"]).unwrap().len(), 3);
         assert!(all(&["fn:a", "fn:b", "fn:a"]).unwrap_err().to_string().contains("twice"));

@@ -1,6 +1,6 @@
 //! How often a place is visited, and how steadily: to find places that make good progress points.
 
-use super::Request;
+use super::PointSpec;
 use crate::images::Images;
 use anyhow::Result;
 use kernel::visits::Counter;
@@ -26,8 +26,8 @@ pub struct CallRate {
 impl CallRate {
     /// Begins to count visits to `place`, as `-p` understands it, in a program that runs. `None` where it cannot be counted.
     pub fn begin(place: &str, pid: u32, images: &Images, scope: &Scope) -> Result<Option<Self>> {
-        let requests = Request::all(&[place.to_owned()], &[])?;
-        let found = images.instructions(|image| requests[0].entries(image, scope));
+        let specs = PointSpec::all(&[place.to_owned()], &[])?;
+        let found = images.instructions(|image| specs[0].entries(image, scope));
         if found.is_empty() || found.len() > MOST_COPIES {
             return Ok(None);
         }

@@ -8,12 +8,15 @@ use crate::clocks::{self, Clocks};
 use crate::experiment::{Offer, Shown};
 use crate::hint::{self, Hint};
 use crate::launch;
-use crate::observe::{Known, Observer, RegionIndex};
+use crate::now::monotonic;
+use crate::observe::{Known, Observer, lock};
 use crate::options::Options;
 use crate::points::Points;
-use crate::record::{Place, Session, Tallies};
+use crate::record::{Assignment, Session, Tallies};
+use crate::region::RegionIndex;
+use crate::runs::Runs;
 use crate::window::{Conductor, IDLE, Order};
-use crate::{Runs, dead_slots, lock, monotonic, progress};
+use crate::{dead_slots, progress};
 use anyhow::Result;
 use kernel::SharedMapping;
 use profile::Nanos;
@@ -134,13 +137,13 @@ impl<'a> Series<'a> {
             let stops = self.child.stops();
             let mut windows = Vec::with_capacity(plan.windows.len());
             for (index, speedup) in plan.windows.into_iter().enumerate() {
-                let place = Place {
+                let assigned = Assignment {
                     block: (outcome.blocks + held.len() as u64) as i64,
                     index: index as u32,
                     region: plan.index,
                     speedup,
                 };
-                let Some(window) = self.window(&mut conductor, place, plan.length)? else { break };
+                let Some(window) = self.window(&mut conductor, assigned, plan.length)? else { break };
                 outcome.visited |= window.visits.iter().any(|visits| visits.count > 0);
                 windows.push(window);
             }
@@ -177,14 +180,14 @@ impl<'a> Series<'a> {
     }
 
     /// What a window is to do. From here on samples are watched.
-    fn order(&self, place: Place, length: Nanos) -> Order {
+    fn order(&self, assigned: Assignment, length: Nanos) -> Order {
         let mut observer = lock(self.observer);
         observer.drain();
-        observer.watch(place.region);
+        observer.watch(assigned.region);
         Order {
-            region: u32::try_from(place.region.0 + 1).unwrap_or(u32::MAX),
-            selection: observer.selection(place.region),
-            speedup: place.speedup,
+            region: u32::try_from(assigned.region.0 + 1).unwrap_or(u32::MAX),
+            selection: observer.selection(assigned.region),
+            speedup: assigned.speedup,
             length,
         }
     }
@@ -192,22 +195,22 @@ impl<'a> Series<'a> {
     fn window(
         &mut self,
         conductor: &mut Conductor<'_>,
-        place: Place,
+        assigned: Assignment,
         length: Nanos,
     ) -> Result<Option<profile::Window>> {
-        let order = self.order(place, length);
+        let order = self.order(assigned, length);
         let Some(measured) = conductor.conduct(&order) else { return Ok(None) };
         self.runs.history.learn(Shown {
             length,
             visits: &measured.visits,
-            periods: place.speedup.is_zero().then(|| measured.periods()).as_deref(),
+            periods: assigned.speedup.is_zero().then(|| measured.periods()).as_deref(),
             elapsed: Nanos::new(self.runs.begin.elapsed().as_nanos() as u64),
         });
         self.look_at_machine();
         let mut observer = lock(self.observer);
         observer.drain();
         let seen = observer.seen(measured.start, measured.elapsed);
-        self.session.window(&self.points.list(), &observer, place, &measured, seen, self.busy).map(Some)
+        self.session.window(&self.points.list(), &observer, assigned, &measured, seen, self.busy).map(Some)
     }
 
     /// What threads have just been running.
@@ -236,7 +239,7 @@ impl<'a> Series<'a> {
     /// The share of a region in production, if that is known by now.
     fn production(&self, known: &Known, index: RegionIndex) -> Option<f64> {
         let costs = self.runs.hint.as_ref().and_then(Hint::costs)?;
-        costs.of(index, &known.region, known.requested).map(|cost| cost.share)
+        costs.of(index, &known.region, known.named).map(|cost| cost.share)
     }
 
     /// The share of the time that a region may be worth, here or in production.

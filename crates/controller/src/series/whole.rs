@@ -8,9 +8,10 @@
 use super::{Outcome, Series};
 use crate::experiment::{Offer, Plan};
 use crate::images::Spot;
-use crate::record::Place;
+use crate::observe::lock;
+use crate::record::Assignment;
+use crate::runs::Runs;
 use crate::window::Conductor;
-use crate::{Runs, lock};
 use anyhow::Result;
 use profile::{Nanos, Point, PointKind, Visits, Window, WindowFlags};
 
@@ -42,8 +43,8 @@ impl Series<'_> {
         let mut outcome = Outcome { visited: true, ..Outcome::default() };
         lock(self.observer).know(&self.runs.whole.spots);
         match self.next_whole()? {
-            Some(place) => {
-                let order = self.order(place, Nanos::ZERO);
+            Some(assigned) => {
+                let order = self.order(assigned, Nanos::ZERO);
                 let measured = conductor.conduct_whole(&order, release);
                 self.look_at_machine();
                 let mut window = {
@@ -51,7 +52,7 @@ impl Series<'_> {
                     observer.drain();
                     let seen = observer.seen(measured.start, measured.elapsed);
                     let (points, busy) = (self.points.list(), self.busy);
-                    self.session.window(&points, &observer, place, &measured, seen, busy)?
+                    self.session.window(&points, &observer, assigned, &measured, seen, busy)?
                 };
                 let end = Point { name: POINT.to_owned(), kind: PointKind::Throughput };
                 let point = self.session.point(&end)?;
@@ -73,7 +74,7 @@ impl Series<'_> {
     }
 
     /// Which window this run is to be; `None` while nothing is known.
-    fn next_whole(&mut self) -> Result<Option<Place>> {
+    fn next_whole(&mut self) -> Result<Option<Assignment>> {
         let Runs { whole, history, random, .. } = &mut *self.runs;
         if whole.plan.is_none() {
             whole.plan = history.next(&whole.offers, &self.options.choices, random);
@@ -83,8 +84,9 @@ impl Series<'_> {
         // Regions have other indices in every run.
         for (index, known) in lock(self.observer).numbered() {
             if self.session.region(index, &known.region)? == region {
-                let place = Place { block: 0, index: nth as u32, region: index, speedup: windows[nth] };
-                return Ok(Some(place));
+                let assigned =
+                    Assignment { block: 0, index: nth as u32, region: index, speedup: windows[nth] };
+                return Ok(Some(assigned));
             }
         }
         Ok(None)

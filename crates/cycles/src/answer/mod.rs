@@ -2,8 +2,9 @@
 
 mod stacks;
 
-pub use stacks::{Flame, FlameBox, ImageName, Line, Name, Place, StackNode, Stacks};
+pub use stacks::{CodePosition, Flame, FlameBox, ImageName, Line, Name, StackNode, Stacks};
 
+use crate::verdict::{DifferenceVerdict, VariationVerdict};
 use profile::{Mark, Verdict};
 use serde::{Serialize, Serializer};
 
@@ -207,6 +208,9 @@ pub struct Change {
     pub difference: Share,
     /// How much of the difference is certain; 0 if none is.
     pub certain: f64,
+    /// What to think of the difference; `certain` says it in exports.
+    #[serde(skip)]
+    pub verdict: DifferenceVerdict,
     /// What making it faster is worth.
     pub worth: Option<Worth>,
 }
@@ -260,6 +264,9 @@ pub struct Varying {
     pub range: f64,
     /// How much of the deviation chance alone would make, from the counts.
     pub by_chance: f64,
+    /// What to think of the deviation; exports have the numbers.
+    #[serde(skip)]
+    pub verdict: VariationVerdict,
     /// The part with the largest share.
     pub most_in: String,
     /// What making it faster is worth.

@@ -12,7 +12,7 @@ pub struct ImageName {
     pub build_id: String,
 }
 
-/// A function at a place.
+/// A function at a position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     /// Its full name.
@@ -27,7 +27,7 @@ pub struct Line {
 
 /// A position in an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct CodePosition {
     /// Index of the image.
     pub image: u32,
     /// The position.
@@ -41,8 +41,8 @@ pub struct Place {
 pub struct StackNode {
     /// Index of the caller, less than its own; `u32::MAX` for the outermost.
     pub parent: u32,
-    /// Index of the place.
-    pub place: u32,
+    /// Index of the position.
+    pub position: u32,
     /// Samples of it alone.
     pub count: u64,
 }
@@ -52,13 +52,13 @@ impl StackNode {
     pub const NONE: u32 = u32::MAX;
 }
 
-/// Stacks, as a tree of places.
+/// Stacks, as a tree of positions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
     /// Images.
     pub images: Vec<ImageName>,
     /// Places.
-    pub places: Vec<Place>,
+    pub positions: Vec<CodePosition>,
     /// Frames; callers before those they call.
     pub nodes: Vec<StackNode>,
 }
@@ -73,14 +73,14 @@ impl Stacks {
             file: "/src/a.c".to_owned(),
             line,
         };
-        let place = |offset, lines| Place { image: 0, offset, lines };
-        let node = |parent, place, count| StackNode { parent, place, count };
+        let position = |offset, lines| CodePosition { image: 0, offset, lines };
+        let node = |parent, position, count| StackNode { parent, position, count };
         Stacks {
             images: vec![ImageName { path: "/bin/a;b".to_owned(), build_id: "abcd".to_owned() }],
-            places: vec![
-                place(1, vec![line("main", 1)]),
-                place(2, vec![line("tiny", 9), line("work", 5)]),
-                place(3, vec![line("work", 6)]),
+            positions: vec![
+                position(1, vec![line("main", 1)]),
+                position(2, vec![line("tiny", 9), line("work", 5)]),
+                position(3, vec![line("work", 6)]),
             ],
             nodes: vec![node(StackNode::NONE, 0, 1), node(0, 1, 10), node(0, 2, 100), node(2, 2, 1000)],
         }
@@ -130,11 +130,12 @@ impl Flame {
         for node in &stacks.nodes {
             let mut at =
                 if node.parent == StackNode::NONE { StackNode::NONE } else { box_of[node.parent as usize] };
-            let place = &stacks.places[node.place as usize];
-            let lines = if inlined { &place.lines[..] } else { &place.lines[place.lines.len() - 1..] };
+            let position = &stacks.positions[node.position as usize];
+            let lines =
+                if inlined { &position.lines[..] } else { &position.lines[position.lines.len() - 1..] };
             for line in lines.iter().rev() {
-                let name = *names.entry((&line.base, place.image)).or_insert_with(|| {
-                    let image = stacks.images[place.image as usize].path.clone();
+                let name = *names.entry((&line.base, position.image)).or_insert_with(|| {
+                    let image = stacks.images[position.image as usize].path.clone();
                     flame.names.push(Name { function: line.base.clone(), image, worth: None });
                     flame.names.len() as u32 - 1
                 });

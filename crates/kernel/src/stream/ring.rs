@@ -50,12 +50,12 @@ impl Ring {
         };
         let mapping = NonNull::new(mapping.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut ring = Self { mapping, size, position: 0, head: 0, straightened: Vec::new(), current: None };
-        ring.look();
+        ring.refresh();
         Ok(ring)
     }
 
     /// Sees what the kernel has written until now.
-    pub fn look(&mut self) {
+    pub fn refresh(&mut self) {
         // Pairs with the kernel's barrier between data and head: what lies before the head has been written.
         self.head = self.at(DATA_HEAD).load(Ordering::Acquire);
         if self.current.is_none() {

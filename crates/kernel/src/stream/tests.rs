@@ -33,7 +33,7 @@ fn drain(cpus: &mut [Cpu], pid: u32) -> (usize, Vec<String>) {
     for cpu in cpus {
         let ids: Vec<u64> = cpu.ids(0).collect();
         let ring = cpu.ring();
-        ring.look();
+        ring.refresh();
         let mut last = Nanos::ZERO;
         while let Some(record) = ring.record() {
             match record {
@@ -108,7 +108,7 @@ fn a_ring_goes_round_and_round_and_says_what_it_lost() {
     for _ in 0..20 {
         burn(Duration::from_millis(20));
         let ring = cpu.ring();
-        ring.look();
+        ring.refresh();
         while ring.record().is_some() {
             seen += 1;
             ring.next();

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use super::run::Experiment;
 
-/// Where an experiment belongs: the number of its block, and its place there.
+/// Where an experiment belongs: the number of its block, and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct InBlock {
     pub(super) block: i64,
     pub(super) index: u32,
 }
@@ -24,32 +24,32 @@ pub(super) fn is_baseline(experiment: &Experiment) -> bool {
     experiment.per_mille == 0 && experiment.effective_ns > 0 && !experiment.cut
 }
 
-/// The places of the experiments of one run, in their order. A block has the number of its baseline among all
+/// Where the experiments of one run belong, in their order. A block has the number of its baseline among all
 /// experiments, or of its only experiment where there is no baseline.
-pub(super) fn places(experiments: &[Experiment]) -> Vec<Place> {
+pub(super) fn in_blocks(experiments: &[Experiment]) -> Vec<InBlock> {
     let mut baselines: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (nth, experiment) in experiments.iter().enumerate().filter(|(_, other)| is_baseline(other)) {
         baselines.entry(&experiment.selected).or_default().push(nth);
     }
     let mut members: BTreeMap<usize, u32> = BTreeMap::new();
-    let place = |(nth, experiment): (usize, &Experiment)| {
+    let in_block = |(nth, experiment): (usize, &Experiment)| {
         let of_line = baselines.get(experiment.selected.as_str()).map_or(&[][..], Vec::as_slice);
         // A baseline that counts is that of its own block; one that does not is the baseline of none.
         let alone = experiment.per_mille == 0;
         let block = if alone { nth } else { nearest(of_line, nth).unwrap_or(nth) };
         let index = members.entry(block).or_default();
         *index += 1;
-        Place { block: block as i64, index: *index - 1 }
+        InBlock { block: block as i64, index: *index - 1 }
     };
-    experiments.iter().enumerate().map(place).collect()
+    experiments.iter().enumerate().map(in_block).collect()
 }
 
-/// The one of `places`, which ascend, that is nearest to `nth`; the earlier of two.
-pub(super) fn nearest(places: &[usize], nth: usize) -> Option<usize> {
-    let after = places.partition_point(|place| *place < nth);
+/// The one of `indices`, which ascend, that is nearest to `nth`; the earlier of two.
+pub(super) fn nearest(indices: &[usize], nth: usize) -> Option<usize> {
+    let after = indices.partition_point(|index| *index < nth);
     let around = [after.checked_sub(1), Some(after)];
-    let around = around.into_iter().flatten().filter_map(|at| places.get(at).copied());
-    around.min_by_key(|place| place.abs_diff(nth))
+    let around = around.into_iter().flatten().filter_map(|at| indices.get(at).copied());
+    around.min_by_key(|index| index.abs_diff(nth))
 }
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ mod tests {
             text += "throughput-point\tname=p\tdelta=1\n";
         }
         let (runs, _) = runs(lines(text.as_bytes()));
-        places(&runs[0].experiments).into_iter().map(|place| (place.block, place.index)).collect()
+        in_blocks(&runs[0].experiments).into_iter().map(|at| (at.block, at.index)).collect()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::blocks::{is_baseline, nearest, places};
+use super::blocks::{in_blocks, is_baseline, nearest};
 use super::run::{Damage, Experiment, Run};
 use crate::caveat::Caveat;
 use crate::model::{
@@ -25,7 +25,7 @@ pub(super) fn of(runs: &[Run], damage: Damage, name: &str) -> Rows {
     for (nth, run) in (0..).zip(runs) {
         let session = SessionId::new(i64::from(nth) + 1);
         let lengths = lengths(&run.experiments);
-        let places = places(&run.experiments);
+        let in_blocks = in_blocks(&run.experiments);
         let mut now = Nanos::ZERO;
         let mut delayed = Nanos::ZERO;
         let mut sampled_until = Nanos::ZERO;
@@ -33,8 +33,8 @@ pub(super) fn of(runs: &[Run], damage: Damage, name: &str) -> Rows {
             let (elapsed, required) = times(experiment, lengths[at]);
             rows.windows.push(Window {
                 session,
-                block: places[at].block,
-                index: places[at].index,
+                block: in_blocks[at].block,
+                index: in_blocks[at].index,
                 region: names.region(&experiment.selected),
                 speedup: Speedup::from_per_mille(experiment.per_mille).unwrap_or_default(),
                 epoch: Epoch::new(at as u64 + 1),

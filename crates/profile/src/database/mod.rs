@@ -12,8 +12,8 @@
 //! the writer for them. (After a power failure the last transactions may be missing, but the file is
 //! whole: `synchronous = NORMAL`.)
 //!
-//! **Place:** sample → delay → experiment → **record** → profile → report. The tables are documented
-//! in `schema.rs`.
+//! **Place:** sample → delay → experiment → **record** → profile → report. The tables are documented,
+//! created and upgraded in `storage::schema`.
 
 mod recorder;
 mod recording;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::simulation::{LINEAR, TARGET, World, about, estimated, estimated_with, normal, window};
 use super::*;
-use crate::model::{InFlight, Visits, Window};
+use crate::model::{InFlight, PointId, Visits, Window};
 use crate::units::{Nanos, VisitNanos};
 
 const RUNS: u64 = 400;

@@ -1,9 +1,37 @@
-//! Intervals from resamples: expanded percentiles (see the folder's documentation).
-
-use super::Estimate;
+//! Numbers with intervals, and intervals from resamples: expanded percentiles (see the folder's documentation).
 
 /// The 97.5 % quantile of the standard normal distribution.
 pub(super) const NORMAL: f64 = 1.959_964;
+
+/// A number and how sure we are of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The best guess.
+    pub value: f64,
+    /// Its standard error.
+    pub se: f64,
+    /// The lower end of the 95 % interval.
+    pub lo: f64,
+    /// The upper end of the 95 % interval.
+    pub hi: f64,
+}
+
+impl Estimate {
+    /// Half the width of the interval: the number after "±".
+    pub fn half_width(&self) -> f64 {
+        (self.hi - self.lo) / 2.0
+    }
+
+    /// Whether some value is inside both intervals.
+    pub fn overlaps(&self, other: &Estimate) -> bool {
+        self.lo <= other.hi && other.lo <= self.hi
+    }
+
+    pub(crate) fn scaled(self, factor: f64) -> Estimate {
+        let Estimate { value, se, lo, hi } = self;
+        Estimate { value: value * factor, se: se * factor, lo: lo * factor, hi: hi * factor }
+    }
+}
 
 /// The 95 % interval and standard error of `value`, whose resampled values are `drawn`, from `blocks`
 /// independent blocks with `freedom` degrees of freedom. Sorts `drawn`; values that are not numbers

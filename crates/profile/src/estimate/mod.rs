@@ -76,8 +76,10 @@ mod fit;
 mod handover;
 mod interval;
 mod latency;
+mod left_out;
 mod level;
 mod method;
+mod options;
 mod outlier;
 mod pair;
 mod phase;
@@ -86,6 +88,7 @@ mod reading;
 #[cfg(test)]
 pub(crate) mod simulation;
 mod slices;
+mod target;
 mod unsteady;
 mod verdict;
 mod wakeups;
@@ -94,11 +97,13 @@ mod working;
 pub(crate) use about::{About, shortest};
 pub use curve::Shares;
 pub use era::Era;
-pub use interval::{difference, of_ratio};
-pub use pair::{LeftOutReason, LeftOutWindows};
+pub use interval::{Estimate, difference, of_ratio};
+pub use left_out::{LeftOutReason, LeftOutWindows};
+pub use options::{EstimateOptions, METHOD_ERROR, REFERENCE};
 pub use phase::Phase;
 pub use quantiles::{QUANTILES, Quantile, QuantileGain};
 pub use reading::Reading;
+pub use target::Target;
 pub use unsteady::{Trend, Unsteady};
 pub use verdict::{ENOUGH_BLOCKS, Verdict};
 pub use working::{SpeedupSum, Working};
@@ -111,109 +116,7 @@ pub(crate) use quantiles::at_rest as quantiles_at_rest;
 pub(crate) use verdict::WORTH;
 pub(crate) use working::of as working_of;
 
-use crate::model::PointId;
 use crate::units::Speedup;
-
-/// The speedup that sentences speak about.
-pub const REFERENCE: Speedup = match Speedup::from_percent(20) {
-    Some(speedup) => speedup,
-    None => Speedup::ZERO,
-};
-
-/// How exact virtual speedup is where threads do not wait for one another and nothing is known to be wrong: see [the folder](self).
-pub const METHOD_ERROR: f64 = 0.04;
-
-/// How to estimate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EstimateOptions {
-    /// Keep regions with fewer than five speedups, as if the user had fixed them. A session that was
-    /// recorded with fixed regions or speedups has the same effect.
-    pub fixed: bool,
-    /// The seed of the bootstrap.
-    pub seed: u64,
-    /// How many resamples to draw.
-    pub resamples: usize,
-    /// Scale gains by the share of the run in which the region ran at all
-    /// (papers/coz-first-paper.txt, section 4.6).
-    pub phase_correction: bool,
-    /// How exact virtual speedup itself is: the standard error of inserted delay, as a share of it, where threads do not wait
-    /// for one another; it is up to twice as much where they do.
-    pub method_error: f64,
-}
-
-impl Default for EstimateOptions {
-    fn default() -> EstimateOptions {
-        EstimateOptions {
-            fixed: false,
-            seed: 0x5eed,
-            resamples: 1000,
-            phase_correction: true,
-            method_error: METHOD_ERROR,
-        }
-    }
-}
-
-/// A number and how sure we are of it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// The best guess.
-    pub value: f64,
-    /// Its standard error.
-    pub se: f64,
-    /// The lower end of the 95 % interval.
-    pub lo: f64,
-    /// The upper end of the 95 % interval.
-    pub hi: f64,
-}
-
-impl Estimate {
-    /// Half the width of the interval: the number after "±".
-    pub fn half_width(&self) -> f64 {
-        (self.hi - self.lo) / 2.0
-    }
-
-    /// Whether some value is inside both intervals.
-    pub fn overlaps(&self, other: &Estimate) -> bool {
-        self.lo <= other.hi && other.lo <= self.hi
-    }
-
-    pub(crate) fn scaled(self, factor: f64) -> Estimate {
-        let Estimate { value, se, lo, hi } = self;
-        Estimate { value: value * factor, se: se * factor, lo: lo * factor, hi: hi * factor }
-    }
-}
-
-/// What is to become faster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Target {
-    /// Visits to a point.
-    Throughput(PointId),
-    /// The time between a begin and an end.
-    Latency {
-        /// The begin point.
-        begin: PointId,
-        /// The end point.
-        end: PointId,
-    },
-}
-
-impl Target {
-    /// The point whose visits are counted: the end of a latency pair.
-    pub fn counted(self) -> PointId {
-        match self {
-            Target::Throughput(point) => point,
-            Target::Latency { end, .. } => end,
-        }
-    }
-
-    /// The name used in exports: `throughput` or `latency`.
-    pub fn kind(self) -> &'static str {
-        match self {
-            Target::Throughput(_) => "throughput",
-            Target::Latency { .. } => "latency",
-        }
-    }
-}
 
 /// What making a region faster does to one progress point.
 #[derive(Clone, Debug, PartialEq)]

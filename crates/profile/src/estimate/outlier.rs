@@ -18,7 +18,7 @@ const TOO_FAR: f64 = 4.0;
 /// How many blocks at the same and the nearest speedups show what is normal there.
 const NEARBY: usize = 9;
 /// With fewer blocks than this it cannot be told what is normal.
-const ENOUGH_BLOCKS: usize = 5;
+pub(super) const ENOUGH_TO_COMPARE: usize = 5;
 /// A window is disturbed if a visit took this many times as long as in the other, pauses included. (Where windows agree
 /// about that, it is the delay that differs: a region runs in one phase of the program and not in the next.)
 const SLOWER: f64 = 1.5;
@@ -34,12 +34,12 @@ pub(super) fn remove(pairs: &mut Vec<Pair>) -> Vec<Pair> {
     let misfits = misfits(&complete);
     let sizes: Vec<(f64, f64)> = misfits.iter().flatten().map(|z| (z.abs(), 1.0)).collect();
     let n = sizes.len();
-    if n < ENOUGH_BLOCKS {
+    if n < ENOUGH_TO_COMPARE {
         return Vec::new();
     }
     // Never less than the noise of counting: a few blocks may agree by chance. The median of a few is
     // itself a guess, and gets some room.
-    let normal = (DEVIATION_OF_MEDIAN * median(sizes) * (1.0 + ENOUGH_BLOCKS as f64 / n as f64)).max(1.0);
+    let normal = (DEVIATION_OF_MEDIAN * median(sizes) * (1.0 + ENOUGH_TO_COMPARE as f64 / n as f64)).max(1.0);
     let is_far = |misfit: Option<f64>| misfit.is_some_and(|z| z.abs() >= TOO_FAR * normal);
     let is_slower = |pair: &Option<Complete>| pair.as_ref().is_some_and(|pair| pair.slower >= SLOWER);
     let are_disturbed: Vec<bool> =

@@ -2,7 +2,7 @@
 //! they are.
 
 use super::*;
-use crate::model::{RegionId, SessionId, Visits, Window, WindowFlags};
+use crate::model::{PointId, RegionId, SessionId, Visits, Window, WindowFlags};
 use crate::units::{Epoch, Nanos, Speedup};
 
 pub(crate) const POINT: PointId = PointId::new(1);

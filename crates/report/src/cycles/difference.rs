@@ -7,7 +7,7 @@ use super::worth;
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
-use cycles::{Change, Difference, Side};
+use cycles::{Change, Difference, DifferenceVerdict, Side};
 use profile::printable;
 
 impl Answer for Difference {
@@ -30,12 +30,11 @@ impl Answer for Difference {
             ("image", Set::Gives),
         ];
         let cells = |change: &Change| {
-            let colour = match change.certain {
-                certain if certain > 0.0 => Colour::Red,
-                certain if certain < 0.0 => Colour::Green,
-                _ => Colour::Plain,
+            let (colour, mark) = match change.verdict {
+                DifferenceVerdict::Changed if change.difference.value > 0.0 => (Colour::Red, ""),
+                DifferenceVerdict::Changed => (Colour::Green, ""),
+                DifferenceVerdict::CannotTell => (Colour::Plain, " ?"),
             };
-            let mark = if change.certain == 0.0 { " ?" } else { "" };
             let cells = vec![
                 percent(change.a.value),
                 percent(change.b.value),

@@ -37,9 +37,9 @@ fn data(heading: &Heading, stacks: &Stacks) -> ProfilesData {
     let mut function_table = vec![Function::default()];
     let mut known: HashMap<(&str, &str), i32> = HashMap::new();
     let mut location_table = vec![Location::default()];
-    for place in &stacks.places {
-        let mut lines = Vec::with_capacity(place.lines.len());
-        for one in &place.lines {
+    for position in &stacks.positions {
+        let mut lines = Vec::with_capacity(position.lines.len());
+        for one in &position.lines {
             let function_index = *known.entry((&one.function, &one.file)).or_insert_with(|| {
                 function_table
                     .push(Function { name_strindex: of(&one.function), filename_strindex: of(&one.file) });
@@ -47,12 +47,16 @@ fn data(heading: &Heading, stacks: &Stacks) -> ProfilesData {
             });
             lines.push(Line { function_index, line: i64::from(one.line) });
         }
-        location_table.push(Location { mapping_index: place.image as i32 + 1, address: place.offset, lines });
+        location_table.push(Location {
+            mapping_index: position.image as i32 + 1,
+            address: position.offset,
+            lines,
+        });
     }
     let mut stack_table = vec![Stack::default()];
     let mut samples = Vec::new();
     for (nth, node) in stacks.nodes.iter().enumerate().filter(|(_, node)| node.count > 0) {
-        let location_indices = innermost_first(stacks, nth).map(|place| place as i32 + 1).collect();
+        let location_indices = innermost_first(stacks, nth).map(|position| position as i32 + 1).collect();
         samples
             .push(Sample { stack_index: stack_table.len() as i32, values: vec![whole(node.count as f64)] });
         stack_table.push(Stack { location_indices });

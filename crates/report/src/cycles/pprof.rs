@@ -34,10 +34,10 @@ fn message(heading: &Heading, stacks: &Stacks) -> Profile {
         .collect();
     let mut function: Vec<Function> = Vec::new();
     let mut known: HashMap<(&str, &str), u64> = HashMap::new();
-    let mut location = Vec::with_capacity(stacks.places.len());
-    for (id, place) in (1..).zip(&stacks.places) {
-        let mut line = Vec::with_capacity(place.lines.len());
-        for one in &place.lines {
+    let mut location = Vec::with_capacity(stacks.positions.len());
+    for (id, position) in (1..).zip(&stacks.positions) {
+        let mut line = Vec::with_capacity(position.lines.len());
+        for one in &position.lines {
             let function_id = *known.entry((&one.function, &one.file)).or_insert_with(|| {
                 let id = function.len() as u64 + 1;
                 let name = texts.place(&printable(&one.function));
@@ -47,7 +47,7 @@ fn message(heading: &Heading, stacks: &Stacks) -> Profile {
             });
             line.push(Line { function_id, line: i64::from(one.line) });
         }
-        location.push(Location { id, mapping_id: u64::from(place.image) + 1, line });
+        location.push(Location { id, mapping_id: u64::from(position.image) + 1, line });
     }
     let sample = stacks
         .nodes
@@ -55,7 +55,7 @@ fn message(heading: &Heading, stacks: &Stacks) -> Profile {
         .enumerate()
         .filter(|(_, node)| node.count > 0)
         .map(|(nth, node)| Sample {
-            location_id: innermost_first(stacks, nth).map(|place| u64::from(place) + 1).collect(),
+            location_id: innermost_first(stacks, nth).map(|position| u64::from(position) + 1).collect(),
             value: std::iter::once(1.0)
                 .chain(time.map(|(_, nanos)| nanos))
                 .map(|each| whole(node.count as f64 * each))
@@ -80,11 +80,11 @@ fn message(heading: &Heading, stacks: &Stacks) -> Profile {
     }
 }
 
-/// The places of a stack.
+/// The positions of a stack.
 pub(super) fn innermost_first(stacks: &Stacks, nth: usize) -> impl Iterator<Item = u32> {
     let node = |nth: u32| stacks.nodes[nth as usize];
     let next = move |nth: &u32| Some(node(*nth).parent).filter(|parent| *parent != StackNode::NONE);
-    std::iter::successors(Some(nth as u32), next).map(move |nth| node(nth).place)
+    std::iter::successors(Some(nth as u32), next).map(move |nth| node(nth).position)
 }
 
 pub(super) fn duration(heading: &Heading) -> i64 {

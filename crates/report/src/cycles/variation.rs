@@ -7,7 +7,7 @@ use super::worth;
 use super::{Answer, at_least};
 use crate::terminal::Style;
 use crate::terminal::paint::Colour;
-use cycles::{Variation, Varying};
+use cycles::{Variation, VariationVerdict, Varying};
 use profile::printable;
 
 impl Answer for Variation {
@@ -44,7 +44,11 @@ impl Answer for Variation {
                 printable(super::top::short(&row.image)).into_owned(),
                 printable(&row.most_in).into_owned(),
             ];
-            Cells(cells, if row.deviation > 2.0 * row.by_chance { Colour::Yellow } else { Colour::Plain })
+            let colour = match row.verdict {
+                VariationVerdict::Varies => Colour::Yellow,
+                VariationVerdict::ByChance => Colour::Plain,
+            };
+            Cells(cells, colour)
         };
         grid::draw(&mut out, style, &columns, &self.rows.iter().map(cells).collect::<Vec<_>>());
         if self.more > 0 {

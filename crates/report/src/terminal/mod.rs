@@ -14,9 +14,12 @@ mod comparison;
 mod curve;
 mod drift;
 mod explain;
+mod figures;
 mod grid;
+mod lines;
 pub(crate) mod paint;
 mod plot;
+mod style;
 mod table;
 mod timeline;
 
@@ -29,12 +32,15 @@ use profile::{
 
 pub use comparison::render as render_comparison;
 
+use figures::{percentile, three_digits};
+use lines::{line_of, note};
 use paint::{Colour, paint};
 
 pub use bar::Axis;
 pub use columns::{exactly, wrap};
 pub use explain::render as render_explanation;
 pub use plot::{curve, render as render_curves};
+pub use style::Style;
 pub use table::{Cells, title};
 pub use timeline::timeline;
 
@@ -42,23 +48,6 @@ pub use timeline::timeline;
 const SHOWN_RUNS: usize = 5;
 /// Samples whose mean distance says something.
 const MANY: u64 = 1000;
-
-/// How to draw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style {
-    /// Whether to use colours.
-    pub color: bool,
-    /// How many columns there are; fewer than 60 are treated as 60.
-    pub width: usize,
-    /// How many regions to show for each progress point.
-    pub top: usize,
-}
-
-impl Default for Style {
-    fn default() -> Style {
-        Style { color: false, width: 80, top: 20 }
-    }
-}
 
 /// The whole report. Ends with a newline.
 pub fn render(profile: &Profile, style: Style) -> String {
@@ -147,18 +136,6 @@ fn draw_warnings(out: &mut String, warnings: &[Warning], style: Style) {
     }
 }
 
-fn line_of(out: &mut String, line: &str) {
-    out.push_str(line);
-    out.push('\n');
-}
-
-/// An indented paragraph.
-fn note(out: &mut String, text: &str, style: Style) {
-    for (nth, line) in columns::wrap(text, style.width - 4).iter().enumerate() {
-        line_of(out, &format!("{}{line}", if nth == 0 { "  " } else { "    " }));
-    }
-}
-
 /// What is known of a point.
 pub fn describe(point: &PointSummary) -> String {
     let mut text = match point.target {
@@ -191,11 +168,6 @@ pub fn describe(point: &PointSummary) -> String {
         text.push_str(&unsteady(&of_point));
     }
     text
-}
-
-/// What people call a quantile.
-pub(super) fn percentile(share: f64) -> String {
-    if share == 0.5 { "median".into() } else { format!("{:.0}th percentile", share * 100.0) }
 }
 
 /// That a latency was not in a steady state, after a semicolon.
@@ -316,15 +288,4 @@ fn counted(warnings: &[Warning]) -> Vec<(&Warning, usize)> {
         }
     }
     listed
-}
-
-fn three_digits(number: f64) -> String {
-    let decimals = if number < 9.995 {
-        2
-    } else if number < 99.95 {
-        1
-    } else {
-        0
-    };
-    format!("{number:.decimals$}")
 }

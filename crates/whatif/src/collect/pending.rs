@@ -1,6 +1,6 @@
 //! Cuts that have not been written yet: where the disk is full, they wait for better times, as long as there is room.
 
-use collect::Cut;
+use collect::Collected;
 use std::collections::VecDeque;
 
 /// Cuts that wait at a time; the oldest become one, without samples.
@@ -9,7 +9,7 @@ const MOST: usize = 4096;
 /// See the module.
 #[derive(Debug)]
 pub struct Pending {
-    cuts: VecDeque<Cut>,
+    collections: VecDeque<Collected>,
     /// Bytes that they may take.
     most: usize,
     /// Samples that there was no room for.
@@ -19,40 +19,40 @@ pub struct Pending {
 impl Pending {
     /// `most`: bytes that waiting may take.
     pub fn new(most: usize) -> Self {
-        Self { cuts: VecDeque::new(), most, given_up: 0 }
+        Self { collections: VecDeque::new(), most, given_up: 0 }
     }
 
     /// Adds the newest.
-    pub fn push(&mut self, cut: Cut) {
-        self.cuts.push_back(cut);
+    pub fn push(&mut self, collected: Collected) {
+        self.collections.push_back(collected);
     }
 
     /// Lets `write` have them, the oldest first, until it fails. Then the oldest lose their samples where there is no room for all
     /// that are left; what stays of them says how many those were.
-    pub fn write<E>(&mut self, mut write: impl FnMut(&Cut) -> Result<(), E>) -> Result<(), E> {
-        while let Some(cut) = self.cuts.front() {
-            if let Err(error) = write(cut) {
+    pub fn write<E>(&mut self, mut write: impl FnMut(&Collected) -> Result<(), E>) -> Result<(), E> {
+        while let Some(collected) = self.collections.front() {
+            if let Err(error) = write(collected) {
                 self.make_room();
                 return Err(error);
             }
-            self.cuts.pop_front();
+            self.collections.pop_front();
         }
         Ok(())
     }
 
     fn make_room(&mut self) {
-        let mut bytes: usize = self.cuts.iter().map(Cut::bytes).sum();
-        for cut in &mut self.cuts {
+        let mut bytes: usize = self.collections.iter().map(Collected::bytes).sum();
+        for collected in &mut self.collections {
             if bytes <= self.most {
                 break;
             }
-            bytes -= cut.bytes();
-            self.given_up += cut.give_up();
+            bytes -= collected.bytes();
+            self.given_up += collected.give_up();
         }
         // For weeks, perhaps.
-        while self.cuts.len() > MOST
-            && let Some(oldest) = self.cuts.pop_front()
-            && let Some(next) = self.cuts.front_mut()
+        while self.collections.len() > MOST
+            && let Some(oldest) = self.collections.pop_front()
+            && let Some(next) = self.collections.front_mut()
         {
             self.given_up += oldest.size().0 + next.size().0;
             next.follow(oldest);
@@ -61,7 +61,7 @@ impl Pending {
 
     /// How many wait.
     pub fn len(&self) -> usize {
-        self.cuts.len()
+        self.collections.len()
     }
 
     /// Samples that there was no room for, so far.
@@ -78,18 +78,18 @@ mod tests {
     #[test]
     fn cuts_wait_for_their_turn() {
         let mut pending = Pending::new(0);
-        let cut = |resident| {
-            let mut cut = Cut::default();
-            cut.resident = resident;
-            cut
+        let collected = |resident| {
+            let mut collected = Collected::default();
+            collected.resident = resident;
+            collected
         };
         for number in 0..3 {
-            pending.push(cut(number));
+            pending.push(collected(number));
         }
         let mut written = Vec::new();
         assert_eq!(
-            pending.write(|cut| if cut.resident < 1 {
-                written.push(cut.resident);
+            pending.write(|collected| if collected.resident < 1 {
+                written.push(collected.resident);
                 Ok(())
             } else {
                 Err(())
@@ -98,8 +98,8 @@ mod tests {
         );
         assert_eq!((pending.len(), pending.given_up()), (2, 0));
         assert_eq!(
-            pending.write(|cut| {
-                written.push(cut.resident);
+            pending.write(|collected| {
+                written.push(collected.resident);
                 Ok::<(), ()>(())
             }),
             Ok(())
@@ -111,17 +111,17 @@ mod tests {
     fn a_disk_that_is_full_for_weeks_does_not_fill_memory() {
         let mut pending = Pending::new(1 << 20);
         for _ in 0..3 * MOST {
-            let mut cut = Cut::default();
-            cut.length = profile::Nanos::from_millis(1000);
-            cut.books = vec![Tally { expected: 10, no_room: 4, ..Tally::default() }];
-            pending.push(cut);
+            let mut collected = Collected::default();
+            collected.length = profile::Nanos::from_millis(1000);
+            collected.books = vec![Tally { expected: 10, no_room: 4, ..Tally::default() }];
+            pending.push(collected);
             pending.write(|_| Err(())).unwrap_err();
         }
         assert_eq!(pending.len(), MOST);
         let (mut length, mut lost) = (0.0, 0);
-        let sum = |cut: &Cut| -> Result<(), ()> {
-            length += cut.length.as_secs_f64();
-            lost += cut.books[0].lost();
+        let sum = |collected: &Collected| -> Result<(), ()> {
+            length += collected.length.as_secs_f64();
+            lost += collected.books[0].lost();
             Ok(())
         };
         pending.write(sum).unwrap();

@@ -193,11 +193,11 @@ impl<'a> Service<'a> {
 
     /// Writes everything that has been counted.
     fn flush(&mut self) {
-        let cut = self.collector.cut();
-        self.state.counted(&cut, self.governor.rate_hz());
-        self.pending.push(cut);
+        let collected = self.collector.collect();
+        self.state.counted(&collected, self.governor.rate_hz());
+        self.pending.push(collected);
         let (writer, store, epoch) = (&mut self.writer, &mut self.store, self.epoch);
-        let written = self.pending.write(|cut| writer.write(cut, store, epoch).map(drop));
+        let written = self.pending.write(|collected| writer.write(collected, store, epoch).map(drop));
         if written.is_err() {
             // Perhaps there is something to remove.
             let _ = self.collect_garbage(now());

@@ -5,7 +5,7 @@ use super::options::Options;
 use crate::show;
 use anyhow::{Context as _, Result, bail};
 use archive::{EpochId, Setting};
-use collect::Cut;
+use collect::Collected;
 use cycles::default_folder;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -57,14 +57,14 @@ impl State {
     }
 
     /// What the last interval brought.
-    pub fn counted(&mut self, cut: &Cut, rate_hz: f64) {
-        self.sums.machine += cut.length.get() as f64 * f64::from(cut.cpus);
-        self.sums.own += cut.own_cpu.get() as f64;
-        self.sums.kernel += cut.kernel_cpu.get() as f64;
-        self.sums.no_room += cut.books.iter().map(|books| books.no_room).sum::<u64>();
-        self.sums.throttled += cut.books.iter().map(|books| books.throttled).sum::<u64>();
+    pub fn counted(&mut self, collected: &Collected, rate_hz: f64) {
+        self.sums.machine += collected.length.get() as f64 * f64::from(collected.cpus);
+        self.sums.own += collected.own_cpu.get() as f64;
+        self.sums.kernel += collected.kernel_cpu.get() as f64;
+        self.sums.no_room += collected.books.iter().map(|books| books.no_room).sum::<u64>();
+        self.sums.throttled += collected.books.iter().map(|books| books.throttled).sum::<u64>();
         let books = |place: usize| {
-            let books = cut.books.get(place).copied().unwrap_or_default();
+            let books = collected.books.get(place).copied().unwrap_or_default();
             json!({
                 "expected": books.expected, "stored": books.stored, "unknown": books.unknown,
                 "lost": books.lost(), "no_room": books.no_room, "surplus": books.surplus, "idle": books.idle,
@@ -72,11 +72,11 @@ impl State {
             })
         };
         self.last = json!({
-            "begin_unix": cut.start.0,
-            "length_s": cut.length.as_secs_f64(),
-            "books": (0..cut.books.len()).map(books).collect::<Vec<_>>(),
+            "begin_unix": collected.start.0,
+            "length_s": collected.length.as_secs_f64(),
+            "books": (0..collected.books.len()).map(books).collect::<Vec<_>>(),
             "rate_hz": rate_hz,
-            "resident_bytes": cut.resident,
+            "resident_bytes": collected.resident,
         });
     }
 

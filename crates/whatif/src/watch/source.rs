@@ -72,7 +72,7 @@ pub fn start(named: Option<PathBuf>, tell: impl Fn(News) -> bool + Send + 'stati
     std::thread::Builder::new().name("recording".into()).spawn(move || {
         let mut source = Source { named, seen: None, read: None, rest_until: Instant::now() };
         loop {
-            let news = source.look();
+            let news = source.refresh();
             if news.is_some_and(|news| !tell(news)) {
                 break;
             }
@@ -92,7 +92,7 @@ struct Source {
 }
 
 impl Source {
-    fn look(&mut self) -> Option<News> {
+    fn refresh(&mut self) -> Option<News> {
         let path =
             match self.named.as_deref().map_or_else(|| show::recording(None), |path| Ok(path.to_owned())) {
                 Ok(path) => path,
@@ -176,30 +176,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let mut source = source(&path);
-        assert!(nothing(source.look()).contains("whatif run -o"));
+        assert!(nothing(source.refresh()).contains("whatif run -o"));
         std::fs::write(&path, "").unwrap();
-        assert!(nothing(source.look()).contains("empty so far"));
+        assert!(nothing(source.refresh()).contains("empty so far"));
         let mut recorder = Recording::create(&path).unwrap();
         let mut sessions = Vec::new();
         for _ in 0..2 {
             recorder.begin_session(&profile::SessionStart::default()).unwrap();
             // However long the last one took.
             source.rest_until = Instant::now();
-            match source.look() {
+            match source.refresh() {
                 Some(News::Snapshot(snapshot)) => sessions.push(snapshot.profile.rows.sessions.len()),
                 _ => panic!("it was not read"),
             }
-            assert!(source.look().is_none(), "nothing is new");
+            assert!(source.refresh().is_none(), "nothing is new");
         }
         assert_eq!(sessions, [1, 2]);
         // What comes while it is left alone is read later.
         recorder.begin_session(&profile::SessionStart::default()).unwrap();
         source.rest_until = Instant::now() + Duration::from_secs(1000);
-        assert!(matches!(source.look(), Some(News::Written(_))));
-        assert!(source.look().is_none());
+        assert!(matches!(source.refresh(), Some(News::Written(_))));
+        assert!(source.refresh().is_none());
         drop(recorder);
         std::fs::remove_file(&path).unwrap();
-        assert!(matches!(source.look(), Some(News::Trouble(why)) if why.ends_with("is gone")));
+        assert!(matches!(source.refresh(), Some(News::Trouble(why)) if why.ends_with("is gone")));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use profile::{RegionId, Target};
 
 /// What fills the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Look {
+pub enum Shown {
     #[default]
     Table,
     /// The curve of the selected region.
@@ -18,7 +18,7 @@ pub enum Look {
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
-    pub look: Look,
+    pub shows: Shown,
     pub order: Order,
     /// What names have to contain.
     pub filter: String,
@@ -65,15 +65,15 @@ impl View {
             Action::PageDown => self.step(choice.page.max(1) as isize, choice),
             Action::First => self.step(isize::MIN / 2, choice),
             Action::Last => self.step(isize::MAX / 2, choice),
-            Action::Open if self.look == Look::Table => self.show(Look::Curve),
+            Action::Open if self.shows == Shown::Table => self.show(Shown::Curve),
             Action::Open => {}
-            Action::Back if self.look != Look::Table => self.show(Look::Table),
+            Action::Back if self.shows != Shown::Table => self.show(Shown::Table),
             Action::Back => {
                 self.typing = false;
                 self.filter.clear();
             }
             Action::Filter => {
-                self.show(Look::Table);
+                self.show(Shown::Table);
                 self.typing = true;
             }
             Action::Letter(letter) => self.filter.push(letter),
@@ -85,31 +85,31 @@ impl View {
                 let now = choice.points.iter().position(|point| Some(*point) == shown);
                 self.target = now.map(|now| choice.points[(now + 1) % choice.points.len()]);
             }
-            Action::Warnings => self.toggle(Look::Warnings),
-            Action::Help => self.toggle(Look::Help),
+            Action::Warnings => self.toggle(Shown::Warnings),
+            Action::Help => self.toggle(Shown::Help),
             Action::Stop | Action::Quit => {}
         }
     }
 
-    fn show(&mut self, look: Look) {
-        self.look = look;
+    fn show(&mut self, what: Shown) {
+        self.shows = what;
         self.scroll = 0;
         self.typing = false;
     }
 
-    fn toggle(&mut self, look: Look) {
-        self.show(if self.look == look { Look::Table } else { look });
+    fn toggle(&mut self, what: Shown) {
+        self.show(if self.shows == what { Shown::Table } else { what });
     }
 
     /// So many rows, or lines, further.
     fn step(&mut self, by: isize, choice: Choice<'_>) {
-        match self.look {
-            Look::Table | Look::Curve => {
+        match self.shows {
+            Shown::Table | Shown::Curve => {
                 let last = choice.regions.len().saturating_sub(1);
                 let row = self.row(choice.regions).saturating_add_signed(by).min(last);
                 self.selected = choice.regions.get(row).copied();
             }
-            Look::Warnings | Look::Help => {
+            Shown::Warnings | Shown::Help => {
                 self.scroll = self.scroll.saturating_add_signed(by).min(choice.scroll);
             }
         }
@@ -167,13 +167,13 @@ mod tests {
         use Action::{
             Back, Done, Down, Erase, Filter, Help, Last, Letter, NextOrder, NextPoint, Open, Warnings,
         };
-        let look = |actions: &[Action]| after(actions).look;
-        assert_eq!(look(&[Open]), Look::Curve);
-        assert_eq!(look(&[Open, Back]), Look::Table);
-        assert_eq!(look(&[Open, Help]), Look::Help);
-        assert_eq!(look(&[Help, Help]), Look::Table);
-        assert_eq!(look(&[Help, Warnings]), Look::Warnings);
-        assert_eq!(look(&[Help, Filter]), Look::Table);
+        let shown = |actions: &[Action]| after(actions).shows;
+        assert_eq!(shown(&[Open]), Shown::Curve);
+        assert_eq!(shown(&[Open, Back]), Shown::Table);
+        assert_eq!(shown(&[Open, Help]), Shown::Help);
+        assert_eq!(shown(&[Help, Help]), Shown::Table);
+        assert_eq!(shown(&[Help, Warnings]), Shown::Warnings);
+        assert_eq!(shown(&[Help, Filter]), Shown::Table);
         assert_eq!((after(&[Help, Down]).scroll, after(&[Help, Last]).scroll), (1, 4));
         assert_eq!(after(&[Help, Last, Warnings]).scroll, 0);
 

@@ -1,4 +1,5 @@
-//! The records of a perf.data file, as the kernel writes them into its rings, for the collector's follower.
+//! The records of a perf.data file, as the kernel writes them into its rings, for the collector's follower: what they mean for processes is in
+//! `collect::processes`.
 
 use super::Content;
 use collect::Recorded;

@@ -6,49 +6,20 @@
 mod columns;
 mod pen;
 mod pictures;
+mod scene;
 mod table;
 #[cfg(test)]
 mod tests;
 mod texts;
 
-use super::listing::Row;
-use super::view::{Look, View};
+use super::view::Shown;
 use pen::{BOLD, DIM, Pen, REVERSED};
-use profile::{PointSummary, Profile, Target, printable};
+use profile::{Profile, printable};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use report::terminal;
-
-/// Everything that is drawn.
-pub struct Scene<'a> {
-    /// The file's name.
-    pub name: &'a str,
-    /// How the run stands.
-    pub standing: &'a str,
-    /// Why all this may be old.
-    pub trouble: Option<&'a str>,
-    /// Why there is nothing to show, if there is not.
-    pub nothing: &'a str,
-    pub profile: Option<&'a Profile>,
-    /// The point that is shown.
-    pub target: Option<Target>,
-    /// Whether there are other points.
-    pub several_points: bool,
-    /// The regions, in their order.
-    pub rows: &'a [Row<'a>],
-    pub view: &'a View,
-    pub color: bool,
-}
-
-/// What had room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
-    /// Rows of the table.
-    pub page: usize,
-    /// How many lines of a text come before those that can be its last screen.
-    pub scroll: usize,
-}
+pub use scene::{Room, Scene};
 
 /// Draws `scene` into all of `area`.
 pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Room {
@@ -62,36 +33,23 @@ pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Room {
         let line = footer(scene);
         pen.bottom(1).line(&line, if scene.view.typing { Style::new() } else { DIM });
     }
-    if scene.view.look == Look::Help {
+    if scene.view.shows == Shown::Help {
         return texts::scrolled(pen, &texts::help(pen.width()), scene.view.scroll);
     }
     let Some(profile) = scene.profile else {
         pen.plain(&terminal::wrap(&printable(scene.nothing), pen.width()));
         return Room::default();
     };
-    match scene.view.look {
-        Look::Warnings => {
+    match scene.view.shows {
+        Shown::Warnings => {
             let lines = texts::warnings(&terminal::warnings(profile), pen.width());
             texts::scrolled(pen, &lines, scene.view.scroll)
         }
-        Look::Curve => {
+        Shown::Curve => {
             pictures::large(pen, scene, profile);
             Room::default()
         }
-        Look::Table | Look::Help => overview(pen, scene, profile),
-    }
-}
-
-impl Scene<'_> {
-    fn point(&self) -> Option<&PointSummary> {
-        self.profile?.point(self.target?)
-    }
-
-    /// The number of the selected row, and the row.
-    fn selected(&self) -> Option<(usize, Row<'_>)> {
-        let regions: Vec<_> = self.rows.iter().map(|(region, _)| region.region).collect();
-        let row = self.view.row(&regions);
-        self.rows.get(row).map(|selected| (row, *selected))
+        Shown::Table | Shown::Help => overview(pen, scene, profile),
     }
 }
 
@@ -121,12 +79,12 @@ fn footer(scene: &Scene<'_>) -> String {
         filter => format!("/{}  Esc all  ", printable(filter)),
     };
     let point = if scene.several_points { "p point  " } else { "" };
-    match view.look {
-        Look::Table => {
+    match view.shows {
+        Shown::Table => {
             format!("{filter}q quit  ? help  ⏎ curve  / filter  s by {}  {point}", view.order.name())
         }
-        Look::Curve => format!("{filter}q quit  ? help  Esc back  ↑↓ region  {point}"),
-        Look::Warnings | Look::Help => "q quit  Esc back  ↑↓ scroll".into(),
+        Shown::Curve => format!("{filter}q quit  ? help  Esc back  ↑↓ region  {point}"),
+        Shown::Warnings | Shown::Help => "q quit  Esc back  ↑↓ scroll".into(),
     }
 }
 
@@ -135,11 +93,11 @@ fn overview(pen: &mut Pen<'_>, scene: &Scene<'_>, profile: &Profile) -> Room {
     let sentence = terminal::wrap(&profile.sentence(), pen.width());
     let warnings = texts::warnings(&terminal::warnings(profile), pen.width());
     let share = share(pen.left(), sentence.len(), warnings.len(), scene.rows.len());
-    for line in texts::cut(&sentence, share.sentence, "…") {
+    for line in texts::shortened(&sentence, share.sentence, "…") {
         pen.line(&line, BOLD);
     }
     let style = pen.warning();
-    for line in texts::cut(&warnings, share.warnings, "  … w: all warnings") {
+    for line in texts::shortened(&warnings, share.warnings, "  … w: all warnings") {
         pen.line(&line, if line.starts_with("  !") { style } else { Style::new() });
     }
     pictures::small(&mut pen.bottom(share.pictures), scene, profile);

@@ -4,7 +4,7 @@
 mod synthetic;
 
 use super::super::key::Action;
-use super::super::view::Choice;
+use super::super::view::{Choice, View};
 use super::*;
 use crate::watch::listed;
 use profile::{EstimateOptions, RegionId, Rows, SessionId, Warning};

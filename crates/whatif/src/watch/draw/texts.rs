@@ -56,7 +56,7 @@ pub(super) fn warnings(warnings: &[(String, String)], width: usize) -> Vec<Strin
 }
 
 /// As many lines as there is room for; the last one is `more` if some are missing.
-pub(super) fn cut(lines: &[String], room: usize, more: &str) -> Vec<String> {
+pub(super) fn shortened(lines: &[String], room: usize, more: &str) -> Vec<String> {
     if lines.len() <= room {
         return lines.to_vec();
     }

@@ -7,9 +7,9 @@ use archive::UnixSeconds;
 use kernel::stream::Source;
 use storage::Nanos;
 
-/// Everything between two moments; no sample is in two cuts, and none between them.
+/// Everything between two moments; no sample is in two of them, and none between them.
 #[derive(Clone, Debug, Default)]
-pub struct Cut {
+pub struct Collected {
     /// When it began.
     pub start: UnixSeconds,
     /// How long it took.
@@ -32,7 +32,7 @@ pub struct Cut {
     pub cpus: u32,
 }
 
-impl Cut {
+impl Collected {
     /// Samples that are stored, and different stacks among them.
     pub fn size(&self) -> (u64, usize) {
         (self.counts.iter().map(|counted| u64::from(counted.count)).sum(), self.counts.len())
@@ -63,8 +63,8 @@ impl Cut {
         size_of_val(&*self.frames) + size_of_val(&*self.counts) + self.legend.bytes()
     }
 
-    /// Makes one of this cut and the one before it. Neither has samples any more: they count as lost.
-    pub fn follow(&mut self, mut before: Cut) {
+    /// Makes one of this and the one before it. Neither has samples any more: they count as lost.
+    pub fn follow(&mut self, mut before: Collected) {
         before.give_up();
         self.give_up();
         self.start = before.start;

@@ -1,14 +1,14 @@
-//! Looking without experiments: what runs (`--list-regions`), and what may be a unit of work (`whatif points`).
+//! Surveys, without experiments: what runs (`--list-regions`), and what may be a unit of work (`whatif points`).
 //!
 //! Both sample for a while. Then, for points, the functions and lines on many stacks are counted one after the other, as
 //! if they had been given with `-p`: a unit of work is something that happens again and again at a steady rate, and that most of
 //! the time is spent in.
 
-use super::observe::{Chains, Known, Observer};
-use super::options::Options;
+use super::now::monotonic;
+use super::observe::{Chains, Known, Observer, lock};
+use super::options::{Options, Survey};
 use super::points::{self, CallRate};
 use super::window::Conductor;
-use super::{lock, monotonic};
 use anyhow::Result;
 use profile::{Nanos, RegionKind};
 use std::fmt::Write as _;
@@ -28,18 +28,9 @@ const LEAST_SHARE: f64 = 0.02;
 /// Visits per second of something worth counting: below, a profile takes minutes; above, counting costs too much.
 const RATES: std::ops::RangeInclusive<f64> = 2.0..=50_000.0;
 
-/// What to look for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// Code that experiments could be about.
-    Regions,
-    /// Places that could be progress points.
-    Points,
-}
-
-/// Looks, and says what there is on standard error.
-pub fn look(
-    what: Look,
+/// Says what there is on standard error.
+pub fn conduct(
+    what: Survey,
     options: &Options,
     pid: u32,
     observer: &Mutex<Observer>,
@@ -51,7 +42,7 @@ pub fn look(
     let mut observer_now = lock(observer);
     observer_now.drain();
     let elapsed = monotonic().saturating_sub(begin);
-    if what == Look::Regions {
+    if what == Survey::Regions {
         eprint!("{}", regions(&observer_now, options, elapsed));
         return Ok(());
     }
@@ -64,7 +55,7 @@ pub fn look(
         }
         let counted = {
             let observer = lock(observer);
-            CallRate::begin(&candidate.place, pid, observer.images(), &options.scope)?
+            CallRate::begin(&candidate.place, pid, observer.images(), &options.scope.sources)?
         };
         let Some(counted) = counted else { continue };
         match counted.measure(|time| conductor.wait(time)) {
@@ -89,7 +80,7 @@ fn regions(observer: &Observer, options: &Options, elapsed: Nanos) -> String {
         crate::arguments::Granularity::Line => RegionKind::Line,
         _ => RegionKind::Function,
     };
-    let wanted = |known: &&Known| known.region.kind == kind || known.requested;
+    let wanted = |known: &&Known| known.region.kind == kind || known.named;
     let most: Vec<&Known> = observer.most_run().into_iter().map(|index| &observer.regions()[index]).collect();
     let most: Vec<&Known> = most.into_iter().filter(wanted).collect();
     text += "   of time  samples  region\n";

@@ -1,0 +1,53 @@
+//! The runs of a program into one recording: what is kept from one to the next, and whether there is another.
+
+use crate::audience::Audience;
+use crate::experiment::History;
+use crate::hint::Hint;
+use crate::launch;
+use crate::options::Options;
+use crate::outlook::Outlook;
+use crate::series::Whole;
+use std::time::Instant;
+
+/// After so many runs in a row without an experiment the program is not run again.
+const MOST_FRUITLESS: u32 = 3;
+
+/// The runs of a program into one recording.
+pub struct Runs {
+    pub begin: Instant,
+    pub done: u32,
+    /// Runs in a row without an experiment.
+    pub fruitless: u32,
+    /// Experiments in all of them.
+    pub blocks: u64,
+    pub history: History,
+    pub random: fastrand::Rng,
+    pub outlook: Outlook,
+    pub whole: Whole,
+    /// What production says about where to look.
+    pub hint: Option<Hint>,
+    /// What a visit to a breakpoint costs, if there are any.
+    pub visit_cost: Option<wire::Nanos>,
+    /// The same for one at which the visiting thread notes the time, besides noting it.
+    pub noting_cost: Option<wire::Nanos>,
+    /// Whether the answer has been shown, while the program goes on.
+    pub shown: bool,
+    pub audience: Box<dyn Audience>,
+}
+
+impl Runs {
+    /// Whether the program is to run once more.
+    pub fn again(&self, options: &Options) -> bool {
+        let times = options.repeat.unwrap_or(if options.again() { u32::MAX } else { 1 });
+        self.done < times
+            && !launch::asked_to_end()
+            && self.fruitless < MOST_FRUITLESS
+            && !self.is_enough(options)
+            && options.duration.is_none_or(|most| self.begin.elapsed() < most)
+    }
+
+    /// Whether the answer is as sure as it is to be, and no page asks for more.
+    pub fn is_enough(&self, options: &Options) -> bool {
+        options.stops_when_sure() && self.outlook.is_sure() && !self.audience.wants_more()
+    }
+}
