@@ -174,5 +174,9 @@ fn of_images(observer: &Observer) -> Vec<Warning> {
         Some(Warning::DamagedDebugInformation { image: image.path().to_owned(), damage })
     });
     let problems = images.problems().iter();
-    damaged.chain(problems.map(|problem| Warning::ImageUnreadable { problem: problem.clone() })).collect()
+    let made = images.has_too_many_made().then_some(Warning::GeneratedCodeUnknown);
+    damaged
+        .chain(made)
+        .chain(problems.map(|problem| Warning::ImageUnreadable { problem: problem.clone() }))
+        .collect()
 }

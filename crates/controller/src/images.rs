@@ -241,6 +241,11 @@ impl Images {
         std::mem::take(&mut self.new)
     }
 
+    /// Whether the program has made more functions than have names.
+    pub fn has_too_many_made(&self) -> bool {
+        self.jit.as_ref().is_some_and(Jit::is_full)
+    }
+
     /// Where the program has made code since this was asked last.
     pub fn remade(&mut self) -> Vec<Range<u64>> {
         self.jit.as_mut().map(Jit::remade).unwrap_or_default()

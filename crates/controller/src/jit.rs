@@ -17,6 +17,9 @@ const MOST_SHARE: u32 = 20;
 /// How much of a map is read at a time, in bytes; the rest is read the next time.
 const LIMITS: Limits = Limits { longest: u64::MAX, at_once: 16 << 20 };
 
+/// Memory that the functions of a map or a dump may take, in bytes: two million of them with short names.
+const MOST_BYTES: usize = 256 << 20;
+
 /// The code that a process has made, as its jitdump file or its `/tmp/perf-PID.map` has it, or both.
 #[derive(Debug)]
 pub struct Jit {
@@ -36,7 +39,7 @@ pub struct Jit {
 
 impl Jit {
     pub fn new(pid: u32) -> Self {
-        let (map, dumped) = (JitMap::empty(), JitMap::empty());
+        let (map, dumped) = (JitMap::limited(MOST_BYTES), JitMap::limited(MOST_BYTES));
         let list = PerfMap::of(pid);
         Self { pid, memory: Vec::new(), map, list, dumped, dump: None, new: Vec::new(), read: None }
     }
@@ -98,6 +101,11 @@ impl Jit {
         self.dumped.containing(address).or_else(|| self.map.containing(address))
     }
 
+    /// Whether the program has made more functions than are kept: the later ones have no names.
+    pub fn is_full(&self) -> bool {
+        self.map.is_full() || self.dumped.is_full()
+    }
+
     /// The executable memory, if anything is known of it.
     pub fn ranges(&self) -> &[Range<u64>] {
         if self.map.is_empty() && self.dumped.is_empty() { &[] } else { &self.memory }
@@ -105,13 +113,13 @@ impl Jit {
 
     fn refresh(&mut self) {
         if let Some(Some(dump)) = &mut self.dump {
-            self.new.extend(self.dumped.extend(dump).into_iter().map(|(start, end)| start..end));
+            self.new.extend(self.dumped.extend(dump));
         }
         if let Some(more) = self.list.more(LIMITS) {
             if more.is_new {
-                self.map = JitMap::empty();
+                self.map.clear();
             }
-            self.new.extend(self.map.append(&more.text).into_iter().map(|(start, end)| start..end));
+            self.new.extend(self.map.append(&more.text));
         }
     }
 }

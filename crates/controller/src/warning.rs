@@ -76,6 +76,9 @@ pub enum Warning {
     #[error("{}: {damage}; what could be understood was used", .image.display())]
     DamagedDebugInformation { image: PathBuf, damage: String },
 
+    #[error("the program made more functions while it ran than have names: the later ones have none")]
+    GeneratedCodeUnknown,
+
     #[error("{problem}")]
     ImageUnreadable { problem: String },
 
@@ -135,6 +138,7 @@ impl Warning {
             Self::LostSamples { .. } => "lost-samples",
             Self::TooManyThreads { .. } => "too-many-threads",
             Self::DamagedDebugInformation { .. } => "damaged-debug-information",
+            Self::GeneratedCodeUnknown => "generated-code-unknown",
             Self::ImageUnreadable { .. } => "image-unreadable",
             Self::HintUnavailable { .. } | Self::HintNotRead => "hint-unavailable",
             Self::HintLate => "hint-late",
@@ -186,6 +190,9 @@ impl Warning {
             Self::TooManyThreads { .. } => "profile with fewer threads at a time",
             Self::DamagedDebugInformation { .. } => {
                 "build it again, or install the debug symbols of just this build"
+            }
+            Self::GeneratedCodeUnknown => {
+                "profile a shorter run, or let the compiler keep its code (node --no-flush-bytecode)"
             }
             Self::ImageUnreadable { .. } => "rebuild that file with debug information",
             _ => self.advice_on_production(),

@@ -70,11 +70,6 @@ pub struct JitMap {
 }
 
 impl JitMap {
-    /// No function, and no limit.
-    pub fn empty() -> JitMap {
-        JitMap::limited(usize::MAX)
-    }
-
     /// No function, and none is taken when those that there are take `most` bytes of memory.
     pub fn limited(most: usize) -> JitMap {
         JitMap { pieces: BTreeMap::new(), bytes: 0, most, is_full: false }
@@ -91,7 +86,7 @@ impl JitMap {
     }
 
     /// Takes more lines of a `perf-PID.map`; what is not understood is passed over. Returns where there is something new.
-    pub fn append(&mut self, text: &str) -> Vec<(u64, u64)> {
+    pub fn append(&mut self, text: &str) -> Vec<Range<u64>> {
         let entry = |line: &str| {
             let mut words = line.trim().splitn(3, ' ');
             let mut number = || u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok();
@@ -108,14 +103,14 @@ impl JitMap {
     }
 
     /// Takes what a jitdump file has more than before, and returns where there is something new.
-    pub fn extend(&mut self, dump: &mut JitDump) -> Vec<(u64, u64)> {
+    pub fn extend(&mut self, dump: &mut JitDump) -> Vec<Range<u64>> {
         let mut new = Vec::new();
         dump.read(self, &mut new);
         new
     }
 
     /// A function lies here now, in the place of what was there.
-    fn take(&mut self, range: Range<u64>, made: Made, new: &mut Vec<(u64, u64)>) {
+    fn take(&mut self, range: Range<u64>, made: Made, new: &mut Vec<Range<u64>>) {
         if range.is_empty() {
             return;
         }
@@ -126,7 +121,7 @@ impl JitMap {
         }
         self.make_room(&range);
         self.put(range.start, piece);
-        new.push((range.start, range.end));
+        new.push(range);
     }
 
     /// Forgets all functions.
@@ -235,7 +230,7 @@ impl JitDump {
     }
 
     /// Reads the records that are complete.
-    fn read(&mut self, map: &mut JitMap, new: &mut Vec<(u64, u64)>) {
+    fn read(&mut self, map: &mut JitMap, new: &mut Vec<Range<u64>>) {
         let mut header = [0; RECORD];
         while self.file.read_exact_at(&mut header, self.at).is_ok() {
             let mut fields = Fields { rest: &header, big_endian: self.big_endian };
@@ -263,7 +258,7 @@ impl JitDump {
         kind: u32,
         mut fields: Fields<'_>,
         map: &mut JitMap,
-        new: &mut Vec<(u64, u64)>,
+        new: &mut Vec<Range<u64>>,
     ) -> Option<()> {
         match kind {
             // Code that was made: process, thread, address in the process twice, size, number, name.
@@ -369,7 +364,7 @@ mod tests {
 
     #[test]
     fn functions_are_found_and_nonsense_is_not() {
-        let mut map = JitMap::empty();
+        let mut map = JitMap::limited(1 << 20);
         let new = map.append(
             "7f0010 20 LazyCompile:*hot /a b.js:3\n0x7f0100 0x8 JS:*a::b<c> x.js:1:13\n\nzz 1 x\n7f0200 4\n\
              7f0300 ffffffffffffffff end\n7f0010 20 again\n",
@@ -379,9 +374,9 @@ mod tests {
         assert_eq!(name(0x7f002f).as_deref(), Some("again"));
         assert_eq!((name(0x7f0030), name(0x7f0200), name(0x7f0300)), (None, None, None));
         assert_eq!(name(0x7f0104).as_deref(), Some("JS:*a::b<c> x.js:1:13"), "as it is written");
-        assert_eq!(new, [(0x7f0010, 0x7f0030), (0x7f0100, 0x7f0108), (0x7f0010, 0x7f0030)]);
-        assert!(JitMap::empty().is_empty() && !map.is_empty());
-        assert_eq!(map.append("7f0010 8 later\n"), [(0x7f0010, 0x7f0018)]);
+        assert_eq!(new, [0x7f0010..0x7f0030, 0x7f0100..0x7f0108, 0x7f0010..0x7f0030]);
+        assert!(JitMap::limited(1 << 20).is_empty() && !map.is_empty());
+        assert_eq!(map.append("7f0010 8 later\n").first(), Some(&(0x7f0010..0x7f0018)));
         assert_eq!(names(&map, 0x7f0017).as_deref(), Some("later"));
         assert_eq!(names(&map, 0x7f0018).as_deref(), Some("again"));
     }
@@ -390,7 +385,7 @@ mod tests {
     fn what_was_written_last_lies_at_an_address() {
         // Against an array of what lies at each address.
         let random = &mut fastrand::Rng::with_seed(5);
-        let (mut map, mut plain) = (JitMap::empty(), vec![None; 64]);
+        let (mut map, mut plain) = (JitMap::limited(1 << 20), vec![None; 64]);
         for number in 0..3000 {
             let (start, size) = (random.u64(0..64), random.u64(0..20));
             let name = format!("f{number}");
@@ -451,7 +446,7 @@ mod tests {
         let (whole, half) = (first.len(), code(0x3000, 9000, "long"));
         file.write_all(&[&first[..], &half[..100]].concat()).unwrap();
         let mut dump = JitDump::open(file.reopen().unwrap()).unwrap();
-        let mut map = JitMap::empty();
+        let mut map = JitMap::limited(1 << 20);
         map.extend(&mut dump);
         assert_eq!(dump.at, whole as u64);
         assert_eq!(names(&map, 0x1007).as_deref(), Some("JS:*hot a.js:3 a.js:3"));
