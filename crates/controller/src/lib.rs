@@ -86,6 +86,15 @@ const DRAIN: Duration = Duration::from_millis(10);
 /// How long a program may take until the runtime is there.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
+/// Whether what was typed names places: `points` after `-p`, `latencies` after `--latency`, `regions` after `--region`.
+///
+/// # Errors
+/// What is wrong with the first one that does not, and what is right.
+pub fn check_places(points: &[String], latencies: &[String], regions: &[String]) -> Result<()> {
+    regions.iter().for_each(|region| drop(region::RegionSpec::parse(region)));
+    PointSpec::all(points, latencies).map(drop)
+}
+
 /// Runs a program under the profiler. Returns how the program ended, and the exit status that says why there is no answer if there
 /// is none.
 ///
