@@ -41,6 +41,13 @@ golden:
 page:
     cd page && npm ci --no-audit --no-fund && npm test && npm run build
 
+# Looks for inputs that crash a reader of others' bytes or are expensive: `just fuzz elf 600`; all of them for ten minutes each: `just fuzz-all`.
+fuzz name seconds="600":
+    fuzz/run {{name}} {{seconds}}
+
+fuzz-all seconds="600":
+    for name in $(sed -n 's/.*Reader { name: "\([a-z-]*\)".*/\1/p' fuzz/src/lib.rs); do fuzz/run $name {{seconds}}; done
+
 # Tries all interleavings of the lock-free protocols.
 loom:
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p whatif-wire --release --locked --test loom
