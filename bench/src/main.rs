@@ -20,6 +20,7 @@
 //! * `start` times how long the profiler takes to begin.
 //! * `limits` runs programs with thousands of threads or libraries, and deep stacks.
 //! * `collect` measures the collector of continuous profiles: cost, loss, accuracy, size, queries, crashes.
+//! * `faults` lets system calls of the collector fail.
 //! * `hostile` lets programs of an ordinary user make the collector remember as much as they can.
 //! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
 //! * `points` times one visit to a progress point in a program that is not profiled.
@@ -46,6 +47,7 @@ mod calls;
 mod clocks;
 mod collect;
 mod coz;
+mod faults;
 mod hostile;
 mod interval;
 mod limits;
@@ -133,6 +135,8 @@ enum What {
     Limits(limits::Options),
     /// The collector of continuous profiles: cost, loss, accuracy, size, queries, crashes
     Collect(collect::Options),
+    /// What becomes of the collector when a system call fails
+    Faults(faults::Options),
     /// What hostile programs cost the collector
     Hostile(hostile::Options),
     /// Hash tables for samples: the paper's, its alternatives, and ours
@@ -164,6 +168,7 @@ fn main() -> Result<()> {
         What::Start(options) => start::run(&options, &machine, &whatif()?),
         What::Limits(options) => limits::run(&options, &machine, &whatif()?),
         What::Collect(options) => collect::run(&options, &machine, &whatif()?),
+        What::Faults(options) => faults::run(&options, &whatif()?),
         What::Hostile(options) => hostile::run(&options, &machine, &whatif()?),
         What::Tables(options) => tables::run(&options),
         What::Points => {
