@@ -157,6 +157,19 @@ impl Group<'_> {
 /// How many numbers are handed to the writer at a time.
 const PIECE: usize = 4096;
 
+/// Whether all columns lie within a file of this many bytes: the library panics where one begins before the file.
+fn lie_within(meta: &ParquetMetaData, length: usize) -> bool {
+    meta.row_groups().iter().flat_map(|group| group.columns()).all(|column| {
+        let start = usize::try_from(column.dictionary_page_offset().unwrap_or(column.data_page_offset()));
+        let size = usize::try_from(column.compressed_size());
+        let end = start.ok().zip(size.ok()).and_then(|(start, size)| start.checked_add(size));
+        end.is_some_and(|end| end <= length)
+    })
+}
+
+/// Numbers for which there is room at once; a damaged file may say anything.
+const ROOM: usize = 1 << 20;
+
 /// Compression level of zstd.
 const LEVEL: i32 = 3;
 
@@ -177,7 +190,11 @@ impl ColumnReader {
         if !checksum::is_right(name, &bytes) {
             return Err(wrong(path, "it has other bytes than were written"));
         }
+        let length = bytes.len();
         let reader = SerializedFileReader::new(Bytes::from(bytes)).map_err(|e| damaged(path, &e))?;
+        if !lie_within(reader.metadata(), length) {
+            return Err(wrong(path, "its columns lie outside of it"));
+        }
         Ok(ColumnReader { reader, path: path.to_owned() })
     }
 
@@ -253,7 +270,7 @@ impl ColumnReader {
             .map(get_typed_column_reader::<T>)
             .map_err(|e| wrong(&e))?;
         let before = to.len();
-        to.reserve(rows);
+        to.reserve(rows.min(ROOM));
         while to.len() - before < rows {
             let left = rows - (to.len() - before);
             let (_, read, _) = reader.read_records(left, None, None, to).map_err(|e| wrong(&e))?;
