@@ -4,10 +4,10 @@
 //! of the command live side by side and a file that a running program has mapped is never replaced. What
 //! lies there is code that runs in the user's programs, and the loader opens it by its name, after the bytes have been compared. So
 //! no other user may be able to change what the name leads to: every folder from `/` on belongs to the user or to root and is
-//! writable by nobody else (or is sticky, as `/tmp` is, where only their owners rename folders). Links are followed first, and it
+//! not writable by others (or is sticky, as `/tmp` is, where only their owners rename folders). Links are followed first, and it
 //! is the path without links that is looked at and given to the loader. A folder that will not do is passed over for the next one.
 //!
-//! A sealed file in memory, given to the loader as `/proc/self/fd/N`, could not be exchanged by anybody. It is not used because the
+//! A sealed file in memory, given to the loader as `/proc/self/fd/N`, could not be exchanged at all. It is not used because the
 //! program would see it: the loader keeps that name for as long as the program lives, and debuggers, profilers and handlers of
 //! crashes that open what the loader lists would open whatever the program has under that number by then, which may be a pipe
 //! that never answers. Systems that refuse to run code from memory (`vm.memfd_noexec`) would refuse it, too.
@@ -152,7 +152,7 @@ fn unpack_into(path: &Path) -> Result<PathBuf, Refusal> {
 fn open_folder(path: &Path) -> Result<(OwnedFd, PathBuf), Refusal> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = open("/", flags, Mode::empty())?;
-    // Whoever has the root folder can exchange everything: in a container without a root of its own that is no user we know.
+    // The owner of the root folder can exchange everything: in a container without a root of its own that is no user we know.
     let trusted = [0, geteuid().as_raw(), fstat(&root)?.st_uid];
     let (mut folder, mut so_far) = (root, PathBuf::from("/"));
     let path = without_links(path)?;
