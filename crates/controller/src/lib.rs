@@ -54,7 +54,7 @@ mod without_functions;
 pub use audience::Audience;
 pub use failure::list;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use failure::Failure;
 use hint::Hint;
 use images::Images;
@@ -119,7 +119,7 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     };
     let runtime = match &left_out {
         Some((_, copy)) => copy.clone(),
-        None => embedded::unpack()?,
+        None => embedded::unpack()?.path,
     };
     let hint = options.hint.as_ref().map(|source| {
         if !options.quiet {
@@ -169,6 +169,20 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     Ok((exit, failure.map_or(0, |failure| failure.status())))
 }
 
+/// Why there is no memory to share with the program.
+fn without_memory(error: std::io::Error) -> anyhow::Error {
+    let advice = if error.kind() == std::io::ErrorKind::FileTooLarge {
+        format!(
+            "no file may have the {} MB that it takes; raise the limit for files (`ulimit -f unlimited`), from a new login if the \
+             shell refuses to",
+            wire::SharedMemory::SIZE.div_ceil(1 << 20)
+        )
+    } else {
+        "check the limits of this container (memfd, RLIMIT_AS)".to_owned()
+    };
+    anyhow::Error::new(error).context(format!("cannot create memory to share with the program; {advice}"))
+}
+
 /// Runs the program once. The error is our own: whatever became of the recording, the program goes on to its end
 /// and ends as it would have.
 fn once(
@@ -179,9 +193,7 @@ fn once(
     runs: &mut Runs,
 ) -> Result<(launch::Exit, Result<Option<Failure>>)> {
     let recorder = Recording::create(&options.output)?;
-    let shared = SharedMapping::create().context(
-        "cannot create memory to share with the program; check the limits of this container (memfd, RLIMIT_AS)",
-    )?;
+    let shared = SharedMapping::create().map_err(without_memory)?;
     offer(&shared, options);
     // Before the program competes for CPUs.
     kernel::wakeup::cost();

@@ -34,6 +34,7 @@ pub mod child;
 pub mod clock;
 pub mod cpu;
 mod event;
+mod file_size_limit;
 pub mod heap;
 pub mod maps;
 pub mod perf_map;

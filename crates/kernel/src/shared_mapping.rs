@@ -1,5 +1,6 @@
 //! The shared memory: a sealed memfd, mapped forever.
 
+use crate::file_size_limit::Lifted;
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };
@@ -25,7 +26,8 @@ impl SharedMapping {
     ///
     /// # Errors
     /// The error of `memfd_create`, `ftruncate` or `mmap`: too many open files, or an address-space limit
-    /// (`ulimit -v`) below [`SharedMemory::SIZE`].
+    /// (`ulimit -v`) below [`SharedMemory::SIZE`]. `FileTooLarge` if files must be smaller than that (`ulimit -Hf`); ignore SIGXFSZ
+    /// to live to see it.
     pub fn create() -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = match memfd_create("whatif", flags | MemfdFlags::NOEXEC_SEAL) {
@@ -33,7 +35,10 @@ impl SharedMapping {
             Err(Errno::INVAL) => memfd_create("whatif", flags)?,
             other => other?,
         };
-        ftruncate(&fd, SharedMemory::SIZE as u64)?;
+        let size = SharedMemory::SIZE as u64;
+        let lifted = Lifted::for_size(size);
+        ftruncate(&fd, size)?;
+        drop(lifted);
         // A profiled program that truncated the file would kill the controller with SIGBUS.
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let memory = map(&fd)?;

@@ -78,7 +78,8 @@ impl Image {
                 let runs = lines.runs().filter(|(_, spans)| spans.iter().any(|span| span.line().is_some()));
                 files.extend(runs.map(|(file, _)| Arc::clone(file)));
             };
-            info.units().for_each(|unit| info.with_lines(unit, &mut with_code));
+            let allowance = info.allowance_once();
+            info.units().for_each(|unit| info.with_lines(unit, &allowance, &mut with_code));
         }
         nearest(name, files.iter().map(|file| &**file), "/")
     }
@@ -89,8 +90,9 @@ impl Image {
         let named = |unit: &usize| {
             info.names_file(*unit, |name| pattern.may_match(name), |file| pattern.matches(file))
         };
+        let allowance = info.allowance_once();
         for unit in info.units().filter(named) {
-            info.with_lines(unit, |lines| {
+            info.with_lines(unit, &allowance, |lines| {
                 let meant = lines.runs().filter(|(file, _)| pattern.matches(file));
                 meant.for_each(|(_, spans)| visit(spans));
             });
@@ -109,7 +111,7 @@ impl Image {
     /// Calls `visit` with the functions of the debug information.
     fn visit_debug_names(&self, mut visit: impl FnMut(FunctionName)) {
         let Some(info) = self.debug_info() else { return };
-        info.read_once(self.files(), info.units(), |reader| {
+        info.read_once(self.files(), info.units(), &info.allowance_once(), |reader| {
             let functions = Subprograms::read(reader);
             functions.with_code().iter().for_each(|die| visit(reader.name(UnitOffset(*die))));
         });

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::Elf;
 
+/// A path, and what comes with it.
+const LONGEST_LINK: u64 = 8 << 10;
 const GLOBAL: &str = "/usr/lib/debug";
 
 /// The image, its debug information, and the supplementary file that dwz(1) split off.
@@ -36,6 +38,11 @@ impl Files {
     /// The files that may have symbols, best first.
     pub fn with_symbols(&self) -> impl Iterator<Item = &Elf> {
         [Some(&self.image), self.separate.as_ref()].into_iter().flatten()
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Elf> {
+        [Some(&self.image), self.separate.as_ref(), self.supplementary.as_ref()].into_iter().flatten()
     }
 
     /// The DWARF package that lies next to one of the files (`program.dwp`).
@@ -132,7 +139,7 @@ fn linked_files(image: &Elf, name: &Path) -> Vec<PathBuf> {
 
 /// `.gnu_debuglink`: a file name, padded to four bytes, and the CRC-32 of the file.
 fn debug_link(image: &Elf) -> Option<(PathBuf, u32)> {
-    let link = image.read_section(".gnu_debuglink")?;
+    let link = image.read_section_up_to(".gnu_debuglink", LONGEST_LINK)?;
     let length = link.iter().position(|byte| *byte == 0)?;
     let name = PathBuf::from(OsStr::from_bytes(&link[..length]));
     let crc: [u8; 4] = link.get((length + 4) & !3..)?.get(..4)?.try_into().ok()?;
@@ -153,7 +160,7 @@ fn by_debug_link(image: &Elf) -> Option<Elf> {
 
 /// `.gnu_debugaltlink`: a file name and the build ID of the file.
 fn supplementary(debug: &Elf) -> Option<Elf> {
-    let link = debug.read_section(".gnu_debugaltlink")?;
+    let link = debug.read_section_up_to(".gnu_debugaltlink", LONGEST_LINK)?;
     let length = link.iter().position(|byte| *byte == 0)?;
     let name = Path::new(OsStr::from_bytes(&link[..length]));
     let build_id = &link[length + 1..];

@@ -13,9 +13,11 @@ use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use gimli::{
-    DebugInfoOffset, Dwarf, DwarfPackageSections, DwarfSections, RunTimeEndian, SectionId, Unit, UnitType,
+    DebugInfoOffset, Dwarf, DwarfPackageSections, DwarfSections, Reader as _, RunTimeEndian, Section as _,
+    SectionId, Unit, UnitType,
 };
 
+use crate::allowance::{Allowance, LONGEST_ABBREVIATIONS, MOST_ATTRIBUTES};
 use crate::debug_file::Files;
 use crate::die_name::{DieReader, NameKey};
 use crate::elf::Elf;
@@ -43,6 +45,9 @@ pub(crate) struct DebugInfo {
     ranges: RangeIndex<usize>,
     pub(crate) names: Mutex<HashMap<NameKey, FunctionName>>,
     damage: Mutex<Option<String>>,
+    pub(crate) allowance: Allowance,
+    /// The bytes of all its sections.
+    size: u64,
 }
 
 /// What the walk over all units finds.
@@ -75,7 +80,10 @@ impl DebugInfo {
             DwarfPackageSections::load(read).ok()
         });
         let endian = if elf.headers.little_endian { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let size = size(&sections) + supplementary.as_ref().map_or(0, size);
         let mut info = DebugInfo {
+            allowance: Allowance::of_size(size),
+            size,
             sections,
             supplementary,
             package,
@@ -115,19 +123,43 @@ impl DebugInfo {
             if !matches!(header.type_(), UnitType::Compilation | UnitType::Skeleton(_)) {
                 continue;
             }
-            let Some(unit) = self.note(dwarf.unit(header)) else { continue };
+            let before = self.abbreviations_asked();
+            let unit = self.note(read_unit(&dwarf, header));
+            // A unit's abbreviations are read for each unit, even if many share them.
+            let pages = self.abbreviations_asked() - before;
+            if !self.allowance.steps(UNIT_STEPS + pages * PAGE as u64 / 4) {
+                break;
+            }
+            let Some(unit) = unit else { continue };
             let index = units.len();
             let (found, lines) = self.unit_ranges(&dwarf, &unit);
+            let main_file = main_file(&unit);
+            let kept = size_of::<CompileUnit>()
+                + main_file.as_ref().map_or(0, String::len)
+                + found.len() * size_of::<Entry<usize>>();
+            if !self.allowance.bytes(kept) {
+                break;
+            }
             ranges.extend(found.into_iter().map(|range| Entry { range, value: index }));
             units.push(CompileUnit {
                 offset,
-                main_file: main_file(&unit),
+                main_file,
                 lines: lines.map_or_else(OnceLock::new, OnceLock::from),
                 subprograms: OnceLock::new(),
                 split: OnceLock::new(),
             });
         }
         Found { headers, supplementary_headers, units, ranges }
+    }
+
+    /// How many pages of abbreviations have been read, again and again.
+    fn abbreviations_asked(&self) -> u64 {
+        let mut asked = 0;
+        self.sections.debug_abbrev.borrow(|section| {
+            asked = section.asked();
+            section.bytes(self.endian)
+        });
+        asked
     }
 
     /// Where a unit has code: as its root says, otherwise as its line table says.
@@ -138,15 +170,18 @@ impl DebugInfo {
     ) -> (Vec<Range<u64>>, Option<LineTable>) {
         let mut found = Vec::new();
         if let Some(mut ranges) = self.note(dwarf.unit_ranges(unit)) {
-            while let Ok(Some(range)) = ranges.next() {
-                found.push(range.begin..range.end);
+            while let Ok(Some(range)) = ranges.next()
+                && self.allowance.steps(1)
+            {
+                if self.is_code(range.begin) {
+                    found.push(range.begin..range.end);
+                }
             }
         }
-        found.retain(|range| self.is_code(range.start));
         if !found.is_empty() {
             return (found, None);
         }
-        let lines = LineTable::read(unit.unit_ref(dwarf), &self.code);
+        let lines = LineTable::read(unit.unit_ref(dwarf), &self.code, &self.allowance);
         for span in lines.all() {
             match found.last_mut() {
                 Some(last) if last.end == span.start => last.end = span.end,
@@ -163,7 +198,12 @@ impl DebugInfo {
 
     /// The first thing that was found damaged.
     pub fn damage(&self) -> Option<String> {
-        self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let large = self.allowance.is_exceeded().then(|| {
+            "debug information: it describes far more than a file of its size does if a compiler has made it, so some of it \
+             is not read"
+                .to_owned()
+        });
+        large.or_else(|| self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// Keeps the first error for [`DebugInfo::damage`].
@@ -210,23 +250,35 @@ impl DebugInfo {
             .is_some_and(|unit| line_table::names_file(unit.unit_ref(&dwarf), may_be, meant))
     }
 
+    /// What a question may take of which nothing is kept.
+    pub fn allowance_once(&self) -> Allowance {
+        Allowance::of_size(self.size)
+    }
+
     /// Calls `f` with the unit's line table, which is kept only if it was already.
-    pub fn with_lines<T>(&self, unit: usize, f: impl FnOnce(&LineTable) -> T) -> T {
-        match self.units[unit].lines.get() {
-            Some(lines) => f(lines),
-            None => f(&self.read_lines(unit)),
+    pub fn with_lines<T>(&self, unit: usize, allowance: &Allowance, f: impl FnOnce(&LineTable) -> T) -> T {
+        if let Some(lines) = self.units[unit].lines.get() {
+            return f(lines);
         }
+        let lines = self.read_lines(unit, allowance);
+        if allowance.is_exceeded() {
+            self.allowance.exceed();
+        }
+        let answer = f(&lines);
+        allowance.give_back(lines.size());
+        answer
     }
 
     /// The unit's line table.
     pub fn lines(&self, unit: usize) -> &LineTable {
-        self.units[unit].lines.get_or_init(|| self.read_lines(unit))
+        self.units[unit].lines.get_or_init(|| self.read_lines(unit, &self.allowance))
     }
 
-    fn read_lines(&self, unit: usize) -> LineTable {
+    fn read_lines(&self, unit: usize, allowance: &Allowance) -> LineTable {
         let dwarf = self.dwarf();
         let parsed = self.note(self.unit(&dwarf, unit));
-        parsed.map_or_else(LineTable::default, |unit| LineTable::read(unit.unit_ref(&dwarf), &self.code))
+        let read = |unit: Unit<Bytes<'_>>| LineTable::read(unit.unit_ref(&dwarf), &self.code, allowance);
+        parsed.map_or_else(LineTable::default, read)
     }
 
     /// The unit's out-of-line functions.
@@ -242,13 +294,19 @@ impl DebugInfo {
     }
 
     /// Calls `f` with a reader of each of the units, and keeps nothing of what it reads.
-    pub fn read_once(&self, files: &Files, units: Range<usize>, mut f: impl FnMut(&DieReader<'_, '_>)) {
+    pub fn read_once(
+        &self,
+        files: &Files,
+        units: Range<usize>,
+        allowance: &Allowance,
+        mut f: impl FnMut(&DieReader<'_, '_>),
+    ) {
         // What is packed cannot be read in parts.
         let elf = files.debug().filter(|elf| elf.content(".debug_info").is_some_and(|it| !it.is_packed()));
         let sections = elf.map(|elf| load(elf, false, LARGE_PAGE));
         let dwarf = self.dwarf_of(sections.as_ref().unwrap_or(&self.sections));
         for unit in units {
-            self.with_unit_of(&dwarf, unit, |reader| f(&reader.once()));
+            self.with_unit_of(&dwarf, unit, |reader| f(&reader.once(allowance)));
         }
     }
 
@@ -266,7 +324,7 @@ impl DebugInfo {
             return Some(f(DieReader::new(self, dwarf, &unit, index, true)));
         };
         let header = self.note(split.units().next()).flatten()?;
-        let mut split_unit = self.note(split.unit(header))?;
+        let mut split_unit = self.note(read_unit(&split, header))?;
         if split_unit.dwo_id.is_some_and(|theirs| theirs != id) {
             // Compiled again since the program was linked.
             return None;
@@ -312,12 +370,39 @@ impl DebugInfo {
 
     fn unit<'a>(&self, dwarf: &Dwarf<Bytes<'a>>, index: usize) -> gimli::Result<Unit<Bytes<'a>>> {
         let offset = DebugInfoOffset(self.units[index].offset);
-        dwarf.unit(dwarf.unit_header(offset)?)
+        read_unit(dwarf, dwarf.unit_header(offset)?)
     }
 }
 
+/// What a unit takes at least.
+const UNIT_STEPS: u64 = 64;
+
+/// The bytes of all sections, unpacked.
+fn size(sections: &Sections) -> u64 {
+    let mut size = 0;
+    sections.borrow(|section| size += section.length() as u64);
+    size
+}
+
+/// A unit whose abbreviations and whose root are no longer than compilers make them.
+pub(crate) fn read_unit<'a>(
+    dwarf: &Dwarf<Bytes<'a>>,
+    header: gimli::UnitHeader<Bytes<'a>>,
+) -> gimli::Result<Unit<Bytes<'a>>> {
+    let mut section = *dwarf.debug_abbrev.reader();
+    let end = header.debug_abbrev_offset().0.saturating_add(LONGEST_ABBREVIATIONS);
+    section.truncate(section.len().min(end))?;
+    let abbreviations = gimli::DebugAbbrev::from(section).abbreviations(header.debug_abbrev_offset())?;
+    let root = header.entries_raw(&abbreviations, None)?.read_abbreviation()?;
+    if root.is_some_and(|root| root.attributes().len() > MOST_ATTRIBUTES) {
+        return Err(gimli::Error::Io);
+    }
+    Unit::new_with_abbreviations(dwarf, header, std::sync::Arc::new(abbreviations))
+}
+
 fn main_file(unit: &Unit<Bytes<'_>>) -> Option<String> {
-    let name = unit.name?.text();
+    const LONGEST: usize = 4096;
+    let name = unit.name.filter(|name| name.len() <= LONGEST)?.text();
     // rustc adds the codegen unit: `src/main.rs/@/main.8d5a3b`.
     let name = name.split("/@/").next().unwrap_or_default();
     Some(join(&[&unit.comp_dir.map(Bytes::text).unwrap_or_default(), name]))

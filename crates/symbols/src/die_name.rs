@@ -1,14 +1,15 @@
 //! The name of a function's debugging information entry (DIE), through the entries it refers to.
 
 use std::borrow::Cow;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::PoisonError;
 
-use gimli::{AttributeValue, DebugInfoOffset, Dwarf, Unit, UnitOffset, UnitRef};
+use gimli::{Abbreviation, AttributeValue, DebugInfoOffset, Dwarf, Unit, UnitOffset, UnitRef};
 
-use crate::debug_info::DebugInfo;
+use crate::allowance::{Allowance, MOST_ATTRIBUTES, STEPS_AT_A_TIME};
+use crate::debug_info::{DebugInfo, read_unit};
 use crate::function_name::{FunctionName, FunctionPattern};
 use crate::section::Bytes;
 use crate::subprograms::Subprograms;
@@ -50,6 +51,9 @@ pub(crate) struct DieReader<'u, 'a> {
     others: RefCell<Units<'a>>,
     /// The unit's functions, if nothing that is found is kept.
     once: Option<OnceCell<Subprograms>>,
+    pub allowance: &'u Allowance,
+    /// Steps that have been taken from it in advance.
+    steps: Cell<u64>,
 }
 
 /// A name as it is written down, and what encloses it if that is not part of it.
@@ -83,12 +87,31 @@ impl<'u, 'a> DieReader<'u, 'a> {
             dwarf,
             others: RefCell::default(),
             once: None,
+            allowance: &info.allowance,
+            steps: Cell::new(0),
         }
     }
 
+    /// Whether an entry may be read.
+    #[must_use]
+    pub fn allows(&self, abbreviation: &Abbreviation) -> bool {
+        let attributes = abbreviation.attributes().len();
+        let steps = 1 + attributes as u64;
+        let left = self.steps.get();
+        // Questions of which nothing is kept are answered by many threads.
+        let more = if self.once.is_some() { STEPS_AT_A_TIME.max(steps) } else { steps };
+        let left = if left < steps && self.allowance.steps(more) { left + more } else { left };
+        if attributes > MOST_ATTRIBUTES || left < steps {
+            self.info.allowance.exceed();
+            return false;
+        }
+        self.steps.set(left - steps);
+        true
+    }
+
     /// One that keeps nothing beyond its own life.
-    pub fn once(self) -> Self {
-        DieReader { once: Some(OnceCell::new()), ..self }
+    pub fn once(self, allowance: &'u Allowance) -> Self {
+        DieReader { once: Some(OnceCell::new()), allowance, ..self }
     }
 
     /// The name of the function at `die` in this unit.
@@ -139,7 +162,9 @@ impl<'u, 'a> DieReader<'u, 'a> {
             return name.clone();
         }
         let name = find().map_or_else(FunctionName::unknown, |written| written.name());
-        names().insert(key, name.clone());
+        if self.info.allowance.bytes(size_of::<(NameKey, FunctionName)>() + 2 * name.full().len()) {
+            names().insert(key, name.clone());
+        }
         name
     }
 
@@ -157,6 +182,9 @@ impl<'u, 'a> DieReader<'u, 'a> {
         }
         let mut entries = self.info.note(unit.entries_raw(Some(die)))?;
         let abbreviation = self.info.note(entries.read_abbreviation())??;
+        if !self.allows(abbreviation) {
+            return None;
+        }
         let mut plain = None;
         let mut origin = None;
         for specification in abbreviation.attributes() {
@@ -219,7 +247,7 @@ impl<'u, 'a> DieReader<'u, 'a> {
     fn other(&self, dwarf: &Dwarf<Bytes<'a>>, holder: Holder, start: usize) -> Option<Rc<Unit<Bytes<'a>>>> {
         let read = || {
             let header = dwarf.unit_header(DebugInfoOffset(start));
-            let unit = header.and_then(|header| dwarf.unit(header));
+            let unit = header.and_then(|header| read_unit(dwarf, header));
             self.info.note(unit).map(Rc::new)
         };
         self.others.borrow_mut().entry((holder, start)).or_insert_with(read).clone()

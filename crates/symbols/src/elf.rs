@@ -2,21 +2,37 @@
 
 use std::fs::{File, metadata};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader};
-use object::read::{CompressedData, CompressionFormat, ReadCache};
+use object::read::{CompressionFormat, ReadCache};
 use object::{Endianness, elf};
 
 use crate::address::{FileOffset, Load, Svma};
 use crate::error::ImageError;
+use crate::unpacking::{self, Refusal, Share};
 
-/// No section that unpacks to more than this is believed.
-const LARGEST_UNPACKED: u64 = 16 << 30;
-/// No section that unpacks to more than this many times its size is believed: zlib cannot, and debug information does not.
-const LARGEST_RATIO: u64 = 1100;
+/// No section is longer: offsets in debug information have 32 bits.
+const LONGEST: u64 = 8 << 30;
+/// No section that is read as a whole is longer.
+const LONGEST_WHOLE: u64 = 256 << 20;
+/// Below this, holes in a file cost nothing.
+const LARGE: u64 = 16 << 20;
+/// A large section of a file that has less than this share of it on disk is a hole, which costs its author nothing. File systems that
+/// compress files do not get there with code and symbols.
+const SMALLEST_ON_DISK: u64 = 16;
+/// Files with more sections or program headers than this are no programs.
+const MOST_SECTIONS: usize = 1 << 16;
+const MOST_LOADS: usize = 1024;
+/// Build IDs lie in short notes.
+const LONGEST_NOTES: u64 = 1 << 20;
+const MOST_NOTES: usize = 16;
+/// `PATH_MAX`.
+const LONGEST_PATH: u64 = 4096;
+/// Checksums of larger files take seconds.
+const LARGEST_CHECKED: u64 = 1 << 30;
 
 /// An open ELF file.
 #[derive(Debug)]
@@ -24,7 +40,10 @@ pub(crate) struct Elf {
     pub path: PathBuf,
     file: Arc<File>,
     length: u64,
+    /// How much of it is on disk.
+    on_disk: u64,
     pub headers: Headers,
+    refused: Arc<OnceLock<String>>,
 }
 
 /// What the headers say.
@@ -75,7 +94,9 @@ impl Elf {
         };
         let headers =
             parsed.map_err(|error| ImageError::Damaged { path: path.to_owned(), what: error.to_string() })?;
-        Ok(Elf { path: path.to_owned(), file: Arc::new(file), length, headers })
+        let on_disk = file.metadata().map_or(length, |about| about.blocks().saturating_mul(512));
+        let refused = Arc::default();
+        Ok(Elf { path: path.to_owned(), file: Arc::new(file), length, on_disk, headers, refused })
     }
 
     pub fn has_section(&self, name: &str) -> bool {
@@ -93,25 +114,47 @@ impl Elf {
         Some(section.address..section.address.checked_add(section.size)?)
     }
 
-    /// The content of a section, unpacked. `None` if it is missing, empty or damaged.
-    pub fn read_section(&self, name: &str) -> Option<Vec<u8>> {
-        let content = self.content(name)?;
-        content.read(0, content.length())
+    /// The first section that was larger than what is worth reading, if any.
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.get().map(String::as_str)
     }
 
-    /// Where the content of a section is. `None` if it is missing, empty or cannot be there.
+    /// The content of a section, unpacked. `None` if it is missing, empty, damaged or too large.
+    pub fn read_section(&self, name: &str) -> Option<Vec<u8>> {
+        self.read_section_up_to(name, LONGEST_WHOLE)
+    }
+
+    /// The same for one that is not longer than `most`.
+    pub fn read_section_up_to(&self, name: &str, most: u64) -> Option<Vec<u8>> {
+        let content = self.content(name)?;
+        if content.length() as u64 > most {
+            content.refuse();
+            return None;
+        }
+        content.read(0, content.length()).map(|(bytes, _)| bytes)
+    }
+
+    /// Where the content of a section is. `None` if it is missing, empty, or cannot be there.
     pub fn content(&self, name: &str) -> Option<Content> {
-        let &Section { offset, size, compressed, .. } = self.section(name)?;
+        let section = self.section(name)?;
+        let &Section { offset, size, compressed, .. } = section;
         // Before allocating what a damaged header asks for.
         if offset.checked_add(size)? > self.length {
             return None;
         }
-        if let Some((_, unpacked)) = compressed
-            && (unpacked > LARGEST_UNPACKED || unpacked / LARGEST_RATIO > size)
-        {
+        let content = Content {
+            file: Arc::clone(&self.file),
+            name: String::from_utf8_lossy(&section.name).into_owned(),
+            offset,
+            size,
+            compressed,
+            refused: Arc::clone(&self.refused),
+        };
+        if size > LONGEST || size > LARGE && self.on_disk < size / SMALLEST_ON_DISK {
+            content.refuse();
             return None;
         }
-        Some(Content { file: Arc::clone(&self.file), offset, size, compressed })
+        Some(content)
     }
 
     /// What the file has at an address in memory, before the load bias is added.
@@ -126,7 +169,8 @@ impl Elf {
     /// The names of the libraries that it needs (`DT_NEEDED`); of a 64-bit file.
     pub fn needed(&self) -> Vec<String> {
         const ENTRY: usize = 16;
-        let (Some(dynamic), Some(names)) = (self.read_section(".dynamic"), self.read_section(".dynstr"))
+        let (Some(dynamic), Some(names)) =
+            (self.read_section_up_to(".dynamic", LARGE), self.read_section_up_to(".dynstr", LARGE))
         else {
             return Vec::new();
         };
@@ -135,19 +179,22 @@ impl Elf {
         }
         let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
         const NEEDED: u64 = elf::DT_NEEDED as u64;
+        const MOST: usize = 4096;
         let needed = dynamic.chunks_exact(ENTRY).filter(|entry| word(&entry[..8]) == NEEDED);
         let name = |entry: &[u8]| {
             let rest = names.get(usize::try_from(word(&entry[8..])).ok()?..)?;
+            let rest = &rest[..rest.len().min(LONGEST_PATH as usize)];
             let name = rest.split(|byte| *byte == 0).next()?;
             Some(String::from_utf8_lossy(name).into_owned())
         };
-        needed.filter_map(name).collect()
+        needed.take(MOST).filter_map(name).collect()
     }
 
-    /// The whole file, in pieces, for a checksum.
+    /// The whole file, in pieces, for a checksum. Nothing of one that is too large.
     pub fn pieces(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         const PIECE: u64 = 1 << 20;
-        (0..self.length).step_by(PIECE as usize).map_while(|at| self.read(at, PIECE.min(self.length - at)))
+        let length = if self.length > LARGEST_CHECKED { 0 } else { self.length };
+        (0..length).step_by(PIECE as usize).map_while(|at| self.read(at, PIECE.min(self.length - at)))
     }
 
     /// The address ranges that hold code.
@@ -166,7 +213,7 @@ impl Elf {
 
     fn read(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
         // Before allocating what a damaged header asks for.
-        if offset.checked_add(size)? > self.length {
+        if offset.checked_add(size)? > self.length || size > LONGEST_WHOLE {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(size).ok()?];
@@ -179,16 +226,19 @@ impl Elf {
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
     file: Arc<File>,
+    name: String,
     offset: u64,
     size: u64,
     compressed: Option<(CompressionFormat, u64)>,
+    refused: Arc<OnceLock<String>>,
 }
 
 impl Content {
     /// `size` bytes of a file, as they are.
     #[cfg(test)]
     pub fn plain(file: File, offset: u64, size: u64) -> Content {
-        Content { file: Arc::new(file), offset, size, compressed: None }
+        let (name, refused) = (String::new(), Arc::default());
+        Content { file: Arc::new(file), name, offset, size, compressed: None, refused }
     }
 
     /// Whether no part of it can be had without the rest.
@@ -202,19 +252,44 @@ impl Content {
         usize::try_from(length).unwrap_or(usize::MAX)
     }
 
-    /// `length` bytes of it from `start` on; all of it, if it is packed.
-    pub fn read(&self, start: usize, length: usize) -> Option<Vec<u8>> {
+    /// `length` bytes of it from `start` on; all of it, with its share of what may be unpacked, if it is packed.
+    pub fn read(&self, start: usize, length: usize) -> Option<(Vec<u8>, Option<Share>)> {
         let read = |offset, length| {
             let mut bytes = vec![0; length];
             self.file.read_exact_at(&mut bytes, offset).ok()?;
             Some(bytes)
         };
         let Some((format, unpacked)) = self.compressed else {
-            return read(self.offset.checked_add(start as u64)?, length);
+            return Some((read(self.offset.checked_add(start as u64)?, length)?, None));
         };
-        let raw = read(self.offset, usize::try_from(self.size).ok()?)?;
-        let packed = CompressedData { format, data: &raw, uncompressed_size: unpacked };
-        packed.decompress().ok().map(std::borrow::Cow::into_owned)
+        let packed = || read(self.offset, usize::try_from(self.size).ok()?);
+        match unpacking::unpack(packed, self.size, format, unpacked) {
+            Ok((bytes, share)) => Some((bytes, Some(share))),
+            Err(Refusal::TooLarge) => {
+                self.refuse();
+                None
+            }
+            Err(Refusal::Damaged) => None,
+        }
+    }
+
+    /// Says that it is too large to be read.
+    fn refuse(&self) {
+        let megabytes = self.length() >> 20;
+        let text = if self.is_packed() {
+            let most = unpacking::MOST >> 20;
+            format!(
+                "section {} unpacks to {megabytes} MB and whatif unpacks {most} MB in all, so what is in it is missing; \
+                 `objcopy --decompress-debug-sections` makes a file whose sections are read in parts",
+                self.name
+            )
+        } else {
+            format!(
+                "section {} has {megabytes} MB, which is more than whatif reads, so what is in it is missing",
+                self.name
+            )
+        };
+        let _ = self.refused.set(text);
     }
 }
 
@@ -229,6 +304,7 @@ impl Headers {
         let mut interpreter = None;
         for segment in program_headers {
             match segment.p_type(endian) {
+                elf::PT_LOAD if loads.len() == MOST_LOADS => {}
                 elf::PT_LOAD => loads.push(Load {
                     offset: FileOffset(segment.p_offset(endian).into()),
                     address: Svma(segment.p_vaddr(endian).into()),
@@ -236,6 +312,9 @@ impl Headers {
                     memory_size: segment.p_memsz(endian).into(),
                     executable: segment.p_flags(endian) & elf::PF_X != 0,
                 }),
+                elf::PT_INTERP if segment.p_filesz(endian).into() > LONGEST_PATH => {
+                    interpreter = Some(Vec::new())
+                }
                 elf::PT_INTERP => {
                     // Empty if out of reach, as in a separate debug file.
                     let path = segment.interpreter(endian, data).ok().flatten();
@@ -265,12 +344,23 @@ fn build_id<H: FileHeader<Endian = Endianness>>(
     data: &ReadCache<&File>,
 ) -> Option<Vec<u8>> {
     let find = |notes| build_id_among(notes, endian);
-    let sections = header.sections(endian, data).ok();
-    let in_sections = sections
-        .and_then(|table| table.iter().find_map(|section| section.notes(endian, data).ok()?.and_then(find)));
-    in_sections.or_else(|| {
+    let in_sections = || {
+        let sections =
+            (header.shnum(endian, data).ok()? <= MOST_SECTIONS).then(|| header.sections(endian, data))?;
+        let sections = sections.ok()?;
+        let is_short = |section: &&H::SectionHeader| {
+            section.sh_type(endian) == elf::SHT_NOTE && section.sh_size(endian).into() <= LONGEST_NOTES
+        };
+        let mut notes = sections.iter().filter(is_short).take(MOST_NOTES);
+        notes.find_map(|section| section.notes(endian, data).ok()?.and_then(find))
+    };
+    in_sections().or_else(|| {
         let segments = header.program_headers(endian, data).ok()?;
-        segments.iter().find_map(|segment| segment.notes(endian, data).ok()?.and_then(find))
+        let is_short = |segment: &&H::ProgramHeader| {
+            segment.p_type(endian) == elf::PT_NOTE && segment.p_filesz(endian).into() <= LONGEST_NOTES
+        };
+        let mut notes = segments.iter().filter(is_short).take(MOST_NOTES);
+        notes.find_map(|segment| segment.notes(endian, data).ok()?.and_then(find))
     })
 }
 
@@ -303,11 +393,16 @@ fn sections<H: FileHeader<Endian = Endianness>>(
     endian: Endianness,
     data: &ReadCache<&File>,
 ) -> object::read::Result<Vec<Section>> {
+    if header.shnum(endian, data)? > MOST_SECTIONS {
+        return Ok(Vec::new());
+    }
     let table = header.sections(endian, data)?;
     let with_content =
         table.iter().filter(|section| !matches!(section.sh_type(endian), elf::SHT_NOBITS | elf::SHT_NULL));
     let sections = with_content.filter_map(|section| {
-        let name = table.section_name(endian, section).ok()?.to_vec();
+        const LONGEST_NAME: usize = 128;
+        let name =
+            table.section_name(endian, section).ok().filter(|name| name.len() <= LONGEST_NAME)?.to_vec();
         let (offset, size) = section.file_range(endian)?;
         let address = section.sh_addr(endian).into();
         let (offset, size, compressed) = match section.compression(endian, data).ok()? {

@@ -81,7 +81,8 @@ impl Image {
     /// The first damage met so far in the debug information, if any. What could still be
     /// understood is used; say this to the user when frames are missing.
     pub fn damage(&self) -> Option<String> {
-        self.debug_info.get()?.as_ref()?.damage()
+        let too_large = self.files.all().find_map(Elf::refused).map(str::to_owned);
+        too_large.or_else(|| self.debug_info.get()?.as_ref()?.damage())
     }
 
     /// Where its function names are from.

@@ -87,6 +87,9 @@ impl InlineTree {
         while !entries.is_empty() && entries.next_depth() > root_depth {
             let depth = entries.next_depth();
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            if !reader.allows(abbreviation) {
+                return Ok(());
+            }
             while open.len() > 1 && open.last().is_some_and(|(outer, _)| *outer >= depth) {
                 open.pop();
             }
@@ -95,6 +98,10 @@ impl InlineTree {
                     let parent = open.last().map_or(0, |(_, node)| *node);
                     let attributes = abbreviation.attributes();
                     let node = inlined(reader, &mut entries, attributes, parent, &mut room)?;
+                    let kept = size_of::<Node>() + node.ranges.len() * size_of::<Range<u64>>();
+                    if !reader.allowance.bytes(kept) {
+                        return Ok(());
+                    }
                     open.push((depth, self.nodes.len()));
                     self.nodes.push(Node { depth: open.len() - 1, ..node });
                 }
@@ -103,6 +110,9 @@ impl InlineTree {
                     entries.skip_attributes(abbreviation.attributes())?;
                     while !entries.is_empty() && entries.next_depth() > depth {
                         if let Some(abbreviation) = entries.read_abbreviation()? {
+                            if !reader.allows(abbreviation) {
+                                return Ok(());
+                            }
                             entries.skip_attributes(abbreviation.attributes())?;
                         }
                     }
@@ -138,7 +148,7 @@ fn inlined<'a>(
             _ => place.add(reader.unit, &attribute),
         }
     }
-    let ranges = place.ranges(reader.unit, *room)?;
+    let ranges = place.ranges(reader.unit, *room, reader.allowance)?;
     *room -= ranges.len();
     let lines = reader.info.lines(reader.index);
     Ok(Node {

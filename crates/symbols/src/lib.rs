@@ -28,7 +28,8 @@
 //! * Files are *read*, not mapped: a build that replaces a binary while it is being profiled must
 //!   not kill the controller with `SIGBUS`, and `unsafe_code` stays forbidden.
 //! * Debug information is untrusted. Damage gives fewer frames (and [`Image::damage`]), never a
-//!   panic (the workspace aborts on panic), unbounded recursion or an endless loop.
+//!   panic (the workspace aborts on panic), unbounded recursion or an endless loop. Malice costs little: packed sections share
+//!   256 MB in all (`unpacking`), and what is done and kept is bounded by the size of the debug information (`allowance`).
 //! * `addr2line` answers "which frames has this address", not "where do the frames change", and
 //!   it follows inlined subroutines recursively; so the walk over `gimli` is our own.
 //! * Everything is `Send + Sync`; lookups take `&self`.
@@ -36,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod allowance;
 mod base_name;
 mod catalogue;
 mod debug_file;
@@ -63,6 +65,7 @@ mod snippet;
 mod subprograms;
 mod suggestion;
 mod symbol_table;
+mod unpacking;
 mod unwind;
 
 pub use address::{FileOffset, Load, Svma};

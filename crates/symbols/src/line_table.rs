@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gimli::{LineProgramHeader, Reader, UnitRef};
 
+use crate::allowance::{Allowance, STEPS_AT_A_TIME};
 use crate::path::{file_name, join};
 
 /// The spans of a unit, sorted and not overlapping.
@@ -33,16 +34,32 @@ impl Span {
 impl LineTable {
     /// Runs the unit's line program. Rows outside `code` are of functions that the linker threw
     /// away. A program that fails half-way gives the rows up to there.
-    pub fn read<R: Reader<Offset = usize>>(unit: UnitRef<'_, R>, code: &[Range<u64>]) -> LineTable {
+    pub fn read<R: Reader<Offset = usize>>(
+        unit: UnitRef<'_, R>,
+        code: &[Range<u64>],
+        allowance: &Allowance,
+    ) -> LineTable {
         let Some(program) = unit.line_program.clone() else { return LineTable::default() };
         let mut rows = program.rows();
         let mut spans: Vec<Span> = Vec::new();
         let mut open: Option<Span> = None;
+        let mut steps = 0;
         while let Ok(Some((_, row))) = rows.next_row() {
+            steps += 1;
+            if steps % STEPS_AT_A_TIME == 0 && !allowance.steps(2 * STEPS_AT_A_TIME) {
+                break;
+            }
             if let Some(mut span) = open.take() {
                 span.end = row.address();
                 let is_code = code.iter().any(|code| code.contains(&span.start));
                 if span.start < span.end && is_code {
+                    if spans.len() == spans.capacity() {
+                        let more = spans.len().max(64);
+                        if !allowance.bytes(more * size_of::<Span>()) {
+                            break;
+                        }
+                        spans.reserve_exact(more);
+                    }
                     spans.push(span);
                 }
             }
@@ -55,8 +72,14 @@ impl LineTable {
                 });
             }
         }
-        let files = files(unit, rows.header());
+        let files = files(unit, rows.header(), allowance);
         LineTable { files, spans: without_overlaps(spans) }
+    }
+
+    /// The bytes that it takes of an allowance.
+    pub fn size(&self) -> usize {
+        let files = self.files().map(|file| file.len()).sum::<usize>();
+        files + self.spans.capacity() * size_of::<Span>()
     }
 
     /// The spans that share an address with `range`.
@@ -110,9 +133,12 @@ fn without_overlaps(mut spans: Vec<Span>) -> Vec<Span> {
 fn files<R: Reader<Offset = usize>>(
     unit: UnitRef<'_, R>,
     header: &LineProgramHeader<R>,
+    allowance: &Allowance,
 ) -> Vec<Option<Arc<str>>> {
     let count = header.file_names().len() as u64 + 1;
-    (0..count).map(|number| file(unit, header, number, |_| true).map(Arc::from)).collect()
+    // Thousands of files can have one long name.
+    let is_allowed = |name: &String| allowance.bytes(name.len());
+    (0..count).map(|number| file(unit, header, number, |_| true).filter(is_allowed).map(Arc::from)).collect()
 }
 
 /// The name of a file; `None` also for those that cannot be meant, by the last part of their names.

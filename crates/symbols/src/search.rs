@@ -32,6 +32,7 @@ impl DebugInfo {
     pub fn search(&self, files: &Files, pattern: &FunctionPattern<'_>) -> Vec<Hit> {
         let units = self.units();
         let next = AtomicUsize::new(units.start);
+        let allowance = self.allowance_once();
         let work = || {
             let mut hits = Vec::new();
             loop {
@@ -40,7 +41,7 @@ impl DebugInfo {
                 if chunk.is_empty() {
                     return hits;
                 }
-                self.read_once(files, chunk, |reader| {
+                self.read_once(files, chunk, &allowance, |reader| {
                     self.note(walk(reader, pattern, &mut hits));
                 });
             }
@@ -64,6 +65,9 @@ fn walk(reader: &DieReader<'_, '_>, pattern: &FunctionPattern<'_>, hits: &mut Ve
     while !entries.is_empty() {
         let die = entries.next_offset();
         let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+        if !reader.allows(abbreviation) {
+            return Ok(());
+        }
         let is_call = match abbreviation.tag() {
             gimli::DW_TAG_subprogram => false,
             gimli::DW_TAG_inlined_subroutine => true,
@@ -82,7 +86,7 @@ fn walk(reader: &DieReader<'_, '_>, pattern: &FunctionPattern<'_>, hits: &mut Ve
                 _ => place.add(unit, &attribute),
             }
         }
-        let ranges = place.ranges(unit, MOST_RANGES)?;
+        let ranges = place.ranges(unit, MOST_RANGES, reader.allowance)?;
         let mut code = ranges.into_iter().filter(|range| reader.info.is_code(range.start)).peekable();
         if is_call {
             let Some(origin) = origin.filter(|_| code.peek().is_some()) else { continue };

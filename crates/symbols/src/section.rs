@@ -6,10 +6,13 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use gimli::{Error, Reader, ReaderOffsetId, RunTimeEndian};
 
+use crate::allowance::LONGEST_TEXT;
 use crate::elf::{Content, Elf};
+use crate::unpacking::Share;
 
 /// Units lie far apart, and of each the first few hundred bytes are read.
 pub(crate) const PAGE: usize = 4 << 10;
@@ -24,6 +27,10 @@ pub(crate) struct Section {
     /// Empty where a page could not be read. A packed section is one page.
     pages: Vec<OnceLock<Box<[u8]>>>,
     page: usize,
+    /// What the page of a packed section takes of what may be unpacked.
+    share: OnceLock<Share>,
+    /// How often readers have asked for bytes of a page.
+    asked: AtomicU64,
 }
 
 impl fmt::Debug for Section {
@@ -42,7 +49,7 @@ impl Section {
         let length = content.length();
         let page = if content.is_packed() { length.max(1) } else { page };
         let pages = std::iter::repeat_with(OnceLock::new).take(length.div_ceil(page)).collect();
-        Section { content: Some(content), length, pages, page }
+        Section { content: Some(content), length, pages, page, ..Section::default() }
     }
 
     /// A place to read from: its beginning.
@@ -50,16 +57,33 @@ impl Section {
         Bytes { section: Some(self), endian, at: 0, end: self.length, page: &[] }
     }
 
-    /// What lies from `at` to the end of its page.
+    /// How many bytes it has.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// How often readers have asked for bytes: once for each [`PAGE`] that they have read.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// What lies from `at` to the end of its page, at most [`PAGE`] bytes of one that is packed.
     fn rest_of_page(&self, at: usize) -> gimli::Result<&[u8]> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let (Some(page), Some(content)) = (self.pages.get(at / self.page), &self.content) else {
             return Err(Error::Io);
         };
         let read = || {
             let start = at - at % self.page;
-            content.read(start, self.page.min(self.length - start)).unwrap_or_default().into()
+            let (bytes, share) = content.read(start, self.page.min(self.length - start)).unwrap_or_default();
+            if let Some(share) = share {
+                let _ = self.share.set(share);
+            }
+            bytes.into()
         };
-        page.get_or_init(read).get(at % self.page..).filter(|rest| !rest.is_empty()).ok_or(Error::Io)
+        let rest =
+            page.get_or_init(read).get(at % self.page..).filter(|rest| !rest.is_empty()).ok_or(Error::Io)?;
+        Ok(if content.is_packed() { &rest[..rest.len().min(PAGE)] } else { rest })
     }
 }
 
@@ -191,9 +215,10 @@ impl Reader for Bytes<'_> {
         (self.at..=self.end).contains(&at).then(|| at - self.at)
     }
 
+    /// No further than [`LONGEST_TEXT`]: `gimli` looks for the ends of names.
     fn find(&self, byte: u8) -> gimli::Result<usize> {
         let mut rest = *self;
-        while rest.at < rest.end {
+        while rest.at < rest.end && rest.at - self.at <= LONGEST_TEXT {
             let page = rest.fill()?;
             if let Some(here) = page.iter().position(|other| *other == byte) {
                 return Ok(rest.at + here - self.at);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use gimli::{Abbreviation, Attribute, AttributeValue, EntriesRaw, UnitOffset, UnitRef};
 
+use crate::allowance::Allowance;
 use crate::die_name::DieReader;
 use crate::range_index::{Entry, RangeIndex};
 use crate::section::Bytes;
@@ -78,6 +79,9 @@ impl<'a> Walk<'_, '_, 'a> {
             let die = entries.next_offset();
             let depth = entries.next_depth();
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            if !self.reader.allows(abbreviation) {
+                return Ok(());
+            }
             let tag = abbreviation.tag();
             while qualify && scopes.last().is_some_and(|(outer, _)| *outer >= depth) {
                 scopes.pop();
@@ -109,7 +113,7 @@ impl<'a> Walk<'_, '_, 'a> {
             {
                 let full = outer.map_or_else(|| name.clone(), |outer| format!("{outer}::{name}"));
                 // Nesting without end would make names without end.
-                if full.len() < 4096 {
+                if full.len() < 4096 && self.reader.allowance.bytes(full.len()) {
                     scopes.push((depth, full.into()));
                 }
             }
@@ -144,12 +148,14 @@ impl<'a> Walk<'_, '_, 'a> {
         }
         let before = self.ranges.len();
         let room = MOST_RANGES.saturating_sub(before);
-        for range in place.ranges(unit, room)? {
+        for range in place.ranges(unit, room, self.reader.allowance)? {
             if self.reader.info.is_code(range.start) {
                 self.ranges.push(Entry { range, value: die.0 });
             }
         }
-        if inlined || self.ranges.len() > before {
+        // Twice, because ranges are also searched by how far they reach.
+        let kept = size_of::<usize>() + 2 * (self.ranges.len() - before) * size_of::<Entry<usize>>();
+        if (inlined || self.ranges.len() > before) && self.reader.allowance.bytes(kept) {
             self.found.with_code.push(die.0);
         }
         if !qualify {
@@ -157,6 +163,7 @@ impl<'a> Walk<'_, '_, 'a> {
         }
         if let Some(outer) = outer
             && !named_elsewhere
+            && self.reader.allowance.bytes(2 * size_of::<(usize, Arc<str>)>())
         {
             self.found.outer.insert(die.0, Arc::clone(outer));
         }
@@ -214,12 +221,18 @@ impl<'a> DieRanges<'a> {
         }
     }
 
-    /// The ranges, at most `most`; none is empty.
-    pub fn ranges(&self, unit: UnitRef<'_, Bytes<'a>>, most: usize) -> gimli::Result<Vec<Range<u64>>> {
+    /// The ranges, at most `most` and as many as are allowed; none is empty.
+    pub fn ranges(
+        &self,
+        unit: UnitRef<'_, Bytes<'a>>,
+        most: usize,
+        allowance: &Allowance,
+    ) -> gimli::Result<Vec<Range<u64>>> {
         let mut found = Vec::new();
         if let Some(list) = self.list {
             if let Some(mut ranges) = unit.attr_ranges(list)? {
                 while found.len() < most
+                    && allowance.steps(1)
                     && let Some(range) = ranges.next()?
                 {
                     found.push(range.begin..range.end);

@@ -7,6 +7,7 @@ use object::read::StringTable;
 use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, elf};
 
+use crate::allowance::LONGEST_TEXT;
 use crate::elf::Elf;
 use crate::function_name::{FunctionName, FunctionPattern};
 use crate::range_index::{Entry, RangeIndex};
@@ -143,9 +144,12 @@ impl SymbolTable {
     }
 }
 
+/// Empty for one that is longer than names are.
 fn name_at(names: &[u8], offset: u32) -> &[u8] {
+    let names = names.get(offset as usize..).unwrap_or_default();
+    let names = &names[..names.len().min(LONGEST_TEXT)];
     let table: StringTable<'_> = StringTable::new(names, 0, names.len() as u64);
-    table.get(offset).unwrap_or_default()
+    table.get(0).unwrap_or_default()
 }
 
 /// A symbol of a function.
@@ -174,12 +178,14 @@ fn functions<H: FileHeader<Endian = Endianness>>(
             let start: u64 = symbol.st_value(endian).into();
             let end = start.checked_add(symbol.st_size(endian).into())?;
             let name = symbol.st_name(endian);
-            let text = name_at(names, name);
+            // Names are long, and many may be parts of one.
+            let text = names.get(name as usize..).unwrap_or_default();
+            let has_name = text.first().is_some_and(|byte| *byte != 0);
             let underscores = text.iter().take_while(|byte| **byte == b'_').take(99).count() as u32;
             let liked = u32::from(symbol.st_bind() == elf::STB_GLOBAL);
             // Unnamed functions tell nothing that the debug information does not.
             let preference = liked * 100 + 99 - underscores;
-            (!text.is_empty()).then_some(Function { start, end, name, preference })
+            has_name.then_some(Function { start, end, name, preference })
         })
         .collect()
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, FrameDescriptionEntry, LittleEndian,
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, Error, FrameDescriptionEntry, LittleEndian,
     RegisterRule, UnwindContext, UnwindSection, X86_64,
 };
 use object::elf;
@@ -36,6 +36,8 @@ pub enum Caller {
 
 /// No table has more rows: one that claims to is damaged.
 const MOST_ROWS: usize = 4 << 20;
+/// What functions have in common (CIE) is shorter than this: all of it is read again for each function.
+const LONGEST_COMMON: u32 = 1 << 10;
 
 impl Image {
     /// Ascending: from each address (as far as 32 bits go) to the next one, this is how to find the caller. Empty for other
@@ -97,7 +99,10 @@ impl Image {
         let mut entries = section.entries(&bases);
         while let Ok(Some(entry)) = entries.next() {
             let CieOrFde::Fde(partial) = entry else { continue };
-            let Ok(function) = partial.parse(EhFrame::cie_from_offset) else { continue };
+            let parsed = partial.parse(|section, bases, at| {
+                if is_short(&bytes, at.0) { section.cie_from_offset(bases, at) } else { Err(Error::Io) }
+            });
+            let Ok(function) = parsed else { continue };
             if !visit(&section, &bases, &function) {
                 return;
             }
@@ -107,22 +112,31 @@ impl Image {
     /// The rows of all functions, in the order in which they are written down, and the end of each.
     fn pieces(&self) -> Vec<(u32, Caller)> {
         let mut pieces = Vec::new();
+        // A row takes at least three bytes, but a damaged one may take one.
+        let length = self.elf().section_range(".eh_frame").map_or(0, |range| range.end - range.start);
+        let most = MOST_ROWS.min(usize::try_from(length / 2).unwrap_or(MOST_ROWS));
         let mut context = UnwindContext::new();
         self.each_function(|section, bases, function| {
             let Ok(mut table) = function.rows(section, bases, &mut context) else { return true };
             let mut until = None;
             while let Ok(Some(row)) = table.next_row()
-                && pieces.len() < MOST_ROWS
+                && pieces.len() < most
             {
                 let rule = rule(row.cfa(), row.register(X86_64::RA), row.register(X86_64::RBP));
                 pieces.extend(u32::try_from(row.start_address()).ok().map(|at| (at, rule)));
                 until = u32::try_from(row.end_address()).ok();
             }
             pieces.extend(until.map(|until| (until, Caller::Unknown)));
-            pieces.len() < MOST_ROWS
+            pieces.len() < most
         });
         pieces
     }
+}
+
+/// Whether what functions have in common, which is at this place, is as short as compilers make it.
+fn is_short(section: &[u8], at: usize) -> bool {
+    let length = section.get(at..).and_then(|rest| rest.first_chunk().copied());
+    length.is_some_and(|length| u32::from_le_bytes(length) <= LONGEST_COMMON)
 }
 
 type Section<'a> = EhFrame<EndianSlice<'a, LittleEndian>>;

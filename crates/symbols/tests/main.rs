@@ -2,6 +2,7 @@
 
 mod compiled;
 mod damage;
+mod hostile;
 mod process;
 mod second_opinion;
 mod separate;

@@ -32,6 +32,8 @@ fn abort_on_panic() {
 
 fn main() {
     abort_on_panic();
+    // A file that becomes too large is an error with a message. The program that is profiled gets the signal as we did.
+    kernel::signals::ignore(signal_hook::consts::SIGXFSZ);
     let command = match Cli::parse().command {
         Command::Points(args) => args.as_run().unwrap_or_else(|error| error.exit()).command,
         command => command,

@@ -321,3 +321,60 @@ fn what_makes_no_sense_is_said() {
         "{unit}"
     );
 }
+
+/// The names that a filter of systemd stands for.
+fn expanded(filter: &str, into: &mut std::collections::BTreeSet<String>) -> Option<()> {
+    if !filter.starts_with('@') {
+        into.insert(filter.to_owned());
+        return Some(());
+    }
+    let output =
+        std::process::Command::new("systemd-analyze").args(["syscall-filter", filter]).output().ok()?;
+    assert!(output.status.success(), "{filter}: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let names = text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    names.into_iter().try_for_each(|name| expanded(name, into))
+}
+
+#[test]
+fn the_service_makes_no_system_call_that_its_unit_refuses() {
+    if !crate::support::have("systemd-analyze") || !crate::support::have("strace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut unit = sandbox.whatif();
+    unit.args(["collect", "--print", "unit"]);
+    let unit = run(unit).assert_code(0).stdout;
+    let filter = unit.lines().find_map(|line| line.strip_prefix("SystemCallFilter=")).unwrap();
+    let mut allowed = std::collections::BTreeSet::new();
+    filter.split(' ').for_each(|part| expanded(part, &mut allowed).unwrap());
+    assert!(allowed.contains("read") && !allowed.contains("mount"), "{allowed:?}");
+
+    let whatif = sandbox.whatif();
+    let calls = sandbox.path("calls");
+    let mut traced = sandbox.command("strace");
+    traced.args(["-f", "-qq", "-c", "-U", "name", "-o"]).arg(&calls).arg(whatif.get_program());
+    traced
+        .args(["collect", "--own", "--quiet", "--duration", "2", "--interval", "1", "--db"])
+        .arg(sandbox.path("db"));
+    let ended = run(traced);
+    if ended.stderr.contains("ptrace") {
+        return crate::support::skip("nothing can be traced here");
+    }
+    assert_eq!(ended.code(), Some(0), "{ended:#?}");
+    let calls = std::fs::read_to_string(calls).unwrap();
+    let made: Vec<&str> = calls.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // Those that no collector does without.
+    for name in ["perf_event_open", "execve", "fsync"] {
+        assert!(made.contains(&name), "{name} in {made:?}");
+    }
+    let is_call = |name: &&&str| {
+        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let refused: Vec<_> = made
+        .iter()
+        .filter(is_call)
+        .filter(|name| !allowed.contains(**name) && **name != "syscall" && **name != "total")
+        .collect();
+    assert!(refused.is_empty(), "{refused:?}");
+}

@@ -108,3 +108,89 @@ fn the_path_is_searched() {
     let ended = run(command).assert_code(4);
     assert_eq!(ended.stdout, "begin 4\nend\n");
 }
+
+/// `whatif run` of a program that prints its limits for files, under these limits; `before`: what runs the shell.
+fn with_largest_file(sandbox: &Sandbox, limit: &str, before: &[&str]) -> Ended {
+    let inner = sandbox.profiling(&[], Path::new("/bin/sh"), &["-c", "ulimit -Sf; ulimit -Hf"]);
+    let script = format!("{limit}; exec \"$@\"");
+    let shell = ["sh", "-c", &script, "sh"];
+    let all: Vec<&str> = before.iter().copied().chain(shell).collect();
+    let mut command = sandbox.command(all[0]);
+    command.args(&all[1..]).arg(inner.get_program()).args(inner.get_args());
+    run(command)
+}
+
+#[test]
+fn the_largest_file_may_be_smaller_than_the_shared_memory() {
+    let sandbox = Sandbox::new();
+    // In blocks of 512 bytes: 100 MB.
+    let ended = with_largest_file(&sandbox, "ulimit -Sf 204800", &[]);
+    let hard = ended.stdout.lines().nth(1).unwrap_or_default();
+    assert_eq!(ended.stdout, format!("204800\n{hard}\n"), "the program keeps its limit: {ended:#?}");
+    assert!(sandbox.recording().exists(), "{ended:#?}");
+    // Where not even the recording has room, the message says so.
+    std::fs::remove_file(sandbox.recording()).unwrap();
+    let ended = with_largest_file(&sandbox, "ulimit -Sf 8", &[]);
+    assert!(ended.code().is_some_and(|code| code != 0), "{ended:#?}");
+    assert!(ended.stderr.contains("recording.db") && ended.stderr.contains("free space"), "{ended:#?}");
+    let mut raising = sandbox.command("sh");
+    raising.args(["-c", "ulimit -f 8; ulimit -f 16"]);
+    let may_raise = run(raising).code() == Some(0);
+    if may_raise {
+        let ended = with_largest_file(&sandbox, "ulimit -f 204800", &[]);
+        assert_eq!(ended.stdout, "204800\n204800\n", "{ended:#?}");
+    }
+    // Who may not raise it gets no signal, but is told what to do.
+    let before: &[&str] = if may_raise { &["setpriv", "--bounding-set=-sys_resource"] } else { &[] };
+    let ended = with_largest_file(&sandbox, "ulimit -f 204800", before);
+    assert_eq!((ended.signal(), ended.stdout.as_str()), (None, ""), "{ended:#?}");
+    assert!(ended.stderr.contains("ulimit -f unlimited"), "{ended:#?}");
+    assert_ne!(ended.code(), Some(0), "{ended:#?}");
+}
+
+/// Another user owns `XDG_CACHE_HOME`, as under `sudo -E`, and exchanges our folder there for theirs, again and again.
+#[test]
+fn a_library_that_another_user_has_planted_is_not_loaded() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root can give a folder to another user");
+    }
+    let Some(planted) = program_as("planted.c", "planted.so", &["-shared", "-fPIC"]) else { return };
+    let Some(exits) = program("exits.c") else { return };
+    let sandbox = Sandbox::new();
+    let into = |cache: &Path| {
+        let mut command = sandbox.profiling(&[], &exits, &["code", "0"]);
+        command.env("XDG_CACHE_HOME", cache).env("HOME", sandbox.path("home"));
+        run(command)
+    };
+    // What it is called.
+    std::fs::create_dir(sandbox.path("home")).unwrap();
+    let native = sandbox.native(&exits, &["code", "0"]);
+    assert_eq!(into(&sandbox.path("own")).stdout, native.stdout);
+    let own = sandbox.path("own/whatif");
+    let name = std::fs::read_dir(&own).unwrap().next().unwrap().unwrap().file_name();
+    let theirs = sandbox.path("theirs");
+    for folder in ["whatif", "other"] {
+        std::fs::create_dir_all(theirs.join(folder)).unwrap();
+    }
+    std::fs::copy(own.join(&name), theirs.join("whatif").join(&name)).unwrap();
+    std::fs::copy(&planted, theirs.join("other").join(&name)).unwrap();
+    std::os::unix::fs::chown(&theirs, Some(12_345), Some(12_345)).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let [ours, bad] = ["whatif", "other"].map(|folder| theirs.join(folder));
+            while !done.load(Ordering::Relaxed) {
+                renameat_with(CWD, &ours, CWD, &bad, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let all: Vec<Ended> = (0..20).map(|_| into(&theirs)).collect();
+        done.store(true, Ordering::Relaxed);
+        for ended in all {
+            assert_eq!(ended.stdout, native.stdout, "{ended:#?}");
+        }
+    });
+    assert!(sandbox.path("home/.cache/whatif").join(&name).exists(), "another folder is used");
+}

@@ -1,6 +1,16 @@
 //! The service, as systemd wants it.
+//!
+//! It runs as root without root's rights: five capabilities are left. An account of its own would make the database of an existing
+//! installation unwritable, and a dynamic one would put it below `/var/lib/private`, where the group that may read it cannot get.
+//!
+//! What is missing on purpose: `ProtectKernelTunables` and `ProtectKernelLogs` would take `/proc/kallsyms` away, by which code of the
+//! kernel is named, `PrivateTmp` the lists of functions that runtimes put into `/tmp`, and `ProtectProc` and `PrivateUsers` the
+//! processes of other users.
 
 use std::path::Path;
+
+/// The system calls that are allowed: a test runs the collector with no others.
+const SYSTEM_CALLS: [&str; 2] = ["@system-service", "perf_event_open"];
 
 /// A unit that runs `program`.
 pub fn text(program: &Path) -> String {
@@ -25,12 +35,29 @@ AmbientCapabilities=CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CA
 CapabilityBoundingSet=CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE
 NoNewPrivileges=true
 ProtectSystem=strict
+ProtectHome=read-only
+PrivateDevices=true
+ProtectClock=true
+ProtectControlGroups=true
+ProtectHostname=true
+ProtectKernelModules=true
 PrivateNetwork=true
+IPAddressDeny=any
 RestrictAddressFamilies=AF_UNIX
+RestrictNamespaces=true
+RestrictRealtime=true
+RestrictSUIDSGID=true
+LockPersonality=true
+MemoryDenyWriteExecute=true
+KeyringMode=private
+SystemCallArchitectures=native
+SystemCallFilter={}
+SystemCallErrorNumber=EPERM
 
 [Install]
 WantedBy=multi-user.target
 ",
-        program.display()
+        program.display(),
+        SYSTEM_CALLS.join(" ")
     )
 }

@@ -322,7 +322,15 @@ fn interruptions(gaps: f64) -> Finding {
 /// The runtime library must be written to disk once, to be loaded into programs.
 fn runtime() -> Finding {
     match controller::embedded::unpack() {
-        Ok(path) => Finding::good("runtime", path.display().to_string()),
+        Ok(unpacked) => {
+            let place = unpacked.path.display().to_string();
+            let Some((folder, reason)) = unpacked.passed_over.first() else {
+                return Finding::good("runtime", place);
+            };
+            let passed_over = format!("{} was passed over: {reason}", folder.display());
+            Finding::new("runtime", State::Note, place, profile::printable(&passed_over).into_owned())
+                .advice("set XDG_CACHE_HOME to a folder of your own that only you may write to")
+        }
         Err(error) => Finding::new(
             "runtime",
             State::Problem,
