@@ -59,6 +59,19 @@ pub enum Error {
         /// What was found.
         detail: String,
     },
+    /// A table has rows that cannot be.
+    #[error(
+        "{path} is damaged: in the table `{table}`, {detail}\n  \
+         put it back from a copy, or record again with: whatif run -o NEW-FILE -- PROGRAM"
+    )]
+    DamagedRows {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// What was found.
+        detail: String,
+    },
     /// Another process kept it locked.
     #[error(
         "{path} stayed locked by another program for several seconds\n  \
