@@ -18,7 +18,7 @@ const MEMORY: u64 = 1 << 20;
 
 /// A recording with rows in every table, of which SQLite keeps nothing but the values.
 fn record(path: &Path) {
-    let truth = |name, slope| Truth { name, slope, noise: 0.1, blocks: 12 };
+    let truth = |name, slope| Truth { name, slope, noise: 0.1, blocks: 10 };
     let mut rows = with_latency(rows(&[truth("hash.c:90", 0.1), truth("hash.c:88", 0.55)]));
     let (one, other) = (RegionId::new(1), RegionId::new(2));
     rows.regions.get_mut(&other).unwrap().kind = RegionKind::Function;
@@ -78,13 +78,9 @@ fn changes(of: &Connection) -> Vec<(String, Option<Value>)> {
     let values = [
         Value::Null,
         Value::Integer(-1),
-        Value::Integer(0),
-        Value::Integer(1 << 31),
         Value::Integer(1 << 62),
         Value::Integer(i64::MIN),
-        Value::Real(1e300),
         Value::Real(f64::INFINITY),
-        Value::Text(String::new()),
         Value::Text("\u{1b}[31mx".repeat(1000)),
         Value::Blob(vec![0xff, 0, 0xfe]),
     ];
@@ -95,9 +91,10 @@ fn changes(of: &Connection) -> Vec<(String, Option<Value>)> {
         changes.push((format!("INSERT INTO {table} SELECT * FROM {table}"), None));
         changes.push((format!("DROP TABLE {table}"), None));
         for column in texts(of, &format!("SELECT name FROM pragma_table_info('{table}')")) {
-            for which in ["", " WHERE rowid = 1", " WHERE rowid % 2 = 0"] {
-                let set = format!("UPDATE {table} SET \"{column}\" = ?{which}");
-                changes.extend(values.iter().map(|value| (set.clone(), Some(value.clone()))));
+            let set = format!("UPDATE {table} SET \"{column}\" = ?");
+            for value in &values {
+                changes.push((set.clone(), Some(value.clone())));
+                changes.push((format!("{set} WHERE rowid = 1"), Some(value.clone())));
             }
         }
     }
