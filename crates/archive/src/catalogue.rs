@@ -355,6 +355,8 @@ pub(super) fn count(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
 fn file_name(row: &Row<'_>, column: &str) -> rusqlite::Result<String> {
     let name: String = row.get(column)?;
     if name.contains('/') || name.starts_with('.') || name.is_empty() {
+        // Enough to recognize it by.
+        let name: String = name.chars().take(40).collect();
         let unknown = format!("{column} cannot be `{}`", storage::printable(&name));
         return Err(rusqlite::Error::FromSqlConversionFailure(
             0,

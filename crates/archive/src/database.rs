@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 use super::model::whole_seconds;
 use super::query::Query;
@@ -93,9 +93,11 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// As every method that reads: [`Error::Damaged`], [`Error::DamagedSegment`], [`Error::Locked`], [`Error::Io`].
+    /// As every method that reads: [`Error::DamagedCatalogue`], [`Error::DamagedSegment`], [`Error::Locked`], [`Error::Io`].
     pub fn machines(&self) -> Result<BTreeMap<MachineId, MachineInfo>, Error> {
-        self.read(|from| from.prepare("SELECT * FROM machines")?.query_map([], catalogue::machine)?.collect())
+        self.read("machines", |from| {
+            from.prepare("SELECT * FROM machines")?.query_map([], catalogue::machine)?.collect()
+        })
     }
 
     /// All epochs, oldest first.
@@ -104,7 +106,7 @@ impl Database {
     ///
     /// See [`machines`](Self::machines).
     pub fn epochs(&self) -> Result<Vec<CollectorEpoch>, Error> {
-        self.read(catalogue::epochs)
+        self.read("epochs", catalogue::epochs)
     }
 
     /// All images.
@@ -113,7 +115,7 @@ impl Database {
     ///
     /// See [`machines`](Self::machines).
     pub fn images(&self) -> Result<BTreeMap<ImageId, CodeImage>, Error> {
-        self.read(|from| {
+        self.read("code_images", |from| {
             from.prepare("SELECT * FROM code_images")?
                 .query_map([], |row| Ok((ImageId::new(row.get("id")?), catalogue::image(row)?)))?
                 .collect()
@@ -126,7 +128,7 @@ impl Database {
     ///
     /// See [`machines`](Self::machines).
     pub fn labels(&self) -> Result<BTreeMap<LabelId, Label>, Error> {
-        self.read(|from| {
+        self.read("labels", |from| {
             from.prepare("SELECT * FROM labels")?
                 .query_map([], |row| Ok((LabelId::new(row.get("id")?), catalogue::label(row)?)))?
                 .collect()
@@ -139,7 +141,7 @@ impl Database {
     ///
     /// See [`machines`](Self::machines).
     pub fn events(&self) -> Result<BTreeMap<EventId, String>, Error> {
-        self.read(|from| {
+        self.read("events", |from| {
             from.prepare("SELECT id, name FROM events")?
                 .query_map([], |row| Ok((EventId::new(row.get(0)?), row.get(1)?)))?
                 .collect()
@@ -152,7 +154,7 @@ impl Database {
     ///
     /// See [`machines`](Self::machines).
     pub fn span(&self) -> Result<Option<Range<UnixSeconds>>, Error> {
-        let segments = self.read(catalogue::segments)?;
+        let segments = self.read("segments", catalogue::segments)?;
         let begin = segments.iter().map(|segment| segment.begin).min();
         let end = segments.iter().map(catalogue::Segment::end).max();
         Ok(begin.zip(end).map(|(begin, end)| begin..end))
@@ -168,7 +170,7 @@ impl Database {
     pub fn books(&self, selection: &Selection) -> Result<Vec<(EpochId, Books)>, Error> {
         let Some(event) = self.event(selection)? else { return Ok(Vec::new()) };
         let time = selection.time.clone().unwrap_or(Selection::ALWAYS);
-        let (epochs, books) = self.read(|from| {
+        let (epochs, books) = self.read("books", |from| {
             let epochs = catalogue::epochs(from)?;
             // A row may begin anywhere in its time bucket.
             let longest = epochs.iter().map(|epoch| whole_seconds(epoch.setting.resolution)).max();
@@ -239,7 +241,7 @@ impl Database {
     ///
     /// See [`machines`](Self::machines).
     pub fn symbols(&self, images: &[ImageId]) -> Result<HashMap<ImageId, KnownPositions>, Error> {
-        self.read(|from| names::read(from, images))
+        self.read("symbols", |from| names::read(from, images))
     }
 
     /// Keeps names for the next query, where the folder can be written; nothing otherwise. A position without symbols has
@@ -320,9 +322,10 @@ impl Database {
         Ok(asked.or(events.iter().next()).map(|(&event, _)| event))
     }
 
-    /// Reads from the catalogue as it is at one moment. One of an older layout has nothing for us.
+    /// Reads from the catalogue, mostly one table of it, as it is at one moment. One of an older layout has nothing for us.
     pub(super) fn read<T: Default>(
         &self,
+        table: &'static str,
         body: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
@@ -330,13 +333,23 @@ impl Database {
             let from = opened.connection.unchecked_transaction()?;
             if has_tables(&from)? { body(&from) } else { Ok(T::default()) }
         };
-        run().map_err(|error: rusqlite::Error| match error {
-            rusqlite::Error::FromSqlConversionFailure(..)
-            | rusqlite::Error::IntegralValueOutOfRange(..)
-            | rusqlite::Error::InvalidColumnType(..) => {
-                Error::Damaged { path: self.catalogue.clone(), detail: error.to_string() }
-            }
-            error => Error::of(&self.catalogue, error),
+        run().map_err(|error: rusqlite::Error| {
+            let detail = match &error {
+                rusqlite::Error::FromSqlConversionFailure(_, _, why) => why.to_string(),
+                rusqlite::Error::IntegralValueOutOfRange(_, number) => {
+                    format!("no column can be {number} there")
+                }
+                rusqlite::Error::InvalidColumnType(_, column, kind) => {
+                    format!("{column} cannot be of the type {kind}")
+                }
+                rusqlite::Error::InvalidColumnName(column) => format!("there is no column {column}"),
+                rusqlite::Error::Utf8Error(..) => error.to_string(),
+                // A table or a column is missing.
+                _ if error.sqlite_error_code() == Some(ErrorCode::Unknown) => error.to_string(),
+                _ => return Error::of(&self.catalogue, error),
+            };
+            let detail = storage::printable(&detail).into_owned();
+            Error::DamagedCatalogue { path: self.catalogue.clone(), table, detail }
         })
     }
 

@@ -25,7 +25,7 @@ impl Store {
         let (epochs, keys, left_out) = other.again_if_missing(|| {
             // Before the keys: then those are all there that the segments have. Who merges or removes a segment meanwhile
             // takes its files away first.
-            let segments = other.read(catalogue::segments)?;
+            let segments = other.read("segments", catalogue::segments)?;
             let epochs = self.merge_epochs(other)?;
             let keys = self.merge_keys(other)?;
             let (mut left_out, gone) = self.merge_segments(other, segments, &epochs, &keys)?;
@@ -46,7 +46,7 @@ impl Store {
     fn merge_epochs(&mut self, other: &Database) -> Result<HashMap<EpochId, EpochId>, Error> {
         let machines = other.machines()?;
         let epochs = other.epochs()?;
-        let known = other.read(|from| {
+        let known = other.read("epochs", |from| {
             from.prepare("SELECT id, uid, flushes FROM epochs")?
                 .query_map([], |row| Ok((EpochId::new(row.get(0)?), (row.get(1)?, row.get(2)?))))?
                 .collect::<rusqlite::Result<HashMap<EpochId, (String, i64)>>>()
@@ -159,7 +159,9 @@ impl Store {
         keys: &Keys,
     ) -> Result<(), Error> {
         let mut theirs: BTreeMap<(EpochId, EventId, Flushes), Vec<Books>> = BTreeMap::new();
-        for (epoch, flushes, books) in other.read(|from| catalogue::books(from, None, Selection::ALWAYS))? {
+        for (epoch, flushes, books) in
+            other.read("books", |from| catalogue::books(from, None, Selection::ALWAYS))?
+        {
             let event = i32::try_from(books.event.get()).ok().and_then(|event| keys.events.get(&event));
             if let (Some(&epoch), Some(&event)) = (epochs.get(&epoch), event) {
                 let event = EventId::new(i64::from(event));

@@ -68,7 +68,7 @@ fn texts(from: &Connection, mut wanted: Vec<i64>) -> rusqlite::Result<HashMap<i6
     let mut texts: HashMap<i64, Arc<str>> = HashMap::with_capacity(wanted.len());
     let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return Ok(texts) };
     // To go through all of them takes less than to look for every third.
-    if wanted.len() as i64 > (last - first) / 3 {
+    if wanted.len() as i64 > last.saturating_sub(first) / 3 {
         let mut select = from.prepare_cached("SELECT id, text FROM names WHERE id BETWEEN ? AND ?")?;
         let mut found = select.query([first, last])?;
         while let Some(row) = found.next()? {

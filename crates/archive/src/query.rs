@@ -26,7 +26,7 @@ pub(super) struct Query<'a> {
 impl<'a> Query<'a> {
     pub(super) fn new(database: &Database, selection: &'a Selection) -> Result<Query<'a>, Error> {
         let event = database.event(selection)?.unwrap_or(EventId::new(0));
-        let mut segments = database.read(catalogue::segments)?;
+        let mut segments = database.read("segments", catalogue::segments)?;
         segments.retain(|segment| may_have(segment, selection));
         // The large ones first, so that the threads end together.
         segments.sort_by_key(|segment| std::cmp::Reverse(segment.bytes));

@@ -1,6 +1,7 @@
 //! Why there is no answer, and what makes one doubtful.
 
 use super::failure::{self, Failure};
+use super::needs;
 use super::observe::Observer;
 use super::options::Options;
 use super::points::Points;
@@ -27,6 +28,10 @@ pub fn diagnose(
 ) -> Option<Failure> {
     if !options.sampling() {
         return None;
+    }
+    // Whatever else is missing is missing for that.
+    if !needs::has_proc() {
+        return Some(Failure::NoProc);
     }
     let seconds = duration.as_secs_f64();
     let memory = shared.memory();

@@ -42,6 +42,11 @@ pub enum Failure {
     )]
     NothingInScope { samples: u64, seen: String },
 
+    #[error(
+        "/proc is not mounted, so the program's code cannot be looked up; mount it where whatif runs: mount -t proc proc /proc"
+    )]
+    NoProc,
+
     #[error("the region {region} never ran; {hint}")]
     RegionNeverRan { region: String, hint: String },
 
@@ -91,6 +96,7 @@ impl Failure {
             Self::PointNeverReached { .. } => 99,
             Self::TooShort { .. } | Self::TooFewExperiments { .. } => 100,
             Self::Unbalanced { .. } => 101,
+            Self::NoProc => 102,
         }
     }
 
@@ -108,6 +114,7 @@ impl Failure {
             Self::PointNeverReached { .. } => "point-never-reached",
             Self::TooShort { .. } | Self::TooFewExperiments { .. } => "too-short",
             Self::Unbalanced { .. } => "unbalanced",
+            Self::NoProc => "no-proc",
         }
     }
 }

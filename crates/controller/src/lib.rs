@@ -32,6 +32,7 @@ mod in_flight;
 mod jit;
 pub mod launch;
 mod naming;
+pub mod needs;
 mod now;
 mod observe;
 mod options;
@@ -44,6 +45,7 @@ mod record;
 mod region;
 mod runs;
 mod series;
+mod shell;
 mod strangers;
 mod survey;
 mod unwind_tables;
@@ -53,6 +55,7 @@ mod without_functions;
 
 pub use audience::Audience;
 pub use failure::list;
+pub use shell::command;
 
 use anyhow::Result;
 use failure::Failure;
@@ -101,6 +104,7 @@ pub fn check_places(points: &[String], latencies: &[String], regions: &[String])
 /// # Errors
 /// Why the program was not run.
 pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch::Exit, i32)> {
+    needs::descriptors()?;
     let executable = launch::check(&args.program[0])?;
     let mut options = Options::new(args, executable.command())?;
     if let Some(failure) = without_debug_information(&options, &executable) {

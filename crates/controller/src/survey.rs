@@ -8,6 +8,7 @@ use super::now::monotonic;
 use super::observe::{Chains, Known, Observer, lock};
 use super::options::{Options, Survey};
 use super::points::{self, CallRate};
+use super::shell;
 use super::window::Conductor;
 use anyhow::Result;
 use profile::{Nanos, RegionKind};
@@ -189,33 +190,12 @@ fn suggestions(mut found: Vec<(Candidate, CallRate)>, options: &Options, runs: b
             100.0 * rate.variation,
             100.0 * candidate.share,
             candidate.threads,
-            profile::printable(&quoted(&candidate.place)),
+            shell::command([&candidate.place]),
             profile::printable(&candidate.at)
         );
     }
-    let program = options.program.join(" ");
-    let _ = writeln!(
-        text,
-        "Try: whatif run -p {} -- {}",
-        quoted(&found[0].0.place),
-        profile::printable(&program)
-    );
+    let run = ["whatif", "run", "-p", &found[0].0.place, "--"];
+    let program = options.program.iter().map(String::as_str);
+    let _ = writeln!(text, "Try: {}", shell::command(run.into_iter().chain(program)));
     text
-}
-
-/// As a shell takes it.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
-    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_shell_would_change_is_quoted() {
-        assert_eq!(quoted("fn:a::b"), "fn:a::b");
-        assert_eq!(quoted("fn:<T as It>::it's"), r"'fn:<T as It>::it'\''s'");
-    }
 }

@@ -2,6 +2,7 @@
 
 mod coz_roundtrip;
 mod cycles;
+mod damaged;
 mod formats;
 mod hostile;
 #[path = "../../profile/tests/synthetic/mod.rs"]

@@ -59,6 +59,34 @@ pub enum Error {
         /// What was found.
         detail: String,
     },
+    /// A table has rows that cannot be.
+    #[error(
+        "{path} is damaged: in the table `{table}`, {detail}\n  \
+         record again with: whatif run -o NEW-FILE -- PROGRAM\n  \
+         or save what is left of it with: sqlite3 {path} .recover | sqlite3 RESCUED-FILE"
+    )]
+    DamagedRows {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// What was found.
+        detail: String,
+    },
+    /// A table of the catalogue of a profile database has rows that cannot be.
+    #[error(
+        "{path} is damaged: in the table `{table}`, {detail}\n  \
+         put it back from a copy, or start a new database with: whatif collect --db NEW-FOLDER\n  \
+         or save what is left of it with: sqlite3 {path} .recover | sqlite3 RESCUED-FILE"
+    )]
+    DamagedCatalogue {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// What was found.
+        detail: String,
+    },
     /// Another process kept it locked.
     #[error(
         "{path} stayed locked by another program for several seconds\n  \

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod cli;
 mod collect;
 mod compare;
@@ -12,9 +13,11 @@ mod import;
 mod live;
 mod merge;
 mod open;
+mod pass;
 mod run;
 mod show;
 mod site;
+mod visitors;
 mod watch;
 
 use clap::Parser as _;

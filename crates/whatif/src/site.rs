@@ -1,40 +1,34 @@
-//! A page for this machine only. A user who may not read the recording may not read the page either: its address has a token that
-//! cannot be guessed, and a page of another origin that a browser has open cannot ask for it under another name of this host.
+//! Site: a page for this machine only, for those who have the token in its address ([`Pass`]).
 //!
-//! Requests may come from any user of this machine: nothing but the head of a request is read, and of that not much, nor
-//! is it waited for long.
+//! **Does:** listen, start a browser, and give each request with the token a thread of its own. **Does not:** read what others
+//! send: that is `visitors.rs`, whose slots are not those of the page.
 
+use crate::answer;
+use crate::pass::Pass;
+use crate::visitors::{Known, LONGEST, PATIENCE, Visitors};
 use anyhow::{Context as _, Result};
 use controller::embedded;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Programs that open an address in the user's browser, the first that there is.
 const BROWSERS: [&str; 4] = ["xdg-open", "sensible-browser", "gio", "firefox"];
-/// The longest head of a request.
-const LONGEST: usize = 8 << 10;
-/// How long the head of a request may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections at a time.
+/// Requests with the token at a time.
 const MOST: usize = 64;
 /// How long a browser may take to read where the page is.
 const READ_BY: Duration = Duration::from_secs(20);
 
-/// Of every answer.
-const HEADERS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n\
-    Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
-    Cross-Origin-Opener-Policy: same-origin\r\nConnection: close\r\n";
-
 /// Where the page is, and who may see it.
 pub struct Site {
     listener: TcpListener,
-    visitor: Visitor,
+    address: String,
+    visitors: Visitors,
 }
 
 impl Site {
@@ -43,19 +37,21 @@ impl Site {
         let listener = TcpListener::bind(("127.0.0.1", 0)).context(
             "cannot listen on this machine; write the page to a file instead: whatif export --format html -o FILE",
         )?;
-        let host = listener.local_addr()?.to_string();
-        Ok(Self { listener, visitor: Visitor { host, token: token()? } })
+        listener.set_nonblocking(true)?;
+        let pass = Pass::new(listener.local_addr()?.to_string())?;
+        let address = format!("http://{}/?token={}", pass.host, pass.token);
+        Ok(Self { listener, address, visitors: Visitors::new(pass) })
     }
 
     /// What to type into a browser.
-    pub fn address(&self) -> String {
-        format!("http://{}/?token={}", self.visitor.host, self.visitor.token)
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Starts a browser, or says that there is none.
     pub fn browse(&self) {
         // All users can see what programs are started with, and no other user may see the token.
-        let started = way_in(&self.address()).is_ok_and(|way| {
+        let started = way_in(&self.address).is_ok_and(|way| {
             let started = BROWSERS.iter().any(|browser| {
                 let mut command = Command::new(browser);
                 if *browser == "gio" {
@@ -76,24 +72,27 @@ impl Site {
     }
 
     /// Calls `answer` with the requests that have the token, each in a thread of its own. Does not return.
-    pub fn serve(&self, answer: impl Fn(Request) + Sync) {
+    pub fn serve(mut self, answer: impl Fn(Request) + Sync) {
         let open = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for stream in self.listener.incoming().flatten() {
-                if open.fetch_add(1, Ordering::Relaxed) < MOST {
+            loop {
+                for known in self.visitors.next(&self.listener) {
+                    let Ok(request) = Request::new(known) else { continue };
                     let (answer, open) = (&answer, &open);
-                    let thread = std::thread::Builder::new().name("visitor".into());
+                    let crowded = open.fetch_add(1, Ordering::Relaxed) >= MOST;
+                    let thread = std::thread::Builder::new().name("page of a user".into());
                     let started = thread.spawn_scoped(scope, move || {
-                        if let Some(request) = self.visitor.read(stream) {
+                        if crowded {
+                            request.refuse(503, "too many pages are open; close some");
+                        } else {
                             answer(request);
                         }
                         open.fetch_sub(1, Ordering::Relaxed);
                     });
-                    if started.is_ok() {
-                        continue;
+                    if started.is_err() {
+                        open.fetch_sub(1, Ordering::Relaxed);
                     }
                 }
-                open.fetch_sub(1, Ordering::Relaxed);
             }
         });
     }
@@ -121,6 +120,12 @@ pub struct Request {
 }
 
 impl Request {
+    fn new(Known { method, path, query, stream }: Known) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { method, path, query, stream })
+    }
+
     /// A parameter.
     pub fn parameter(&self, name: &str) -> Option<String> {
         let value = self.query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
@@ -134,100 +139,34 @@ impl Request {
 
     /// Answers with an error status and the reason.
     pub fn refuse(self, status: u16, why: &str) {
-        let _ = respond(self.stream, status, "text/plain; charset=utf-8", why);
+        let _ = respond(self.stream, status, answer::PLAIN, why);
     }
 
     /// Begins an answer that goes on: what is written is sent at once.
     pub fn begin(mut self, kind: &str) -> io::Result<TcpStream> {
-        self.stream
-            .write_all(format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{HEADERS}\r\n").as_bytes())?;
+        self.stream.write_all(answer::head(200, kind, None).as_bytes())?;
         Ok(self.stream)
     }
 }
 
 fn respond(mut stream: TcpStream, status: u16, kind: &str, text: &str) -> io::Result<()> {
-    let length = text.len();
-    let head =
-        format!("HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{HEADERS}\r\n");
-    stream.write_all(head.as_bytes())?;
+    stream.write_all(answer::head(status, kind, Some(text.len())).as_bytes())?;
     stream.write_all(text.as_bytes())?;
-    stream.shutdown(std::net::Shutdown::Write)?;
+    stream.shutdown(Shutdown::Write)?;
     // What was sent and not read would take the answer with it.
+    let until = Instant::now() + PATIENCE;
     let mut rest = [0; 1024];
-    for _ in 0..LONGEST / rest.len() {
-        if stream.read(&mut rest)? == 0 {
-            break;
+    let mut left = LONGEST;
+    while left > 0 {
+        let patience = until.saturating_duration_since(Instant::now());
+        // No patience at all is an error.
+        stream.set_read_timeout(Some(patience))?;
+        match stream.read(&mut rest)? {
+            0 => break,
+            read => left = left.saturating_sub(read),
         }
     }
     Ok(())
-}
-
-/// 128 bits that cannot be guessed.
-fn token() -> Result<String> {
-    let mut bits = [0; 16];
-    let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bits));
-    read.context("cannot read /dev/urandom, without which the page could not be kept from others")?;
-    Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Who may see the page.
-struct Visitor {
-    host: String,
-    token: String,
-}
-
-impl Visitor {
-    /// The request that a connection brings, unless it is refused.
-    fn read(&self, mut stream: TcpStream) -> Option<Request> {
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        stream.set_write_timeout(Some(PATIENCE)).ok()?;
-        let mut head = Vec::new();
-        let mut piece = [0; 1024];
-        let begin = std::time::Instant::now();
-        while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-            let read = stream.read(&mut piece).ok().filter(|read| *read > 0)?;
-            head.extend_from_slice(&piece[..read]);
-            if head.len() > LONGEST || begin.elapsed() > PATIENCE {
-                let _ = respond(stream, 431, "text/plain; charset=utf-8", "too long");
-                return None;
-            }
-        }
-        let head = String::from_utf8_lossy(&head);
-        match self.judge(&head) {
-            Ok((method, path, query)) => Some(Request {
-                method: method.to_owned(),
-                path: path.to_owned(),
-                query: query.to_owned(),
-                stream,
-            }),
-            Err((status, why)) => {
-                let _ = respond(stream, status, "text/plain; charset=utf-8", why);
-                None
-            }
-        }
-    }
-
-    /// Method, path and query of a request; or what is wrong with it.
-    fn judge<'a>(&self, head: &'a str) -> Result<(&'a str, &'a str, &'a str), (u16, &'static str)> {
-        let mut lines = head.split("\r\n");
-        let mut words = lines.next().unwrap_or_default().split(' ');
-        let (Some(method), Some(url), Some(_)) = (words.next(), words.next(), words.next()) else {
-            return Err((400, "not a request"));
-        };
-        let header = |line: &'a str| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("host").then(|| value.trim())
-        };
-        let mut hosts = lines.filter_map(header);
-        if hosts.next() != Some(self.host.as_str()) || hosts.next().is_some() {
-            return Err((421, "not under this name"));
-        }
-        let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        if !query.split('&').any(|pair| pair.strip_prefix("token=") == Some(self.token.as_str())) {
-            return Err((403, "the address that whatif printed has a token"));
-        }
-        Ok((method, path, query))
-    }
 }
 
 /// Without `%20` and the like.
@@ -254,55 +193,89 @@ fn decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_who_was_told_the_address_is_answered() {
-        let visitor = Visitor { host: "127.0.0.1:81".to_owned(), token: "abc".to_owned() };
-        let judged = |host: &str, url: &str| {
-            let head = format!("GET {url} HTTP/1.1\r\nAccept: */*\r\n{host}\r\n\r\n");
-            visitor.judge(&head).map(|(_, path, _)| path.to_owned()).map_err(|(status, _)| status)
-        };
-        let here = "Host: 127.0.0.1:81";
-        assert_eq!(judged(here, "/?token=abc"), Ok("/".to_owned()));
-        assert_eq!(judged("hOST:127.0.0.1:81", "/pin?x=1&token=abc"), Ok("/pin".to_owned()));
-        for (host, url, status) in [
-            ("Host: evil.example:81", "/?token=abc", 421),
-            ("X: y", "/?token=abc", 421),
-            ("Host: 127.0.0.1:81\r\nHost: evil.example", "/?token=abc", 421),
-            (here, "/", 403),
-            (here, "/?token=", 403),
-            (here, "/?token=abcd", 403),
-        ] {
-            assert_eq!(judged(host, url), Err(status), "{host:?} {url}");
+    /// A page that says `good`.
+    struct Served {
+        host: String,
+        /// A request with the token.
+        good: String,
+    }
+
+    impl Served {
+        fn start() -> Self {
+            let site = Site::open().unwrap();
+            let host = site.listener.local_addr().unwrap().to_string();
+            let (_, path) = site.address().rsplit_once('/').unwrap();
+            let good = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            std::thread::spawn(move || site.serve(|request| request.answer("text/plain", "good")));
+            Self { host, good }
         }
-        assert_eq!(visitor.judge("nonsense\r\n\r\n"), Err((400, "not a request")));
-        let (one, other) = (token().unwrap(), token().unwrap());
-        assert!(one != other && one.len() == 32);
+
+        fn send(&self, text: &[u8]) -> TcpStream {
+            let mut stream = TcpStream::connect(&self.host).unwrap();
+            let _ = stream.write_all(text);
+            stream
+        }
+
+        /// The status of the answer, and how long it took.
+        fn ask(&self, text: &[u8]) -> (Option<u16>, Duration) {
+            let begin = Instant::now();
+            let mut answer = String::new();
+            let _ = self.send(text).read_to_string(&mut answer);
+            (answer.split(' ').nth(1).and_then(|status| status.parse().ok()), begin.elapsed())
+        }
+
+        fn assert_good(&self, while_: &str) {
+            let (status, took) = self.ask(self.good.as_bytes());
+            assert!(status == Some(200) && took < PATIENCE, "{while_}: {status:?} after {took:?}");
+        }
     }
 
     #[test]
-    fn whoever_sends_too_much_or_nothing_keeps_nobody_waiting() {
-        let site = Site::open().unwrap();
-        let host = site.visitor.host.clone();
-        let good = format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", site.visitor.token);
-        std::thread::spawn(move || site.serve(|request| request.answer("text/plain", "good")));
-        let ask = |text: &[u8]| {
-            let mut stream = TcpStream::connect(&host).unwrap();
-            let _ = stream.write_all(text);
-            stream
-        };
-        let _silent: Vec<TcpStream> = (0..10).map(|_| ask(b"GET / HT")).collect();
-        let huge =
-            ask(&[b"POST / HTTP/1.1\r\nContent-Length: 18446744073709551615\r\nX: ", &[b'x'; LONGEST][..]]
-                .concat());
-        let body =
-            ask(format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 18446744073709551615\r\n\r\n")
-                .as_bytes());
-        for (mut stream, expected) in [(ask(good.as_bytes()), "200"), (huge, "431"), (body, "403")] {
-            let _ = stream.shutdown(std::net::Shutdown::Write);
-            let mut answer = String::new();
-            let _ = stream.read_to_string(&mut answer);
-            assert!(answer.split(' ').nth(1) == Some(expected), "{expected}: {answer}");
+    fn three_hundred_idle_connections_lock_no_user_out() {
+        let served = Served::start();
+        let idle = |text: &[u8]| -> Vec<TcpStream> { (0..150).map(|_| served.send(text)).collect() };
+        let _silent = idle(b"");
+        let _begun = idle(b"GET / HT");
+        for _ in 0..10 {
+            served.assert_good("idle");
         }
+        // Nor do those that were refused and do not go.
+        let _refused = idle(b"GET / HTTP/1.1\r\n\r\n");
+        served.assert_good("refused");
+    }
+
+    #[test]
+    fn a_head_has_a_deadline_and_a_length() {
+        let served = Served::start();
+        let mut drip = served.send(b"GET / HTTP/1.1\r\nX: ");
+        let begin = Instant::now();
+        // Each byte comes in time; all together do not.
+        while drip.write_all(b"x").is_ok() && begin.elapsed() < 4 * PATIENCE {
+            served.assert_good("drip");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let took = begin.elapsed();
+        assert!((PATIENCE..4 * PATIENCE).contains(&took), "{took:?}");
+
+        let endless = [&b"GET / HTTP/1.1\r\n"[..], &b"X: y\r\n".repeat(LONGEST)[..]].concat();
+        let mut endless = served.send(&endless);
+        let _ = endless.set_read_timeout(Some(4 * PATIENCE));
+        let gone = endless.read_to_end(&mut Vec::new());
+        assert!(!gone.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock), "it is not waited for");
+        let long = [&b"GET / HTTP/1.1\r\nX: "[..], &[b'x'; LONGEST][..]].concat();
+        assert_eq!(served.ask(&long).0, Some(431));
+    }
+
+    #[test]
+    fn bodies_are_not_read() {
+        let served = Served::start();
+        let length = "Content-Length: 18446744073709551615\r\n\r\n";
+        let stranger = format!("POST / HTTP/1.1\r\nHost: {}\r\n{length}body", served.host);
+        let (status, took) = served.ask(stranger.as_bytes());
+        assert!(status == Some(403) && took < 4 * PATIENCE, "{status:?} after {took:?}");
+        let known = served.good.replace("GET", "POST").replace("\r\n\r\n", &format!("\r\n{length}body"));
+        let (status, took) = served.ask(known.as_bytes());
+        assert!(status == Some(200) && took < 4 * PATIENCE, "{status:?} after {took:?}");
     }
 
     #[test]

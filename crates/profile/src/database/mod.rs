@@ -15,8 +15,10 @@
 //! **Place:** sample → delay → experiment → **record** → profile → report. The tables are documented,
 //! created and upgraded in `storage::schema`.
 
+mod fault;
 mod recorder;
 mod recording;
+mod references;
 
 pub use recorder::Recorder;
 pub use recording::Recording;

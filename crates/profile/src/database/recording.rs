@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode, Row, RowIndex};
+use rusqlite::{Connection, Row, RowIndex};
 
-use super::Recorder;
+use super::fault::Fault;
+use super::{Recorder, references};
 use crate::model::audit;
 use crate::model::{
     ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, Point, PointId,
@@ -65,47 +66,34 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// [`Error::Damaged`].
+    /// [`Error::DamagedRows`].
     pub fn images(&self) -> Result<Vec<Image>, Error> {
         sessions(&self.connection)
             .map(|sessions| sessions.into_iter().flat_map(|session| session.images).collect())
-            .map_err(|e| self.damaged(e))
+            .map_err(|fault| fault.of(&self.path))
     }
 
     /// All rows, as they are at this moment.
     ///
     /// # Errors
     ///
-    /// [`Error::Damaged`] where a row cannot be what it claims to be.
+    /// [`Error::DamagedRows`] where a row cannot be what it claims to be, or refers to one that is not there.
     pub fn rows(&self) -> Result<Rows, Error> {
-        self.read().map_err(|e| self.damaged(e))
+        self.read().map_err(|fault| fault.of(&self.path))
     }
 
-    fn damaged(&self, error: rusqlite::Error) -> Error {
-        match error {
-            rusqlite::Error::FromSqlConversionFailure(..)
-            | rusqlite::Error::IntegralValueOutOfRange(..)
-            | rusqlite::Error::InvalidColumnType(..)
-            | rusqlite::Error::SqliteFailure(
-                rusqlite::ffi::Error { code: ErrorCode::Unknown, .. },
-                _, // a table or a column is missing
-            ) => Error::Damaged { path: self.path.clone(), detail: error.to_string() },
-            e => Error::of(&self.path, e),
-        }
-    }
-
-    fn read(&self) -> rusqlite::Result<Rows> {
+    fn read(&self) -> Result<Rows, Fault> {
         // One transaction, so that a writer cannot add windows between two of our queries.
-        let from = &self.connection.unchecked_transaction()?;
-        Ok(Rows {
+        let from = &self.connection.unchecked_transaction().map_err(Fault::in_table("sessions"))?;
+        let rows = Rows {
             sessions: sessions(from)?,
-            regions: table(from, "SELECT * FROM regions", region)?,
-            points: table(from, "SELECT id, name, kind FROM points", |row| {
+            regions: keyed(from, "regions", "SELECT * FROM regions", region)?,
+            points: keyed(from, "points", "SELECT id, name, kind FROM points", |row| {
                 let kind = parsed(row, "kind", PointKind::from_name)?;
                 Ok((PointId::new(row.get("id")?), Point { name: row.get("name")?, kind }))
             })?,
             windows: windows(from)?,
-            samples: table(from, "SELECT * FROM samples ORDER BY session, region", |row| {
+            samples: table(from, "samples", "SELECT * FROM samples ORDER BY session, region", |row| {
                 Ok(RegionSamples {
                     session: SessionId::new(row.get("session")?),
                     region: RegionId::new(row.get("region")?),
@@ -114,28 +102,30 @@ impl Recording {
                 })
             })?,
             production: production(from)?,
-            snippets: table(from, "SELECT * FROM snippets", |row| {
+            snippets: keyed(from, "snippets", "SELECT * FROM snippets", |row| {
                 let snippet = Snippet { first_line: row.get("first_line")?, text: row.get("text")? };
                 Ok((RegionId::new(row.get("region")?), snippet))
             })?,
-            warnings: table(from, "SELECT * FROM warnings ORDER BY id", |row| {
+            warnings: table(from, "warnings", "SELECT * FROM warnings ORDER BY id", |row| {
                 let (code, message, advice) = (row.get("code")?, row.get("message")?, row.get("advice")?);
                 Ok((SessionId::new(row.get("session")?), Warning { code, message, advice }))
             })?,
-        })
+        };
+        references::check(&rows)?;
+        Ok(rows)
     }
 }
 
 /// Earlier layouts have no such table.
-fn production(from: &Connection) -> rusqlite::Result<Vec<Production>> {
+fn production(from: &Connection) -> Result<Vec<Production>, Fault> {
     if !has_table(from, "production")? {
         return Ok(Vec::new());
     }
-    table(from, "SELECT * FROM production ORDER BY session, region", |row| {
+    table(from, "production", "SELECT * FROM production ORDER BY session, region", |row| {
         Ok(Production {
             session: SessionId::new(row.get("session")?),
             region: RegionId::new(row.get("region")?),
-            share: row.get("share")?,
+            share: finite(row, "share")?,
             samples: count(row, "samples")?,
             since: UnixSeconds(row.get("since_unix_s")?),
             until: UnixSeconds(row.get("until_unix_s")?),
@@ -146,36 +136,101 @@ fn production(from: &Connection) -> rusqlite::Result<Vec<Production>> {
 
 fn table<T, C: FromIterator<T>>(
     from: &Connection,
+    name: &'static str,
     sql: &str,
     row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<C> {
-    from.prepare(sql)?.query_map([], row)?.collect()
+) -> Result<C, Fault> {
+    let read = || from.prepare(sql)?.query_map([], row)?.collect::<rusqlite::Result<C>>();
+    read().map_err(Fault::in_table(name))
 }
 
-fn sessions(from: &Connection) -> rusqlite::Result<Vec<Session>> {
-    let mut arguments: BTreeMap<i64, Vec<String>> = BTreeMap::new();
-    let listed: Vec<(i64, String)> =
-        table(from, "SELECT session, argument FROM arguments ORDER BY session, position", |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
-    for (session, argument) in listed {
-        arguments.entry(session).or_default().push(argument);
+/// A table whose rows have a key.
+fn keyed<K: Ord, T>(
+    from: &Connection,
+    name: &'static str,
+    sql: &str,
+    row: impl FnMut(&Row<'_>) -> rusqlite::Result<(K, T)>,
+) -> Result<BTreeMap<K, T>, Fault> {
+    let mut rows = BTreeMap::new();
+    for (key, row) in table::<_, Vec<_>>(from, name, sql, row)? {
+        if rows.insert(key, row).is_some() {
+            return Err(Fault::twice(name, "key"));
+        }
     }
-    let mut images: BTreeMap<i64, Vec<Image>> = BTreeMap::new();
-    let listed: Vec<(i64, Image)> =
-        table(from, "SELECT session, path, build_id FROM images ORDER BY session, path", |row| {
-            let build_id = Some(row.get::<_, String>(2)?).filter(|id| !id.is_empty());
-            Ok((row.get(0)?, Image { path: row.get(1)?, build_id }))
-        })?;
-    for (session, image) in listed {
-        images.entry(session).or_default().push(image);
+    Ok(rows)
+}
+
+/// A table with some rows for each row of another, by the key of that.
+struct Belonging<T> {
+    table: &'static str,
+    to: &'static str,
+    rows: HashMap<i64, Vec<T>>,
+}
+
+impl<T> Belonging<T> {
+    fn read(
+        from: &Connection,
+        (name, to): (&'static str, &'static str),
+        sql: &str,
+        row: impl FnMut(&Row<'_>) -> rusqlite::Result<(i64, T)>,
+    ) -> Result<Self, Fault> {
+        let mut rows: HashMap<i64, Vec<T>> = HashMap::new();
+        let read = || -> rusqlite::Result<()> {
+            let mut listed = from.prepare(sql)?;
+            for one in listed.query_map([], row)? {
+                let (key, row) = one?;
+                rows.entry(key).or_default().push(row);
+            }
+            Ok(())
+        };
+        read().map_err(Fault::in_table(name))?;
+        Ok(Self { table: name, to, rows })
     }
+
+    /// Earlier layouts have no such table.
+    fn read_if_there(
+        from: &Connection,
+        (name, to): (&'static str, &'static str),
+        sql: &str,
+        row: impl FnMut(&Row<'_>) -> rusqlite::Result<(i64, T)>,
+    ) -> Result<Self, Fault> {
+        if has_table(from, name)? {
+            Self::read(from, (name, to), sql, row)
+        } else {
+            Ok(Self { table: name, to, rows: HashMap::new() })
+        }
+    }
+
+    /// The rows of one, which is asked for once.
+    fn take(&mut self, key: i64) -> Vec<T> {
+        self.rows.remove(&key).unwrap_or_default()
+    }
+
+    /// Nothing is left: what was not asked for belongs to nothing.
+    fn finish(self) -> Result<(), Fault> {
+        match self.rows.keys().min() {
+            Some(&key) => Err(Fault::points_nowhere(self.table, self.to, key)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
+    let of = |table| (table, "sessions");
+    let sql = "SELECT session, argument FROM arguments ORDER BY session, position";
+    let mut arguments: Belonging<String> =
+        Belonging::read(from, of("arguments"), sql, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let sql = "SELECT session, path, build_id FROM images ORDER BY session, path";
+    let mut images = Belonging::read(from, of("images"), sql, |row| {
+        let build_id = Some(row.get::<_, String>(2)?).filter(|id| !id.is_empty());
+        Ok((row.get(0)?, Image { path: row.get(1)?, build_id }))
+    })?;
     let mut arrivals = arrivals(from)?;
-    table(from, "SELECT * FROM sessions ORDER BY id", |row| {
+    let sessions: Vec<Session> = table(from, "sessions", "SELECT * FROM sessions ORDER BY id", |row| {
         let id = row.get("id")?;
         Ok(Session {
             id: SessionId::new(id),
-            start: start(row, arguments.remove(&id).unwrap_or_default())?,
+            start: start(row, arguments.take(id))?,
             end: end(row)?,
             samples: SampleTotals {
                 until: span(row, "sampled_until_ns")?,
@@ -184,33 +239,33 @@ fn sessions(from: &Connection) -> rusqlite::Result<Vec<Session>> {
                 weight: span(row, "sample_weight_ns")?,
                 lost: count(row, "lost_samples")?,
             },
-            images: images.remove(&id).unwrap_or_default(),
-            arrivals: arrivals.remove(&id).unwrap_or_default(),
+            images: images.take(id),
+            arrivals: arrivals.take(id),
         })
-    })
+    })?;
+    if sessions.windows(2).any(|two| two[0].id == two[1].id) {
+        return Err(Fault::twice("sessions", "key"));
+    }
+    arguments.finish()?;
+    images.finish()?;
+    arrivals.finish()?;
+    Ok(sessions)
 }
 
-/// By session. Earlier layouts have no such table.
-fn arrivals(from: &Connection) -> rusqlite::Result<BTreeMap<i64, Vec<Arrivals>>> {
-    let mut arrivals: BTreeMap<i64, Vec<Arrivals>> = BTreeMap::new();
-    if has_table(from, "arrivals")? {
-        let listed: Vec<(i64, Arrivals)> =
-            table(from, "SELECT * FROM arrivals ORDER BY session, port, kind", |row| {
-                let slope: Option<f64> = row.get("slope")?;
-                let arrivals = Arrivals {
-                    kind: parsed(row, "kind", ArrivalKind::from_name)?,
-                    port: row.get("port")?,
-                    clock: parsed(row, "clock", ArrivalClock::from_name)?,
-                    slope: slope.zip(row.get("slope_se")?),
-                    count: count(row, "count")?,
-                };
-                Ok((row.get("session")?, arrivals))
-            })?;
-        for (session, of_source) in listed {
-            arrivals.entry(session).or_default().push(of_source);
-        }
-    }
-    Ok(arrivals)
+/// By session.
+fn arrivals(from: &Connection) -> Result<Belonging<Arrivals>, Fault> {
+    let sql = "SELECT * FROM arrivals ORDER BY session, port, kind";
+    Belonging::read_if_there(from, ("arrivals", "sessions"), sql, |row| {
+        let slope: Option<f64> = row.get("slope")?;
+        let arrivals = Arrivals {
+            kind: parsed(row, "kind", ArrivalKind::from_name)?,
+            port: row.get("port")?,
+            clock: parsed(row, "clock", ArrivalClock::from_name)?,
+            slope: slope.zip(row.get("slope_se")?),
+            count: count(row, "count")?,
+        };
+        Ok((row.get("session")?, arrivals))
+    })
 }
 
 fn start(row: &Row<'_>, arguments: Vec<String>) -> rusqlite::Result<SessionStart> {
@@ -262,25 +317,25 @@ fn region(row: &Row<'_>) -> rusqlite::Result<(RegionId, Region)> {
 }
 
 /// A recording has up to millions of these: columns are asked for by position, not looked up by name in every row.
-fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
+fn windows(from: &Connection) -> Result<Vec<Window>, Fault> {
     let mut visits = visits(from)?;
     let mut audits = audits(from)?;
-    let mut in_flight: HashMap<i64, Vec<InFlight>> = HashMap::new();
-    let listed: Vec<(i64, InFlight)> =
-        table(from, "SELECT \"window\", point, visit_ns FROM in_flight ORDER BY 1, 2", |row| {
-            let integral = VisitNanos::new(row.get(2)?);
-            Ok((row.get(0)?, InFlight { begin: PointId::new(row.get(1)?), integral }))
-        })?;
-    for (window, of_pair) in listed {
-        in_flight.entry(window).or_default().push(of_pair);
-    }
+    let sql = "SELECT \"window\", point, visit_ns FROM in_flight ORDER BY 1, 2";
+    let mut in_flight = Belonging::read(from, ("in_flight", "windows"), sql, |row| {
+        let integral = VisitNanos::new(row.get(2)?);
+        Ok((row.get(0)?, InFlight { begin: PointId::new(row.get(1)?), integral }))
+    })?;
     let mut latencies = latencies(from)?;
     const COLUMNS: &str =
         "id, session, block, index_in_block, region, speedup_permille, epoch, start_ns, elapsed_ns,
         required_ns, region_samples, region_weight_ns, total_samples, total_weight_ns, owed_ns, paid_ns,
         credited_ns, overslept_ns, unpaid_ns, threads, busy, flags";
-    table(from, &format!("SELECT {COLUMNS} FROM windows ORDER BY id"), |row| {
+    let mut last = None;
+    let mut twice = false;
+    let sql = format!("SELECT {COLUMNS} FROM windows ORDER BY id");
+    let windows: Vec<Window> = table(from, "windows", &sql, |row| {
         let id = row.get(0)?;
+        twice |= last.replace(id) == Some(id);
         let speedup: u16 = row.get(5)?;
         Ok(Window {
             session: SessionId::new(row.get(1)?),
@@ -293,9 +348,9 @@ fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
             start: span(row, 7)?,
             elapsed: span(row, 8)?,
             required: span(row, 9)?,
-            visits: visits.remove(&id).unwrap_or_default(),
-            in_flight: in_flight.remove(&id).unwrap_or_default(),
-            latencies: latencies.remove(&id).unwrap_or_default(),
+            visits: visits.take(id),
+            in_flight: in_flight.take(id),
+            latencies: latencies.take(id),
             region_samples: count(row, 10)?,
             region_weight: span(row, 11)?,
             total_samples: count(row, 12)?,
@@ -307,42 +362,41 @@ fn windows(from: &Connection) -> rusqlite::Result<Vec<Window>> {
                 overslept: span(row, 17)?,
                 unpaid: span(row, 18)?,
             },
-            audit: audits.remove(&id),
+            audit: audits.take(id).pop(),
             threads: row.get(19)?,
             busy: row.get(20)?,
             flags: WindowFlags::from_names(row.get_ref(21)?.as_str()?),
         })
+    })?;
+    if twice {
+        return Err(Fault::twice("windows", "key"));
+    }
+    visits.finish()?;
+    in_flight.finish()?;
+    latencies.finish()?;
+    audits.finish()?;
+    Ok(windows)
+}
+
+/// How long pieces of work took, by window.
+fn latencies(from: &Connection) -> Result<Belonging<Latencies>, Fault> {
+    let sql = "SELECT \"window\", point, counts FROM latencies ORDER BY 1, 2";
+    Belonging::read_if_there(from, ("latencies", "windows"), sql, |row| {
+        let begin = PointId::new(row.get(1)?);
+        let counts = parsed(row, "counts", |text| Latencies::from_text(begin, text))?;
+        Ok((row.get(0)?, counts))
     })
 }
 
-/// How long pieces of work took, by window. Earlier layouts have no such table.
-fn latencies(from: &Connection) -> rusqlite::Result<HashMap<i64, Vec<Latencies>>> {
-    let mut latencies: HashMap<i64, Vec<Latencies>> = HashMap::new();
-    if has_table(from, "latencies")? {
-        let listed: Vec<(i64, Latencies)> =
-            table(from, "SELECT \"window\", point, counts FROM latencies ORDER BY 1, 2", |row| {
-                let begin = PointId::new(row.get(1)?);
-                let counts = parsed(row, "counts", |text| Latencies::from_text(begin, text))?;
-                Ok((row.get(0)?, counts))
-            })?;
-        for (window, of_pair) in listed {
-            latencies.entry(window).or_default().push(of_pair);
-        }
-    }
-    Ok(latencies)
-}
-
-/// The audit of each window that was audited. Earlier layouts have no such table.
-fn audits(from: &Connection) -> rusqlite::Result<HashMap<i64, Audit>> {
-    if !has_table(from, "audits")? {
-        return Ok(HashMap::new());
-    }
+/// The audit of each window that was audited.
+fn audits(from: &Connection) -> Result<Belonging<Audit>, Fault> {
     // Layout 4 counts less.
-    let there = schema::columns(from, "audits")?;
+    let there = schema::columns(from, "audits").map_err(Fault::in_table("audits"))?;
     let columns =
         audit::columns().map(|column| if there.contains(&column) { column } else { "0".to_owned() });
     let columns = columns.join(", ");
-    table(from, &format!("SELECT \"window\", {columns} FROM audits"), |row| {
+    let sql = format!("SELECT \"window\", {columns} FROM audits");
+    Belonging::read_if_there(from, ("audits", "windows"), &sql, |row| {
         let mut amounts = [0; audit::AMOUNTS];
         for (nth, amount) in amounts.iter_mut().enumerate() {
             *amount = count(row, nth + 1)?;
@@ -351,28 +405,26 @@ fn audits(from: &Connection) -> rusqlite::Result<HashMap<i64, Audit>> {
     })
 }
 
-fn has_table(from: &Connection, name: &str) -> rusqlite::Result<bool> {
-    from.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?")?.exists([name])
+fn has_table(from: &Connection, name: &'static str) -> Result<bool, Fault> {
+    let found = from.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").and_then(|mut s| s.exists([name]));
+    found.map_err(Fault::in_table(name))
 }
 
 /// The visits of each window.
-fn visits(from: &Connection) -> rusqlite::Result<HashMap<i64, Vec<Visits>>> {
+fn visits(from: &Connection) -> Result<Belonging<Visits>, Fault> {
     // The first layout has no spans.
-    let has_spans = from.prepare("SELECT * FROM visits")?.column_index("span_visits").is_ok();
+    let there = schema::columns(from, "visits").map_err(Fault::in_table("visits"))?;
+    let has_spans = there.iter().any(|column| column == "span_visits");
     let spans = if has_spans { "span_visits, span_elapsed_ns, span_required_ns" } else { "NULL, NULL, NULL" };
-    let listed = format!("SELECT \"window\", point, count, {spans} FROM visits ORDER BY \"window\", point");
-    let mut visits: HashMap<i64, Vec<Visits>> = HashMap::new();
-    let mut listed = from.prepare(&listed)?;
-    let mut rows = listed.query([])?;
-    while let Some(row) = rows.next()? {
+    let sql = format!("SELECT \"window\", point, count, {spans} FROM visits ORDER BY \"window\", point");
+    Belonging::read(from, ("visits", "windows"), &sql, |row| {
         let span = match row.get::<_, Option<i64>>(3)? {
             Some(_) => Some(Span { visits: count(row, 3)?, elapsed: span(row, 4)?, required: span(row, 5)? }),
             None => None,
         };
         let of_point = Visits { point: PointId::new(row.get(1)?), count: count(row, 2)?, span };
-        visits.entry(row.get(0)?).or_default().push(of_point);
-    }
-    Ok(visits)
+        Ok((row.get(0)?, of_point))
+    })
 }
 
 /// A number that cannot be negative.
@@ -385,11 +437,21 @@ fn span(row: &Row<'_>, column: impl RowIndex) -> rusqlite::Result<Nanos> {
     count(row, column).map(Nanos::new)
 }
 
+/// A number that is one.
+fn finite(row: &Row<'_>, column: &str) -> rusqlite::Result<f64> {
+    let number: f64 = row.get(column)?;
+    if number.is_finite() { Ok(number) } else { Err(impossible(column, &number.to_string())) }
+}
+
 /// A text that stands for something else.
 fn parsed<T>(row: &Row<'_>, column: &str, parse: impl FnOnce(&str) -> Option<T>) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
-    parse(&text).ok_or_else(|| {
-        let unknown = format!("{column} cannot be `{}`", crate::printable(&text));
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
-    })
+    parse(&text).ok_or_else(|| impossible(column, &text))
+}
+
+fn impossible(column: &str, value: &str) -> rusqlite::Error {
+    // Enough to recognize it by.
+    let value: String = value.chars().take(40).collect();
+    let why = format!("{column} cannot be `{}`", crate::printable(&value));
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, why.into())
 }

@@ -1,6 +1,7 @@
 //! The machine: what the kernel allows, and how exact measurements on it can be.
 
 use super::{Finding, State};
+use controller::needs;
 use kernel::trial::{self, Sampled};
 use kernel::visits::{self, Means};
 use rustix::process::{Resource, getrlimit};
@@ -11,10 +12,13 @@ use std::time::{Duration, Instant};
 const WATCHED: Duration = Duration::from_millis(1200);
 /// From this length on, a gap in a loop that only reads the clock is time taken by others.
 const GAP: Duration = Duration::from_micros(30);
+const NO_PROC: &str = "/proc is not mounted";
 
 pub fn look() -> Vec<Finding> {
     let (others, gaps) = noise();
-    let mut findings = vec![kernel(), sampling(), breakpoints(), uprobes(), tracepoints(), rights()];
+    let mut findings = vec![kernel()];
+    findings.extend(without_proc());
+    findings.extend([sampling(), breakpoints(), uprobes(), tracepoints(), rights()]);
     findings.extend([descriptors(), locked_memory(), processors()]);
     findings.extend([quota(), virtual_machine(), frequency(), siblings()].into_iter().flatten());
     findings.extend([busy(others), interruptions(gaps), runtime()]);
@@ -50,7 +54,21 @@ fn kernel() -> Finding {
     Finding::good("kernel", found)
 }
 
+fn without_proc() -> Option<Finding> {
+    let means = "the program's code and threads cannot be looked up: it runs, and nothing of it is measured";
+    let finding = || Finding::new("/proc", State::Problem, NO_PROC, means).advice("mount -t proc proc /proc");
+    (!needs::has_proc()).then(finding)
+}
+
+/// Why something cannot be done.
+fn reason(error: &std::io::Error) -> String {
+    if needs::has_proc() { error.to_string() } else { NO_PROC.to_owned() }
+}
+
 fn paranoid() -> String {
+    if !needs::has_proc() {
+        return "perf_event_paranoid unknown".to_owned();
+    }
     let level = number("/proc/sys/kernel/perf_event_paranoid");
     level.map_or_else(|| "no perf_event_paranoid".to_owned(), |level| format!("perf_event_paranoid {level}"))
 }
@@ -83,7 +101,7 @@ fn breakpoints() -> Finding {
         Err(error) => Finding::new(
             "breakpoints",
             State::Note,
-            format!("not to be had: {error}"),
+            format!("not to be had: {}", reason(&error)),
             "-p FILE:LINE and -p fn:NAME need uprobes; -p sampled:PLACE works everywhere",
         ),
     }
@@ -95,7 +113,7 @@ fn uprobes() -> Finding {
         Err(error) => Finding::new(
             "uprobes",
             State::Note,
-            format!("not to be had: {error}"),
+            format!("not to be had: {}", reason(&error)),
             "at most four instructions can be progress points at once (-p), and no USDT probe with a semaphore",
         )
         .advice("run whatif as root, or give it the right: sudo setcap cap_perfmon=ep $(command -v whatif)"),
@@ -108,7 +126,7 @@ fn tracepoints() -> Finding {
         Err(error) => Finding::new(
             "tracepoints",
             State::Note,
-            format!("not to be had: {error}"),
+            format!("not to be had: {}", reason(&error)),
             "-p syscall:NAME does not work; a function around the call does (-p fn:NAME)",
         )
         .advice("as root: mount -t tracefs nodev /sys/kernel/tracing"),
@@ -123,7 +141,9 @@ fn rights() -> Finding {
     const CAP_SYS_PTRACE: u32 = 19;
     const CAP_SYS_ADMIN: u32 = 21;
     const CAP_PERFMON: u32 = 38;
-    let status = read_to_string("/proc/self/status").unwrap_or_default();
+    let Ok(status) = read_to_string("/proc/self/status") else {
+        return Finding::new("capabilities", State::Note, "unknown", "/proc/self/status cannot be read");
+    };
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let bits = field("CapEff:").and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0);
     let held =
@@ -139,6 +159,11 @@ fn rights() -> Finding {
 }
 
 fn descriptors() -> Finding {
+    if let Err(error) = needs::descriptors() {
+        let text = error.to_string();
+        let (found, advice) = text.split_once("; ").unwrap_or((&text, ""));
+        return Finding::new("open files", State::Problem, found, "the program is not run").advice(advice);
+    }
     const PER_THREAD: u64 = 2;
     const MANY: u64 = 1000;
     let threads = getrlimit(Resource::Nofile).current.map_or(u64::MAX, |limit| limit / PER_THREAD);
@@ -224,8 +249,10 @@ fn virtual_machine() -> Option<Finding> {
     let name = first_line("/sys/class/dmi/id/product_name")
         .or_else(|| first_line("/sys/hypervisor/type"))
         .filter(|name| !name.is_empty());
-    let found =
-        name.map_or_else(|| "a virtual machine".to_owned(), |name| format!("a virtual machine ({name})"));
+    let found = name.map_or_else(
+        || "a virtual machine".to_owned(),
+        |name| format!("a virtual machine ({})", profile::printable(&name)),
+    );
     Some(Finding::new(
         "hardware",
         State::Note,
@@ -323,13 +350,16 @@ fn interruptions(gaps: f64) -> Finding {
 fn runtime() -> Finding {
     match controller::embedded::unpack() {
         Ok(unpacked) => {
-            let place = unpacked.path.display().to_string();
+            let place = profile::printable(&unpacked.path.display().to_string()).into_owned();
             let Some((folder, reason)) = unpacked.passed_over.first() else {
                 return Finding::good("runtime", place);
             };
             let passed_over = format!("{} was passed over: {reason}", folder.display());
             Finding::new("runtime", State::Note, place, profile::printable(&passed_over).into_owned())
                 .advice("set XDG_CACHE_HOME to a folder of your own that only you may write to")
+        }
+        Err(_) if needs::descriptors().is_err() => {
+            Finding::new("runtime", State::Note, "unknown", "there are too few file descriptors to find out")
         }
         Err(error) => Finding::new(
             "runtime",

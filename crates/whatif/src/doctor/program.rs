@@ -27,14 +27,9 @@ pub fn look(program: &OsStr) -> Vec<Finding> {
     let mut findings = Vec::new();
     match executable.note() {
         Some(note) => {
-            findings.push(Finding::new(
-                "program",
-                State::Note,
-                executable.image().display().to_string(),
-                note,
-            ));
+            findings.push(Finding::new("program", State::Note, shown(executable.image()), note));
         }
-        None => findings.push(Finding::good("program", executable.image().display().to_string())),
+        None => findings.push(Finding::good("program", shown(executable.image()))),
     }
     let image = match Image::open(executable.image()) {
         Ok(image) => image,
@@ -42,7 +37,7 @@ pub fn look(program: &OsStr) -> Vec<Finding> {
             findings.push(Finding::new(
                 "file",
                 State::Problem,
-                error.to_string(),
+                profile::printable(&error.to_string()),
                 "nothing can be told apart in it",
             ));
             return findings;
@@ -89,8 +84,7 @@ fn debug_information(image: &Image) -> Finding {
         )
         .advice(add);
     };
-    let place =
-        if file == image.path() { "in the file".to_owned() } else { format!("in {}", file.display()) };
+    let place = if file == image.path() { "in the file".to_owned() } else { format!("in {}", shown(file)) };
     if !in_scope {
         return Finding::new(
             "debug information",
@@ -105,7 +99,7 @@ fn debug_information(image: &Image) -> Finding {
             "debug information",
             State::Warning,
             place,
-            format!("some of it is damaged: {damage}"),
+            format!("some of it is damaged: {}", profile::printable(&damage.to_string())),
         ),
         None => Finding::good("debug information", place),
     }
@@ -142,17 +136,23 @@ fn allocator(image: &Image) -> Finding {
     let others = ["jemalloc", "tcmalloc", "mimalloc", "libprofiler"];
     let mut needed = image.needed().into_iter();
     let other = needed.find(|library| others.iter().any(|name| library.contains(name)));
+    let other = other.map(|library| profile::printable(&library).into_owned());
     Finding::good("allocator", other.unwrap_or_else(|| "the C library's, or its own".to_owned()))
 }
 
 /// Progress points: those in the source, and probes.
 fn points(image: &Image, path: &std::path::Path) -> Finding {
     let marked = image.has_constant(MARK);
-    let mut probes: Vec<String> =
-        image.probes().into_iter().map(|probe| format!("usdt:{}:{}", probe.provider, probe.name)).collect();
+    let mut probes: Vec<String> = image
+        .probes()
+        .into_iter()
+        .map(|probe| format!("usdt:{}:{}", probe.provider, probe.name))
+        .map(|probe| profile::printable(&probe).into_owned())
+        .collect();
     probes.sort_unstable();
     probes.dedup();
-    let place = format!("whatif points {} suggests functions to count (-p fn:NAME)", path.display());
+    let command = controller::command(["whatif", "points", "--", &path.to_string_lossy()]);
+    let place = format!("{command} suggests functions to count (-p fn:NAME)");
     match (marked, probes.len()) {
         (true, 0) => Finding::good("progress points", "marked in the source"),
         (true, n) => Finding::good(
@@ -174,6 +174,10 @@ fn points(image: &Image, path: &std::path::Path) -> Finding {
         )
         .advice(place),
     }
+}
+
+fn shown(path: &std::path::Path) -> String {
+    profile::printable(&path.display().to_string()).into_owned()
 }
 
 fn some(names: &[String]) -> String {
