@@ -163,7 +163,9 @@ fn of_samples(memory: &SharedMemory, observer: &Observer) -> Vec<Warning> {
     let lost = (lost > 0).then_some(Warning::LostSamples { lost, samples });
     let refused = memory.slots.refused.load(Ordering::Relaxed);
     let threads = (refused > 0).then_some(Warning::TooManyThreads { refused });
-    too_deep.into_iter().chain(lost).chain(threads).collect()
+    let sandboxed = memory.header.sandboxed.load(Ordering::Relaxed);
+    let sandboxed = (sandboxed > 0).then_some(Warning::Sandboxed { threads: sandboxed });
+    too_deep.into_iter().chain(lost).chain(threads).chain(sandboxed).collect()
 }
 
 /// Images of which less could be read than there is.

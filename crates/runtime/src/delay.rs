@@ -8,7 +8,7 @@ use crate::account::{LEAST, owes, take_note};
 use crate::memory::shared;
 use crate::sampler::{self, Behind};
 use crate::switches::{self, During};
-use crate::{cpus, stopwatch, sys, yields};
+use crate::{cpus, stopwatch, sys, tls, yields};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::channel::Key;
 use wire::slot::{Activity, Slot};
@@ -100,6 +100,10 @@ pub struct Watch<'a> {
 /// of one could call an interposed function and pay the same debt again, or leave with `siglongjmp` and never
 /// let the pause end. Between two slices handlers run, and find the account in order.
 fn settle(slot: &Slot, whose: Debt<'_>, behind: Behind) {
+    tls::settling(slot, || settle_all(slot, whose, behind));
+}
+
+fn settle_all(slot: &Slot, whose: Debt<'_>, behind: Behind) {
     loop {
         let mut begin = sys::now();
         let (cpu, until) = (sampler::cpu_time(slot), begin + SLICE);
@@ -116,7 +120,7 @@ fn settle(slot: &Slot, whose: Debt<'_>, behind: Behind) {
         slot.paused.store(1, Relaxed);
         stopwatch::resume(slot);
         sys::mask_signals(2, mask);
-        if !more {
+        if !more || tls::are_all_left() {
             break;
         }
     }
@@ -189,7 +193,7 @@ fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let epoch = &shared().header.epoch;
     sys::set_timer_slack(1);
     let (mut end, until) = (begin, begin + time);
-    while end < until && epoch.load(Relaxed) == number {
+    while end < until && epoch.load(Relaxed) == number && !tls::are_all_left() {
         sys::futex_wait_until(epoch, number, until);
         end = sys::now();
     }
@@ -206,7 +210,7 @@ fn doze(slot: &Slot, watch: Watch<'_>, since: Nanos, begin: Nanos, time: Nanos, 
     sys::set_timer_slack(1);
     let until = (begin + time).min(memory.experiments.of(Epoch(number)).deadline());
     let mut end = begin;
-    while end < until && epoch.load(Relaxed) == number {
+    while end < until && epoch.load(Relaxed) == number && !tls::are_all_left() {
         let instance = watch.instance.map(|instance| memory.channels.pause_word(instance));
         if (watch.used)() > since {
             break;
@@ -231,7 +235,7 @@ fn keep_cpu(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let mut queued = Nanos::ZERO;
     loop {
         let mut end = spins;
-        while end < begin + time + queued && epoch.load(Relaxed) == number {
+        while end < begin + time + queued && epoch.load(Relaxed) == number && !tls::are_all_left() {
             for _ in 0..50 {
                 core::hint::spin_loop();
             }
@@ -242,7 +246,7 @@ fn keep_cpu(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
         } else {
             end.saturating_sub(spins).saturating_sub(sys::cpu_time().saturating_sub(cpu))
         };
-        if end >= begin + time + queued || epoch.load(Relaxed) != number {
+        if end >= begin + time + queued || epoch.load(Relaxed) != number || tls::are_all_left() {
             return Paused { time: end.saturating_sub(begin + queued), end };
         }
     }

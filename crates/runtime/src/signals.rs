@@ -274,6 +274,41 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
     0
 }
 
+/// `rt_sigaction` for one of our signals, by `syscall(2)`: what the program believes. `None` for other signals, and for arguments that the kernel refuses.
+///
+/// # Safety
+/// Both must be null or point to the kernel's `struct sigaction`.
+pub unsafe fn raw_action(
+    signal: i64,
+    new: *const sys::KernelAction,
+    old: *mut sys::KernelAction,
+    set_size: i64,
+) -> Option<()> {
+    crate::memory::attached()?;
+    let wanted = &WANTED[ours(i32::try_from(signal).ok()?)?];
+    if set_size != size_of::<u64>() as i64 {
+        return None;
+    }
+    // SAFETY: the caller vouches for both; they may be the same.
+    unsafe {
+        let fresh = new.as_ref().copied();
+        if let Some(old) = old.as_mut() {
+            *old = sys::KernelAction {
+                handler: wanted.handler.load(Relaxed),
+                flags: wanted.flags.load(Relaxed),
+                restorer: 0,
+                mask: wanted.mask.load(Relaxed),
+            };
+        }
+        if let Some(fresh) = fresh {
+            wanted.handler.store(fresh.handler, Relaxed);
+            wanted.flags.store(fresh.flags & !SA_RESTORER, Relaxed);
+            wanted.mask.store(fresh.mask, Relaxed);
+        }
+    }
+    Some(())
+}
+
 /// `signal(3)`, with the semantics of BSD that glibc has.
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {

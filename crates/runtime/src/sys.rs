@@ -1,8 +1,10 @@
 //! Raw system calls: they bypass our own interposed functions and leave `errno` alone.
 //!
-//! Results are the kernel's: negative numbers are `-errno`.
+//! Results are the kernel's: negative numbers are `-errno`. In threads that are left alone every call fails with `EPERM`
+//! without being made: a filter of the program's might kill it for the call.
 
 use crate::real::{first, real};
+use crate::tls;
 use core::arch::asm;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -44,6 +46,7 @@ mod number {
     pub const RT_TGSIGQUEUEINFO: i64 = 297;
     pub const PERF_EVENT_OPEN: i64 = 298;
     pub const PRLIMIT64: i64 = 302;
+    pub const PROCESS_VM_READV: i64 = 310;
 }
 
 /// One system call.
@@ -52,6 +55,10 @@ mod number {
 /// As safe as the call with these arguments is.
 #[inline]
 pub unsafe fn call(number: i64, a: [i64; 6]) -> i64 {
+    const EPERM: i64 = 1;
+    if tls::is_silent() {
+        return -EPERM;
+    }
     let result: i64;
     // SAFETY: the kernel clobbers rcx and r11 only; memory is clobbered because `nomem` is not given.
     unsafe {
@@ -118,6 +125,11 @@ pub fn sched_yield() {
 pub fn gettid() -> u32 {
     // SAFETY: no arguments, cannot fail.
     unsafe { call(number::GETTID, [0; 6]) as u32 }
+}
+
+/// Whether the calling thread is the one that its slot belongs to. A `vfork`ed child has its parent's, and closes its own copies of descriptors.
+pub fn is_own() -> bool {
+    tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == gettid())
 }
 
 pub fn getpid() -> u32 {
@@ -288,6 +300,27 @@ pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> &'a [u8] {
         length
     };
     &buffer[..(length.max(0) as usize).min(buffer.len())]
+}
+
+/// Whether `length` bytes from `start` on can be read: an error says that they cannot, or that this cannot be found out.
+pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
+    const EFAULT: i64 = -14;
+    let mut buffer = [0_u8; 256];
+    let (mut at, end) = (start, start.saturating_add(length));
+    while at < end {
+        let part = (end - at).min(buffer.len());
+        let (here, there) = ([buffer.as_mut_ptr() as i64, part as i64], [at as i64, part as i64]);
+        let arguments =
+            [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, 1, 0];
+        // SAFETY: the kernel writes at most the size of `buffer`.
+        match unsafe { call(number::PROCESS_VM_READV, arguments) } {
+            EFAULT => return Ok(false),
+            error if error < 0 => return Err(error),
+            read if read < part as i64 => return Ok(false),
+            _ => at += part,
+        }
+    }
+    Ok(true)
 }
 
 /// Reads one word from a descriptor.
