@@ -1,6 +1,7 @@
 //! Why there is no answer, and what makes one doubtful.
 
 use super::failure::{self, Failure};
+use super::launch::Exit;
 use super::observe::Observer;
 use super::options::Options;
 use super::points::Points;
@@ -9,6 +10,7 @@ use super::series::Outcome;
 use super::warning::Warning;
 use kernel::SharedMapping;
 use profile::Nanos;
+use rustix::process::Signal;
 use std::sync::atomic::Ordering;
 use wire::SharedMemory;
 use wire::layout::Sampler;
@@ -107,6 +109,11 @@ pub fn points(points: &Points) -> Vec<Warning> {
     let not_counted: Vec<String> = points.not_counted().map(str::to_owned).collect();
     let sampled = (!not_counted.is_empty()).then_some(Warning::SampledPoint { points: not_counted });
     never.into_iter().chain(sampled).chain(refused).collect()
+}
+
+/// What the program's end says about what the profiler did to it.
+pub fn end(exit: Exit) -> Option<Warning> {
+    (exit == Exit::Signal(Signal::SYS.as_raw())).then_some(Warning::EndedByFilter)
 }
 
 /// Doubts that do not prevent an answer. `counted`: the share of the run that each placed point's visits cost.
