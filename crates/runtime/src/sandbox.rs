@@ -3,8 +3,8 @@
 //!
 //! Such a thread gives up its slot as at its end (it pays what it owes, and its sampler is closed) before the filter is there. From then
 //! on it has none, so every function does what the original does, [`sys`](crate::sys) makes no call in it, and neither has any thread that it creates.
-//! A filter for all threads makes all of them give up; those that are about to pause or handle a sample finish that first. What is left is the
-//! return from the handler, by the handler's last instruction, which no other thread can see.
+//! A filter for all threads makes all of them give up; those that are about to pause or handle a sample finish that first, and return from
+//! the handler, which the kernel says: until then they have its signal blocked.
 //!
 //! What cannot be helped: a filter that the program installs by an instruction of its own, in place of the C library's functions.
 
@@ -78,6 +78,16 @@ fn allows_us(sandbox: Sandbox) -> bool {
     filter::lets_us(filter)
 }
 
+/// Whether a thread is about to do what a filter might kill it for. (One that blocks the signal of samples in the kernel for a reason of its own, as in a handler of the
+/// program's, looks the same.)
+fn is_at_it(slot: &Slot) -> bool {
+    let in_handler = || {
+        let blocked = sys::blocked_signals(slot.tid.load(Relaxed));
+        blocked.is_some_and(|blocked| blocked & (1 << (sampler::SIGTRAP - 1)) != 0)
+    };
+    slot.settling.load(SeqCst) != 0 || in_handler()
+}
+
 /// All threads of this process but the calling one are left alone from now on; how many there are.
 fn leave_others(own: &'static Slot) -> u32 {
     const PATIENCE: Nanos = Nanos(1_000_000_000);
@@ -94,7 +104,7 @@ fn leave_others(own: &'static Slot) -> u32 {
     others().for_each(sampler::silence);
     sys::futex_wake(&shared().header.epoch);
     let until = sys::now() + PATIENCE;
-    while others().any(|slot| slot.settling.load(SeqCst) != 0) && sys::now() < until {
+    while others().any(is_at_it) && sys::now() < until {
         sys::sched_yield();
     }
     let mut left = 0;

@@ -15,7 +15,7 @@ static const int needed[] = {
     SYS_read,       SYS_write,   SYS_exit,           SYS_exit_group, SYS_futex,
     SYS_clone3,     SYS_clone,   SYS_mmap,           SYS_munmap,     SYS_mprotect,
     SYS_madvise,    SYS_rseq,    SYS_set_robust_list, SYS_brk,       SYS_rt_sigprocmask,
-    SYS_newfstatat, SYS_getrandom,
+    SYS_newfstatat, SYS_getrandom, SYS_sched_getaffinity,
 };
 
 static struct sock_filter code[80];
