@@ -78,17 +78,50 @@ fn allows_us(sandbox: Sandbox) -> bool {
     filter::lets_us(filter)
 }
 
-/// Whether a thread is about to do what a filter might kill it for. (One that blocks the signal of samples in the kernel for a reason of its own, as in a handler of the
-/// program's, looks the same.)
-fn is_at_it(slot: &Slot) -> bool {
-    let in_handler = || {
-        let blocked = sys::blocked_signals(slot.tid.load(Relaxed));
-        blocked.is_some_and(|blocked| blocked & (1 << (sampler::SIGTRAP - 1)) != 0)
-    };
-    slot.settling.load(SeqCst) != 0 || in_handler()
+/// Waits until a thread, which is sampled no more, has done what a filter might kill it for, at most until the time `until`.
+fn wait_for(slot: &Slot, until: Nanos) {
+    /// A thread that has used so much of a CPU has found the sample that was waiting for it to have one.
+    const ENOUGH: u64 = 50_000;
+    let thread = slot.tid.load(Relaxed);
+    let used = || time_used(thread);
+    let Some(before) = used() else { return };
+    let mut has_run = false;
+    while sys::now() < until {
+        let (is_running, in_handler) = state(thread);
+        has_run |= !is_running || used().is_none_or(|now| now >= before + ENOUGH);
+        if has_run && !in_handler && slot.settling.load(SeqCst) == 0 {
+            break;
+        }
+        sys::sched_yield();
+    }
 }
 
-/// All threads of this process but the calling one are left alone from now on; how many there are.
+/// The CPU time that a thread of this process has used, in nanoseconds, as of when its CPU last looked.
+fn time_used(thread: u32) -> Option<u64> {
+    let mut buffer = [0_u8; 64];
+    let digits = sys::read_task_file(thread, "schedstat", &mut buffer).split(|byte| *byte == b' ').next()?;
+    core::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Whether a thread of this process is running or wants to, and whether it handles a sample or pauses: it has the signal of samples blocked then. (As it may have for a reason
+/// of its own, in a handler of the program's.)
+fn state(thread: u32) -> (bool, bool) {
+    let mut buffer = [0_u8; 2048];
+    let text = sys::read_task_file(thread, "status", &mut buffer);
+    let behind = |key: &[u8], length| {
+        let at = text.windows(key.len()).position(|at| at == key)? + key.len();
+        text.get(at..at + length)
+    };
+    let blocked = behind(b"SigBlk:\t", 16).and_then(|digits| {
+        let digits = core::str::from_utf8(digits).ok()?;
+        u64::from_str_radix(digits, 16).ok()
+    });
+    let in_handler = blocked.is_some_and(|blocked| blocked & (1 << (sampler::SIGTRAP - 1)) != 0);
+    (behind(b"State:\t", 1) == Some(b"R"), in_handler)
+}
+
+/// All threads of this process but the calling one are left alone from now on; how many there are. The calling one is settling from now on, until
+/// it gives up its slot.
 fn leave_others(own: &'static Slot) -> u32 {
     const PATIENCE: Nanos = Nanos(1_000_000_000);
     let process = own.pid.load(Relaxed);
@@ -104,9 +137,7 @@ fn leave_others(own: &'static Slot) -> u32 {
     others().for_each(sampler::silence);
     sys::futex_wake(&shared().header.epoch);
     let until = sys::now() + PATIENCE;
-    while others().any(is_at_it) && sys::now() < until {
-        sys::sched_yield();
-    }
+    others().for_each(|slot| wait_for(slot, until));
     let mut left = 0;
     for slot in others() {
         // Those that have begun meanwhile.
@@ -114,6 +145,5 @@ fn leave_others(own: &'static Slot) -> u32 {
         shared().slots.give_back(slot);
         left += 1;
     }
-    own.settling.fetch_sub(1, SeqCst);
     left
 }

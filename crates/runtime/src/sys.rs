@@ -337,24 +337,23 @@ pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
     Ok(true)
 }
 
-/// The signals that a thread of this process has blocked, as far as can be found out.
-pub fn blocked_signals(thread: u32) -> Option<u64> {
-    let mut path = *b"/proc/self/task/0000000000/status\0";
-    let mut number = thread;
-    // Leading zeros would be part of the name.
-    let mut at = 26;
-    while number > 0 {
-        at -= 1;
-        path[at] = b'0' + (number % 10) as u8;
+/// Reads the beginning of `/proc/self/task/THREAD/NAME`, where `name` is no longer than 15 bytes.
+pub fn read_task_file<'a>(thread: u32, name: &str, buffer: &'a mut [u8]) -> &'a [u8] {
+    const FOLDER: &[u8] = b"/proc/self/task/";
+    let mut path = [0_u8; 48];
+    path[..FOLDER.len()].copy_from_slice(FOLDER);
+    let digits = thread.checked_ilog10().map_or(1, |log| log as usize + 1);
+    let (mut number, end) = (thread, FOLDER.len() + digits);
+    for digit in path[FOLDER.len()..end].iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }
-    path.copy_within(at.., 16);
-    let mut buffer = [0_u8; 2048];
-    let text = read_file(CStr::from_bytes_until_nul(&path).ok()?, &mut buffer);
-    let key = b"SigBlk:\t";
-    let at = text.windows(key.len()).position(|at| at == key)? + key.len();
-    let digits = core::str::from_utf8(text.get(at..at + 16)?).ok()?;
-    u64::from_str_radix(digits, 16).ok()
+    path[end] = b'/';
+    path[end + 1..end + 1 + name.len()].copy_from_slice(name.as_bytes());
+    match CStr::from_bytes_until_nul(&path) {
+        Ok(path) => read_file(path, buffer),
+        Err(_) => &[],
+    }
 }
 
 /// Reads one word from a descriptor.

@@ -96,6 +96,7 @@ fn take_up(slot: &'static Slot, trap: bool) {
 pub fn end(slot: &'static Slot) {
     delay::pay(slot);
     sampler::stop(slot);
+    slot.settling.store(0, Relaxed);
     tls::set_slot(None);
     shared().slots.give_back(slot);
 }
