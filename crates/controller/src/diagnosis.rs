@@ -1,6 +1,7 @@
 //! Why there is no answer, and what makes one doubtful.
 
 use super::failure::{self, Failure};
+use super::launch::Exit;
 use super::needs;
 use super::observe::Observer;
 use super::options::Options;
@@ -10,6 +11,7 @@ use super::series::Outcome;
 use super::warning::Warning;
 use kernel::SharedMapping;
 use profile::Nanos;
+use rustix::process::Signal;
 use std::sync::atomic::Ordering;
 use wire::SharedMemory;
 use wire::layout::Sampler;
@@ -114,6 +116,11 @@ pub fn points(points: &Points) -> Vec<Warning> {
     never.into_iter().chain(sampled).chain(refused).collect()
 }
 
+/// What the program's end says about what the profiler did to it.
+pub fn end(exit: Exit) -> Option<Warning> {
+    (exit == Exit::Signal(Signal::SYS.as_raw())).then_some(Warning::EndedByFilter)
+}
+
 /// Doubts that do not prevent an answer. `counted`: the share of the run that each placed point's visits cost.
 pub fn warnings(shared: &SharedMapping, observer: &Observer, counted: &[(String, f64)]) -> Vec<Warning> {
     let memory = shared.memory();
@@ -168,7 +175,9 @@ fn of_samples(memory: &SharedMemory, observer: &Observer) -> Vec<Warning> {
     let lost = (lost > 0).then_some(Warning::LostSamples { lost, samples });
     let refused = memory.slots.refused.load(Ordering::Relaxed);
     let threads = (refused > 0).then_some(Warning::TooManyThreads { refused });
-    too_deep.into_iter().chain(lost).chain(threads).collect()
+    let sandboxed = memory.header.sandboxed.load(Ordering::Relaxed);
+    let sandboxed = (sandboxed > 0).then_some(Warning::Sandboxed { threads: sandboxed });
+    too_deep.into_iter().chain(lost).chain(threads).chain(sandboxed).collect()
 }
 
 /// Images of which less could be read than there is.

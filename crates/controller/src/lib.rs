@@ -313,6 +313,9 @@ fn supervise(
         runs.shown = show_at_once(options, &*runs.audience)?;
     }
     let exit = child.wait();
+    if let Some(warning) = diagnosis::end(exit) {
+        session.warn(&warning)?;
+    }
     session.finish(monotonic(), ended(exit))?;
     Ok(failure)
 }

@@ -73,6 +73,17 @@ pub enum Warning {
     #[error("{refused} threads ran unprofiled: more than {} at once", wire::slot::MAX_SLOTS)]
     TooManyThreads { refused: u64 },
 
+    #[error(
+        "{threads} threads of the program have installed a seccomp filter that does not allow what sampling needs: they, and those \
+         that they created, were not sampled from then on"
+    )]
+    Sandboxed { threads: u32 },
+
+    #[error(
+        "SIGSYS ended the program: a seccomp filter, which may allow what the program needs alone and not what a profiler needs"
+    )]
+    EndedByFilter,
+
     #[error("{}: {damage}; what could be understood was used", .image.display())]
     DamagedDebugInformation { image: PathBuf, damage: String },
 
@@ -137,6 +148,8 @@ impl Warning {
             Self::DeepStacks { .. } => "deep-stacks",
             Self::LostSamples { .. } => "lost-samples",
             Self::TooManyThreads { .. } => "too-many-threads",
+            Self::Sandboxed { .. } => "sandboxed",
+            Self::EndedByFilter => "ended-by-filter",
             Self::DamagedDebugInformation { .. } => "damaged-debug-information",
             Self::GeneratedCodeUnknown => "generated-code-unknown",
             Self::ImageUnreadable { .. } => "image-unreadable",
@@ -188,6 +201,13 @@ impl Warning {
                 "leave the profiler some CPU time, or sample less often with --period 2000"
             }
             Self::TooManyThreads { .. } => "profile with fewer threads at a time",
+            Self::Sandboxed { .. } => {
+                "what they do later is missing from every answer: profile without the sandbox if the program has an option for that"
+            }
+            Self::EndedByFilter => {
+                "run it without whatif: if it does not end so, switch the sandbox off for profiling, or have it installed by the C \
+                 library's prctl or syscall"
+            }
             Self::DamagedDebugInformation { .. } => {
                 "build it again, or install the debug symbols of just this build"
             }

@@ -13,7 +13,7 @@
 use crate::channel::{self, Ends, What};
 use crate::memory::shared;
 use crate::socket;
-use crate::{account, delay, random, sys, tls};
+use crate::{account, delay, random, sys};
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -105,7 +105,7 @@ fn entry(fd: c_int) -> Option<&'static Peer> {
 pub fn forget(fd: c_int) {
     if let Some(peer) = entry(fd)
         && peer.what.load(Relaxed) != UNKNOWN
-        && tls::is_own()
+        && sys::is_own()
     {
         for number in [&peer.arrived, &peer.handled, &peer.held] {
             number.store(0, Relaxed);

@@ -12,7 +12,7 @@
 //! Out of reach: ticks that come as signals, and timeouts of `epoll_wait` that an event loop computes from a schedule of its own.
 
 use crate::memory::shared;
-use crate::{account, sys, tls};
+use crate::{account, sys};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::Nanos;
@@ -143,7 +143,7 @@ pub fn asked(fds: impl ExactSizeIterator<Item = c_int>) {
 
 /// A descriptor is closed, or is now something else.
 pub fn forget(fd: c_int) {
-    if of(fd).is_some() && tls::is_own() {
+    if of(fd).is_some() && sys::is_own() {
         clear(fd);
     }
 }

@@ -182,7 +182,7 @@ fn alone(slot: &Slot, fd: c_int, put_off: impl FnOnce() -> bool) -> bool {
 pub fn forget(fd: c_int) {
     if let Some(last) = last(fd)
         && last.load(Relaxed) != 0
-        && tls::is_own()
+        && sys::is_own()
     {
         change(fd, || last.store(0, Release));
     }

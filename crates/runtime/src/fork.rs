@@ -30,6 +30,7 @@ unsafe extern "C" fn in_child() {
     let event = parent.event.load(Relaxed);
     let Some(slot) = shared().slots.take() else { return };
     slot.event.store(event, Relaxed);
+    tls::set_slot(Some(slot));
     sampler::forget(slot);
     slot.stack_low.store(parent.stack_low.load(Relaxed), Relaxed);
     slot.stack_high.store(parent.stack_high.load(Relaxed), Relaxed);

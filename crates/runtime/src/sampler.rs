@@ -158,6 +158,11 @@ fn start_timer(slot: &Slot, period: Nanos) -> Sampler {
 pub fn stop(slot: &Slot) {
     switches::close(slot);
     slot.unsampled.store(since_last_sample(slot, cpu_time(slot)).0, Relaxed);
+    silence(slot);
+}
+
+/// Stops sampling the thread of `slot`, which may be another one of this process.
+pub fn silence(slot: &Slot) {
     let (event, timer) = (slot.event.swap(-1, Relaxed), slot.timer.swap(-1, Relaxed));
     if event >= 0 {
         sys::ioctl(event, IOC_DISABLE, 0);

@@ -64,12 +64,11 @@ pub unsafe extern "C" fn handler(signal: i32, info: *mut [u64; 16], context: *mu
     // SAFETY: the kernel passes a siginfo and an ucontext.
     unsafe {
         match tls::slot() {
-            Some(slot) if is_sample(slot, signal, &*info) => {
-                take(slot, &*context);
-            }
+            Some(slot) if is_sample(slot, signal, &*info) => tls::settling(slot, || take(slot, &*context)),
             slot if is_visit(signal, &*info) && progress::interrupted(slot, (*info)[3]) => {}
-            // A sample of a thread that has just been given up.
+            // A sample of a thread that has just been given up, or is left alone.
             _ if is_stray(signal, &*info) => {}
+            None if tls::last_slot().is_some_and(|slot| is_sample(slot, signal, &*info)) => {}
             slot => signals::deliver(slot, signal, info, context.cast()),
         }
     }

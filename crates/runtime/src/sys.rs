@@ -1,10 +1,12 @@
 //! Raw system calls: they bypass our own interposed functions and leave `errno` alone.
 //!
-//! Results are the kernel's: negative numbers are `-errno`.
+//! Results are the kernel's: negative numbers are `-errno`. In threads that are left alone every call fails with `EPERM`
+//! without being made: a filter of the program's might kill it for the call.
 
 use crate::real::{first, real};
+use crate::tls;
 use core::arch::asm;
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wire::Nanos;
 
@@ -25,6 +27,7 @@ mod number {
     pub const RT_SIGACTION: i64 = 13;
     pub const RT_SIGPROCMASK: i64 = 14;
     pub const RT_SIGPENDING: i64 = 127;
+    pub const RT_SIGTIMEDWAIT: i64 = 128;
     pub const IOCTL: i64 = 16;
     pub const GETPID: i64 = 39;
     pub const CLOSE: i64 = 3;
@@ -44,6 +47,7 @@ mod number {
     pub const RT_TGSIGQUEUEINFO: i64 = 297;
     pub const PERF_EVENT_OPEN: i64 = 298;
     pub const PRLIMIT64: i64 = 302;
+    pub const PROCESS_VM_READV: i64 = 310;
 }
 
 /// One system call.
@@ -52,6 +56,20 @@ mod number {
 /// As safe as the call with these arguments is.
 #[inline]
 pub unsafe fn call(number: i64, a: [i64; 6]) -> i64 {
+    const EPERM: i64 = 1;
+    if tls::is_silent() {
+        return -EPERM;
+    }
+    // SAFETY: the caller vouches for the call.
+    unsafe { call_at_any_time(number, a) }
+}
+
+/// The same in a thread that is left alone as well.
+///
+/// # Safety
+/// As for [`call`].
+#[inline]
+unsafe fn call_at_any_time(number: i64, a: [i64; 6]) -> i64 {
     let result: i64;
     // SAFETY: the kernel clobbers rcx and r11 only; memory is clobbered because `nomem` is not given.
     unsafe {
@@ -86,6 +104,10 @@ pub fn prepare_clock() {
 /// the kernel.
 pub fn clock(clock: i64) -> Nanos {
     let mut time = [0_i64; 2];
+    // The kernel alone knows the CPU time of threads.
+    if clock == CLOCK_THREAD_CPUTIME_ID && tls::is_silent() {
+        return Nanos::ZERO;
+    }
     // It has no reason to fail, and so none to set `errno`.
     if IS_TRUE.load(Relaxed)
         && let Some(read) = real!(clock_gettime: fn(c_int, *mut [i64; 2]) -> c_int)
@@ -118,6 +140,11 @@ pub fn sched_yield() {
 pub fn gettid() -> u32 {
     // SAFETY: no arguments, cannot fail.
     unsafe { call(number::GETTID, [0; 6]) as u32 }
+}
+
+/// Whether the calling thread is the one that its slot belongs to. A `vfork`ed child has its parent's, and closes its own copies of descriptors.
+pub fn is_own() -> bool {
+    tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == gettid())
 }
 
 pub fn getpid() -> u32 {
@@ -290,6 +317,45 @@ pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     &buffer[..(length.max(0) as usize).min(buffer.len())]
 }
 
+/// Whether `length` bytes from `start` on can be read: an error says that they cannot, or that this cannot be found out.
+pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
+    const EFAULT: i64 = -14;
+    let mut buffer = [0_u8; 256];
+    let (mut at, end) = (start, start.saturating_add(length));
+    while at < end {
+        let part = (end - at).min(buffer.len());
+        let (here, there) = ([buffer.as_mut_ptr() as i64, part as i64], [at as i64, part as i64]);
+        let arguments = [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, 1, 0];
+        // SAFETY: the kernel writes at most the size of `buffer`.
+        match unsafe { call(number::PROCESS_VM_READV, arguments) } {
+            EFAULT => return Ok(false),
+            error if error < 0 => return Err(error),
+            read if read < part as i64 => return Ok(false),
+            _ => at += part,
+        }
+    }
+    Ok(true)
+}
+
+/// Reads the beginning of `/proc/self/task/THREAD/NAME`, where `name` is no longer than 15 bytes.
+pub fn read_task_file<'a>(thread: u32, name: &str, buffer: &'a mut [u8]) -> &'a [u8] {
+    const FOLDER: &[u8] = b"/proc/self/task/";
+    let mut path = [0_u8; 48];
+    path[..FOLDER.len()].copy_from_slice(FOLDER);
+    let digits = thread.checked_ilog10().map_or(1, |log| log as usize + 1);
+    let (mut number, end) = (thread, FOLDER.len() + digits);
+    for digit in path[FOLDER.len()..end].iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    path[end] = b'/';
+    path[end + 1..end + 1 + name.len()].copy_from_slice(name.as_bytes());
+    match CStr::from_bytes_until_nul(&path) {
+        Ok(path) => read_file(path, buffer),
+        Err(_) => &[],
+    }
+}
+
 /// Reads one word from a descriptor.
 pub fn read_word(fd: i32) -> Option<u64> {
     let mut word = 0_u64;
@@ -348,6 +414,24 @@ pub fn mask_signals(how: i64, set: u64) -> u64 {
     // SAFETY: both pointers are to live 8-byte signal sets.
     unsafe { call(number::RT_SIGPROCMASK, arguments) };
     old
+}
+
+/// Sets the mask to what [`mask_signals`] has returned before the thread may have been left alone.
+pub fn restore_mask(mask: u64) {
+    const SET: i64 = 2;
+    // SAFETY: the pointer is to a live 8-byte signal set.
+    unsafe { call_at_any_time(number::RT_SIGPROCMASK, [SET, (&raw const mask) as i64, 0, 8, 0, 0]) };
+}
+
+/// Takes one of the signals in `set`, all of which the thread has blocked, when it comes, and what is known of it; `None` if none has come after `time`. To
+/// those who send signals to the process, the thread looks as if it had them unblocked.
+pub fn signal_within(set: u64, time: Nanos) -> Option<(i32, [u64; 16])> {
+    let mut info = [0_u64; 16];
+    let time = [(time.0 / 1_000_000_000) as i64, (time.0 % 1_000_000_000) as i64];
+    let arguments = [(&raw const set) as i64, info.as_mut_ptr() as i64, time.as_ptr() as i64, 8, 0, 0];
+    // SAFETY: the kernel writes a siginfo of 128 bytes; the other pointers are to a live signal set and timespec.
+    let signal = unsafe { call(number::RT_SIGTIMEDWAIT, arguments) };
+    (signal > 0).then_some((signal as i32, info))
 }
 
 /// Signals that wait for the calling thread to unblock them.

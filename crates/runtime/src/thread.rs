@@ -48,11 +48,17 @@ pub fn register_main(stack_high: usize, masked: u32) {
 
 /// What every thread does with its slot when it starts to run.
 pub fn begin(slot: &'static Slot, trap: bool) {
+    slot.doing(Activity::Running);
+    slot.busy.store(0, Relaxed);
+    slot.settling.store(0, Relaxed);
+    tls::set_slot(Some(slot));
+    tls::settling(slot, || take_up(slot, trap));
+}
+
+fn take_up(slot: &'static Slot, trap: bool) {
     slot.pid.store(sys::getpid(), Relaxed);
     // Release: a reader that sees the thread ID also sees whose it is.
     slot.tid.store(sys::gettid(), Release);
-    slot.doing(Activity::Running);
-    slot.busy.store(0, Relaxed);
     slot.interrupted.store(0, Relaxed);
     slot.carry.inherit(wire::Account::default());
     slot.slack.store(sys::timer_slack(), Relaxed);
@@ -74,7 +80,6 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.timed_out.store(0, Relaxed);
     stretch::begin(slot);
     slot.last_sample.store(sys::now().0, Relaxed);
-    tls::set_slot(Some(slot));
     let set = real!(pthread_setspecific: fn(u32, *const c_void) -> c_int);
     let key = KEY.load(Relaxed);
     if let Some(set) = set
@@ -88,9 +93,10 @@ pub fn begin(slot: &'static Slot, trap: bool) {
 }
 
 /// The thread is over, or as good as. A thread that joins it is credited for the wait, so pay first (rule 4).
-fn end(slot: &'static Slot) {
+pub fn end(slot: &'static Slot) {
     delay::pay(slot);
     sampler::stop(slot);
+    slot.settling.store(0, Relaxed);
     tls::set_slot(None);
     shared().slots.give_back(slot);
 }
@@ -102,8 +108,21 @@ unsafe extern "C" fn ended(_: *mut c_void) {
     }
 }
 
+/// The calling thread has given up `former` and is to be sampled as before.
+pub fn begin_again(former: &'static Slot) {
+    let Some(slot) = shared().slots.take() else { return };
+    slot.stack_low.store(former.stack_low.load(Relaxed), Relaxed);
+    slot.stack_high.store(former.stack_high.load(Relaxed), Relaxed);
+    slot.masked.store(former.masked.load(Relaxed), Relaxed);
+    slot.local.inherit(former.local.load());
+    begin(slot, signals::may_trap());
+}
+
 /// A slot for a thread that is about to be created, with its creator's account.
 pub fn reserve(start: usize, argument: *mut c_void, stack_size: usize) -> Option<&'static Slot> {
+    if tls::is_left() {
+        return None;
+    }
     let slot = shared().slots.take()?;
     slot.start.store(start, Relaxed);
     slot.argument.store(argument.addr(), Relaxed);

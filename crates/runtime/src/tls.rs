@@ -6,10 +6,18 @@
 //! is there before the static TLS block is laid out.
 
 use core::arch::{asm, global_asm};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Relaxed, SeqCst},
+};
 use wire::slot::Slot;
 
-use crate::sys;
+/// Which threads of this process are left alone, because a seccomp filter does not allow what sampling and pauses need.
+static LEFT: AtomicU32 = AtomicU32::new(NONE);
+const NONE: u32 = 0;
+/// Those that have no slot, and those that they create.
+const SOME: u32 = 1;
+const ALL: u32 = 2;
 
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
@@ -25,6 +33,12 @@ global_asm!(
 /// The slot of the calling thread, if it is profiled. Called from the signal handler.
 #[inline]
 pub fn slot() -> Option<&'static Slot> {
+    if LEFT.load(Relaxed) == ALL { None } else { last_slot() }
+}
+
+/// The same, also where all threads are left alone. Called from the signal handler.
+#[inline]
+pub fn last_slot() -> Option<&'static Slot> {
     let slot: *const Slot;
     // SAFETY: reads the calling thread's own word; slots live as long as the process.
     unsafe {
@@ -38,9 +52,45 @@ pub fn slot() -> Option<&'static Slot> {
     }
 }
 
-/// Whether the calling thread is the one that its slot belongs to. A `vfork`ed child has its parent's, and closes its own copies of descriptors.
-pub fn is_own() -> bool {
-    slot().is_none_or(|slot| slot.tid.load(Relaxed) == sys::gettid())
+/// From now on threads without a slot, and those that they create, are left alone.
+pub fn leave_some() {
+    LEFT.fetch_max(SOME, SeqCst);
+}
+
+/// From now on all threads of this process are left alone. The caller waits for those that are [`settling`].
+pub fn leave_all() {
+    LEFT.store(ALL, SeqCst);
+}
+
+/// Whether [`leave_all`] was called: what the thread is in the midst of is to end.
+pub fn are_all_left() -> bool {
+    LEFT.load(Relaxed) == ALL
+}
+
+/// Whether the calling thread is left alone, and creates threads that are.
+pub fn is_left() -> bool {
+    LEFT.load(Relaxed) != NONE && slot().is_none()
+}
+
+/// Whether a system call of ours might be one too many: the calling thread is left alone, and not about to finish what it has begun.
+#[inline]
+pub fn is_silent() -> bool {
+    match LEFT.load(Relaxed) {
+        NONE => false,
+        SOME => last_slot().is_none(),
+        _ => last_slot().is_none_or(|slot| slot.settling.load(Relaxed) == 0),
+    }
+}
+
+/// Runs `work`, in the midst of which the thread must not come under a filter; not if all threads are left alone already. Called from the signal
+/// handler as well.
+pub fn settling(slot: &Slot, work: impl FnOnce()) {
+    // SeqCst: a thread that leaves all alone sees this, or is seen here.
+    slot.settling.fetch_add(1, SeqCst);
+    if LEFT.load(SeqCst) != ALL {
+        work();
+    }
+    slot.settling.fetch_sub(1, SeqCst);
 }
 
 /// Sets the slot of the calling thread.

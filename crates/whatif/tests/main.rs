@@ -22,6 +22,7 @@ mod matrix;
 mod placed_points;
 mod points;
 mod runtime_symbols;
+mod sandboxes;
 mod signals;
 mod support;
 mod survey;

@@ -55,6 +55,7 @@ const WRITTEN_OUT: &[&str] = &[
     "listen",
     "pipe",
     "pipe2",
+    "prctl",
     "pthread_create",
     "pthread_sigmask",
     "raise",

@@ -127,6 +127,8 @@ pub struct Header {
     /// Not zero when an image of the program calls the futex by an instruction of its own: a wait that no
     /// function of ours has seen is then taken for one on another thread.
     pub inline_futex: AtomicU32,
+    /// Threads of the program that have installed a seccomp filter which does not allow what sampling and pauses need, and are left alone since.
+    pub sandboxed: AtomicU32,
 }
 
 /// A way of breaking the engine on purpose, by its bit in [`Header::faults`].

@@ -274,6 +274,9 @@ pub struct Slot {
     /// The sums.
     pub books: Books,
 
+    /// Runtime only: greater than zero while the thread begins, pauses or handles a sample, so that it must not come under a filter of system calls.
+    pub settling: AtomicU32,
+
     /// Runtime only: descriptor of the sampling event, or −1.
     pub event: AtomicI32,
     /// Runtime only: kernel ID of the sampling timer, or −1.

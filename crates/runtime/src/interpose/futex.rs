@@ -4,11 +4,12 @@
 //! registers and the same stack slot on x86-64 and aarch64.
 
 use crate::delay::{self, Watch};
-use crate::interpose::exec;
+use crate::interpose::{exec, seccomp};
 use crate::real::real;
 use crate::{channel, epoll, signals, stretch, tls, wait};
 use core::ffi::{c_int, c_long};
 
+const SYS_RT_SIGACTION: c_long = 13;
 const SYS_FUTEX: c_long = 202;
 const SYS_FUTEX_WAITV: c_long = 449;
 const SYS_FUTEX_WAKE: c_long = 454;
@@ -78,6 +79,16 @@ pub unsafe extern "C" fn syscall(
 ) -> c_long {
     let original = real!(syscall: fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long);
     let Some(original) = original else { return -1 };
+    if let Some(sandbox) = seccomp::sandbox_of(number, [a, b, c]) {
+        // SAFETY: the program's own system call.
+        return seccomp::entering(sandbox, || unsafe { original(number, a, b, c, d, e, f) });
+    }
+    let (new, old) =
+        (core::ptr::with_exposed_provenance(b as usize), core::ptr::with_exposed_provenance_mut(c as usize));
+    // SAFETY: the program's own arguments, of which the kernel demands the same.
+    if number == SYS_RT_SIGACTION && unsafe { signals::raw_action(a, new, old, d) }.is_some() {
+        return 0;
+    }
     let (operation, slot) = (classify(number, b), tls::slot());
     if let (Operation::Waits | Operation::Wakes, Some(slot)) = (operation, slot) {
         // All locks are futexes to the kernel: waits and wakes are told apart, and the words.

@@ -2,7 +2,7 @@
 //!
 //! [`table`] says which function is what; the wrappers are generated from it. What needs more than its
 //! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`sigwait`], [`connect`], [`timers`], [`threads`] and
-//! [`descriptors`] (what makes them and gives them up). Not here: `epoll_ctl` and the calls about signals, which stand beside what they change
+//! [`seccomp`] and [`descriptors`] (what makes them and gives them up). Not here: `epoll_ctl` and the calls about signals, which stand beside what they change
 //! ([`epoll`](crate::epoll), [`signals`](crate::signals)).
 //!
 //! Every wrapper calls the original with the same arguments and returns its result. On the way in it may
@@ -14,6 +14,7 @@ mod descriptors;
 mod exec;
 mod futex;
 mod readiness;
+mod seccomp;
 mod sigwait;
 mod table;
 mod threads;
