@@ -8,8 +8,8 @@ use crate::account::{LEAST, owes, take_note};
 use crate::memory::shared;
 use crate::sampler::{self, Behind};
 use crate::switches::{self, During};
-use crate::{cpus, signals, stopwatch, sys, tls, yields};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::{cpus, stopwatch, sys, tls, yields};
+use core::sync::atomic::Ordering::Relaxed;
 use wire::channel::Key;
 use wire::slot::{Activity, Slot};
 use wire::{Account, Epoch, Nanos};
@@ -63,10 +63,6 @@ fn whose(slot: &Slot) -> Debt<'static> {
         slot.timed_out.store(0, Relaxed);
         return Debt::OfTheWorld(None);
     }
-    // A handler has interrupted a wait, or left it with `siglongjmp`.
-    if slot.is_doing(Activity::WaitingForWorld) || slot.is_doing(Activity::WaitingForThread) {
-        return Debt::OfTheWorld(None);
-    }
     Debt::OfTheCpu
 }
 
@@ -102,62 +98,30 @@ pub struct Watch<'a> {
 ///
 /// All signals wait during a pause, for about [`SLICE`] at most: a handler of the program's that ran in the middle
 /// of one could call an interposed function and pay the same debt again, or leave with `siglongjmp` and never
-/// let the pause end. Between two slices handlers run, and find the account in order. What the kernel would rather
-/// tell this thread than others ([`signals::expected`]) ends a slice that sleeps: otherwise another thread's handler would run.
+/// let the pause end. Between two slices handlers run, and find the account in order.
 fn settle(slot: &Slot, whose: Debt<'_>, behind: Behind) {
+    tls::settling(slot, || settle_all(slot, whose, behind));
+}
+
+fn settle_all(slot: &Slot, whose: Debt<'_>, behind: Behind) {
     loop {
-        let mut left = None;
-        tls::settling(slot, || left = settle_slice(slot, whose, behind));
-        let Some((mask, more)) = left else { break };
-        // Handlers run here, and may never come back.
-        sys::restore_mask(mask);
+        let mut begin = sys::now();
+        let (cpu, until) = (sampler::cpu_time(slot), begin + SLICE);
+        let mask = sys::mask_signals(0, u64::MAX);
+        // The thread may have lost its CPU since it last looked.
+        switches::drain(slot, During::Work);
+        let more = loop {
+            match pause(slot, whose, begin) {
+                Some(end) if end < until => begin = end,
+                ended => break ended.is_some(),
+            }
+        };
+        sampler::paused(slot, cpu, behind);
+        slot.paused.store(1, Relaxed);
+        stopwatch::resume(slot);
+        sys::mask_signals(2, mask);
         if !more || tls::are_all_left() {
             break;
-        }
-    }
-}
-
-/// Pays for a slice at most; returns the mask to restore, and whether there is more to pay. Signals are blocked when it returns.
-fn settle_slice(slot: &Slot, whose: Debt<'_>, behind: Behind) -> Option<(u64, bool)> {
-    let mut begin = sys::now();
-    let (cpu, until) = (sampler::cpu_time(slot), begin + SLICE);
-    let mask = sys::mask_signals(0, u64::MAX);
-    let mut interrupt = Interrupt { by: signals::expected(slot, mask), taken: None };
-    // The thread may have lost its CPU since it last looked.
-    switches::drain(slot, During::Work);
-    let more = loop {
-        match pause(slot, whose, begin, &mut interrupt) {
-            Some(end) if end < until && interrupt.taken.is_none() => begin = end,
-            ended => break ended.is_some(),
-        }
-    };
-    sampler::paused(slot, cpu, behind);
-    slot.paused.store(1, Relaxed);
-    stopwatch::resume(slot);
-    if let Some((signal, info)) = &interrupt.taken {
-        sys::raise_with(*signal, info);
-    }
-    Some((mask, more))
-}
-
-/// What ends a pause before its time.
-struct Interrupt {
-    /// The signals that do, none mostly.
-    by: u64,
-    /// The one that has come, and what is known of it.
-    taken: Option<(i32, [u64; 16])>,
-}
-
-impl Interrupt {
-    /// How long a pause does not look whether its experiment is over, if it can be ended by signals.
-    const LOOK: Nanos = Nanos(1_000_000);
-
-    /// Sleeps as [`sys::futex_wait_until`] does, or until a signal comes.
-    fn sleep(&mut self, word: &AtomicU32, expected: u32, now: Nanos, until: Nanos, look: Nanos) {
-        if self.by == 0 {
-            sys::futex_wait_until(word, expected, until);
-        } else {
-            self.taken = sys::signal_within(self.by, until.saturating_sub(now).min(look));
         }
     }
 }
@@ -165,7 +129,7 @@ impl Interrupt {
 /// Pays what is owed, but not for longer than a slice; returns when that was over, or `None` if there is nothing
 /// more to pay. Since `begin` the thread has done nothing but prepare its pause, which counts as a part of it:
 /// the program had nothing of that time. Signals are blocked.
-fn pause(slot: &Slot, whose: Debt<'_>, begin: Nanos, interrupt: &mut Interrupt) -> Option<Nanos> {
+fn pause(slot: &Slot, whose: Debt<'_>, begin: Nanos) -> Option<Nanos> {
     let memory = shared();
     let number = memory.header.epoch.load(core::sync::atomic::Ordering::Acquire);
     let (required, local) = slot.local.meet(&memory.required);
@@ -199,9 +163,9 @@ fn pause(slot: &Slot, whose: Debt<'_>, begin: Nanos, interrupt: &mut Interrupt) 
     let pausing = if keeps_cpu { Activity::KeepingCpu } else { Activity::Pausing };
     let was = slot.activity.swap(pausing as u32, Relaxed);
     let Paused { time: paused, end } = match whose {
-        Debt::OfTheWorld(Some((watch, since))) => doze(slot, (watch, since), begin, slice, number, interrupt),
+        Debt::OfTheWorld(Some((watch, since))) => doze(slot, watch, since, begin, slice, number),
         _ if keeps_cpu => keep_cpu(slot, begin, slice, number),
-        _ => sleep(slot, begin, slice, number, interrupt),
+        _ => sleep(slot, begin, slice, number),
     };
     slot.activity.store(was, Relaxed);
     // Waits for CPUs may have been credited meanwhile.
@@ -225,12 +189,12 @@ struct Paused {
 }
 
 /// Sleeps for `time` since `begin`, or until the experiment is over.
-fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32, interrupt: &mut Interrupt) -> Paused {
+fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let epoch = &shared().header.epoch;
     sys::set_timer_slack(1);
     let (mut end, until) = (begin, begin + time);
-    while end < until && epoch.load(Relaxed) == number && interrupt.taken.is_none() && !tls::are_all_left() {
-        interrupt.sleep(epoch, number, end, until, Interrupt::LOOK);
+    while end < until && epoch.load(Relaxed) == number && !tls::are_all_left() {
+        sys::futex_wait_until(epoch, number, until);
         end = sys::now();
     }
     sys::set_timer_slack(slot.slack.load(Relaxed));
@@ -240,27 +204,20 @@ fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32, interrupt: &mut In
 }
 
 /// The same, until a thread does what is watched: the end of the experiment is not noticed before its deadline.
-fn doze(
-    slot: &Slot,
-    (watch, since): (Watch<'_>, Nanos),
-    begin: Nanos,
-    time: Nanos,
-    number: u32,
-    interrupt: &mut Interrupt,
-) -> Paused {
+fn doze(slot: &Slot, watch: Watch<'_>, since: Nanos, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let memory = shared();
     let epoch = &memory.header.epoch;
     sys::set_timer_slack(1);
     let until = (begin + time).min(memory.experiments.of(Epoch(number)).deadline());
     let mut end = begin;
-    while end < until && epoch.load(Relaxed) == number && interrupt.taken.is_none() && !tls::are_all_left() {
+    while end < until && epoch.load(Relaxed) == number && !tls::are_all_left() {
         let instance = watch.instance.map(|instance| memory.channels.pause_word(instance));
         if (watch.used)() > since {
             break;
         }
         match instance {
-            Some((word, value)) => interrupt.sleep(word, value, end, until, GLANCE),
-            None => interrupt.sleep(epoch, number, end, until.min(end + GLANCE), GLANCE),
+            Some((word, value)) => sys::futex_wait_until(word, value, until),
+            None => sys::futex_wait_until(epoch, number, until.min(end + GLANCE)),
         }
         end = sys::now();
     }

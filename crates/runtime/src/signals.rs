@@ -52,27 +52,6 @@ impl Wanted {
 
 static WANTED: [Wanted; 2] = [const { Wanted::new() }; 2];
 
-/// The signals for which the program has installed a handler.
-static HANDLED: AtomicU64 = AtomicU64::new(0);
-
-/// The program wants `handler` for a signal.
-fn note_handler(signal: i32, handler: usize) {
-    if matches!(signal, 1..=64) && !matches!(handler, SIG_DFL | SIG_IGN | SIG_ERR) {
-        HANDLED.fetch_or(bit(signal), Relaxed);
-    }
-}
-
-/// The signals to the process whose handler would run in this thread if it did not block them in a pause: those that the main thread does not block itself,
-/// for the kernel prefers it. (Which of several other threads is interrupted no program can know.) `mask`: what the thread has blocked before the pause.
-pub fn expected(slot: &Slot, mask: u64) -> u64 {
-    /// SIGILL, SIGBUS, SIGFPE, SIGSEGV, SIGSYS: an instruction is to blame, and its thread gets them.
-    const FAULTS: u64 = bit(4) | bit(7) | bit(8) | bit(11) | bit(31);
-    if slot.tid.load(Relaxed) != slot.pid.load(Relaxed) {
-        return 0;
-    }
-    HANDLED.load(Relaxed) & !(mask | BITS | FAULTS)
-}
-
 /// Zero when this process must not use `SIGTRAP`.
 static TRAPS: AtomicU32 = AtomicU32::new(0);
 
@@ -273,10 +252,6 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
     let function = real!(sigaction: fn(c_int, *const Action, *mut Action) -> c_int);
     let own = ours(signal).filter(|_| crate::memory::attached().is_some());
     let Some(wanted) = own.map(|index| &WANTED[index]) else {
-        // SAFETY: null or valid, by the contract of `sigaction`.
-        if let Some(new) = unsafe { new.as_ref() } {
-            note_handler(signal, new.handler);
-        }
         // SAFETY: passes the arguments on.
         return function.map_or(-1, |real| unsafe { real(signal, new, old) });
     };
@@ -339,7 +314,6 @@ pub unsafe fn raw_action(
 pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
     let own = ours(number).filter(|_| crate::memory::attached().is_some());
     let Some(wanted) = own.map(|index| &WANTED[index]) else {
-        note_handler(number, handler);
         let function = real!(signal: fn(c_int, usize) -> usize);
         // SAFETY: passes the arguments on.
         return function.map_or(SIG_ERR, |real| unsafe { real(number, handler) });

@@ -27,7 +27,6 @@ mod number {
     pub const RT_SIGACTION: i64 = 13;
     pub const RT_SIGPROCMASK: i64 = 14;
     pub const RT_SIGPENDING: i64 = 127;
-    pub const RT_SIGTIMEDWAIT: i64 = 128;
     pub const IOCTL: i64 = 16;
     pub const GETPID: i64 = 39;
     pub const CLOSE: i64 = 3;
@@ -60,16 +59,6 @@ pub unsafe fn call(number: i64, a: [i64; 6]) -> i64 {
     if tls::is_silent() {
         return -EPERM;
     }
-    // SAFETY: the caller vouches for the call.
-    unsafe { call_at_any_time(number, a) }
-}
-
-/// The same in a thread that is left alone as well.
-///
-/// # Safety
-/// As for [`call`].
-#[inline]
-unsafe fn call_at_any_time(number: i64, a: [i64; 6]) -> i64 {
     let result: i64;
     // SAFETY: the kernel clobbers rcx and r11 only; memory is clobbered because `nomem` is not given.
     unsafe {
@@ -325,7 +314,8 @@ pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
     while at < end {
         let part = (end - at).min(buffer.len());
         let (here, there) = ([buffer.as_mut_ptr() as i64, part as i64], [at as i64, part as i64]);
-        let arguments = [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, 1, 0];
+        let arguments =
+            [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, 1, 0];
         // SAFETY: the kernel writes at most the size of `buffer`.
         match unsafe { call(number::PROCESS_VM_READV, arguments) } {
             EFAULT => return Ok(false),
@@ -414,24 +404,6 @@ pub fn mask_signals(how: i64, set: u64) -> u64 {
     // SAFETY: both pointers are to live 8-byte signal sets.
     unsafe { call(number::RT_SIGPROCMASK, arguments) };
     old
-}
-
-/// Sets the mask to what [`mask_signals`] has returned before the thread may have been left alone.
-pub fn restore_mask(mask: u64) {
-    const SET: i64 = 2;
-    // SAFETY: the pointer is to a live 8-byte signal set.
-    unsafe { call_at_any_time(number::RT_SIGPROCMASK, [SET, (&raw const mask) as i64, 0, 8, 0, 0]) };
-}
-
-/// Takes one of the signals in `set`, all of which the thread has blocked, when it comes, and what is known of it; `None` if none has come after `time`. To
-/// those who send signals to the process, the thread looks as if it had them unblocked.
-pub fn signal_within(set: u64, time: Nanos) -> Option<(i32, [u64; 16])> {
-    let mut info = [0_u64; 16];
-    let time = [(time.0 / 1_000_000_000) as i64, (time.0 % 1_000_000_000) as i64];
-    let arguments = [(&raw const set) as i64, info.as_mut_ptr() as i64, time.as_ptr() as i64, 8, 0, 0];
-    // SAFETY: the kernel writes a siginfo of 128 bytes; the other pointers are to a live signal set and timespec.
-    let signal = unsafe { call(number::RT_SIGTIMEDWAIT, arguments) };
-    (signal > 0).then_some((signal as i32, info))
 }
 
 /// Signals that wait for the calling thread to unblock them.
