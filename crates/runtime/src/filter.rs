@@ -54,51 +54,51 @@ const SIGRETURN: u32 = 15;
 
 /// What [`sys`](crate::sys) asks of the kernel while threads are sampled and pause, and when they begin and end.
 const CALLS: [Call; 45] = [
-    any(0),                      // read
-    any(2),                      // open
-    any(3),                      // close
-    any(5),                      // fstat
-    any(7),                      // poll
-    first(9, 0),                 // mmap
-    any(11),                     // munmap
-    first(14, 0),                // rt_sigprocmask: SIG_BLOCK
-    first(14, 1),                // SIG_UNBLOCK
-    first(14, 2),                // SIG_SETMASK
-    any(SIGRETURN),              // rt_sigreturn
-    second(16, 0x2400),          // ioctl: PERF_EVENT_IOC_ENABLE
-    second(16, 0x2401),          // PERF_EVENT_IOC_DISABLE
-    second(16, 0x4008_2404),     // PERF_EVENT_IOC_PERIOD
-    second(16, 0x541b),          // FIONREAD
-    second(16, 0x8907),          // SIOCGSTAMPNS
-    any(24),                     // sched_yield
-    any(39),                     // getpid
-    any(51),                     // getsockname
-    any(52),                     // getpeername
-    second(55, 1),               // getsockopt: SOL_SOCKET
-    second(55, 6),               // IPPROTO_TCP
-    second(72, 4),               // fcntl: F_SETFL
-    second(72, 10),              // F_SETSIG
-    second(72, 15),              // F_SETOWN_EX
-    second(72, 1030),            // F_DUPFD_CLOEXEC
-    any(127),                    // rt_sigpending
-    any(128),                    // rt_sigtimedwait
-    first(157, 29),              // prctl: PR_SET_TIMERSLACK
-    first(157, 30),              // PR_GET_TIMERSLACK
-    any(186),                    // gettid
-    second(202, 9),              // futex: FUTEX_WAIT_BITSET
-    second(202, 1),              // FUTEX_WAKE
-    first(222, 3),               // timer_create: CLOCK_THREAD_CPUTIME_ID
-    any(223),                    // timer_settime
-    any(226),                    // timer_delete
-    first(228, 1),               // clock_gettime: CLOCK_MONOTONIC
-    first(228, 3),               // CLOCK_THREAD_CPUTIME_ID
-    any(232),                    // epoll_wait
-    second(233, 3),              // epoll_ctl: EPOLL_CTL_MOD
-    any(234),                    // tgkill
-    any(297),                    // rt_tgsigqueueinfo
-    any(298),                    // perf_event_open
-    first(302, 0),               // prlimit64
-    any(310),                    // process_vm_readv
+    any(0),                  // read
+    any(2),                  // open
+    any(3),                  // close
+    any(5),                  // fstat
+    any(7),                  // poll
+    first(9, 0),             // mmap
+    any(11),                 // munmap
+    first(14, 0),            // rt_sigprocmask: SIG_BLOCK
+    first(14, 1),            // SIG_UNBLOCK
+    first(14, 2),            // SIG_SETMASK
+    any(SIGRETURN),          // rt_sigreturn
+    second(16, 0x2400),      // ioctl: PERF_EVENT_IOC_ENABLE
+    second(16, 0x2401),      // PERF_EVENT_IOC_DISABLE
+    second(16, 0x4008_2404), // PERF_EVENT_IOC_PERIOD
+    second(16, 0x541b),      // FIONREAD
+    second(16, 0x8907),      // SIOCGSTAMPNS
+    any(24),                 // sched_yield
+    any(39),                 // getpid
+    any(51),                 // getsockname
+    any(52),                 // getpeername
+    second(55, 1),           // getsockopt: SOL_SOCKET
+    second(55, 6),           // IPPROTO_TCP
+    second(72, 4),           // fcntl: F_SETFL
+    second(72, 10),          // F_SETSIG
+    second(72, 15),          // F_SETOWN_EX
+    second(72, 1030),        // F_DUPFD_CLOEXEC
+    any(127),                // rt_sigpending
+    any(128),                // rt_sigtimedwait
+    first(157, 29),          // prctl: PR_SET_TIMERSLACK
+    first(157, 30),          // PR_GET_TIMERSLACK
+    any(186),                // gettid
+    second(202, 9),          // futex: FUTEX_WAIT_BITSET
+    second(202, 1),          // FUTEX_WAKE
+    first(222, 3),           // timer_create: CLOCK_THREAD_CPUTIME_ID
+    any(223),                // timer_settime
+    any(226),                // timer_delete
+    first(228, 1),           // clock_gettime: CLOCK_MONOTONIC
+    first(228, 3),           // CLOCK_THREAD_CPUTIME_ID
+    any(232),                // epoll_wait
+    second(233, 3),          // epoll_ctl: EPOLL_CTL_MOD
+    any(234),                // tgkill
+    any(297),                // rt_tgsigqueueinfo
+    any(298),                // perf_event_open
+    first(302, 0),           // prlimit64
+    any(310),                // process_vm_readv
 ];
 
 /// Whether all system calls of this library either pass the filter or fail with an error, with which it goes on.
@@ -120,21 +120,21 @@ fn run(filter: &[Instruction], call: &Call) -> Value {
         at += 1;
         let cell = constant as usize;
         match code {
-            0x20 => a = load(call, constant)?,        // BPF_LD | BPF_W | BPF_ABS
-            0x80 => a = Some(DATA),                   // BPF_LD | BPF_W | BPF_LEN
-            0x81 => x = Some(DATA),                   // BPF_LDX | BPF_W | BPF_LEN
-            0x00 => a = Some(constant),               // BPF_LD | BPF_IMM
-            0x01 => x = Some(constant),               // BPF_LDX | BPF_IMM
-            0x60 => a = *memory.get(cell)?,           // BPF_LD | BPF_MEM
-            0x61 => x = *memory.get(cell)?,           // BPF_LDX | BPF_MEM
-            0x02 => *memory.get_mut(cell)? = a,       // BPF_ST
-            0x03 => *memory.get_mut(cell)? = x,       // BPF_STX
-            0x07 => x = a,                            // BPF_MISC | BPF_TAX
-            0x87 => a = x,                            // BPF_MISC | BPF_TXA
-            0x06 => return Some(constant),            // BPF_RET | BPF_K
-            0x16 => return a,                         // BPF_RET | BPF_A
-            0x05 => at = at.checked_add(cell)?,       // BPF_JMP | BPF_JA
-            0x84 => a = a.map(u32::wrapping_neg),     // BPF_ALU | BPF_NEG
+            0x20 => a = load(call, constant)?,    // BPF_LD | BPF_W | BPF_ABS
+            0x80 => a = Some(DATA),               // BPF_LD | BPF_W | BPF_LEN
+            0x81 => x = Some(DATA),               // BPF_LDX | BPF_W | BPF_LEN
+            0x00 => a = Some(constant),           // BPF_LD | BPF_IMM
+            0x01 => x = Some(constant),           // BPF_LDX | BPF_IMM
+            0x60 => a = *memory.get(cell)?,       // BPF_LD | BPF_MEM
+            0x61 => x = *memory.get(cell)?,       // BPF_LDX | BPF_MEM
+            0x02 => *memory.get_mut(cell)? = a,   // BPF_ST
+            0x03 => *memory.get_mut(cell)? = x,   // BPF_STX
+            0x07 => x = a,                        // BPF_MISC | BPF_TAX
+            0x87 => a = x,                        // BPF_MISC | BPF_TXA
+            0x06 => return Some(constant),        // BPF_RET | BPF_K
+            0x16 => return a,                     // BPF_RET | BPF_A
+            0x05 => at = at.checked_add(cell)?,   // BPF_JMP | BPF_JA
+            0x84 => a = a.map(u32::wrapping_neg), // BPF_ALU | BPF_NEG
             _ => {
                 let operand = if code & 8 == 0 { Some(constant) } else { x };
                 match code & 7 {
@@ -286,13 +286,13 @@ mod tests {
     fn what_the_kernel_would_refuse_is_not_allowed() {
         for filter in [
             &[][..],
-            &[step(0x20, 0, 0, 0)],                                  // does not return
-            &[step(0x20, 0, 0, 64), step(0x06, 0, 0, ALLOW)],        // behind the data
-            &[step(0x20, 0, 0, 2), step(0x06, 0, 0, ALLOW)],         // not a word
-            &[step(0x05, 0, 0, u32::MAX), step(0x06, 0, 0, ALLOW)],  // too far
-            &[step(0x02, 0, 0, 16), step(0x06, 0, 0, ALLOW)],        // no such cell
-            &[step(0x34, 0, 0, 0), step(0x06, 0, 0, ALLOW)],         // divides by zero
-            &[step(0x30, 0, 0, 0), step(0x06, 0, 0, ALLOW)],         // loads a byte
+            &[step(0x20, 0, 0, 0)],                                 // does not return
+            &[step(0x20, 0, 0, 64), step(0x06, 0, 0, ALLOW)],       // behind the data
+            &[step(0x20, 0, 0, 2), step(0x06, 0, 0, ALLOW)],        // not a word
+            &[step(0x05, 0, 0, u32::MAX), step(0x06, 0, 0, ALLOW)], // too far
+            &[step(0x02, 0, 0, 16), step(0x06, 0, 0, ALLOW)],       // no such cell
+            &[step(0x34, 0, 0, 0), step(0x06, 0, 0, ALLOW)],        // divides by zero
+            &[step(0x30, 0, 0, 0), step(0x06, 0, 0, ALLOW)],        // loads a byte
         ] {
             assert!(!lets_us(filter), "{filter:?}");
         }

@@ -314,8 +314,7 @@ pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
     while at < end {
         let part = (end - at).min(buffer.len());
         let (here, there) = ([buffer.as_mut_ptr() as i64, part as i64], [at as i64, part as i64]);
-        let arguments =
-            [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, 1, 0];
+        let arguments = [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, 1, 0];
         // SAFETY: the kernel writes at most the size of `buffer`.
         match unsafe { call(number::PROCESS_VM_READV, arguments) } {
             EFAULT => return Ok(false),

@@ -25,7 +25,9 @@ pub(super) fn sandbox_of(number: c_long, [a, b, c]: [c_long; 3]) -> Option<(Sand
         (SYS_PRCTL, PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => Some((Sandbox::Strict, false)),
         (SYS_PRCTL, PR_SET_SECCOMP, SECCOMP_MODE_FILTER) => Some((filter, false)),
         (SYS_SECCOMP, SECCOMP_SET_MODE_STRICT, 0) => Some((Sandbox::Strict, false)),
-        (SYS_SECCOMP, SECCOMP_SET_MODE_FILTER, flags) => Some((filter, flags & SECCOMP_FILTER_FLAG_TSYNC != 0)),
+        (SYS_SECCOMP, SECCOMP_SET_MODE_FILTER, flags) => {
+            Some((filter, flags & SECCOMP_FILTER_FLAG_TSYNC != 0))
+        }
         _ => None,
     }
 }

@@ -16,6 +16,7 @@ static const int needed[] = {
     SYS_clone3,     SYS_clone,   SYS_mmap,           SYS_munmap,     SYS_mprotect,
     SYS_madvise,    SYS_rseq,    SYS_set_robust_list, SYS_brk,       SYS_rt_sigprocmask,
     SYS_newfstatat, SYS_getrandom, SYS_sched_getaffinity,
+    SYS_rt_sigaction, /* the first thread of some versions of glibc */
 };
 
 static struct sock_filter code[80];
