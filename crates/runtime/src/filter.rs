@@ -151,13 +151,15 @@ fn run(filter: &[Instruction], call: &Call) -> Value {
 fn load(call: &Call, offset: u32) -> Option<Value> {
     let argument = |index: usize| call.1.get(index).copied().flatten();
     match offset {
-        _ if offset % 4 != 0 || offset >= DATA => None,
+        _ if !offset.is_multiple_of(4) || offset >= DATA => None,
         0 => Some(Some(call.0)),
         4 => Some(Some(ARCHITECTURE)),
         8 | 12 => Some(None),
         _ => {
             let value = argument((offset as usize - 16) / 8);
-            Some(value.map(|value| if offset % 8 == 0 { value as u32 } else { (value >> 32) as u32 }))
+            Some(
+                value.map(|value| if offset.is_multiple_of(8) { value as u32 } else { (value >> 32) as u32 }),
+            )
         }
     }
 }
