@@ -21,6 +21,7 @@
 //! * `limits` runs programs with thousands of threads or libraries, and deep stacks.
 //! * `collect` measures the collector of continuous profiles: cost, loss, accuracy, size, queries, crashes.
 //! * `faults` lets system calls of the collector fail.
+//! * `corners` runs a tiny program for each corner of system calls and signals alone and under each sampler, and compares.
 //! * `hostile` lets programs of an ordinary user make the collector remember as much as they can.
 //! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
 //! * `points` times one visit to a progress point in a program that is not profiled.
@@ -46,6 +47,7 @@ mod calibration;
 mod calls;
 mod clocks;
 mod collect;
+mod corners;
 mod coz;
 mod faults;
 mod hostile;
@@ -137,6 +139,8 @@ enum What {
     Collect(collect::Options),
     /// What becomes of the collector when a system call fails
     Faults(faults::Options),
+    /// Corners of system calls and signals: the same alone and under each sampler?
+    Corners(corners::Options),
     /// What hostile programs cost the collector
     Hostile(hostile::Options),
     /// Hash tables for samples: the paper's, its alternatives, and ours
@@ -169,6 +173,7 @@ fn main() -> Result<()> {
         What::Limits(options) => limits::run(&options, &machine, &whatif()?),
         What::Collect(options) => collect::run(&options, &machine, &whatif()?),
         What::Faults(options) => faults::run(&options, &whatif()?),
+        What::Corners(options) => corners::run(&options, &whatif()?),
         What::Hostile(options) => hostile::run(&options, &machine, &whatif()?),
         What::Tables(options) => tables::run(&options),
         What::Points => {

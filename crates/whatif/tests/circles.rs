@@ -45,7 +45,7 @@ fn roots() -> Vec<PathBuf> {
     let within =
         |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
     let crates = within(workspace.join("crates"))
-        .chain(["bench", "mosaic", "targets"].map(|name| workspace.join(name)));
+        .chain(["bench", "corners", "mosaic", "targets"].map(|name| workspace.join(name)));
     let sources = crates.map(|of| of.join("src"));
     let roots = sources.flat_map(|src| {
         ["lib.rs", "main.rs"].map(|name| src.join(name)).into_iter().chain(within(src.join("bin")))

@@ -10,6 +10,7 @@ mod audit;
 mod circles;
 mod collect;
 mod compare;
+mod corners;
 mod cycles;
 mod explain;
 mod failures;

@@ -79,6 +79,7 @@ pub unsafe extern "C" fn syscall(
 ) -> c_long {
     let original = real!(syscall: fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long);
     let Some(original) = original else { return -1 };
+    seccomp::note_slack(number, [a, b]);
     if let Some(sandbox) = seccomp::sandbox_of(number, [a, b, c]) {
         // SAFETY: the program's own system call.
         return seccomp::entering(sandbox, || unsafe { original(number, a, b, c, d, e, f) });

@@ -1,16 +1,19 @@
 //! `prctl(2)`, and what `syscall(2)` passes here: filters of system calls, before which threads may have to be left alone
-//! ([`sandbox`](crate::sandbox)).
+//! ([`sandbox`](crate::sandbox)), and the slack of timers, which pauses restore.
 //!
 //! `prctl` is variadic in C, which stable Rust cannot define; five fixed words take the same registers on x86-64.
 
 use crate::real::real;
 use crate::sandbox::{self, Sandbox};
+use crate::{sys, tls};
 use core::ffi::{c_int, c_long, c_ulong};
+use core::sync::atomic::Ordering::Relaxed;
 
 const SYS_PRCTL: c_long = 157;
 pub const SYS_SECCOMP: c_long = 317;
 
 const PR_SET_SECCOMP: c_long = 22;
+const PR_SET_TIMERSLACK: c_long = 29;
 const SECCOMP_MODE_STRICT: c_long = 1;
 const SECCOMP_MODE_FILTER: c_long = 2;
 
@@ -32,7 +35,17 @@ pub(super) fn sandbox_of(number: c_long, [a, b, c]: [c_long; 3]) -> Option<(Sand
     }
 }
 
-/// Around such a call. Its result may be a descriptor (SECCOMP_FILTER_FLAG_NEW_LISTENER).
+/// Before a system call: a slack that it sets is the one that pauses restore from now on. Before and not after it, because a pause may come between.
+pub(super) fn note_slack(number: c_long, [a, b]: [c_long; 2]) {
+    // A vforked child has a slack of its own, and its parent's slot.
+    if (number, a) == (SYS_PRCTL, PR_SET_TIMERSLACK)
+        && let Some(slot) = tls::slot().filter(|_| sys::is_own())
+    {
+        slot.slack.store(b as u64, Relaxed);
+    }
+}
+
+/// Around a call that does so. Its result may be a descriptor (SECCOMP_FILTER_FLAG_NEW_LISTENER).
 pub(super) fn entering((sandbox, all): (Sandbox, bool), call: impl FnOnce() -> c_long) -> c_long {
     let mut result = -1;
     sandbox::entering(sandbox, all, || {
@@ -49,6 +62,7 @@ pub unsafe extern "C" fn prctl(operation: c_int, b: c_ulong, c: c_ulong, d: c_ul
     let Some(original) = function else { return -1 };
     // SAFETY: the program's own arguments go to the function it meant to call.
     let call = || unsafe { original(operation, b, c, d, e) };
+    note_slack(SYS_PRCTL, [operation.into(), b as c_long]);
     match sandbox_of(SYS_PRCTL, [operation.into(), b as c_long, c as c_long]) {
         Some(sandbox) => entering(sandbox, || call().into()) as c_int,
         None => call(),

@@ -1,0 +1,75 @@
+//! The table of corners (`corners/src/table.rs`): alone and under every sampler, with delays, each ends alike and sees the same.
+
+use crate::support::{Sandbox, skip};
+use corners::{CORNERS, Corner, Native, Outcome, Runner, Sampler};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// With this one the first experiment begins with its delays, so that short programs have some.
+const SEED: u64 = 1;
+/// A known difference that need not show in every run is gone when it does not show in so many.
+const GONE: u32 = 5;
+
+fn runner() -> Option<Runner> {
+    static COMPILING: Mutex<()> = Mutex::new(());
+    let _one = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+    if std::process::Command::new("cc").arg("--version").output().is_err() {
+        skip("cc is not installed");
+        return None;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corners");
+    Some(Runner::new(Path::new(env!("CARGO_BIN_EXE_whatif")), &folder).unwrap())
+}
+
+/// What is wrong with a corner, for each sampler.
+fn wrong(runner: &Runner, corner: &Corner) -> Vec<String> {
+    let native = match runner.native(corner).unwrap() {
+        Native::Ran(native) => native,
+        Native::Skipped(why) => {
+            skip(&format!("{}: {why}", corner.name));
+            return Vec::new();
+        }
+        Native::Unexpected(native) => return vec![format!("{}, alone: {native:#?}", corner.name)],
+    };
+    let once = |sampler| runner.profiled(corner, sampler, SEED, &native).unwrap();
+    let of_sampler = |sampler: Sampler| {
+        let what = format!("{}, {}", corner.name, sampler.name());
+        match (corner.known(sampler), once(sampler)) {
+            (None, Outcome::Same) | (Some(_), Outcome::Differs(_)) => None,
+            (None, Outcome::Differs(how)) => Some(format!("{what}: {how}")),
+            (Some(why), Outcome::Same) => {
+                let gone = (1..GONE).all(|_| matches!(once(sampler), Outcome::Same));
+                gone.then(|| format!("{what}: is as alone; take it out of the table that '{why}'"))
+            }
+        }
+    };
+    Sampler::ALL.into_iter().filter_map(of_sampler).collect()
+}
+
+fn unharmed(group: &str) {
+    let sandbox = Sandbox::new();
+    let Some(runner) = runner() else { return };
+    let corners = CORNERS.iter().filter(|corner| corner.group() == group);
+    let wrong: Vec<String> = corners.flat_map(|corner| wrong(&runner, corner)).collect();
+    drop(sandbox);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A test for each group, which run beside each other.
+macro_rules! groups {
+    ($($group:ident)*) => {
+        $(#[test]
+        fn $group() {
+            unharmed(stringify!($group));
+        })*
+
+        #[test]
+        fn every_corner_has_a_group() {
+            for corner in CORNERS {
+                assert!([$(stringify!($group)),*].contains(&corner.group()), "{corner:?}");
+            }
+        }
+    };
+}
+
+groups!(processes stacks signalling limits filters locks ends kernel tests real);
