@@ -81,6 +81,7 @@ static void on_alternate(int signal, siginfo_t *info, void *context)
     (void)signal, (void)info, (void)context;
     sigaltstack(NULL, &now_);
     __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED);
+    other(); /* long enough for samples */
     if (!(now_.ss_flags & SS_ONSTACK))
         __atomic_fetch_add(&elsewhere, 1, __ATOMIC_RELAXED);
 }
@@ -93,10 +94,8 @@ static void *handles_on_alternate(void *unused)
     stack_t found;
     CHECK(sigaltstack(NULL, &found) == 0 && found.ss_flags == SS_DISABLE);
     CHECK(sigaltstack(&stack, NULL) == 0);
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 100; i++)
         CHECK(pthread_kill(pthread_self(), SIGUSR1) == 0);
-        other();
-    }
     CHECK(sigaltstack(NULL, &found) == 0 && found.ss_sp == stack.ss_sp && found.ss_size == size && found.ss_flags == 0);
     for (size_t i = 0; i < around; i++)
         CHECK(memory[i] == 0xaa && memory[around + size + i] == 0xaa);
@@ -194,13 +193,19 @@ static void *nothing(void *value)
     return value;
 }
 
+static void *little(void *value)
+{
+    other();
+    return value;
+}
+
 /* One after another, most of them with nothing to do. */
 static void procession(void)
 {
     for (long i = 0; i < second_argument; i++) {
         pthread_t thread;
         void *value = NULL;
-        CHECK(pthread_create(&thread, NULL, i % 50 ? nothing : on_little, (void *)i) == 0);
+        CHECK(pthread_create(&thread, NULL, i % 50 ? nothing : little, (void *)i) == 0);
         CHECK(pthread_join(thread, &value) == 0 && value == (void *)i);
     }
 }
