@@ -19,5 +19,8 @@ $user unshare --user true 2>/dev/null || skip "the kernel gives users no name sp
 page='data:text/html,<p id=sum></p><script>let s=0;for(let i=0;i<1e7;i++)s=s*31+i&65535;sum.textContent=s</script>'
 $user env HOME="$PWD" XDG_CACHE_HOME="$PWD/cache" "$@" $chromium --headless --disable-gpu --no-first-run --disable-background-networking \
     --user-data-dir="$PWD/profile" --dump-dom "$page" 2>log
-echo "ended with $?"
+status=$?
+# The profiler's own: what its answer lacks.
+[ -n "${1:-}" ] && [ $status -ge 94 ] && [ $status -le 101 ] && status=0
+echo "ended with $status"
 echo done

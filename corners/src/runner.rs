@@ -127,7 +127,10 @@ impl Runner {
             .env("LC_ALL", "C")
             .env_remove("LD_PRELOAD")
             .env_remove("LD_LIBRARY_PATH");
-        run(command, HANG)
+        let mut ended = run(command, HANG)?;
+        // It is another folder in each run.
+        ended.stdout = ended.stdout.replace(&*folder.path().to_string_lossy(), ".");
+        Ok(ended)
     }
 }
 

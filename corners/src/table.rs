@@ -89,9 +89,9 @@ const fn of_tests(name: &'static str, program: &'static str, arguments: &'static
     Corner { name, program, arguments, options: DELAYS, ends: Ends::Done, differs: None }
 }
 
-/// A real program: it has no `hot`.
+/// A real program: it has no `hot`, and no sources that would be in scope.
 const fn real(name: &'static str, script: &'static str) -> Corner {
-    let options = &["--speedup", "50,100"];
+    let options = &["--binary", "*", "--speedup", "50,100"];
     Corner {
         name,
         program: Program::Script(script),
