@@ -218,6 +218,15 @@ pub fn undisturbed<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
     result
 }
 
+/// The same with both signals that carry samples: for a system call that `SIGTRAP` interrupts, too, because it runs in the midst of its wait what the
+/// kernel does elsewhere on the way back to the program. Samples that fall due are taken right after.
+pub fn shielded<T>(call: impl FnOnce() -> T) -> T {
+    let before = sys::mask_signals(BLOCK, BITS);
+    let result = call();
+    sys::mask_signals(UNBLOCK, BITS & !before);
+    result
+}
+
 /// A copy of a signal set without our signals, for calls that take pending signals: samples must not be
 /// among them.
 ///

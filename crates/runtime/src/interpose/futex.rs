@@ -9,6 +9,7 @@ use crate::real::real;
 use crate::{channel, epoll, signals, stretch, tls, wait};
 use core::ffi::{c_int, c_long};
 
+const SYS_IO_URING_ENTER: c_long = 426;
 const SYS_RT_SIGACTION: c_long = 13;
 const SYS_FUTEX: c_long = 202;
 const SYS_FUTEX_WAITV: c_long = 449;
@@ -83,6 +84,11 @@ pub unsafe extern "C" fn syscall(
     if let Some(sandbox) = seccomp::sandbox_of(number, [a, b, c]) {
         // SAFETY: the program's own system call.
         return seccomp::entering(sandbox, || unsafe { original(number, a, b, c, d, e, f) });
+    }
+    if number == SYS_IO_URING_ENTER && tls::slot().is_some() {
+        // Interrupted, it returns early with what it has submitted, and what was waited for is not there.
+        // SAFETY: the program's own system call.
+        return signals::shielded(|| unsafe { original(number, a, b, c, d, e, f) });
     }
     let (new, old) =
         (core::ptr::with_exposed_provenance(b as usize), core::ptr::with_exposed_provenance_mut(c as usize));
