@@ -5,7 +5,8 @@
      faults cut CALL NTH FILE -- PROGRAM...        the NTH time that it makes CALL, half of what it asks for is done
      faults log FOLDER FILE -- PROGRAM...          what it does to the files in FOLDER, in order, with the bytes
 
-   All threads of the program count, and the processes that it starts until they execute another program: those are left alone.
+   All threads of the program count, and the processes that it starts until they execute another program: those are left alone. So
+   is the dynamic loader, whose failures are not the program's.
    Ends as the program ends. Only files are cut: what is read from or written to anything else comes in messages, which the kernel
    does not cut. FILE says what was done: for `fail` and `cut` a line, nothing if the call was not made so often. */
 #define _GNU_SOURCE
@@ -70,6 +71,8 @@ static const char *folder;
 static int is_done;
 static pid_t root;
 static int is_root_started;
+/* Where the dynamic loader lies. */
+static unsigned long long loader_begin, loader_end;
 
 /* A thread that is traced, by what it has entered. */
 struct traced {
@@ -298,6 +301,25 @@ static unsigned long long *length_of(struct user_regs_struct *registers) {
     }
 }
 
+/* After the program has been mapped, the file that is neither it nor of the kernel is its loader. */
+static void find_loader(void) {
+    char name[64], line[PATH_MAX + 128], path[PATH_MAX], executable[PATH_MAX];
+    snprintf(name, sizeof name, "/proc/%d/exe", root);
+    ssize_t length = readlink(name, executable, sizeof executable - 1);
+    executable[length > 0 ? length : 0] = 0;
+    snprintf(name, sizeof name, "/proc/%d/maps", root);
+    FILE *maps = fopen(name, "r");
+    if (!maps) die(name);
+    while (fgets(line, sizeof line, maps)) {
+        unsigned long long begin, end;
+        if (sscanf(line, "%llx-%llx %*s %*s %*s %*s %4095s", &begin, &end, path) != 3 || *path != '/' || !strcmp(path, executable))
+            continue;
+        if (!loader_begin) loader_begin = begin;
+        loader_end = end;
+    }
+    fclose(maps);
+}
+
 static void enter(struct traced *thread) {
     struct user_regs_struct registers;
     if (ptrace(PTRACE_GETREGS, thread->id, 0, &registers)) return;
@@ -306,6 +328,7 @@ static void enter(struct traced *thread) {
         {registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9};
     memcpy(thread->arguments, arguments, sizeof arguments);
     thread->number = number;
+    if (what != LOG && registers.rip >= loader_begin && registers.rip < loader_end) return;
     if (what == COUNT && number >= 0 && number < MOST_CALLS) counts[number]++;
     if ((what != FAIL && what != CUT) || number != wanted) return;
     if (what == FAIL) {
@@ -370,6 +393,7 @@ static int follow(void) {
         } else if (event == PTRACE_EVENT_EXEC) {
             /* The call ends yet. */
             is_root_started = 1;
+            find_loader();
             thread->is_inside = 1;
             thread->number = -1;
             go_on(id, 0);

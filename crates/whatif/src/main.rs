@@ -60,7 +60,7 @@ fn main() {
         Command::Cycles(command) => continuous::run(&command),
     };
     if let Err(error) = result {
-        eprintln!("whatif: {error:#}");
+        kernel::say!("whatif: {error:#}");
         let status =
             error.downcast_ref::<launch::LaunchError>().map_or(FAILED, launch::LaunchError::exit_code);
         std::process::exit(status);

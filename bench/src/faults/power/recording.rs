@@ -47,7 +47,8 @@ impl super::Kept for Kept<'_> {
         ensure!(blocks.values().all(|windows| *windows > 1), "half an experiment is there");
         // Once more, by one who adds to it.
         Recording::create(&path)?.close()?;
-        ensure!(Recording::open(&path)?.rows()? == rows, "the next run finds something else");
+        let next = Recording::open(&path)?.rows()?;
+        ensure!(format!("{next:?}") == format!("{rows:?}"), "the next run finds something else");
         let ended = rows.sessions.iter().filter(|session| session.end.is_some()).count();
         let samples = rows.samples.iter().map(|samples| samples.count).sum();
         Ok(vec![rows.sessions.len() as u64, ended as u64, rows.windows.len() as u64, samples])
