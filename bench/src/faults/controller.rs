@@ -54,7 +54,11 @@ impl Half for Controller<'_> {
             return Ok(Outcome::Refused);
         }
         ensure!(ended.stdout == PRINTED, "the program printed {:?}", ended.stdout);
-        ensure!(code == ENDS_WITH, "the program ended with {ENDS_WITH}, whatif with {code}: {}", said(&ended.stderr));
+        ensure!(
+            code == ENDS_WITH,
+            "the program ended with {ENDS_WITH}, whatif with {code}: {}",
+            said(&ended.stderr)
+        );
         let says_recorded = ended.stderr.contains("recorded in");
         match (says_recorded, finished) {
             (true, false) => bail!("says that it has recorded, and has not: {}", ended.stderr.trim()),

@@ -86,7 +86,8 @@ pub fn print(half: &dyn Half, harness: &Harness, only: &[String], most: usize) -
             findings += found.len();
         }
     }
-    let known = |call: &&String| CALLS.iter().any(|(known, _)| known == call) || CANNOT_FAIL.contains(&call.as_str());
+    let known =
+        |call: &&String| CALLS.iter().any(|(known, _)| known == call) || CANNOT_FAIL.contains(&call.as_str());
     let untried: Vec<&str> = counts.keys().filter(|call| !known(call)).map(String::as_str).collect();
     println!("\n{findings} findings");
     if !untried.is_empty() {

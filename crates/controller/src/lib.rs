@@ -559,7 +559,9 @@ fn profile(
                 (None, true) => "the answer is sure",
                 (None, false) => "the time is up",
             };
-            kernel::say!("whatif: {why}; asking the program to end (SIGTERM; --then continue leaves it alone)");
+            kernel::say!(
+                "whatif: {why}; asking the program to end (SIGTERM; --then continue leaves it alone)"
+            );
         }
         child.terminate();
     }

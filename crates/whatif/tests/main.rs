@@ -13,6 +13,7 @@ mod compare;
 mod cycles;
 mod explain;
 mod failures;
+mod faults;
 mod hint;
 mod import;
 mod kills;

@@ -29,7 +29,8 @@ impl super::Kept for Kept {
         let whole: String = catalogue.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
         ensure!(whole == "ok", "the catalogue is damaged: {whole}");
         ensure!(!catalogue.prepare("PRAGMA foreign_key_check")?.exists([])?, "rows point nowhere");
-        let mut known = catalogue.prepare("SELECT stacks_file FROM segments UNION SELECT samples_file FROM segments")?;
+        let mut known =
+            catalogue.prepare("SELECT stacks_file FROM segments UNION SELECT samples_file FROM segments")?;
         let known: BTreeSet<String> = known.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
         let there = fs::read_dir(folder.join("segments"))?;
         let there: BTreeSet<String> = there

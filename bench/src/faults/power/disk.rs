@@ -119,7 +119,9 @@ impl Disk {
                 self.link(path, Node::File { synced: Vec::new(), since: Vec::new() })?;
             }
             Event::Create(_) | Event::Said(_) => {}
-            Event::Folder(path) => self.link(path, Node::Folder { synced: Entries::new(), since: Vec::new() })?,
+            Event::Folder(path) => {
+                self.link(path, Node::Folder { synced: Entries::new(), since: Vec::new() })?
+            }
             Event::Write { path, offset, bytes } => {
                 self.change(path, Change::Write(*offset, bytes.clone()))?;
                 self.written_last = self.find(path);
@@ -150,7 +152,14 @@ impl Disk {
         state
     }
 
-    fn collect(&self, id: usize, path: &Path, survival: Survival, random: &mut fastrand::Rng, state: &mut State) {
+    fn collect(
+        &self,
+        id: usize,
+        path: &Path,
+        survival: Survival,
+        random: &mut fastrand::Rng,
+        state: &mut State,
+    ) {
         match &self.nodes[id] {
             Node::File { synced, since } => {
                 let mut bytes = synced.clone();

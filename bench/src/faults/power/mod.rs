@@ -44,7 +44,13 @@ pub fn run(harness: &Harness, whatif: &Path, witness: &Path, seed: u64) -> Resul
     for what in ["whatif run", "whatif run, a second time"] {
         let mut command = Command::new(whatif);
         command.env("XDG_CACHE_HOME", folder.path().join("cache"));
-        command.arg("run").arg("-o").arg(folder.path().join("recording.db")).arg("--").arg(witness).arg("2500");
+        command
+            .arg("run")
+            .arg("-o")
+            .arg(folder.path().join("recording.db"))
+            .arg("--")
+            .arg(witness)
+            .arg("2500");
         let kept = recording::Kept { whatif, witness, begun_with: RefCell::default() };
         findings += interrupt(what, harness, &command, folder.path(), &kept, seed)?;
     }
@@ -94,7 +100,8 @@ fn interrupt(
             }
             let state = disk.state(*survival, random);
             let judged = opened.content(&state).and_then(|content| {
-                let is_between = promised.iter().zip(&content).zip(&whole).all(|((a, b), c)| a <= b && b <= c);
+                let is_between =
+                    promised.iter().zip(&content).zip(&whole).all(|((a, b), c)| a <= b && b <= c);
                 ensure!(is_between, "there is {content:?}; kept should be {promised:?} of {whole:?}");
                 Ok(())
             });
@@ -142,6 +149,9 @@ impl Opened<'_> {
             self.kept.open(folder.path())
         };
         let known = self.known.entry(hasher.finish());
-        known.or_insert_with(|| open().map_err(|error| format!("{error:#}"))).clone().map_err(anyhow::Error::msg)
+        known
+            .or_insert_with(|| open().map_err(|error| format!("{error:#}")))
+            .clone()
+            .map_err(anyhow::Error::msg)
     }
 }

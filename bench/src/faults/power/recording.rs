@@ -67,7 +67,10 @@ impl Kept<'_> {
             for entry in listed {
                 let entry = entry?;
                 if entry.file_type()?.is_file() {
-                    files.push((entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path())?));
+                    files.push((
+                        entry.file_name().to_string_lossy().into_owned(),
+                        std::fs::read(entry.path())?,
+                    ));
                 }
             }
         }
@@ -79,7 +82,12 @@ impl Kept<'_> {
         next.env("XDG_CACHE_HOME", cache).args(["run", "-q", "-o"]).arg(cache.with_file_name("next.db"));
         let ended = limited(next.arg("--").arg(self.witness).arg("50"))?;
         ensure!(ended.stdout.ends_with("ends\n"), "the next run: {} {}", ended.status, ended.stderr);
-        ensure!(!ended.stderr.contains("not profiled") && Recording::open(&cache.with_file_name("next.db")).is_ok(), "{}", ended.stderr);
+        ensure!(
+            !ended.stderr.contains("not profiled")
+                && Recording::open(&cache.with_file_name("next.db")).is_ok(),
+            "{}",
+            ended.stderr
+        );
         Ok(())
     }
 }
