@@ -4,6 +4,7 @@
      faults fail CALL ERROR NTH FILE -- PROGRAM... the NTH time that it makes CALL, ERROR is the answer, and nothing was done
      faults cut CALL NTH FILE -- PROGRAM...        the NTH time that it makes CALL, half of what it asks for is done
      faults log FOLDER FILE -- PROGRAM...          what it does to the files in FOLDER, in order, with the bytes
+     faults off FOLDER                             no program at all: the ext4 that FOLDER is the root of does as if the power failed
 
    All threads of the program count, and the processes that it starts until they execute another program: those are left alone. So
    is the dynamic loader, whose failures are not the program's.
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -26,6 +28,10 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* EXT4_IOC_SHUTDOWN, and that its log is not written out before. */
+#define EXT4_SHUTDOWN _IOR('X', 125, uint32_t)
+#define WITHOUT_ITS_LOG 2
 
 #define MOST_CALLS 1024
 #define MOST_TRACED 512
@@ -407,6 +413,13 @@ static int follow(void) {
     }
 }
 
+static int power_off(const char *path) {
+    uint32_t how = WITHOUT_ITS_LOG;
+    int root_of_it = open(path, O_RDONLY | O_DIRECTORY);
+    if (root_of_it < 0 || ioctl(root_of_it, EXT4_SHUTDOWN, &how)) die(path);
+    return 0;
+}
+
 static void start(char **command) {
     int gate[2];
     if (pipe2(gate, O_CLOEXEC)) die("pipe");
@@ -431,6 +444,7 @@ static void start(char **command) {
 int main(int argc, char **argv) {
     int at = 1;
     const char *kind = argc > 1 ? argv[at++] : "";
+    if (!strcmp(kind, "off") && argc == 3) return power_off(argv[2]);
     int needs = !strcmp(kind, "count") ? 1 : !strcmp(kind, "fail") ? 4 : !strcmp(kind, "cut") ? 3 : !strcmp(kind, "log") ? 2 : -1;
     if (needs < 0 || argc < at + needs + 2 || strcmp(argv[at + needs], "--")) {
         fprintf(stderr, "usage: see the head of bench/c/faults.c\n");

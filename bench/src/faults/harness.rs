@@ -71,6 +71,11 @@ impl Harness {
         self.run(&["log".into(), folder.into(), report.into()], line)
     }
 
+    /// Stops an ext4 as if the power failed.
+    pub fn power_off(&self, root: &Path) -> Result<()> {
+        crate::program::output(Command::new(&self.program).arg("off").arg(root)).map(drop)
+    }
+
     fn run(&self, words: &[OsString], line: &Command) -> Result<Ended> {
         let mut command = Command::new(&self.program);
         command.args(words).arg("--").arg(line.get_program()).args(line.get_args());

@@ -46,7 +46,8 @@ impl super::Kept for Kept {
     }
 }
 
-fn read(folder: &Path) -> Result<Content> {
+/// Epochs, flushes, and samples.
+pub fn read(folder: &Path) -> Result<Content> {
     let database = match Database::open(folder) {
         Err(Error::NoDatabase { .. }) => return Ok(vec![0; 3]),
         database => database?,

@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod disk;
+mod image;
 mod log;
 mod recording;
 
@@ -62,7 +63,7 @@ pub fn run(harness: &Harness, whatif: &Path, witness: &Path, seed: u64) -> Resul
         command.arg(folder.path().join("db"));
         findings += interrupt(what, harness, &command, folder.path(), &catalogue::Kept, seed)?;
     }
-    Ok(findings)
+    Ok(findings + image::run(harness, whatif)?)
 }
 
 /// Runs a command, and looks at all that a power failure may leave of what it does in `folder`.
