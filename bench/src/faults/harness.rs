@@ -92,7 +92,7 @@ impl Harness {
 
 /// Runs a command that has to end in time, with everything that it has started.
 pub fn limited(command: &mut Command) -> Result<Ended> {
-    // Files, and not pipes: who is left running keeps no one waiting.
+    // Files, and not pipes: a program that is left running would keep a pipe open.
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?).process_group(0);
     let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;

@@ -93,8 +93,8 @@ pub const CALLS: [(&str, &[Fault]); 68] = {
     ]
 };
 
-/// System calls that do not fail where they are used rightly, or that free what there is: a `close` that answers with an error has
-/// closed all the same, which no one who stands between could do; `brk` knows no errors.
+/// System calls that do not fail where they are used rightly, or that only free: a `close` that answers with an error has closed all the
+/// same, and what is injected would leave the file open; `brk` has no errors.
 pub const CANNOT_FAIL: [&str; 28] = [
     "close",
     "brk",

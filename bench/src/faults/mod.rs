@@ -53,7 +53,7 @@ pub fn run(options: &Options, whatif: &Whatif) -> Result<()> {
         let witness = calls::build("witness")?;
         for (what, options_of_run) in [
             ("a program that counts its visits", &[][..]),
-            ("visits that the kernel counts", &["-p", "fn:more", "--latency", "fn:work..fn:more"]),
+            ("visits that the kernel counts", &["-p", "fn:more", "--latency", "fn:work..fn:more"][..]),
         ] {
             println!("\nwhatif run: {what}\n");
             let half =

@@ -117,19 +117,26 @@ fn threads_that_cannot_be_had() {
     }
 }
 
+/// Threads of `whatif` whose signal stack cannot be had end with a panic of the standard library, which cannot be helped; the program
+/// ends as it would have in spite of it.
 #[test]
-fn no_memory_for_the_index_of_the_log() {
+fn memory_that_cannot_be_had() {
     let Some(exits) = program("exits.c") else { return };
     let Some(harness) = harness(&Sandbox::new()) else { return };
+    let (mut of_the_log, mut handed_on) = (0, 0);
     for nth in 1..=count(&harness, &exits, "mmap") {
         let sandbox = Sandbox::new();
-        let ended = run(profiling(&sandbox, &harness, &["fail", "mmap", "ENOMEM", &nth.to_string()], &exits));
-        let done = std::fs::read_to_string(sandbox.path("done")).unwrap();
-        if done.contains("recording.db-shm") {
-            return check(&sandbox, &ended);
+        let words = ["fail", "mmap", "ENOMEM", &nth.to_string()];
+        let ended = run(profiling(&sandbox, &harness, &words, &exits));
+        of_the_log += usize::from(std::fs::read_to_string(sandbox.path("done")).unwrap().contains("-shm"));
+        if !ended.stderr.contains("alternative stack") {
+            check(&sandbox, &ended);
+        } else if !ended.stdout.is_empty() {
+            assert_eq!((ended.code(), ended.stdout.as_str()), (Some(ENDS_WITH), PRINTS), "{ended:#?}");
+            handed_on += 1;
         }
     }
-    panic!("SQLite maps no index of its log");
+    assert!(of_the_log > 0 && handed_on > 0, "{of_the_log} {handed_on}");
 }
 
 /// The log of a service is on a disk that is full.

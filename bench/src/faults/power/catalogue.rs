@@ -40,7 +40,7 @@ impl super::Kept for Kept {
         Ok(after)
     }
 
-    /// The collector says so to nobody, and means it of each flush: `docs/database.md`, "What a crash loses".
+    /// The collector prints nothing, and means it of each flush: `docs/database.md`, "What a crash loses".
     fn promises(&self, event: &Event) -> bool {
         matches!(event, Event::Sync(_))
     }

@@ -274,8 +274,12 @@ fn put(to: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 impl Renaming {
     fn apply(self, to: &mut Entries) {
         match self {
-            Renaming::Link(name, node) => drop(to.insert(name, node)),
-            Renaming::Unlink(name) => drop(to.remove(&name)),
+            Renaming::Link(name, node) => {
+                to.insert(name, node);
+            }
+            Renaming::Unlink(name) => {
+                to.remove(&name);
+            }
             Renaming::Rename(from, new) => {
                 if let Some(node) = to.remove(&from) {
                     to.insert(new, node);
