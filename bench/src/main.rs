@@ -20,8 +20,8 @@
 //! * `start` times how long the profiler takes to begin.
 //! * `limits` runs programs with thousands of threads or libraries, and deep stacks.
 //! * `collect` measures the collector of continuous profiles: cost, loss, accuracy, size, queries, crashes.
-//! * `faults` lets system calls of the collector fail.
 //! * `corners` runs a tiny program for each corner of system calls and signals alone and under each sampler, and compares.
+//! * `faults` lets system calls of the controller and the collector fail, and the power after each of their writes.
 //! * `hostile` lets programs of an ordinary user make the collector remember as much as they can.
 //! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
 //! * `points` times one visit to a progress point in a program that is not profiled.
@@ -34,8 +34,8 @@
 //!
 //! # What it does not do
 //!
-//! It links to no crate of the profiler, so a peer that is installed can be measured the same way. Only `tables` and a part of `collect`
-//! are about something inside: they take samples, and try tables and write days, with the collector's own code.
+//! It links to no crate of the profiler, so a peer that is installed can be measured the same way. Only `tables`, a part of `collect`
+//! and a part of `faults` are about something inside: they take samples, try tables, write days, and open what a power failure leaves, with our own code.
 
 #![forbid(unsafe_code)]
 
@@ -137,7 +137,7 @@ enum What {
     Limits(limits::Options),
     /// The collector of continuous profiles: cost, loss, accuracy, size, queries, crashes
     Collect(collect::Options),
-    /// What becomes of the collector when a system call fails
+    /// What becomes of controller and collector when a system call or the power fails
     Faults(faults::Options),
     /// Corners of system calls and signals: the same alone and under each sampler?
     Corners(corners::Options),

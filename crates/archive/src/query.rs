@@ -133,9 +133,10 @@ impl<'a> Query<'a> {
         let next = AtomicUsize::new(0);
         thread::scope(|scope| {
             let (to, from) = sync_channel(threads);
+            let mut started = 0;
             for _ in 0..threads {
                 let (to, work, next) = (to.clone(), &work, &next);
-                scope.spawn(move || {
+                let thread = thread::Builder::new().spawn_scoped(scope, move || {
                     // A ticket for each segment; nothing else is published by it.
                     while let Some(segment) = self.segments.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let part = Part::new(self.selection, self.event, &self.folder, segment);
@@ -144,8 +145,16 @@ impl<'a> Query<'a> {
                         }
                     }
                 });
+                started += usize::from(thread.is_ok());
             }
             drop(to);
+            if started == 0 {
+                return self.segments.iter().try_for_each(|segment| {
+                    let part = Part::new(self.selection, self.event, &self.folder, segment);
+                    fold(part.and_then(&work)?);
+                    Ok(())
+                });
+            }
             from.into_iter().try_for_each(|result| {
                 fold(result?);
                 Ok(())

@@ -120,7 +120,7 @@ impl Store {
         step(&mut steps, "make the folder", folder)?;
         let segments = catalogue::segments_folder(folder);
         // What runs on this machine is not for other users to see.
-        DirBuilder::new().recursive(true).mode(0o750).create(folder).map_err(|e| failed(folder, &e))?;
+        make_folder(folder).map_err(|e| failed(folder, &e))?;
         let lock = Lock::take(folder)?;
         step(&mut steps, "open the catalogue", folder)?;
         let connection = open_catalogue(&folder.join(catalogue::FILE))?;
@@ -446,6 +446,23 @@ impl Store {
             }
         }
     }
+}
+
+/// Makes a folder, and those above it. What is synced in it later shall not be gone after a power failure because a folder is.
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let new =
+        folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).count();
+    DirBuilder::new().recursive(true).mode(0o750).create(folder)?;
+    // One that is there may have been made by a collector that was killed before it came to this.
+    for above in folder.ancestors().skip(1).take(new.max(1)) {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match File::open(above) {
+            // It may be passed through but not be read.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+            above => above?.sync_all()?,
+        }
+    }
+    Ok(())
 }
 
 /// A key as the files have it. There are never as many as this could not hold.

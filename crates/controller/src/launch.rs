@@ -24,7 +24,7 @@ mod forward;
 #[cfg(test)]
 mod tests;
 
-pub use child::{Child, Exit};
+pub use child::{Child, Exit, wait_for_the_program};
 pub use error::LaunchError;
 pub use executable::{Executable, check};
 pub use forward::{asked_to_end, stay, wait_until_asked_to_end};

@@ -57,7 +57,7 @@ pub use audience::Audience;
 pub use failure::list;
 pub use shell::command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use failure::Failure;
 use hint::Hint;
 use images::Images;
@@ -108,13 +108,13 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     let executable = launch::check(&args.program[0])?;
     let mut options = Options::new(args, executable.command())?;
     if let Some(failure) = without_debug_information(&options, &executable) {
-        eprintln!("whatif: {failure}");
+        kernel::say!("whatif: {failure}");
         return Ok((launch::Exit::Code(0), failure.status()));
     }
     let visit_cost = check_points(&mut options, &executable)?;
     let noting_cost = points::noting_cost(&options.points);
     if let Some(note) = executable.note().filter(|_| !options.quiet) {
-        eprintln!("whatif: {note}");
+        kernel::say!("whatif: {note}");
     }
     check_build(&options, &executable)?;
     let left_out = match &args.leave_out[..] {
@@ -127,7 +127,7 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     };
     let hint = options.hint.as_ref().map(|source| {
         if !options.quiet {
-            eprintln!(
+            kernel::say!(
                 "whatif: reading {} meanwhile: what costs most there is tried first",
                 source.folder.display()
             );
@@ -160,12 +160,12 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     let failure = match ended.and_then(|failure| answer(&options, &runs, failure)) {
         Ok(failure) => failure,
         Err(error) => {
-            eprintln!("whatif: {error:#}");
+            kernel::say!("whatif: {error:#}");
             return Ok((exit, FAILED));
         }
     };
     if let Some(failure) = &failure {
-        eprintln!("whatif: {failure}");
+        kernel::say!("whatif: {failure}");
     }
     if !launch::asked_to_end() {
         runs.audience.ended(&options.output);
@@ -217,7 +217,7 @@ fn once(
 fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Option<Failure>> {
     if runs.blocks == 0 {
         if !options.quiet && options.survey.is_none() {
-            eprintln!("whatif: recorded in {}", options.output.display());
+            kernel::say!("whatif: recorded in {}", options.output.display());
         }
         return Ok(failure);
     }
@@ -225,7 +225,7 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
     if !options.quiet && !runs.shown {
         runs.audience.answered(&answer, &options.output);
         if options.stops_when_sure() && !runs.outlook.is_sure() {
-            eprintln!(
+            kernel::say!(
                 "whatif: this is not as sure as --precision asks; profile more into the same file with -o"
             );
         }
@@ -244,7 +244,7 @@ fn show_at_once(options: &Options, audience: &dyn Audience) -> Result<bool> {
     }
     audience.answered(&load_either(&options.output)?, &options.output);
     let goes_on = "the answer is sure; the program goes on without experiments";
-    eprintln!("whatif: {goes_on} (--then terminate ends it; --duration N goes on measuring)");
+    kernel::say!("whatif: {goes_on} (--then terminate ends it; --duration N goes on measuring)");
     Ok(true)
 }
 
@@ -274,11 +274,11 @@ fn supervise(
         Points::place(shared.memory(), &options.points, &images, child.pid(), &options.scope.sources, later);
     // A run that is one window begins with it.
     let held = options.end_to_end.then_some(held);
-    let points = points.inspect_err(|_| eprintln!("whatif: the program runs unprofiled"))?;
+    let points = points.inspect_err(|_| kernel::say!("whatif: the program runs unprofiled"))?;
     if let Some(means) =
         points.means(runs.visit_cost, runs.noting_cost).filter(|_| !options.quiet && runs.done == 0)
     {
-        eprintln!("whatif: counting visits by {means}");
+        kernel::say!("whatif: counting visits by {means}");
     }
     let observer = Mutex::new(Observer::new(shared.memory(), images, options, points.sampled()));
     let outcome = profile(options, shared, child, &points, &observer, &mut session, (&mut *runs, held))?;
@@ -440,7 +440,7 @@ fn check_points(options: &mut Options, executable: &launch::Executable) -> Resul
             let counted: Vec<_> = counted.collect();
             anyhow::ensure!(counted.iter().all(|spec| spec.can_be_sampled()), refusal);
             if !options.quiet {
-                eprintln!(
+                kernel::say!(
                     "whatif: visits cannot be counted ({}), so samples stand in for them; allow perf events with sudo sysctl \
                      kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
                     refusal.root_cause()
@@ -516,7 +516,7 @@ fn profile(
     kernel::clock::sleep_precisely();
     let stop = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
-        let drainer = scope.spawn(|| {
+        let drainer = std::thread::Builder::new().name("drainer".into()).spawn_scoped(scope, || {
             let mut strangers = Strangers::default();
             let mut arrivals = lock(observer).images().arrivals();
             while !stop.load(Ordering::Relaxed) {
@@ -533,6 +533,10 @@ fn profile(
                 std::thread::park_timeout(DRAIN);
             }
         });
+        let drainer = drainer.context(
+            "no thread could be had to read samples, so the program runs unprofiled; raise the limit on processes (ulimit -u), or \
+             end other programs",
+        )?;
         let mut conductor = Conductor::new(shared, points, |time| ended_within(child, time));
         let outcome = match options.survey {
             Some(what) => survey::conduct(what, options, child.pid(), observer, &mut conductor)
@@ -555,7 +559,9 @@ fn profile(
                 (None, true) => "the answer is sure",
                 (None, false) => "the time is up",
             };
-            eprintln!("whatif: {why}; asking the program to end (SIGTERM; --then continue leaves it alone)");
+            kernel::say!(
+                "whatif: {why}; asking the program to end (SIGTERM; --then continue leaves it alone)"
+            );
         }
         child.terminate();
     }

@@ -245,7 +245,7 @@ fn beside(database: &Path, quiet: bool) -> PathBuf {
         Ok(()) => folder,
         Err(error) => {
             if !quiet {
-                eprintln!(
+                kernel::say!(
                     "whatif: {} cannot be written ({error}): the recording will be in this folder; whatif top --recording FILE \
                      shows it beside the cost",
                     folder.display()

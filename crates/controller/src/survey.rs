@@ -44,7 +44,7 @@ pub fn conduct(
     observer_now.drain();
     let elapsed = monotonic().saturating_sub(begin);
     if what == Survey::Regions {
-        eprint!("{}", regions(&observer_now, options, elapsed));
+        kernel::say::put(&regions(&observer_now, options, elapsed));
         return Ok(());
     }
     let candidates = candidates(&observer_now);
@@ -64,7 +64,7 @@ pub fn conduct(
             None => break,
         }
     }
-    eprint!("{}", suggestions(found, options, runs));
+    kernel::say::put(&suggestions(found, options, runs));
     Ok(())
 }
 

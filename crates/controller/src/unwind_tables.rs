@@ -43,11 +43,17 @@ impl UnwindTables {
     pub fn new(memory: &'static SharedMemory) -> Self {
         let (jobs, work) = channel();
         // It ends with the sender.
-        std::thread::spawn(move || {
+        let started = std::thread::Builder::new().name("tables".into()).spawn(move || {
             // The thread that handles samples goes first.
             let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
             work_off(memory, &work);
         });
+        if let Err(error) = started {
+            kernel::say!(
+                "whatif: no thread could be had to prepare unwinding ({error}), so callers may be missing; raise the limit on \
+                 processes (ulimit -u), or compile with -fno-omit-frame-pointer"
+            );
+        }
         Self { jobs }
     }
 

@@ -83,8 +83,10 @@ pub fn diff(args: &arguments::Diff) -> Result<Difference> {
         measure(text, asked.query(&args.which).with_context(|| profile::printable(text).into_owned())?, args)
     };
     let (a, b) = std::thread::scope(|scope| {
-        let b = scope.spawn(|| of(&args.after));
-        (of(&args.before), b.join())
+        let b = std::thread::Builder::new().spawn_scoped(scope, || of(&args.after));
+        let a = of(&args.before);
+        let b = b.map_or_else(|_| Ok(of(&args.after)), std::thread::ScopedJoinHandle::join);
+        (a, b)
     });
     let (a, b) = (a?, b.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
     let names: BTreeSet<&Name> = a.levels.keys().chain(b.levels.keys()).collect();

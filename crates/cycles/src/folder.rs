@@ -15,7 +15,7 @@ pub fn default_folder(named: Option<&Path>) -> Result<PathBuf> {
     }
     let (folder, is_instead) = folder(|name| std::env::var_os(name), Path::is_dir, may_read)?;
     if is_instead {
-        eprintln!(
+        kernel::say!(
             "whatif: you may not read {OF_THE_MACHINE}, so this is your own database in {}; for the other one use sudo",
             folder.display()
         );

@@ -391,20 +391,23 @@ fn in_threads<T: Send>(threads: usize, count: usize, what: impl Fn(usize) -> T +
         return (0..count).map(what).collect();
     }
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count)));
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(count) {
-            scope.spawn(|| {
-                loop {
-                    // Only hands out numbers; the mutex publishes what was done.
-                    let nth = next.fetch_add(1, Ordering::Relaxed);
-                    if nth >= count {
-                        return;
-                    }
-                    let result = what(nth);
-                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((nth, result));
-                }
-            });
+    let work = || {
+        loop {
+            // Only hands out numbers; the mutex publishes what was done.
+            let nth = next.fetch_add(1, Ordering::Relaxed);
+            if nth >= count {
+                return;
+            }
+            let result = what(nth);
+            done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((nth, result));
         }
+    };
+    std::thread::scope(|scope| {
+        // This one does what is left by those that could not be had.
+        for _ in 1..threads.min(count) {
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
     });
     let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     done.sort_unstable_by_key(|(nth, _)| *nth);

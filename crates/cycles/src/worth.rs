@@ -41,7 +41,7 @@ impl Worths {
         for path in db.recordings() {
             match load_either(&path) {
                 Ok(profile) => all.add(&profile, &path.to_string_lossy()),
-                Err(error) => eprintln!(
+                Err(error) => kernel::say!(
                     "whatif: {}: {error:#}\n  --no-recordings leaves recordings out",
                     path.display()
                 ),

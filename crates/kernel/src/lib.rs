@@ -19,6 +19,7 @@
 //! * [`visits`]: counting how often a process executes an instruction.
 //! * [`heap`]: giving memory back that is no longer needed.
 //! * [`wakeup`]: what it costs here to wake a CPU that sleeps.
+//! * [`mod@say`]: words to the user, where nothing is lost if they cannot be said.
 //!
 //! # What is not here
 //!
@@ -38,6 +39,7 @@ mod file_size_limit;
 pub mod heap;
 pub mod maps;
 pub mod perf_map;
+pub mod say;
 pub mod shared_mapping;
 pub mod signals;
 pub mod stream;

@@ -1,9 +1,9 @@
 //! Recordings whose rows somebody has changed: each column of each table, and rows that others refer to.
 
+use crate::changes::{changes, free, peak, tables};
 use crate::synthetic::{Truth, rows, with_latency};
 use profile::*;
 use report::{coz, csv, firefox, folded, html, json, markdown, pprof, terminal};
-use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -46,59 +46,7 @@ fn record(path: &Path) {
     let mut to = Recorder::create(path).unwrap();
     to.add(&rows).unwrap();
     to.close().unwrap();
-    // Without keys and constraints, as an editor can make it: every value fits everywhere.
-    let to = Connection::open(path).unwrap();
-    to.execute_batch(
-        "PRAGMA journal_mode = DELETE; PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON",
-    )
-    .unwrap();
-    for table in tables(&to) {
-        to.execute_batch(&format!(
-            "CREATE TABLE free AS SELECT * FROM {table}; DROP TABLE {table}; ALTER TABLE free RENAME TO {table}"
-        ))
-        .unwrap();
-    }
-}
-
-fn texts(from: &Connection, sql: &str) -> Vec<String> {
-    let mut listed = from.prepare(sql).unwrap();
-    listed.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
-}
-
-/// The tables that have rows.
-fn tables(from: &Connection) -> Vec<String> {
-    let all = texts(from, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'");
-    let has_rows =
-        |table: &String| from.prepare(&format!("SELECT 1 FROM {table} LIMIT 1")).unwrap().exists([]).unwrap();
-    all.into_iter().filter(has_rows).collect()
-}
-
-/// Changes to one recording: a statement and what stands for its parameter.
-fn changes(of: &Connection) -> Vec<(String, Option<Value>)> {
-    let values = [
-        Value::Null,
-        Value::Integer(-1),
-        Value::Integer(1 << 62),
-        Value::Integer(i64::MIN),
-        Value::Real(f64::INFINITY),
-        Value::Text("\u{1b}[31mx".repeat(1000)),
-        Value::Blob(vec![0xff, 0, 0xfe]),
-    ];
-    let mut changes = Vec::new();
-    for table in tables(of) {
-        changes.push((format!("DELETE FROM {table}"), None));
-        changes.push((format!("DELETE FROM {table} WHERE rowid = 1"), None));
-        changes.push((format!("INSERT INTO {table} SELECT * FROM {table}"), None));
-        changes.push((format!("DROP TABLE {table}"), None));
-        for column in texts(of, &format!("SELECT name FROM pragma_table_info('{table}')")) {
-            let set = format!("UPDATE {table} SET \"{column}\" = ?");
-            for value in &values {
-                changes.push((set.clone(), Some(value.clone())));
-                changes.push((format!("{set} WHERE rowid = 1"), Some(value.clone())));
-            }
-        }
-    }
-    changes
+    free(path);
 }
 
 /// What every reader makes of a recording.
@@ -142,13 +90,6 @@ fn read(path: &Path, untouched: &Profile) -> Result<(), Error> {
         html::render_comparison(&comparison);
     }
     Ok(())
-}
-
-/// The most memory that this process has had, in kilobytes.
-fn peak() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 #[test]

@@ -141,6 +141,15 @@ pub enum Error {
         /// The system's error.
         detail: String,
     },
+    /// There is no memory, or no address space.
+    #[error(
+        "{path} cannot be used: there is not enough memory\n  \
+         end other programs, or raise the limit that this one has (ulimit -v, or that of its container)"
+    )]
+    NoMemory {
+        /// The file.
+        path: PathBuf,
+    },
     /// SQLite returned an error that we did not expect.
     #[error("{path}: {source}\n  this is a bug in whatif: please report it with this message")]
     Sqlite {
@@ -159,7 +168,11 @@ impl Error {
         match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Error::NotARecording { path },
             Some(ErrorCode::DatabaseCorrupt) => Error::Damaged { path, detail },
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Locked { path },
+            // The last: it was locked at each of many attempts to find out what there is in the log.
+            Some(
+                ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed,
+            ) => Error::Locked { path },
+            Some(ErrorCode::OutOfMemory) => Error::NoMemory { path },
             Some(
                 ErrorCode::CannotOpen
                 | ErrorCode::DiskFull
@@ -178,5 +191,39 @@ impl Error {
             std::io::ErrorKind::NotFound => Error::NotFound { path },
             _ => Error::Io { path, detail: source.to_string() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    /// What can happen to a file is no bug.
+    #[test]
+    fn errors_of_the_system_say_what_to_do() {
+        let codes = [
+            ffi::SQLITE_BUSY,
+            ffi::SQLITE_LOCKED,
+            ffi::SQLITE_PROTOCOL,
+            ffi::SQLITE_NOMEM,
+            ffi::SQLITE_IOERR_NOMEM,
+            ffi::SQLITE_IOERR_SHMMAP,
+            ffi::SQLITE_IOERR_FSYNC,
+            ffi::SQLITE_FULL,
+            ffi::SQLITE_CANTOPEN,
+            ffi::SQLITE_READONLY,
+            ffi::SQLITE_PERM,
+            ffi::SQLITE_CORRUPT,
+            ffi::SQLITE_NOTADB,
+        ];
+        for code in codes {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            let said = Error::of(Path::new("profile.db"), error).to_string();
+            assert!(said.contains("profile.db") && said.contains("\n  "), "{code}: {said}");
+            assert!(!said.contains("bug"), "{code}: {said}");
+        }
+        let bug = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_MISUSE), None);
+        assert!(Error::of(Path::new("profile.db"), bug).to_string().contains("bug"));
     }
 }

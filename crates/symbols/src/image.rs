@@ -47,7 +47,8 @@ impl Image {
     /// Reads what every question needs: the functions, and where the units are.
     pub fn prepare(&self) {
         std::thread::scope(|scope| {
-            scope.spawn(|| self.symbols());
+            // Without a thread it is read when it is asked for.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || self.symbols());
             self.debug_info();
         });
     }

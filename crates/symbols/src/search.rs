@@ -48,7 +48,9 @@ impl DebugInfo {
         };
         let threads = thread::available_parallelism().map_or(1, usize::from).min(units.len().div_ceil(CHUNK));
         thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            // With those that there are; this one does all, if need be.
+            let others = (1..threads).map_while(|_| thread::Builder::new().spawn_scoped(scope, work).ok());
+            let others: Vec<_> = others.collect();
             let mut hits = work();
             hits.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
             hits

@@ -30,7 +30,7 @@ pub fn import(args: &cli::Import) -> Result<()> {
     let warnings: Vec<_> = rows.warnings.iter().map(|(_, warning)| warning.clone()).collect();
     merge::write(&output, &[rows]).with_context(|| format!("cannot write {}", output.display()))?;
     for warning in warnings {
-        eprintln!("whatif: {}\n  {}", warning.message, warning.advice);
+        kernel::say!("whatif: {}\n  {}", warning.message, warning.advice);
     }
     let plural = |n: usize| if n == 1 { "" } else { "s" };
     println!(

@@ -63,7 +63,7 @@ impl Live {
     pub fn start(recording: PathBuf, browser: bool) -> Result<Self> {
         let live = Self(Arc::new(Shared { now: Mutex::default(), news: Condvar::new() }));
         let site = Site::open()?;
-        eprintln!("whatif: live, to this machine only: {}", site.address());
+        kernel::say!("whatif: live, to this machine only: {}", site.address());
         if browser {
             site.browse();
         }
@@ -92,7 +92,7 @@ impl Live {
         launch::stay();
         let last = show::load(recording).ok();
         self.publish(last.as_ref(), true);
-        eprintln!("whatif: the page stays until Ctrl-C");
+        kernel::say!("whatif: the page stays until Ctrl-C");
         launch::wait_until_asked_to_end();
     }
 

@@ -24,11 +24,14 @@ use clap::Parser as _;
 use cli::{Cli, Command};
 use controller::{FAILED, launch};
 
-/// A thread that panics ends the process.
+/// A thread that panics ends the process; but a program that is being profiled ends first, as it would have, and its end is ours.
 fn abort_on_panic() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         print(panic);
+        if let Some(exit) = launch::wait_for_the_program() {
+            launch::finish(exit);
+        }
         std::process::abort()
     }));
 }
@@ -60,7 +63,7 @@ fn main() {
         Command::Cycles(command) => continuous::run(&command),
     };
     if let Err(error) = result {
-        eprintln!("whatif: {error:#}");
+        kernel::say!("whatif: {error:#}");
         let status =
             error.downcast_ref::<launch::LaunchError>().map_or(FAILED, launch::LaunchError::exit_code);
         std::process::exit(status);

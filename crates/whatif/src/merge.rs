@@ -71,5 +71,9 @@ pub fn write(output: &Path, all: &[Rows]) -> Result<()> {
     all.iter().try_for_each(|rows| to.add(rows))?;
     to.close()?;
     std::fs::rename(&path, output)?;
+    // What was said to be there is there after a power failure.
+    if let Ok(folder) = std::fs::File::open(folder) {
+        folder.sync_all()?;
+    }
     Ok(())
 }

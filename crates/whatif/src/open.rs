@@ -10,7 +10,7 @@ pub fn open(args: &cli::Open) -> Result<()> {
     let page = report::html::render(&show::load(&path)?);
     let site = Site::open()?;
     show::print(&format!("{}\n", site.address()))?;
-    eprintln!("whatif: showing {} there, to this machine only, until Ctrl-C", path.display());
+    kernel::say!("whatif: showing {} there, to this machine only, until Ctrl-C", path.display());
     if !args.no_browser {
         site.browse();
     }

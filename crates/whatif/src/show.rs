@@ -14,8 +14,8 @@ pub fn load(path: &Path) -> Result<Profile> {
 /// The answer, on standard error: standard output is the program's.
 pub fn after_run(profile: &Profile, path: &Path) {
     let style = style(std::io::stderr().is_terminal(), 10);
-    eprint!("\n{}\n", report::terminal::render(profile, style));
-    eprintln!("whatif: recorded in {} (again: whatif report {})", path.display(), path.display());
+    kernel::say!("\n{}", report::terminal::render(profile, style));
+    kernel::say!("whatif: recorded in {} (again: whatif report {})", path.display(), path.display());
 }
 
 /// How to draw: as wide as the terminal, in colour if it is one and `NO_COLOR` is not set.

@@ -60,14 +60,19 @@ impl Site {
                 command.arg(&way).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
                 command.spawn().is_ok()
             });
-            std::thread::spawn(move || {
+            let remove = way.clone();
+            let remover = std::thread::Builder::new().name("way in".into()).spawn(move || {
                 std::thread::sleep(if started { READ_BY } else { Duration::ZERO });
-                let _ = std::fs::remove_file(way);
+                let _ = std::fs::remove_file(remove);
             });
+            if remover.is_err() {
+                // Rather no page than a key that stays.
+                let _ = std::fs::remove_file(&way);
+            }
             started
         });
         if !started {
-            eprintln!("whatif: no browser could be started; open the address above");
+            kernel::say!("whatif: no browser could be started; open the address above");
         }
     }
 

@@ -14,6 +14,7 @@ mod corners;
 mod cycles;
 mod explain;
 mod failures;
+mod faults;
 mod hint;
 mod import;
 mod kills;

@@ -3,10 +3,10 @@
 use kernel::clock::monotonic;
 use kernel::cpu::ProcessStat;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, waitid};
 use std::io;
 use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::Nanos;
@@ -31,6 +31,27 @@ pub struct Child {
     terminated: AtomicBool,
 }
 
+/// The process ID of the program that runs, and has not been reaped; zero if there is none.
+static RUNNING: AtomicI32 = AtomicI32::new(0);
+
+/// Waits for the end of the program that runs now; none if none does. For a thread that has panicked: needs no lock, and none of
+/// the other threads.
+pub fn wait_for_the_program() -> Option<Exit> {
+    let pid = Pid::from_raw(RUNNING.load(Ordering::Relaxed))?;
+    loop {
+        match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Err(Errno::INTR) => {}
+            Ok(Some(status)) => return ended(&status),
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
+
+fn ended(status: &WaitIdStatus) -> Option<Exit> {
+    let code = status.exit_status().map(Exit::Code);
+    code.or(status.terminating_signal().map(Exit::Signal))
+}
+
 /// What the waiting thread has seen.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -50,11 +71,9 @@ struct Seen {
 impl Child {
     /// Begins to wait for a child of this process.
     pub(super) fn watch(process: process::Child) -> io::Result<Self> {
-        let progress = Arc::new(Progress {
-            pid: Pid::from_child(&process),
-            seen: Mutex::default(),
-            changed: Condvar::new(),
-        });
+        let pid = Pid::from_child(&process);
+        RUNNING.store(pid.as_raw_nonzero().get(), Ordering::Relaxed);
+        let progress = Arc::new(Progress { pid, seen: Mutex::default(), changed: Condvar::new() });
         let watched = Arc::clone(&progress);
         std::thread::Builder::new().name("wait".into()).spawn(move || watched.watch())?;
         Ok(Self { process, progress, terminated: AtomicBool::new(false) })
@@ -128,7 +147,8 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Does not wait for a program that still runs.
+        // Its number may be another's after this. Does not wait for a program that still runs.
+        RUNNING.store(0, Ordering::Relaxed);
         let _ = self.process.try_wait();
     }
 }
@@ -164,10 +184,7 @@ impl Progress {
             match waitid(WaitId::Pid(self.pid), kinds | WaitIdOptions::NOWAIT) {
                 Err(Errno::INTR) => {}
                 Ok(Some(status)) if status.stopped() || status.continued() => self.follow_job_control(),
-                Ok(Some(status)) => {
-                    let code = status.exit_status().map(Exit::Code);
-                    return self.end(code.or(status.terminating_signal().map(Exit::Signal)));
-                }
+                Ok(Some(status)) => return self.end(ended(&status)),
                 // It was reaped elsewhere. Not in this program.
                 Ok(None) | Err(_) => return self.end(None),
             }

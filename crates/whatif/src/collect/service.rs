@@ -141,7 +141,7 @@ impl<'a> Service<'a> {
         let newest = self.store.newest(UnixSeconds(now.0 - seconds(DOUBT.0)))?;
         if is_all_too_old(newest, now, self.options.retention.keep) {
             self.doubt = since_boot() + DOUBT;
-            eprintln!(
+            kernel::say!(
                 "whatif: all samples here are older than --keep; they stay for another day, in case the clock is wrong: see date"
             );
         }
@@ -171,7 +171,7 @@ impl<'a> Service<'a> {
 
     fn say(&self, text: &str) {
         if !self.options.quiet {
-            eprintln!("whatif: {text}");
+            kernel::say!("whatif: {text}");
         }
     }
 
@@ -211,10 +211,10 @@ impl<'a> Service<'a> {
     fn report(&mut self, problem: Option<String>) {
         match (&problem, self.state.problem()) {
             (Some(problem), None) => {
-                eprintln!("whatif: nothing can be stored just now, and is kept in memory: {problem}");
+                kernel::say!("whatif: nothing can be stored just now, and is kept in memory: {problem}");
             }
             (None, Some(_)) => {
-                eprintln!("whatif: stored again; {} samples were given up", self.pending.given_up())
+                kernel::say!("whatif: stored again; {} samples were given up", self.pending.given_up())
             }
             _ => {}
         }
@@ -234,11 +234,11 @@ impl<'a> Service<'a> {
         match (tidied, self.untidy) {
             (Err(error), false) => {
                 self.untidy = true;
-                eprintln!("whatif: the database cannot be tidied up just now, and grows: {error}");
+                kernel::say!("whatif: the database cannot be tidied up just now, and grows: {error}");
             }
             (Ok(()), true) => {
                 self.untidy = false;
-                eprintln!("whatif: the database is tidied up again");
+                kernel::say!("whatif: the database is tidied up again");
             }
             _ => {}
         }
@@ -287,7 +287,7 @@ impl<'a> Service<'a> {
         self.looked = (now, own, taken);
         if self.collector.missed() > 0 && !self.missed {
             self.missed = true;
-            eprintln!(
+            kernel::say!(
                 "whatif: some of your processes are not sampled: no more descriptors may be opened; allow more with ulimit -n"
             );
         }
@@ -297,7 +297,7 @@ impl<'a> Service<'a> {
         if !self.collector.has_a_governor() {
             if !self.costly {
                 self.costly = true;
-                eprintln!(
+                kernel::say!(
                     "whatif: collecting costs {:.1} % of the machine, more than --max-cpu, and the rate of your own processes cannot be \
                      changed while they run; begin again with --rate {:.0}",
                     100.0 * (cost.own + cost.kernel),
@@ -377,7 +377,7 @@ fn collector(options: &Options) -> Result<(Collector, &'static str)> {
         match of(true) {
             Ok(collector) => return Ok((collector, "machine")),
             Err(error) if error.is_permission() => {
-                eprintln!("whatif: {error}\nwhatif: your own processes are sampled instead");
+                kernel::say!("whatif: {error}\nwhatif: your own processes are sampled instead");
             }
             Err(error) => return Err(error.into()),
         }

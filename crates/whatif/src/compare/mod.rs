@@ -46,11 +46,11 @@ fn judge(comparison: &Comparison<'_>, condition: &Condition) -> i32 {
     let condition_as_typed = profile::printable(&condition.text);
     match gate::judge(comparison, condition) {
         Ok(Judgement::Holds(measured)) => {
-            eprintln!("whatif: --fail-if '{condition_as_typed}' holds: {measured}");
+            kernel::say!("whatif: --fail-if '{condition_as_typed}' holds: {measured}");
             HOLDS
         }
         Ok(Judgement::MayHold(measured)) => {
-            eprintln!(
+            kernel::say!(
                 "whatif: note: --fail-if '{condition_as_typed}' holds for the estimate, but not for certain: \
                  {measured}\n  longer recordings, or more runs in each, make the interval narrower"
             );
@@ -58,7 +58,7 @@ fn judge(comparison: &Comparison<'_>, condition: &Condition) -> i32 {
         }
         Ok(Judgement::DoesNotHold) => 0,
         Err(why) => {
-            eprintln!("whatif: --fail-if '{condition_as_typed}' cannot be judged: {why}");
+            kernel::say!("whatif: --fail-if '{condition_as_typed}' cannot be judged: {why}");
             CANNOT_BE_JUDGED
         }
     }

@@ -30,7 +30,7 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
     let mut left_out = 0;
     for (from, db) in &others {
         for error in store.merge(db).with_context(|| format!("cannot add {}", from.display()))? {
-            eprintln!("whatif: {error}");
+            kernel::say!("whatif: {error}");
             left_out += 1;
         }
     }

@@ -58,6 +58,11 @@ pub fn program_as(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     compile(&here().join(source), name, flags)
 }
 
+/// Compiles a program that is elsewhere in this workspace.
+pub fn compiled(source: &str, name: &str) -> Option<PathBuf> {
+    compile(&workspace().join(source), name, &[])
+}
+
 /// Compiles a causal target, `targets/c/NAME.c`.
 pub fn target(name: &str) -> Option<PathBuf> {
     compile(&workspace().join("targets/c").join(name).with_extension("c"), &format!("target-{name}"), &[])

@@ -1,0 +1,250 @@
+//! Databases of continuous profiles whose catalogue somebody has changed: each column of each table, and rows that others refer to.
+
+use crate::changes::{changes, free, peak, tables};
+use archive::{
+    Batch, Books, CodeImage, Count, ImageKind, Label, MachineInfo, Node, Offset, Setting, Store, Symbol,
+    UnixSeconds,
+};
+use cycles::Flame;
+use cycles::arguments::{
+    Across, Causes, Compared, Diff, Epochs, Folder, List, Per, Stats, Sums, Top, Unknown, Which,
+};
+use profile::Nanos;
+use report::cycles::{self as draw, Answer};
+use report::terminal::Style;
+use rusqlite::{Connection, params_from_iter};
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How long all readers may take for one database. They take some milliseconds on a machine that does nothing else.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What the process may have used at most, in kilobytes.
+const MEMORY: u64 = 1 << 20;
+const START: i64 = 1_790_000_000;
+
+/// A database with rows in every table of continuous profiles.
+fn record(folder: &Path) {
+    let mut store = Store::open(folder).unwrap();
+    let info = MachineInfo { key: "a".into(), host: "host".into(), kernel: "6.1".into(), cpus: 2 };
+    let machine = store.machine(&info).unwrap();
+    let setting = Setting {
+        scope: "machine".into(),
+        mode: "stacks".into(),
+        events: vec!["cpu-clock".into()],
+        sampler: "perf".into(),
+        rate_hz: 97.0,
+        resolution: Nanos::from_millis(60_000),
+        version: "0".into(),
+    };
+    for nth in 0..2 {
+        let at = UnixSeconds(START + 3600 * nth);
+        let epoch = store.begin_epoch(machine, &setting, Some("before"), at).unwrap();
+        let event = store.event("cpu-clock").unwrap();
+        let label = store.label(&Label { process: "server".into(), cgroup: "/web".into() }).unwrap();
+        let program = CodeImage { path: "/bin/server".into(), build_id: "0a".into(), kind: ImageKind::File };
+        let image = store.image(&program).unwrap();
+        let length = Nanos::from_millis(60_000);
+        let batch = Batch {
+            nodes: vec![
+                Node { parent: Node::NONE, image, offset: Offset(0x1000) },
+                Node { parent: 0, image, offset: Offset(0x2000) },
+            ],
+            counts: vec![Count { time: at, label, event, node: 1, count: 900 }],
+            books: vec![Books {
+                event,
+                start: at,
+                length,
+                expected: 903,
+                stored: 900,
+                unknown: 0,
+                lost: 3,
+                idle: 0,
+                covered: length,
+                own_cpu: Nanos::ZERO,
+                kernel_cpu: Nanos::ZERO,
+                resident: 1 << 20,
+            }],
+        };
+        store.flush(epoch, &batch).unwrap();
+        let named =
+            |function: &str, line| vec![Symbol { function: function.into(), file: "server.c".into(), line }];
+        let symbols = [(Offset(0x1000), named("main", 7)), (Offset(0x2000), named("serve", 90))];
+        store.add_symbols(image, &symbols).unwrap();
+        store.end_epoch(epoch, UnixSeconds(at.0 + 60)).unwrap();
+    }
+    drop(store);
+    free(&folder.join("catalogue.db"));
+}
+
+/// What one tool makes of a database: all that it may draw.
+fn drawn<A: Answer>(answer: &A) {
+    for text in [answer.draw(Style::default()), answer.json()] {
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+}
+
+type Asked = (&'static str, Box<dyn Fn(&Which) -> Result<(), String>>);
+
+/// The tools, by their names.
+fn tools() -> Vec<Asked> {
+    fn wrong(error: impl std::fmt::Display) -> String {
+        format!("{error:#}")
+    }
+    let causes = || Causes { recordings: Vec::new(), no_recordings: false };
+    let top = move |which: &Which, by| {
+        let args = Top { which: which.clone(), causes: causes(), by, top: 20, inlined: true, json: false };
+        cycles::top(&args).map(|answer| drawn(&answer)).map_err(wrong)
+    };
+    let diff = move |which: &Which, before: &str, after: &str| {
+        let args = Diff {
+            before: before.into(),
+            after: after.into(),
+            which: which.clone(),
+            causes: causes(),
+            by: Compared::Function,
+            per: Per::Second,
+            top: 20,
+            json: false,
+        };
+        cycles::diff(&args).map(|answer| drawn(&answer)).map_err(wrong)
+    };
+    let stats = move |which: &Which, across| {
+        let args = Stats {
+            which: which.clone(),
+            causes: causes(),
+            across,
+            by: Compared::Function,
+            top: 20,
+            json: false,
+        };
+        cycles::stats(&args).map(|answer| drawn(&answer)).map_err(wrong)
+    };
+    vec![
+        ("top", Box::new(move |which| top(which, Sums::Function))),
+        ("top of images", Box::new(move |which| top(which, Sums::Image))),
+        ("top of lines", Box::new(move |which| top(which, Sums::Line))),
+        ("top of processes", Box::new(move |which| top(which, Sums::Process))),
+        ("diff of epochs", Box::new(move |which| diff(which, "1", "2"))),
+        (
+            "diff of times",
+            Box::new(move |which| {
+                diff(
+                    which,
+                    "2026-09-21T00:00:00Z..2026-09-21T14:30:00Z",
+                    "2026-09-21T14:30:00Z..2026-09-22T00:00:00Z",
+                )
+            }),
+        ),
+        ("stats of epochs", Box::new(move |which| stats(which, Across::Epoch))),
+        ("stats of hours", Box::new(move |which| stats(which, Across::Hour))),
+        ("stats of processes", Box::new(move |which| stats(which, Across::Process))),
+        (
+            "flame",
+            Box::new(|which| {
+                let mut query = cycles::Query::new(which).map_err(wrong)?;
+                let stacks = cycles::stacks(&mut query).map_err(wrong)?;
+                let flame = Flame::new(&stacks, true);
+                for text in [draw::page(&query.heading, &flame), draw::folded(&flame)] {
+                    assert!(!text.contains('\u{1b}'));
+                }
+                draw::pprof(&query.heading, &stacks);
+                draw::otlp(&query.heading, &stacks);
+                Ok(())
+            }),
+        ),
+        (
+            "list",
+            Box::new(move |which| {
+                let args =
+                    List { function: "serve".into(), which: which.clone(), causes: causes(), json: false };
+                cycles::list(&args).map(|answer| drawn(&answer)).map_err(wrong)
+            }),
+        ),
+        (
+            "unknown",
+            Box::new(|which| {
+                let args = Unknown { which: which.clone(), top: 20, json: false };
+                cycles::unknown(&args).map(|answer| drawn(&answer)).map_err(wrong)
+            }),
+        ),
+        (
+            "epochs",
+            Box::new(|which| {
+                let args = Epochs { folder: which.folder.clone(), name: None, json: false };
+                cycles::epochs(&args).map(|answer| drawn(&answer)).map_err(wrong)
+            }),
+        ),
+        // Selections look into the tables by themselves.
+        (
+            "top of a process",
+            Box::new(move |which| {
+                let one = Which {
+                    process: Some("server".into()),
+                    machine: Some("host".into()),
+                    epoch: Some("2".into()),
+                    image: Some("server".into()),
+                    ..which.clone()
+                };
+                top(&one, Sums::Function)
+            }),
+        ),
+    ]
+}
+
+#[test]
+fn no_row_of_a_catalogue_breaks_a_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    record(&whole);
+    let catalogue = Connection::open(whole.join("catalogue.db")).unwrap();
+    let tables = tables(&catalogue);
+    assert_eq!(tables.len(), 10, "{tables:?}");
+    let changes = changes(&catalogue);
+    drop(catalogue);
+    let which = Which { folder: Folder { db: Some(whole.clone()) }, ..Which::default() };
+    for (name, tool) in tools() {
+        tool(&which).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+
+    let (to, from) = channel();
+    let asked = changes.clone();
+    let reader = std::thread::spawn(move || {
+        let untouched = std::fs::read(whole.join("catalogue.db")).unwrap();
+        for (sql, value) in asked {
+            let path = whole.join("catalogue.db");
+            for beside in ["catalogue.db-wal", "catalogue.db-shm", "catalogue.db-journal"] {
+                let _ = std::fs::remove_file(whole.join(beside));
+            }
+            std::fs::write(&path, &untouched).unwrap();
+            let changed = Connection::open(&path).unwrap();
+            changed.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF").unwrap();
+            changed.execute(&sql, params_from_iter(value.clone())).unwrap();
+            drop(changed);
+            for (name, tool) in tools() {
+                let which = &which;
+                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool(which)));
+                to.send((format!("{name}: {sql} {value:?}"), read)).unwrap();
+            }
+        }
+    });
+    let (mut panics, mut refused) = (Vec::new(), 0);
+    let all = changes.len() * tools().len();
+    for _ in 0..all {
+        match from.recv_timeout(PATIENCE) {
+            Ok((_, Ok(Ok(())))) => {}
+            Ok((what, Ok(Err(message)))) => {
+                refused += 1;
+                assert!(!message.contains("bug"), "{what}: {message}");
+                assert!(!message.contains('\u{1b}'), "{what}: {message}");
+            }
+            Ok((what, Err(_))) => panics.push(what),
+            Err(RecvTimeoutError::Timeout) => panic!("a change keeps a tool busy"),
+            Err(RecvTimeoutError::Disconnected) => panic!("the reader has ended"),
+        }
+    }
+    reader.join().unwrap();
+    assert!(panics.is_empty(), "{} of {all}:\n{}", panics.len(), panics.join("\n"));
+    assert!(refused > all / 10, "{refused} of {all}");
+    assert!(peak() < MEMORY, "{} kB", peak());
+}
