@@ -22,6 +22,7 @@
 //! * `collect` measures the collector of continuous profiles: cost, loss, accuracy, size, queries, crashes.
 //! * `faults` lets system calls of the collector fail.
 //! * `hostile` lets programs of an ordinary user make the collector remember as much as they can.
+//! * `soak` runs the collector, and a run with its page, for an hour, and says what grows.
 //! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
 //! * `points` times one visit to a progress point in a program that is not profiled.
 //!
@@ -65,6 +66,7 @@ mod recording;
 mod report;
 mod rounds;
 mod rules;
+mod soak;
 mod start;
 mod subject;
 mod tables;
@@ -139,6 +141,8 @@ enum What {
     Faults(faults::Options),
     /// What hostile programs cost the collector
     Hostile(hostile::Options),
+    /// Whether memory, descriptors or threads grow in an hour
+    Soak(soak::Options),
     /// Hash tables for samples: the paper's, its alternatives, and ours
     Tables(tables::Options),
     /// One visit to a progress point in a program that is not profiled
@@ -170,6 +174,7 @@ fn main() -> Result<()> {
         What::Collect(options) => collect::run(&options, &machine, &whatif()?),
         What::Faults(options) => faults::run(&options, &whatif()?),
         What::Hostile(options) => hostile::run(&options, &machine, &whatif()?),
+        What::Soak(options) => soak::run(&options, &whatif()?),
         What::Tables(options) => tables::run(&options),
         What::Points => {
             points::run();

@@ -17,6 +17,12 @@ mod images;
 #[allow(dead_code, reason = "what only the command uses")]
 #[path = "../../crates/whatif/src/condition.rs"]
 mod condition;
+#[path = "../../crates/whatif/src/head.rs"]
+mod head;
+mod http;
+#[allow(dead_code, reason = "what only the command uses")]
+#[path = "../../crates/whatif/src/pass.rs"]
+mod pass;
 #[allow(dead_code, reason = "what only the command uses")]
 #[path = "../../crates/whatif/src/continuous/perf_data/mod.rs"]
 mod perf_data;
@@ -53,6 +59,7 @@ pub const READERS: &[Reader] = &[
     Reader { name: "jitdump", corpus: "jitdump", read: generated::jitdump },
     Reader { name: "perf-map", corpus: "perf-map", read: generated::perf_map },
     Reader { name: "kallsyms", corpus: "kallsyms", read: generated::kallsyms },
+    Reader { name: "http", corpus: "http", read: http::head },
     Reader { name: "places", corpus: "places", read: text::places },
     Reader { name: "conditions", corpus: "conditions", read: text::conditions },
     Reader { name: "globs", corpus: "globs", read: text::globs },
