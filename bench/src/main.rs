@@ -22,6 +22,7 @@
 //! * `collect` measures the collector of continuous profiles: cost, loss, accuracy, size, queries, crashes.
 //! * `faults` lets system calls of the collector fail.
 //! * `hostile` lets programs of an ordinary user make the collector remember as much as they can.
+//! * `sanitizers` runs targets that are built with sanitizers.
 //! * `soak` runs the collector, and a run with its page, for an hour, and says what grows.
 //! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
 //! * `points` times one visit to a progress point in a program that is not profiled.
@@ -66,6 +67,7 @@ mod recording;
 mod report;
 mod rounds;
 mod rules;
+mod sanitizers;
 mod soak;
 mod start;
 mod subject;
@@ -141,6 +143,8 @@ enum What {
     Faults(faults::Options),
     /// What hostile programs cost the collector
     Hostile(hostile::Options),
+    /// Targets that are built with sanitizers, with the profiler and without
+    Sanitizers(sanitizers::Options),
     /// Whether memory, descriptors or threads grow in an hour
     Soak(soak::Options),
     /// Hash tables for samples: the paper's, its alternatives, and ours
@@ -174,6 +178,7 @@ fn main() -> Result<()> {
         What::Collect(options) => collect::run(&options, &machine, &whatif()?),
         What::Faults(options) => faults::run(&options, &whatif()?),
         What::Hostile(options) => hostile::run(&options, &machine, &whatif()?),
+        What::Sanitizers(options) => sanitizers::run(&options, &whatif()?),
         What::Soak(options) => soak::run(&options, &whatif()?),
         What::Tables(options) => tables::run(&options),
         What::Points => {

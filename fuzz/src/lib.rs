@@ -28,6 +28,7 @@ mod pass;
 mod perf_data;
 mod text;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Reads bytes of one kind.
@@ -65,6 +66,12 @@ pub const READERS: &[Reader] = &[
     Reader { name: "globs", corpus: "globs", read: text::globs },
     Reader { name: "times", corpus: "times", read: text::times },
 ];
+
+/// Where the files of inputs lie: in memory, if the machine has a folder there.
+fn memory() -> PathBuf {
+    let shared = Path::new("/dev/shm");
+    if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
+}
 
 /// The reader of a name.
 #[must_use]
