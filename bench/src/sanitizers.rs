@@ -112,7 +112,7 @@ fn compare(options: &Options, whatif: &Whatif, program: &Path) -> Result<Option<
     }
     // It need not have run long enough for an answer, which statuses of our own report.
     let same = native.status.code() == profiled.status.code()
-        || native.status.success() && profiled.status.code().is_some_and(|code| (95..=100).contains(&code));
+        || native.status.success() && profiled.status.code().is_some_and(|code| (95..=101).contains(&code));
     Ok((!same)
         .then(|| format!("{} instead of {}: {}", profiled.status, native.status, tail(&profiled.stderr))))
 }

@@ -317,7 +317,7 @@ pub fn same(native: &Ended, profiled: &Ended) {
     assert_eq!(native.stdout, profiled.stdout, "{native:#?}\n{profiled:#?}");
     assert_eq!(native.signal(), profiled.signal(), "{native:#?}\n{profiled:#?}");
     if native.code() == Some(0) {
-        let unanswered = profiled.code().is_some_and(|code| (95..=100).contains(&code));
+        let unanswered = profiled.code().is_some_and(|code| (95..=101).contains(&code));
         assert!(profiled.code() == Some(0) || unanswered, "{profiled:#?}");
     } else {
         assert_eq!(native.code(), profiled.code(), "{native:#?}\n{profiled:#?}");
