@@ -1,7 +1,6 @@
 //! What programs of an ordinary user can make the collector remember, and how long they can keep it busy; and what it costs to ask
 //! about their files, which are made to be expensive.
 
-#[expect(dead_code, reason = "what only the tests of `symbols` use")]
 #[path = "../../../crates/symbols/tests/hostile/files.rs"]
 mod files;
 mod peak;

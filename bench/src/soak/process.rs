@@ -55,12 +55,14 @@ impl Process {
         let begin = Instant::now();
         let program = program.canonicalize()?;
         while begin.elapsed() < PATIENCE {
-            let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid()))?;
-            let mut pids = children.split_whitespace();
-            if let Some(pid) =
-                pids.find(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program))
-            {
-                return Ok(pid.parse()?);
+            for thread in fs::read_dir(format!("/proc/{}/task", self.pid()))? {
+                // One may have ended meanwhile.
+                let children = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
+                let runs =
+                    |pid: &&str| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program);
+                if let Some(pid) = children.split_whitespace().find(runs) {
+                    return Ok(pid.parse()?);
+                }
             }
             sleep(Duration::from_millis(10));
         }

@@ -1,9 +1,8 @@
 //! The files: each is a program for x86-64 with a function `work`, and sections that are expensive to read. `bench -- hostile` makes
 //! them, too.
 
-/// Where all files have their code: the page at [`CODE_OFFSET`] of the file.
+/// Where all files have their code: the page at 0x1000 of the file.
 pub const CODE: u64 = 0x40_1000;
-pub const CODE_OFFSET: u64 = 0x1000;
 
 /// All of them by name.
 pub const FILES: [(&str, fn() -> Vec<Section>); 11] = [
