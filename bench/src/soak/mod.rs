@@ -37,7 +37,7 @@ pub struct Options {
     rate: u32,
 
     /// The target that is profiled
-    #[arg(long, default_value = "pool")]
+    #[arg(long, default_value = "mutex")]
     program: String,
 
     /// Print every reading, too

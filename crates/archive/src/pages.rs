@@ -49,7 +49,5 @@ impl Iterator for Pages {
 
 /// Whether the numbers of a page are places in a dictionary.
 fn refers(page: &Page) -> bool {
-    #[expect(deprecated, reason = "files may have it")]
-    let old = Encoding::PLAIN_DICTIONARY;
-    page.encoding() == Encoding::RLE_DICTIONARY || page.encoding() == old
+    matches!(page.encoding(), Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY)
 }
