@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 
+use crate::calls;
 use crate::collect::Daemon;
 use crate::profiler::Whatif;
 use page::Page;
@@ -36,10 +37,6 @@ pub struct Options {
     #[arg(long, default_value_t = 97)]
     rate: u32,
 
-    /// The target that is profiled
-    #[arg(long, default_value = "mutex")]
-    program: String,
-
     /// Print every reading, too
     #[arg(long)]
     readings: bool,
@@ -59,13 +56,13 @@ pub fn run(options: &Options, whatif: &Whatif) -> Result<()> {
     ensure!(warm_up < length, "--warm-up must be less than --minutes");
     let folder = tempfile::tempdir()?;
     let (database, recording) = (folder.path().join("db"), folder.path().join("soak.db"));
-    let target = targets::path(&options.program)?;
+    let program = calls::build("contended")?;
 
     let rate = options.rate.to_string();
     let daemon = Daemon::start(whatif.path(), &database, &["--rate", &rate, "--interval", "10"])?;
     let mut command = Command::new(whatif.path());
     command.args(["run", "--live", "--no-browser", "--duration", &format!("{}", length + 3600.0), "-o"]);
-    command.arg(&recording).arg("--").arg(&target).arg(format!("seconds={}", length + 3600.0));
+    command.arg(&recording).arg("--").arg(&program).arg(format!("seconds={}", length + 3600.0));
     let mut run = Process::start(command.stdout(Stdio::null()).stderr(Stdio::piped()))?;
     let page = Page::of(run.stderr().context("no standard error")?)?;
     let mut command = Command::new(whatif.path());
@@ -75,7 +72,7 @@ pub fn run(options: &Options, whatif: &Whatif) -> Result<()> {
         Subject::new("collect", daemon.pid()),
         Subject::new("run", run.pid()),
         Subject::new("watch", watch.pid()),
-        Subject::new("the program", run.child(&target)?),
+        Subject::new("the program", run.child(&program)?),
     ];
     let (mut sizes, mut asked) = (Vec::new(), Asked::default());
     let begin = Instant::now();

@@ -32,8 +32,13 @@ impl Page {
     /// That which a run says it has; what it says later is thrown away.
     pub fn of(said: ChildStderr) -> Result<Self> {
         let mut lines = BufReader::new(said).lines().map_while(Result::ok);
-        let address = lines.find_map(|line| Some(line.split_once("http://")?.1.to_owned()));
-        let address = address.context("the run ended without an address of a page")?;
+        let mut before = String::new();
+        let address = lines.find_map(|line| {
+            before += &format!("\n{line}");
+            Some(line.split_once("http://")?.1.to_owned())
+        });
+        let address =
+            address.with_context(|| format!("the run ended without an address of a page:{before}"))?;
         std::thread::spawn(move || lines.for_each(drop));
         let (host, query) = address.split_once("/?").context("an address without a token")?;
         Ok(Self { host: host.to_owned(), query: query.to_owned() })
