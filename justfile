@@ -51,3 +51,27 @@ fuzz-all seconds="600":
 # Tries all interleavings of the lock-free protocols.
 loom:
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p whatif-wire --release --locked --test loom
+
+# Runs tests of crates with unsafe code and of readers of others' bytes with the address sanitizer, which the pinned compiler brings.
+sanitize-address:
+    .ci/sanitize address
+
+# Runs the tests of the shared memory and of the runtime with the thread sanitizer.
+sanitize-thread:
+    .ci/sanitize thread
+
+# Runs `wire`'s tests under Miri, which needs a nightly: rustup toolchain install nightly --component miri,rust-src
+miri:
+    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 cargo +nightly miri test --locked --target-dir target/miri -p whatif-wire
+
+# Runs the C and C++ targets, built with sanitizers, with the profiler and without (a quarter of an hour).
+sanitizers: build
+    target/release/bench sanitizers --whatif target/release/whatif
+
+# Looks for memory, descriptors and threads that grow: `just soak 60` (minutes; as root).
+soak minutes="60": build
+    target/release/bench soak --minutes {{minutes}} --whatif target/release/whatif
+
+# Does what takes hours: soak, fuzzers, sanitizers, faults, hostile programs, corners.
+nightly:
+    .ci/nightly

@@ -1,5 +1,5 @@
 /* Programs of an ordinary user that make a collector of continuous profiles work or remember as much as they can.
-   hostile KIND SECONDS */
+   hostile KIND SECONDS [FILE] */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -157,6 +157,17 @@ static void stacks(double until) {
     }
 }
 
+/* Runs the code of a file that is expensive to read: the page at 0x1000 of it. */
+static void run_file(const char *path, double until) {
+    int file = open(path, O_RDONLY);
+    char *code = mmap(NULL, 0x1000, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0x1000);
+    if (code == MAP_FAILED) exit(1);
+    close(file);
+    void (*function)(void) = (void (*)(void))code;
+    while (now() < until)
+        for (int i = 0; i < 100000; i++) function();
+}
+
 int main(int count, char **words) {
     if (count < 3) return 2;
     double until = now() + atof(words[2]);
@@ -169,6 +180,7 @@ int main(int count, char **words) {
     else if (!strcmp(kind, "processes")) processes(until);
     else if (!strcmp(kind, "storm")) storm(until);
     else if (!strcmp(kind, "stacks")) stacks(until);
+    else if (!strcmp(kind, "file") && count == 4) run_file(words[3], until);
     else if (!strcmp(kind, "nothing")) spin(until);
     else return 2;
     return 0;

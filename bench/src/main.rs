@@ -23,6 +23,8 @@
 //! * `corners` runs a tiny program for each corner of system calls and signals alone and under each sampler, and compares.
 //! * `faults` lets system calls of the controller and the collector fail, and the power after each of their writes.
 //! * `hostile` lets programs of an ordinary user make the collector remember as much as they can.
+//! * `sanitizers` runs targets that are built with sanitizers.
+//! * `soak` runs the collector, and a run with its page, for an hour, and says what grows.
 //! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
 //! * `points` times one visit to a progress point in a program that is not profiled.
 //!
@@ -67,6 +69,8 @@ mod recording;
 mod report;
 mod rounds;
 mod rules;
+mod sanitizers;
+mod soak;
 mod start;
 mod subject;
 mod tables;
@@ -143,6 +147,10 @@ enum What {
     Corners(corners::Options),
     /// What hostile programs cost the collector
     Hostile(hostile::Options),
+    /// Targets that are built with sanitizers, with the profiler and without
+    Sanitizers(sanitizers::Options),
+    /// Whether memory, descriptors or threads grow in an hour
+    Soak(soak::Options),
     /// Hash tables for samples: the paper's, its alternatives, and ours
     Tables(tables::Options),
     /// One visit to a progress point in a program that is not profiled
@@ -175,6 +183,8 @@ fn main() -> Result<()> {
         What::Faults(options) => faults::run(&options, &whatif()?),
         What::Corners(options) => corners::run(&options, &whatif()?),
         What::Hostile(options) => hostile::run(&options, &machine, &whatif()?),
+        What::Sanitizers(options) => sanitizers::run(&options, &whatif()?),
+        What::Soak(options) => soak::run(&options, &whatif()?),
         What::Tables(options) => tables::run(&options),
         What::Points => {
             points::run();

@@ -1,13 +1,16 @@
 //! Recordings, and databases of continuous profiles.
 
 use archive::{By, Database, Selection};
-use profile::coz::load_either;
+use profile::{EstimateOptions, Profile, Recording};
 use std::path::Path;
 use tempfile::TempDir;
 
 /// The catalogue and the one segment that the corpus has: one of them is as it should be while the other is read.
 const CATALOGUE: &[u8] = include_bytes!("../corpus/catalogue/whole");
 const SEGMENT: &[u8] = include_bytes!("../corpus/segment/whole");
+
+/// A fuzzer tries other rows rather than the same ones so often.
+const RESAMPLES: usize = if cfg!(feature = "guided") { 20 } else { 1000 };
 
 /// A recording, and all that is made of it.
 pub fn recording(bytes: &[u8]) {
@@ -16,7 +19,8 @@ pub fn recording(bytes: &[u8]) {
     if std::fs::write(&path, bytes).is_err() {
         return;
     }
-    let Ok(profile) = load_either(&path) else { return };
+    let Ok(rows) = Recording::open(&path).and_then(|recording| recording.rows()) else { return };
+    let profile = Profile::new(rows, &EstimateOptions { resamples: RESAMPLES, ..EstimateOptions::default() });
     report::json::render(&profile);
     report::markdown::render(&profile);
     report::csv::render(&profile);
@@ -68,5 +72,5 @@ fn query(folder: &Path) {
 }
 
 fn folder() -> Option<TempDir> {
-    tempfile::tempdir().ok()
+    tempfile::tempdir_in(crate::memory()).ok()
 }

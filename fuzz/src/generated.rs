@@ -18,7 +18,7 @@ pub fn perf_map(bytes: &[u8]) {
 
 /// jitdump files.
 pub fn jitdump(bytes: &[u8]) {
-    let Ok(mut file) = tempfile::tempfile() else { return };
+    let Ok(mut file) = tempfile::tempfile_in(crate::memory()) else { return };
     if file.write_all(bytes).and_then(|()| file.rewind()).is_err() {
         return;
     }

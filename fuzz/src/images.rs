@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 const LOOKUPS: u64 = 64;
 
 fn file(bytes: &[u8]) -> Option<NamedTempFile> {
-    let mut file = NamedTempFile::new().ok()?;
+    let mut file = NamedTempFile::new_in(crate::memory()).ok()?;
     file.write_all(bytes).ok()?;
     Some(file)
 }

@@ -17,11 +17,18 @@ mod images;
 #[allow(dead_code, reason = "what only the command uses")]
 #[path = "../../crates/whatif/src/condition.rs"]
 mod condition;
+#[path = "../../crates/whatif/src/head.rs"]
+mod head;
+mod http;
+#[allow(dead_code, reason = "what only the command uses")]
+#[path = "../../crates/whatif/src/pass.rs"]
+mod pass;
 #[allow(dead_code, reason = "what only the command uses")]
 #[path = "../../crates/whatif/src/continuous/perf_data/mod.rs"]
 mod perf_data;
 mod text;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Reads bytes of one kind.
@@ -53,11 +60,18 @@ pub const READERS: &[Reader] = &[
     Reader { name: "jitdump", corpus: "jitdump", read: generated::jitdump },
     Reader { name: "perf-map", corpus: "perf-map", read: generated::perf_map },
     Reader { name: "kallsyms", corpus: "kallsyms", read: generated::kallsyms },
+    Reader { name: "http", corpus: "http", read: http::head },
     Reader { name: "places", corpus: "places", read: text::places },
     Reader { name: "conditions", corpus: "conditions", read: text::conditions },
     Reader { name: "globs", corpus: "globs", read: text::globs },
     Reader { name: "times", corpus: "times", read: text::times },
 ];
+
+/// Where the files of inputs lie: in memory, if the machine has a folder there.
+fn memory() -> PathBuf {
+    let shared = Path::new("/dev/shm");
+    if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
+}
 
 /// The reader of a name.
 #[must_use]

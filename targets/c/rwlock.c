@@ -32,7 +32,7 @@ static void *rounds(void *unused)
         WHATIF_PROGRESS_NAMED("round");
         visited();
     }
-    target.sink = (uint64_t)glance;
+    __atomic_store_n(&target.sink, (uint64_t)glance, __ATOMIC_RELAXED);
     return unused;
 }
 

@@ -44,7 +44,7 @@
             x_ ^= x_ >> 7;                                                                         \
             x_ ^= x_ << 17;                                                                        \
         }                                                                                          \
-        target.sink = x_;                                                                          \
+        __atomic_store_n(&target.sink, x_, __ATOMIC_RELAXED); /* of any thread */                  \
     } while (0)
 
 static struct {
@@ -126,7 +126,7 @@ static inline int over(void)
 /* Counts one visit for the printed rate; stands beside the progress point. */
 static inline void visited(void)
 {
-    const double at = now();
+    double at = now();
     __atomic_fetch_add(&target.visits, 1, __ATOMIC_RELAXED);
     __atomic_store(&target.last, &at, __ATOMIC_RELAXED);
 }

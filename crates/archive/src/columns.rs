@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
-use parquet::column::reader::get_typed_column_reader;
+use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -17,6 +17,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
 use super::checksum::{self, Summed};
+use super::pages::Pages;
 use storage::Error;
 
 /// What the numbers of a column are.
@@ -263,12 +264,14 @@ impl ColumnReader {
             return Err(wrong(&ParquetError::General(format!("the column `{column}` is of another type"))));
         }
         let rows = self.rows(group);
-        let mut reader = self
-            .reader
-            .get_row_group(group)
-            .and_then(|group| group.get_column_reader(index))
-            .map(get_typed_column_reader::<T>)
-            .map_err(|e| wrong(&e))?;
+        let of = self.meta().file_metadata().schema_descr().column(index);
+        // Each row has one number.
+        if of.max_def_level() > 0 || of.max_rep_level() > 0 {
+            return Err(wrong(&ParquetError::General(format!("the column `{column}` has gaps or lists"))));
+        }
+        let group = self.reader.get_row_group(group).map_err(|e| wrong(&e))?;
+        let pages = group.get_column_page_reader(index).map_err(|e| wrong(&e))?;
+        let mut reader = ColumnReaderImpl::<T>::new(of, Box::new(Pages::new(pages)));
         let before = to.len();
         to.reserve(rows.min(ROOM));
         while to.len() - before < rows {

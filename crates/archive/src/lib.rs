@@ -24,6 +24,7 @@ mod lock;
 mod merge;
 mod model;
 mod names;
+mod pages;
 mod part;
 mod query;
 mod rewrite;

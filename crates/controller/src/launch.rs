@@ -21,6 +21,7 @@ mod child;
 mod error;
 mod executable;
 mod forward;
+mod preload;
 #[cfg(test)]
 mod tests;
 
@@ -30,9 +31,8 @@ pub use executable::{Executable, check};
 pub use forward::{asked_to_end, stay, wait_until_asked_to_end};
 
 use kernel::SharedMapping;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -55,7 +55,7 @@ pub fn spawn(
         .arg0(executable.name())
         .args(executable.leading_arguments())
         .args(arguments)
-        .env("LD_PRELOAD", preload(runtime, std::env::var_os("LD_PRELOAD").as_deref()))
+        .env("LD_PRELOAD", preload::of(executable, runtime))
         .env(wire::REGION_VARIABLE, shared.fd().as_raw_fd().to_string());
 
     // Handled before there is a program: a signal may come as soon as there is one, in any of our threads.
@@ -76,19 +76,4 @@ pub fn finish(exit: Exit) -> ! {
         Exit::Code(code) => std::process::exit(code),
         Exit::Signal(signal) => kernel::signals::die_by(signal),
     }
-}
-
-/// Ours first, because the runtime takes out the first; then the user's own, less any runtime of a `whatif`
-/// that we are run by.
-fn preload(runtime: &Path, users: Option<&OsStr>) -> OsString {
-    let mut list = runtime.as_os_str().to_owned();
-    let users = users.unwrap_or_default().as_bytes();
-    for entry in users.split(|byte| b": ".contains(byte)).filter(|entry| !entry.is_empty()) {
-        let file = entry.rsplit(|byte| *byte == b'/').next().unwrap_or(entry);
-        if !file.starts_with(b"libwhatif_rt") {
-            list.push(":");
-            list.push(OsStr::from_bytes(entry));
-        }
-    }
-    list
 }

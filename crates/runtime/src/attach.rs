@@ -1,6 +1,6 @@
 //! Finding the shared memory, and leaving no trace of ourselves for the program's children.
 //!
-//! The controller starts the program with this library first in `LD_PRELOAD` and with the number of an
+//! The controller starts the program with this library in `LD_PRELOAD`, before the user's own and behind nothing but sanitizers, and with the number of an
 //! open descriptor in [`wire::REGION_VARIABLE`]. Both are taken out of the environment here, in place, so
 //! that what the program starts runs as it would have.
 
@@ -111,7 +111,7 @@ unsafe fn take_descriptor(environment: *mut *mut c_char) -> Option<i32> {
                 continue;
             }
             if let Some(value) = value_of(entry, b"LD_PRELOAD")
-                && !drop_first(value)
+                && !drop_ours(value)
             {
                 continue;
             }
@@ -139,23 +139,37 @@ unsafe fn value_of(entry: *mut c_char, name: &[u8]) -> Option<*mut c_char> {
     }
 }
 
-/// Removes the first element (ourselves) of a colon-separated list; false if nothing is left.
+/// Removes what the controller has put into a colon-separated list: all up to this library. False if nothing is left.
 ///
 /// # Safety
 /// `list` must be a NUL-terminated, writable string.
-unsafe fn drop_first(list: *mut c_char) -> bool {
-    // SAFETY: both indices stay at or below that of the NUL.
+unsafe fn drop_ours(list: *mut c_char) -> bool {
+    const OURS: &[u8] = b"libwhatif_rt";
+    // SAFETY: all indices stay at or below that of the NUL.
     unsafe {
-        let mut end = 0;
-        while !matches!(*list.add(end) as u8, 0 | b':' | b' ') {
-            end += 1;
-        }
-        if *list.add(end) == 0 {
-            return false;
+        let at = |index: usize| *list.add(index) as u8;
+        let mut from = 0;
+        loop {
+            let (mut end, mut name) = (from, from);
+            while !matches!(at(end), 0 | b':' | b' ') {
+                if at(end) == b'/' {
+                    name = end + 1;
+                }
+                end += 1;
+            }
+            let ours = end - name >= OURS.len() && (0..OURS.len()).all(|i| at(name + i) == OURS[i]);
+            if at(end) == 0 {
+                // Ours is the last, or not there at all.
+                return !ours;
+            }
+            from = end + 1;
+            if ours {
+                break;
+            }
         }
         let mut to = 0;
         loop {
-            let byte = *list.add(end + 1 + to);
+            let byte = *list.add(from + to);
             *list.add(to) = byte;
             if byte == 0 {
                 return to > 0;
@@ -205,8 +219,27 @@ mod tests {
     #[test]
     fn our_traces_are_removed_and_nothing_else() {
         for (before, fd, after) in [
-            (&["A=1", "LD_PRELOAD=/x/rt.so", "WHATIF_REGION=7", "B=2"][..], Some(7), &["A=1", "B=2"][..]),
-            (&["LD_PRELOAD=/x/rt.so:/u/mine.so", "WHATIF_REGION=12"], Some(12), &["LD_PRELOAD=/u/mine.so"]),
+            (
+                &["A=1", "LD_PRELOAD=/x/libwhatif_rt-1.so", "WHATIF_REGION=7", "B=2"][..],
+                Some(7),
+                &["A=1", "B=2"][..],
+            ),
+            (
+                &["LD_PRELOAD=libasan.so.8:/x/libwhatif_rt-1.so:/u/mine.so", "WHATIF_REGION=12"],
+                Some(12),
+                &["LD_PRELOAD=/u/mine.so"],
+            ),
+            (&["LD_PRELOAD=libtsan.so.2:/x/libwhatif_rt-1.so", "WHATIF_REGION=1"], Some(1), &[]),
+            (
+                &["LD_PRELOAD=libwhatif_rt.so:/a.so:b.so", "WHATIF_REGION=1"],
+                Some(1),
+                &["LD_PRELOAD=/a.so:b.so"],
+            ),
+            (
+                &["LD_PRELOAD=/u/libwhatif_rt/a.so", "WHATIF_REGION=1"],
+                Some(1),
+                &["LD_PRELOAD=/u/libwhatif_rt/a.so"],
+            ),
             (&["LD_PRELOAD=/u/mine.so", "A=1"], None, &["LD_PRELOAD=/u/mine.so", "A=1"]),
             (&["WHATIF_REGION=x"], None, &[]),
             (&["WHATIF_REGIONS=3"], None, &["WHATIF_REGIONS=3"]),

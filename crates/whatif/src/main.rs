@@ -9,6 +9,7 @@ mod compare;
 mod condition;
 mod continuous;
 mod doctor;
+mod head;
 mod import;
 mod live;
 mod merge;

@@ -4,8 +4,9 @@
 //! send: that is `visitors.rs`, whose slots are not those of the page.
 
 use crate::answer;
+use crate::head::{self, LONGEST};
 use crate::pass::Pass;
-use crate::visitors::{Known, LONGEST, PATIENCE, Visitors};
+use crate::visitors::{Known, PATIENCE, Visitors};
 use anyhow::{Context as _, Result};
 use controller::embedded;
 use std::fs::File;
@@ -133,8 +134,7 @@ impl Request {
 
     /// A parameter.
     pub fn parameter(&self, name: &str) -> Option<String> {
-        let value = self.query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
-        Some(decoded(value))
+        head::parameter(&self.query, name)
     }
 
     /// Answers. A browser that has gone does not matter.
@@ -172,26 +172,6 @@ fn respond(mut stream: TcpStream, status: u16, kind: &str, text: &str) -> io::Re
         }
     }
     Ok(())
-}
-
-/// Without `%20` and the like.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        let code = (*byte == b'%').then(|| std::str::from_utf8(after.get(..2)?).ok()).flatten();
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(coded) => {
-                bytes.push(coded);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(if *byte == b'+' { b' ' } else { *byte });
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -281,19 +261,5 @@ mod tests {
         let known = served.good.replace("GET", "POST").replace("\r\n\r\n", &format!("\r\n{length}body"));
         let (status, took) = served.ask(known.as_bytes());
         assert!(status == Some(200) && took < 4 * PATIENCE, "{status:?} after {took:?}");
-    }
-
-    #[test]
-    fn parameters_are_decoded() {
-        for (coded, plain) in [
-            ("work%20hash.c%3A80", "work hash.c:80"),
-            ("a+b", "a b"),
-            ("%C3%A9", "é"),
-            ("100%", "100%"),
-            ("%zz%4", "%zz%4"),
-            ("%ff", "\u{fffd}"),
-        ] {
-            assert_eq!(decoded(coded), plain);
-        }
     }
 }

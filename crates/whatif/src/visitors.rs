@@ -7,6 +7,7 @@
 //! Nothing is read but the head of a request. What comes behind it is thrown away, and of that not much.
 
 use crate::answer;
+use crate::head::{Head, LONGEST, State};
 use crate::pass::Pass;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -15,15 +16,12 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The longest head of a request; as much is thrown away of what comes behind it.
-pub const LONGEST: usize = 8 << 10;
 /// How long a visitor may stay: until its head is complete, and then until it has read why it is refused.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// Visitors at a time.
 const MOST: usize = 128;
 /// How long to wait for what the process has none left of: memory, a file descriptor.
 const AGAIN: Duration = Duration::from_millis(100);
-const END: &[u8] = b"\r\n\r\n";
 
 /// What has shown the token, and so is no visitor any longer.
 pub struct Known {
@@ -37,8 +35,8 @@ struct Visitor {
     stream: TcpStream,
     address: IpAddr,
     until: Instant,
-    head: Vec<u8>,
-    /// How much more is thrown away, once it was answered.
+    head: Head,
+    /// How much more is thrown away, once it was answered: as much as a head may be long.
     refused: Option<usize>,
 }
 
@@ -82,7 +80,7 @@ impl Visitors {
             match listener.accept() {
                 Ok((stream, address)) => {
                     let until = Instant::now() + PATIENCE;
-                    let (address, head) = (address.ip(), Vec::new());
+                    let (address, head) = (address.ip(), Head::default());
                     let visitor = Visitor { stream, address, until, head, refused: None };
                     match visitor.enter().map(|visitor| self.pass.hear(visitor)) {
                         Ok(Fate::Stays(visitor)) => self.admit(visitor),
@@ -152,7 +150,7 @@ impl Visitor {
     fn refuse(mut self, status: u16, why: &str) -> Fate {
         let said = self.stream.write_all(answer::refusal(status, why).as_bytes());
         match said.and_then(|()| self.stream.shutdown(Shutdown::Write)) {
-            Ok(()) => Fate::Stays(Visitor { refused: Some(LONGEST), head: Vec::new(), ..self }),
+            Ok(()) => Fate::Stays(Visitor { refused: Some(LONGEST), head: Head::default(), ..self }),
             Err(_) => Fate::Gone,
         }
     }
@@ -177,25 +175,21 @@ impl Pass {
                 *left -= read;
                 continue;
             }
-            let from = visitor.head.len().saturating_sub(END.len() - 1);
-            visitor.head.extend_from_slice(&piece[..read]);
-            if visitor.head[from..].windows(END.len()).any(|end| end == END) {
-                match self.admit(visitor) {
-                    Fate::Stays(refused) => visitor = refused,
-                    other => return other,
-                }
-            } else if visitor.head.len() > LONGEST {
-                match visitor.refuse(431, "too long") {
-                    Fate::Stays(refused) => visitor = refused,
-                    other => return other,
-                }
+            let fate = match visitor.head.extend(&piece[..read]) {
+                State::Begun => continue,
+                State::Complete => self.admit(visitor),
+                State::TooLong => visitor.refuse(431, "too long"),
+            };
+            match fate {
+                Fate::Stays(refused) => visitor = refused,
+                other => return other,
             }
         }
     }
 
     /// A visitor whose head is complete.
     fn admit(&self, visitor: Visitor) -> Fate {
-        let head = String::from_utf8_lossy(&visitor.head).into_owned();
+        let head = visitor.head.text();
         match self.judge(&head) {
             Ok((method, path, query)) => Fate::Known(Known {
                 method: method.to_owned(),

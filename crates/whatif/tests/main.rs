@@ -25,6 +25,7 @@ mod placed_points;
 mod points;
 mod runtime_symbols;
 mod sandboxes;
+mod sanitizers;
 mod signals;
 mod support;
 mod survey;

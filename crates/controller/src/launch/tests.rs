@@ -359,19 +359,3 @@ impl Terminal {
         self.0.write_all(keys).unwrap();
     }
 }
-
-#[test]
-fn our_library_comes_first_and_only_once() {
-    use super::preload;
-    use std::ffi::OsStr;
-    for (users, expected) in [
-        (None, "/c/libwhatif_rt-1.so"),
-        (Some(""), "/c/libwhatif_rt-1.so"),
-        (Some("/u/a.so"), "/c/libwhatif_rt-1.so:/u/a.so"),
-        (Some("a.so  b.so:c.so:"), "/c/libwhatif_rt-1.so:a.so:b.so:c.so"),
-        (Some("/x/libwhatif_rt-0.so:/u/a.so"), "/c/libwhatif_rt-1.so:/u/a.so"),
-    ] {
-        let list = preload("/c/libwhatif_rt-1.so".as_ref(), users.map(OsStr::new));
-        assert_eq!(list, OsStr::new(expected), "{users:?}");
-    }
-}

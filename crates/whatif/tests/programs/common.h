@@ -45,7 +45,7 @@ __attribute__((unused)) static int *volatile nowhere = (int *)8;
             x_ ^= x_ >> 7;                                                                         \
             x_ ^= x_ << 17;                                                                        \
         }                                                                                          \
-        sink = x_;                                                                                 \
+        __atomic_store_n(&sink, x_, __ATOMIC_RELAXED); /* of any thread */                         \
     } while (0)
 
 /* About 0.2 ms of work. */
@@ -57,7 +57,7 @@ __attribute__((noinline, unused)) static void hot(void)
         x ^= x >> 7;
         x ^= x << 17;
     }
-    sink = x;
+    __atomic_store_n(&sink, x, __ATOMIC_RELAXED);
 }
 
 /* The same elsewhere, so that it is another region. */
@@ -69,7 +69,7 @@ __attribute__((noinline, unused)) static void other(void)
         x ^= x >> 7;
         x ^= x << 17;
     }
-    sink = x;
+    __atomic_store_n(&sink, x, __ATOMIC_RELAXED);
 }
 
 /* The same at the end of a stack of so many frames. */

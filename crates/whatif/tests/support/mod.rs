@@ -50,12 +50,17 @@ fn workspace() -> PathBuf {
 /// Compiles a program of `programs/`; `None`, said aloud, when there is no compiler.
 pub fn program(source: &str) -> Option<PathBuf> {
     let name = source.split('.').next().unwrap();
-    compile(&here().join(source), name, &[])
+    compile("cc", &here().join(source), name, &[])
 }
 
 /// Compiles a program of `programs/` under another name, with further flags.
 pub fn program_as(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
-    compile(&here().join(source), name, flags)
+    compile("cc", &here().join(source), name, flags)
+}
+
+/// The same by another compiler of C.
+pub fn program_by(compiler: &str, source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    compile(compiler, &here().join(source), name, flags)
 }
 
 /// Compiles a program that is elsewhere in this workspace.
@@ -65,20 +70,35 @@ pub fn compiled(source: &str, name: &str) -> Option<PathBuf> {
 
 /// Compiles a causal target, `targets/c/NAME.c`.
 pub fn target(name: &str) -> Option<PathBuf> {
-    compile(&workspace().join("targets/c").join(name).with_extension("c"), &format!("target-{name}"), &[])
+    target_as(name, &format!("target-{name}"), &[])
 }
 
 /// The same under another name, with further flags.
 pub fn target_as(target: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
-    compile(&workspace().join("targets/c").join(target).with_extension("c"), name, flags)
+    target_by("cc", target, name, flags)
 }
 
-fn compile(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
+/// The same by another compiler.
+pub fn target_by(compiler: &str, target: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    compile(compiler, &workspace().join("targets/c").join(target).with_extension("c"), name, flags)
+}
+
+/// Whether a compiler of C is there, and makes programs that run with a flag.
+pub fn compiles(compiler: &str, flag: &str) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("empty.c"), folder.path().join("empty"));
+    std::fs::write(&source, "int main(void) { return 0; }").unwrap();
+    let compiled = Command::new(compiler).arg(flag).arg(&source).arg("-o").arg(&program).output();
+    compiled.is_ok_and(|done| done.status.success())
+        && Command::new(&program).output().is_ok_and(|done| done.status.success())
+}
+
+fn compile(c: &str, source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     // Tests compile one after another, and each program once: another test may be running it.
     static COMPILED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let how = format!("{} {flags:?}", source.display());
+    let how = format!("{c} {} {flags:?}", source.display());
     if let Some(before) = compiled.get(&output) {
         assert_eq!(*before, how, "two programs need two names");
         return Some(output);
@@ -86,7 +106,7 @@ fn compile(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let unfinished = output.with_extension(std::process::id().to_string());
     let mut command = match source.extension().and_then(OsStr::to_str) {
         Some("c") => {
-            let mut command = Command::new("cc");
+            let mut command = Command::new(c);
             command.args(["-std=gnu11", "-Wall"]).args(FLAGS);
             command
         }
@@ -302,7 +322,7 @@ pub fn same(native: &Ended, profiled: &Ended) {
     assert_eq!(native.stdout, profiled.stdout, "{native:#?}\n{profiled:#?}");
     assert_eq!(native.signal(), profiled.signal(), "{native:#?}\n{profiled:#?}");
     if native.code() == Some(0) {
-        let unanswered = profiled.code().is_some_and(|code| (95..=100).contains(&code));
+        let unanswered = profiled.code().is_some_and(|code| (95..=101).contains(&code));
         assert!(profiled.code() == Some(0) || unanswered, "{profiled:#?}");
     } else {
         assert_eq!(native.code(), profiled.code(), "{native:#?}\n{profiled:#?}");

@@ -1,4 +1,10 @@
-//! What programs of an ordinary user can make the collector remember, and how long they can keep it busy.
+//! What programs of an ordinary user can make the collector remember, and how long they can keep it busy; and what it costs to ask
+//! about their files, which are made to be expensive.
+
+#[path = "../../../crates/symbols/tests/hostile/files.rs"]
+mod files;
+mod peak;
+mod readers;
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +22,7 @@ use crate::profiler::Whatif;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Only these kinds of programs [default: all]
+    /// Only these kinds of programs, and of files [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 
@@ -63,6 +69,7 @@ struct Row {
 
 pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> {
     let program = calls::build("hostile")?;
+    let asked = |kind: &str| options.only.is_empty() || options.only.iter().any(|only| only == kind);
     let harmless = measure(options, whatif.path(), &program, KINDS[0])?;
     println!(
         "{:<16} {:>9} {:>9} {:>9} {:>9} {:>7}",
@@ -70,7 +77,7 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
     );
     let mut worst = 0;
     for kind in KINDS {
-        if !options.only.is_empty() && !options.only.iter().any(|only| only == kind) {
+        if !asked(kind) {
             continue;
         }
         let Row { peak, cpu, stored, lost } = measure(options, whatif.path(), &program, kind)?;
@@ -88,6 +95,7 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
         megabytes(worst),
         MOST_BYTES >> 20
     );
+    readers::run(options, whatif.path(), &program)?;
     println!("{}", machine.watch().sentence());
     Ok(())
 }
@@ -107,7 +115,7 @@ fn measure(options: &Options, whatif: &Path, program: &Path, kind: &str) -> Resu
     open_to_all(folder.path())?;
     let daemon =
         Daemon::start(whatif, &database, &["--rate", &rate, "--interval", "5", "--max-cpu", "100%"])?;
-    let mut hostile = start(&copy, kind, options.seconds)?;
+    let mut hostile = start(&copy, &[kind, &options.seconds.to_string()])?;
     let begin = Instant::now();
     let (mut peak, mut cpu) = (0, 0.0);
     while begin.elapsed() < Duration::from_secs(u64::from(options.seconds) + 30) {
@@ -131,9 +139,9 @@ fn open_to_all(folder: &Path) -> Result<()> {
 }
 
 /// Starts a program as an ordinary user.
-fn start(program: &Path, kind: &str, seconds: u32) -> Result<Child> {
+fn start(program: &Path, arguments: &[&str]) -> Result<Child> {
     let mut command = Command::new(program);
-    command.args([kind, &seconds.to_string()]).stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/tmp");
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/tmp");
     // All that it starts is one group.
     command.uid(USER).gid(USER).process_group(0);
     command.spawn().with_context(|| format!("starting {command:?} as user {USER} (run this as root)"))
