@@ -103,7 +103,7 @@ fn time_used(thread: u32) -> Option<u64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Whether a thread of this process is running or wants to, and whether it handles a sample or pauses: it has the signal of samples blocked then. (As it may have for a reason
+/// Whether a thread of this process is running or wants to, and whether it handles a sample: it has the signal of samples blocked then. (As it may have for a reason
 /// of its own, in a handler of the program's.)
 fn state(thread: u32) -> (bool, bool) {
     let mut buffer = [0_u8; 2048];
