@@ -11,7 +11,7 @@
 
 use crate::context::Context;
 use crate::sampler::{self, SIGURG};
-use crate::{sys, tls};
+use crate::{passing, sys, tls};
 use core::sync::atomic::{
     AtomicUsize,
     Ordering::{Relaxed, SeqCst},
@@ -69,13 +69,17 @@ pub fn entrance() -> usize {
 ///
 /// # Safety
 /// Called with the arguments of a handler by [`whatif_enter`], which the kernel has entered.
-unsafe extern "C" fn entered(signal: i32, info: *const [u64; 16], context: *mut Context) -> usize {
+unsafe extern "C" fn entered(signal: i32, info: *mut [u64; 16], context: *mut Context) -> usize {
     let handler = HANDLERS[(signal as usize).wrapping_sub(1) % SIGNALS].load(Relaxed);
-    match tls::last_slot() {
-        // SAFETY: the kernel passes a siginfo and an ucontext.
-        Some(slot) if is_midway(slot) && unsafe { defers(slot, signal, &*info, &mut *context) } => 0,
-        _ => handler,
+    let Some(slot) = tls::last_slot() else { return handler };
+    // SAFETY: the kernel passes a siginfo and an ucontext, which are the handler's.
+    let (info, context) = unsafe { (&mut *info, &mut *context) };
+    passing::receive(slot, signal, info);
+    if passing::passes_on(slot, signal, info) {
+        sys::restore_one_shot(i64::from(signal), entrance());
+        return 0;
     }
+    if is_midway(slot) && defers(slot, signal, info, context) { 0 } else { handler }
 }
 
 /// A handler that the program installs, and the one that was there before.
@@ -165,10 +169,17 @@ pub fn send_again(slot: &Slot) -> Option<u64> {
     Some(send(slot))
 }
 
-/// The same at the end of our own handler, from which the kernel returns with the mask that was interrupted. The handler waits again if a change of the account
-/// was interrupted.
-pub fn send_behind_handler(slot: &Slot) {
-    if has_caught(slot) && !is_whole(slot) {
+/// At the end of our own handler, from which the kernel returns with the mask that was interrupted. The signal comes then, or goes on waiting if the handler has
+/// interrupted something of ours, which has signals blocked from there on.
+pub fn leave_handler(slot: &Slot, context: &mut Context) {
+    if !has_caught(slot) {
+        return;
+    }
+    if is_midway(slot) {
+        // It has come to our handler, which had more blocked, or we have interrupted its own entrance, which has more blocked.
+        slot.caught_mask.store(slot.caught_mask.load(Relaxed) & context.mask(), Relaxed);
+        context.set_mask(context.mask() | !FAULTS);
+    } else {
         send(slot);
     }
 }
@@ -177,8 +188,8 @@ pub fn send_behind_handler(slot: &Slot) {
 fn send(slot: &Slot) -> u64 {
     let info = core::array::from_fn(|i| slot.caught_info[i].load(Relaxed));
     let (signal, mask) = (slot.caught.load(Relaxed) as i32, slot.caught_mask.load(Relaxed));
-    alone(slot, signal, || sys::raise_with(signal, &info));
     slot.caught.store(0, Relaxed);
+    alone(slot, signal, || sys::raise_with(signal, &info));
     mask
 }
 

@@ -53,6 +53,7 @@ mod filter;
 mod fork;
 mod interpose;
 mod memory;
+mod passing;
 mod period;
 mod progress;
 mod random;

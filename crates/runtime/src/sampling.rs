@@ -71,21 +71,24 @@ pub unsafe extern "C" fn handler(signal: i32, info: *mut [u64; 16], context: *mu
         match tls::slot() {
             // It falls into a pause, which sets the period anew.
             Some(slot) if is_sample(slot, signal, &*info) && deferral::is_whole(slot) => {
-                slot.overdue.store(1, Relaxed)
+                slot.overdue.store(1, Relaxed);
             }
-            Some(slot) if is_sample(slot, signal, &*info) => sampled(slot, &*context),
+            Some(slot) if is_sample(slot, signal, &*info) => sampled(slot, &mut *context),
             slot if is_visit(signal, &*info) && progress::interrupted(slot, (*info)[3]) => {}
             // A sample of a thread that has just been given up, or is left alone.
             _ if is_stray(signal, &*info) => {}
             None if tls::last_slot().is_some_and(|slot| is_sample(slot, signal, &*info)) => {}
             slot => signals::deliver(slot, signal, info, context),
         }
+        if let Some(slot) = tls::last_slot() {
+            deferral::leave_handler(slot, &mut *context);
+        }
     }
 }
 
 /// One sample of the calling thread, and the pause that it makes the thread owe. Handlers of the program's that come meanwhile run when the kernel has returned from
 /// this one: on the stack that they would have run on.
-fn sampled(slot: &Slot, context: &Context) {
+fn sampled(slot: &Slot, context: &mut Context) {
     let room = Room::of(slot, context);
     tls::settling(slot, || {
         let cramped = matches!(room, Room::InPauses | Room::None);
@@ -112,7 +115,7 @@ fn sampled(slot: &Slot, context: &Context) {
                 rearm(slot, taken.returned);
             }
         });
-        deferral::send_behind_handler(slot);
+        deferral::leave_handler(slot, context);
     });
 }
 

@@ -383,6 +383,24 @@ pub fn read_task_file<'a>(thread: u32, name: &str, buffer: &'a mut [u8]) -> &'a 
     }
 }
 
+/// The signals that a thread has blocked, in the text of its `status`.
+pub fn mask_in(status: &[u8]) -> Option<u64> {
+    const KEY: &[u8] = b"SigBlk:\t";
+    let at = status.windows(KEY.len()).position(|at| at == KEY)? + KEY.len();
+    u64::from_str_radix(core::str::from_utf8(status.get(at..at + 16)?).ok()?, 16).ok()
+}
+
+/// The signals that a thread of this process has blocked.
+pub fn blocked_by(thread: u32) -> Option<u64> {
+    mask_in(read_task_file(thread, "status", &mut [0; 2048]))
+}
+
+/// Sends a signal to a thread of this process; false if there is none.
+pub fn send_to(thread: u32, signal: i32) -> bool {
+    // SAFETY: a signal that was sent to this process already.
+    unsafe { call(number::TGKILL, [i64::from(getpid()), i64::from(thread), i64::from(signal), 0, 0, 0]) == 0 }
+}
+
 /// Reads one word from a descriptor.
 pub fn read_word(fd: i32) -> Option<u64> {
     let mut word = 0_u64;

@@ -20,7 +20,7 @@
 enum { ENOUGH = 150 };
 
 static pthread_t expected;
-static int elsewhere, here, jumps, small_runs;
+static int elsewhere, here, jumps, small_runs, working;
 static sigjmp_buf again;
 
 static void count(int signal)
@@ -35,8 +35,16 @@ static void count(int signal)
         siglongjmp(again, 1);
 }
 
+/* A thread that begins asks the kernel for signals that are pending, as one that changes its mask does. */
+static void wait_for_threads(void)
+{
+    while (__atomic_load_n(&working, __ATOMIC_ACQUIRE) < 1)
+        usleep(100);
+}
+
 static void *works(void *over)
 {
+    __atomic_fetch_add(&working, 1, __ATOMIC_RELEASE);
     while (!__atomic_load_n((int *)over, __ATOMIC_RELAXED)) {
         other();
         WHATIF_PROGRESS_NAMED("other");
@@ -290,6 +298,7 @@ int main(int argc, char **argv)
     expected = pthread_self();
     start_background();
     CHECK(pthread_create(&thread, NULL, works, &over) == 0);
+    wait_for_threads();
     if (!strcmp(which, "nested"))
         nested();
     else if (!strcmp(which, "once"))

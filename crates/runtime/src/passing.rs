@@ -1,0 +1,65 @@
+//! Signals to the process that another thread gets because the main thread takes samples, or takes itself because it takes one.
+//!
+//! The kernel wakes the main thread for such a signal unless that one has it blocked, or is about to be told of another signal: of a sample, which natively it
+//! would not be. And any thread takes it that looks for signals before the main thread has a CPU. A thread that only computes never looks, except
+//! that a sample is a signal too. So a handler that is entered in another thread, for a signal that the main thread does not block, has the main thread sent that signal
+//! instead.
+
+use crate::memory::shared;
+use crate::sys;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use wire::slot::Slot;
+
+/// Whether a signal was certainly sent to the process, and not to a thread: by `kill`, a timer of the process, a terminal, or the end of a child.
+/// (A timer of POSIX's prefers the thread that it interrupts, and one of CPU time the one that used it.)
+fn is_to_process(signal: i32, code: i32) -> bool {
+    const SI_USER: i32 = 0;
+    const SI_KERNEL: i32 = 0x80;
+    match code {
+        // Not SIGPIPE and SIGXFSZ, which tell a thread of its own call; nor those that tell of an instruction.
+        SI_USER => !matches!(signal, 4 | 5 | 7 | 8 | 11 | 13 | 25 | 31),
+        // SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGCONT, SIGTSTP, SIGWINCH
+        SI_KERNEL => matches!(signal, 1 | 2 | 3 | 14 | 18 | 20 | 28),
+        // SIGCHLD
+        1..=6 => signal == 17,
+        _ => false,
+    }
+}
+
+/// Passes a signal on to the main thread, which would have had it without our samples; false if it is for this one. Called where a handler is entered.
+pub fn passes_on(slot: &Slot, signal: i32, info: &[u64; 16]) -> bool {
+    let process = slot.pid.load(Relaxed);
+    if slot.tid.load(Relaxed) == process || !is_to_process(signal, info[1] as u32 as i32) {
+        return false;
+    }
+    let is_main = |other: &&Slot| other.tid.load(Acquire) == process && other.pid.load(Relaxed) == process;
+    let Some(main) = shared().slots.used().iter().find(|other| other.is_taken() && is_main(other)) else {
+        return false;
+    };
+    let blocked = match main.caught.load(Relaxed) {
+        0 => sys::blocked_by(process),
+        _ => Some(main.caught_mask.load(Relaxed)),
+    };
+    let takes_it = blocked.is_some_and(|blocked| blocked & (1 << (signal - 1)) == 0);
+    if !takes_it || main.passed.compare_exchange(0, u32::MAX, Acquire, Relaxed).is_err() {
+        return false;
+    }
+    main.passed_info.iter().zip(info).for_each(|(kept, word)| kept.store(*word, Relaxed));
+    main.passed.store(signal as u32, Release);
+    if sys::send_to(process, signal) {
+        return true;
+    }
+    main.passed.store(0, Relaxed);
+    false
+}
+
+/// A signal that was passed on to this thread comes with what it was sent with. Called where a handler is entered.
+pub fn receive(slot: &Slot, signal: i32, info: &mut [u64; 16]) {
+    const SI_TKILL: i32 = -6;
+    let came = slot.passed.load(Acquire) == signal as u32 && info[1] as u32 as i32 == SI_TKILL;
+    if came && info[2] as u32 == slot.pid.load(Relaxed) {
+        *info = [0; 16];
+        info.iter_mut().zip(&slot.passed_info).for_each(|(word, kept)| *word = kept.load(Relaxed));
+        slot.passed.store(0, Relaxed);
+    }
+}
