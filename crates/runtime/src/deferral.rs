@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::sampler::{self, SIGURG};
 use crate::{passing, sys, tls};
 use core::sync::atomic::{
-    AtomicUsize,
+    AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
     compiler_fence,
 };
@@ -26,6 +26,12 @@ const FAULTS: u64 = 1 << 3 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 30;
 
 /// The program's handlers, by the number of the signal less one.
 static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+
+/// The signals whose handlers the program has asked to be told more than the number (SA_SIGINFO), as a mask.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// Those of which the kernel tells [`entered`] more: all but while they are changed. Of others nothing is known that could wait.
+static TOLD: AtomicU64 = AtomicU64::new(0);
 
 core::arch::global_asm!(
     ".type whatif_enter, @function",
@@ -71,12 +77,12 @@ pub fn entrance() -> usize {
 /// Called with the arguments of a handler by [`whatif_enter`], which the kernel has entered.
 unsafe extern "C" fn entered(signal: i32, info: *mut [u64; 16], context: *mut Context) -> usize {
     let handler = HANDLERS[(signal as usize).wrapping_sub(1) % SIGNALS].load(Relaxed);
-    let Some(slot) = tls::last_slot() else { return handler };
+    let is_told = TOLD.load(Relaxed) & (1 << ((signal as usize).wrapping_sub(1) % SIGNALS)) != 0;
+    let Some(slot) = tls::last_slot().filter(|_| is_told) else { return handler };
     // SAFETY: the kernel passes a siginfo and an ucontext, which are the handler's.
     let (info, context) = unsafe { (&mut *info, &mut *context) };
     passing::receive(slot, signal, info);
-    if passing::passes_on(slot, signal, info) {
-        sys::restore_one_shot(i64::from(signal), entrance());
+    if passing::passes_on(slot, signal, info, || sys::restore_one_shot(i64::from(signal), entrance())) {
         return 0;
     }
     if is_midway(slot) && defers(slot, signal, info, context) { 0 } else { handler }
@@ -86,10 +92,12 @@ unsafe extern "C" fn entered(signal: i32, info: *mut [u64; 16], context: *mut Co
 pub struct Registered {
     signal: usize,
     before: usize,
+    asked_before: bool,
 }
 
-/// The program installs `handler`: the kernel is to be told of [`entrance`] instead. `None` where it is to be told what the program says.
-pub fn register(signal: i32, handler: usize) -> Option<Registered> {
+/// The program installs `handler`, and asks for more than the number or not: the kernel is to be told of [`entrance`] instead, with SA_SIGINFO. `None` where it is to be
+/// told what the program says.
+pub fn register(signal: i32, handler: usize, asks: bool) -> Option<Registered> {
     /// SIG_DFL, SIG_IGN, SIG_HOLD; and SIG_ERR.
     const NO_HANDLERS: core::ops::RangeInclusive<usize> = 0..=2;
     let index = usize::try_from(signal).ok()?.checked_sub(1).filter(|index| *index < SIGNALS)?;
@@ -98,22 +106,39 @@ pub fn register(signal: i32, handler: usize) -> Option<Registered> {
     if none || crate::memory::attached().is_none() || !sys::is_own() {
         return None;
     }
-    Some(Registered { signal: index, before: HANDLERS[index].swap(handler, Relaxed) })
+    let asked_before = set(&ASKED, index, asks);
+    Some(Registered { signal: index, before: HANDLERS[index].swap(handler, Relaxed), asked_before })
+}
+
+/// Sets or removes a signal; says whether it was there.
+fn set(signals: &AtomicU64, index: usize, is_in: bool) -> bool {
+    let bit = 1 << index;
+    let before = if is_in { signals.fetch_or(bit, Relaxed) } else { signals.fetch_and(!bit, Relaxed) };
+    before & bit != 0
 }
 
 impl Registered {
     /// The kernel has refused it.
     pub fn refuse(&self) {
         HANDLERS[self.signal].store(self.before, Relaxed);
+        set(&ASKED, self.signal, self.asked_before);
+    }
+
+    /// The kernel tells the entrance more than the number from here on, or no longer for sure.
+    pub fn tells(&self, more: bool) {
+        set(&TOLD, self.signal, more);
     }
 }
 
-/// What the program believes to have installed where the kernel says `handler`. `new`: what it has just replaced that with.
-pub fn believed(signal: i32, handler: usize, new: Option<&Registered>) -> usize {
+/// What the program believes to have installed, and whether it asked for more than the number, where the kernel says `handler`: `None` if it is right. `new`: what the
+/// program has just replaced that with.
+pub fn believed(signal: i32, handler: usize, new: Option<&Registered>) -> Option<(usize, bool)> {
     if handler != entrance() {
-        return handler;
+        return None;
     }
-    new.map_or_else(|| HANDLERS[(signal as usize).wrapping_sub(1) % SIGNALS].load(Relaxed), |new| new.before)
+    let index = (signal as usize).wrapping_sub(1) % SIGNALS;
+    let now = || (HANDLERS[index].load(Relaxed), ASKED.load(Relaxed) & (1 << index) != 0);
+    Some(new.map_or_else(now, |new| (new.before, new.asked_before)))
 }
 
 /// Runs `work`, in the midst of which no handler of the program's runs, and no sample is taken. What `work` is in the midst of is to end early when [`has_caught`]

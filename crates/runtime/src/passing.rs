@@ -7,17 +7,30 @@
 
 use crate::memory::shared;
 use crate::sys;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use wire::slot::Slot;
 
-/// Whether a signal was certainly sent to the process, and not to a thread: by `kill`, a timer of the process, a terminal, or the end of a child.
+/// Whether the program sends threads signals that look as if they had been sent to the process (`pthread_sigqueue`).
+static QUEUES_FOR_THREADS: AtomicBool = AtomicBool::new(false);
+
+/// It is about to.
+pub fn queues_for_thread() {
+    QUEUES_FOR_THREADS.store(true, Relaxed);
+}
+
+/// Whether a signal was certainly sent to the process, and not to a thread: by `kill` or `sigqueue`, a timer of the process, a terminal, or the end of a child.
 /// (A timer of POSIX's prefers the thread that it interrupts, and one of CPU time the one that used it.)
 fn is_to_process(signal: i32, code: i32) -> bool {
     const SI_USER: i32 = 0;
+    const SI_QUEUE: i32 = -1;
     const SI_KERNEL: i32 = 0x80;
     match code {
         // Not SIGPIPE and SIGXFSZ, which tell a thread of its own call; nor those that tell of an instruction.
         SI_USER => !matches!(signal, 4 | 5 | 7 | 8 | 11 | 13 | 25 | 31),
+        SI_QUEUE => !QUEUES_FOR_THREADS.load(Relaxed),
         // SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGCONT, SIGTSTP, SIGWINCH
         SI_KERNEL => matches!(signal, 1 | 2 | 3 | 14 | 18 | 20 | 28),
         // SIGCHLD
@@ -26,10 +39,11 @@ fn is_to_process(signal: i32, code: i32) -> bool {
     }
 }
 
-/// Passes a signal on to the main thread, which would have had it without our samples; false if it is for this one. Called where a handler is entered.
-pub fn passes_on(slot: &Slot, signal: i32, info: &[u64; 16]) -> bool {
+/// Passes a signal on to the main thread, which would have had it without our samples; false if it is for this one. Called where a handler is entered; `before` it is sent.
+pub fn passes_on(slot: &Slot, signal: i32, info: &[u64; 16], before: impl FnOnce()) -> bool {
     let process = slot.pid.load(Relaxed);
-    if slot.tid.load(Relaxed) == process || !is_to_process(signal, info[1] as u32 as i32) {
+    let code = info[1] as u32 as i32;
+    if slot.tid.load(Relaxed) == process || !is_to_process(signal, code) {
         return false;
     }
     let is_main = |other: &&Slot| other.tid.load(Acquire) == process && other.pid.load(Relaxed) == process;
@@ -40,12 +54,20 @@ pub fn passes_on(slot: &Slot, signal: i32, info: &[u64; 16]) -> bool {
         0 => sys::blocked_by(process),
         _ => Some(main.caught_mask.load(Relaxed)),
     };
-    let takes_it = blocked.is_some_and(|blocked| blocked & (1 << (signal - 1)) == 0);
-    if !takes_it || main.passed.compare_exchange(0, u32::MAX, Acquire, Relaxed).is_err() {
+    if blocked.is_none_or(|blocked| blocked & (1 << (signal - 1)) != 0) {
+        return false;
+    }
+    if code < 0 {
+        before();
+        return sys::send_with(process, signal, info);
+    }
+    // The kernel lets no thread send another what looks as if it came from the kernel: the main thread finds here what it is to be told.
+    if main.passed.compare_exchange(0, u32::MAX, Acquire, Relaxed).is_err() {
         return false;
     }
     main.passed_info.iter().zip(info).for_each(|(kept, word)| kept.store(*word, Relaxed));
     main.passed.store(signal as u32, Release);
+    before();
     if sys::send_to(process, signal) {
         return true;
     }

@@ -110,7 +110,8 @@ fn state(thread: u32) -> (bool, bool) {
     let mut buffer = [0_u8; 2048];
     let text = sys::read_task_file(thread, "status", &mut buffer);
     let in_handler = sys::mask_in(text).is_some_and(|blocked| blocked & (1 << (sampler::SIGTRAP - 1)) != 0);
-    let state = text.windows(STATE.len()).position(|at| at == STATE).and_then(|at| text.get(at + STATE.len()));
+    let state =
+        text.windows(STATE.len()).position(|at| at == STATE).and_then(|at| text.get(at + STATE.len()));
     (state == Some(&b'R'), in_handler)
 }
 

@@ -281,17 +281,36 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
 /// Both structures of actions.
 trait Act: Copy {
     fn handler(&mut self) -> &mut usize;
+    /// Whether the handler is told more than the number; and changes that.
+    fn informs(&self) -> bool;
+    fn inform(&mut self, more: bool);
 }
 
 impl Act for Action {
     fn handler(&mut self) -> &mut usize {
         &mut self.handler
     }
+
+    fn informs(&self) -> bool {
+        self.flags & SA_SIGINFO as c_int != 0
+    }
+
+    fn inform(&mut self, more: bool) {
+        self.flags = self.flags & !(SA_SIGINFO as c_int) | if more { SA_SIGINFO as c_int } else { 0 };
+    }
 }
 
 impl Act for sys::KernelAction {
     fn handler(&mut self) -> &mut usize {
         &mut self.handler
+    }
+
+    fn informs(&self) -> bool {
+        self.flags & SA_SIGINFO != 0
+    }
+
+    fn inform(&mut self, more: bool) {
+        self.flags = self.flags & !SA_SIGINFO | if more { SA_SIGINFO } else { 0 };
     }
 }
 
@@ -307,10 +326,12 @@ unsafe fn of_others<A: Act, T: Default + PartialEq>(
 ) -> T {
     // SAFETY: the caller vouches for it.
     let mut changed = unsafe { new.as_ref() }.copied();
-    let registered = changed.as_mut().and_then(|new| deferral::register(signal, *new.handler()));
+    let registered =
+        changed.as_mut().and_then(|new| deferral::register(signal, *new.handler(), new.informs()));
     let passed = match (&registered, &mut changed) {
         (Some(_), Some(changed)) => {
             *changed.handler() = deferral::entrance();
+            changed.inform(true);
             core::ptr::from_ref(changed)
         }
         _ => new,
@@ -320,9 +341,17 @@ unsafe fn of_others<A: Act, T: Default + PartialEq>(
         if let Some(registered) = registered {
             registered.refuse();
         }
+        return result;
+    }
+    if let Some(registered) = &registered {
+        registered.tells(true);
+    }
     // SAFETY: the caller vouches for it.
-    } else if let Some(old) = unsafe { old.as_mut() } {
-        *old.handler() = deferral::believed(signal, *old.handler(), registered.as_ref());
+    if let Some(old) = unsafe { old.as_mut() }
+        && let Some((handler, informs)) = deferral::believed(signal, *old.handler(), registered.as_ref())
+    {
+        *old.handler() = handler;
+        old.inform(informs);
     }
     result
 }
@@ -408,12 +437,20 @@ signal!(sigset, 0);
 fn install_by_number(number: c_int, handler: usize, flags: u64, call: impl FnOnce(usize) -> usize) -> usize {
     let own = ours(number).filter(|_| crate::memory::attached().is_some() && handler != SIG_HOLD);
     let Some(wanted) = own.map(|index| &WANTED[index]) else {
-        let registered = deferral::register(number, handler);
-        let old = call(if registered.is_some() { deferral::entrance() } else { handler });
-        if let Some(registered) = registered.as_ref().filter(|_| old == SIG_ERR) {
+        let registered = deferral::register(number, handler, false);
+        let Some(registered) = registered else {
+            let old = call(handler);
+            return deferral::believed(number, old, None).map_or(old, |(handler, _)| handler);
+        };
+        registered.tells(false);
+        let old = call(deferral::entrance());
+        if old == SIG_ERR {
             registered.refuse();
+            return old;
         }
-        return deferral::believed(number, old, registered.as_ref());
+        let informs = sys::inform(i64::from(number), deferral::entrance());
+        registered.tells(informs);
+        return deferral::believed(number, old, Some(&registered)).map_or(old, |(handler, _)| handler);
     };
     let old = wanted.handler.swap(handler, Relaxed);
     wanted.flags.store(flags, Relaxed);

@@ -515,6 +515,17 @@ pub fn restore_one_shot(signal: i64, handler: usize) {
     }
 }
 
+/// Has the kernel tell `handler`, which is that of a signal, more than its number; whether it does.
+pub fn inform(signal: i64, handler: usize) -> bool {
+    const SA_SIGINFO: u64 = 4;
+    // SAFETY: nothing is changed.
+    let now = unsafe { sigaction(signal, None) };
+    now.filter(|now| now.handler == handler).is_some_and(|now| {
+        // SAFETY: the handler takes all arguments.
+        unsafe { sigaction(signal, Some(&KernelAction { flags: now.flags | SA_SIGINFO, ..now })) }.is_some()
+    })
+}
+
 /// Creates a timer on the calling thread's CPU clock that sends `signal` to it, carrying `value`.
 pub fn cpu_timer(signal: i32, value: usize) -> Option<i32> {
     const SIGEV_THREAD_ID: i64 = 4;
@@ -549,12 +560,16 @@ pub fn raise(signal: i32) {
 
 /// Sends the calling thread a signal with the information it once came with.
 pub fn raise_with(signal: i32, info: &[u64; 16]) {
-    let arguments = [i64::from(getpid()), i64::from(gettid()), i64::from(signal), info.as_ptr() as i64, 0, 0];
-    // SAFETY: `info` is a siginfo of 128 bytes.
-    let result = unsafe { call_at_any_time(number::RT_TGSIGQUEUEINFO, arguments) };
-    if result < 0 {
+    if !send_with(gettid(), signal, info) {
         raise(signal);
     }
+}
+
+/// The same for a thread of this process; false if it was not sent.
+pub fn send_with(thread: u32, signal: i32, info: &[u64; 16]) -> bool {
+    let arguments = [i64::from(getpid()), i64::from(thread), i64::from(signal), info.as_ptr() as i64, 0, 0];
+    // SAFETY: `info` is a siginfo of 128 bytes.
+    unsafe { call_at_any_time(number::RT_TGSIGQUEUEINFO, arguments) >= 0 }
 }
 
 /// Ends the process with SIGABRT, whatever the program does about that signal.
