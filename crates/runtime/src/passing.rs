@@ -62,8 +62,13 @@ pub fn passes_on(slot: &Slot, signal: i32, info: &[u64; 16], before: impl FnOnce
         return sys::send_with(process, signal, info);
     }
     // The kernel lets no thread send another what looks as if it came from the kernel: the main thread finds here what it is to be told.
-    if main.passed.compare_exchange(0, u32::MAX, Acquire, Relaxed).is_err() {
-        return false;
+    if let Err(passed) = main.passed.compare_exchange(0, u32::MAX, Acquire, Relaxed) {
+        // One that is pending already is not sent twice.
+        let is_pending = passed == signal as u32;
+        if is_pending {
+            before();
+        }
+        return is_pending;
     }
     main.passed_info.iter().zip(info).for_each(|(kept, word)| kept.store(*word, Relaxed));
     main.passed.store(signal as u32, Release);
@@ -75,13 +80,15 @@ pub fn passes_on(slot: &Slot, signal: i32, info: &[u64; 16], before: impl FnOnce
     false
 }
 
-/// A signal that was passed on to this thread comes with what it was sent with. Called where a handler is entered.
+/// A signal that was passed on to this thread comes with what it was sent with, unless it came together with one that was pending. Called where a handler is entered.
 pub fn receive(slot: &Slot, signal: i32, info: &mut [u64; 16]) {
     const SI_TKILL: i32 = -6;
-    let came = slot.passed.load(Acquire) == signal as u32 && info[1] as u32 as i32 == SI_TKILL;
-    if came && info[2] as u32 == slot.pid.load(Relaxed) {
+    if slot.passed.load(Acquire) != signal as u32 {
+        return;
+    }
+    if info[1] as u32 as i32 == SI_TKILL && info[2] as u32 == slot.pid.load(Relaxed) {
         *info = [0; 16];
         info.iter_mut().zip(&slot.passed_info).for_each(|(word, kept)| *word = kept.load(Relaxed));
-        slot.passed.store(0, Relaxed);
     }
+    slot.passed.store(0, Release);
 }
