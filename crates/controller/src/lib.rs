@@ -45,7 +45,6 @@ mod record;
 mod region;
 mod runs;
 mod series;
-mod shell;
 mod strangers;
 mod survey;
 mod unwind_tables;
@@ -55,7 +54,7 @@ mod without_functions;
 
 pub use audience::Audience;
 pub use failure::list;
-pub use shell::command;
+pub use profile::shell::command;
 
 use anyhow::{Context as _, Result};
 use failure::Failure;

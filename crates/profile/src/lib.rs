@@ -2,7 +2,7 @@
 //!
 //! **Does:** the model of a recording (sessions, regions, progress points, windows), the database
 //! that keeps it (one SQLite file), and the estimators that turn windows into "making this region
-//! 20 % faster makes the program 11 % faster". It also reads profiles of Coz, as recordings.
+//! 20 % faster saves the program 11 % of its time". It also reads profiles of Coz, as recordings.
 //!
 //! **Does not:** choose or run experiments, read debug information, or draw anything. It never
 //! stores an estimate: only windows are stored, and every number is computed from them again, so a
@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod audit;
 mod builds;
 mod caveat;
@@ -42,8 +43,13 @@ pub mod model;
 mod production;
 mod ranking;
 mod sentence;
+pub mod shell;
 mod units;
 
+pub use answer::{
+    Answer, Badge, Needed, Next, Piece, PointAnswer, Quality, State, Step, factor, gain_at, percent_range,
+    rate,
+};
 pub use audit::{Audited, Doubt, Withheld};
 pub use builds::{Builds, OtherBuild};
 pub use comparison::{Change, Comparison, PointChange, PointLevel, RegionChange, RegionSide, SlopeChange};
@@ -63,7 +69,7 @@ pub use model::{
     SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
 };
 pub use production::Covered;
-pub use ranking::{Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
+pub use ranking::{Candidate, Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
 pub use sentence::plus_minus;
 pub use storage::{Error, printable};
 pub use units::{Epoch, Nanos, Speedup, UnixSeconds, VisitNanos};

@@ -1,6 +1,7 @@
 //! Ranking: all regions of a recording, judged and put in order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use crate::audit::{self, Audited};
 use crate::discovery;
@@ -10,9 +11,11 @@ use crate::estimate::{
     Unsteady, Verdict,
 };
 use crate::load::Load;
-use crate::model::{Point, PointId, PointKind, Region, RegionId, Rows, Session, Window, WindowFlags};
+use crate::model::{
+    Point, PointId, PointKind, Region, RegionId, Rows, Session, SessionId, Window, WindowFlags,
+};
 use crate::production;
-use crate::units::Nanos;
+use crate::units::{Nanos, Speedup};
 
 /// Fewer different speedups than this do not show a curve, unless the user asked for exactly those.
 const ENOUGH_SPEEDUPS: usize = 5;
@@ -32,12 +35,16 @@ pub struct Profile {
     pub drift: Vec<Drift>,
     /// How the speed changed from run to run, for each of `points` that is not idle and has baselines.
     pub run_drift: Vec<RunDrift>,
+    /// Pieces of code that were sampled and have no estimate, by their share.
+    pub candidates: Vec<Candidate>,
     /// What no estimate uses.
     pub left_out: LeftOut,
     /// Doubts about windows, counted.
     pub doubts: Doubts,
     /// How everything was estimated.
     pub options: EstimateOptions,
+    /// The file that the rows were read from, as it can be named in a command.
+    pub recording: Option<PathBuf>,
 }
 
 /// Windows that were recorded with doubts, which do not keep them from being used.
@@ -106,6 +113,21 @@ pub struct PointSummary {
     pub idle: bool,
     /// Windows shorter than this were made for points that are visited more often, and say nothing about this one.
     pub shortest: Nanos,
+}
+
+/// A region that was sampled, and of which too little is known for an estimate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// The region.
+    pub region: RegionId,
+    /// Samples in it over the whole run.
+    pub samples: u64,
+    /// The share of those samples in all CPU time, 0 to 1; `None` without samples.
+    pub share: Option<f64>,
+    /// How many experiments there were on it.
+    pub experiments: usize,
+    /// At how many speedups it was tried.
+    pub speedups: usize,
 }
 
 /// What no estimate uses.
@@ -179,7 +201,25 @@ impl Profile {
         regions.iter_mut().for_each(RegionEstimate::distrust);
         regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
         let doubts = Doubts::of(&rows.windows);
-        Profile { rows, regions, points, drift, run_drift, left_out, doubts, options: options.clone() }
+        let candidates = candidates(&rows, &regions);
+        Profile {
+            rows,
+            regions,
+            points,
+            drift,
+            run_drift,
+            candidates,
+            left_out,
+            doubts,
+            options: options.clone(),
+            recording: None,
+        }
+    }
+
+    /// The same, of this file.
+    #[must_use]
+    pub fn read_from(self, recording: &Path) -> Profile {
+        Profile { recording: Some(recording.to_owned()), ..self }
     }
 
     /// The baselines that say something about a point, by session and time.
@@ -327,4 +367,39 @@ fn share(rows: &Rows, region: RegionId) -> (u64, Option<f64>) {
     let weight: Nanos = of_region().map(|s| s.weight).sum();
     let share = (all > Nanos::ZERO).then(|| weight.get() as f64 / all.get() as f64);
     (of_region().map(|s| s.count).sum(), share)
+}
+
+/// The regions that were sampled or tried, but for those that are estimated, by their share.
+fn candidates(rows: &Rows, estimated: &[RegionEstimate]) -> Vec<Candidate> {
+    let estimated: BTreeSet<RegionId> = estimated.iter().map(|region| region.region).collect();
+    let all: BTreeMap<SessionId, Nanos> = rows.sessions.iter().map(|s| (s.id, s.samples.weight)).collect();
+    let mut sums: BTreeMap<RegionId, (u64, Nanos, Nanos)> = BTreeMap::new();
+    for samples in rows.samples.iter().filter(|samples| !estimated.contains(&samples.region)) {
+        let (count, weight, of_sessions) = sums.entry(samples.region).or_default();
+        *count += samples.count;
+        *weight = *weight + samples.weight;
+        *of_sessions = *of_sessions + all.get(&samples.session).copied().unwrap_or_default();
+    }
+    let mut tried: BTreeMap<RegionId, (BTreeSet<(SessionId, i64)>, BTreeSet<Speedup>)> = BTreeMap::new();
+    for window in rows.windows.iter().filter(|window| !estimated.contains(&window.region)) {
+        let (experiments, speedups) = tried.entry(window.region).or_default();
+        if !window.speedup.is_zero() {
+            experiments.insert((window.session, window.block));
+            speedups.insert(window.speedup);
+        }
+        sums.entry(window.region).or_default();
+    }
+    let mut candidates: Vec<Candidate> = sums
+        .into_iter()
+        .map(|(region, (samples, weight, of_sessions))| Candidate {
+            region,
+            samples,
+            share: (of_sessions > Nanos::ZERO).then(|| weight.get() as f64 / of_sessions.get() as f64),
+            experiments: tried.get(&region).map_or(0, |(experiments, _)| experiments.len()),
+            speedups: tried.get(&region).map_or(0, |(_, speedups)| speedups.len()),
+        })
+        .collect();
+    let share = |candidate: &Candidate| candidate.share.unwrap_or(0.0);
+    candidates.sort_by(|a, b| share(b).total_cmp(&share(a)));
+    candidates
 }

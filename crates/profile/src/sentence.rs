@@ -1,5 +1,6 @@
 //! The sentence: what a person should take away, if only one thing.
 
+use crate::answer::Needed;
 use crate::audit::Audited;
 use crate::estimate::{Estimate, PointEstimate, REFERENCE, Target, Verdict};
 use crate::load::Load;
@@ -11,8 +12,8 @@ use crate::ranking::{PointSummary, Profile, RegionEstimate};
 const LITTLE: f64 = 0.1;
 
 impl Profile {
-    /// The profile in one sentence, such as "Making `hash.c:88` 20 % faster makes `requests` 11 % ± 2 %
-    /// faster; nothing else you could change is worth more."
+    /// The profile in one sentence, such as "20 % less time in `hash.c:88` makes `requests` 11 % ± 2 %
+    /// shorter; nothing else you could change is worth more."
     ///
     /// The number after "±" is half the 95 % interval. Where nothing helps, or it is not clear yet, the
     /// sentence states that and what to do. Throughput comes before latency.
@@ -76,6 +77,20 @@ impl Profile {
     }
 
     fn helps(&self, point: &PointSummary) -> String {
+        let (region, best) = self.of(point)[0];
+        format!("{}; {}.", self.claim(region, best, point), self.others(point))
+    }
+
+    /// Whether anything else may be worth as much as the best region, as a sentence.
+    pub(crate) fn rest(&self, point: &PointSummary) -> String {
+        let others = self.others(point);
+        let mut letters = others.chars();
+        let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+        format!("{first}{}.", letters.as_str())
+    }
+
+    /// The same without a full stop.
+    fn others(&self, point: &PointSummary) -> String {
         let ranked = self.of(point);
         let (region, best) = ranked[0];
         let beats = |e: &PointEstimate| match (&e.slope, &best.slope) {
@@ -86,16 +101,15 @@ impl Profile {
         let others = || ranked[1..].iter().filter(|(r, _)| !nested(self.region(region), self.region(r)));
         let rival = others().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
         let count = |verdict| others().filter(|(_, e)| e.verdict == verdict && beats(e)).count();
-        let rest = match (rival, count(Verdict::NotEnoughData)) {
+        match (rival, count(Verdict::NotEnoughData)) {
             _ if count(Verdict::NotTrusted) > 0 => {
-                format!("the numbers of {} other regions are not to be trusted.", count(Verdict::NotTrusted))
+                format!("the numbers of {} other regions are not to be trusted", count(Verdict::NotTrusted))
             }
-            (Some((other, _)), _) => format!("{} may be worth as much.", name(self.region(other))),
-            (None, 0) => "nothing else you could change is worth more.".into(),
-            (None, 1) => "too little is known yet about one other region.".into(),
-            (None, n) => format!("too little is known yet about {n} other regions."),
-        };
-        format!("{}; {rest}", self.claim(region, best, point))
+            (Some((other, _)), _) => format!("{} may be worth as much", name(self.region(other))),
+            (None, 0) => "nothing else you could change is worth more".into(),
+            (None, 1) => "too little is known yet about one other region".into(),
+            (None, n) => format!("too little is known yet about {n} other regions"),
+        }
     }
 
     fn hurts(&self, point: &PointSummary) -> String {
@@ -131,12 +145,9 @@ impl Profile {
         let Some((region, best)) = ranked.iter().find(|(_, e)| e.verdict == Verdict::NotEnoughData) else {
             return self.nothing();
         };
-        let longer = match best.more_blocks {
-            Some(more) if best.blocks > 0 => {
-                let times = 1.0 + f64::from(more) / best.blocks as f64;
-                format!("run it about {} times as long", if times < 9.5 { times.ceil() } else { 10.0 })
-            }
-            _ => "let the program run longer".into(),
+        let longer = match Needed::of(best) {
+            Some(needed) => needed.advice(),
+            None => "let the program run longer".into(),
         };
         let known = match best.effect {
             Some(effect) if effect.half_width().is_finite() => {
@@ -171,15 +182,10 @@ impl Profile {
         )
     }
 
-    /// "Making X 20 % faster makes P 11 % ± 2 % faster", without a full stop.
+    /// "20 % less time in X makes P 11 % ± 2 % shorter", without a full stop.
     fn claim(&self, region: &RegionEstimate, estimate: &PointEstimate, point: &PointSummary) -> String {
         let (name, subject) = (name(self.region(region)), subject(point));
-        let word = |better: bool| match (better, point.target) {
-            (true, Target::Throughput(_)) => "faster",
-            (false, Target::Throughput(_)) => "slower",
-            (true, Target::Latency { .. }) => "shorter",
-            (false, Target::Latency { .. }) => "longer",
-        };
+        let word = |better: bool| if better { "shorter" } else { "longer" };
         // The verdict is about the slope, which is that of all speedups together.
         let better = estimate.verdict != Verdict::Hurts;
         let said = |effect: &Estimate, better: bool| {
@@ -188,21 +194,28 @@ impl Profile {
         match (&estimate.effect, &estimate.slope) {
             // A curve that goes up first and down later, or the other way round.
             (Some(effect), Some(slope)) if is_seen(effect) && (effect.value > 0.0) != better => format!(
-                "Making {name} faster makes {subject} {} over all speedups (slope {}), though {} at {REFERENCE}",
+                "Less time in {name} makes {subject} {} over all speedups (slope {}), though {} at {REFERENCE}",
                 word(better),
                 format!("{:.2} ± {:.2}", slope.value, slope.half_width()).replace('-', "−"),
                 said(effect, !better),
             ),
+            // All speedups together are certain, this one is not.
+            (Some(effect), Some(slope)) if effect.lo <= 0.0 && effect.hi >= 0.0 => format!(
+                "Less time in {name} makes {subject} {} over all speedups (slope {}), but how much at {REFERENCE} is not certain ({})",
+                word(better),
+                format!("{:.2} ± {:.2}", slope.value, slope.half_width()).replace('-', "−"),
+                said(effect, better),
+            ),
             (Some(effect), _) => {
-                format!("Making {name} {REFERENCE} faster makes {subject} {}", said(effect, better))
+                format!("{REFERENCE} less time in {name} makes {subject} {}", said(effect, better))
             }
-            (None, _) => format!("Making {name} {REFERENCE} faster makes {subject} {}", word(better)),
+            (None, _) => format!("{REFERENCE} less time in {name} makes {subject} {}", word(better)),
         }
     }
 }
 
 /// What arrivals do to throughput, without a full stop.
-fn limited(load: Load) -> String {
+pub(crate) fn limited(load: Load) -> String {
     if load.is_full() {
         return "Requests come at times of their own, and the program was busy all the time while it was profiled: if it keeps up with them without the \
                 profiler, throughput is limited by arrivals; measure again with less load, or measure latency"
@@ -227,11 +240,15 @@ fn nested(a: &Region, b: &Region) -> bool {
 }
 
 pub(crate) fn subject(point: &PointSummary) -> String {
-    let name = printable(&point.name);
     match point.target {
-        Target::Throughput(_) => format!("`{name}`"),
-        Target::Latency { .. } => format!("the latency of `{name}`"),
+        Target::Throughput(_) => per_visit(point),
+        Target::Latency { .. } => format!("the latency of {}", per_visit(point)),
     }
+}
+
+/// What a visit of a point is called: `` `insert` ``.
+pub(crate) fn per_visit(point: &PointSummary) -> String {
+    format!("`{}`", printable(&point.name))
 }
 
 /// A region in a sentence: `hash.c:88`, `work` (hash.c:80), `work` with all it calls (hash.c:80).

@@ -130,7 +130,7 @@ impl Live {
             if let Ok(rows) = Recording::open(recording).and_then(|recording| recording.rows())
                 && windows.replace(rows.windows.len()) != Some(rows.windows.len())
             {
-                self.publish(Some(&Profile::new(rows, &options)), false);
+                self.publish(Some(&Profile::new(rows, &options).read_from(recording)), false);
             }
             std::thread::sleep(LOOK.max(begin.elapsed() * SHARE));
         }

@@ -132,16 +132,22 @@ impl<'a> PointChange<'a> {
         self.after.or(self.before).expect("a point is in one of the recordings").summary
     }
 
-    /// What a gain of this point is called: `faster` or `slower`, `shorter` or `longer`. What would be shown
+    /// What a gain of this point is called: `less time` or `more time`, of a latency `shorter` or `longer`. What would be shown
     /// as 0.0 % has no sign.
     pub fn word(&self, gain: f64) -> &'static str {
         let latency = matches!(self.summary().target, Target::Latency { .. });
         match (gain > -0.0005, latency) {
-            (true, false) => "faster",
-            (false, false) => "slower",
+            (true, false) => "less time",
+            (false, false) => "more time",
             (true, true) => "shorter",
             (false, true) => "longer",
         }
+    }
+
+    /// The throughput after, as a factor of that before: "1.8 ×"; `None` for a latency, and where it is not known.
+    pub fn throughput(&self) -> Option<String> {
+        let gain = self.gain.filter(|_| matches!(self.summary().target, Target::Throughput(_)))?;
+        crate::factor(gain.value)
     }
 
     /// Whether the point certainly became faster (positive) or slower (negative): the sign of its gain, if

@@ -1,13 +1,14 @@
 //! The comparison in one sentence.
 
 use super::{Change, Comparison, PointChange, RegionChange};
+use crate::estimate::Target;
 use crate::sentence::{name, plus_minus, subject};
 
 /// How many regions a sentence can carry.
 const NAMED: usize = 2;
 
 impl Comparison<'_> {
-    /// The comparison in one sentence, such as "`requests` is 12 % ± 2 % faster than before; `parse` (p.c:12)
+    /// The comparison in one sentence, such as "`requests` takes 12 % ± 2 % less time than before (1.1 × the throughput); `parse` (p.c:12)
     /// became critical."
     ///
     /// The number after "±" is half the 95 % interval. Throughput comes before latency, what is certain
@@ -61,18 +62,22 @@ fn claim(regions: &[&RegionChange<'_>], one: &str, many: &str) -> Option<String>
     }
 }
 
-/// "`requests` is 12 % ± 2 % faster than before", without a full stop.
+/// "`requests` takes 45 % ± 2 % less time than before (1.8 × the throughput)", without a full stop.
 fn point_claim(point: &PointChange<'_>) -> String {
     let subject = subject(point.summary());
     let Some(gain) = point.gain else {
         return format!("{subject} was not visited in both recordings, so that it cannot be compared");
     };
+    let verb = if matches!(point.summary().target, Target::Latency { .. }) { "is" } else { "takes" };
     let change = format!("{} {}", plus_minus(&gain, gain.value.abs()), point.word(gain.value));
     match point.sign() {
-        Some(_) => format!("{subject} is {change} than before"),
+        Some(_) => {
+            let throughput = point.throughput().map(|factor| format!(" ({factor} the throughput)"));
+            format!("{subject} {verb} {change} than before{}", throughput.unwrap_or_default())
+        }
         None if gain.half_width().is_finite() => {
             let (better, worse) = (point.word(1.0), point.word(-1.0));
-            format!("It is unclear whether {subject} is {better} or {worse} than before ({change})")
+            format!("It is unclear whether {subject} {verb} {better} or {worse} than before ({change})")
         }
         None => format!("Too little was measured to say whether {subject} changed"),
     }

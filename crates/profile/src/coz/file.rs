@@ -59,7 +59,7 @@ pub fn rows(path: &Path) -> Result<Rows, Unreadable> {
 /// # Errors
 /// [`Unreadable`].
 pub fn load(path: &Path) -> Result<Profile, Unreadable> {
-    Ok(Profile::new(rows(path)?, &EstimateOptions::default()))
+    Ok(Profile::new(rows(path)?, &EstimateOptions::default()).read_from(path))
 }
 
 /// Whether the file is a profile of Coz that can be read.

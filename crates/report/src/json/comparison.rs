@@ -2,7 +2,7 @@
 
 use profile::{
     Change, Comparison, Estimate, PointChange, PointEstimate, PointLevel, Profile, Region, RegionChange,
-    RegionSide, SlopeChange,
+    RegionSide, SlopeChange, Target,
 };
 use serde::Serialize;
 
@@ -73,6 +73,7 @@ struct OfPointChange<'a> {
     gain_se: Option<f64>,
     gain_lo: Option<f64>,
     gain_hi: Option<f64>,
+    throughput_factor: Option<f64>,
 }
 
 impl<'a> OfPointChange<'a> {
@@ -100,6 +101,9 @@ impl<'a> OfPointChange<'a> {
             gain_se: gain(|g| g.se),
             gain_lo: gain(|g| g.lo),
             gain_hi: gain(|g| g.hi),
+            throughput_factor: gain(|g| g.value)
+                .filter(|gain| *gain < 1.0 && !matches!(summary.target, Target::Latency { .. }))
+                .map(|gain| 1.0 / (1.0 - gain)),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! never NaN, never infinity. Names are exactly what the program called things, so escape them before
 //! showing them. `version` changes when a field changes its meaning or goes away, not when one is added.
 
+mod answer;
 mod comparison;
 mod explain;
 mod summary;
@@ -13,11 +14,13 @@ pub use comparison::render as render_comparison;
 pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
-    Arrivals, Audited, BlockRow, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, Image, LeftOut,
-    LeftOutReason, Mark, PointEstimate, PointSummary, Profile, Quantile, QuantileGain, RegionEstimate,
-    RunDrift, RunSegment, Segment, Session, SessionId, Speedup, Warning, Window,
+    Arrivals, Audited, BlockRow, Candidate, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, Image,
+    LeftOut, LeftOutReason, Mark, PointEstimate, PointSummary, Profile, Quantile, QuantileGain,
+    RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Speedup, Warning, Window,
 };
 use serde::Serialize;
+
+use answer::OfAnswer;
 
 pub use explain::render as render_explanation;
 
@@ -70,9 +73,11 @@ fn with_blocks<'a>(profile: &'a Profile, warnings: &'a [(SessionId, Warning)]) -
     let mut report = Report::new(profile, warnings);
     let mut blocks = profile.blocks_by_region();
     for (region, estimate) in report.regions.iter_mut().zip(&profile.regions) {
+        // A curve is that of the whole run, so its dots are, too.
+        let phase = estimate.phase;
         let of_region = blocks.remove(&estimate.region).unwrap_or_default();
         for (point, rows) in region.points.iter_mut().zip(of_region) {
-            point.dots = Some(rows.iter().filter_map(dot).collect());
+            point.dots = Some(rows.iter().filter_map(|row| dot(row, phase)).collect());
         }
     }
     report
@@ -81,11 +86,13 @@ fn with_blocks<'a>(profile: &'a Profile, warnings: &'a [(SessionId, Warning)]) -
 /// Speedup, gain, session, block, and why it is left out.
 type OfBlockDot = (f64, Option<f64>, i64, i64, Option<&'static str>);
 
-/// What one block says by itself; `None` for one without a treated window.
-fn dot(row: &BlockRow) -> Option<OfBlockDot> {
+/// What one block says by itself, as a gain of the whole run; `None` for one without a treated window. `phase`: the share of the run in which
+/// the region runs.
+fn dot(row: &BlockRow, phase: f64) -> Option<OfBlockDot> {
     let (speedup, _) = row.treated?;
     let left_out = row.left_out.map(LeftOutReason::name);
-    Some((speedup.fraction(), row.gain().and_then(finite), row.session.get(), row.block, left_out))
+    let gain = row.gain().map(|gain| gain * phase).and_then(finite);
+    Some((speedup.fraction(), gain, row.session.get(), row.block, left_out))
 }
 
 #[derive(Serialize)]
@@ -113,10 +120,16 @@ impl<'a> Report<'a> {
         Report {
             version: VERSION,
             sentence: profile.sentence(),
+            answer: OfAnswer::new(profile),
             sessions: profile.rows.sessions.iter().map(OfSession::new).collect(),
             points: profile.points.iter().map(OfPoint::new).collect(),
             production: profile.production().map(OfProduction::new),
             regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
+            candidates: profile
+                .candidates
+                .iter()
+                .map(|candidate| OfCandidate::new(profile, candidate))
+                .collect(),
             drift: profile.drift.iter().map(|drift| OfDrift::new(profile, drift)).collect(),
             run_drift: profile.run_drift.iter().map(|drift| OfRunDrift::new(profile, drift)).collect(),
             left_out: OfLeftOut::new(&profile.left_out),
@@ -159,10 +172,12 @@ pub(crate) fn escaped(text: &str) -> String {
 struct Report<'a> {
     version: u32,
     sentence: String,
+    answer: OfAnswer,
     sessions: Vec<OfSession<'a>>,
     points: Vec<OfPoint<'a>>,
     production: Option<OfProduction>,
     regions: Vec<OfRegion<'a>>,
+    candidates: Vec<OfCandidate<'a>>,
     drift: Vec<OfDrift<'a>>,
     run_drift: Vec<OfRunDrift<'a>>,
     left_out: OfLeftOut,
@@ -370,6 +385,36 @@ struct OfRegion<'a> {
 }
 
 #[derive(Serialize)]
+struct OfCandidate<'a> {
+    kind: &'static str,
+    name: &'a str,
+    function: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    samples: u64,
+    share: Option<f64>,
+    experiments: usize,
+    tried: usize,
+}
+
+impl<'a> OfCandidate<'a> {
+    fn new(profile: &'a Profile, candidate: &Candidate) -> Self {
+        let region = &profile.rows.regions[&candidate.region];
+        OfCandidate {
+            kind: region.kind.name(),
+            name: &region.name,
+            function: region.function.as_deref(),
+            file: region.file.as_deref(),
+            line: region.line,
+            samples: candidate.samples,
+            share: candidate.share.and_then(finite),
+            experiments: candidate.experiments,
+            tried: candidate.speedups,
+        }
+    }
+}
+
+#[derive(Serialize)]
 struct OfAudit {
     trusted: bool,
     reason: Option<String>,
@@ -441,6 +486,9 @@ struct OfEstimate<'a> {
     clock_error: f64,
     latency_error: f64,
     chance: Option<f64>,
+    less_time: Option<f64>,
+    less_time_lo: Option<f64>,
+    less_time_hi: Option<f64>,
     effect: Option<f64>,
     effect_lo: Option<f64>,
     effect_hi: Option<f64>,
@@ -485,6 +533,9 @@ impl<'a> OfEstimate<'a> {
             clock_error: estimate.clock_error,
             latency_error: estimate.latency_error,
             chance: estimate.chance.and_then(finite),
+            less_time: effect(|e| e.value),
+            less_time_lo: effect(|e| e.lo),
+            less_time_hi: effect(|e| e.hi),
             effect: effect(|e| e.value),
             effect_lo: effect(|e| e.lo),
             effect_hi: effect(|e| e.hi),

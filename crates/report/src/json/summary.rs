@@ -4,18 +4,20 @@ use profile::PointSummary;
 use serde::Serialize;
 
 use super::{
-    OfDoubts, OfDrift, OfEstimate, OfImage, OfLeftOut, OfPoint, OfProduction, OfRegion, OfRunDrift,
-    OfSession, OfWarning,
+    OfAnswer, OfCandidate, OfDoubts, OfDrift, OfEstimate, OfImage, OfLeftOut, OfPoint, OfProduction,
+    OfRegion, OfRunDrift, OfSession, OfWarning,
 };
 
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
     version: u32,
     sentence: &'a str,
+    answer: &'a OfAnswer,
     sessions: &'a [OfSession<'a>],
     points: &'a [OfPoint<'a>],
     production: Option<OfProduction>,
     regions: Vec<Region<'a>>,
+    candidates: &'a [OfCandidate<'a>],
     drift: &'a [OfDrift<'a>],
     run_drift: &'a [OfRunDrift<'a>],
     left_out: &'a OfLeftOut,
@@ -31,6 +33,7 @@ impl<'a> Report<'a> {
         Report {
             version: whole.version,
             sentence: &whole.sentence,
+            answer: &whole.answer,
             sessions: &whole.sessions,
             points: &whole.points,
             production: whole.production,
@@ -40,6 +43,7 @@ impl<'a> Report<'a> {
                 .enumerate()
                 .map(|(part, region)| Region::new(region, part))
                 .collect(),
+            candidates: &whole.candidates,
             drift: &whole.drift,
             run_drift: &whole.run_drift,
             left_out: &whole.left_out,

@@ -52,7 +52,7 @@ pub fn render(comparison: &Comparison<'_>, style: Style) -> String {
     out
 }
 
-/// `requests: 1002 per second → 1251 per second: 20.1 % faster (95 % interval +19.6 … +20.6 %)`.
+/// `requests: 1002 per second → 1251 per second: 20.1 % less time (95 % interval 19.6 to 20.6 %), 1.3 × the throughput`.
 fn describe(point: &PointChange<'_>) -> String {
     let summary = point.summary();
     let latency = matches!(summary.target, Target::Latency { .. });
@@ -63,13 +63,21 @@ fn describe(point: &PointChange<'_>) -> String {
         (_, Some(period)) => format!("{} per second", three_digits(1e9 / period)),
     };
     let change = |gain: f64| format!("{:.1} % {}", gain.abs() * 100.0, point.word(gain));
+    let throughput =
+        point.throughput().map(|factor| format!(", {factor} the throughput")).unwrap_or_default();
     let change = match point.gain {
-        Some(Estimate { value, lo, hi, .. }) if (hi - lo).is_finite() => {
-            format!(": {} (95 % interval {} … {} %)", change(value), gained(lo), gained(hi))
+        Some(gain) if gain.half_width().is_finite() => {
+            let Estimate { value, lo, hi, .. } = gain;
+            // In the direction that the word has.
+            let (lo, hi) = if value > -0.0005 { (lo, hi) } else { (-hi, -lo) };
+            format!("{} (95 % interval {} to {} %){throughput}", change(value), gained(lo), gained(hi))
         }
-        Some(gain) => format!(": {}, from too few windows to say how sure", change(gain.value)),
+        Some(gain) => {
+            format!("{}{throughput}, from too few experiments to say how sure", change(gain.value))
+        }
         None => String::new(),
     };
+    let change = if change.is_empty() { change } else { format!(": {change}") };
     format!(
         "{}{}: {} → {}{change}",
         printable(&summary.name),
@@ -79,12 +87,11 @@ fn describe(point: &PointChange<'_>) -> String {
     )
 }
 
-/// In per cent, with its sign.
+/// In per cent.
 fn gained(gain: f64) -> String {
     let percent = gain * 100.0;
-    let percent = if percent.abs() < 0.05 { 0.0 } else { percent }; // never "+0"
-    let sign = if percent > 0.0 { "+" } else { "" };
-    format!("{sign}{percent:.1}").replace('-', "−")
+    let percent = if percent.abs() < 0.05 { 0.0 } else { percent }; // never "−0"
+    format!("{percent:.1}").replace('-', "−")
 }
 
 /// Draws the regions in the order of what there is to say; whether there were any.

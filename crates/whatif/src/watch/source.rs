@@ -51,7 +51,7 @@ impl Snapshot {
             true => EstimateOptions::default(), // as the report has it
             false => EstimateOptions { resamples: RESAMPLES, ..EstimateOptions::default() },
         };
-        let profile = Profile::new(rows, &options);
+        let profile = Profile::new(rows, &options).read_from(&path);
         Snapshot { path, profile, experiments: blocks.len(), seen, written }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 pub fn command(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| quoted(word.as_ref())).collect();
     let plain = words.join(" ");
-    if profile::printable(&plain) == plain {
+    if crate::printable(&plain) == plain {
         return plain;
     }
     // What cannot be shown is written by printf, within the quotes, so that the shell keeps newlines at the end of a word.
@@ -17,7 +17,7 @@ pub fn command(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
             '%' => format += "%%",
             '\\' => format += r"\\",
             '\'' => format += r"\047",
-            c if profile::printable(c.encode_utf8(&mut [0; 4])) == *c.encode_utf8(&mut [0; 4]) => {
+            c if crate::printable(c.encode_utf8(&mut [0; 4])) == *c.encode_utf8(&mut [0; 4]) => {
                 format.push(c)
             }
             c => c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| {
@@ -67,7 +67,7 @@ mod tests {
         let commands = words.iter().map(|word| vec![*word]).chain([words.to_vec()]);
         for words in commands {
             let typed = command(["printf", "%s|"].iter().chain(&words));
-            assert_eq!(profile::printable(&typed), typed, "{typed:?}");
+            assert_eq!(crate::printable(&typed), typed, "{typed:?}");
             let ended = Command::new("sh").args(["-c", &typed]).output().unwrap();
             let expected: String = words.iter().map(|word| format!("{word}|")).collect();
             assert_eq!(String::from_utf8(ended.stdout).unwrap(), expected, "{typed}");

@@ -1,0 +1,210 @@
+//! Badges: how far an answer can be relied on, why, and what to do about it.
+
+use super::{Needed, Piece};
+use crate::audit::Audited;
+use crate::estimate::{REFERENCE, Verdict};
+use crate::ranking::{PointSummary, Profile};
+
+/// The share of windows during which others may have used the machine.
+const BUSY: f64 = 0.25;
+/// The share of experiments on the best piece that may have been disturbed.
+const DISTURBED: f64 = 0.2;
+/// Half an interval that is wider than this share of its gain is wide, if it is wider than [`NARROW`], too.
+const WIDE: f64 = 0.5;
+/// Half an interval that is always narrow enough.
+const NARROW: f64 = 0.03;
+/// Code with a smaller share need not be known.
+const MATTERS: f64 = 0.05;
+
+/// How far an answer can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quality {
+    /// It can be acted on.
+    Good,
+    /// It points the right way; the numbers are uncertain.
+    Noisy,
+    /// There is no answer yet.
+    TooLittle,
+    /// An audit contradicts the numbers.
+    NotTrusted,
+}
+
+impl Quality {
+    /// The name used in exports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Quality::Good => "good",
+            Quality::Noisy => "noisy",
+            Quality::TooLittle => "too-little",
+            Quality::NotTrusted => "not-trusted",
+        }
+    }
+
+    /// In a report: "too little".
+    pub const fn words(self) -> &'static str {
+        match self {
+            Quality::Good => "good",
+            Quality::Noisy => "noisy",
+            Quality::TooLittle => "too little data",
+            Quality::NotTrusted => "not trusted",
+        }
+    }
+}
+
+/// How far an answer can be relied on, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Badge {
+    /// In one word.
+    pub quality: Quality,
+    /// Why: a sentence without a full stop.
+    pub cause: String,
+    /// What to do about it; `None` where nothing need be done.
+    pub advice: Option<String>,
+}
+
+impl Badge {
+    fn new(quality: Quality, cause: impl Into<String>, advice: impl Into<String>) -> Badge {
+        Badge { quality, cause: cause.into(), advice: Some(advice.into()) }
+    }
+}
+
+/// Where no progress point can be measured.
+pub(super) fn without_point(profile: &Profile) -> Badge {
+    let (cause, advice) = if profile.points.is_empty() {
+        (
+            "no progress point is marked, so that only the plain profile is known",
+            "let `whatif points` suggest places, and name one with -p",
+        )
+    } else {
+        (
+            "no progress point was visited in most windows",
+            "name a place that is reached more often with -p, or give the program more work",
+        )
+    };
+    Badge::new(Quality::TooLittle, cause, advice)
+}
+
+/// What to think of the answer for a point whose pieces are these, the best first.
+pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> Badge {
+    let with = |verdict| pieces.iter().find(move |piece| piece.verdict() == Some(verdict));
+    let best = with(Verdict::Helps).or_else(|| with(Verdict::Hurts));
+    let hot = |piece: &&Piece| piece.share.is_some_and(|share| share >= MATTERS);
+    if let Some(doubted) = pieces.iter().find(|piece| piece.verdict() == Some(Verdict::NotTrusted))
+        && (best.is_none() || hot(&doubted))
+    {
+        return not_trusted(profile, doubted);
+    }
+    let Some(best) = best else {
+        let open = pieces.iter().filter(|piece| piece.verdict() == Some(Verdict::NotEnoughData));
+        let open = open.max_by(|a, b| a.share.unwrap_or(0.0).total_cmp(&b.share.unwrap_or(0.0)));
+        let unknown = pieces.iter().find(|piece| piece.estimate.is_none() && hot(piece));
+        return match (open, unknown) {
+            (Some(open), _) => too_little(open),
+            (None, Some(unknown)) => too_little(unknown),
+            (None, None) if pieces.iter().any(|piece| piece.verdict().is_some()) => settled(profile, pieces),
+            (None, None) => too_little_of_all(profile),
+        };
+    };
+    noise(profile, point, best).unwrap_or_else(|| settled(profile, std::slice::from_ref(best)))
+}
+
+fn not_trusted(profile: &Profile, piece: &Piece) -> Badge {
+    let audit = piece.nth.and_then(|nth| profile.regions[nth].audit.as_ref());
+    match audit.and_then(Audited::doubt) {
+        Some(doubt) => Badge::new(
+            Quality::NotTrusted,
+            format!("the audit contradicts the numbers of {}: {doubt}", piece.name),
+            doubt.advice(),
+        ),
+        None => Badge::new(
+            Quality::NotTrusted,
+            format!("the audit contradicts the numbers of {}", piece.name),
+            "see the sums: whatif report --explain REGION",
+        ),
+    }
+}
+
+fn too_little(piece: &Piece) -> Badge {
+    let made = match piece.experiments {
+        0 => format!("{} was sampled, but no experiment was made on it", piece.name),
+        1 => format!("there was only one experiment on {}", piece.name),
+        made => format!("{made} experiments on {} do not settle it", piece.name),
+    };
+    let advice = piece.estimate.as_ref().and_then(Needed::of).map(Needed::advice);
+    Badge::new(
+        Quality::TooLittle,
+        made,
+        advice.unwrap_or_else(|| "let the program run longer, or give it more work".into()),
+    )
+}
+
+fn too_little_of_all(profile: &Profile) -> Badge {
+    let experiments = profile.rows.windows.iter().filter(|window| !window.speedup.is_zero()).count();
+    let cause = match experiments {
+        0 => "no experiment was completed".to_owned(),
+        1 => "one experiment is not enough".to_owned(),
+        made => format!("{made} experiments on {} pieces of code are not enough", profile.candidates.len()),
+    };
+    Badge::new(Quality::TooLittle, cause, "let the program run longer, or give it more work")
+}
+
+/// What makes the numbers of the best piece uncertain, the gravest reason first.
+fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge> {
+    let estimate = best.estimate.as_ref()?;
+    let busy = profile.doubts.busy as f64 / profile.doubts.windows.max(1) as f64;
+    if busy > BUSY {
+        let cause = format!("other programs used the machine in {:.0} % of the experiments", busy * 100.0);
+        return Some(Badge::new(Quality::Noisy, cause, "stop them, or measure on a quiet machine"));
+    }
+    let disturbed = estimate.disturbed as f64 / (estimate.disturbed + estimate.blocks).max(1) as f64;
+    if disturbed > DISTURBED {
+        let cause = format!("{:.0} % of the experiments on {} were disturbed", disturbed * 100.0, best.name);
+        return Some(Badge::new(Quality::Noisy, cause, "measure again, on a machine that does nothing else"));
+    }
+    let effect = estimate.effect?;
+    let half = effect.half_width();
+    if half > NARROW && half > WIDE * effect.value.abs() {
+        let limited = estimate.clock_error.max(estimate.latency_error)
+            > estimate.slope.map_or(0.0, |slope| slope.se / 2.0);
+        let advice = if limited {
+            "make the clients' side known: run more connections, or less load, for longer"
+        } else {
+            "let the program run longer; add to this recording with -o"
+        };
+        let cause = format!("the interval of {} is wide ({} %)", best.name, super::percent_range(&effect));
+        return Some(Badge::new(Quality::Noisy, cause, advice));
+    }
+    if effect.lo <= 0.0 && effect.hi >= 0.0 {
+        let cause = format!(
+            "{} helps over all speedups, but how much {REFERENCE} less time brings is not certain ({} %)",
+            best.name,
+            super::percent_range(&effect)
+        );
+        return Some(Badge::new(
+            Quality::Noisy,
+            cause,
+            "let the program run longer; add to this recording with -o",
+        ));
+    }
+    let unsteady = point.unsteady.filter(|unsteady| unsteady.count() * 2 > unsteady.windows);
+    unsteady.map(|_| {
+        Badge::new(
+            Quality::Noisy,
+            "queues grew or shrank in most windows, so that latency was not in a steady state",
+            "measure with a steady load below what the program can take",
+        )
+    })
+}
+
+fn settled(profile: &Profile, pieces: &[Piece]) -> Badge {
+    let experiments: usize = pieces.iter().map(|piece| piece.experiments).sum();
+    let runs = match profile.rows.sessions.len() {
+        0 | 1 => String::new(),
+        runs => format!(" in {runs} runs"),
+    };
+    Badge {
+        quality: Quality::Good,
+        cause: format!("{experiments} experiments{runs} settle it"),
+        advice: None,
+    }
+}

@@ -1,0 +1,86 @@
+//! The answer: what the first screen says, once, so that terminal, page and JSON say the same.
+//!
+//! **Does:** fold regions into pieces of code, put in front the one to make faster first, say what that brings and how far it can be
+//! relied on, list what explains it, and what to type next. **Does not:** estimate, draw, or decide how many rows there is room for.
+//! **Constraints:** pure; texts hold names as they are shown ([`printable`](crate::printable)), never control characters.
+//! **Place:** sample → delay → experiment → record → **profile** → report.
+
+mod badge;
+mod causes;
+mod needed;
+mod next;
+mod piece;
+mod words;
+
+pub use badge::{Badge, Quality};
+pub use needed::Needed;
+pub use next::{Next, Step};
+pub use piece::{Piece, State};
+pub use words::{factor, gain_at, percent_range, rate};
+
+use crate::estimate::{Target, Verdict};
+use crate::ranking::{PointSummary, Profile};
+
+/// What the first screen says.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// One for each progress point that is not idle, in the order of [`Profile::points`]; where there is none, one without a target,
+    /// which has the plain profile.
+    pub points: Vec<PointAnswer>,
+    /// What to type next: open it, ask deeper, compare after the fix.
+    pub next: Vec<Next>,
+}
+
+/// What it says of one progress point.
+#[derive(Clone, Debug)]
+pub struct PointAnswer {
+    /// The point; `None` where there is none to measure.
+    pub target: Option<Target>,
+    /// How far the answer can be relied on.
+    pub badge: Badge,
+    /// The code to make faster first, as it is shown: `` `insert` (hash.c:80) ``. `None` where nothing is known to help.
+    pub change: Option<String>,
+    /// What that brings: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per second; at most 31 %".
+    pub brings: Option<String>,
+    /// Whether anything else may be worth as much: "Nothing else you could change is worth more." `None` where nothing is known to help.
+    pub rest: Option<String>,
+    /// One for each piece of code, the most useful first, then those that are still being measured, by their share.
+    pub pieces: Vec<Piece>,
+    /// What explains it, one sentence each.
+    pub causes: Vec<String>,
+}
+
+impl Profile {
+    /// What the first screen says. Commands are there if it is known which file the profile is of ([`Profile::recording`]).
+    pub fn answer(&self) -> Answer {
+        let live: Vec<&PointSummary> = self.points.iter().filter(|point| !point.idle).collect();
+        let points: Vec<PointAnswer> = match live.is_empty() {
+            true => vec![PointAnswer {
+                target: None,
+                badge: badge::without_point(self),
+                change: None,
+                brings: None,
+                rest: None,
+                pieces: piece::without_point(self),
+                causes: Vec::new(),
+            }],
+            false => live.into_iter().map(|point| self.answer_for(point)).collect(),
+        };
+        let next = next::of(self, &points);
+        Answer { points, next }
+    }
+
+    fn answer_for(&self, point: &PointSummary) -> PointAnswer {
+        let pieces = piece::of(self, point);
+        let best = pieces.first().filter(|piece| piece.verdict() == Some(Verdict::Helps));
+        PointAnswer {
+            target: Some(point.target),
+            badge: badge::of(self, point, &pieces),
+            change: best.map(|piece| piece.name.clone()),
+            brings: best.and_then(|piece| words::brings(point, piece.estimate.as_ref()?)),
+            rest: best.map(|_| self.rest(point)),
+            causes: causes::of(self, point, &pieces),
+            pieces,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! How much more has to be measured: one number, in one sentence, wherever a report gives it.
+
+use crate::estimate::PointEstimate;
+
+/// More experiments than this many times those that were made are given as "10 times".
+const TIMES: f64 = 9.5;
+/// Less than this share more is "a little longer".
+const LITTLE: f64 = 0.5;
+
+/// How much more would settle what is not known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Needed {
+    /// How many more experiments on this region, about.
+    pub experiments: u32,
+    /// How many it has.
+    pub made: usize,
+}
+
+impl Needed {
+    /// What an estimate lacks; `None` where its verdict is settled, or nothing tells.
+    pub fn of(estimate: &PointEstimate) -> Option<Needed> {
+        estimate.more_blocks.map(|experiments| Needed { experiments, made: estimate.blocks })
+    }
+
+    /// How many times as long a run has to be, at least 1: experiments are shared out among regions as they were.
+    pub fn times(self) -> f64 {
+        1.0 + f64::from(self.experiments) / self.made.max(1) as f64
+    }
+
+    /// What to do: "run it about 3 times as long (20 more experiments on it)".
+    pub fn advice(self) -> String {
+        let more = match self.experiments {
+            1 => "about one more experiment on it".to_owned(),
+            more => format!("about {more} more experiments on it"),
+        };
+        let times = self.times();
+        if self.made == 0 {
+            format!("let the program run longer ({more})")
+        } else if times <= 1.0 + LITTLE {
+            format!("let the program run a little longer ({more})")
+        } else if times < TIMES {
+            format!("run it about {:.0} times as long ({more})", times.ceil())
+        } else {
+            format!("run it 10 times as long or longer ({more})")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_two_numbers_agree() {
+        for (experiments, made, expected) in [
+            (1, 20, "let the program run a little longer (about one more experiment on it)"),
+            (1, 1, "run it about 2 times as long (about one more experiment on it)"),
+            (40, 20, "run it about 3 times as long (about 40 more experiments on it)"),
+            (900, 20, "run it 10 times as long or longer (about 900 more experiments on it)"),
+            (5, 0, "let the program run longer (about 5 more experiments on it)"),
+        ] {
+            assert_eq!(Needed { experiments, made }.advice(), expected);
+        }
+    }
+
+    #[test]
+    fn twice_as_long_is_never_asked_for_one_experiment_of_many() {
+        for made in 2..200 {
+            assert!(!Needed { experiments: 1, made }.advice().contains("times as long"), "{made}");
+        }
+        for made in 1..200_usize {
+            let advice = Needed { experiments: made as u32, made }.advice();
+            assert!(advice.contains("about 2 times as long"), "{made}: {advice}");
+        }
+    }
+}

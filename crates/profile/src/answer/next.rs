@@ -1,0 +1,94 @@
+//! What to type next: open the report, ask deeper, compare after the fix.
+
+use super::PointAnswer;
+use crate::estimate::Verdict;
+use crate::ranking::Profile;
+use crate::shell;
+
+/// What a command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// See all of it in a browser.
+    Open,
+    /// Find out more about the code that matters, or measure more.
+    Deeper,
+    /// Record the changed program, and compare.
+    Compare,
+}
+
+impl Step {
+    /// The name used in exports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Step::Open => "open",
+            Step::Deeper => "deeper",
+            Step::Compare => "compare",
+        }
+    }
+}
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// What it is for.
+    pub step: Step,
+    /// In words, such as "see all of it".
+    pub why: String,
+    /// As it can be typed in a POSIX shell, in the folder that the program was started in.
+    pub command: String,
+}
+
+/// Three commands, as far as they are known to be right.
+pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
+    let Some(file) = profile.recording.as_ref().map(|path| path.to_string_lossy()) else { return Vec::new() };
+    let Some(session) = profile.rows.sessions.last() else { return Vec::new() };
+    let program = || {
+        std::iter::once(session.start.program.as_str())
+            .chain(session.start.arguments.iter().map(String::as_str))
+    };
+    let with = |words: &[&str]| shell::command(words.iter().copied().chain(program()));
+    let mut next = vec![Next {
+        step: Step::Open,
+        why: "see the curves, the source and the evidence".into(),
+        command: shell::command(["whatif", "open", &file]),
+    }];
+    if points.iter().all(|point| point.target.is_none()) {
+        next.push(Next {
+            step: Step::Deeper,
+            why: "find a place that counts the program's work".into(),
+            command: with(&["whatif", "points", "--"]),
+        });
+        return next;
+    }
+    let best = points
+        .iter()
+        .filter_map(|point| point.pieces.first())
+        .find(|piece| piece.verdict() == Some(Verdict::Helps));
+    let best = best.and_then(|piece| profile.rows.regions.get(&piece.region));
+    let is_settled = points
+        .iter()
+        .any(|point| point.pieces.first().and_then(super::Piece::verdict) == Some(Verdict::Helps));
+    if let (Some(best), true) = (best, is_settled) {
+        next.push(Next {
+            step: Step::Deeper,
+            why: "see what the number rests on".into(),
+            command: shell::command(["whatif", "report", "--explain", &best.name, &file]),
+        });
+        next.push(Next {
+            step: Step::Compare,
+            why: "when it is changed, measure again and compare".into(),
+            command: format!(
+                "{} && {}",
+                with(&["whatif", "run", "-o", "after.db", "--"]),
+                shell::command(["whatif", "compare", &file, "after.db"])
+            ),
+        });
+    } else {
+        next.push(Next {
+            step: Step::Deeper,
+            why: "measure more, into the same recording".into(),
+            command: with(&["whatif", "run", "-o", &file, "--"]),
+        });
+    }
+    next
+}

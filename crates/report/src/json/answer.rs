@@ -1,0 +1,159 @@
+//! The first screen as JSON.
+
+use profile::{Answer, Badge, Mark, Next, Piece, PointAnswer, PointEstimate, Profile, Verdict};
+use serde::Serialize;
+
+use super::{finite, number};
+
+/// More pieces, and more lines of one, are not drawn at first; all of them are in `regions` and `candidates`.
+const PIECES: usize = 200;
+
+#[derive(Serialize)]
+pub(super) struct OfAnswer {
+    points: Vec<OfPointAnswer>,
+    next: Vec<OfNext>,
+}
+
+impl OfAnswer {
+    pub fn new(profile: &Profile) -> Self {
+        let Answer { points, next } = profile.answer();
+        OfAnswer {
+            points: points.into_iter().map(|point| OfPointAnswer::new(profile, point)).collect(),
+            next: next.into_iter().map(OfNext::new).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfPointAnswer {
+    point: Option<String>,
+    kind: Option<&'static str>,
+    badge: OfBadge,
+    change: Option<String>,
+    brings: Option<String>,
+    rest: Option<String>,
+    causes: Vec<String>,
+    pieces: Vec<OfPiece>,
+    more_pieces: usize,
+}
+
+impl OfPointAnswer {
+    fn new(profile: &Profile, of_point: PointAnswer) -> Self {
+        let PointAnswer { target, badge, change, brings, rest, pieces, causes } = of_point;
+        let point = target.and_then(|target| profile.point(target));
+        OfPointAnswer {
+            point: point.map(|point| point.name.clone()),
+            kind: target.map(|target| target.kind()),
+            badge: OfBadge::new(badge),
+            change,
+            brings,
+            rest,
+            causes,
+            more_pieces: pieces.len().saturating_sub(PIECES),
+            pieces: pieces.iter().take(PIECES).map(OfPiece::new).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OfBadge {
+    quality: &'static str,
+    words: &'static str,
+    cause: String,
+    advice: Option<String>,
+}
+
+impl OfBadge {
+    fn new(badge: Badge) -> Self {
+        let Badge { quality, cause, advice } = badge;
+        OfBadge { quality: quality.name(), words: quality.words(), cause, advice }
+    }
+}
+
+#[derive(Serialize)]
+struct OfNext {
+    step: &'static str,
+    why: String,
+    command: String,
+}
+
+impl OfNext {
+    fn new(Next { step, why, command }: Next) -> Self {
+        OfNext { step: step.name(), why, command }
+    }
+}
+
+/// Speedup, gain, and its 95 % interval.
+type AtSpeedup = (f64, f64, Option<f64>, Option<f64>);
+
+#[derive(Serialize)]
+struct OfPiece {
+    name: String,
+    label: String,
+    region: Option<usize>,
+    state: &'static str,
+    verdict: Option<&'static str>,
+    share: Option<f64>,
+    production_share: Option<f64>,
+    mark: Option<&'static str>,
+    experiments: usize,
+    tried: usize,
+    less_time: Option<f64>,
+    less_time_lo: Option<f64>,
+    less_time_hi: Option<f64>,
+    max_less_time: Option<f64>,
+    max_less_time_lo: Option<f64>,
+    max_less_time_hi: Option<f64>,
+    curve: Vec<AtSpeedup>,
+    note: Option<String>,
+    lines: Vec<OfPiece>,
+}
+
+impl OfPiece {
+    fn new(piece: &Piece) -> Self {
+        let of_point = piece.estimate.as_ref();
+        let effect = |part| of_point.and_then(|estimate| number(&estimate.effect, part));
+        let most = |part| of_point.and_then(|estimate| number(&estimate.most, part));
+        OfPiece {
+            name: piece.name.clone(),
+            label: piece.label.clone(),
+            region: piece.nth,
+            state: piece.state.name(),
+            verdict: piece.verdict().map(Verdict::name),
+            share: piece.share.and_then(finite),
+            production_share: piece.production.and_then(finite),
+            mark: piece.mark.map(Mark::name),
+            experiments: piece.experiments,
+            tried: piece.speedups,
+            less_time: effect(|e| e.value),
+            less_time_lo: effect(|e| e.lo),
+            less_time_hi: effect(|e| e.hi),
+            max_less_time: most(|m| m.value),
+            max_less_time_lo: most(|m| m.lo),
+            max_less_time_hi: most(|m| m.hi),
+            curve: of_point.map(curve).unwrap_or_default(),
+            note: piece.note.clone(),
+            lines: piece.lines.iter().take(PIECES).map(OfPiece::new).collect(),
+        }
+    }
+}
+
+/// Without the baseline: every curve begins at 0.
+fn curve(estimate: &PointEstimate) -> Vec<AtSpeedup> {
+    let tried = estimate.curve.iter().filter(|dot| !dot.speedup.is_zero());
+    let at = |dot: &profile::Dot| {
+        let gain = dot.gain.filter(|gain| gain.value.is_finite())?;
+        Some((
+            dot.speedup.fraction(),
+            rounded(gain.value),
+            finite(gain.lo).map(rounded),
+            finite(gain.hi).map(rounded),
+        ))
+    };
+    tried.filter_map(at).collect()
+}
+
+/// More digits than are visible.
+fn rounded(gain: f64) -> f64 {
+    (gain * 1e5).round() / 1e5
+}
