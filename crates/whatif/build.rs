@@ -1,16 +1,25 @@
 //! What this command is built from, for `whatif --version`: the commit of the checkout or of the package, and the profile.
+//! And it is linked without its debug information, which is seven times as large as all the rest. Not by the profile, which
+//! programs that are profiled and the tests share: those need theirs.
 
 use std::path::Path;
 use std::process::Command;
 
+/// Set, the command keeps its symbols and debug information: to profile it, or to put them into a file apart (`packaging/make`).
+const KEEP: &str = "WHATIF_KEEP_DEBUG";
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed={KEEP}");
     let profile = std::env::var("PROFILE").expect("cargo sets this");
     let built_from = match commit_of_package().or_else(commit_of_checkout) {
         Some(commit) => format!("{}, {profile}", commit.get(..10).unwrap_or(&commit)),
-        None => profile,
+        None => profile.clone(),
     };
     println!("cargo::rustc-env=WHATIF_BUILT_FROM={built_from}");
+    if profile == "release" && std::env::var_os(KEEP).is_none() {
+        println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
+    }
 }
 
 /// As cargo has noted it in a package.

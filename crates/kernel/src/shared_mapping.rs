@@ -130,7 +130,10 @@ mod tests {
         assert!(!other.header.accept(42, 7), "nothing was offered");
         shared.memory().header.offer(7);
         assert!(!other.header.accept(42, 8));
-        assert_eq!((shared.memory().header.handshake(), shared.memory().header.build_ids()), (wire::Handshake::Mismatch, (7, 8)));
+        assert_eq!(
+            (shared.memory().header.handshake(), shared.memory().header.build_ids()),
+            (wire::Handshake::Mismatch, (7, 8))
+        );
         assert!(other.header.accept(42, 7));
         other.header.attached();
         assert_eq!(shared.memory().header.handshake(), wire::Handshake::Attached);

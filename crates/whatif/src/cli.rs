@@ -55,7 +55,9 @@ pub enum Command {
     /// Look after recordings and databases: merge, import, clean up
     Db(Db),
     /// Print completions of these commands for a shell
-    #[command(after_help = "Example: whatif completions bash > ~/.local/share/bash-completion/completions/whatif")]
+    #[command(
+        after_help = "Example: whatif completions bash > ~/.local/share/bash-completion/completions/whatif"
+    )]
     Completions(Completions),
     /// Write the manual pages into a folder
     #[command(hide = true, after_help = "Example: whatif man /usr/local/share/man/man1")]

@@ -9,6 +9,7 @@ mod answer;
 mod audit;
 mod circles;
 mod collect;
+mod commands;
 mod compare;
 mod cycles;
 mod explain;

@@ -22,10 +22,7 @@ pub fn merge(into: &Path, all: &[PathBuf]) -> Result<()> {
         others.push((from, db));
     }
     let mut store = Store::open(into).with_context(|| {
-        format!(
-            "{} cannot be written; if a collector writes it, merge into a new folder",
-            into.display()
-        )
+        format!("{} cannot be written; if a collector writes it, merge into a new folder", into.display())
     })?;
     let mut left_out = 0;
     for (from, db) in &others {

@@ -14,8 +14,8 @@ mod perf_data;
 mod trial;
 
 pub use export::export;
-pub use merge::merge;
 pub use import::{import, is_perf_data, machine_key};
+pub use merge::merge;
 // `whatif collect` is told sizes alike.
 pub use gc::bytes;
 // What they leave behind keeps the room that the collector frees.
