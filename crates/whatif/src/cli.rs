@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// What would happen to your program if this code were faster?
 #[derive(Debug, Parser)]
-#[command(about, version = version::BRIEF, long_version = version::long())]
+#[command(version = version::BRIEF, long_version = version::long())]
 #[command(arg_required_else_help = true, max_term_width = 100, help_template = overview::template())]
 pub struct Cli {
     #[command(subcommand)]
@@ -20,7 +20,7 @@ pub struct Cli {
 /// `overview::GROUPS` says which of them are listed together. Those that are hidden are names of before, for scripts.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a program and find out which of its code is worth making faster
+    /// Find out which of a program's code is worth making faster
     #[command(after_help = "Example: whatif run --duration 60 -o server.db -- ./server --port 8080")]
     Run(Box<Run>),
     /// Show the answer again, from a recording
@@ -29,16 +29,16 @@ pub enum Command {
     /// Show the report in a browser
     #[command(after_help = "Example: whatif open server.db")]
     Open(Open),
-    /// Show the report in this terminal while a program runs in another one
+    /// Show the report in a terminal while a program runs in another
     #[command(after_help = "Example: whatif watch server.db")]
     Watch(Watch),
-    /// Say what is different in a second recording, and fail if it is worse
+    /// Compare two recordings: what became faster, what is critical now
     #[command(after_help = "Example: whatif compare before.db after.db --fail-if 'gain(requests) < -3%'")]
     Compare(Compare),
     /// Suggest progress points for a program, from a short run of it
     #[command(after_help = "Example: whatif points -- ./server --port 8080")]
     Points(Points),
-    /// Say what this machine and a program allow, and how to fix what is wrong
+    /// Check what this machine and a program allow, and how to fix it
     #[command(after_help = "Example: whatif doctor ./server")]
     Doctor(Doctor),
     /// Write a recording, or part of a database, in another format

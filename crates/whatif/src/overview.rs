@@ -25,8 +25,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Find out what is worth making faster", &["run", "report", "open", "watch", "compare"]),
     ("Before and after that", &["points", "doctor", "export"]),
     ("A whole machine, all day", &["collect", "status", "top", "diff", "stats", "flame", "list", "annotate"]),
-    ("Files", &["db"]),
-    ("This command", &["completions"]),
+    ("Recordings and databases", &["db"]),
+    ("Your shell", &["completions"]),
 ];
 
 /// The template of `whatif --help`, with the groups in it.
@@ -57,6 +57,9 @@ fn without_hidden(command: &clap::Command) -> clap::Command {
     let mut visible = clap::Command::new(command.get_name().to_owned())
         .args(command.get_arguments().filter(|argument| !argument.is_hide_set()).cloned())
         .subcommands(command.get_subcommands().filter(|command| !command.is_hide_set()).map(without_hidden));
+    if visible.has_subcommands() {
+        visible = visible.subcommand_required(true).subcommand_value_name("COMMAND");
+    }
     if let Some(about) = command.get_about() {
         visible = visible.about(about.clone());
     }
