@@ -48,6 +48,11 @@ fuzz name seconds="600":
 fuzz-all seconds="600":
     for name in $(sed -n 's/.*Reader { name: "\([a-z-]*\)".*/\1/p' fuzz/src/lib.rs); do fuzz/run $name {{seconds}}; done
 
+# Makes the Debian package and the tarball (target/packages), and tries them in a fresh root file system, for which it takes root.
+package:
+    packaging/make
+    packaging/try
+
 # Tries all interleavings of the lock-free protocols.
 loom:
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p whatif-wire --release --locked --test loom

@@ -12,7 +12,7 @@ pub struct Run {
 
     /// Try first what costs most in production, according to this database of continuous profiles (whatif collect), and
     /// show that cost beside what code is worth; without -o the recording goes to DIR/recordings/
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["start_only", "list_regions", "suggest_points"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["start_only", "list_regions"])]
     pub hint_db: Option<PathBuf>,
 
     /// Of that database, take what is not older: 12h, 7d, 4w
@@ -101,7 +101,7 @@ pub struct Run {
     pub list_regions: bool,
 
     /// What `whatif points` does
-    #[arg(long, hide = true, conflicts_with = "list_regions")]
+    #[arg(long, hide = true, conflicts_with_all = ["list_regions", "hint_db"])]
     pub suggest_points: bool,
 
     /// Attach, but take no samples (to measure what attaching costs)

@@ -32,6 +32,8 @@ use std::sync::OnceLock;
 
 /// The bytes of `libwhatif_rt.so`.
 pub const RUNTIME: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwhatif_rt.so"));
+/// Its build ID, and ours.
+pub const BUILD_ID: u64 = wire::build_id(Some(env!("WHATIF_BUILD_ID")));
 const FILE_NAME: &str = concat!("libwhatif_rt-", env!("WHATIF_RUNTIME_HASH"), ".so");
 
 /// Where the runtime is, and which better folders were passed over for it.

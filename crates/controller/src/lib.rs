@@ -470,7 +470,7 @@ fn offer(shared: &SharedMapping, options: &Options) {
     header.faults.store(options.faults, Ordering::Relaxed);
     shared.hold(!options.points.is_empty() || options.end_to_end);
     header.machine_cpus.store(kernel::cpu::online(), Ordering::Relaxed);
-    header.offer();
+    header.offer(embedded::BUILD_ID);
 }
 
 /// Waits until the runtime has answered; the reason if it will not.

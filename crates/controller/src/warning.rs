@@ -235,13 +235,13 @@ impl Warning {
             }
             Self::HintNameless { .. } => {
                 "keep the debug files of what you deploy below /usr/lib/debug/.build-id, or let debuginfod have them; see \
-                 why: whatif unknown"
+                 why: whatif db unknown"
             }
             Self::HintFewSamples { .. } => "take more of it, as in --hint-since 30d",
             Self::ProductionElsewhere { .. } => {
                 "is this load like production's? What does not run cannot be tried: give the program such work"
             }
-            _ => "see what there is: whatif epochs --db DIR",
+            _ => "see what there is: whatif db epochs --db DIR",
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct Which {
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
 
-    /// Of one epoch, by number or name; see: whatif epochs
+    /// Of one epoch, by number or name; see: whatif db epochs
     #[arg(long, value_name = "EPOCH")]
     pub epoch: Option<String>,
 

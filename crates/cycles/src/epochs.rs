@@ -1,4 +1,4 @@
-//! `whatif epochs`: the spans of time with one configuration.
+//! `whatif db epochs`: the spans of time with one configuration.
 
 use super::{arguments, query, time};
 use crate::{EpochRow, Epochs};
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use archive::{Books, EpochId, Selection};
 use std::collections::BTreeMap;
 
-/// `whatif epochs --name`: gives the newest epoch a name.
+/// `whatif db epochs --name`: gives the newest epoch a name.
 ///
 /// # Errors
 /// Where there is none, where the name cannot be one, and where the database cannot be written.
@@ -21,7 +21,7 @@ pub fn name_newest(args: &arguments::Epochs, name: &str) -> Result<EpochId> {
     Ok(newest.id)
 }
 
-/// `whatif epochs`.
+/// `whatif db epochs`.
 pub fn epochs(args: &arguments::Epochs) -> Result<Epochs> {
     let (folder, db) = query::open(args.folder.db.as_deref())?;
     let epochs = db.epochs()?;

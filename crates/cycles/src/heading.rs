@@ -82,7 +82,7 @@ fn warnings(heading: &Heading, whole_machine: bool) -> Vec<Note> {
     }
     if share(unknown) > MUCH {
         let message = format!("{:.1} % of the samples are of unknown code", 100.0 * share(unknown));
-        notes.push(note("unknown", message, "see which processes, and how to fix it: whatif unknown"));
+        notes.push(note("unknown", message, "see which processes, and how to fix it: whatif db unknown"));
     }
     if whole_machine && heading.rate > 0.0 && heading.rate < RARER * heading.asked_rate {
         let message = format!(

@@ -43,7 +43,7 @@ pub fn note(names: &Names, positions: &[Position], samples: &[u64]) -> Option<No
     );
     let (most, _) = of[0];
     let advice =
-        format!("{}; all of them: whatif unknown", problem(most).advice(&names.image(most).build_id));
+        format!("{}; all of them: whatif db unknown", problem(most).advice(&names.image(most).build_id));
     Some(Note { code: "nameless".to_owned(), message, advice })
 }
 

@@ -286,7 +286,7 @@ pub fn epochs_named(asked: &str, epochs: &[CollectorEpoch]) -> Result<Vec<EpochI
         .map(|epoch| epoch.id)
         .collect();
     if found.is_empty() {
-        bail!("there is no epoch {asked}; see which there are: whatif epochs");
+        bail!("there is no epoch {asked}; see which there are: whatif db epochs");
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! `whatif unknown`: samples without names, why they have none, and how to fix it.
+//! `whatif db unknown`: samples without names, why they have none, and how to fix it.
 
 use super::arguments;
 use super::names::Problem;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Processes that are named for each image.
 const PROCESSES: usize = 3;
 
-/// `whatif unknown`.
+/// `whatif db unknown`.
 pub fn unknown(args: &arguments::Unknown) -> Result<Unknown> {
     let mut query = Query::new(&args.which)?;
     let parts = query.parts(By::Label)?;

@@ -22,7 +22,7 @@ pub struct SharedMapping {
 }
 
 impl SharedMapping {
-    /// Creates the file, maps it and makes the controller's half of the handshake.
+    /// Creates the file and maps it. The controller's half of the handshake is [`wire::Header::offer`].
     ///
     /// # Errors
     /// The error of `memfd_create`, `ftruncate` or `mmap`: too many open files, or an address-space limit
@@ -42,7 +42,6 @@ impl SharedMapping {
         // A profiled program that truncated the file would kill the controller with SIGBUS.
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let memory = map(&fd)?;
-        memory.header.offer();
         Ok(Self { fd, memory })
     }
 
@@ -128,7 +127,14 @@ mod tests {
     fn two_mappings_of_one_file_see_each_other() {
         let shared = SharedMapping::create().unwrap();
         let other = map(&shared.fd).unwrap();
-        assert!(other.header.accept(42));
+        assert!(!other.header.accept(42, 7), "nothing was offered");
+        shared.memory().header.offer(7);
+        assert!(!other.header.accept(42, 8));
+        assert_eq!(
+            (shared.memory().header.handshake(), shared.memory().header.build_ids()),
+            (wire::Handshake::Mismatch, (7, 8))
+        );
+        assert!(other.header.accept(42, 7));
         other.header.attached();
         assert_eq!(shared.memory().header.handshake(), wire::Handshake::Attached);
         assert_eq!(shared.begin_epoch(Epoch(7)), Nanos::ZERO);

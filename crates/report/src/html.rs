@@ -5,7 +5,7 @@ use profile::{Comparison, Profile};
 use crate::json;
 
 /// As `page/` builds it: without data, so that it asks the server that has sent it.
-pub const EMPTY_PAGE: &str = include_str!("../../../page/dist/page.html");
+pub const EMPTY_PAGE: &str = include_str!("../page.html");
 /// Where the data go.
 const EMPTY: &str = r#"<script type="application/json" id="whatif-data">null</script>"#;
 /// What the parts stand before: behind the script, so that the page is drawn before all of them have come.

@@ -9,6 +9,9 @@ use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, Ordering};
 use wire::{Nanos, SharedMemory};
 
+/// Ours; what the controller offers must be the same.
+const BUILD_ID: u64 = wire::build_id(option_env!("WHATIF_BUILD_ID"));
+
 /// glibc calls the entries of `.init_array` with the arguments of `main`.
 #[cfg(whatif_cdylib)]
 #[used]
@@ -59,7 +62,7 @@ unsafe fn attach(environment: *mut *mut c_char) {
     let Some(start) = mapped else { return };
     // SAFETY: a fresh mapping of the right size that is never undone.
     let shared = unsafe { SharedMemory::at(start) };
-    if !shared.header.accept(sys::getpid()) {
+    if !shared.header.accept(sys::getpid(), BUILD_ID) {
         return;
     }
     memory::set(shared);

@@ -1,6 +1,8 @@
 //! What can be typed.
 
 use crate::condition::Condition;
+use crate::continuous::cli::Care;
+use crate::{overview, version};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use controller::arguments::Run;
 use std::ffi::OsString;
@@ -8,40 +10,126 @@ use std::path::PathBuf;
 
 /// What would happen to your program if this code were faster?
 #[derive(Debug, Parser)]
-#[command(version, about, arg_required_else_help = true, max_term_width = 100)]
+#[command(version = version::BRIEF, long_version = version::long())]
+#[command(arg_required_else_help = true, max_term_width = 100, help_template = overview::template())]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 }
 
+/// `overview::GROUPS` says which of them are listed together. Those that are hidden are names of before, for scripts.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a program and find out which of its code is worth making faster
+    /// Find out which of a program's code is worth making faster
+    #[command(after_help = "Example: whatif run --duration 60 -o server.db -- ./server --port 8080")]
     Run(Box<Run>),
     /// Show the answer again, from a recording
+    #[command(after_help = "Example: whatif report server.db")]
     Report(Report),
-    /// Say what this machine and a program allow, what that means, and how to fix what is wrong
-    Doctor(Doctor),
-    /// Suggest progress points for a program, from a short run of it
-    Points(Points),
-    /// Add recordings of the same build up, in a new file
-    Merge(Merge),
-    /// Make a recording of a profile that Coz has written, or add a perf.data file to a database of continuous profiles
-    Import(Import),
-    /// Say what is different in another recording, and fail if it is worse (for CI)
-    Compare(Compare),
-    /// Write a recording, or what a database of continuous profiles has, in another format (docs/formats.md)
-    Export(Export),
     /// Show the report in a browser
+    #[command(after_help = "Example: whatif open server.db")]
     Open(Open),
-    /// Show the report in this terminal while a program runs in another one
+    /// Show the report in a terminal while a program runs in another
+    #[command(after_help = "Example: whatif watch server.db")]
     Watch(Watch),
-    /// Continuous profiles: sample everything that runs, all day, into a small database
+    /// Compare two recordings: what became faster, what is critical now
+    #[command(after_help = "Example: whatif compare before.db after.db --fail-if 'gain(requests) < -3%'")]
+    Compare(Compare),
+    /// Suggest progress points for a program, from a short run of it
+    #[command(after_help = "Example: whatif points -- ./server --port 8080")]
+    Points(Points),
+    /// Check what this machine and a program allow, and how to fix it
+    #[command(after_help = "Example: whatif doctor ./server")]
+    Doctor(Doctor),
+    /// Write a recording, or part of a database, in another format
+    #[command(after_help = "Example: whatif export --format html -o report.html server.db")]
+    Export(Export),
+    /// Sample everything that runs, all day, into a small database
+    #[command(after_help = "Example: sudo whatif collect --db /var/lib/whatif")]
     Collect(Box<crate::collect::cli::Collect>),
-    /// Continuous profiles: how the collector is
+    /// Show how the collector is doing, and what it costs
+    #[command(after_help = "Example: sudo whatif status")]
     Status(crate::collect::cli::Status),
     #[command(flatten)]
     Cycles(crate::continuous::cli::Command),
+    /// Look after recordings and databases: merge, import, clean up
+    Db(Db),
+    /// Print completions of these commands for a shell
+    #[command(
+        after_help = "Example: whatif completions bash > ~/.local/share/bash-completion/completions/whatif"
+    )]
+    Completions(Completions),
+    /// Write the manual pages into a folder
+    #[command(hide = true, after_help = "Example: whatif man /usr/local/share/man/man1")]
+    Man(Man),
+    #[command(flatten)]
+    Former(Former),
+}
+
+/// Names of before `whatif db`, which no list shows and scripts have.
+#[derive(Debug, Subcommand)]
+pub enum Former {
+    /// The same as whatif db merge, for recordings
+    #[command(hide = true, after_help = "Example: whatif db merge monday.db tuesday.db -o both.db")]
+    Merge(Merge),
+    /// The same as whatif db import
+    #[command(hide = true, after_help = "Example: whatif db import profile.coz")]
+    Import(Import),
+    /// The same as whatif db epochs
+    #[command(hide = true, after_help = "Example: whatif db epochs --name v1.4")]
+    Epochs(cycles::arguments::Epochs),
+    /// The same as whatif db unknown
+    #[command(hide = true, after_help = "Example: whatif db unknown --since 1d")]
+    Unknown(cycles::arguments::Unknown),
+    /// The same as whatif db gc
+    #[command(hide = true, after_help = "Example: whatif db gc --keep 30d --most 2G --dry-run")]
+    Gc(crate::continuous::cli::Gc),
+}
+
+impl Former {
+    /// What it is called now.
+    pub fn now(self) -> DbCommand {
+        match self {
+            Self::Merge(Merge { files, output }) => {
+                DbCommand::Merge(MergeEither { paths: files, output: Some(output) })
+            }
+            Self::Import(args) => DbCommand::Import(args),
+            Self::Epochs(args) => DbCommand::Cycles(Care::Epochs(args)),
+            Self::Unknown(args) => DbCommand::Cycles(Care::Unknown(args)),
+            Self::Gc(args) => DbCommand::Cycles(Care::Gc(args)),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Db {
+    #[command(subcommand)]
+    pub command: DbCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DbCommand {
+    /// Add recordings of the same build up in a new file, or databases to another one
+    #[command(after_help = "Example: whatif db merge monday.db tuesday.db -o both.db\n\
+        Example: whatif db merge /srv/all-machines /srv/machine-1 /srv/machine-2")]
+    Merge(MergeEither),
+    /// Make a recording of a profile of Coz, or add a perf.data file to a database
+    #[command(after_help = "Example: whatif db import perf.data --name trial")]
+    Import(Import),
+    #[command(flatten)]
+    Cycles(Care),
+}
+
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The folder, which is made if it does not exist
+    pub folder: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -130,6 +218,19 @@ pub struct Merge {
     /// The file to write, which must not exist
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+}
+
+/// Recordings are files, databases are folders.
+#[derive(Debug, Args)]
+pub struct MergeEither {
+    /// Recordings, with -o; otherwise the folder of the database to add to, which is made if it does not exist, and those of
+    /// the databases to add. All but the one added to stay as they are
+    #[arg(required = true, num_args = 2.., value_name = "FILE|DIR")]
+    pub paths: Vec<PathBuf>,
+
+    /// The recording to write, which must not exist
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

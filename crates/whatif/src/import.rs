@@ -1,4 +1,4 @@
-//! `whatif import`: a profile of Coz becomes a recording; and every command that shows one takes the other. (What perf has
+//! `whatif db import`: a profile of Coz becomes a recording; and every command that shows one takes the other. (What perf has
 //! recorded goes to a database of continuous profiles: `continuous::import`.)
 //!
 //! sample → delay → experiment → **record** → profile → report
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use profile::coz;
 use std::path::{Path, PathBuf};
 
-/// `whatif import`.
+/// `whatif db import`.
 pub fn import(args: &cli::Import) -> Result<()> {
     if continuous::is_perf_data(&args.file) {
         return continuous::import(args);

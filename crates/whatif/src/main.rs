@@ -6,23 +6,27 @@ mod answer;
 mod cli;
 mod collect;
 mod compare;
+mod completions;
 mod condition;
 mod continuous;
 mod doctor;
 mod head;
 mod import;
 mod live;
+mod manual;
 mod merge;
 mod open;
+mod overview;
 mod pass;
 mod run;
 mod show;
 mod site;
+mod version;
 mod visitors;
 mod watch;
 
 use clap::Parser as _;
-use cli::{Cli, Command};
+use cli::{Cli, Command, Db, DbCommand};
 use controller::{FAILED, launch};
 
 /// A thread that panics ends the process; but a program that is being profiled ends first, as it would have, and its end is ours.
@@ -41,20 +45,23 @@ fn main() {
     abort_on_panic();
     // A file that becomes too large is an error with a message. The program that is profiled gets the signal as we did.
     kernel::signals::ignore(signal_hook::consts::SIGXFSZ);
+    if std::env::args_os().len() < 2 {
+        let _ = show::print(overview::WELCOME);
+        return;
+    }
     let command = match Cli::parse().command {
         Command::Points(args) => args.as_run().unwrap_or_else(|error| error.exit()).command,
+        Command::Former(former) => Command::Db(Db { command: former.now() }),
         command => command,
     };
     let result = match command {
-        Command::Points(_) => unreachable!("it has become a run"),
+        Command::Points(_) | Command::Former(_) => unreachable!("it has become another one"),
         Command::Run(args) => run::run(&args).map(|(exit, status)| match exit {
             launch::Exit::Code(0) => std::process::exit(status),
             exit => launch::finish(exit),
         }),
         Command::Report(args) => show::report(&args),
         Command::Doctor(args) => doctor::doctor(&args).map(|status| std::process::exit(status)),
-        Command::Merge(args) => merge::merge(&args),
-        Command::Import(args) => import::import(&args),
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
         Command::Open(args) => open::open(&args),
@@ -62,6 +69,11 @@ fn main() {
         Command::Collect(args) => collect::collect(&args),
         Command::Status(args) => collect::status(&args),
         Command::Cycles(command) => continuous::run(&command),
+        Command::Db(Db { command: DbCommand::Merge(args) }) => merge::merge(&args),
+        Command::Db(Db { command: DbCommand::Import(args) }) => import::import(&args),
+        Command::Db(Db { command: DbCommand::Cycles(command) }) => continuous::care(&command),
+        Command::Completions(args) => completions::print(args.shell),
+        Command::Man(args) => manual::write(&args.folder),
     };
     if let Err(error) = result {
         kernel::say!("whatif: {error:#}");

@@ -1,16 +1,30 @@
-//! `whatif merge`: recordings of the same build add up.
+//! `whatif db merge`: recordings of the same build add up. (Databases are added to another: `continuous::merge`.)
 //!
 //! sample → delay → experiment → **record** → profile → report
 
-use crate::cli;
+use crate::{cli, continuous};
 use anyhow::{Context as _, Result, bail, ensure};
 use profile::{Builds, Recorder, Rows};
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// `whatif db merge`: with a file to write, of recordings.
+pub fn merge(args: &cli::MergeEither) -> Result<()> {
+    let (first, others) = args.paths.split_first().expect("two or more are required");
+    if let Some(output) = &args.output {
+        return recordings(&args.paths, output);
+    }
+    if let Some(file) = args.paths.iter().find(|path| path.is_file()) {
+        bail!(
+            "{} is a file, not the folder of a database; to add recordings up, say where to: whatif db merge -o FILE …",
+            file.display()
+        );
+    }
+    continuous::merge(first, others)
+}
 
 /// Writes a new recording with the runs of all `files`.
-pub fn merge(args: &cli::Merge) -> Result<()> {
-    let output = &args.output;
+fn recordings(files: &[PathBuf], output: &Path) -> Result<()> {
     ensure!(
         !output.exists(),
         "{} exists already; give the name of a new file with -o FILE",
@@ -20,7 +34,7 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
     let mut builds = Builds::default();
     let mut runs = HashSet::new();
     let mut first_program: Option<String> = None;
-    for path in &args.files {
+    for path in files {
         let rows = profile::coz::rows_of_either(path)?;
         if let Some(other) = builds.add(rows.sessions.iter().flat_map(|session| &session.images)) {
             bail!(
@@ -30,7 +44,7 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
                 other.path,
                 other.new,
                 other.known,
-                args.files[0].display(),
+                files[0].display(),
                 path.display()
             );
         }

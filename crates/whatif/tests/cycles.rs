@@ -626,7 +626,7 @@ fn what_is_not_there_is_told() {
         (&["top", "--machine", "alpa"], "no machine is 'alpa'; there are: alpha"),
         (&["top", "--image", "zzz"], "no image is 'zzz'; there are: "),
         (&["top", "--event", "cycles"], "no event is 'cycles'; there are: cpu-clock"),
-        (&["top", "--epoch", "9"], "there is no epoch 9; see which there are: whatif epochs"),
+        (&["top", "--epoch", "9"], "there is no epoch 9; see which there are: whatif db epochs"),
         (&["top", "--process", "swapper"], "but of idle CPUs (--idle)"),
         (&["top", "--db", "nowhere"], "there is no database of continuous profiles at nowhere"),
         (&["top", "--db", "."], "there is no"),

@@ -1,4 +1,4 @@
-//! `whatif import`, and profiles of Coz wherever a recording can be named.
+//! `whatif db import`, and profiles of Coz wherever a recording can be named.
 
 use crate::support::{Ended, Sandbox, run};
 

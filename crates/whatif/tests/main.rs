@@ -9,6 +9,7 @@ mod answer;
 mod audit;
 mod circles;
 mod collect;
+mod commands;
 mod compare;
 mod corners;
 mod cycles;

@@ -12,7 +12,7 @@ use crate::latency::{Begun, Distributions};
 use crate::mixing::Mixing;
 use crate::slot::Slots;
 use crate::unwind::Unwind;
-use crate::{BUILD_ID, Epoch, MAGIC, Nanos, PROTOCOL, SharedAccount};
+use crate::{Epoch, MAGIC, Nanos, PROTOCOL, SharedAccount};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How far the runtime has got with attaching.
@@ -69,9 +69,9 @@ pub struct Header {
     /// [`PROTOCOL`] of the controller.
     protocol: AtomicU32,
     handshake: AtomicU32,
-    /// [`BUILD_ID`] of the controller.
+    /// What [`Header::offer`] was told: the controller's build ID.
     build_id: AtomicU64,
-    /// [`BUILD_ID`] of the runtime, for the message when they differ.
+    /// What [`Header::accept`] was told: the runtime's build ID, for the message when they differ.
     runtime_build_id: AtomicU64,
     /// Process ID of the program.
     pub pid: AtomicU32,
@@ -175,22 +175,23 @@ impl Header {
         Sampler::from_number(self.sampler.load(Ordering::Relaxed))
     }
 
-    /// The controller's half of the handshake.
-    pub fn offer(&self) {
+    /// The controller's half of the handshake. `build_id` is the same in a controller and a runtime that were built together
+    /// ([`build_id`](crate::build_id)).
+    pub fn offer(&self, build_id: u64) {
         self.protocol.store(PROTOCOL, Ordering::Relaxed);
-        self.build_id.store(BUILD_ID, Ordering::Relaxed);
+        self.build_id.store(build_id, Ordering::Relaxed);
         self.magic.store(MAGIC, Ordering::Release);
     }
 
     /// The runtime's half, first step. False: hands off, this memory is not ours.
-    pub fn accept(&self, pid: u32) -> bool {
+    pub fn accept(&self, pid: u32, build_id: u64) -> bool {
         if self.magic.load(Ordering::Acquire) != MAGIC {
             return false;
         }
-        self.runtime_build_id.store(BUILD_ID, Ordering::Relaxed);
+        self.runtime_build_id.store(build_id, Ordering::Relaxed);
         self.pid.store(pid, Ordering::Relaxed);
         let agreed = self.protocol.load(Ordering::Relaxed) == PROTOCOL
-            && self.build_id.load(Ordering::Relaxed) == BUILD_ID;
+            && self.build_id.load(Ordering::Relaxed) == build_id;
         if !agreed {
             self.handshake.store(Handshake::Mismatch as u32, Ordering::Release);
         }

@@ -56,9 +56,6 @@ pub const PROTOCOL: u32 = 15;
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");
 
-/// Hash of the sources of both sides; equal in a controller and a runtime that were built together.
-pub const BUILD_ID: u64 = parse(env!("WHATIF_BUILD_ID"));
-
 /// Environment variable by which the controller tells the runtime the number of the inherited file
 /// descriptor of the shared memory. The runtime removes it again.
 pub const REGION_VARIABLE: &str = "WHATIF_REGION";
@@ -66,7 +63,11 @@ pub const REGION_VARIABLE: &str = "WHATIF_REGION";
 /// Frames of a callchain that a sample carries at most.
 pub const MAX_FRAMES: usize = 200;
 
-const fn parse(digits: &str) -> u64 {
+/// The build ID of this side: a hash of the sources of both sides, in the decimal digits of `WHATIF_BUILD_ID`, which the
+/// controller's build script sets for the controller and for the runtime that it builds. None if there is no such script: then 0.
+#[must_use]
+pub const fn build_id(digits: Option<&str>) -> u64 {
+    let Some(digits) = digits else { return 0 };
     let bytes = digits.as_bytes();
     let (mut value, mut i) = (0_u64, 0);
     while i < bytes.len() {

@@ -1,4 +1,4 @@
-//! What can be typed after `whatif top` and the other tools of continuous profiles.
+//! What can be typed after `whatif top` and the other tools of continuous profiles, and after `whatif db` about a database of theirs.
 
 use clap::{Args, Subcommand};
 use cycles::arguments::{Annotate, Causes, Diff, Epochs, Folder, List, Stats, Top, Unknown, Which};
@@ -6,26 +6,38 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Continuous profiles: what costs most, and what it is worth
+    /// Show what costs most, and what it is worth
+    #[command(after_help = "Example: whatif top --since 1d --by process")]
     Top(Top),
-    /// Continuous profiles: the source of a function, with samples for each line
-    List(List),
-    /// Continuous profiles: the instructions of a function, with samples for each
-    Annotate(Annotate),
-    /// Continuous profiles: a flame graph, as one page for a browser
-    Flame(Flame),
-    /// Continuous profiles: what is different between two times, epochs or databases
+    /// Show what is different between two times, epochs or databases
+    #[command(after_help = "Example: whatif diff 2d..1d 1d..now")]
     Diff(Diff),
-    /// Continuous profiles: how much the cost of each function varies
+    /// Show how much the cost of each function varies
+    #[command(after_help = "Example: whatif stats --across day --since 7d")]
     Stats(Stats),
-    /// Continuous profiles: the spans of time with one configuration; or name the newest
+    /// Draw a flame graph, as one page for a browser
+    #[command(after_help = "Example: whatif flame --process 'nginx*' -o flame.html")]
+    Flame(Flame),
+    /// Show the source of a function, with samples for each line
+    #[command(after_help = "Example: whatif list parse_header")]
+    List(List),
+    /// Show the instructions of a function, with samples for each
+    #[command(after_help = "Example: whatif annotate parse_header")]
+    Annotate(Annotate),
+}
+
+/// What looks after a database: `whatif db epochs` and so on.
+#[derive(Debug, Subcommand)]
+pub enum Care {
+    /// List the spans of time with one configuration, or name the newest
+    #[command(after_help = "Example: whatif db epochs --name v1.4")]
     Epochs(Epochs),
-    /// Continuous profiles: remove or thin out what is old
-    Gc(Gc),
-    /// Continuous profiles: samples without names, why they have none, and how to fix it
+    /// Show which samples have no names, why, and how to fix it
+    #[command(after_help = "Example: whatif db unknown --since 1d")]
     Unknown(Unknown),
-    /// Continuous profiles: whole databases
-    Db(Db),
+    /// Remove or thin out what is old
+    #[command(after_help = "Example: whatif db gc --keep 30d --most 2G --dry-run")]
+    Gc(Gc),
 }
 
 #[derive(Debug, Args)]
@@ -68,26 +80,4 @@ pub struct Gc {
     /// Only say what would be removed
     #[arg(long)]
     pub dry_run: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct Db {
-    #[command(subcommand)]
-    pub command: DbCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum DbCommand {
-    /// Add what databases have to another: other machines, or other times
-    Merge(Merge),
-}
-
-#[derive(Debug, Args)]
-pub struct Merge {
-    /// The database to add to, which is made if it does not exist
-    pub into: PathBuf,
-
-    /// The databases to add, which stay as they are
-    #[arg(required = true)]
-    pub from: Vec<PathBuf>,
 }

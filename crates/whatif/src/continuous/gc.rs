@@ -1,4 +1,4 @@
-//! `whatif gc`: what is old is removed or thinned out.
+//! `whatif db gc`: what is old is removed or thinned out.
 
 use super::cli;
 use super::trial::{Trial, remove_abandoned};
@@ -9,7 +9,7 @@ use cycles::time;
 use jiff::Timestamp;
 use profile::Nanos;
 
-/// `whatif gc`.
+/// `whatif db gc`.
 pub fn gc(args: &cli::Gc) -> Result<()> {
     let retention = retention(args)?;
     ensure!(

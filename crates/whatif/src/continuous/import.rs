@@ -1,4 +1,4 @@
-//! `whatif import perf.data`: what perf has recorded becomes an epoch of a database.
+//! `whatif db import perf.data`: what perf has recorded becomes an epoch of a database.
 
 use super::perf_data;
 use crate::{cli, show};
@@ -26,7 +26,7 @@ pub fn is_perf_data(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *MAGIC
 }
 
-/// `whatif import`, of such a file.
+/// `whatif db import`, of such a file.
 pub fn import(args: &cli::Import) -> Result<()> {
     ensure!(
         args.output.is_none(),

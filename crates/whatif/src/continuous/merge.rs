@@ -1,16 +1,16 @@
 //! `whatif db merge`: what databases have is added to another.
 
-use super::cli;
 use crate::show;
 use anyhow::{Context as _, Result, bail, ensure};
 use archive::{Database, Store};
+use std::path::{Path, PathBuf};
 
-/// `whatif db merge`.
-pub fn merge(args: &cli::Merge) -> Result<()> {
+/// `whatif db merge`, of databases: `into` is made if it does not exist, and those in `all` stay as they are.
+pub fn merge(into: &Path, all: &[PathBuf]) -> Result<()> {
     let mut others = Vec::new();
-    for from in &args.from {
+    for from in all {
         ensure!(from.is_dir(), "there is no database at {}; name the folder of one", from.display());
-        let is_same = match (from.canonicalize(), args.into.canonicalize()) {
+        let is_same = match (from.canonicalize(), into.canonicalize()) {
             (Ok(from), Ok(into)) => from == into,
             _ => false,
         };
@@ -21,11 +21,8 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
             Database::open(from).with_context(|| format!("cannot read the database {}", from.display()))?;
         others.push((from, db));
     }
-    let mut store = Store::open(&args.into).with_context(|| {
-        format!(
-            "{} cannot be written; if a collector writes it, merge into a new folder",
-            args.into.display()
-        )
+    let mut store = Store::open(into).with_context(|| {
+        format!("{} cannot be written; if a collector writes it, merge into a new folder", into.display())
     })?;
     let mut left_out = 0;
     for (from, db) in &others {
@@ -38,14 +35,14 @@ pub fn merge(args: &cli::Merge) -> Result<()> {
         left_out == 0,
         "everything else was added to {}, but {left_out} segment{} could not be read\n  \
          once that is fixed, give the same command again: nothing is added twice",
-        args.into.display(),
+        into.display(),
         if left_out == 1 { "" } else { "s" }
     );
     let plural = if others.len() == 1 { "" } else { "s" };
     show::print(&format!(
         "{} database{plural} added to {} (whatif top --db {})\n",
         others.len(),
-        args.into.display(),
-        args.into.display()
+        into.display(),
+        into.display()
     ))
 }

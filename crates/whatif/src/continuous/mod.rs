@@ -15,6 +15,7 @@ mod trial;
 
 pub use export::export;
 pub use import::{import, is_perf_data, machine_key};
+pub use merge::merge;
 // `whatif collect` is told sizes alike.
 pub use gc::bytes;
 // What they leave behind keeps the room that the collector frees.
@@ -35,16 +36,21 @@ pub fn run(command: &cli::Command) -> Result<()> {
         cli::Command::Flame(args) => flame::flame(args),
         cli::Command::Diff(args) => answer(&cycles::diff(args)?, args.json),
         cli::Command::Stats(args) => answer(&cycles::stats(args)?, args.json),
-        cli::Command::Epochs(args) => match &args.name {
+    }
+}
+
+/// Does what was asked after `whatif db`.
+pub fn care(command: &cli::Care) -> Result<()> {
+    match command {
+        cli::Care::Epochs(args) => match &args.name {
             Some(name) => {
                 let epoch = cycles::name_newest(args, name)?.get();
                 show::print(&format!("epoch {epoch} is now called {}\n", printable(name)))
             }
             None => answer(&cycles::epochs(args)?, args.json),
         },
-        cli::Command::Gc(args) => gc::gc(args),
-        cli::Command::Unknown(args) => answer(&cycles::unknown(args)?, args.json),
-        cli::Command::Db(cli::Db { command: cli::DbCommand::Merge(args) }) => merge::merge(args),
+        cli::Care::Gc(args) => gc::gc(args),
+        cli::Care::Unknown(args) => answer(&cycles::unknown(args)?, args.json),
     }
 }
 

@@ -101,7 +101,7 @@ impl Trial {
 fn no_second_name(segment: &Path, of: &Path) -> String {
     format!(
         "cannot give {} a second name, which costs no room (a hard link): be the user who owns it; or if its file system has no \
-         hard links, try it on a copy: cp -r {} COPY, whatif gc --dry-run --db COPY",
+         hard links, try it on a copy: cp -r {} COPY, whatif db gc --dry-run --db COPY",
         segment.display(),
         of.display()
     )
