@@ -160,9 +160,10 @@ fn of_memory(memory: &SharedMemory) -> Vec<Warning> {
 }
 
 /// Images without names for their code.
-fn of_names(observer: &Observer) -> impl Iterator<Item = Warning> {
+fn of_names(observer: &Observer) -> Option<Warning> {
     let named = observer.images().by_function();
-    named.map(|(image, names)| Warning::FunctionsOnly { image: image.to_owned(), names })
+    let images: Vec<_> = named.map(|(image, names)| (image.to_owned(), names)).collect();
+    (!images.is_empty()).then_some(Warning::FunctionsOnly { images })
 }
 
 /// Samples and threads that did not count as they should.

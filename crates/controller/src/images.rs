@@ -1,6 +1,7 @@
 //! The files mapped into the program: which of them are candidates, and where their code is.
 
 use crate::code_scope::CodeScope;
+use crate::embedded;
 use crate::jit::Jit;
 use crate::unwind_tables::{Code, UnwindTables};
 use kernel::visits::Instruction;
@@ -70,6 +71,8 @@ pub struct Images {
     /// How often a candidate has come, has moved or has gone.
     arrivals: usize,
     problems: Vec<String>,
+    /// What is looked into besides, because much of the time is there.
+    besides: Vec<PathBuf>,
 }
 
 impl Images {
@@ -90,6 +93,7 @@ impl Images {
             eager: false,
             arrivals: 0,
             problems: Vec::new(),
+            besides: Vec::new(),
         };
         images.refresh();
         images
@@ -171,8 +175,12 @@ impl Images {
             return *known;
         }
         let wanted = match &self.scope.binaries {
-            Some(globs) => globs.is_match(path) || path.file_name().is_some_and(|name| globs.is_match(name)),
-            None => path == self.program,
+            Some(globs) => {
+                let name = path.file_name().unwrap_or_default();
+                let ours = embedded::is_runtime(&name.to_string_lossy());
+                !ours && (globs.is_match(path) || globs.is_match(name))
+            }
+            None => path == self.program || self.besides.iter().any(|other| other == path),
         };
         let index = wanted.then(|| self.open(path, start, offset)).flatten();
         self.known.insert(key, index);
@@ -200,6 +208,18 @@ impl Images {
                 None
             }
         }
+    }
+
+    /// Looks into the mapped file of this name as well; whether it can.
+    pub fn widen(&mut self, name: &str) -> bool {
+        let is_it = |code: &&Code| code.path.file_name().is_some_and(|file| file.to_string_lossy() == name);
+        let found = self.mapped.iter().map(|(code, _)| code).find(is_it);
+        let Some(code) = found.cloned() else { return false };
+        let index = self.open(&code.path, code.start, code.offset);
+        self.known.insert((code.path.clone(), code.file), index);
+        self.besides.push(code.path);
+        self.refresh();
+        index.is_some()
     }
 
     /// Sees to it that the callers of the code at `address` become known.

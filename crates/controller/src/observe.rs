@@ -7,6 +7,7 @@
 
 use crate::arguments::Granularity;
 use crate::circles::Circles;
+use crate::embedded;
 use crate::finer::Finer;
 use crate::images::{Images, Located, Spot};
 use crate::naming::Naming;
@@ -179,7 +180,7 @@ impl Observer {
             unpublished: true,
             watched: None,
             watch: Vec::new(),
-            chains: (options.survey == Some(Survey::Points)).then(HashMap::new),
+            chains: (options.survey == Some(Survey::Points) || options.looks_for_point()).then(HashMap::new),
         };
         for spec in &*options.regions {
             observer.regions.push(Known { named: true, ..Known::new(spec.region()) });
@@ -351,6 +352,17 @@ impl Observer {
     /// What was on stacks, if that was of interest.
     pub fn chains(&self) -> Option<&HashMap<RegionIndex, Chains>> {
         self.chains.as_ref()
+    }
+
+    /// What is on stacks is of no interest any more.
+    pub fn forget_stacks(&mut self) {
+        self.chains = None;
+    }
+
+    /// Looks into the file of this name as well, from now on; whether there is one that can be looked into.
+    pub fn widen(&mut self, name: &str) -> bool {
+        self.unpublished = true;
+        self.images.widen(name)
     }
 
     /// The key of the piece that holds `address`, which is looked up when it is new. `None` when no
@@ -587,9 +599,15 @@ impl Observer {
 
     /// Where samples out of scope fell, most first.
     pub fn elsewhere(&self) -> Vec<String> {
-        let mut images: Vec<(&String, &u64)> = self.elsewhere.iter().collect();
+        self.elsewhere_counted().into_iter().map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// The same with how many they were.
+    pub fn elsewhere_counted(&self) -> Vec<(&str, u64)> {
+        let theirs = |(name, _): &(&String, &u64)| !embedded::is_runtime(name);
+        let mut images: Vec<(&String, &u64)> = self.elsewhere.iter().filter(theirs).collect();
         images.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        images.into_iter().map(|(name, _)| name.clone()).collect()
+        images.into_iter().map(|(name, count)| (name.as_str(), *count)).collect()
     }
 
     pub fn images(&self) -> &Images {

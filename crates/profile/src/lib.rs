@@ -42,6 +42,7 @@ pub mod model;
 mod production;
 mod ranking;
 mod sentence;
+mod turns;
 mod units;
 
 pub use audit::{Audited, Doubt, Withheld};
@@ -66,4 +67,5 @@ pub use production::Covered;
 pub use ranking::{Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
 pub use sentence::plus_minus;
 pub use storage::{Error, printable};
+pub use turns::{gain_by_turns, throughput_factor};
 pub use units::{Epoch, Nanos, Speedup, UnixSeconds, VisitNanos};

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ab;
 mod answer;
 mod cli;
 mod collect;
@@ -22,7 +23,7 @@ mod watch;
 
 use clap::Parser as _;
 use cli::{Cli, Command};
-use controller::{FAILED, launch};
+use controller::{FAILED, Usage, launch};
 
 /// A thread that panics ends the process.
 fn abort_on_panic() {
@@ -51,6 +52,7 @@ fn main() {
         Command::Doctor(args) => doctor::doctor(&args).map(|status| std::process::exit(status)),
         Command::Merge(args) => merge::merge(&args),
         Command::Import(args) => import::import(&args),
+        Command::Ab(args) => ab::ab(&args).map(|status| std::process::exit(status)),
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
         Command::Open(args) => open::open(&args),
@@ -61,8 +63,8 @@ fn main() {
     };
     if let Err(error) = result {
         eprintln!("whatif: {error:#}");
-        let status =
-            error.downcast_ref::<launch::LaunchError>().map_or(FAILED, launch::LaunchError::exit_code);
-        std::process::exit(status);
+        let of_launch = error.downcast_ref::<launch::LaunchError>().map(launch::LaunchError::exit_code);
+        let of_usage = error.is::<Usage>().then_some(Usage::STATUS);
+        std::process::exit(of_launch.or(of_usage).unwrap_or(FAILED));
     }
 }

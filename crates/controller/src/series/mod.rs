@@ -1,5 +1,6 @@
 //! The series of experiments on a program while it runs: which one is next, its windows, what they say so far.
 
+mod scouting;
 mod whole;
 
 pub use whole::Whole;
@@ -27,6 +28,10 @@ use std::time::{Duration, Instant};
 const SAVE: Duration = Duration::from_secs(1);
 /// How long the first samples are collected before the first experiment.
 const FIRST_LOOK: Nanos = Nanos::from_millis(30);
+/// When less than this is left for a window, there is no further one.
+const SHORTEST: Nanos = Nanos::from_millis(100);
+/// Time between two looks whether the time is up.
+const REST: Nanos = Nanos::from_millis(5);
 /// Experiments that are kept back until it is known whether they have to be made again.
 const HELD: usize = 4;
 /// What a region lacks that the user has pinned: more than all others together, whose most is 1.
@@ -104,6 +109,10 @@ impl<'a> Series<'a> {
             return self.conduct_whole(conductor, release);
         }
         release();
+        if !self.wait_for_point(&mut conductor, &over)? {
+            self.progress.finish();
+            return Ok(outcome);
+        }
         if !conductor.probe(FIRST_LOOK, &mut self.clocks) {
             return Ok(outcome);
         }
@@ -126,7 +135,7 @@ impl<'a> Series<'a> {
             }
             let offers = self.offers()?;
             let Runs { history, random, .. } = &mut *self.runs;
-            let Some(plan) = history.next(&offers, &options.choices, random) else {
+            let Some(mut plan) = history.next(&offers, &options.choices, random) else {
                 self.progress.waiting();
                 self.save(conductor.delayed())?;
                 if !conductor.wait(Nanos::from_millis(5)) {
@@ -134,6 +143,14 @@ impl<'a> Series<'a> {
                 }
                 continue;
             };
+            if let Some(longest) = conductor.longest(plan.windows.len()).filter(|longest| *longest < plan.length) {
+                if longest < SHORTEST {
+                    // What is left is too short for an experiment.
+                    while !over() && conductor.wait(REST) {}
+                    break;
+                }
+                plan.length = longest;
+            }
             let stops = self.child.stops();
             let mut windows = Vec::with_capacity(plan.windows.len());
             for (index, speedup) in plan.windows.into_iter().enumerate() {

@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_run_stands_somewhere() {
-        let ended = |exit| Some(SessionEnd { duration: Nanos::from_millis(12_300), exit });
+        let ended = |exit| Some(SessionEnd { duration: Nanos::from_millis(12_300), exit, stopped: false });
         let seconds = |seconds: u64| Duration::from_secs(seconds);
         let of = |runs, end, experiments, quiet, now: u64| {
             let seen = Nanos::from_millis(4_000);
