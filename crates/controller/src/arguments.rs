@@ -209,7 +209,9 @@ fn stop_signal(text: &str) -> Result<Signal, String> {
     let upper = text.to_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
     let found = STOP_SIGNALS.into_iter().find(|(known, _)| *known == name);
-    found.map(|(_, signal)| signal).ok_or_else(|| "name one of TERM, INT, QUIT, HUP, USR1 and USR2".to_owned())
+    found
+        .map(|(_, signal)| signal)
+        .ok_or_else(|| "name one of TERM, INT, QUIT, HUP, USR1 and USR2".to_owned())
 }
 
 /// What people call a signal that asks a program to end.

@@ -17,7 +17,7 @@ use wire::SharedMemory;
 use wire::layout::Sampler;
 
 /// Counting visits may take this share of a CPU without a word.
-const COSTLY: f64 = 0.05;
+pub const COSTLY: f64 = 0.05;
 
 /// Why there is no answer, if there is none.
 pub fn diagnose(

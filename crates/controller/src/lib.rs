@@ -569,11 +569,13 @@ fn profile(
                 std::thread::park_timeout(DRAIN);
             }
         });
-        let until = options.duration.map(|most| monotonic() + Nanos::from(most.saturating_sub(runs.begin.elapsed())));
+        let until =
+            options.duration.map(|most| monotonic() + Nanos::from(most.saturating_sub(runs.begin.elapsed())));
         let mut conductor = Conductor::new(shared, points, until, |time| ended_within(child, time));
         let outcome = match options.survey {
-            Some(what) => survey::conduct(what, options, points, observer, &mut conductor)
-                .map(|()| Outcome::default()),
+            Some(what) => {
+                survey::conduct(what, options, points, observer, &mut conductor).map(|()| Outcome::default())
+            }
             None => {
                 let series = Series::new(options, shared, points, observer, session, child, runs);
                 series.conduct(conductor, || drop(held))
@@ -584,6 +586,10 @@ fn profile(
         drainer.thread().unpark();
         outcome
     });
+    if outcome.as_ref().is_err_and(|error| error.is::<series::Refused>()) {
+        eprintln!("whatif: a progress point costs too much; asking the program to end");
+        child.terminate(options.stop_signal);
+    }
     let outcome = outcome?;
     if child.try_wait().is_none() && options.then == arguments::Then::Terminate {
         if !options.quiet {

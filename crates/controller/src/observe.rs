@@ -354,6 +354,15 @@ impl Observer {
         self.chains.as_ref()
     }
 
+    /// From here on it is of interest what is on stacks.
+    pub fn note_stacks(&mut self) {
+        if self.chains.is_none() {
+            self.chains = Some(HashMap::new());
+            // What is known of code so far lacks its callers' frames.
+            self.pieces.clear();
+        }
+    }
+
     /// What is on stacks is of no interest any more.
     pub fn forget_stacks(&mut self) {
         self.chains = None;

@@ -35,9 +35,15 @@ mod tests {
 
     #[test]
     fn numbers_are_seconds_and_units_are_known() {
-        for (text, seconds) in
-            [("15", 15.0), ("15s", 15.0), ("2m", 120.0), (" 1h ", 3600.0), ("0.5", 0.5), ("1.5s", 1.5), ("2min", 120.0)]
-        {
+        for (text, seconds) in [
+            ("15", 15.0),
+            ("15s", 15.0),
+            ("2m", 120.0),
+            (" 1h ", 3600.0),
+            ("0.5", 0.5),
+            ("1.5s", 1.5),
+            ("2min", 120.0),
+        ] {
             assert_eq!(parse(text).unwrap().as_secs_f64(), seconds, "{text}");
         }
         for wrong in ["", "0", "0s", "-1", "NaN", "1e300", "s", "5x", "1h30"] {

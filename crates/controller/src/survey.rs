@@ -100,7 +100,8 @@ fn suggestions(found: Option<&[Found]>, options: &Options, besides: &[String]) -
             return format!("whatif: no suggestions; {why}\n");
         }
         None => {
-            return "whatif: no suggestions; the program ended while it was sampled: give it more work\n".to_owned();
+            return "whatif: no suggestions; the program ended while it was sampled: give it more work\n"
+                .to_owned();
         }
         Some(found) => found,
     };

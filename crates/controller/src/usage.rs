@@ -32,7 +32,8 @@ mod tests {
     fn what_the_system_refuses_is_no_mistake_of_the_user() {
         let typed = Usage::of(anyhow!("give per cents").context("--speedup x"));
         assert!(typed.is::<Usage>() && format!("{typed:#}") == "--speedup x: give per cents", "{typed:#}");
-        let refused = Err::<(), _>(std::io::Error::from(std::io::ErrorKind::NotFound)).context("-p syscall:x");
+        let refused =
+            Err::<(), _>(std::io::Error::from(std::io::ErrorKind::NotFound)).context("-p syscall:x");
         assert!(!Usage::of(refused.unwrap_err()).is::<Usage>());
     }
 }

@@ -295,7 +295,10 @@ fn without_debug_information(images: &[(PathBuf, NameSource)]) -> String {
             let names: Vec<String> = images.iter().map(|(path, _)| file(path)).collect();
             let first = images.first().map(|(_, names)| *names);
             let what = first.filter(|first| images.iter().all(|(_, names)| names == first));
-            (failure::list(&names, NAMED), what.map_or("the names of their symbols, or their addresses", kind_of))
+            (
+                failure::list(&names, NAMED),
+                what.map_or("the names of their symbols, or their addresses", kind_of),
+            )
         }
     };
     let have = if images.len() == 1 { "has" } else { "have" };

@@ -10,7 +10,8 @@ use crate::estimate::{Estimate, interval};
 /// is infinite for fewer than two rounds.
 #[must_use]
 pub fn gain_by_turns(rounds: &[(f64, f64)]) -> Estimate {
-    let logs: Vec<f64> = rounds.iter().map(|(before, after)| (after / before).ln()).filter(|log| log.is_finite()).collect();
+    let logs: Vec<f64> =
+        rounds.iter().map(|(before, after)| (after / before).ln()).filter(|log| log.is_finite()).collect();
     let n = logs.len();
     if n == 0 {
         return interval::unknown(f64::NAN);

@@ -57,8 +57,11 @@ fn finish(to: &mut Recorder, id: SessionId) {
     let warning = Warning { code: "busy".into(), message: "m".into(), advice: "a".into() };
     to.add_warning(id, &warning).unwrap();
     to.add_warning(id, &warning).unwrap();
-    to.finish_session(id, &SessionEnd { duration: whole.end.unwrap().duration, exit: Exit::Signal(15), stopped: true })
-        .unwrap();
+    to.finish_session(
+        id,
+        &SessionEnd { duration: whole.end.unwrap().duration, exit: Exit::Signal(15), stopped: true },
+    )
+    .unwrap();
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

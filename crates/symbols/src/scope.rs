@@ -105,7 +105,8 @@ impl Scope {
     pub fn contains(&self, file: Option<&str>) -> bool {
         let Some(file) = file else { return false };
         let wanted = if self.sources.is_empty() {
-            !self.standard.is_match(file) || self.own.as_ref().is_some_and(|own| file.starts_with(own.as_str()))
+            !self.standard.is_match(file)
+                || self.own.as_ref().is_some_and(|own| file.starts_with(own.as_str()))
         } else {
             self.sources.iter().any(|glob| glob.matches(file))
         };
@@ -241,7 +242,8 @@ mod tests {
     #[test]
     fn a_crate_of_the_registry_can_be_ones_own() {
         let index = "/root/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
-        let (own, other) = (format!("{index}/ripgrep-14.1.1/crates/core/main.rs"), format!("{index}/grep-0.3.2/src/lib.rs"));
+        let (own, other) =
+            (format!("{index}/ripgrep-14.1.1/crates/core/main.rs"), format!("{index}/grep-0.3.2/src/lib.rs"));
         let folder = registry_crate(&own).unwrap();
         assert_eq!(folder, format!("{index}/ripgrep-14.1.1/"));
         assert_eq!(registry_crate("/home/me/registry/src/form.rs"), None);

@@ -5,6 +5,7 @@
 //! $ cargo test --release -p whatif --test all answer::
 //! ```
 
+mod ab;
 mod answer;
 mod audit;
 mod circles;
@@ -30,4 +31,5 @@ mod survey;
 mod synthetic;
 mod threads;
 mod transparency;
+mod unmarked;
 mod watch;

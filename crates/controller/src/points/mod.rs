@@ -406,14 +406,27 @@ impl Points {
         noting: Option<Nanos>,
         elapsed: profile::Nanos,
     ) -> Vec<(String, f64)> {
+        let share = |(name, spent): (String, profile::Nanos)| {
+            (name, spent.get() as f64 / elapsed.get().max(1) as f64)
+        };
+        self.spent(cost, noting).into_iter().map(share).collect()
+    }
+
+    /// The time that counting visits to each point has taken so far. `cost` and `noting`: as for [`means`](Self::means).
+    pub fn spent(&self, cost: Option<Nanos>, noting: Option<Nanos>) -> Vec<(String, profile::Nanos)> {
         let Some(cost) = cost else { return Vec::new() };
-        let share = |placed: &Placed| {
+        let spent = |placed: &Placed| {
             let trapped = !matches!(placed.place, Place::SystemCall(_));
             let visits = if trapped { placed.counted() } else { 0 };
             let cost = if placed.is_noted() { noting.unwrap_or(cost) } else { cost };
-            (placed.point.name.clone(), visits as f64 * cost.0 as f64 / elapsed.get().max(1) as f64)
+            (placed.point.name.clone(), profile::Nanos::new(visits.saturating_mul(cost.0)))
         };
-        self.all().map(share).collect()
+        self.all().map(spent).collect()
+    }
+
+    /// Whether a point of this name is a beginning or an end.
+    pub fn is_of_latency(&self, name: &str) -> bool {
+        self.all().any(|placed| placed.point.name == name && placed.point.kind != PointKind::Throughput)
     }
 
     /// How the placed points are watched, if there are any: for people. `cost`: of a breakpoint; `noting`: of one at which the thread notes the visit.

@@ -1,8 +1,10 @@
 //! The series of experiments on a program while it runs: which one is next, its windows, what they say so far.
 
+mod heat;
 mod scouting;
 mod whole;
 
+pub use heat::Refused;
 pub use whole::Whole;
 
 use crate::clocks::{self, Clocks};
@@ -19,6 +21,7 @@ use crate::runs::Runs;
 use crate::window::{Conductor, IDLE, Order};
 use crate::{dead_slots, progress};
 use anyhow::Result;
+use heat::Heat;
 use kernel::SharedMapping;
 use profile::Nanos;
 use std::sync::Mutex;
@@ -64,6 +67,7 @@ pub struct Series<'a> {
     clocks: Clocks,
     begin: Instant,
     saved: Instant,
+    heat: Heat,
 }
 
 impl<'a> Series<'a> {
@@ -90,6 +94,7 @@ impl<'a> Series<'a> {
             clocks: Clocks::new(options.duration),
             begin: Instant::now(),
             saved: Instant::now(),
+            heat: Heat::new(),
         }
     }
 
@@ -133,6 +138,7 @@ impl<'a> Series<'a> {
             if self.clocks.has_decided(memory) {
                 held.clear();
             }
+            self.look_at_heat(&mut conductor)?;
             let offers = self.offers()?;
             let Runs { history, random, .. } = &mut *self.runs;
             let Some(mut plan) = history.next(&offers, &options.choices, random) else {
@@ -143,7 +149,9 @@ impl<'a> Series<'a> {
                 }
                 continue;
             };
-            if let Some(longest) = conductor.longest(plan.windows.len()).filter(|longest| *longest < plan.length) {
+            if let Some(longest) =
+                conductor.longest(plan.windows.len()).filter(|longest| *longest < plan.length)
+            {
                 if longest < SHORTEST {
                     // What is left is too short for an experiment.
                     while !over() && conductor.wait(REST) {}

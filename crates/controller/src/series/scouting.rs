@@ -39,7 +39,11 @@ struct Scout {
 
 impl Series<'_> {
     /// Waits until visits to something can count as progress. False if the program ended or the time was up before.
-    pub(super) fn wait_for_point(&mut self, conductor: &mut Conductor<'_>, over: &impl Fn() -> bool) -> Result<bool> {
+    pub(super) fn wait_for_point(
+        &mut self,
+        conductor: &mut Conductor<'_>,
+        over: &impl Fn() -> bool,
+    ) -> Result<bool> {
         if self.options.looks_for_point() && !self.points.is_any() {
             let chosen = self.runs.chosen.clone();
             if !chosen.is_some_and(|place| self.choose(&place).is_ok()) && !self.scout(conductor, over)? {
@@ -77,7 +81,8 @@ impl Series<'_> {
             }
             scout.tries += 1;
             let pids = self.points.pids();
-            let found = candidates::find(&self.options.scope, &pids, self.observer, |time| conductor.wait(time))?;
+            let found =
+                candidates::find(&self.options.scope, &pids, self.observer, |time| conductor.wait(time))?;
             let Some(found) = found else { return Ok(false) };
             if let Some(best) = best(&found)
                 && self.choose(&best.candidate.place).is_ok()

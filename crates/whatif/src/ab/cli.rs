@@ -58,12 +58,18 @@ pub struct Ab {
     pub json: bool,
 
     /// The two commands: BEFORE… -- AFTER…
-    #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true, value_name = "BEFORE… -- AFTER…")]
+    #[arg(
+        trailing_var_arg = true,
+        required = true,
+        allow_hyphen_values = true,
+        value_name = "BEFORE… -- AFTER…"
+    )]
     pub commands: Vec<String>,
 }
 
 /// How a command is to be written whose arguments have a `--` of their own.
-const WRITE: &str = "write whatif ab -- BEFORE… -- AFTER…; a command that has a -- of its own goes into sh -c '…'";
+const WRITE: &str =
+    "write whatif ab -- BEFORE… -- AFTER…; a command that has a -- of its own goes into sh -c '…'";
 
 impl Ab {
     /// The two commands.
@@ -89,7 +95,9 @@ impl Ab {
     pub fn enough(&self) -> Result<f64> {
         let text = self.precision.trim().trim_end_matches('%').trim();
         let per_cent = text.parse().ok().filter(|per_cent: &f64| *per_cent > 0.0 && *per_cent <= 100.0);
-        let wrong = || anyhow::anyhow!("--precision {}: give a per cent above 0, as in --precision 1%", self.precision);
+        let wrong = || {
+            anyhow::anyhow!("--precision {}: give a per cent above 0, as in --precision 1%", self.precision)
+        };
         per_cent.map(|per_cent| per_cent / 100.0).ok_or_else(|| Usage::of(wrong()))
     }
 }

@@ -120,7 +120,12 @@ pub fn ab(args: &Ab) -> Result<i32> {
         eprint!("\r\x1b[K");
     }
     show::print(&if args.json { format!("{:#}", text::json(&turns)) } else { text::render(&turns) })?;
-    Ok(args.fail_if.iter().map(|condition| gate::judge_turns(condition, |name| named(&turns, name))).max().unwrap_or(0))
+    Ok(args
+        .fail_if
+        .iter()
+        .map(|condition| gate::judge_turns(condition, |name| named(&turns, name)))
+        .max()
+        .unwrap_or(0))
 }
 
 /// Whether there is time for another round; two are made in any case.
@@ -146,7 +151,8 @@ fn named(turns: &Turns, name: &str) -> Result<Estimate, String> {
     let quantities = turns.quantities();
     let found = quantities.iter().find(|quantity| quantity.name() == name);
     found.map(|quantity| turns.gain(*quantity)).ok_or_else(|| {
-        let names: Vec<String> = quantities.iter().map(|quantity| format!("gain({})", quantity.name())).collect();
+        let names: Vec<String> =
+            quantities.iter().map(|quantity| format!("gain({})", quantity.name())).collect();
         format!("what can be judged here is {}", names.join(", "))
     })
 }

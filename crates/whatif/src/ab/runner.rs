@@ -48,7 +48,10 @@ impl<'a> Runner<'a> {
         let begin = Instant::now();
         let child = self.quiet(Command::new(&command[0]).args(&command[1..]), false).spawn();
         let child = child.with_context(|| {
-            format!("{} cannot be started; check the name, or give the way to it", controller::command(&command[..1]))
+            format!(
+                "{} cannot be started; check the name, or give the way to it",
+                controller::command(&command[..1])
+            )
         })?;
         let (status, used) = kernel::usage::wait(child).context("the program's end was not seen")?;
         let time = begin.elapsed();
@@ -64,7 +67,8 @@ impl<'a> Runner<'a> {
     /// Without experiments, and with nothing but the counting that both sides have.
     fn count(&self, command: &[String], time: Duration) -> Result<Taken> {
         let recording = self.folder.path().join("run.db");
-        let mut whatif = Command::new(std::env::current_exe().context("cannot find whatif itself; is it installed?")?);
+        let mut whatif =
+            Command::new(std::env::current_exe().context("cannot find whatif itself; is it installed?")?);
         whatif.args(["run", "--quiet", "--no-delays", "--then", "terminate"]);
         whatif.arg("--duration").arg(time.as_secs_f64().to_string()).arg("-o").arg(&recording);
         whatif.arg("--stop-signal").arg(&self.args.stop_signal);
@@ -74,7 +78,8 @@ impl<'a> Runner<'a> {
         if let Some(point) = &self.args.point {
             whatif.arg("-p").arg(point);
         }
-        let status = self.quiet(whatif.arg("--").args(command), true).status().context("whatif cannot be started")?;
+        let status =
+            self.quiet(whatif.arg("--").args(command), true).status().context("whatif cannot be started")?;
         let period = period(&recording);
         // The next run has a file of its own.
         let _ = std::fs::remove_file(&recording);
@@ -115,11 +120,17 @@ fn period(recording: &Path) -> Result<f64> {
     let rows = Recording::open(recording)?.rows()?;
     let point = rows.points.iter().find(|(_, point)| point.kind == PointKind::Throughput);
     let Some((id, point)) = point else {
-        bail!("no progress point was visited; name a place with -p, or leave --seconds out if the programs end by themselves");
+        bail!(
+            "no progress point was visited; name a place with -p, or leave --seconds out if the programs end by themselves"
+        );
     };
     let visits = rows.windows.iter().flat_map(|window| &window.visits).filter(|visits| visits.point == *id);
     let visits: u64 = visits.map(|visits| visits.count).sum();
-    ensure!(visits > 0, "{} was not visited; give it more time with --seconds", profile::printable(&point.name));
+    ensure!(
+        visits > 0,
+        "{} was not visited; give it more time with --seconds",
+        profile::printable(&point.name)
+    );
     let elapsed: f64 = rows.windows.iter().map(|window| window.elapsed.as_secs_f64()).sum();
     Ok(elapsed / visits as f64)
 }

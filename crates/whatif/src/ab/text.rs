@@ -54,10 +54,17 @@ fn sentence(turns: &Turns, quantity: Quantity, after: &str) -> String {
     let per = if quantity == Quantity::Visits { "visit" } else { "run" };
     let times = format!("{} × the throughput", digits(throughput_factor(gain.value)));
     if !gain.half_width().is_finite() {
-        return format!("Too few rounds to say whether {after} takes less time per {per} ({}); give it more with --runs", change(gain.value));
+        return format!(
+            "Too few rounds to say whether {after} takes less time per {per} ({}); give it more with --runs",
+            change(gain.value)
+        );
     }
     if gain.lo <= 0.0 && gain.hi >= 0.0 {
-        return format!("No difference is certain: {after} takes {} time per {per}, but it may be {}", change(gain.value), interval(&gain));
+        return format!(
+            "No difference is certain: {after} takes {} time per {per}, but it may be {}",
+            change(gain.value),
+            interval(&gain)
+        );
     }
     format!("{after} takes {} time per {per} ({}; {times})", change(gain.value), interval(&gain))
 }
@@ -145,7 +152,8 @@ mod tests {
 
     #[test]
     fn differences_are_in_plain_words() {
-        let gain = |value: f64, half: f64| Estimate { value, se: half / 2.0, lo: value - half, hi: value + half };
+        let gain =
+            |value: f64, half: f64| Estimate { value, se: half / 2.0, lo: value - half, hi: value + half };
         for (gain, text) in [
             (gain(0.45, 0.01), "45 % less: 44 to 46 % less"),
             (gain(-0.2, 0.05), "20 % more: 15 to 25 % more"),
