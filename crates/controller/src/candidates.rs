@@ -62,18 +62,23 @@ impl Found {
     }
 }
 
-/// Looks into further files where most of the time is not in the program's own; the names of those, most first.
-pub fn widen(scope: &CodeScope, observer: &mut Observer) -> Vec<String> {
+/// Looks into further files where most of the time is not in the program's own; the names of those, most first. `in_vain`: nothing was
+/// found in the program's own, so that its callers' time in others is looked at, too.
+pub fn widen(scope: &CodeScope, observer: &mut Observer, in_vain: bool) -> Vec<String> {
     let (samples, _) = observer.totals();
-    let inside = observer.in_scope() as f64 / samples.max(1) as f64;
-    if scope.binaries.is_some() || !scope.is_default || samples < FEW || inside >= ENOUGH_IN_SCOPE {
+    if scope.binaries.is_some() || !scope.is_default || samples < FEW {
         return Vec::new();
     }
     let outside = samples - observer.in_scope();
+    let little = (observer.in_scope() as f64) < ENOUGH_IN_SCOPE * samples as f64;
+    let (files, of) = match (little, in_vain) {
+        (true, _) => (observer.elsewhere_counted(), outside),
+        (false, true) => (observer.innermost(), samples),
+        (false, false) => return Vec::new(),
+    };
     let may_be = |name: &str| !LIBRARIES.iter().any(|library| name.starts_with(library));
-    // What has a fifth of the rest.
-    let elsewhere = observer.elsewhere_counted();
-    let much = elsewhere.into_iter().filter(|(name, count)| may_be(name) && count * 5 >= outside);
+    // What has a fifth.
+    let much = files.into_iter().filter(|(name, count)| may_be(name) && count * 5 >= of);
     let names: Vec<String> = much.map(|(name, _)| name.to_owned()).take(MOST_FILES).collect();
     names.into_iter().filter(|name| observer.widen(name)).collect()
 }

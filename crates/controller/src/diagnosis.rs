@@ -1,6 +1,7 @@
 //! Why there is no answer, and what makes one doubtful.
 
 use super::failure::{self, Failure};
+use super::images::{MADE, NAMES_OF_MADE};
 use super::launch::Exit;
 use super::needs;
 use super::observe::Observer;
@@ -60,8 +61,14 @@ pub fn diagnose(
                 program: failure::list(&program.collect::<Vec<_>>(), 3),
             });
         }
-        let seen = failure::list(&observer.elsewhere(), 3);
-        let seen = if seen.is_empty() { seen } else { format!("the program ran {seen}: ") };
+        let elsewhere = observer.elsewhere();
+        let seen = failure::list(&elsewhere, 3);
+        let names = if elsewhere.first().is_some_and(|name| name == MADE) { NAMES_OF_MADE } else { "" };
+        let seen = match (seen.is_empty(), names.is_empty()) {
+            (true, _) => seen,
+            (_, true) => format!("the program ran {seen}: "),
+            (..) => format!("the program ran {seen}: {names}, or "),
+        };
         return Some(Failure::NothingInScope { samples, seen });
     }
     for (index, spec) in options.regions.iter().enumerate() {

@@ -38,7 +38,11 @@ struct Candidate {
 }
 
 /// The index of code that the program has made while it runs, which has no image.
-const MADE: usize = usize::MAX;
+const WITHOUT_IMAGE: usize = usize::MAX;
+/// What such code is called, for messages.
+pub const MADE: &str = "code made at run time";
+/// What gives it names.
+pub const NAMES_OF_MADE: &str = "have its runtime write names for it (node --perf-basic-prof; python -X perf; java with an agent that writes /tmp/perf-PID.map)";
 
 /// An address of a candidate image, or of code that the program has made.
 #[derive(Clone, Copy, Debug)]
@@ -292,7 +296,7 @@ impl Images {
     /// Where the function that the program has made at an address begins.
     fn made(&mut self, address: u64) -> Option<Located> {
         let first = self.jit.as_mut()?.find(address)?.into_iter().next()?;
-        Some(Located { image: MADE, address: first.range.start, bias: 0 })
+        Some(Located { image: WITHOUT_IMAGE, address: first.range.start, bias: 0 })
     }
 
     fn find(&self, address: u64) -> Option<Located> {
@@ -344,7 +348,7 @@ impl Images {
 
     /// The function around an address, in pieces with the same frames: process addresses.
     pub fn pieces(&mut self, located: &Located) -> Vec<(Range<u64>, Vec<Frame>)> {
-        if located.image == MADE {
+        if located.image == WITHOUT_IMAGE {
             let made = self.jit.as_mut().and_then(|jit| jit.find(located.address.0));
             let piece = |Segment { range, frames }: Segment| (range.start.0..range.end.0, frames);
             return made.into_iter().flatten().map(piece).collect();
@@ -418,7 +422,7 @@ impl Images {
                 let path = &self.candidates[located.image].named.path;
                 Some(path.rsplit('/').next().unwrap_or(path).to_owned())
             })
-            .unwrap_or_else(|| "code made at run time".to_owned())
+            .unwrap_or_else(|| MADE.to_owned())
     }
 
     /// Images that could not be read.

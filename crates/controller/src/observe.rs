@@ -119,6 +119,8 @@ pub struct Observer {
     watch: Vec<Watched>,
     /// What is on stacks, if that is of interest.
     chains: Option<HashMap<RegionIndex, Chains>>,
+    /// Samples by the file that the innermost frame is in, as long as stacks are of interest.
+    innermost: HashMap<String, u64>,
 }
 
 /// A sample while a window is under way.
@@ -181,6 +183,7 @@ impl Observer {
             watched: None,
             watch: Vec::new(),
             chains: (options.survey == Some(Survey::Points) || options.looks_for_point()).then(HashMap::new),
+            innermost: HashMap::new(),
         };
         for spec in &*options.regions {
             observer.regions.push(Known { named: true, ..Known::new(spec.region()) });
@@ -327,6 +330,9 @@ impl Observer {
     fn note_stack(&mut self, thread: usize, sample: &Sample) {
         if self.chains.is_none() {
             return;
+        }
+        if let Some(first) = sample.callchain().first() {
+            *self.innermost.entry(self.images.name_of(first.0)).or_default() += 1;
         }
         let mut on_stack: Vec<RegionIndex> = Vec::new();
         for frame in sample.callchain() {
@@ -601,6 +607,12 @@ impl Observer {
         self.deep
     }
 
+    /// The files that samples were taken in while stacks were of interest, whoever called them, most first, with how many there were; ours
+    /// is none of the program's.
+    pub fn innermost(&self) -> Vec<(&str, u64)> {
+        most_first(&self.innermost)
+    }
+
     /// Samples that belonged to code in scope.
     pub fn in_scope(&self) -> u64 {
         self.in_scope
@@ -613,13 +625,18 @@ impl Observer {
 
     /// The same with how many they were.
     pub fn elsewhere_counted(&self) -> Vec<(&str, u64)> {
-        let theirs = |(name, _): &(&String, &u64)| !embedded::is_runtime(name);
-        let mut images: Vec<(&String, &u64)> = self.elsewhere.iter().filter(theirs).collect();
-        images.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        images.into_iter().map(|(name, count)| (name.as_str(), *count)).collect()
+        most_first(&self.elsewhere)
     }
 
     pub fn images(&self) -> &Images {
         &self.images
     }
+}
+
+/// The files of the program with how often they were seen, most first.
+fn most_first(seen: &HashMap<String, u64>) -> Vec<(&str, u64)> {
+    let theirs = |(name, _): &(&String, &u64)| !embedded::is_runtime(name);
+    let mut files: Vec<(&String, &u64)> = seen.iter().filter(theirs).collect();
+    files.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    files.into_iter().map(|(name, count)| (name.as_str(), *count)).collect()
 }

@@ -3,6 +3,7 @@
 //! Both sample for a while; for points, [`candidates`] are counted then.
 
 use super::candidates::{self, Found};
+use super::images::{MADE, NAMES_OF_MADE};
 use super::now::monotonic;
 use super::observe::{Known, Observer, lock};
 use super::options::{Options, Survey};
@@ -32,27 +33,36 @@ pub fn conduct(
 ) -> Result<()> {
     let begin = monotonic();
     let time = Nanos::from(options.duration.unwrap_or(USUALLY));
-    let mut runs = conductor.wait(time);
+    let runs = conductor.wait(time);
     lock(observer).drain();
     if what == Survey::Regions {
         let elapsed = monotonic().saturating_sub(begin);
         eprint!("{}", regions(&lock(observer), options, elapsed));
         return Ok(());
     }
-    let besides = candidates::widen(&options.scope, &mut lock(observer));
-    if !besides.is_empty() && runs {
-        eprintln!("whatif: most of the time is in {}: looking there as well", besides.join(" and "));
-        runs = conductor.wait(time);
-        lock(observer).drain();
+    let mut besides = candidates::widen(&options.scope, &mut lock(observer), false);
+    let mut found = None;
+    if runs && (besides.is_empty() || look_at(&besides, time, observer, conductor)) {
+        let pids = points.pids();
+        found = candidates::find(&options.scope, &pids, observer, |time| conductor.wait(time))?;
+        if besides.is_empty() && found.as_ref().is_some_and(Vec::is_empty) {
+            besides = candidates::widen(&options.scope, &mut lock(observer), true);
+            if !besides.is_empty() && look_at(&besides, time, observer, conductor) {
+                found = candidates::find(&options.scope, &pids, observer, |time| conductor.wait(time))?;
+            }
+        }
     }
-    let pids = points.pids();
-    let found = if runs {
-        candidates::find(&options.scope, &pids, observer, |time| conductor.wait(time))?
-    } else {
-        None
-    };
-    eprint!("{}", suggestions(found.as_deref(), options, &besides));
+    let made = lock(observer).innermost().first().is_some_and(|(name, _)| *name == MADE);
+    eprint!("{}", suggestions(found.as_deref(), options, &besides, made));
     Ok(())
+}
+
+/// Samples the program again, with further files; false if it ended.
+fn look_at(files: &[String], time: Nanos, observer: &Mutex<Observer>, conductor: &mut Conductor<'_>) -> bool {
+    eprintln!("whatif: most of the time is in {}: looking there as well", files.join(" and "));
+    let runs = conductor.wait(time);
+    lock(observer).drain();
+    runs
 }
 
 /// The code in scope and what of the time it took.
@@ -92,8 +102,14 @@ fn regions(observer: &Observer, options: &Options, elapsed: Nanos) -> String {
 }
 
 /// What to type, the likeliest first. `besides`: files that were looked into besides the program. Nothing if the program ended.
-fn suggestions(found: Option<&[Found]>, options: &Options, besides: &[String]) -> String {
+/// `made`: most of the time is in code that is made at run time.
+fn suggestions(found: Option<&[Found]>, options: &Options, besides: &[String], made: bool) -> String {
     let found = match found {
+        Some([]) if made => {
+            return format!(
+                "whatif: no suggestions; most of the time is in {MADE}: {NAMES_OF_MADE}, or mark a point in the source\n"
+            );
+        }
         Some([]) => {
             let why = "nothing in scope is called at a steady rate of 2 a second or more: mark a point in the source, or widen the scope \
                        (--scope, --binary)";

@@ -424,6 +424,15 @@ impl Points {
         self.all().map(spent).collect()
     }
 
+    /// Counts no more visits to the points of this name.
+    pub fn give_up(&self, name: &str) {
+        for placed in self.all().filter(|placed| placed.point.name == name) {
+            let counters = std::mem::take(&mut *placed.counters());
+            let counted = counters.iter().map(|watch| watch.counter.count()).fold(0, u64::wrapping_add);
+            placed.past.fetch_add(counted, Ordering::Relaxed);
+        }
+    }
+
     /// Whether a point of this name is a beginning or an end.
     pub fn is_of_latency(&self, name: &str) -> bool {
         self.all().any(|placed| placed.point.name == name && placed.point.kind != PointKind::Throughput)

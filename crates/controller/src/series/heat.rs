@@ -69,6 +69,10 @@ impl Series<'_> {
         if self.options.quiet && !refused {
             return Ok(());
         }
+        if refused {
+            // What is visited how often without it.
+            self.points.give_up(&name);
+        }
         let instead = self.cooler(conductor)?;
         if refused {
             return Err(Refused(format!("{text}{instead}")).into());

@@ -76,7 +76,7 @@ impl Series<'_> {
                 continue;
             }
             scout.before = samples;
-            if scout.besides.is_empty() && self.widen(&mut scout)? {
+            if scout.besides.is_empty() && self.widen(&mut scout, false)? {
                 continue;
             }
             scout.tries += 1;
@@ -84,11 +84,15 @@ impl Series<'_> {
             let found =
                 candidates::find(&self.options.scope, &pids, self.observer, |time| conductor.wait(time))?;
             let Some(found) = found else { return Ok(false) };
+            if found.is_empty() && scout.besides.is_empty() && self.widen(&mut scout, true)? {
+                continue;
+            }
             if let Some(best) = best(&found)
                 && self.choose(&best.candidate.place).is_ok()
             {
                 self.tell(best, &found)?;
                 self.runs.chosen = Some(best.candidate.place.clone());
+                self.runs.visit_cost = kernel::visits::cost(kernel::visits::Means::Breakpoint).ok();
                 return Ok(true);
             }
             if scout.tries == TRIES {
@@ -98,9 +102,9 @@ impl Series<'_> {
         Ok(false)
     }
 
-    /// Looks where the time is, if it is not in the program's own code; whether there is more to be seen now.
-    fn widen(&mut self, scout: &mut Scout) -> Result<bool> {
-        scout.besides = candidates::widen(&self.options.scope, &mut lock(self.observer));
+    /// Looks where the time is, if it is not in the program's own code, or nothing was found there; whether there is more to be seen now.
+    fn widen(&mut self, scout: &mut Scout, in_vain: bool) -> Result<bool> {
+        scout.besides = candidates::widen(&self.options.scope, &mut lock(self.observer), in_vain);
         if scout.besides.is_empty() {
             return Ok(false);
         }
