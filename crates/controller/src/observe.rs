@@ -364,8 +364,10 @@ impl Observer {
     pub fn note_stacks(&mut self) {
         if self.chains.is_none() {
             self.chains = Some(HashMap::new());
-            // What is known of code so far lacks its callers' frames.
-            self.pieces.clear();
+            // What is known of code so far is known without all of its frames.
+            for start in std::mem::take(&mut self.pieces).into_keys() {
+                self.piece_at(start);
+            }
         }
     }
 

@@ -58,12 +58,7 @@ pub struct Ab {
     pub json: bool,
 
     /// The two commands: BEFORE… -- AFTER…
-    #[arg(
-        trailing_var_arg = true,
-        required = true,
-        allow_hyphen_values = true,
-        value_name = "BEFORE… -- AFTER…"
-    )]
+    #[arg(trailing_var_arg = true, required = true, value_name = "BEFORE… -- AFTER…")]
     pub commands: Vec<String>,
 }
 
