@@ -17,7 +17,7 @@ const COUNTED: usize = 12;
 const LEAST_SHARE: f64 = 0.02;
 /// Visits per second of something worth counting: below, a profile takes minutes.
 const LEAST_RATE: f64 = 2.0;
-/// What counting may cost, as a share of a CPU: at twice as much a place is worth a fifth of what it is worth otherwise.
+/// By how much counting may slow threads down that visit a place: at twice as much it is worth a fifth of what it is worth otherwise.
 const AFFORDABLE: f64 = 0.05;
 /// Where less than this share of the samples is in scope, the files with most of the others are looked into as well.
 const ENOUGH_IN_SCOPE: f64 = 0.5;
@@ -52,13 +52,20 @@ pub struct Found {
 impl Found {
     /// How good a progress point it may be: steady, and much of the work; what is expensive to count changes what is measured.
     pub fn score(&self) -> f64 {
-        let dear = if self.rate.cost.is_nan() { 0.0 } else { self.rate.cost / AFFORDABLE };
+        let dear = self.slowdown() / AFFORDABLE;
         self.candidate.share / (1.0 + self.rate.variation) / (1.0 + dear * dear)
     }
 
     /// Whether counting its visits costs little enough.
     pub fn is_affordable(&self) -> bool {
-        self.rate.cost.is_nan() || self.rate.cost <= AFFORDABLE
+        self.slowdown() <= AFFORDABLE
+    }
+
+    /// By which share of a CPU's time counting slows each of the threads down that visit it and can run at the same time; 0 if that is not
+    /// known.
+    fn slowdown(&self) -> f64 {
+        let beside = self.candidate.threads.clamp(1, kernel::cpu::online().max(1) as usize);
+        if self.rate.cost.is_nan() { 0.0 } else { self.rate.cost / beside as f64 }
     }
 }
 

@@ -42,7 +42,7 @@ const WITHOUT_IMAGE: usize = usize::MAX;
 /// What such code is called, for messages.
 pub const MADE: &str = "code made at run time";
 /// What gives it names.
-pub const NAMES_OF_MADE: &str = "have its runtime write names for it (node --perf-basic-prof; python -X perf; java with an agent that writes /tmp/perf-PID.map)";
+pub const NAMES_OF_MADE: &str = "have its runtime write names for it (node --perf-basic-prof; python3.12 -X perf; java with an agent that writes /tmp/perf-PID.map)";
 
 /// An address of a candidate image, or of code that the program has made.
 #[derive(Clone, Copy, Debug)]
@@ -219,6 +219,9 @@ impl Images {
         let is_it = |code: &&Code| code.path.file_name().is_some_and(|file| file.to_string_lossy() == name);
         let found = self.mapped.iter().map(|(code, _)| code).find(is_it);
         let Some(code) = found.cloned() else { return false };
+        if self.known.get(&(code.path.clone(), code.file)).is_some_and(Option::is_some) {
+            return false;
+        }
         let index = self.open(&code.path, code.start, code.offset);
         self.known.insert((code.path.clone(), code.file), index);
         self.besides.push(code.path);

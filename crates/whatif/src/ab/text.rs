@@ -22,7 +22,10 @@ pub fn render(turns: &Turns) -> String {
     let _ = writeln!(text, "  {:<15}{:>12}{:>12}   {:<18}95 % interval", "", "before", "after", "difference");
     for quantity in quantities {
         let pairs = turns.pairs(*quantity);
-        let mean = |side: fn(&(f64, f64)) -> f64| pairs.iter().map(side).sum::<f64>() / pairs.len() as f64;
+        // The mean that the difference is of: of logarithms.
+        let mean = |side: fn(&(f64, f64)) -> f64| {
+            (pairs.iter().map(side).map(f64::ln).sum::<f64>() / pairs.len() as f64).exp()
+        };
         let gain = turns.gain(*quantity);
         let _ = writeln!(
             text,
@@ -43,8 +46,7 @@ pub fn render(turns: &Turns) -> String {
     if !turns.enough {
         text += "  The difference is not known as exactly as --precision asks: give it more time with --duration 10m\n";
     }
-    let of_point = if quantities[0] == Quantity::Visits { "" } else { " -p PLACE" };
-    let _ = writeln!(text, "  Where the time goes now: whatif run{of_point} -- {after}");
+    let _ = writeln!(text, "  Where the time goes now: whatif run -- {after}");
     text
 }
 
