@@ -14,7 +14,7 @@ const STEP: Nanos = Nanos::from_millis(50);
 /// After this time places are given up that are visited too often.
 const FIRST_LOOK: Nanos = Nanos::from_millis(5);
 /// Visits of a place may take this share of a CPU while they are counted to find out how often there are any.
-const TOO_HOT: f64 = 0.5;
+const TOO_HOT: f64 = 0.2;
 /// Copies of places that are counted at a time: a CPU has four breakpoints.
 const AT_A_TIME: usize = 4;
 
@@ -105,33 +105,30 @@ impl Meter<'_> {
         wait: &mut impl FnMut(Nanos) -> bool,
     ) -> Option<()> {
         counted.iter_mut().for_each(|place| place.last = place.count());
-        let begin = kernel::clock::monotonic();
-        if !wait(FIRST_LOOK) {
-            return None;
-        }
-        let passed = kernel::clock::monotonic().saturating_sub(begin);
-        // What is visited that often is not counted for longer: it would slow the program down.
-        counted.retain_mut(|place| {
-            let rate = place.step() / passed.0.max(1) as f64 * 1e9;
-            let hot = self.cost(rate) > TOO_HOT;
-            if hot {
-                rates[place.nth] = Some(self.rate(rate, 0.0));
-            }
-            !hot
-        });
-        let begin = kernel::clock::monotonic();
-        for _ in 0..STEPS {
-            if !wait(STEP) {
+        let mut last = kernel::clock::monotonic();
+        // What is visited very often is found out at once, and not counted for longer: it would slow the program down.
+        let mut passed = 0.0;
+        for step in std::iter::once(FIRST_LOOK).chain(std::iter::repeat_n(STEP, STEPS)) {
+            if !wait(step) {
                 return None;
             }
-            for place in &mut counted {
-                let step = place.step();
-                place.steps.push(step);
-            }
+            let now = kernel::clock::monotonic();
+            let seconds = now.saturating_sub(last).0.max(1) as f64 / 1e9;
+            last = now;
+            counted.retain_mut(|place| {
+                let visits = place.step();
+                let hot = self.cost(visits / seconds) > TOO_HOT;
+                if hot {
+                    rates[place.nth] = Some(self.rate(visits / seconds, 0.0));
+                } else if step == STEP {
+                    place.steps.push(visits);
+                }
+                !hot
+            });
+            passed += if step == STEP { seconds } else { 0.0 };
         }
-        let passed = kernel::clock::monotonic().saturating_sub(begin);
         for place in counted {
-            let rate = place.steps.iter().sum::<f64>() / passed.0.max(1) as f64 * 1e9;
+            let rate = place.steps.iter().sum::<f64>() / passed.max(1e-9);
             rates[place.nth] = Some(self.rate(rate, variation(&place.steps)));
         }
         Some(())
