@@ -17,8 +17,10 @@ const PATIENCE: Nanos = Nanos::from_millis(1500);
 const LOOK: Nanos = Nanos::from_millis(10);
 /// Samples that stacks are judged by.
 const ENOUGH: u64 = 100;
-/// How often places are counted, before it is given up to find one.
-const TRIES: u64 = 3;
+/// How often places are counted, before the user is told that there is none so far. It goes on, ever less often: the load may come later.
+const TRIES: u32 = 3;
+/// The time between two attempts is doubled so often at most.
+const MOST_DOUBLINGS: u32 = 5;
 /// A place is chosen only if this share of the samples has it on their stack.
 const LEAST_SHARE: f64 = 0.1;
 /// A place is chosen only if it varies by less than this.
@@ -30,7 +32,9 @@ const OTHERS: usize = 3;
 #[derive(Default)]
 struct Scout {
     warned: bool,
-    tries: u64,
+    tries: u32,
+    /// When places are counted next.
+    next: Nanos,
     /// Samples before those that count.
     before: u64,
     /// Files that are looked into besides the program.
@@ -62,7 +66,8 @@ impl Series<'_> {
                 return Ok(true);
             }
             self.save(conductor.delayed())?;
-            if monotonic().saturating_sub(begin) < PATIENCE {
+            let passed = monotonic().saturating_sub(begin);
+            if passed < PATIENCE.max(scout.next) {
                 continue;
             }
             if !std::mem::replace(&mut scout.warned, true) {
@@ -72,7 +77,7 @@ impl Series<'_> {
                 );
             }
             let (samples, _) = lock(self.observer).totals();
-            if scout.tries >= TRIES || samples < scout.before + ENOUGH {
+            if samples < scout.before + ENOUGH {
                 continue;
             }
             scout.before = samples;
@@ -80,6 +85,7 @@ impl Series<'_> {
                 continue;
             }
             scout.tries += 1;
+            scout.next = passed + Nanos::new(PATIENCE.get() << scout.tries.min(MOST_DOUBLINGS));
             let pids = self.points.pids();
             let found =
                 candidates::find(&self.options.scope, &pids, self.observer, |time| conductor.wait(time))?;
@@ -140,7 +146,7 @@ impl Series<'_> {
     /// Says that there will be no experiments, and what may help.
     fn give_up(&self, found: &[Found], scout: &Scout) {
         let mut text = String::from(
-            "no place was found that is visited steadily and is cheap to count: the program is sampled without experiments",
+            "no place was found so far that is visited steadily and is cheap to count: the program is sampled without experiments",
         );
         match found.first() {
             None => text += "; name a place where a unit of work is done with -p FILE:LINE or -p NAME",
