@@ -115,13 +115,13 @@ fn without_any_place_there_is_the_plain_profile() {
 fn a_point_that_is_never_visited_makes_no_run_longer() {
     let Some(units) = program("units.c").filter(|_| can_count()) else { return };
     let sandbox = Sandbox::new();
-    // It is visited once, before the first experiment.
-    let ended = run_with(&sandbox, &["-p", "fn:main", "--duration", "3s"], &units, &[]);
+    // It is visited once, before the first experiment: windows get longer and longer, up to 1.6 s.
+    let ended = run_with(&sandbox, &["-p", "fn:main", "--duration", "4s"], &units, &[]);
     assert!(matches!(ended.code(), Some(99 | 100)), "{ended:#?}");
     let rows = profile::Recording::open(&sandbox.recording()).unwrap().rows().unwrap();
     let last =
         rows.windows.iter().map(|window| (window.start + window.elapsed).as_secs_f64()).fold(0.0, f64::max);
-    assert!(last > 0.0 && last < 3.1, "{last} s: {:?}", rows.windows);
+    assert!(last > 0.0 && last < 5.0, "{last} s: {:?}", rows.windows);
 }
 
 #[test]
