@@ -46,6 +46,7 @@ export interface Session {
   duration_ns: Maybe;
   exit_code: Maybe;
   exit_signal: Maybe;
+  stopped?: boolean;
   samples: number;
   lost_samples: number;
 }

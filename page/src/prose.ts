@@ -187,6 +187,8 @@ export function run(session: Session): string {
   const took = session.duration_ns === null ? "unknown time" : duration(session.duration_ns);
   const end = !session.finished
     ? "unfinished: it still runs, or whatif was killed"
+    : session.stopped
+      ? `stopped by whatif after ${took}${session.exit_code ? `, exit code ${session.exit_code}` : ""}`
     : session.exit_code !== null
       ? `${took}, exit code ${session.exit_code}`
       : session.exit_signal !== null

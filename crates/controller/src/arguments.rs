@@ -1,8 +1,10 @@
 //! What can be typed after `whatif run`. What it means is decided in `Options`.
 
 use clap::{Args, ValueEnum};
+use rustix::process::Signal;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub struct Run {
@@ -24,7 +26,7 @@ pub struct Run {
     #[arg(long = "region", value_name = "FUNCTION|FILE:LINE[@CALLER]")]
     pub regions: Vec<String>,
 
-    /// Count visits to this place as progress, in a program that marks none: FILE:LINE, fn:NAME, usdt:PROVIDER:NAME,
+    /// Count visits to this place as progress, in a program that marks none: FILE:LINE, fn:NAME or NAME, usdt:PROVIDER:NAME,
     /// syscall:NAME, or sampled:PLACE for samples in it; may be given several times
     #[arg(short = 'p', long = "point", value_name = "PLACE")]
     pub points: Vec<String>,
@@ -45,10 +47,10 @@ pub struct Run {
     #[arg(long)]
     pub instances: bool,
 
-    /// Stop after so many seconds, and end the program as --then says [default: when the answer is as sure as
-    /// --precision asks; the program goes on without experiments]
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub duration: Option<f64>,
+    /// Stop after this time (15s, 2m, 1h; plain numbers are seconds), and end the program as --then says [default: when the
+    /// answer is as sure as --precision asks; the program goes on without experiments]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = crate::span::parse)]
+    pub duration: Option<Duration>,
 
     /// Stop as soon as the answer is as sure as --precision asks, and end the program; run it again while it is not
     #[arg(long)]
@@ -70,6 +72,11 @@ pub struct Run {
     /// --repeat says when that is]
     #[arg(long, value_enum)]
     pub then: Option<Then>,
+
+    /// The signal that asks the program to end: TERM, INT, QUIT, HUP, USR1, USR2 (postgres waits for its clients at TERM,
+    /// but not at INT)
+    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = stop_signal)]
+    pub stop_signal: Signal,
 
     /// Seed of all random choices [default: a new one, stored in the recording]
     #[arg(long, value_name = "N")]
@@ -181,10 +188,36 @@ pub enum HowToSample {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Then {
-    /// Send it SIGTERM and wait for its end
+    /// Send it --stop-signal and wait for its end
     Terminate,
     /// Leave it alone and wait for its end
     Continue,
+}
+
+/// Signals that ask a program to end.
+const STOP_SIGNALS: [(&str, Signal); 6] = [
+    ("TERM", Signal::TERM),
+    ("INT", Signal::INT),
+    ("QUIT", Signal::QUIT),
+    ("HUP", Signal::HUP),
+    ("USR1", Signal::USR1),
+    ("USR2", Signal::USR2),
+];
+
+/// One of them, with or without `SIG`.
+fn stop_signal(text: &str) -> Result<Signal, String> {
+    let upper = text.to_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let found = STOP_SIGNALS.into_iter().find(|(known, _)| *known == name);
+    found
+        .map(|(_, signal)| signal)
+        .ok_or_else(|| "name one of TERM, INT, QUIT, HUP, USR1 and USR2".to_owned())
+}
+
+/// What people call a signal that asks a program to end.
+pub fn name_of(signal: Signal) -> String {
+    let found = STOP_SIGNALS.into_iter().find(|(_, known)| *known == signal);
+    found.map_or_else(|| format!("signal {}", signal.as_raw()), |(name, _)| format!("SIG{name}"))
 }
 
 /// Rules that can be switched off. (Without 2 no thread would pause, without 9 accounts could not be compared.)

@@ -1,6 +1,7 @@
 //! Why there is no answer, and what makes one doubtful.
 
 use super::failure::{self, Failure};
+use super::images::{MADE, NAMES_OF_MADE};
 use super::launch::Exit;
 use super::needs;
 use super::observe::Observer;
@@ -17,7 +18,7 @@ use wire::SharedMemory;
 use wire::layout::Sampler;
 
 /// Counting visits may take this share of a CPU without a word.
-const COSTLY: f64 = 0.05;
+pub const COSTLY: f64 = 0.05;
 
 /// Why there is no answer, if there is none.
 pub fn diagnose(
@@ -60,8 +61,14 @@ pub fn diagnose(
                 program: failure::list(&program.collect::<Vec<_>>(), 3),
             });
         }
-        let seen = failure::list(&observer.elsewhere(), 3);
-        let seen = if seen.is_empty() { seen } else { format!("the program ran {seen}: ") };
+        let elsewhere = observer.elsewhere();
+        let seen = failure::list(&elsewhere, 3);
+        let names = if elsewhere.first().is_some_and(|name| name == MADE) { NAMES_OF_MADE } else { "" };
+        let seen = match (seen.is_empty(), names.is_empty()) {
+            (true, _) => seen,
+            (_, true) => format!("the program ran {seen}: "),
+            (..) => format!("the program ran {seen}: {names}, or "),
+        };
         return Some(Failure::NothingInScope { samples, seen });
     }
     for (index, spec) in options.regions.iter().enumerate() {
@@ -160,9 +167,10 @@ fn of_memory(memory: &SharedMemory) -> Vec<Warning> {
 }
 
 /// Images without names for their code.
-fn of_names(observer: &Observer) -> impl Iterator<Item = Warning> {
+fn of_names(observer: &Observer) -> Option<Warning> {
     let named = observer.images().by_function();
-    named.map(|(image, names)| Warning::FunctionsOnly { image: image.to_owned(), names })
+    let images: Vec<_> = named.map(|(image, names)| (image.to_owned(), names)).collect();
+    (!images.is_empty()).then_some(Warning::FunctionsOnly { images })
 }
 
 /// Samples and threads that did not count as they should.

@@ -30,10 +30,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
+/// Whether a file of this name is the runtime library, which is no code of the program.
+#[must_use]
+pub fn is_runtime(name: &str) -> bool {
+    name.starts_with(STEM)
+}
+
 /// The bytes of `libwhatif_rt.so`.
 pub const RUNTIME: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwhatif_rt.so"));
 /// Its build ID, and ours.
 pub const BUILD_ID: u64 = wire::build_id(Some(env!("WHATIF_BUILD_ID")));
+/// What its file names begin with, in all versions.
+const STEM: &str = "libwhatif_rt";
 const FILE_NAME: &str = concat!("libwhatif_rt-", env!("WHATIF_RUNTIME_HASH"), ".so");
 
 /// Where the runtime is, and which better folders were passed over for it.

@@ -1,6 +1,7 @@
 //! The files mapped into the program: which of them are candidates, and where their code is.
 
 use crate::code_scope::CodeScope;
+use crate::embedded;
 use crate::jit::Jit;
 use crate::unwind_tables::{Code, UnwindTables};
 use kernel::visits::Instruction;
@@ -37,7 +38,11 @@ struct Candidate {
 }
 
 /// The index of code that the program has made while it runs, which has no image.
-const MADE: usize = usize::MAX;
+const WITHOUT_IMAGE: usize = usize::MAX;
+/// What such code is called, for messages.
+pub const MADE: &str = "code made at run time";
+/// What gives it names.
+pub const NAMES_OF_MADE: &str = "have its runtime write names for it (node --perf-basic-prof; python3.12 -X perf; java with an agent that writes /tmp/perf-PID.map)";
 
 /// An address of a candidate image, or of code that the program has made.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +75,8 @@ pub struct Images {
     /// How often a candidate has come, has moved or has gone.
     arrivals: usize,
     problems: Vec<String>,
+    /// What is looked into besides, because much of the time is there.
+    besides: Vec<PathBuf>,
 }
 
 impl Images {
@@ -90,6 +97,7 @@ impl Images {
             eager: false,
             arrivals: 0,
             problems: Vec::new(),
+            besides: Vec::new(),
         };
         images.refresh();
         images
@@ -171,8 +179,12 @@ impl Images {
             return *known;
         }
         let wanted = match &self.scope.binaries {
-            Some(globs) => globs.is_match(path) || path.file_name().is_some_and(|name| globs.is_match(name)),
-            None => path == self.program,
+            Some(globs) => {
+                let name = path.file_name().unwrap_or_default();
+                let ours = embedded::is_runtime(&name.to_string_lossy());
+                !ours && (globs.is_match(path) || globs.is_match(name))
+            }
+            None => path == self.program || self.besides.iter().any(|other| other == path),
         };
         let index = wanted.then(|| self.open(path, start, offset)).flatten();
         self.known.insert(key, index);
@@ -200,6 +212,21 @@ impl Images {
                 None
             }
         }
+    }
+
+    /// Looks into the mapped file of this name as well; whether it can.
+    pub fn widen(&mut self, name: &str) -> bool {
+        let is_it = |code: &&Code| code.path.file_name().is_some_and(|file| file.to_string_lossy() == name);
+        let found = self.mapped.iter().map(|(code, _)| code).find(is_it);
+        let Some(code) = found.cloned() else { return false };
+        if self.known.get(&(code.path.clone(), code.file)).is_some_and(Option::is_some) {
+            return false;
+        }
+        let index = self.open(&code.path, code.start, code.offset);
+        self.known.insert((code.path.clone(), code.file), index);
+        self.besides.push(code.path);
+        self.refresh();
+        index.is_some()
     }
 
     /// Sees to it that the callers of the code at `address` become known.
@@ -272,7 +299,7 @@ impl Images {
     /// Where the function that the program has made at an address begins.
     fn made(&mut self, address: u64) -> Option<Located> {
         let first = self.jit.as_mut()?.find(address)?.into_iter().next()?;
-        Some(Located { image: MADE, address: first.range.start, bias: 0 })
+        Some(Located { image: WITHOUT_IMAGE, address: first.range.start, bias: 0 })
     }
 
     fn find(&self, address: u64) -> Option<Located> {
@@ -324,7 +351,7 @@ impl Images {
 
     /// The function around an address, in pieces with the same frames: process addresses.
     pub fn pieces(&mut self, located: &Located) -> Vec<(Range<u64>, Vec<Frame>)> {
-        if located.image == MADE {
+        if located.image == WITHOUT_IMAGE {
             let made = self.jit.as_mut().and_then(|jit| jit.find(located.address.0));
             let piece = |Segment { range, frames }: Segment| (range.start.0..range.end.0, frames);
             return made.into_iter().flatten().map(piece).collect();
@@ -398,7 +425,7 @@ impl Images {
                 let path = &self.candidates[located.image].named.path;
                 Some(path.rsplit('/').next().unwrap_or(path).to_owned())
             })
-            .unwrap_or_else(|| "code made at run time".to_owned())
+            .unwrap_or_else(|| MADE.to_owned())
     }
 
     /// Images that could not be read.

@@ -16,6 +16,7 @@ mod audience;
 mod audit;
 mod backlog;
 mod balance;
+mod candidates;
 mod circles;
 mod clocks;
 mod code_scope;
@@ -45,9 +46,11 @@ mod record;
 mod region;
 mod runs;
 mod series;
+pub mod span;
 mod strangers;
 mod survey;
 mod unwind_tables;
+mod usage;
 mod warning;
 mod window;
 mod without_functions;
@@ -55,6 +58,7 @@ mod without_functions;
 pub use audience::Audience;
 pub use failure::list;
 pub use profile::shell::command;
+pub use usage::Usage;
 
 use anyhow::{Context as _, Result};
 use failure::Failure;
@@ -105,7 +109,8 @@ pub fn check_places(points: &[String], latencies: &[String], regions: &[String])
 pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch::Exit, i32)> {
     needs::descriptors()?;
     let executable = launch::check(&args.program[0])?;
-    let mut options = Options::new(args, executable.command())?;
+    let mut options = Options::new(args, executable.command()).map_err(Usage::of)?;
+    adopt_crate(&mut options, &executable);
     if let Some(failure) = without_debug_information(&options, &executable) {
         kernel::say!("whatif: {failure}");
         return Ok((launch::Exit::Code(0), failure.status()));
@@ -114,6 +119,9 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     let noting_cost = points::noting_cost(&options.points);
     if let Some(note) = executable.note().filter(|_| !options.quiet) {
         kernel::say!("whatif: {note}");
+    }
+    if let Some(name) = canonical(&executable).file_name() {
+        options.file = name.to_string_lossy().into_owned();
     }
     check_build(&options, &executable)?;
     let left_out = match &args.leave_out[..] {
@@ -147,6 +155,7 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
         hint,
         visit_cost,
         noting_cost,
+        chosen: None,
         shown: false,
         audience,
     };
@@ -214,6 +223,12 @@ fn once(
 
 /// Shows the answer, if there is one; why there is none otherwise. `failure`: of the last run.
 fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Option<Failure>> {
+    if let (0, Some(Failure::NoProgressPoint), false) = (runs.blocks, &failure, options.quiet) {
+        // There is no answer to what the user has not asked, but there is a profile.
+        runs.audience.answered(&load_either(&options.output)?, &options.output);
+        kernel::say!("whatif: {}", Failure::NoProgressPoint);
+        return Ok(None);
+    }
     if runs.blocks == 0 {
         if !options.quiet && options.survey.is_none() {
             kernel::say!("whatif: recorded in {}", options.output.display());
@@ -271,9 +286,17 @@ fn supervise(
     shared.memory().header.trap_cost.store(cost, Ordering::Relaxed);
     let points =
         Points::place(shared.memory(), &options.points, &images, child.pid(), &options.scope.sources, later);
+    let points = match points {
+        Ok(points) => points,
+        Err(error) => {
+            // It waits before `main` for its points, so that nothing of it has run: better no run than one for nothing.
+            child.kill();
+            session.finish(monotonic(), ended(child.wait()), true)?;
+            return Err(error);
+        }
+    };
     // A run that is one window begins with it.
     let held = options.end_to_end.then_some(held);
-    let points = points.inspect_err(|_| kernel::say!("whatif: the program runs unprofiled"))?;
     if let Some(means) =
         points.means(runs.visit_cost, runs.noting_cost).filter(|_| !options.quiet && runs.done == 0)
     {
@@ -315,7 +338,7 @@ fn supervise(
     if let Some(warning) = diagnosis::end(exit) {
         session.warn(&warning)?;
     }
-    session.finish(monotonic(), ended(exit))?;
+    session.finish(monotonic(), ended(exit), child.was_asked())?;
     Ok(failure)
 }
 
@@ -357,6 +380,18 @@ fn ended(exit: launch::Exit) -> profile::Exit {
 /// Waits for the program's end, at most so long; whether it has come.
 fn ended_within(child: &launch::Child, time: Duration) -> bool {
     child.wait_until(wire::Nanos(kernel::clock::monotonic().0 + time.as_nanos() as u64)).is_some()
+}
+
+/// A Rust program that was installed from the registry has its own code where dependencies are otherwise.
+fn adopt_crate(options: &mut Options, executable: &launch::Executable) {
+    let scope = &mut options.scope;
+    if !scope.is_default || scope.binaries.is_some() {
+        return;
+    }
+    let image = symbols::Image::open(executable.image());
+    if let Some(folder) = image.ok().and_then(|image| image.own_crate(&scope.sources)) {
+        scope.sources.adopt(folder);
+    }
 }
 
 /// Without any function there is nothing to tell apart: better said before the program runs. The user who names source
@@ -453,7 +488,8 @@ fn check_points(options: &mut Options, executable: &launch::Executable) -> Resul
     if options.scope.binaries.is_none() && !options.points.is_empty() {
         // By the name that it will be mapped under: what is found is kept for then.
         let image = symbols::Image::open(&canonical(executable))?;
-        options.points.iter().try_for_each(|point| point.check(&image, &options.scope.sources))?;
+        let check = |point: &PointSpec| point.check(&image, &options.scope.sources);
+        options.points.iter().try_for_each(check).map_err(Usage::of)?;
         drop(image);
         kernel::heap::give_back();
     }
@@ -536,10 +572,13 @@ fn profile(
             "no thread could be had to read samples, so the program runs unprofiled; raise the limit on processes (ulimit -u), or \
              end other programs",
         )?;
-        let mut conductor = Conductor::new(shared, points, |time| ended_within(child, time));
+        let until =
+            options.duration.map(|most| monotonic() + Nanos::from(most.saturating_sub(runs.begin.elapsed())));
+        let mut conductor = Conductor::new(shared, points, until, |time| ended_within(child, time));
         let outcome = match options.survey {
-            Some(what) => survey::conduct(what, options, child.pid(), observer, &mut conductor)
-                .map(|()| Outcome::default()),
+            Some(what) => {
+                survey::conduct(what, options, points, observer, &mut conductor).map(|()| Outcome::default())
+            }
             None => {
                 let series = Series::new(options, shared, points, observer, session, child, runs);
                 series.conduct(conductor, || drop(held))
@@ -550,6 +589,10 @@ fn profile(
         drainer.thread().unpark();
         outcome
     });
+    if outcome.as_ref().is_err_and(|error| error.is::<series::Refused>()) {
+        kernel::say!("whatif: a progress point costs too much; asking the program to end");
+        child.terminate(options.stop_signal);
+    }
     let outcome = outcome?;
     if child.try_wait().is_none() && options.then == arguments::Then::Terminate {
         if !options.quiet {
@@ -559,10 +602,11 @@ fn profile(
                 (None, false) => "the time is up",
             };
             kernel::say!(
-                "whatif: {why}; asking the program to end (SIGTERM; --then continue leaves it alone)"
+                "whatif: {why}; asking the program to end ({}; --then continue leaves it alone)",
+                arguments::name_of(options.stop_signal)
             );
         }
-        child.terminate();
+        child.terminate(options.stop_signal);
     }
     Ok(outcome)
 }

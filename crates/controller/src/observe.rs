@@ -7,6 +7,7 @@
 
 use crate::arguments::Granularity;
 use crate::circles::Circles;
+use crate::embedded;
 use crate::finer::Finer;
 use crate::images::{Images, Located, Spot};
 use crate::naming::Naming;
@@ -118,6 +119,8 @@ pub struct Observer {
     watch: Vec<Watched>,
     /// What is on stacks, if that is of interest.
     chains: Option<HashMap<RegionIndex, Chains>>,
+    /// Samples by the file that the innermost frame is in, as long as stacks are of interest.
+    innermost: HashMap<String, u64>,
 }
 
 /// A sample while a window is under way.
@@ -179,7 +182,8 @@ impl Observer {
             unpublished: true,
             watched: None,
             watch: Vec::new(),
-            chains: (options.survey == Some(Survey::Points)).then(HashMap::new),
+            chains: (options.survey == Some(Survey::Points) || options.looks_for_point()).then(HashMap::new),
+            innermost: HashMap::new(),
         };
         for spec in &*options.regions {
             observer.regions.push(Known { named: true, ..Known::new(spec.region()) });
@@ -327,6 +331,9 @@ impl Observer {
         if self.chains.is_none() {
             return;
         }
+        if let Some(first) = sample.callchain().first() {
+            *self.innermost.entry(self.images.name_of(first.0)).or_default() += 1;
+        }
         let mut on_stack: Vec<RegionIndex> = Vec::new();
         for frame in sample.callchain() {
             if let Some(start) = self.piece_at(frame.0) {
@@ -351,6 +358,28 @@ impl Observer {
     /// What was on stacks, if that was of interest.
     pub fn chains(&self) -> Option<&HashMap<RegionIndex, Chains>> {
         self.chains.as_ref()
+    }
+
+    /// From here on it is of interest what is on stacks.
+    pub fn note_stacks(&mut self) {
+        if self.chains.is_none() {
+            self.chains = Some(HashMap::new());
+            // What is known of code so far is known without all of its frames.
+            for start in std::mem::take(&mut self.pieces).into_keys() {
+                self.piece_at(start);
+            }
+        }
+    }
+
+    /// What is on stacks is of no interest any more.
+    pub fn forget_stacks(&mut self) {
+        self.chains = None;
+    }
+
+    /// Looks into the file of this name as well, from now on; whether there is one that can be looked into.
+    pub fn widen(&mut self, name: &str) -> bool {
+        self.unpublished = true;
+        self.images.widen(name)
     }
 
     /// The key of the piece that holds `address`, which is looked up when it is new. `None` when no
@@ -580,6 +609,12 @@ impl Observer {
         self.deep
     }
 
+    /// The files that samples were taken in while stacks were of interest, whoever called them, most first, with how many there were; ours
+    /// is none of the program's.
+    pub fn innermost(&self) -> Vec<(&str, u64)> {
+        most_first(&self.innermost)
+    }
+
     /// Samples that belonged to code in scope.
     pub fn in_scope(&self) -> u64 {
         self.in_scope
@@ -587,12 +622,23 @@ impl Observer {
 
     /// Where samples out of scope fell, most first.
     pub fn elsewhere(&self) -> Vec<String> {
-        let mut images: Vec<(&String, &u64)> = self.elsewhere.iter().collect();
-        images.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        images.into_iter().map(|(name, _)| name.clone()).collect()
+        self.elsewhere_counted().into_iter().map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// The same with how many they were.
+    pub fn elsewhere_counted(&self) -> Vec<(&str, u64)> {
+        most_first(&self.elsewhere)
     }
 
     pub fn images(&self) -> &Images {
         &self.images
     }
+}
+
+/// The files of the program with how often they were seen, most first.
+fn most_first(seen: &HashMap<String, u64>) -> Vec<(&str, u64)> {
+    let theirs = |(name, _): &(&String, &u64)| !embedded::is_runtime(name);
+    let mut files: Vec<(&String, &u64)> = seen.iter().filter(theirs).collect();
+    files.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    files.into_iter().map(|(name, count)| (name.as_str(), *count)).collect()
 }

@@ -9,6 +9,7 @@ use crate::points::PointSpec;
 use crate::region::RegionSpec;
 use anyhow::{Context as _, Result, bail, ensure};
 use profile::Speedup;
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use wire::layout::Sampler;
@@ -36,6 +37,8 @@ pub struct Options {
     _scratch: Option<tempfile::TempDir>,
     /// The program and its arguments, for messages.
     pub program: Vec<String>,
+    /// The name of the file whose code runs.
+    pub file: String,
     pub regions: Vec<RegionSpec>,
     /// Progress points to be placed from outside.
     pub points: Vec<PointSpec>,
@@ -56,8 +59,12 @@ pub struct Options {
     /// How often to run the program at most.
     pub repeat: Option<u32>,
     pub then: arguments::Then,
+    /// What asks the program to end.
+    pub stop_signal: Signal,
     pub seed: u64,
     pub scope: CodeScope,
+    /// The options that say what is in scope, as they were typed.
+    pub in_scope: Vec<String>,
     pub period: profile::Nanos,
     /// Whether that is to stay so.
     pub fixed_period: bool,
@@ -87,15 +94,6 @@ impl Options {
             Choices { speedups: args.speedups.iter().map(|text| speedup(text)).collect::<Result<_>>()? }
         } else {
             Choices::every_five_per_cent()
-        };
-        let duration = match args.duration {
-            Some(seconds) => Some(
-                Duration::try_from_secs_f64(seconds)
-                    .ok()
-                    .filter(|duration| !duration.is_zero())
-                    .with_context(|| format!("--duration {seconds}: give a number of seconds above zero"))?,
-            ),
-            None => None,
         };
         let scope = CodeScope::new(args)?;
         for region in &args.regions {
@@ -135,21 +133,24 @@ impl Options {
             survey,
             _scratch: scratch,
             program: args.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            file: String::new(),
             regions: args.regions.iter().map(|region| RegionSpec::parse(region)).collect(),
             points,
             granularity: args.granularity,
             instances: args.instances,
             choices,
             fixed_speedups,
-            duration,
+            duration: args.duration,
             until_sure,
             leaves_alone,
             precision: precision(&args.precision)?,
             end_to_end: args.end_to_end,
             repeat: args.repeat,
             then: args.then.unwrap_or(usual),
+            stop_signal: args.stop_signal,
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..) >> 16),
             scope,
+            in_scope: in_scope(args),
             period: profile::Nanos::from_micros(args.period.unwrap_or(PERIOD)),
             fixed_period: args.period.is_some(),
             sampler: match args.sampler {
@@ -167,6 +168,12 @@ impl Options {
 }
 
 impl Options {
+    /// Whether places are looked for whose visits may be progress, in a program that marks none.
+    pub fn looks_for_point(&self) -> bool {
+        let asked = self.choices.speedups.iter().any(|speedup| !speedup.is_zero());
+        self.points.is_empty() && self.sampling() && self.survey.is_none() && !self.end_to_end && asked
+    }
+
     /// Whether the program may be run several times.
     pub fn again(&self) -> bool {
         self.repeat.is_some() || self.until_sure
@@ -203,6 +210,14 @@ fn precision(text: &str) -> Result<f64> {
         .with_context(|| format!("--precision {text}: give a per cent above 0, as in --precision 2%"))
 }
 
+fn in_scope(args: &arguments::Run) -> Vec<String> {
+    let options = [("--scope", &args.scopes), ("--exclude", &args.excludes), ("--binary", &args.binaries)];
+    let words = |(option, globs): (&'static str, &Vec<String>)| {
+        globs.iter().flat_map(move |glob| [option.to_owned(), glob.clone()]).collect::<Vec<_>>()
+    };
+    options.into_iter().flat_map(words).collect()
+}
+
 fn typed(args: &arguments::Run) -> String {
     serde_json::json!({
         "regions": args.regions,
@@ -211,7 +226,7 @@ fn typed(args: &arguments::Run) -> String {
         "speedups": args.speedups,
         "granularity": format!("{:?}", args.granularity).to_lowercase(),
         "instances": args.instances,
-        "duration": args.duration,
+        "duration": args.duration.map(|time| time.as_secs_f64()),
         "until_sure": args.until_sure,
         "hint_db": args.hint_db,
         "hint_since": args.hint_db.as_ref().map(|_| &args.hint_since),

@@ -45,6 +45,11 @@ impl Bar {
         self.bar.set_message(format!("{}waiting for code in scope to run", self.message));
     }
 
+    /// Writes a line on standard error, above the bar if there is one.
+    pub fn say(&self, text: &str) {
+        self.bar.suspend(|| kernel::say!("{text}"));
+    }
+
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

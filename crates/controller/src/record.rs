@@ -327,8 +327,9 @@ impl Session {
     }
 
     /// Writes the end of the session and closes the file.
-    pub fn finish(mut self, now: Nanos, exit: profile::Exit) -> Result<()> {
-        let end = profile::SessionEnd { duration: now.saturating_sub(self.start), exit };
+    /// `stopped`: whether the program had been asked to end.
+    pub fn finish(mut self, now: Nanos, exit: profile::Exit, stopped: bool) -> Result<()> {
+        let end = profile::SessionEnd { duration: now.saturating_sub(self.start), exit, stopped };
         self.recorder.finish_session(self.id, &end)?;
         Ok(self.recorder.close()?)
     }

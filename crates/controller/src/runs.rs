@@ -30,6 +30,8 @@ pub struct Runs {
     pub visit_cost: Option<wire::Nanos>,
     /// The same for one at which the visiting thread notes the time, besides noting it.
     pub noting_cost: Option<wire::Nanos>,
+    /// The place that was chosen to be a progress point, in a program that marks none.
+    pub chosen: Option<String>,
     /// Whether the answer has been shown, while the program goes on.
     pub shown: bool,
     pub audience: Box<dyn Audience>,

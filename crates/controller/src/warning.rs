@@ -19,6 +19,15 @@ pub enum Warning {
     #[error("no library was loaded that has the progress point {}", failure::list(.points, NAMED_POINTS))]
     PointNotFound { points: Vec<String> },
 
+    #[error("no progress point is marked: visits to {} count as progress", printable(.place))]
+    ChosenPoint { place: String },
+
+    #[error(
+        "most of the time is not in the program's own code: {} was looked into as well",
+        failure::list(.files, NAMED)
+    )]
+    ChosenFiles { files: Vec<String> },
+
     #[error("a progress point could not be counted when its library was loaded: {why}")]
     PointNotCounted { why: String },
 
@@ -56,10 +65,9 @@ pub enum Warning {
     )]
     CostlyPoint { point: String, share: f64 },
 
-    #[error(
-        "{} has no debug information: regions are whole functions, with {}", .image.display(), kind_of(*.names)
-    )]
-    FunctionsOnly { image: PathBuf, names: NameSource },
+    /// At least one image, and where the names of its functions are from.
+    #[error("{}", without_debug_information(.images))]
+    FunctionsOnly { images: Vec<(PathBuf, NameSource)> },
 
     #[error(
         "{deep} of {samples} stacks were deeper than {} frames: callers beyond were not seen",
@@ -136,6 +144,8 @@ impl Warning {
     pub fn code(&self) -> &'static str {
         match self {
             Self::PointNotFound { .. } => "point-not-found",
+            Self::ChosenPoint { .. } => "chosen-point",
+            Self::ChosenFiles { .. } => "chosen-files",
             Self::PointNotCounted { .. } => "point-not-counted",
             Self::SampledPoint { .. } => "sampled-point",
             Self::UserTimeOnly { .. } => "user-time-only",
@@ -169,6 +179,10 @@ impl Warning {
             Self::PointNotFound { .. } => {
                 "check the name, and that --binary GLOB names the library; whatif points PROGRAM lists places"
             }
+            Self::ChosenPoint { .. } => {
+                "if that is no unit of work, name a place where one is done: -p FILE:LINE or -p NAME (whatif points suggests some)"
+            }
+            Self::ChosenFiles { .. } => "name what is to be looked into with --binary GLOB",
             Self::PointNotCounted { .. } => "place fewer points, or mark them in the source",
             Self::SampledPoint { .. } => {
                 "allow perf events with sudo sysctl kernel.perf_event_paranoid=2 (in a container also the seccomp \
@@ -272,6 +286,25 @@ fn kind_of(names: NameSource) -> &'static str {
     }
 }
 
+/// Several images are one warning.
+fn without_debug_information(images: &[(PathBuf, NameSource)]) -> String {
+    let (names, what) = match images {
+        [(image, names)] => (image.display().to_string(), kind_of(*names)),
+        _ => {
+            let file = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).display().to_string();
+            let names: Vec<String> = images.iter().map(|(path, _)| file(path)).collect();
+            let first = images.first().map(|(_, names)| *names);
+            let what = first.filter(|first| images.iter().all(|(_, names)| names == first));
+            (
+                failure::list(&names, NAMED),
+                what.map_or("the names of their symbols, or their addresses", kind_of),
+            )
+        }
+    };
+    let have = if images.len() == 1 { "has" } else { "have" };
+    format!("{names} {have} no debug information: regions are whole functions, with {what}")
+}
+
 /// What is hot in production and did not run here.
 fn elsewhere(unseen: &[(String, f64)]) -> String {
     if let [(name, share)] = unseen {
@@ -288,4 +321,20 @@ fn elsewhere(unseen: &[(String, f64)]) -> String {
         more => format!(" and {more} more"),
     };
     format!("in production much of the time is in code that did not run here: {}{more}", named.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_libraries_without_debug_information_are_one_warning() {
+        let image = |name: &str, names| (PathBuf::from(format!("/usr/lib/{name}")), names);
+        let one = Warning::FunctionsOnly { images: vec![image("a.so", NameSource::Symbols)] };
+        assert!(one.to_string().starts_with("/usr/lib/a.so has no"), "{one}");
+        assert!(one.to_string().ends_with("the names of its symbol table"), "{one}");
+        let of = ["a", "b", "c", "d", "e", "f", "g"].map(|name| image(name, NameSource::DynamicSymbols));
+        let seven = Warning::FunctionsOnly { images: of.into() }.to_string();
+        assert!(seven.starts_with("a, b, c and 4 more have no debug information"), "{seven}");
+    }
 }

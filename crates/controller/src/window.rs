@@ -137,6 +137,8 @@ pub struct Conductor<'a> {
     points: &'a Points,
     epoch: Epoch,
     backlog: Backlog,
+    /// When experiments are to be over, on the monotonic clock: nothing that could go on for longer is waited for.
+    until: Option<Nanos>,
     /// Delay inserted so far, in windows and in their lead-ins.
     delayed: Nanos,
     /// Sleeps until a time, or returns true at once when the program has ended.
@@ -144,10 +146,11 @@ pub struct Conductor<'a> {
 }
 
 impl<'a> Conductor<'a> {
-    /// `ended(d)` waits for the program's end, at most `d`, and says whether it has come.
+    /// `ended(d)` waits for the program's end, at most `d`, and says whether it has come. `until`: when experiments are to be over.
     pub fn new(
         shared: &'a SharedMapping,
         points: &'a Points,
+        until: Option<Nanos>,
         ended: impl FnMut(Duration) -> bool + 'a,
     ) -> Self {
         let mut conductor = Self {
@@ -156,6 +159,7 @@ impl<'a> Conductor<'a> {
             points,
             epoch: Epoch(0),
             backlog: Backlog::default(),
+            until,
             delayed: Nanos::ZERO,
             ended: Box::new(ended),
         };
@@ -182,6 +186,20 @@ impl<'a> Conductor<'a> {
         );
         self.memory.header.experimenting.store(u32::from(region > 0), Ordering::Relaxed);
         self.delayed += Nanos::new(self.shared.begin_epoch(self.epoch).0);
+    }
+
+    /// The longest that windows may be, so that the next `windows` of them are over in time; `None` if there is time for
+    /// anything.
+    pub fn longest(&self, windows: usize) -> Option<Nanos> {
+        let left = self.until?.get().saturating_sub(kernel::clock::monotonic().0);
+        let each = (left / windows.max(1) as u64).saturating_sub((LEAD_IN + COOL_OFF).get());
+        // At the end of a window the next visit is waited for.
+        Some(Nanos::new(each - each / (PATIENCE + 1)))
+    }
+
+    /// `time`, or when experiments are to be over if that is sooner.
+    fn no_later(&self, time: Nanos) -> Nanos {
+        self.until.map_or(time, |until| until.min(time))
     }
 
     /// How much delay has been inserted so far.
@@ -265,7 +283,7 @@ impl<'a> Conductor<'a> {
     /// Delays have put off what comes at a time of its own: waits until the program has caught up with it, or has ended, but not longer than
     /// `most`.
     fn catch_up(&mut self, epoch: Epoch, begin: &Counted, most: Nanos) {
-        let until = kernel::clock::monotonic().0 + most.get();
+        let until = self.no_later(Nanos::new(kernel::clock::monotonic().0) + most).get();
         let poll = if self.points.are_asked_for() { 10 * SLOW_POLL.get() } else { POLL.get() };
         let poll = Nanos::new(poll);
         let is_done = |conductor: &Self| {
@@ -390,7 +408,7 @@ impl<'a> Conductor<'a> {
         length: Nanos,
     ) -> Option<Vec<Option<Visit>>> {
         let mut found: Vec<Option<Visit>> = vec![None; from.counts.visits.len()];
-        let until = from.time.get() + length.get() / PATIENCE;
+        let until = self.no_later(from.time + Nanos::new(length.get() / PATIENCE)).get();
         let expected =
             |index: usize| wanted.is_none_or(|wanted| wanted.get(index).is_some_and(Option::is_some));
         loop {

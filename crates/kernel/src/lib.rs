@@ -45,6 +45,7 @@ pub mod signals;
 pub mod stream;
 pub mod trial;
 pub mod untrusted;
+pub mod usage;
 pub mod visits;
 pub mod wakeup;
 

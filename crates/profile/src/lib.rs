@@ -44,6 +44,7 @@ mod production;
 mod ranking;
 mod sentence;
 pub mod shell;
+mod turns;
 mod units;
 
 pub use answer::{
@@ -72,4 +73,5 @@ pub use production::Covered;
 pub use ranking::{Candidate, Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
 pub use sentence::plus_minus;
 pub use storage::{Error, printable};
+pub use turns::{gain_by_turns, throughput_factor};
 pub use units::{Epoch, Nanos, Speedup, UnixSeconds, VisitNanos};

@@ -57,8 +57,11 @@ fn finish(to: &mut Recorder, id: SessionId) {
     let warning = Warning { code: "busy".into(), message: "m".into(), advice: "a".into() };
     to.add_warning(id, &warning).unwrap();
     to.add_warning(id, &warning).unwrap();
-    to.finish_session(id, &SessionEnd { duration: whole.end.unwrap().duration, exit: Exit::Signal(9) })
-        .unwrap();
+    to.finish_session(
+        id,
+        &SessionEnd { duration: whole.end.unwrap().duration, exit: Exit::Signal(15), stopped: true },
+    )
+    .unwrap();
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -76,7 +79,7 @@ fn everything_comes_back() {
 
     let rows = Recording::open(&path).unwrap().rows().unwrap();
     let mut expected = session(id.get());
-    expected.end = Some(SessionEnd { exit: Exit::Signal(9), ..expected.end.unwrap() });
+    expected.end = Some(SessionEnd { exit: Exit::Signal(15), stopped: true, ..expected.end.unwrap() });
     assert_eq!(rows.sessions, [expected]);
     assert_eq!(rows.regions.len(), 2);
     assert!(rows.regions.values().any(|region| region.name == HOSTILE && region.file.is_none()));

@@ -24,7 +24,7 @@ fn recording() -> Rows {
         let length = Nanos::from_millis(30_000);
         session.samples.until = length;
         session.samples.delayed = rows.windows.iter().map(|window| window.required).sum();
-        session.end = Some(SessionEnd { duration: length, exit: Exit::Code(0) });
+        session.end = Some(SessionEnd { duration: length, exit: Exit::Code(0), stopped: false });
     }
     for samples in &mut rows.samples {
         (samples.count, samples.weight) = (7_000, Nanos::from_millis(7_000));

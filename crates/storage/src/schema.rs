@@ -6,7 +6,7 @@
 //!
 //! | table | one row per | notes |
 //! |---|---|---|
-//! | `sessions` | run of a program | `duration_ns` and `exit` are NULL while it runs, and forever if the controller was killed; `exit` is `unknown`, `code` or `signal`; `seed` is decimal text (64 bits unsigned); `arguments` has one argument per row in `arguments` |
+//! | `sessions` | run of a program | `stopped`: whether whatif asked the program to end (since layout 11); `duration_ns` and `exit` are NULL while it runs, and forever if the controller was killed; `exit` is `unknown`, `code` or `signal`; `seed` is decimal text (64 bits unsigned); `arguments` has one argument per row in `arguments` |
 //! | `arguments` | argument of the program | in order of `position` |
 //! | `images` | image in which a session found regions | `build_id` empty: none |
 //! | `regions` | piece of code | see `Region` for what makes two of them the same |
@@ -53,7 +53,7 @@ use crate::Error;
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
-pub const VERSION: i64 = 10;
+pub const VERSION: i64 = 11;
 
 /// How long another program may take that prepares the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -110,6 +110,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     let audits = if version < 4 { audits() } else { more_audits(to)? };
     let arrivals = if version < 8 { ARRIVALS } else { "" };
     let latencies = if version < 9 { LATENCIES } else { "" };
+    let stopped = if columns(to, "sessions")?.iter().any(|name| name == "stopped") { "" } else { STOPPED };
     to.execute_batch(&format!(
         "{spans}
          {production}
@@ -117,6 +118,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
          {arrivals}
          {latencies}
          {audits}
+         {stopped}
          PRAGMA user_version = {VERSION};"
     ))
 }
@@ -166,6 +168,9 @@ pub fn inspect(connection: &Connection, path: &Path) -> Result<Found, Error> {
         _ => Err(Error::NotARecording { path: path.to_owned() }),
     }
 }
+
+/// What layout 11 added.
+const STOPPED: &str = "ALTER TABLE sessions ADD COLUMN stopped INTEGER NOT NULL DEFAULT 0;";
 
 /// What layout 2 added.
 const SPANS: &str = "
@@ -374,6 +379,7 @@ CREATE TABLE sessions (
     duration_ns      INTEGER,
     exit             TEXT,
     exit_value       INTEGER,
+    stopped          INTEGER NOT NULL DEFAULT 0,
     sampled_until_ns INTEGER NOT NULL DEFAULT 0,
     delayed_ns       INTEGER NOT NULL DEFAULT 0,
     samples          INTEGER NOT NULL DEFAULT 0,

@@ -108,6 +108,31 @@ impl Image {
             || info.units().any(|unit| info.names_file(unit, |_| true, |file| scope.contains(Some(file))))
     }
 
+    /// The folder of the crate that a Rust program is built of, if that lies in the registry, as after `cargo install`: none
+    /// of its code would be in `scope` otherwise. Ends with a slash.
+    pub fn own_crate(&self, scope: &Scope) -> Option<String> {
+        if !self.is_rust() {
+            return None;
+        }
+        let info = self.debug_info()?;
+        let mut found: Option<&str> = None;
+        for unit in info.units() {
+            let Some(file) = info.main_file(unit) else { continue };
+            if scope.contains(Some(file)) {
+                return None;
+            }
+            // Where a program begins, not a library: those that it is built of are in the registry as well.
+            let begins = file.ends_with("/main.rs") || file.contains("/src/bin/");
+            if let Some(folder) = crate::scope::registry_crate(file).filter(|_| begins) {
+                if found.is_some_and(|other| other != folder) {
+                    return None;
+                }
+                found = Some(folder);
+            }
+        }
+        found.map(str::to_owned)
+    }
+
     /// Calls `visit` with the functions of the debug information.
     fn visit_debug_names(&self, mut visit: impl FnMut(FunctionName)) {
         let Some(info) = self.debug_info() else { return };

@@ -117,6 +117,17 @@ impl Image {
         (all > 0).then(|| with as f64 / all as f64)
     }
 
+    /// Whether Rust's compiler has made some of it.
+    pub fn is_rust(&self) -> bool {
+        let comment = self.elf().read_section(".comment");
+        comment.is_some_and(|text| text.windows(5).any(|window| window == b"rustc"))
+    }
+
+    /// Whether Go's compiler has made it.
+    pub fn is_go(&self) -> bool {
+        [".gopclntab", ".data.rel.ro.gopclntab"].iter().any(|name| self.elf().read_section(name).is_some())
+    }
+
     /// Whether these bytes are among its constants.
     pub fn has_constant(&self, bytes: &[u8]) -> bool {
         let sections = [".rodata", ".rodata.str1.1", ".data.rel.ro"];

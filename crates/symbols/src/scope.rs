@@ -66,6 +66,8 @@ pub struct Scope {
     sources: Vec<SourceGlob>,
     excludes: Vec<SourceGlob>,
     standard: GlobSet,
+    /// A folder of the registry whose code is the user's own all the same.
+    own: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -88,7 +90,13 @@ impl Scope {
             sources: parse(options.sources)?,
             excludes: parse(options.excludes)?,
             standard: standard()?,
+            own: None,
         })
+    }
+
+    /// Counts a folder of the registry, which ends with a slash, as the user's own, unless source files are named.
+    pub fn adopt(&mut self, folder: String) {
+        self.own = Some(folder);
     }
 
     /// Whether code of this source file (as in [`crate::Frame::file`]) is in scope. Code of an
@@ -98,11 +106,21 @@ impl Scope {
         let Some(file) = file else { return false };
         let wanted = if self.sources.is_empty() {
             !self.standard.is_match(file)
+                || self.own.as_ref().is_some_and(|own| file.starts_with(own.as_str()))
         } else {
             self.sources.iter().any(|glob| glob.matches(file))
         };
         wanted && !self.excludes.iter().any(|glob| glob.matches(file))
     }
+}
+
+/// The folder of the crate from a registry that a source file belongs to, with a slash at its end.
+pub(crate) fn registry_crate(file: &str) -> Option<&str> {
+    let after = |rest: &str| file.len() - rest.len();
+    let (_, in_registry) = file.split_once("/registry/src/")?;
+    let (_, in_index) = in_registry.split_once('/')?;
+    let (_, in_crate) = in_index.split_once('/')?;
+    Some(&file[..after(in_crate)])
 }
 
 impl SourceGlob {
@@ -219,6 +237,20 @@ mod tests {
                 "{sources:?} {excludes:?} {file}"
             );
         }
+    }
+
+    #[test]
+    fn a_crate_of_the_registry_can_be_ones_own() {
+        let index = "/root/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
+        let (own, other) =
+            (format!("{index}/ripgrep-14.1.1/crates/core/main.rs"), format!("{index}/grep-0.3.2/src/lib.rs"));
+        let folder = registry_crate(&own).unwrap();
+        assert_eq!(folder, format!("{index}/ripgrep-14.1.1/"));
+        assert_eq!(registry_crate("/home/me/registry/src/form.rs"), None);
+        let mut scope = scope(&[], &[]);
+        assert!(!scope.contains(Some(&own)));
+        scope.adopt(folder.to_owned());
+        assert!(scope.contains(Some(&own)) && !scope.contains(Some(&other)));
     }
 
     #[test]

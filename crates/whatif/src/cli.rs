@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use controller::arguments::Run;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What would happen to your program if this code were faster?
 #[derive(Debug, Parser)]
@@ -35,6 +36,9 @@ pub enum Command {
     /// Compare two recordings: what became faster, what is critical now
     #[command(after_help = "Example: whatif compare before.db after.db --fail-if 'gain(requests) < -3%'")]
     Compare(Compare),
+    /// Run two programs by turns, and say how much less time one of them needs
+    #[command(after_help = "Example: whatif ab -- ./server-old --once -- ./server-new --once")]
+    Ab(crate::ab::cli::Ab),
     /// Suggest progress points for a program, from a short run of it
     #[command(after_help = "Example: whatif points -- ./server --port 8080")]
     Points(Points),
@@ -171,9 +175,9 @@ pub struct Doctor {
 
 #[derive(Debug, Args)]
 pub struct Points {
-    /// How long the program is sampled, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3.0, allow_negative_numbers = true)]
-    duration: f64,
+    /// How long the program is sampled: 15s, 2m; plain numbers are seconds
+    #[arg(long, value_name = "TIME", default_value = "3s", allow_negative_numbers = true, value_parser = controller::span::parse)]
+    duration: Duration,
 
     /// Source files to look in [default: the program's own, without standard library and registry]
     #[arg(long = "scope", value_name = "GLOB")]
@@ -197,7 +201,7 @@ impl Points {
     pub fn as_run(&self) -> Result<Cli, clap::Error> {
         let mut words: Vec<OsString> =
             ["whatif", "run", "--suggest-points", "--duration"].map(Into::into).into();
-        words.push(self.duration.to_string().into());
+        words.push(self.duration.as_secs_f64().to_string().into());
         for (option, values) in
             [("--scope", &self.scopes), ("--exclude", &self.excludes), ("--binary", &self.binaries)]
         {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ab;
 mod answer;
 mod cli;
 mod collect;
@@ -27,7 +28,7 @@ mod watch;
 
 use clap::Parser as _;
 use cli::{Cli, Command, Db, DbCommand};
-use controller::{FAILED, launch};
+use controller::{FAILED, Usage, launch};
 
 /// A thread that panics ends the process; but a program that is being profiled ends first, as it would have, and its end is ours.
 fn abort_on_panic() {
@@ -62,6 +63,7 @@ fn main() {
         }),
         Command::Report(args) => show::report(&args),
         Command::Doctor(args) => doctor::doctor(&args).map(|status| std::process::exit(status)),
+        Command::Ab(args) => ab::ab(&args).map(|status| std::process::exit(status)),
         Command::Compare(args) => compare::compare(&args).map(|status| std::process::exit(status)),
         Command::Export(args) => show::export(&args),
         Command::Open(args) => open::open(&args),
@@ -77,8 +79,8 @@ fn main() {
     };
     if let Err(error) = result {
         kernel::say!("whatif: {error:#}");
-        let status =
-            error.downcast_ref::<launch::LaunchError>().map_or(FAILED, launch::LaunchError::exit_code);
-        std::process::exit(status);
+        let of_launch = error.downcast_ref::<launch::LaunchError>().map(launch::LaunchError::exit_code);
+        let of_usage = error.is::<Usage>().then_some(Usage::STATUS);
+        std::process::exit(of_launch.or(of_usage).unwrap_or(FAILED));
     }
 }

@@ -22,7 +22,7 @@ All commands: whatif --help. One of them, with an example: whatif run --help
 
 /// The commands, as they are listed together: a heading and their names.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Find out what is worth making faster", &["run", "report", "open", "watch", "compare"]),
+    ("Find out what is worth making faster", &["run", "report", "open", "watch", "compare", "ab"]),
     ("Before and after that", &["points", "doctor", "export"]),
     ("A whole machine, all day", &["collect", "status", "top", "diff", "stats", "flame", "list", "annotate"]),
     ("Recordings and databases", &["db"]),

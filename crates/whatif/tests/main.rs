@@ -5,6 +5,7 @@
 //! $ cargo test --release -p whatif --test all answer::
 //! ```
 
+mod ab;
 mod answer;
 mod audit;
 mod circles;
@@ -34,4 +35,5 @@ mod survey;
 mod synthetic;
 mod threads;
 mod transparency;
+mod unmarked;
 mod watch;

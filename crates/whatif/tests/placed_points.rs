@@ -26,7 +26,7 @@ fn visits_are_those_of_a_point_that_is_marked() {
     let Some(placed) = program("placed.c").filter(|_| can_count()) else { return };
     let line = line_of("a round is done");
     let sandbox = Sandbox::new();
-    let options = ["-p", &line, "-p", "fn:ended", "--latency", "fn:begun..fn:ended", "--speedup", "50"];
+    let options = ["-p", &line, "-p", "ended", "--latency", "fn:begun..fn:ended", "--speedup", "50"];
     let ended = sandbox.profile(&options, &placed, &[]).assert_code(0);
     assert_eq!(ended.stdout, "done\n");
     let report = sandbox.report();
@@ -62,9 +62,9 @@ fn what_is_not_there_is_said_before_the_program_runs() {
         ("fn:endet", "ended"),
         ("placed.c:2", "nearest one that has is placed.c:"),
         ("plaecd.c:5", "placed.c"),
-        ("ended", "-p server.rs:42"),
+        ("placed.c:x", "-p server.rs:42"),
     ] {
-        let ended = sandbox.profile(&["-p", place], &placed, &[]).assert_code(90);
+        let ended = sandbox.profile(&["-p", place], &placed, &[]).assert_code(2);
         assert!(ended.stdout.is_empty() && ended.stderr.contains(advice), "{place}: {ended:#?}");
     }
 }

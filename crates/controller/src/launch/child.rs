@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, waitid};
 use std::io;
 use std::process;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::Nanos;
@@ -28,7 +28,8 @@ pub enum Exit {
 pub struct Child {
     process: process::Child,
     progress: Arc<Progress>,
-    terminated: AtomicBool,
+    /// The signal that asked it to end, or zero.
+    asked: AtomicI32,
 }
 
 /// The process ID of the program that runs, and has not been reaped; zero if there is none.
@@ -76,7 +77,7 @@ impl Child {
         let progress = Arc::new(Progress { pid, seen: Mutex::default(), changed: Condvar::new() });
         let watched = Arc::clone(&progress);
         std::thread::Builder::new().name("wait".into()).spawn(move || watched.watch())?;
-        Ok(Self { process, progress, terminated: AtomicBool::new(false) })
+        Ok(Self { process, progress, asked: AtomicI32::new(0) })
     }
 
     pub(super) fn progress(&self) -> &Arc<Progress> {
@@ -121,15 +122,25 @@ impl Child {
     }
 
     /// Asks it to end. If it does so by this signal, that counts as a success: it was our wish.
-    pub fn terminate(&self) {
-        self.terminated.store(true, Ordering::Relaxed);
-        self.progress.send(Signal::TERM);
+    pub fn terminate(&self, signal: Signal) {
+        self.asked.store(signal.as_raw(), Ordering::Relaxed);
+        self.progress.send(signal);
+    }
+
+    /// Ends it at once, which counts as a success: it was our wish.
+    pub fn kill(&self) {
+        self.terminate(Signal::KILL);
+    }
+
+    /// Whether it has been asked to end.
+    pub fn was_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) != 0
     }
 
     /// How the program's end is to be passed on.
     pub fn verdict(&self, exit: Exit) -> Exit {
-        let wished = Exit::Signal(Signal::TERM.as_raw());
-        if exit == wished && self.terminated.load(Ordering::Relaxed) { Exit::Code(0) } else { exit }
+        let asked = self.asked.load(Ordering::Relaxed);
+        if asked != 0 && exit == Exit::Signal(asked) { Exit::Code(0) } else { exit }
     }
 
     /// How often it has been stopped (Ctrl-Z, `kill -STOP`). A window in which this changed measured nothing.

@@ -101,6 +101,13 @@ pub enum Obstacle {
          -C target-feature=+crt-static (Rust)."
     )]
     Static,
+    /// No loader either: Go links so unless C code is part of the program.
+    #[error(
+        "it is a Go program without C code, so it is statically linked, and nothing can be loaded into it.\n\
+         Build it with cgo: CGO_ENABLED=1 go build -ldflags=-linkmode=external (frame pointers are there already). Without \
+         that, whatif collect samples it."
+    )]
+    Go,
     /// The loader ignores `LD_PRELOAD` for privileged programs.
     #[error(
         "it runs with another user's or group's rights (setuid, setgid), and the loader then loads nothing else.\n\

@@ -288,7 +288,9 @@ fn inspect<R: Read + Seek>(data: &ReadCache<R>) -> Option<Facts> {
             return Some(from_loader(OsStr::from_bytes(loader)));
         }
     }
-    Some(Facts::Obstacle(Obstacle::Static))
+    let sections = header.sections(endian, data).ok();
+    let is_go = sections.is_some_and(|sections| sections.section_by_name(endian, b".go.buildinfo").is_some());
+    Some(Facts::Obstacle(if is_go { Obstacle::Go } else { Obstacle::Static }))
 }
 
 /// glibc's loader is `ld-linux-x86-64.so.2` wherever it lies; the LSB's is a link to it.

@@ -6,7 +6,7 @@ mod place;
 mod rate;
 
 pub use place::PointSpec;
-pub use rate::{CallRate, name_of};
+pub use rate::{CallRate, Meter, name_of};
 
 use crate::images::Images;
 use crate::region::RegionSpec;
@@ -48,6 +48,28 @@ struct Watch {
 }
 
 impl Placed {
+    /// What counts system calls is there at once; what counts instructions comes when they have been found.
+    fn new(memory: &'static SharedMemory, spec: &PointSpec, pid: u32) -> Result<Self> {
+        let counters = match &spec.place {
+            Place::SystemCall(name) => {
+                vec![Watch { address: None, counter: Arc::new(place::system_call(pid, name)?) }]
+            }
+            _ => Vec::new(),
+        };
+        let (point, place) = (spec.point.clone(), spec.place.clone());
+        let kind = match point.kind {
+            PointKind::Throughput => None,
+            PointKind::Begin => Some(wire::counter::Kind::Begin),
+            PointKind::End => Some(wire::counter::Kind::End),
+        };
+        // No program calls a point like that.
+        let name = format!("\u{1}{}", point.name);
+        let noted = kind.filter(|_| place.is_in_image());
+        let noted = noted.and_then(|kind| memory.counters.get(kind, name.as_bytes()));
+        let (past, samples, refused) = (0.into(), Arc::default(), OnceLock::new());
+        Ok(Self { point, place, noted, counters: counters.into(), past, samples, refused })
+    }
+
     fn counters(&self) -> MutexGuard<'_, Vec<Watch>> {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,6 +94,8 @@ pub struct Points {
     memory: &'static SharedMemory,
     pid: u32,
     placed: Vec<Placed>,
+    /// A place that was chosen while the program runs, which marks no point and has none that the user has placed.
+    chosen: OnceLock<(PointSpec, Placed)>,
 }
 
 /// How often all points have been visited, and when.
@@ -166,30 +190,10 @@ impl Points {
         scope: &Scope,
         later: bool,
     ) -> Result<Self> {
-        let placed = |spec: &PointSpec| -> Result<Placed> {
-            let counters = match &spec.place {
-                Place::SystemCall(name) => {
-                    vec![Watch { address: None, counter: Arc::new(place::system_call(pid, name)?) }]
-                }
-                _ => Vec::new(),
-            };
-            let (point, place) = (spec.point.clone(), spec.place.clone());
-            let kind = match point.kind {
-                PointKind::Throughput => None,
-                PointKind::Begin => Some(wire::counter::Kind::Begin),
-                PointKind::End => Some(wire::counter::Kind::End),
-            };
-            // No program calls a point like that.
-            let name = format!("\u{1}{}", point.name);
-            let noted = kind.filter(|_| place.is_in_image());
-            let noted = noted.and_then(|kind| memory.counters.get(kind, name.as_bytes()));
-            let (past, samples, refused) = (0.into(), Arc::default(), OnceLock::new());
-            Ok(Placed { point, place, noted, counters: counters.into(), past, samples, refused })
-        };
-        let placed = specs.iter().map(placed).collect::<Result<_>>()?;
-        let mut points = Self { memory, pid, placed };
+        let placed = specs.iter().map(|spec| Placed::new(memory, spec, pid)).collect::<Result<_>>()?;
+        let mut points = Self { memory, pid, placed, chosen: OnceLock::new() };
         for (nth, spec) in specs.iter().enumerate() {
-            match points.find(nth, spec, images, scope) {
+            match points.find(&points.placed[nth], spec, images, scope) {
                 // There may be no breakpoint left.
                 Err(error) if spec.can_be_sampled() && error.root_cause().is::<std::io::Error>() => {
                     points.placed[nth].place = spec.place.sampled();
@@ -205,21 +209,47 @@ impl Points {
 
     /// Places what libraries have that were loaded since, and gives up what was in those that are gone.
     pub fn follow(&self, specs: &[PointSpec], images: &Images, scope: &Scope) {
-        for (nth, spec) in specs.iter().enumerate() {
-            if let Err(error) = self.find(nth, spec, images, scope) {
-                let _ = self.placed[nth].refused.set(format!("{}: {error:#}", spec.place));
+        let chosen = self.chosen.get().map(|(spec, placed)| (placed, spec));
+        for (placed, spec) in self.placed.iter().zip(specs).chain(chosen) {
+            if let Err(error) = self.find(placed, spec, images, scope) {
+                let _ = placed.refused.set(format!("{}: {error:#}", spec.place));
             }
         }
     }
 
+    /// Counts visits to a place as progress, in a program that runs and has no point so far.
+    pub fn choose(&self, place: &str, images: &Images, scope: &Scope) -> Result<()> {
+        let spec = PointSpec::throughput(place)?;
+        let placed = Placed::new(self.memory, &spec, self.pid)?;
+        self.find(&placed, &spec, images, scope)?;
+        if placed.counters().is_empty() {
+            bail!(spec.missing(None));
+        }
+        let _ = self.chosen.set((spec, placed));
+        Ok(())
+    }
+
+    /// All that are counted from outside.
+    fn all(&self) -> impl Iterator<Item = &Placed> {
+        self.placed.iter().chain(self.chosen.get().map(|(_, placed)| placed))
+    }
+
+    /// Whether there is anything whose visits can be progress by now; places in libraries that are not loaded yet do not count.
+    pub fn is_any(&self) -> bool {
+        let is_there = |placed: &Placed| {
+            let counted = placed.past.load(Ordering::Relaxed) > 0 || !placed.counters().is_empty();
+            counted || !placed.place.is_in_image()
+        };
+        self.all().any(is_there) || self.registered().next().is_some()
+    }
+
     /// Watches the instructions of a place where they are now.
-    fn find(&self, nth: usize, spec: &PointSpec, images: &Images, scope: &Scope) -> Result<()> {
-        if !self.placed[nth].place.is_in_image() {
+    fn find(&self, placed: &Placed, spec: &PointSpec, images: &Images, scope: &Scope) -> Result<()> {
+        if !placed.place.is_in_image() {
             return Ok(());
         }
         let found = images.instructions(|image| spec.entries(image, scope));
         spec.check_copies(found.len())?;
-        let placed = &self.placed[nth];
         let there = placed.counters().clone();
         let known = |instruction: &Instruction| {
             there.iter().find(|watch| watch.address == Some(instruction.address)).cloned()
@@ -242,18 +272,18 @@ impl Points {
         let address = Some(instruction.address);
         if let Some(noted) = placed.noted
             && instruction.semaphore.is_none()
-            && !self.placed.iter().any(|other| other.counters().iter().any(|watch| watch.address == address))
+            && !self.all().any(|other| other.counters().iter().any(|watch| watch.address == address))
             && let Ok(counter) = self.trap(instruction.address, noted)
         {
             return Ok(Watch { address, counter: Arc::new(counter) });
         }
         let counts = |watch: &&Watch| watch.address == address && watch.counter.means() != Means::Trap;
         let same = |placed: &Placed| placed.counters().iter().find(counts).cloned();
-        match self.placed.iter().find_map(same) {
+        match self.all().find_map(same) {
             Some(watch) => Ok(watch),
             None => Ok(Watch {
                 address,
-                counter: Arc::new(Counter::new(self.pid, instruction).map_err(refused)?),
+                counter: Arc::new(Counter::new(&self.pids(), instruction).map_err(refused)?),
             }),
         }
     }
@@ -268,13 +298,23 @@ impl Points {
         Counter::trap(self.pid, address, VISIT | place)
     }
 
+    /// The processes that the program is by now, the first one first.
+    pub fn pids(&self) -> Vec<u32> {
+        let of_slots = self.memory.slots.used().iter().filter(|slot| slot.is_taken());
+        let mut others: Vec<u32> = of_slots.map(|slot| slot.pid.load(Ordering::Relaxed)).collect();
+        others.sort_unstable();
+        others.dedup();
+        others.retain(|pid| *pid != self.pid && *pid != 0);
+        std::iter::once(self.pid).chain(others).collect()
+    }
+
     /// Points that are nowhere yet.
     pub fn waiting(&self) -> impl Iterator<Item = &str> {
         let waits = |placed: &&Placed| {
             let counted = placed.past.load(Ordering::Relaxed) > 0 || !placed.counters().is_empty();
             placed.place.is_in_image() && !counted && placed.refused.get().is_none()
         };
-        self.placed.iter().filter(waits).map(|placed| placed.point.name.as_str())
+        self.all().filter(waits).map(|placed| placed.point.name.as_str())
     }
 
     /// Points whose visits were asked for, but that are sampled.
@@ -282,17 +322,17 @@ impl Points {
         let sampled = |placed: &&Placed| {
             matches!(placed.place, Place::Sampled(_)) && placed.point.name != placed.place.to_string()
         };
-        self.placed.iter().filter(sampled).map(|placed| placed.point.name.as_str())
+        self.all().filter(sampled).map(|placed| placed.point.name.as_str())
     }
 
     /// Why places that appeared late could not be counted.
     pub fn refused(&self) -> impl Iterator<Item = &str> {
-        self.placed.iter().filter_map(|placed| placed.refused.get()).map(String::as_str)
+        self.all().filter_map(|placed| placed.refused.get()).map(String::as_str)
     }
 
     /// The points so far. One that the program registers under the name of a placed one is told apart.
     pub fn list(&self) -> Vec<Point> {
-        let mut points: Vec<Point> = self.placed.iter().map(|placed| placed.point.clone()).collect();
+        let mut points: Vec<Point> = self.all().map(|placed| placed.point.clone()).collect();
         for counter in self.registered() {
             let kind = match counter.kind() {
                 Some(wire::counter::Kind::Begin) => PointKind::Begin,
@@ -300,7 +340,7 @@ impl Points {
                 _ => PointKind::Throughput,
             };
             let mut name = String::from_utf8_lossy(&counter.name().collect::<Vec<u8>>()).into_owned();
-            if self.placed.iter().any(|placed| placed.point.name == name && placed.point.kind == kind) {
+            if self.all().any(|placed| placed.point.name == name && placed.point.kind == kind) {
                 name.push_str(" (in the source)");
             }
             points.push(Point { name, kind });
@@ -311,7 +351,7 @@ impl Points {
     /// The points that the program has registered.
     fn registered(&self) -> impl Iterator<Item = &'static wire::counter::Counter> {
         let is_ours = |counter: &&wire::counter::Counter| {
-            self.placed.iter().any(|placed| placed.noted.is_some_and(|noted| std::ptr::eq(noted, *counter)))
+            self.all().any(|placed| placed.noted.is_some_and(|noted| std::ptr::eq(noted, *counter)))
         };
         self.memory.counters.registered().filter(move |counter| !is_ours(counter))
     }
@@ -319,7 +359,7 @@ impl Points {
     /// How often each has been visited.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for placed in &self.placed {
+        for placed in self.all() {
             let samples = placed.samples.load(Ordering::Relaxed);
             counts.visits.push(placed.counted().wrapping_add(samples));
             let noted = placed.noted.filter(|_| placed.is_noted());
@@ -337,7 +377,7 @@ impl Points {
     /// How long what ended took so far, where beginnings and ends can be paired.
     pub fn distributions(&self) -> Distributions {
         let noted = |placed: &Placed| placed.noted.filter(|_| placed.is_noted());
-        let all = self.placed.iter().map(noted).chain(self.registered().map(Some));
+        let all = self.all().map(noted).chain(self.registered().map(Some));
         let of_counter = |counter: &wire::counter::Counter| {
             let found = self.memory.distributions.get(counter.distribution.load(Ordering::Relaxed))?;
             Some(Distribution(found.counts().collect()))
@@ -347,7 +387,7 @@ impl Points {
 
     /// Whether the kernel has to be asked for some.
     pub fn are_asked_for(&self) -> bool {
-        self.placed.iter().any(|placed| !matches!(placed.place, Place::Sampled(_)))
+        self.all().any(|placed| !matches!(placed.place, Place::Sampled(_)))
     }
 
     /// The code whose samples are visits, and where they are counted.
@@ -356,7 +396,7 @@ impl Points {
             Place::Sampled(code) => Some((code.clone(), Arc::clone(&placed.samples))),
             _ => None,
         };
-        self.placed.iter().filter_map(sampled).collect()
+        self.all().filter_map(sampled).collect()
     }
 
     /// What visits to each point that is counted by breakpoints cost, as a share of `elapsed`. `cost` and `noting`: as for [`means`](Self::means).
@@ -366,20 +406,42 @@ impl Points {
         noting: Option<Nanos>,
         elapsed: profile::Nanos,
     ) -> Vec<(String, f64)> {
+        let share = |(name, spent): (String, profile::Nanos)| {
+            (name, spent.get() as f64 / elapsed.get().max(1) as f64)
+        };
+        self.spent(cost, noting).into_iter().map(share).collect()
+    }
+
+    /// The time that counting visits to each point has taken so far. `cost` and `noting`: as for [`means`](Self::means).
+    pub fn spent(&self, cost: Option<Nanos>, noting: Option<Nanos>) -> Vec<(String, profile::Nanos)> {
         let Some(cost) = cost else { return Vec::new() };
-        let share = |placed: &Placed| {
+        let spent = |placed: &Placed| {
             let trapped = !matches!(placed.place, Place::SystemCall(_));
             let visits = if trapped { placed.counted() } else { 0 };
             let cost = if placed.is_noted() { noting.unwrap_or(cost) } else { cost };
-            (placed.point.name.clone(), visits as f64 * cost.0 as f64 / elapsed.get().max(1) as f64)
+            (placed.point.name.clone(), profile::Nanos::new(visits.saturating_mul(cost.0)))
         };
-        self.placed.iter().map(share).collect()
+        self.all().map(spent).collect()
+    }
+
+    /// Counts no more visits to the points of this name.
+    pub fn give_up(&self, name: &str) {
+        for placed in self.all().filter(|placed| placed.point.name == name) {
+            let counters = std::mem::take(&mut *placed.counters());
+            let counted = counters.iter().map(|watch| watch.counter.count()).fold(0, u64::wrapping_add);
+            placed.past.fetch_add(counted, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a point of this name is a beginning or an end.
+    pub fn is_of_latency(&self, name: &str) -> bool {
+        self.all().any(|placed| placed.point.name == name && placed.point.kind != PointKind::Throughput)
     }
 
     /// How the placed points are watched, if there are any: for people. `cost`: of a breakpoint; `noting`: of one at which the thread notes the visit.
     pub fn means(&self, cost: Option<Nanos>, noting: Option<Nanos>) -> Option<String> {
         let mut seen = HashSet::new();
-        let counters = self.placed.iter().flat_map(|placed| placed.counters().clone());
+        let counters = self.all().flat_map(|placed| placed.counters().clone());
         let counters = counters.map(|watch| watch.counter);
         let different: Vec<_> = counters.filter(|counter| seen.insert(Arc::as_ptr(counter))).collect();
         let by = |means| different.iter().filter(|counter| counter.means() == means).count();

@@ -14,7 +14,7 @@ use symbols::{Image, Scope, Svma};
 /// More copies of one place than this are a mistake.
 const MOST_COPIES: usize = 64;
 
-const ADVICE: &str = "give FILE:LINE, as in -p server.rs:42, fn:NAME, sampled:FILE:LINE, sampled:fn:NAME, \
+const ADVICE: &str = "give FILE:LINE, as in -p server.rs:42, fn:NAME (or just NAME), sampled:FILE:LINE, sampled:fn:NAME, \
                       usdt:PROVIDER:NAME or syscall:NAME";
 
 /// A place in the code, as it was typed.
@@ -39,8 +39,11 @@ impl Place {
         let named = |name: &str| Some(name.to_owned()).filter(|name| !name.trim().is_empty());
         let code = |text: &str| match text.strip_prefix("fn:") {
             Some(name) => named(name).map(RegionSpec::Function),
-            None => Some(RegionSpec::parse_place(text))
-                .filter(|spec| matches!(spec, RegionSpec::Line(_, line) if *line > 0)),
+            None => Some(RegionSpec::parse_place(text)).filter(|spec| match spec {
+                RegionSpec::Line(_, line) => *line > 0,
+                // What else has a colon or a slash is a mistyped line, or something else with a prefix.
+                _ => !text.trim().is_empty() && !text.replace("::", "").contains([':', '/']),
+            }),
         };
         let place = match text.split_once(':') {
             Some(("syscall", name)) => named(name).map(Self::SystemCall),
@@ -138,13 +141,18 @@ impl PointSpec {
         self.point.kind != PointKind::Throughput && self.is_in_image()
     }
 
+    /// What `-p PLACE` asks for.
+    pub fn throughput(text: &str) -> Result<Self> {
+        let place = Place::parse(text)?;
+        let name = place.to_string();
+        Ok(Self::new(place, name, PointKind::Throughput))
+    }
+
     /// What `-p PLACE` and `--latency BEGIN..END` ask for.
     pub fn all(points: &[String], latencies: &[String]) -> Result<Vec<Self>> {
         let mut specs = Vec::new();
         for text in points {
-            let place = Place::parse(text)?;
-            let name = place.to_string();
-            specs.push(Self::new(place, name, PointKind::Throughput));
+            specs.push(Self::throughput(text)?);
         }
         for text in latencies {
             let (begin, end) = both(text).with_context(|| {
@@ -261,7 +269,11 @@ mod tests {
             ("usdt:shop", None),
             ("syscall:", None),
             ("fn:", None),
-            ("work", None),
+            ("work", Some(function("work"))),
+            ("shop::Cart::add", Some(function("shop::Cart::add"))),
+            ("", None),
+            ("src/main.c", None),
+            ("usdt::x", Some(function("usdt::x"))),
             (":3", None),
             ("hash.c:", None),
             ("hash.c:0", None),
@@ -289,7 +301,8 @@ mod tests {
             latency("../a.c:1..b.c:2").unwrap()[0].place,
             Place::Code(RegionSpec::Line("../a.c".to_owned(), 1))
         );
-        for bad in ["fn:a", "fn:a..", "..fn:a", "a..b"] {
+        assert_eq!(latency("a..b").unwrap()[1].place, Place::Code(RegionSpec::Function("b".to_owned())));
+        for bad in ["fn:a", "fn:a..", "..fn:a", "a.."] {
             assert!(latency(bad).is_err(), "{bad}");
         }
     }
@@ -300,6 +313,8 @@ mod tests {
             PointSpec::all(&points.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &[])
         };
         assert_eq!(all(&["fn:a", "fn:b", "a.c:7"]).unwrap().len(), 3);
-        assert!(all(&["fn:a", "fn:b", "fn:a"]).unwrap_err().to_string().contains("twice"));
+        for again in ["fn:a", "a"] {
+            assert!(all(&["fn:a", "fn:b", again]).unwrap_err().to_string().contains("twice"));
+        }
     }
 }

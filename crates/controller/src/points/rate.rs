@@ -1,9 +1,9 @@
-//! How often a place is visited, and how steadily: to find places that make good progress points.
+//! How often places are visited, and how steadily: to find places that make good progress points.
 
 use super::PointSpec;
 use crate::images::Images;
 use anyhow::Result;
-use kernel::visits::Counter;
+use kernel::visits::{Counter, Instruction};
 use profile::{Nanos, Region};
 use symbols::Scope;
 
@@ -11,52 +11,136 @@ use symbols::Scope;
 const STEPS: usize = 8;
 /// Time between two readings.
 const STEP: Nanos = Nanos::from_millis(50);
-/// A place in more copies than this is not counted: a CPU has four breakpoints.
-const MOST_COPIES: usize = 4;
+/// After this time places are given up that are visited too often.
+const FIRST_LOOK: Nanos = Nanos::from_millis(5);
+/// Visits of a place may take this share of a CPU while they are counted to find out how often there are any.
+const TOO_HOT: f64 = 0.2;
+/// Copies of places that are counted at a time: a CPU has four breakpoints.
+const AT_A_TIME: usize = 4;
 
-/// A place whose visits are being counted, or have been.
-#[derive(Debug)]
+/// How often a place is visited.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CallRate {
-    counters: Vec<Counter>,
     pub per_second: f64,
     /// The standard deviation from one reading to the next, as a share of the mean, beyond what counting explains.
     pub variation: f64,
+    /// What counting every visit costs, as a share of a CPU; NaN if that is not known.
+    pub cost: f64,
 }
 
-impl CallRate {
-    /// Begins to count visits to `place`, as `-p` understands it, in a program that runs. `None` where it cannot be counted.
-    pub fn begin(place: &str, pid: u32, images: &Images, scope: &Scope) -> Result<Option<Self>> {
-        let specs = PointSpec::all(&[place.to_owned()], &[])?;
-        let found = images.instructions(|image| specs[0].entries(image, scope));
-        if found.is_empty() || found.len() > MOST_COPIES {
-            return Ok(None);
-        }
-        let counters: Result<Vec<Counter>, _> = found.iter().map(|place| Counter::new(pid, place)).collect();
-        Ok(counters.ok().map(|counters| Self { counters, per_second: 0.0, variation: 0.0 }))
-    }
+/// What counts the visits to some places in a program that runs.
+pub struct Meter<'a> {
+    /// Its processes.
+    pub pids: &'a [u32],
+    pub scope: &'a Scope,
+    /// What a visit costs, if that is known.
+    pub visit_cost: Option<wire::Nanos>,
+}
 
-    /// Counts for a while; `None` if the program ended. `wait` returns false then.
-    pub fn measure(mut self, mut wait: impl FnMut(Nanos) -> bool) -> Option<Self> {
-        let mut counts = Vec::with_capacity(STEPS);
-        let begin = kernel::clock::monotonic();
-        let mut last = self.count();
-        for _ in 0..STEPS {
-            if !wait(STEP) {
-                return None;
-            }
-            let now = self.count();
-            counts.push(now.wrapping_sub(last) as f64);
-            last = now;
-        }
-        let passed = kernel::clock::monotonic().saturating_sub(begin);
-        self.counters.clear();
-        self.per_second = counts.iter().sum::<f64>() / passed.0.max(1) as f64 * 1e9;
-        self.variation = variation(&counts);
-        Some(self)
-    }
+/// A place that is being counted.
+struct Counted {
+    /// Its number among those that were asked for.
+    nth: usize,
+    counters: Vec<Counter>,
+    last: u64,
+    steps: Vec<f64>,
+}
 
+impl Counted {
     fn count(&self) -> u64 {
         self.counters.iter().map(Counter::count).fold(0, u64::wrapping_add)
+    }
+
+    /// Visits since the last look.
+    fn step(&mut self) -> f64 {
+        let now = self.count();
+        now.wrapping_sub(std::mem::replace(&mut self.last, now)) as f64
+    }
+}
+
+impl Meter<'_> {
+    /// Where `places`, as `-p` understands them, are in the program; nowhere, if they are in too many copies to be counted.
+    pub fn find(&self, places: &[String], images: &Images) -> Result<Vec<Vec<Instruction>>> {
+        let find = |place: &String| -> Result<Vec<Instruction>> {
+            let spec = PointSpec::throughput(place)?;
+            let found = images.instructions(|image| spec.entries(image, self.scope));
+            Ok(if found.len() > AT_A_TIME { Vec::new() } else { found })
+        };
+        places.iter().map(find).collect()
+    }
+
+    /// How often each of these places is visited; `None` for what cannot be counted. Those that fit are counted at the same
+    /// time. `None` altogether if the program ended: `wait` returns false then.
+    pub fn measure(
+        &self,
+        places: &[Vec<Instruction>],
+        mut wait: impl FnMut(Nanos) -> bool,
+    ) -> Option<Vec<Option<CallRate>>> {
+        let mut rates = vec![None; places.len()];
+        let mut left: Vec<usize> = (0..places.len()).filter(|nth| !places[*nth].is_empty()).collect();
+        while !left.is_empty() {
+            let mut room = AT_A_TIME;
+            let (now, later): (Vec<usize>, Vec<usize>) = left.into_iter().partition(|nth| {
+                let fits = places[*nth].len() <= room;
+                room -= if fits { places[*nth].len() } else { 0 };
+                fits
+            });
+            left = later;
+            let begin = |nth: usize| {
+                let counters = places[nth].iter().map(|place| Counter::new(self.pids, place));
+                let counters = counters.collect::<Result<Vec<Counter>, _>>().ok()?;
+                Some(Counted { nth, counters, last: 0, steps: Vec::with_capacity(STEPS) })
+            };
+            let counted = now.into_iter().filter_map(begin).collect();
+            self.count(counted, &mut rates, &mut wait)?;
+        }
+        Some(rates)
+    }
+
+    /// Counts some places for a while. `None` if the program ended.
+    fn count(
+        &self,
+        mut counted: Vec<Counted>,
+        rates: &mut [Option<CallRate>],
+        wait: &mut impl FnMut(Nanos) -> bool,
+    ) -> Option<()> {
+        counted.iter_mut().for_each(|place| place.last = place.count());
+        let mut last = kernel::clock::monotonic();
+        // What is visited very often is found out at once, and not counted for longer: it would slow the program down.
+        let mut passed = 0.0;
+        for step in std::iter::once(FIRST_LOOK).chain(std::iter::repeat_n(STEP, STEPS)) {
+            if !wait(step) {
+                return None;
+            }
+            let now = kernel::clock::monotonic();
+            let seconds = now.saturating_sub(last).0.max(1) as f64 / 1e9;
+            last = now;
+            counted.retain_mut(|place| {
+                let visits = place.step();
+                let hot = self.cost(visits / seconds) > TOO_HOT;
+                if hot {
+                    rates[place.nth] = Some(self.rate(visits / seconds, 0.0));
+                } else if step == STEP {
+                    place.steps.push(visits);
+                }
+                !hot
+            });
+            passed += if step == STEP { seconds } else { 0.0 };
+        }
+        for place in counted {
+            let rate = place.steps.iter().sum::<f64>() / passed.max(1e-9);
+            rates[place.nth] = Some(self.rate(rate, variation(&place.steps)));
+        }
+        Some(())
+    }
+
+    fn rate(&self, per_second: f64, variation: f64) -> CallRate {
+        CallRate { per_second, variation, cost: self.cost(per_second) }
+    }
+
+    /// What counting so many visits a second costs, as a share of a CPU.
+    fn cost(&self, per_second: f64) -> f64 {
+        self.visit_cost.map_or(f64::NAN, |cost| per_second * cost.0 as f64 / 1e9)
     }
 }
 

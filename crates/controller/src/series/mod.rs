@@ -1,7 +1,10 @@
 //! The series of experiments on a program while it runs: which one is next, its windows, what they say so far.
 
+mod heat;
+mod scouting;
 mod whole;
 
+pub use heat::Refused;
 pub use whole::Whole;
 
 use crate::clocks::{self, Clocks};
@@ -18,6 +21,7 @@ use crate::runs::Runs;
 use crate::window::{Conductor, IDLE, Order};
 use crate::{dead_slots, progress};
 use anyhow::Result;
+use heat::Heat;
 use kernel::SharedMapping;
 use profile::Nanos;
 use std::sync::Mutex;
@@ -27,6 +31,10 @@ use std::time::{Duration, Instant};
 const SAVE: Duration = Duration::from_secs(1);
 /// How long the first samples are collected before the first experiment.
 const FIRST_LOOK: Nanos = Nanos::from_millis(30);
+/// When less than this is left for a window, there is no further one.
+const SHORTEST: Nanos = Nanos::from_millis(100);
+/// Time between two looks whether the time is up.
+const REST: Nanos = Nanos::from_millis(5);
 /// Experiments that are kept back until it is known whether they have to be made again.
 const HELD: usize = 4;
 /// What a region lacks that the user has pinned: more than all others together, whose most is 1.
@@ -59,6 +67,7 @@ pub struct Series<'a> {
     clocks: Clocks,
     begin: Instant,
     saved: Instant,
+    heat: Heat,
 }
 
 impl<'a> Series<'a> {
@@ -85,6 +94,7 @@ impl<'a> Series<'a> {
             clocks: Clocks::new(options.duration),
             begin: Instant::now(),
             saved: Instant::now(),
+            heat: Heat::new(),
         }
     }
 
@@ -104,6 +114,10 @@ impl<'a> Series<'a> {
             return self.conduct_whole(conductor, release);
         }
         release();
+        if !self.wait_for_point(&mut conductor, &over)? {
+            self.progress.finish();
+            return Ok(outcome);
+        }
         if !conductor.probe(FIRST_LOOK, &mut self.clocks) {
             return Ok(outcome);
         }
@@ -124,9 +138,10 @@ impl<'a> Series<'a> {
             if self.clocks.has_decided(memory) {
                 held.clear();
             }
+            self.look_at_heat(&mut conductor)?;
             let offers = self.offers()?;
             let Runs { history, random, .. } = &mut *self.runs;
-            let Some(plan) = history.next(&offers, &options.choices, random) else {
+            let Some(mut plan) = history.next(&offers, &options.choices, random) else {
                 self.progress.waiting();
                 self.save(conductor.delayed())?;
                 if !conductor.wait(Nanos::from_millis(5)) {
@@ -134,6 +149,16 @@ impl<'a> Series<'a> {
                 }
                 continue;
             };
+            if let Some(longest) =
+                conductor.longest(plan.windows.len()).filter(|longest| *longest < plan.length)
+            {
+                if longest < SHORTEST {
+                    // What is left is too short for an experiment.
+                    while !over() && conductor.wait(REST) {}
+                    break;
+                }
+                plan.length = longest;
+            }
             let stops = self.child.stops();
             let mut windows = Vec::with_capacity(plan.windows.len());
             for (index, speedup) in plan.windows.into_iter().enumerate() {

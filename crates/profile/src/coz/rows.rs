@@ -73,7 +73,7 @@ pub(super) fn of(runs: &[Run], damage: Damage, name: &str) -> Rows {
         rows.sessions.push(Session {
             id: session,
             start: start(run, nth, name),
-            end: Some(SessionEnd { duration: length.unwrap_or(now), exit: Exit::Unknown }),
+            end: Some(SessionEnd { duration: length.unwrap_or(now), exit: Exit::Unknown, stopped: false }),
             samples: SampleTotals { until, delayed, count, weight: weight(count), lost: 0 },
             images: Vec::new(),
             arrivals: Vec::new(),

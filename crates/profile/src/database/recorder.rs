@@ -329,8 +329,10 @@ impl Recorder {
             Exit::Signal(signal) => ("signal", Some(signal)),
         };
         self.write(|to| {
-            to.prepare_cached("UPDATE sessions SET duration_ns = ?, exit = ?, exit_value = ? WHERE id = ?")?
-                .execute(params![ns(end.duration), exit, value, session.get()])
+            to.prepare_cached(
+                "UPDATE sessions SET duration_ns = ?, exit = ?, exit_value = ?, stopped = ? WHERE id = ?",
+            )?
+            .execute(params![ns(end.duration), exit, value, end.stopped, session.get()])
         })
         .map(drop)
     }

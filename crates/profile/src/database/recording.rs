@@ -300,7 +300,12 @@ fn end(row: &Row<'_>) -> rusqlite::Result<Option<SessionEnd>> {
         "unknown" => Some(Exit::Unknown),
         _ => None,
     })?;
-    Ok(Some(SessionEnd { duration: Nanos::new(duration.max(0) as u64), exit }))
+    // Layouts before 11 do not say.
+    let stopped = match row.as_ref().column_index("stopped") {
+        Ok(column) => row.get(column)?,
+        Err(_) => false,
+    };
+    Ok(Some(SessionEnd { duration: Nanos::new(duration.max(0) as u64), exit, stopped }))
 }
 
 fn region(row: &Row<'_>) -> rusqlite::Result<(RegionId, Region)> {

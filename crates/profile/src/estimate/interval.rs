@@ -73,7 +73,7 @@ pub fn difference(before: (&Estimate, usize), after: (&Estimate, usize)) -> Opti
 }
 
 /// `value` with an unknown error.
-pub(super) fn unknown(value: f64) -> Estimate {
+pub(crate) fn unknown(value: f64) -> Estimate {
     Estimate { value, se: f64::INFINITY, lo: f64::NEG_INFINITY, hi: f64::INFINITY }
 }
 
@@ -112,7 +112,7 @@ impl Difference {
 }
 
 /// The 95 % interval of a `value` whose standard error `se` was estimated with `freedom` degrees of freedom.
-pub(super) fn around(value: f64, se: f64, freedom: usize) -> Estimate {
+pub(crate) fn around(value: f64, se: f64, freedom: usize) -> Estimate {
     let half = student(freedom) * se;
     Estimate { value, se, lo: value - half, hi: value + half }
 }
@@ -166,7 +166,7 @@ pub(super) fn weighted(points: &[(f64, f64)], step: f64) -> Estimate {
 }
 
 /// The standard deviation.
-pub(super) fn deviation(values: &[f64]) -> f64 {
+pub(crate) fn deviation(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();

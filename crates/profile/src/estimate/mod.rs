@@ -74,7 +74,7 @@ mod curve;
 mod era;
 mod fit;
 mod handover;
-mod interval;
+pub(crate) mod interval;
 mod latency;
 mod left_out;
 mod level;

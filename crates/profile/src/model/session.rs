@@ -81,6 +81,8 @@ pub struct SessionEnd {
     pub duration: Nanos,
     /// How the program ended.
     pub exit: Exit,
+    /// Whether whatif had asked it to end.
+    pub stopped: bool,
 }
 
 /// How a program ended.

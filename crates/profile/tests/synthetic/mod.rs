@@ -45,7 +45,7 @@ pub fn session(id: i64) -> Session {
             kernel_time: true,
             ..SessionStart::default()
         },
-        end: Some(SessionEnd { duration: Nanos::from_millis(10_000), exit: Exit::Code(0) }),
+        end: Some(SessionEnd { duration: Nanos::from_millis(10_000), exit: Exit::Code(0), stopped: false }),
         samples: SampleTotals {
             until: Nanos::from_millis(10_000),
             delayed: Nanos::ZERO,

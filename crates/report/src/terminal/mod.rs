@@ -238,6 +238,13 @@ pub fn run(session: &Session) -> String {
 
 /// How long a run took, and how it ended.
 pub fn end(end: &SessionEnd) -> String {
+    if end.stopped {
+        let code = match end.exit {
+            Exit::Code(code) if code != 0 => format!(", exit code {code}"),
+            _ => String::new(),
+        };
+        return format!("stopped by whatif after {}{code}", end.duration);
+    }
     match end.exit {
         Exit::Code(code) => format!("{}, exit code {code}", end.duration),
         Exit::Signal(signal) => format!("{}, killed by signal {signal}", end.duration),

@@ -25,12 +25,12 @@ pub struct Collect {
     #[arg(long)]
     pub own: bool,
 
-    /// Seconds between two writes: what a crash may lose
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    /// Time between two writes (60s, 5m; up to 1h): what a crash may lose
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = controller::span::whole_seconds)]
     pub interval: u32,
 
-    /// Length of a time bucket in the database, in seconds [default: 60, with --pc-only 600]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    /// Length of a time bucket in the database (60s, 10m; up to 1h) [default: 60s, with --pc-only 10m]
+    #[arg(long, value_name = "TIME", value_parser = controller::span::whole_seconds)]
     pub resolution: Option<u32>,
 
     /// Take fewer samples when all of it costs more than this part of the machine
@@ -57,9 +57,9 @@ pub struct Collect {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Stop after so many seconds [default: at SIGINT or SIGTERM]
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub duration: Option<f64>,
+    /// Stop after this time: 90s, 2m, 1h; plain numbers are seconds [default: at SIGINT or SIGTERM]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = controller::span::parse)]
+    pub duration: Option<std::time::Duration>,
 
     /// Seed of all random choices [default: a new one]
     #[arg(long, value_name = "N")]

@@ -22,6 +22,6 @@ use options::Options;
 pub fn collect(args: &cli::Collect) -> Result<()> {
     match args.print {
         Some(cli::Print::Unit) => crate::show::print(&unit::text(&std::env::current_exe()?)),
-        None => service::run(&Options::of(args)?),
+        None => service::run(&Options::of(args).map_err(controller::Usage::of)?),
     }
 }

@@ -58,15 +58,6 @@ impl Options {
         let Some(percent) = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0) else {
             bail!("--max-cpu {} is no part of the machine; give a percentage, such as 1%", args.max_cpu);
         };
-        let duration = match args.duration {
-            Some(seconds) => Some(
-                Duration::try_from_secs_f64(seconds)
-                    .ok()
-                    .filter(|duration| !duration.is_zero())
-                    .with_context(|| format!("--duration {seconds} is no time; give seconds, such as 60"))?,
-            ),
-            None => None,
-        };
         let bytes = |option: &str, text: &str| -> Result<u64> {
             let bytes = size(text)
                 .with_context(|| format!("{option} {text} is no size; give bytes, or such as 40M or 2G"))?;
@@ -95,7 +86,7 @@ impl Options {
                 most_bytes: Some(bytes("--max-disk", &args.max_disk)?),
             },
             name: args.name.clone(),
-            duration,
+            duration: args.duration,
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..)),
             quiet: args.quiet,
         })

@@ -4,6 +4,12 @@ use crate::condition::{Condition, Quantity, Relation};
 use profile::{Comparison, ENOUGH_BLOCKS, Estimate, PointChange, RegionChange, printable};
 use std::fmt;
 
+/// Exit status when a condition of `--fail-if` holds for certain.
+const HOLDS: i32 = 1;
+/// Exit status when a condition cannot be judged: it names what is not there, or was not measured. The
+/// same as for an option that cannot be understood.
+const CANNOT_BE_JUDGED: i32 = 2;
+
 /// What to think of a condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Judgement {
@@ -41,10 +47,14 @@ impl fmt::Display for Measured {
 
 /// Judges a condition; the error says why that is impossible, and what to do about it.
 pub fn judge(comparison: &Comparison<'_>, condition: &Condition) -> Result<Judgement, String> {
-    let (estimate, gain) = match &condition.quantity {
-        Quantity::Gain(name) => (gain(comparison, name)?, true),
-        Quantity::Slope(names) => (slope(comparison, names)?, false),
-    };
+    Ok(match &condition.quantity {
+        Quantity::Gain(name) => of(condition, gain(comparison, name)?, true),
+        Quantity::Slope(names) => of(condition, slope(comparison, names)?, false),
+    })
+}
+
+/// What an estimate says about a condition. `gain`: whether it is shown in per cent.
+fn of(condition: &Condition, estimate: Estimate, gain: bool) -> Judgement {
     let holds = |value| condition.relation.holds(value, condition.limit);
     // The end of the interval that is the last to be beyond the limit.
     let last = match condition.relation {
@@ -52,11 +62,44 @@ pub fn judge(comparison: &Comparison<'_>, condition: &Condition) -> Result<Judge
         Relation::Greater | Relation::GreaterOrEqual => estimate.lo,
     };
     let measured = Measured { estimate, gain };
-    Ok(match (holds(estimate.value), holds(last)) {
+    match (holds(estimate.value), holds(last)) {
         (true, true) => Judgement::Holds(measured),
         (true, false) => Judgement::MayHold(measured),
         (false, _) => Judgement::DoesNotHold,
-    })
+    }
+}
+
+/// Judges a condition about two programs that were run by turns, whose gains `gain` knows by name. Says on standard error what became
+/// of it, unless it plainly does not hold; returns the exit status.
+pub fn judge_turns(condition: &Condition, gain: impl Fn(&str) -> Result<Estimate, String>) -> i32 {
+    let judgement = match &condition.quantity {
+        Quantity::Gain(name) => gain(name).map(|estimate| of(condition, estimate, true)),
+        Quantity::Slope(_) => Err("slopes are what whatif compare knows, from recordings".to_owned()),
+    };
+    say(condition, judgement, "more rounds make the interval narrower (--duration 10m)")
+}
+
+/// Says on standard error what became of a condition, unless it plainly does not hold; returns the exit status. `advice`: what makes
+/// it more certain.
+pub fn say(condition: &Condition, judgement: Result<Judgement, String>, advice: &str) -> i32 {
+    let typed = printable(&condition.text);
+    match judgement {
+        Ok(Judgement::Holds(measured)) => {
+            kernel::say!("whatif: --fail-if '{typed}' holds: {measured}");
+            HOLDS
+        }
+        Ok(Judgement::MayHold(measured)) => {
+            kernel::say!(
+                "whatif: note: --fail-if '{typed}' holds for the estimate, but not for certain: {measured}\n  {advice}"
+            );
+            0
+        }
+        Ok(Judgement::DoesNotHold) => 0,
+        Err(why) => {
+            kernel::say!("whatif: --fail-if '{typed}' cannot be judged: {why}");
+            CANNOT_BE_JUDGED
+        }
+    }
 }
 
 fn gain(comparison: &Comparison<'_>, name: &str) -> Result<Estimate, String> {

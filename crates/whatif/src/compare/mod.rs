@@ -6,21 +6,14 @@
 //! `profile`'s. **Constraints:** a gate fails only for what is certain, and is never passed because what it
 //! asks about was not measured.
 
-mod gate;
+pub mod gate;
 
 use crate::condition::Condition;
 
 use crate::{cli, show};
 use anyhow::{Context as _, Result};
-use gate::Judgement;
 use profile::{Comparison, EstimateOptions};
 use std::io::IsTerminal as _;
-
-/// Exit status when a condition of `--fail-if` holds for certain.
-const HOLDS: i32 = 1;
-/// Exit status when a condition cannot be judged: it names what is not there, or was not measured. The
-/// same as for an option that cannot be understood.
-const CANNOT_BE_JUDGED: i32 = 2;
 
 /// `whatif compare`. Returns the exit status.
 pub fn compare(args: &cli::Compare) -> Result<i32> {
@@ -41,25 +34,7 @@ pub fn compare(args: &cli::Compare) -> Result<i32> {
     Ok(args.fail_if.iter().map(|condition| judge(&comparison, condition)).max().unwrap_or(0))
 }
 
-/// Says on standard error what became of a condition, unless it plainly does not hold.
 fn judge(comparison: &Comparison<'_>, condition: &Condition) -> i32 {
-    let condition_as_typed = profile::printable(&condition.text);
-    match gate::judge(comparison, condition) {
-        Ok(Judgement::Holds(measured)) => {
-            kernel::say!("whatif: --fail-if '{condition_as_typed}' holds: {measured}");
-            HOLDS
-        }
-        Ok(Judgement::MayHold(measured)) => {
-            kernel::say!(
-                "whatif: note: --fail-if '{condition_as_typed}' holds for the estimate, but not for certain: \
-                 {measured}\n  longer recordings, or more runs in each, make the interval narrower"
-            );
-            0
-        }
-        Ok(Judgement::DoesNotHold) => 0,
-        Err(why) => {
-            kernel::say!("whatif: --fail-if '{condition_as_typed}' cannot be judged: {why}");
-            CANNOT_BE_JUDGED
-        }
-    }
+    let advice = "longer recordings, or more runs in each, make the interval narrower";
+    gate::say(condition, gate::judge(comparison, condition), advice)
 }

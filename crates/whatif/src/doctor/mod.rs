@@ -74,11 +74,12 @@ pub fn doctor(args: &cli::Doctor) -> Result<i32> {
     if args.json {
         show::print(&format!("{:#}", json(&machine, program.as_deref())))?;
     } else {
-        let mut text = section("This machine", &machine);
+        let mut text = String::new();
         if let (Some(findings), Some(name)) = (&program, named) {
-            text += "\n";
             text += &section(&profile::printable(&name.to_string_lossy()), findings);
+            text += "\n";
         }
+        text += &section("This machine", &machine);
         text += match worst {
             Some(State::Problem) => "\nSomething is in the way: see \"problem\" above.\n",
             Some(State::Warning) => "\nwhatif works here, with the limits above.\n",

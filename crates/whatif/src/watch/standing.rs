@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn a_run_stands_somewhere() {
-        let ended = |exit| Some(SessionEnd { duration: Nanos::from_millis(12_300), exit });
+        let ended = |exit| Some(SessionEnd { duration: Nanos::from_millis(12_300), exit, stopped: false });
+        let stopped = |exit| ended(exit).map(|end| SessionEnd { stopped: true, ..end });
         let seconds = |seconds: u64| Duration::from_secs(seconds);
         let of = |runs, end, experiments, quiet, now: u64| {
             let seen = Nanos::from_millis(4_000);
@@ -71,6 +72,14 @@ mod tests {
             (
                 of(1, ended(Exit::Signal(9)), 9, seconds(0), 0),
                 "ended, 12.3 s, killed by signal 9, 9 experiments",
+            ),
+            (
+                of(1, stopped(Exit::Signal(15)), 9, seconds(0), 0),
+                "ended, stopped by whatif after 12.3 s, 9 experiments",
+            ),
+            (
+                of(1, stopped(Exit::Code(3)), 9, seconds(0), 0),
+                "ended, stopped by whatif after 12.3 s, exit code 3, 9 experiments",
             ),
         ] {
             assert_eq!(said, expected);

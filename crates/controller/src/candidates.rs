@@ -1,0 +1,176 @@
+//! Places whose visits may be progress, in a program that marks none: what much of the time is spent in or below, and is
+//! visited again and again at a steady rate, without costing much to count.
+//!
+//! They are found on the stacks of samples ([`Observer::chains`]); then functions and lines on many stacks are counted, as if
+//! they had been given with `-p`.
+
+use crate::code_scope::CodeScope;
+use crate::observe::{Chains, Observer, lock};
+use crate::points::{self, CallRate, Meter};
+use anyhow::Result;
+use profile::{Nanos, RegionKind};
+use std::sync::Mutex;
+
+/// Places that are counted.
+const COUNTED: usize = 12;
+/// What fewer samples than this share of all were taken in is no unit of the work.
+const LEAST_SHARE: f64 = 0.02;
+/// Visits per second of something worth counting: below, a profile takes minutes.
+const LEAST_RATE: f64 = 2.0;
+/// By how much counting may slow threads down that visit a place: at twice as much it is worth a fifth of what it is worth otherwise.
+const AFFORDABLE: f64 = 0.05;
+/// Where less than this share of the samples is in scope, the files with most of the others are looked into as well.
+const ENOUGH_IN_SCOPE: f64 = 0.5;
+/// So few samples say nothing about that.
+const FEW: u64 = 20;
+/// Files that are looked into besides the program.
+const MOST_FILES: usize = 2;
+/// Files of the C and C++ libraries: what is spent there is spent for their callers.
+const LIBRARIES: [&str; 8] =
+    ["libc.so", "libc-", "libm.so", "libm-", "libpthread", "ld-linux", "libstdc++.so", "libgcc_s.so"];
+
+/// Something that may be a unit of work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// As `-p` understands it.
+    pub place: String,
+    /// Where it is, for people.
+    pub at: String,
+    /// The share of all samples that have it on their stack.
+    pub share: f64,
+    /// The threads that have it on their stack.
+    pub threads: usize,
+}
+
+/// A candidate that has been counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    pub candidate: Candidate,
+    pub rate: CallRate,
+}
+
+impl Found {
+    /// How good a progress point it may be: steady, and much of the work; what is expensive to count changes what is measured.
+    pub fn score(&self) -> f64 {
+        let dear = self.slowdown() / AFFORDABLE;
+        self.candidate.share / (1.0 + self.rate.variation) / (1.0 + dear * dear)
+    }
+
+    /// Whether counting its visits costs little enough.
+    pub fn is_affordable(&self) -> bool {
+        self.slowdown() <= AFFORDABLE
+    }
+
+    /// By which share of a CPU's time counting slows each of the threads down that visit it and can run at the same time; 0 if that is not
+    /// known.
+    fn slowdown(&self) -> f64 {
+        let beside = self.candidate.threads.clamp(1, kernel::cpu::online().max(1) as usize);
+        if self.rate.cost.is_nan() { 0.0 } else { self.rate.cost / beside as f64 }
+    }
+}
+
+/// Looks into further files where most of the time is not in the program's own; the names of those, most first. `in_vain`: nothing was
+/// found in the program's own, so that its callers' time in others is looked at, too.
+pub fn widen(scope: &CodeScope, observer: &mut Observer, in_vain: bool) -> Vec<String> {
+    let (samples, _) = observer.totals();
+    if scope.binaries.is_some() || !scope.is_default || samples < FEW {
+        return Vec::new();
+    }
+    let outside = samples - observer.in_scope();
+    let little = (observer.in_scope() as f64) < ENOUGH_IN_SCOPE * samples as f64;
+    let (files, of) = match (little, in_vain) {
+        (true, _) => (observer.elsewhere_counted(), outside),
+        (false, true) => (observer.innermost(), samples),
+        (false, false) => return Vec::new(),
+    };
+    let may_be = |name: &str| !LIBRARIES.iter().any(|library| name.starts_with(library));
+    // What has a fifth.
+    let much = files.into_iter().filter(|(name, count)| may_be(name) && count * 5 >= of);
+    let names: Vec<String> = much.map(|(name, _)| name.to_owned()).take(MOST_FILES).collect();
+    names.into_iter().filter(|name| observer.widen(name)).collect()
+}
+
+/// Counts what may be a unit of work; the best first. What is never or hardly visited is left out. `None` if the program ended:
+/// `wait` returns false then.
+pub fn find(
+    scope: &CodeScope,
+    pids: &[u32],
+    observer: &Mutex<Observer>,
+    mut wait: impl FnMut(Nanos) -> bool,
+) -> Result<Option<Vec<Found>>> {
+    let visit_cost = kernel::visits::cost(kernel::visits::Means::Breakpoint).ok();
+    let meter = Meter { pids, scope: &scope.sources, visit_cost };
+    let candidates = candidates(&lock(observer));
+    let places: Vec<String> = candidates.iter().map(|candidate| candidate.place.clone()).collect();
+    let places = meter.find(&places, lock(observer).images())?;
+    let Some(rates) = meter.measure(&places, &mut wait) else { return Ok(None) };
+    let counted = candidates.into_iter().zip(rates);
+    let mut found: Vec<Found> = counted
+        .filter_map(|(candidate, rate)| Some(Found { candidate, rate: rate? }))
+        .filter(|found| found.rate.per_second >= LEAST_RATE)
+        .collect();
+    found.sort_by(|a, b| b.score().total_cmp(&a.score()));
+    Ok(Some(found))
+}
+
+/// Functions and lines that much of the time is spent in or below, most first.
+fn candidates(observer: &Observer) -> Vec<Candidate> {
+    let Some(chains) = observer.chains() else { return Vec::new() };
+    let (samples, _) = observer.totals();
+    let known = observer.regions();
+    let mut found: Vec<(Candidate, RegionKind)> = chains
+        .iter()
+        .map(|(index, seen)| (&known[*index], seen))
+        .filter_map(|(known, Chains { samples: on_stack, threads })| {
+            let region = &known.region;
+            let share = *on_stack as f64 / samples.max(1) as f64;
+            let place = match (region.kind, region.line, &region.file) {
+                (RegionKind::Function, ..) => {
+                    format!("fn:{}", points::name_of(region, known_names(observer)))
+                }
+                (RegionKind::Line, Some(line), Some(file)) => {
+                    format!("{}:{line}", file.rsplit('/').next().unwrap_or(file))
+                }
+                _ => return None,
+            };
+            let at = match region.kind {
+                RegionKind::Function => region.location().unwrap_or_default(),
+                RegionKind::Line => format!("in {}", region.function.as_deref().unwrap_or("?")),
+            };
+            let candidate = Candidate { place, at, share, threads: threads.len() };
+            (share >= LEAST_SHARE).then_some((candidate, region.kind))
+        })
+        .collect();
+    found.sort_by(|(a, _), (b, _)| b.share.total_cmp(&a.share).then_with(|| a.place.cmp(&b.place)));
+    // Lines are for what no function is called for: a loop in a function that never returns.
+    let of_kind =
+        |kind| found.iter().filter(move |(_, of)| *of == kind).map(|(candidate, _)| candidate.clone());
+    of_kind(RegionKind::Function)
+        .take(COUNTED * 2 / 3)
+        .chain(of_kind(RegionKind::Line).take(COUNTED / 3))
+        .collect()
+}
+
+/// The names of all functions that have been seen, to tell those apart that share one.
+fn known_names(observer: &Observer) -> impl Iterator<Item = &str> {
+    let functions = observer.regions().iter().filter(|known| known.region.kind == RegionKind::Function);
+    functions.map(|known| known.region.name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(share: f64, per_second: f64, cost: f64) -> Found {
+        let candidate = Candidate { place: "fn:f".to_owned(), at: String::new(), share, threads: 1 };
+        Found { candidate, rate: CallRate { per_second, variation: 0.0, cost } }
+    }
+
+    #[test]
+    fn what_costs_much_to_count_comes_last() {
+        // What is visited 25,000 times a second, with all of the time, is no better than a tenth of the work.
+        assert!(found(1.0, 25_000.0, 0.74).score() < found(0.1, 100.0, 0.001).score());
+        assert!(found(1.0, 1000.0, 0.01).score() > found(0.9, 1000.0, 0.01).score());
+        assert!(found(1.0, 10.0, f64::NAN).is_affordable() && !found(1.0, 1e5, 0.3).is_affordable());
+    }
+}
