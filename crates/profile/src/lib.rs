@@ -42,6 +42,7 @@ pub mod model;
 mod production;
 mod ranking;
 mod sentence;
+pub mod stacks;
 mod units;
 
 pub use audit::{Audited, Doubt, Withheld};
@@ -58,12 +59,14 @@ pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutE
 pub use load::Load;
 pub use mark::Mark;
 pub use model::{
-    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, Point, PointId,
-    PointKind, Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session,
-    SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
+    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Frame, Function, FunctionId, Image, InFlight,
+    Latencies, Point, PointId, PointKind, Production, Region, RegionId, RegionKind, RegionSamples, Rows,
+    SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, StackFrame, StackId,
+    StackSamples, Stacks, Visits, Warning, Window, WindowFlags,
 };
 pub use production::Covered;
 pub use ranking::{Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
 pub use sentence::plus_minus;
+pub use stacks::CallTree;
 pub use storage::{Error, printable};
 pub use units::{Epoch, Nanos, Speedup, UnixSeconds, VisitNanos};
