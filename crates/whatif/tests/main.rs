@@ -24,6 +24,7 @@ mod points;
 mod runtime_symbols;
 mod sandboxes;
 mod signals;
+mod stacks;
 mod support;
 mod survey;
 #[path = "../../profile/tests/synthetic/mod.rs"]
