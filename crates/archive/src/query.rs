@@ -95,7 +95,8 @@ impl<'a> Query<'a> {
                 let map = growing.add(&stacks, parts.iter().map(|(_, leaves)| leaves));
                 for (group, leaves) in parts {
                     let of_group = groups.entry(group).or_default();
-                    of_group.extend(leaves.into_iter().map(|(frame, count)| (map[frame as usize], count)));
+                    let sampled = leaves.into_iter().filter(|(_, count)| *count > 0);
+                    of_group.extend(sampled.map(|(frame, count)| (map[frame as usize], count)));
                 }
             },
         )?;

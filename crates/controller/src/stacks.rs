@@ -7,7 +7,7 @@
 use crate::images::{Images, Position};
 use crate::unwind_tables::Code;
 use profile::Nanos;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use symbols::Frame;
 use wire::ring::Sample;
@@ -30,7 +30,7 @@ pub struct Node {
 pub enum Parent {
     /// The frame with this number.
     Node(u32),
-    /// Nothing is known further out. The address tells whether there is anything (see [`Stacks::is_whole`]).
+    /// Nothing is known further out. The address tells whether there is anything (see [`Stacks::is_whole`]), if it is not zero.
     Outermost(u64),
     /// Frames for which there was no room in the sample.
     Cut,
@@ -69,7 +69,7 @@ pub struct Stacks {
     made: Vec<Made>,
     made_numbers: HashMap<Made, u32>,
     /// Outermost addresses that a table has said to be where threads begin.
-    begins: HashMap<u64, bool>,
+    begins: HashSet<u64>,
 }
 
 impl Stacks {
@@ -83,10 +83,16 @@ impl Stacks {
     /// Counts a sample whose callchain is a new one. One for which there is no room is not counted.
     pub fn first(&mut self, sample: &Sample, images: &mut Images, unwind: &Unwind) {
         let Some(&outermost) = sample.callchain().last() else { return };
+        let mut parent = match self.place(outermost.0, images) {
+            _ if sample.cut => Parent::Cut,
+            Place::File(..) => Parent::Outermost(outermost.0),
+            // There is no table for it, wherever it is.
+            Place::Made(_) => Parent::Outermost(0),
+        };
         // The table may be gone when it is asked for the next time.
-        let begins = unwind.caller(outermost) == Caller::Nobody;
-        *self.begins.entry(outermost.0).or_default() |= begins;
-        let mut parent = if sample.cut { Parent::Cut } else { Parent::Outermost(outermost.0) };
+        if unwind.caller(outermost) == Caller::Nobody {
+            self.begins.insert(outermost.0);
+        }
         for frame in sample.callchain().iter().rev() {
             let place = self.place(frame.0, images);
             let Some(node) = self.node(Node { parent, place }) else { return };
@@ -166,5 +172,95 @@ impl Stacks {
         let number = self.made.len() as u32 - 1;
         self.made_numbers.insert(made, number);
         Place::Made(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code_scope::CodeScope;
+    use clap::Parser as _;
+    use wire::{Address, Nanos as Weight};
+
+    #[derive(clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        run: crate::arguments::Run,
+    }
+
+    fn sample(frames: &[u64], cut: bool) -> Sample {
+        let mut sample = Sample::new(Weight(0), Weight(10));
+        sample.depth = frames.len();
+        sample.cut = cut;
+        for (to, frame) in sample.frames.iter_mut().zip(frames) {
+            *to = Address(*frame);
+        }
+        sample
+    }
+
+    /// Of this process, and an address of its code.
+    fn images() -> (Images, u64) {
+        let program = std::env::current_exe().unwrap().canonicalize().unwrap();
+        let scope = CodeScope::new(&Typed::parse_from(["run", "--", "x"]).run).unwrap();
+        let maps = kernel::maps(std::process::id()).unwrap();
+        let is_code =
+            |mapping: &&kernel::Mapping| mapping.executable && mapping.path.as_ref() == Some(&program);
+        let code = maps.iter().find(is_code).unwrap().start.0;
+        (Images::new(std::process::id(), program, &scope), code)
+    }
+
+    #[test]
+    fn equal_stacks_are_one_and_too_many_are_not_kept() {
+        let (mut images, code) = images();
+        let shared = kernel::SharedMapping::create().unwrap();
+        let unwind = &shared.memory().unwind;
+        let mut stacks = Stacks::default();
+        let mut count = |stacks: &mut Stacks, sample: &Sample| {
+            if !stacks.again(sample) {
+                stacks.first(sample, &mut images, unwind);
+            }
+        };
+        let told = |stacks: &Stacks| -> Vec<(u64, u64)> {
+            stacks.nodes().map(|(_, count, weight)| (count, weight.get())).collect()
+        };
+        for _ in 0..3 {
+            count(&mut stacks, &sample(&[code + 8, code], false));
+        }
+        stacks.forget_addresses();
+        count(&mut stacks, &sample(&[code + 8, code], false));
+        count(&mut stacks, &sample(&[code], false));
+        assert_eq!(told(&stacks), [(1, 10), (4, 40)]);
+        // What is not known up to its outermost frame is something else.
+        count(&mut stacks, &sample(&[code + 8, code], true));
+        assert_eq!(told(&stacks), [(1, 10), (4, 40), (0, 0), (1, 10)]);
+        // No file is at the first page.
+        count(&mut stacks, &sample(&[5, 6], false));
+        let (last, ..) = stacks.nodes().last().unwrap();
+        assert!(matches!(last.place, Place::Made(made) if matches!(stacks.made(made), Made::Memory(_))));
+        for nth in 0..MOST_NODES as u64 {
+            count(&mut stacks, &sample(&[code + 16 + nth, code], false));
+        }
+        let counts = told(&stacks);
+        assert_eq!(counts.len(), MOST_NODES);
+        let kept: u64 = counts.iter().map(|(count, _)| count).sum();
+        assert_eq!(kept, 7 + MOST_NODES as u64 - 6, "each node beyond the first six is of one sample");
+        assert!(shared.memory().unwind.refused() == 0);
+    }
+
+    #[test]
+    fn a_stack_is_whole_where_a_table_says_so() {
+        let (mut images, code) = images();
+        let shared = kernel::SharedMapping::create().unwrap();
+        let unwind = &shared.memory().unwind;
+        let mut stacks = Stacks::default();
+        stacks.first(&sample(&[code + 8, code], false), &mut images, unwind);
+        assert!(!stacks.is_whole(code, unwind));
+        let row = wire::unwind::Row::new(0, Caller::Nobody);
+        assert!(unwind.add((Address(code), Address(code + 4)), Address(code), &[row]));
+        assert!(stacks.is_whole(code, unwind));
+        stacks.forget_addresses();
+        stacks.first(&sample(&[code + 8, code], false), &mut images, unwind);
+        unwind.retire(Address(code));
+        assert!(stacks.is_whole(code, unwind), "it was known while the code was there");
     }
 }
