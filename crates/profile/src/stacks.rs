@@ -154,14 +154,32 @@ impl<'a> CallTree<'a> {
             }
             self.functions[function].own += own;
         }
-        for nth in 0..self.calls.len() {
-            let Call { parent, function, total, .. } = self.calls[nth];
-            // A function that calls itself has each sample once.
-            if self.callers(parent).all(|call| call.function != function) {
-                self.functions[function].total += total;
+        let mut called: Vec<Vec<usize>> = vec![Vec::new(); self.calls.len()];
+        let mut left: Vec<Step> = Vec::new();
+        for (nth, call) in self.calls.iter().enumerate() {
+            match call.parent {
+                Some(parent) => called[parent].push(nth),
+                None => left.push(Step::Enter(nth)),
             }
-            if parent.is_none() && self.functions[function].function.is_truncated() {
-                self.truncated += total;
+        }
+        // How many frames of each function are around the one that is looked at.
+        let mut around = vec![0_u32; self.functions.len()];
+        while let Some(step) = left.pop() {
+            match step {
+                Step::Enter(nth) => {
+                    let Call { parent, function, total, .. } = self.calls[nth];
+                    // A function that calls itself has each sample once.
+                    if around[function] == 0 {
+                        self.functions[function].total += total;
+                    }
+                    if parent.is_none() && self.functions[function].function.is_truncated() {
+                        self.truncated += total;
+                    }
+                    around[function] += 1;
+                    left.push(Step::Leave(function));
+                    left.extend(called[nth].drain(..).map(Step::Enter));
+                }
+                Step::Leave(function) => around[function] -= 1,
             }
         }
     }
@@ -171,6 +189,14 @@ impl<'a> CallTree<'a> {
         let call = |nth: usize| &self.calls[nth];
         std::iter::successors(from.map(call), move |of| of.parent.map(call))
     }
+}
+
+/// What is left of a walk through the tree.
+enum Step {
+    /// A frame with all that it calls, by its position.
+    Enter(usize),
+    /// The end of a frame of this function.
+    Leave(usize),
 }
 
 /// Regions by what tells them apart on a stack.

@@ -63,7 +63,9 @@ impl<'a> Stack<'a> {
         };
         let is_line = region.kind == RegionKind::Line;
         let name = match function {
-            Some(function) if region.inclusive => Cow::from(format!("{function} with all it calls")),
+            Some(function) if region.inclusive && !is_line => {
+                Cow::from(format!("{function} with all it calls"))
+            }
             Some(function) => Cow::from(function),
             None => Cow::from(region.name.as_str()),
         };

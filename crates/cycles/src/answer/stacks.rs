@@ -185,8 +185,6 @@ pub struct FlameBox {
 /// Stacks merged by function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flame {
-    /// Whether it is compared with what was before.
-    pub is_compared: bool,
     /// Functions.
     pub names: Vec<Name>,
     /// Boxes; callers before those they call.
@@ -277,7 +275,6 @@ impl Flame {
             self.boxes[nth as usize].before = (old.own, old.total);
             box_of.push(nth);
         }
-        self.is_compared = true;
         self
     }
 
