@@ -128,8 +128,7 @@ impl Stacks {
 
     /// Whether a table says that nothing called the code at the outermost address of a stack: a thread begins there.
     pub fn is_whole(&self, outermost: u64, unwind: &Unwind) -> bool {
-        self.begins.get(&outermost) == Some(&true)
-            || unwind.caller(wire::Address(outermost)) == Caller::Nobody
+        self.begins.contains(&outermost) || unwind.caller(wire::Address(outermost)) == Caller::Nobody
     }
 
     fn hash(&self, sample: &Sample) -> u64 {

@@ -23,7 +23,8 @@ fn a_run_keeps_who_called_whom() {
     let Some(callers) = program("callers.c") else { return };
     let sandbox = Sandbox::new();
     for run in 1..=2 {
-        sandbox.profile(&["--duration", "2"], &callers, &[]).assert_code(0);
+        let options = ["--region", "helper", "--speedup", "50", "--duration", "3"];
+        sandbox.profile(&options, &callers, &[]).assert_code(0);
         let rows = rows(&sandbox);
         let tree = CallTree::new(&rows);
         let samples: u64 = rows.sessions.iter().map(|session| session.samples.count).sum();
