@@ -1,6 +1,6 @@
 // Boxes in boxes: what the flame graph and the two halves of the sandwich are drawn with.
 
-import { useMemo, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { type Box, boxes, estimateOf, nameOf, neighbour, type Node, placeOf, TRUNCATED } from "./calls";
 import { interval, percent, plusMinus } from "./format";
 import type { Estimate, Report, Stacks } from "./model";
@@ -68,6 +68,11 @@ export function Boxes({ focus, program, found, whole, upwards = false, label, on
   const laid = useMemo(() => boxes(focus, width), [focus, width]);
   const [tabbed, setTabbed] = useState<Node | null>(null);
   const [said, setSaid] = useState<Node | null>(null);
+  // The nearest callers are at the bottom.
+  useLayoutEffect(() => {
+    const around = element.current?.parentElement;
+    if (around && upwards) around.scrollTop = around.scrollHeight;
+  }, [laid]);
   const rows = 1 + laid.reduce((most, { depth }) => Math.max(most, depth), 0);
   const place = (node: Node | null): number => laid.findIndex(({ what }) => what === node);
   const first = place(tabbed) < 0 ? place(focus) : place(tabbed);

@@ -100,7 +100,7 @@ function Legend({ stacks }: { stacks: Stacks }) {
   const all = samples + missing_samples;
   return (
     <ul class="legend">
-      <li>Width: samples; each box is called by the one above it. Choose one to widen it.</li>
+      <li>Width: samples. Each box is called by the one above it.</li>
       <li>
         If it were 20 % faster: {swatch("helps", 30)}
         {swatch("helps", 100)} ▲ the point gains
@@ -110,13 +110,13 @@ function Legend({ stacks }: { stacks: Stacks }) {
         {swatch("hurts", 30)}
         {swatch("hurts", 100)} ▼ it loses
       </li>
-      <li>{swatch("", 0)} not known, or not tried by itself</li>
+      <li>{swatch("", 0)} not known</li>
       {truncated_samples > 0 && (
         <li>
-          {swatch("truncated", 0)} {percent(truncated_samples / samples, 1)} of the stacks are not known up to their outermost frame
+          {swatch("truncated", 0)} {percent(truncated_samples / samples, 1)} of the stacks end before their outermost frame
         </li>
       )}
-      {missing_samples > 0 && <li>{percent(missing_samples / all, 1)} of the samples have no stack and are not shown</li>}
+      {missing_samples > 0 && <li>{percent(missing_samples / all, 1)} of the samples have no stack</li>}
     </ul>
   );
 }

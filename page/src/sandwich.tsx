@@ -31,7 +31,7 @@ export function Sandwich({ of, functions, total, found, onChoose, ...shown }: Pr
     <div class="sandwich">
       <div class="calls-around">
         <h3>
-          Around <Name text={name} limit={100} />
+          Around <Name text={name} />
         </h3>
         <p>
           On the stack of {percent(callees.total / whole, 1)} of the samples, {percent(own / whole, 1)} in its own code
@@ -51,7 +51,7 @@ type Order = "own" | "total" | "gain";
 
 function Functions({ of, functions, onChoose, ...shown }: Omit<Props, "total" | "found">) {
   const { stacks, report, point } = shown;
-  const [order, setOrder] = useState<Order>("total");
+  const [order, setOrder] = useState<Order>("own");
   const listed = functions
     .map((sum) => {
       const estimate = estimateOf(report, stacks, { function: sum.function, lines: new Map() }, point);

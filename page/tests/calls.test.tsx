@@ -138,8 +138,8 @@ test("the page has the flame graph, the sandwich and the table", () => {
   const html = page(stacks());
   const seen = text(html);
   expect(seen).toContain("Who calls whom, and what it is worth");
-  expect(seen).toContain("20.0 % of the stacks are not known up to their outermost frame");
-  expect(seen).toContain("20.0 % of the samples have no stack and are not shown");
+  expect(seen).toContain("20.0 % of the stacks end before their outermost frame");
+  expect(seen).toContain("20.0 % of the samples have no stack");
   expect(html).toContain('aria-label="Flame graph: arrow keys go from box to box, Enter chooses one"');
   // `work` has most samples of its own, and its line 85 helps.
   expect(seen).toContain("Around work");

@@ -62,6 +62,12 @@ impl Names<'_> {
                     }
                 }
             });
+            // What the runtime does belongs to the code that it does it for.
+            let is_ours = matches!(node.place, Place::File(number, _) if is_runtime(stacks.file(number)));
+            let frames = match node.parent {
+                Parent::Node(_) if is_ours => &[],
+                _ => &frames[..],
+            };
             let mut parent = match node.parent {
                 Parent::Node(parent) => Some(innermost[parent as usize]),
                 Parent::Outermost(address) => {
@@ -119,6 +125,11 @@ impl Names<'_> {
         }
         named
     }
+}
+
+/// Whether it is what `whatif run` has preloaded.
+fn is_runtime(code: &unwind_tables::Code) -> bool {
+    code.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libwhatif_rt"))
 }
 
 impl Tree {

@@ -42,6 +42,8 @@ fn a_run_keeps_who_called_whom() {
         let helper =
             tree.calls.iter().find(|call| outermost(call) == "helper" && call.own.count > 0).unwrap();
         assert!(helper.line.is_some(), "{helper:?}");
+        let is_ours = |of: &profile::stacks::CalledFunction<'_>| of.function.name.starts_with("whatif_rt");
+        assert!(!tree.functions.iter().any(is_ours), "{:?}", tree.functions);
         let sessions = rows.sessions.len();
         assert_eq!(sessions, run);
         let of_first = CallTree::of(&rows, |session| session == rows.sessions[0].id);
