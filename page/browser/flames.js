@@ -31,8 +31,8 @@ export function flame(folder, name, data) {
 
 export const worth = (slope, verdict) => ({ slope, lo: slope - 0.05, hi: slope + 0.05, verdict, line: null });
 
-/** Boxes of a tree of `[name, samples of it alone, ...what it calls]`; `worths` by name. */
-export function graph(tree, worths = {}) {
+/** Boxes of a tree of `[name, samples of it alone, ...what it calls]`; `worths` and `kinds` by name. */
+export function graph(tree, worths = {}, kinds = {}) {
   const names = new Map();
   const boxes = [];
   const add = ([name, own, ...called], parent) => {
@@ -43,11 +43,11 @@ export function graph(tree, worths = {}) {
     return boxes[at][3];
   };
   add(tree, -1);
-  return withBoxes([...names.keys()], boxes.flat(), worths);
+  return withBoxes([...names.keys()], boxes.flat(), worths, kinds);
 }
 
 /** `boxes` as the page has them: parent, name, samples alone, samples in all; flat. */
-export function withBoxes(names, boxes, worths = {}) {
+export function withBoxes(names, boxes, worths = {}, kinds = {}) {
   const heading = {
     event: "cpu-clock",
     machines: ["build-7"],
@@ -56,6 +56,6 @@ export function withBoxes(names, boxes, worths = {}) {
     rate: 97,
     warnings: [{ message: "3.3 % of the samples were lost", advice: "see when and why: whatif status" }],
   };
-  const named = names.map((name) => ({ name, image: "/usr/bin/server", worth: worths[name] ?? null }));
-  return { heading, time: "2026-11-22 14:00 to 15:00", names: named, boxes, left_out: 0 };
+  const named = names.map((name) => ({ name, image: kinds[name] === "process" ? "" : "/usr/bin/server", kind: kinds[name] ?? "program", worth: worths[name] ?? null }));
+  return { heading, time: "2026-11-22 14:00 to 15:00", names: named, boxes, cut: [], before: null, left_out: 0 };
 }

@@ -2,6 +2,7 @@
 
 import { Compared } from "./compared";
 import { Details } from "./details";
+import { Flame } from "./flame";
 import { Headline } from "./headline";
 import { Icicle } from "./icicle";
 import { Notes } from "./notes";
@@ -43,6 +44,7 @@ export function App({ source }: { source: Source | null }) {
             <RegionTable />
           </section>
           <Details report={shown} source={source} />
+          <Flame report={shown} />
           {total.value > 0 && (
             <section class="places">
               <h2>Samples by place</h2>

@@ -182,7 +182,7 @@ function Legend() {
   return (
     <ul class="legend">
       <li>
-        By place in the source, not by callers: a recording holds the samples of regions, not stacks. Width: samples.
+        By place in the source, not by callers. Width: samples.
       </li>
       <li>
         slope: {swatch("worse", 100, 100)} −0.5 and less {swatch("worse", 50, 100)} {swatch("better", 0, 100)} 0{" "}

@@ -19,6 +19,8 @@ export interface Report {
   /** Which samples the shares in production are of; null or missing if none are known. */
   production?: { since_unix_s: number; until_unix_s: number; hosts: number } | null;
   regions: Region[];
+  /** Who called whom; null or missing in recordings without. */
+  stacks?: Stacks | StacksSummary | null;
   drift: Drift[];
   run_drift: RunDrift[];
   left_out: LeftOut;
@@ -200,6 +202,23 @@ export interface Warning {
   code: string;
   message: string;
   advice: string;
+}
+
+/** Lists that refer to each other by position: see docs/json.md. */
+export interface Stacks {
+  samples: number;
+  truncated_samples: number;
+  missing_samples: number;
+  texts: string[];
+  functions: [name: number, file: Maybe, image: Maybe, region: Maybe][];
+  /** Callers come before what they call. */
+  calls: [caller: Maybe, of: number, line: Maybe, inlined: number, region: Maybe, own: number, weightNs: number][];
+  part?: undefined;
+}
+
+/** Where the stacks are: see parts.ts. */
+export interface StacksSummary {
+  part: number;
 }
 
 /** The windows of a point without speedup. */

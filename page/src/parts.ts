@@ -2,7 +2,7 @@
 // of it has come: an object that has a `part` is only a summary, and the element `whatif-part-N` holds the whole.
 
 import { signal } from "@preact/signals";
-import type { Baselines, Region, WholeBaselines, WholeRegion } from "./model";
+import type { Baselines, Region, Stacks, StacksSummary, WholeBaselines, WholeRegion } from "./model";
 
 /** Gives the text of a part; null while the document still comes. */
 export const read = signal<((part: number) => string | null) | null>(null);
@@ -10,7 +10,7 @@ export const read = signal<((part: number) => string | null) | null>(null);
 /** What was read, by its summary. Null for what is damaged. */
 const known = new WeakMap<object, object | null>();
 
-function wholeOf(summary: { part?: number }): object | null | undefined {
+function wholeOf(summary: { part?: number | undefined }): object | null | undefined {
   const { part } = summary;
   if (part === undefined) return summary;
   const found = known.get(summary);
@@ -35,3 +35,6 @@ export const whole = (region: Region) => wholeOf(region) as WholeRegion | null |
 
 /** The same for the windows of a point. */
 export const wholeWindows = (baselines: Baselines) => wholeOf(baselines) as WholeBaselines | null | undefined;
+
+/** The same for the stacks. */
+export const wholeStacks = (stacks: Stacks | StacksSummary) => wholeOf(stacks) as Stacks | null | undefined;

@@ -1,5 +1,4 @@
-// Samples by place: program, file, function, line. Recordings hold the samples of regions, not stacks, so this is a tree
-// of where code stands, not of who calls it.
+// Samples by place: program, file, function, line. This is a tree of where code stands, not of who calls it (calls.ts).
 
 import type { Estimate, Report } from "./model";
 import type { Row } from "./ranking";

@@ -53,6 +53,16 @@ impl Tree {
     }
 }
 
+/// All stacks, kept apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forest {
+    /// The stacks of all parts.
+    pub tree: Tree,
+    /// For each part samples of some of the frames, given as indices, without those of what they call. A frame may come
+    /// several times.
+    pub groups: BTreeMap<Group, Vec<(u32, u64)>>,
+}
+
 /// What samples can be kept apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {

@@ -226,6 +226,15 @@ impl Database {
         self.again_if_missing(|| Query::new(self, selection)?.tree())
     }
 
+    /// All stacks of a selection, kept apart by `by`.
+    ///
+    /// # Errors
+    ///
+    /// See [`machines`](Self::machines).
+    pub fn forest(&self, selection: &Selection, by: By) -> Result<Forest, Error> {
+        self.again_if_missing(|| Query::new(self, selection)?.forest(by))
+    }
+
     /// Samples of each label.
     ///
     /// # Errors

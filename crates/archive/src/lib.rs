@@ -32,7 +32,7 @@ mod segment;
 mod steps;
 mod store;
 
-pub use answer::{By, Group, Leaf, Parts, Position, Tree};
+pub use answer::{By, Forest, Group, Leaf, Parts, Position, Tree};
 pub use compaction::Compaction;
 pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};

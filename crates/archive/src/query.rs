@@ -12,7 +12,7 @@ use std::thread;
 use super::catalogue::{self, Segment};
 use super::frames::{Frames, Positions};
 use super::part::Part;
-use super::{By, Database, EventId, LabelId, Leaf, Node, Parts, Selection, Tree};
+use super::{By, Database, EventId, Forest, Group, LabelId, Leaf, Node, Parts, Selection, Tree};
 use storage::{Error, Nanos};
 
 /// A selection, and the segments it is about.
@@ -78,36 +78,29 @@ impl<'a> Query<'a> {
     }
 
     pub(super) fn tree(&self) -> Result<Tree, Error> {
-        let mut frames = Frames::default();
-        let mut sums: Vec<u64> = Vec::new();
+        let mut growing = Growing::default();
         self.for_each(
-            |part| {
-                let mut counts = vec![0; part.stacks.len()];
-                part.leaves()?.into_iter().for_each(|(frame, count)| counts[frame as usize] += count);
-                Ok((counts, part.stacks))
-            },
-            |(counts, stacks)| {
-                // Frames without samples, themselves or in what they call, are left out.
-                let mut used: Vec<bool> = counts.iter().map(|&count| count > 0).collect();
-                for at in (0..used.len()).rev() {
-                    if used[at] && stacks.parents[at] != Node::NONE {
-                        used[stacks.parents[at] as usize] = true;
-                    }
-                }
-                let mut map = vec![Node::NONE; used.len()];
-                for at in (0..used.len()).filter(|&at| used[at]) {
-                    let parent = match stacks.parents[at] {
-                        Node::NONE => Node::NONE,
-                        parent => map[parent as usize],
-                    };
-                    map[at] = frames.intern(parent, stacks.images[at], stacks.offsets[at]);
-                    sums.resize(frames.len(), 0);
-                    sums[map[at] as usize] += counts[at];
+            |part| Ok((part.leaves()?, part.stacks)),
+            |(leaves, stacks)| drop(growing.add(&stacks, std::iter::once(&leaves))),
+        )?;
+        Ok(growing.finish())
+    }
+
+    pub(super) fn forest(&self, by: By) -> Result<Forest, Error> {
+        let mut growing = Growing::default();
+        let mut groups: BTreeMap<Group, Vec<(u32, u64)>> = BTreeMap::new();
+        self.for_each(
+            |part| Ok((part.leaves_by(by)?, part.stacks)),
+            |(parts, stacks)| {
+                let map = growing.add(&stacks, parts.iter().map(|(_, leaves)| leaves));
+                for (group, leaves) in parts {
+                    let of_group = groups.entry(group).or_default();
+                    let sampled = leaves.into_iter().filter(|(_, count)| *count > 0);
+                    of_group.extend(sampled.map(|(frame, count)| (map[frame as usize], count)));
                 }
             },
         )?;
-        let (parents, places, positions) = frames.into_columns();
-        Ok(Tree { positions: positions.iter().collect(), parents, places, counts: sums })
+        Ok(Forest { tree: growing.finish(), groups })
     }
 
     pub(super) fn by_label(&self) -> Result<BTreeMap<LabelId, u64>, Error> {
@@ -160,6 +153,47 @@ impl<'a> Query<'a> {
                 Ok(())
             })
         })
+    }
+}
+
+/// A tree that gets the frames of one segment after the other.
+#[derive(Default)]
+struct Growing {
+    frames: Frames,
+    sums: Vec<u64>,
+}
+
+impl Growing {
+    /// Adds the frames of a segment that samples fell into, or into what they call; returns where each of its frames is.
+    fn add<'l>(
+        &mut self,
+        stacks: &super::segment::Stacks,
+        leaves: impl Iterator<Item = &'l Vec<(u32, u64)>>,
+    ) -> Vec<u32> {
+        let mut counts = vec![0_u64; stacks.len()];
+        leaves.flatten().for_each(|(frame, count)| counts[*frame as usize] += count);
+        let mut used: Vec<bool> = counts.iter().map(|&count| count > 0).collect();
+        for at in (0..used.len()).rev() {
+            if used[at] && stacks.parents[at] != Node::NONE {
+                used[stacks.parents[at] as usize] = true;
+            }
+        }
+        let mut map = vec![Node::NONE; used.len()];
+        for at in (0..used.len()).filter(|&at| used[at]) {
+            let parent = match stacks.parents[at] {
+                Node::NONE => Node::NONE,
+                parent => map[parent as usize],
+            };
+            map[at] = self.frames.intern(parent, stacks.images[at], stacks.offsets[at]);
+            self.sums.resize(self.frames.len(), 0);
+            self.sums[map[at] as usize] += counts[at];
+        }
+        map
+    }
+
+    fn finish(self) -> Tree {
+        let (parents, places, positions) = self.frames.into_columns();
+        Tree { positions: positions.iter().collect(), parents, places, counts: self.sums }
     }
 }
 

@@ -44,6 +44,16 @@ fn check(folder: &Path, expected: &Expected, random: &mut fastrand::Rng) {
                 .filter(|(_, leaves)| !leaves.is_empty())
                 .collect();
             assert_eq!(groups, expected.leaves_by(&selection, by), "{by:?} {selection:?}");
+            let forest = database.forest(&selection, by).unwrap();
+            assert_eq!(crate::expected::by_path(&forest.tree), expected.paths(&selection), "{selection:?}");
+            let places: Vec<_> = (0..forest.tree.len()).map(|frame| forest.tree.position(frame)).collect();
+            let groups: BTreeMap<Group, _> = forest
+                .groups
+                .iter()
+                .map(|(group, leaves)| (*group, crate::expected::by_place(&places, leaves)))
+                .filter(|(_, leaves)| !leaves.is_empty())
+                .collect();
+            assert_eq!(groups, expected.leaves_by(&selection, by), "{by:?} {selection:?}");
         }
         let books = database.books(&selection).unwrap();
         let sum: u64 = books.iter().map(|(_, books)| books.expected).sum();

@@ -53,6 +53,17 @@ pub struct Located {
     bias: u64,
 }
 
+/// What an address is to stacks.
+#[derive(Debug)]
+pub enum Position<'a> {
+    /// The code of a file, and how many bytes from the beginning of the file it is.
+    File(&'a Code, u64),
+    /// Code that the program has made, and what it says of it, innermost first.
+    Made(Vec<Frame>),
+    /// Other memory: what it is called.
+    Memory(String),
+}
+
 /// The mapped files of one process (and of its forked children, which have the same addresses).
 pub struct Images {
     pid: u32,
@@ -74,12 +85,17 @@ pub struct Images {
     eager: bool,
     /// How often a candidate has come, has moved or has gone.
     arrivals: usize,
+    /// How often any code has come, has moved or has gone.
+    changes: usize,
     problems: Vec<String>,
     /// What is looked into besides, because much of the time is there.
     besides: Vec<PathBuf>,
 }
 
 impl Images {
+    /// What code that the program has made is called instead of a file.
+    pub const MADE: &str = "[made at run time]";
+
     /// What is in `scope`, in the process `pid`, which runs `program`.
     pub fn new(pid: u32, program: PathBuf, scope: &CodeScope) -> Self {
         let mut images = Self {
@@ -96,6 +112,7 @@ impl Images {
             read: None,
             eager: false,
             arrivals: 0,
+            changes: 0,
             problems: Vec::new(),
             besides: Vec::new(),
         };
@@ -147,16 +164,23 @@ impl Images {
     /// Takes over the list of mappings; what was known of those that are still there stays.
     fn map(&mut self, mappings: &[kernel::Mapping]) {
         let before = std::mem::take(&mut self.mapped);
+        let are_same = |(one, _): &(Code, bool), (other, _): &(Code, bool)| {
+            (one.start, one.end, one.offset, one.file) == (other.start, other.end, other.offset, other.file)
+        };
         let executable = mappings.iter().filter(|mapping| mapping.executable && mapping.is_file());
         self.mapped = executable
             .filter_map(|mapping| {
                 let (start, end, offset) = (mapping.start.0, mapping.end.0, mapping.offset.0);
                 let path = mapping.path.clone()?;
                 // What was deleted, or replaced by another build, is still there, but can no longer be read.
-                Some((Code { path, start, end, offset, file: mapping.file }, mapping.deleted))
+                let code = Code { path, start, end, offset, file: mapping.file, deleted: mapping.deleted };
+                Some((code, mapping.deleted))
             })
             .collect();
         self.mapped.sort_by_key(|(code, _)| code.start);
+        let is_same = before.len() == self.mapped.len()
+            && before.iter().zip(&self.mapped).all(|(one, other)| are_same(one, other));
+        self.changes += usize::from(!is_same);
         let is_new = |code: &&Code| !self.known.contains_key(&(code.path.clone(), code.file));
         self.new.extend(self.mapped.iter().map(|(code, _)| code).filter(is_new).cloned());
         for (old, asked) in before {
@@ -231,9 +255,8 @@ impl Images {
 
     /// Sees to it that the callers of the code at `address` become known.
     pub fn learn_callers(&mut self, address: u64, tables: &UnwindTables) {
-        let after = self.mapped.partition_point(|(code, _)| code.start <= address);
-        let Some((code, asked)) = after.checked_sub(1).map(|nth| &mut self.mapped[nth]) else { return };
-        if address < code.end && !std::mem::replace(asked, true) {
+        let Some((code, asked)) = self.mapping_at(address).map(|nth| &mut self.mapped[nth]) else { return };
+        if !std::mem::replace(asked, true) {
             tables.learn(code.clone());
         }
     }
@@ -273,9 +296,16 @@ impl Images {
         self.jit.as_ref().is_some_and(Jit::is_full)
     }
 
+    /// A number that changes whenever something else may be at an address than before.
+    pub fn changes(&self) -> usize {
+        self.changes
+    }
+
     /// Where the program has made code since this was asked last.
     pub fn remade(&mut self) -> Vec<Range<u64>> {
-        self.jit.as_mut().map(Jit::remade).unwrap_or_default()
+        let remade = self.jit.as_mut().map(Jit::remade).unwrap_or_default();
+        self.changes += usize::from(!remade.is_empty());
+        remade
     }
 
     /// The mappings that have gone since this was asked last.
@@ -294,6 +324,35 @@ impl Images {
             return self.made(address).or_else(|| self.find(address));
         }
         found
+    }
+
+    /// What is at an address, whether it is of a candidate or not.
+    pub fn position(&mut self, address: u64) -> Position<'_> {
+        if let Some(made) = self.jit.as_mut().and_then(|jit| jit.find(address)) {
+            let here = made.into_iter().find(|piece| piece.range.contains(&Svma(address)));
+            return Position::Made(here.map(|piece| piece.frames).unwrap_or_default());
+        }
+        let mapped = self.mapping_at(address).is_some();
+        if !mapped && !self.others.iter().any(|(range, _)| range.contains(&address)) {
+            self.refresh_after(REFRESH);
+        }
+        match self.mapping_at(address).map(|nth| &self.mapped[nth].0) {
+            Some(code) => Position::File(code, address - code.start + code.offset),
+            None => Position::Memory(self.name_of(address)),
+        }
+    }
+
+    /// Which of `mapped` an address is in.
+    fn mapping_at(&self, address: u64) -> Option<usize> {
+        let after = self.mapped.partition_point(|(code, _)| code.start <= address);
+        after.checked_sub(1).filter(|nth| address < self.mapped[*nth].0.end)
+    }
+
+    /// The candidate that a file is, with its debug information as far as it was read.
+    pub fn candidate_of(&self, code: &Code) -> Option<(&Arc<Image>, &Named)> {
+        let index = (*self.known.get(&(code.path.clone(), code.file))?)?;
+        let Candidate { image, named, .. } = &self.candidates[index];
+        Some((image, named))
     }
 
     /// Where the function that the program has made at an address begins.
@@ -394,7 +453,7 @@ impl Images {
     pub fn image(&self, located: &Located) -> Named {
         match self.candidates.get(located.image) {
             Some(candidate) => candidate.named.clone(),
-            None => Named { path: "[made at run time]".to_owned(), build_id: None },
+            None => Named { path: Self::MADE.to_owned(), build_id: None },
         }
     }
 

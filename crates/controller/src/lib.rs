@@ -16,6 +16,7 @@ mod audience;
 mod audit;
 mod backlog;
 mod balance;
+mod calls;
 mod candidates;
 mod circles;
 mod clocks;
@@ -47,6 +48,7 @@ mod region;
 mod runs;
 mod series;
 pub mod span;
+mod stacks;
 mod strangers;
 mod survey;
 mod unwind_tables;
@@ -321,6 +323,9 @@ fn supervise(
     // Counting visits and sampling cost something, and are no longer needed.
     drop(points);
     shared.memory().header.alive_until.store(0, Ordering::Relaxed);
+    if options.survey.is_none() {
+        session.stacks(&observer.named_stacks())?;
+    }
     // Where a run is one of many, it may be short.
     let short = options.again() && matches!(failure, Some(Failure::TooShort { .. }));
     if let Some(failure) = failure.as_ref().filter(|_| !short) {

@@ -31,6 +31,13 @@ impl Naming {
     }
 }
 
+impl Naming {
+    /// The same for functions on stacks, which are no modules.
+    pub fn of_functions(self) -> Self {
+        Self { granularity: Granularity::Function, ..self }
+    }
+}
+
 /// What a function is part of: its module or type, or else its source file.
 fn module(frame: &Frame) -> String {
     let file = || {

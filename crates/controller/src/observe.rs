@@ -6,6 +6,7 @@
 //! looked at, so a large program costs no more than its hot functions.
 
 use crate::arguments::Granularity;
+use crate::calls::Names;
 use crate::circles::Circles;
 use crate::embedded;
 use crate::finer::Finer;
@@ -15,6 +16,7 @@ use crate::options::{Options, Survey};
 use crate::owner::{Code, Owner, Question, Selection, Which, matching, outside, owner};
 use crate::ranges::ends;
 use crate::region::{RegionIndex, RegionSpec};
+use crate::stacks::Stacks;
 use crate::unwind_tables::UnwindTables;
 use profile::{Nanos, Region, RegionKind};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -100,6 +102,10 @@ pub struct Observer {
     sampled: Vec<(RegionSpec, Arc<AtomicU64>)>,
     granularity: Granularity,
     naming: Naming,
+    scope: symbols::Scope,
+    stacks: Stacks,
+    /// [`Images::changes`] when callchains were looked at last.
+    changes: usize,
     pieces: BTreeMap<u64, Piece>,
     regions: Vec<Known>,
     index: HashMap<(RegionKind, String, Option<String>, usize), RegionIndex>,
@@ -169,6 +175,9 @@ impl Observer {
             sampled,
             granularity: options.granularity,
             naming: options.naming(),
+            scope: options.scope.sources.clone(),
+            stacks: Stacks::default(),
+            changes: 0,
             pieces: BTreeMap::new(),
             regions: Vec::new(),
             index: HashMap::new(),
@@ -254,11 +263,8 @@ impl Observer {
         self.weight += weight;
         self.deep += u64::from(sample.cut);
         self.follow_mappings();
-        // Callers are looked for from the inside: where the chain ends, the next table is missing.
-        for frame in sample.callchain() {
-            self.images.learn_callers(frame.0, &self.tables);
-        }
         let owner = self.owner(sample);
+        self.count_stack(sample);
         for point in &owner.sampled {
             self.sampled[*point].1.fetch_add(1, Ordering::Relaxed);
         }
@@ -284,6 +290,33 @@ impl Observer {
         }
         let most = self.offers.len().saturating_sub(OFFERS);
         self.offers.drain(..most);
+    }
+
+    /// Counts the stack of a sample.
+    fn count_stack(&mut self, sample: &Sample) {
+        let changes = self.images.changes();
+        if std::mem::replace(&mut self.changes, changes) != changes {
+            self.stacks.forget_addresses();
+        }
+        if self.stacks.again(sample) {
+            return;
+        }
+        // Callers are looked for from the inside: where the chain ends, the next table is missing.
+        for frame in sample.callchain() {
+            self.images.learn_callers(frame.0, &self.tables);
+        }
+        self.stacks.first(sample, &mut self.images, &self.memory.unwind);
+    }
+
+    /// The stacks of the run with names, which takes its time.
+    pub fn named_stacks(&self) -> profile::Stacks {
+        let names = Names {
+            images: &self.images,
+            unwind: &self.memory.unwind,
+            scope: &self.scope,
+            naming: self.naming,
+        };
+        names.of(&self.stacks)
     }
 
     /// What a sample belongs to. Code that is new is looked up, as far as it takes to say so.

@@ -286,6 +286,11 @@ impl Session {
         Ok(self.recorder.set_samples(self.id, &totals, &rows)?)
     }
 
+    /// Writes the stacks of the run.
+    pub fn stacks(&mut self, stacks: &profile::Stacks) -> Result<()> {
+        Ok(self.recorder.set_stacks(self.id, stacks)?)
+    }
+
     /// Writes what is known of arrivals from outside by now.
     pub fn arrivals(&mut self, memory: &wire::SharedMemory) -> Result<()> {
         let known: Vec<_> = memory.arrivals.used().filter_map(super::clocks::known).collect();

@@ -23,6 +23,8 @@ pub struct Code {
     pub offset: u64,
     /// The file itself, whatever is called like it later.
     pub file: kernel::maps::FileId,
+    /// Whether what is called like it by now is another file.
+    pub deleted: bool,
 }
 
 /// What the thread has to do.
@@ -100,6 +102,11 @@ fn learn(memory: &SharedMemory, code: &Code) {
 }
 
 type Table = (Arc<Image>, Arc<Vec<Row>>);
+
+/// The file of code; what was read of it for a table is read once.
+pub fn image(code: &Code) -> Option<Arc<Image>> {
+    table(code).map(|(image, _)| image)
+}
 
 /// The rows of a file; what one run has made, the next ones find.
 fn table(code: &Code) -> Option<Table> {

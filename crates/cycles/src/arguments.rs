@@ -165,6 +165,10 @@ pub struct Diff {
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
 
+    /// Write a flame graph of B as a page, coloured by what is different from A
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub flame: Option<PathBuf>,
+
     /// As JSON (docs/json.md)
     #[arg(long)]
     pub json: bool,

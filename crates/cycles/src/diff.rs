@@ -7,7 +7,7 @@ use super::share::{ENOUGH_SPANS, Level, level, share};
 use super::time;
 use super::verdict::{DifferenceVerdict, certain};
 use super::worth::Worths;
-use crate::{Change, Difference, Share, Side};
+use crate::{Change, Difference, Flame, Share, Side};
 use anyhow::{Context as _, Result, bail, ensure};
 use archive::{By, CodeImage, Database, Group, Parts, UnixSeconds};
 use jiff::Zoned;
@@ -73,15 +73,26 @@ impl Asked {
     }
 }
 
+/// `whatif diff --flame`: the flame graph of B, with what each box was in A, and the query for B.
+pub fn flames(args: &arguments::Diff) -> Result<(Query, Flame)> {
+    let before = super::stacks::flame(&mut query_of(args, &args.before)?, true)?;
+    let mut query = query_of(args, &args.after)?;
+    let mut flame = super::stacks::flame(&mut query, true)?.compared_with(&before);
+    super::stacks::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);
+    Ok((query, flame))
+}
+
+fn query_of(args: &arguments::Diff, text: &str) -> Result<Query> {
+    let asked = Asked::parse(text, Path::is_dir);
+    if matches!(asked, Asked::Time(..)) && (args.which.since.is_some() || args.which.until.is_some()) {
+        bail!("leave --since and --until out: A and B say which times");
+    }
+    asked.query(&args.which).with_context(|| profile::printable(text).into_owned())
+}
+
 /// `whatif diff`.
 pub fn diff(args: &arguments::Diff) -> Result<Difference> {
-    let of = |text: &str| -> Result<Measured> {
-        let asked = Asked::parse(text, Path::is_dir);
-        if matches!(asked, Asked::Time(..)) && (args.which.since.is_some() || args.which.until.is_some()) {
-            bail!("leave --since and --until out: A and B say which times");
-        }
-        measure(text, asked.query(&args.which).with_context(|| profile::printable(text).into_owned())?, args)
-    };
+    let of = |text: &str| measure(text, query_of(args, text)?, args);
     let (a, b) = std::thread::scope(|scope| {
         let b = std::thread::Builder::new().spawn_scoped(scope, || of(&args.after));
         let a = of(&args.before);

@@ -39,14 +39,14 @@ mod worth;
 
 pub use annotate::annotate;
 pub use answer::*;
-pub use diff::diff;
+pub use diff::{diff, flames};
 pub use epochs::{check_name as check_epoch_name, epochs, name_newest};
 pub use folder::default_folder;
 pub use list::list;
 pub use names::Names;
 pub use pattern::last;
 pub use query::{Query, open};
-pub use stacks::{stacks, value};
+pub use stacks::{flame, stacks, value};
 pub use stats::stats;
 pub use top::top;
 pub use unknown::unknown;

@@ -135,6 +135,29 @@ impl Query {
         Ok(tree)
     }
 
+    /// All stacks, kept apart by the name of the process.
+    pub fn forest(&mut self) -> Result<(Tree, BTreeMap<String, Vec<(u32, u64)>>)> {
+        let Forest { mut tree, groups } = self.db.forest(&self.selection, By::Label)?;
+        let labels = self.db.labels()?;
+        let counts: Vec<bool> = tree.positions.iter().map(|(image, _)| self.counts(*image)).collect();
+        let is_counted = |frame: u32| counts[tree.places[frame as usize] as usize];
+        let mut processes: BTreeMap<String, Vec<(u32, u64)>> = BTreeMap::new();
+        for (group, leaves) in groups {
+            let Group::Label(label) = group else { continue };
+            let name = labels.get(&label).map_or("", |label| label.process.as_str()).to_owned();
+            processes.entry(name).or_default().extend(leaves.iter().filter(|(frame, _)| is_counted(*frame)));
+        }
+        processes.retain(|_, leaves| !leaves.is_empty());
+        for (place, count) in tree.places.iter().zip(&mut tree.counts) {
+            if !counts[*place as usize] {
+                *count = 0;
+            }
+        }
+        self.heading.samples = tree.counts.iter().sum();
+        self.is_not_empty()?;
+        Ok((tree, processes))
+    }
+
     fn is_not_empty(&self) -> Result<()> {
         if self.heading.samples == 0 {
             let idle =

@@ -5,7 +5,7 @@ use super::nameless;
 use super::names::Names;
 use super::query::Query;
 use super::worth::Worths;
-use crate::{CodePosition, Flame, ImageName, Line, StackNode, Stacks};
+use crate::{CodeKind, CodePosition, Flame, ImageName, Line, StackNode, Stacks};
 use anyhow::Result;
 use archive::{ImageId, Node, Offset, Tree};
 use std::collections::HashMap;
@@ -19,6 +19,24 @@ pub fn stacks(query: &mut Query) -> Result<Stacks> {
     query.names.learn(&query.db, tree.positions.iter().copied())?;
     query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
     Ok(named(&tree, &query.names))
+}
+
+/// The flame graph of a query, with processes as its outermost boxes.
+///
+/// # Errors
+/// What the database says.
+pub fn flame(query: &mut Query, inlined: bool) -> Result<Flame> {
+    let (mut tree, processes) = query.forest()?;
+    query.names.learn(&query.db, tree.positions.iter().copied())?;
+    query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
+    let mut flame = Flame::default();
+    for (process, leaves) in processes {
+        tree.counts.fill(0);
+        leaves.iter().for_each(|(frame, count)| tree.counts[*frame as usize] += count);
+        flame.add_process(&process, &named(&tree, &query.names), inlined);
+    }
+    flame.add_up();
+    Ok(flame)
 }
 
 /// Says at each function what it is worth.
@@ -57,7 +75,8 @@ fn named(tree: &Tree, names: &Names) -> Stacks {
         let position = *positions[tree.places[nth] as usize].get_or_insert_with(|| {
             let number = *images.entry(image).or_insert_with(|| {
                 let known = names.image(image);
-                stacks.images.push(ImageName { path: known.path, build_id: known.build_id });
+                let kind = CodeKind::of(&known);
+                stacks.images.push(ImageName { path: known.path, build_id: known.build_id, kind });
                 stacks.images.len() as u32 - 1
             });
             stacks.positions.push(CodePosition {

@@ -44,6 +44,7 @@ mod production;
 mod ranking;
 mod sentence;
 pub mod shell;
+pub mod stacks;
 mod turns;
 mod units;
 
@@ -65,13 +66,15 @@ pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutE
 pub use load::Load;
 pub use mark::Mark;
 pub use model::{
-    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, Point, PointId,
-    PointKind, Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session,
-    SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
+    ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Frame, Function, FunctionId, Image, InFlight,
+    Latencies, Point, PointId, PointKind, Production, Region, RegionId, RegionKind, RegionSamples, Rows,
+    SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, StackFrame, StackId,
+    StackSamples, Stacks, Visits, Warning, Window, WindowFlags,
 };
 pub use production::Covered;
 pub use ranking::{Candidate, Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
 pub use sentence::plus_minus;
+pub use stacks::CallTree;
 pub use storage::{Error, printable};
 pub use turns::{gain_by_turns, throughput_factor};
 pub use units::{Epoch, Nanos, Speedup, UnixSeconds, VisitNanos};

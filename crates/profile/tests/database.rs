@@ -44,12 +44,35 @@ fn write(to: &mut Recorder, blocks: i64) -> SessionId {
     id
 }
 
+/// `main` calls `work` twice; one stack is truncated.
+fn stacks(count: u64) -> Stacks {
+    let function = |name: &str, file: Option<&str>| {
+        let image = Image { path: "/bin/server".into(), build_id: Some("ab12".into()) };
+        Function { name: name.into(), file: file.map(str::to_owned), image }
+    };
+    let frame = |parent, function, line, inlined| Frame { parent, function, line, inlined };
+    Stacks {
+        functions: vec![function("main", Some("/src/m.c")), function(HOSTILE, None), Function::truncated()],
+        frames: vec![
+            frame(None, 0, Some(3), false),
+            frame(Some(0), 1, None, true),
+            frame(Some(0), 1, Some(9), false),
+            frame(None, 2, None, false),
+            frame(Some(3), 1, None, false),
+        ],
+        samples: vec![(1, count, Nanos::new(10 * count)), (2, 3, Nanos::new(30)), (4, 1, Nanos::new(5))],
+    }
+}
+
 fn finish(to: &mut Recorder, id: SessionId) {
     let region = to.intern_region(&line("hash.c:88")).unwrap();
     let whole = session(0);
     for count in [5, 9] {
         let samples = RegionSamples { session: id, region, count, weight: Nanos::new(10 * count) };
         to.set_samples(id, &whole.samples, &[samples]).unwrap();
+    }
+    for count in [5, 7] {
+        to.set_stacks(id, &stacks(count)).unwrap();
     }
     to.set_arrivals(id, &whole.arrivals).unwrap();
     to.add_image(id, &whole.images[0]).unwrap();
@@ -101,12 +124,82 @@ fn everything_comes_back() {
     assert_eq!((rows.samples.len(), rows.samples[0].count), (1, 9));
     assert_eq!(rows.snippets.values().next().unwrap().text, HOSTILE);
     assert_eq!((rows.warnings.len(), rows.warnings[0].0), (1, id));
+    assert_eq!(rows.functions.values().cloned().collect::<Vec<_>>(), stacks(7).functions);
+    assert_eq!(told(&rows), ["main:3 7", "main:3 9 3", "[truncated] 1"].map(str::to_owned));
 
     let people = Connection::open(&path).unwrap();
     let period: i64 = people
         .query_row("SELECT period_ns FROM window_points WHERE point = 'requests'", [], |row| row.get(0))
         .unwrap();
     assert_eq!(period, 100_000_000 / 7);
+}
+
+/// The stacks of all sessions, without hostile names: lines of frames, and samples.
+fn told(rows: &Rows) -> Vec<String> {
+    let tree = CallTree::new(rows);
+    let sampled = tree.calls.iter().enumerate().filter(|(_, call)| call.own.count > 0);
+    let line = |(nth, call): (usize, &profile::stacks::Call)| {
+        let mut frames: Vec<String> = tree
+            .callers(Some(nth))
+            .map(|call| {
+                let name = &tree.functions[call.function].function.name;
+                let name = if name == HOSTILE { "" } else { name };
+                let line = call.line.map_or(String::new(), |line| format!(":{line}"));
+                format!("{name}{line}").trim_start_matches(':').to_owned()
+            })
+            .filter(|frame| !frame.is_empty())
+            .collect();
+        frames.reverse();
+        format!("{} {}", frames.join(" "), call.own.count)
+    };
+    sampled.map(line).collect()
+}
+
+#[test]
+fn stacks_of_several_runs_are_one_tree() {
+    let (folder, path) = folder();
+    let other = folder.path().join("other");
+    for path in [&path, &path, &other] {
+        let mut to = Recorder::create(path).unwrap();
+        let id = write(&mut to, 1);
+        to.set_stacks(id, &stacks(4)).unwrap();
+        to.close().unwrap();
+    }
+    let rows = Recording::open(&path).unwrap().rows().unwrap();
+    assert_eq!((rows.functions.len(), rows.stacks.len(), rows.stack_samples.len()), (3, 5, 6));
+    assert_eq!(told(&rows), ["main:3 8", "main:3 9 6", "[truncated] 2"].map(str::to_owned));
+    // The keys of another recording are its own.
+    let mut to = Recorder::create(&other).unwrap();
+    let more = Stacks { samples: vec![(2, 1, Nanos::ZERO)], ..stacks(0) };
+    let id = to.begin_session(&session(0).start).unwrap();
+    to.set_stacks(id, &more).unwrap();
+    to.add(&rows).unwrap();
+    to.close().unwrap();
+    let rows = Recording::open(&other).unwrap().rows().unwrap();
+    assert_eq!((rows.sessions.len(), rows.stacks.len()), (4, 5));
+    assert_eq!(told(&rows), ["main:3 12", "main:3 9 10", "[truncated] 3"].map(str::to_owned));
+}
+
+#[test]
+fn stacks_that_are_no_tree_are_damage() {
+    for (change, said) in [
+        ("UPDATE stacks SET parent = 5 WHERE id = 2", "row 5 of `stacks`"),
+        ("UPDATE stacks SET parent = 2 WHERE id = 2", "row 2 of `stacks`"),
+        ("UPDATE stacks SET parent = 77 WHERE id = 5", "row 77 of `stacks`"),
+        ("DELETE FROM functions WHERE id = 1", "row 1 of `functions`"),
+        ("UPDATE stack_samples SET stack = 77 WHERE stack = 5", "row 77 of `stacks`"),
+        ("UPDATE stack_samples SET session = 77", "row 77 of `sessions`"),
+    ] {
+        let (_folder, path) = folder();
+        let mut to = Recorder::create(&path).unwrap();
+        let id = write(&mut to, 1);
+        finish(&mut to, id);
+        to.close().unwrap();
+        let sql = format!("PRAGMA foreign_keys = off; {change};");
+        Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
+        let error = Recording::open(&path).unwrap().rows().unwrap_err().to_string();
+        assert!(error.contains(said), "{change}: {error}");
+    }
 }
 
 #[test]
@@ -218,7 +311,7 @@ fn an_older_layout_is_read_and_added_to() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
     // What the fourth layout did not have, or not always,
-    let fourth = "DROP TABLE arrivals; DROP TABLE latencies;
+    let fourth = "DROP TABLE arrivals; DROP TABLE latencies; DROP TABLE functions; DROP TABLE stacks; DROP TABLE stack_samples;
          ALTER TABLE audits DROP COLUMN sliced_ns; ALTER TABLE audits DROP COLUMN sliced_virtual_ns;
          ALTER TABLE audits DROP COLUMN sliced_queued_ns; ALTER TABLE audits DROP COLUMN handovers;
          ALTER TABLE audits DROP COLUMN waking_ns; ALTER TABLE audits DROP COLUMN taken_back_ns;
@@ -264,7 +357,7 @@ fn an_older_layout_is_read_and_added_to() {
 fn other_versions_are_refused_in_words() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    for (version, newer) in [(11, true), (0, false), (-1, false)] {
+    for (version, newer) in [(12, true), (0, false), (-1, false)] {
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
             match error {

@@ -1,6 +1,6 @@
 //! A profile for Firefox Profiler (<https://profiler.firefox.com>), in its processed format.
 //!
-//! Each program is a process with one thread, and each place one sample with the weight of all that were taken
+//! Each program is a process with one thread, and each stack one sample with the weight of all that were taken
 //! there, see `stacks.rs`. They stand one after the other, each as long as the time it stands for: the order in time
 //! means nothing. The categories, and so the colours, are the verdicts: green helps, red hurts.
 
@@ -12,7 +12,7 @@ use fxprof_processed_profile::{
 };
 use profile::{Nanos, Profile, RegionId, Verdict, printable};
 
-use crate::stacks::{self, Stack};
+use crate::stacks;
 
 /// One line of JSON.
 pub fn render(profile: &Profile) -> String {
@@ -38,19 +38,22 @@ pub fn render(profile: &Profile) -> String {
         to.set_thread_samples_weight_type(thread, WeightType::Samples);
         let mut now = 0;
         for stack in of_program {
-            let category = categories.of(profile, stack.region.map(|(id, _)| id));
-            let frames: Vec<FrameInfo> = frames(stack)
-                .map(|name| FrameInfo {
-                    frame: Frame::Label(to.intern_string(&name)),
-                    category_pair: category.into(),
+            // The program is what its outermost function is.
+            let program = (stack.program, stack.frames[0].regions);
+            let frames: Vec<FrameInfo> = std::iter::once(program)
+                .chain(stack.names())
+                .map(|(name, regions)| FrameInfo {
+                    frame: Frame::Label(to.intern_string(&printable(name))),
+                    category_pair: categories.of(profile, regions).into(),
                     flags: FrameFlags::empty(),
                 })
                 .collect();
             let handle = to.intern_stack_frames(thread, frames.into_iter());
-            now += stack.weight.get();
-            let weight = i32::try_from(stack.count).unwrap_or(i32::MAX);
+            let own = stack.tally;
+            now += own.weight.get();
+            let weight = i32::try_from(own.count).unwrap_or(i32::MAX);
             let (time, cpu) =
-                (Timestamp::from_nanos_since_reference(now), CpuDelta::from_nanos(stack.weight.get()));
+                (Timestamp::from_nanos_since_reference(now), CpuDelta::from_nanos(own.weight.get()));
             to.add_sample(thread, time, handle, cpu, weight);
         }
         let end = Timestamp::from_nanos_since_reference(now);
@@ -60,10 +63,6 @@ pub fn render(profile: &Profile) -> String {
     let mut text = serde_json::to_string(&to).expect("strings and numbers always serialize");
     text.push('\n');
     text
-}
-
-fn frames<'a>(stack: &Stack<'a>) -> impl Iterator<Item = String> + use<'a> {
-    std::iter::once(stack.program).chain(stack.frames()).map(|name| printable(name).into_owned())
 }
 
 struct Categories {
@@ -83,9 +82,10 @@ impl Categories {
         }
     }
 
-    /// What is known about a region; the others are "Other".
-    fn of(&self, profile: &Profile, id: Option<RegionId>) -> CategoryHandle {
-        let estimate = profile.regions.iter().find(|estimate| Some(estimate.region) == id);
+    /// What is known about the first of some regions that was tried; the others are "Other".
+    fn of(&self, profile: &Profile, regions: [Option<RegionId>; 2]) -> CategoryHandle {
+        let of = |id: RegionId| profile.regions.iter().find(|estimate| estimate.region == id);
+        let estimate = regions.into_iter().flatten().find_map(of);
         match estimate.map(|estimate| estimate.verdict()) {
             Some(Verdict::Helps) => self.helps,
             Some(Verdict::Hurts) => self.hurts,

@@ -1,6 +1,6 @@
 //! Folded stacks: the lines that flame graphs are made of.
 //!
-//! `program;function;file:line 42`, one line for each place that was sampled, with its samples; see `stacks.rs` for
+//! `program;caller;function;file:line 42`, one line for each stack that was sampled, with its samples; see `stacks.rs` for
 //! what there is of a stack. A `;` in a name becomes `:`, and hostile characters are made visible.
 
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use crate::stacks;
 pub fn render(profile: &Profile) -> String {
     let mut lines: Vec<(String, u64)> = stacks::of(profile)
         .iter()
-        .filter(|stack| stack.count > 0)
+        .filter(|stack| stack.tally.count > 0)
         .map(|stack| {
-            let frames = std::iter::once(stack.program).chain(stack.frames());
-            (frames.map(frame).collect::<Vec<_>>().join(";"), stack.count)
+            let frames = std::iter::once(stack.program).chain(stack.names().map(|(name, _)| name));
+            (frames.map(frame).collect::<Vec<_>>().join(";"), stack.tally.count)
         })
         .collect();
     lines.sort_unstable();

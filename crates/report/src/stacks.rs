@@ -1,70 +1,175 @@
 //! Stacks: where the samples of a recording were taken, for formats that know nothing else.
 //!
-//! A recording keeps no callchains, only how often each region was sampled. The innermost code in scope is a function
-//! and, where there is debug information, a line of it: these two are the stack. Regions that count samples of others
-//! once more (functions with all they call, functions by their caller) are no part of it. What was sampled
-//! elsewhere, or in regions that were not kept, has a name of its own, so that totals are right.
+//! Runs whose stacks were recorded have all their frames. Of the others (earlier versions, and profiles of Coz) it is only known how often each
+//! region was sampled: there the innermost code in scope is a function and, where there is debug information, a line of
+//! it, and these two are the stack. Regions that count samples of others once more (functions with all they call, functions by
+//! their caller) are no part of it. What was sampled elsewhere, or in regions or stacks that were not kept, has a name of its
+//! own, so that totals are right.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
-use profile::{Image, Nanos, Profile, Region, RegionId, RegionKind, SessionId};
+use profile::stacks::Tally;
+use profile::{CallTree, Image, Profile, Region, RegionId, RegionKind, SessionId};
 
 /// What stands for code that is no region.
-pub(crate) const ELSEWHERE: &str = "[other code]";
+const ELSEWHERE: &str = "[other code]";
+/// What stands for stacks that were not kept.
+const NOT_KEPT: &str = "[stacks that were not kept]";
 
-/// Samples at one place.
+/// A function on a stack, and the line in it.
+pub(crate) struct Frame<'a> {
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) file: Option<&'a str>,
+    pub(crate) line: Option<u32>,
+    pub(crate) image: Option<&'a Image>,
+    /// The regions that it is, the line first.
+    pub(crate) regions: [Option<RegionId>; 2],
+}
+
+/// Samples with one stack.
 pub(crate) struct Stack<'a> {
     /// The base name of the program.
     pub(crate) program: &'a str,
-    /// The function, by its region or by its name in the line's; `None` where it is unknown.
-    pub(crate) function: Option<&'a str>,
-    /// The innermost region; `None` for code that is none.
-    pub(crate) region: Option<(RegionId, &'a Region)>,
+    /// The outermost first; at least one.
+    pub(crate) frames: Vec<Frame<'a>>,
+    /// The line of the innermost one, in words.
+    pub(crate) line: Option<Cow<'a, str>>,
+    /// The region that the samples belong to; `None` for code that is none.
+    pub(crate) region: Option<RegionId>,
     /// The region of the function that a line is in.
     pub(crate) within: Option<RegionId>,
-    pub(crate) count: u64,
-    pub(crate) weight: Nanos,
+    pub(crate) tally: Tally,
 }
 
 impl<'a> Stack<'a> {
-    /// The names of its frames within the program, the outermost first.
-    pub(crate) fn frames(&self) -> Vec<&'a str> {
-        let Some((_, region)) = self.region else { return vec![ELSEWHERE] };
-        let line = (region.kind == RegionKind::Line).then_some(region.name.as_str());
-        self.function.into_iter().chain(line).collect()
+    /// The names within the program, the outermost first, each with the regions that it is.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, [Option<RegionId>; 2])> {
+        let line = self.line.as_deref().zip(self.frames.last().map(|frame| frame.regions));
+        self.frames.iter().map(|frame| (&*frame.name, frame.regions)).chain(line)
     }
 
-    pub(crate) fn image(&self) -> Option<&'a Image> {
-        self.region.map(|(_, region)| &region.image)
+    /// A place of which no caller is known.
+    pub(crate) fn of_region(
+        program: &'a str,
+        (id, region): (RegionId, &'a Region),
+        within: Option<(RegionId, &'a Region)>,
+        tally: Tally,
+    ) -> Stack<'a> {
+        let function = match (region.kind, within) {
+            (RegionKind::Function, _) => Some(region.name.as_str()),
+            (RegionKind::Line, Some((_, function))) => Some(function.name.as_str()),
+            (RegionKind::Line, None) => region.function.as_deref(),
+        };
+        let is_line = region.kind == RegionKind::Line;
+        let name = match function {
+            Some(function) if region.inclusive && !is_line => {
+                Cow::from(format!("{function} with all it calls"))
+            }
+            Some(function) => Cow::from(function),
+            None => Cow::from(region.name.as_str()),
+        };
+        let frame = Frame {
+            name,
+            file: region.file.as_deref(),
+            line: region.line,
+            image: Some(&region.image),
+            regions: [Some(id), None],
+        };
+        Stack {
+            program,
+            frames: vec![frame],
+            line: function.filter(|_| is_line).map(|_| region.name.as_str().into()),
+            region: Some(id),
+            within: within.map(|(id, _)| id),
+            tally,
+        }
+    }
+
+    fn of_nothing(program: &'a str, name: &'a str, tally: Tally) -> Stack<'a> {
+        let frame = Frame { name: name.into(), file: None, line: None, image: None, regions: [None; 2] };
+        Stack { program, frames: vec![frame], line: None, region: None, within: None, tally }
     }
 }
 
 /// The stacks of all runs, by program and region; those of code elsewhere come last.
 pub(crate) fn of(profile: &Profile) -> Vec<Stack<'_>> {
-    let programs: BTreeMap<SessionId, &str> =
-        profile.rows.sessions.iter().map(|session| (session.id, base(&session.start.program))).collect();
-    let mut sampled: BTreeMap<&str, BTreeMap<RegionId, Tally>> = BTreeMap::new();
-    for samples in &profile.rows.samples {
-        if let Some(program) = programs.get(&samples.session) {
-            let of_program = sampled.entry(program).or_default();
-            of_program.entry(samples.region).or_default().add(samples.count, samples.weight);
-        }
-    }
-    let mut all: BTreeMap<&str, Tally> = BTreeMap::new();
-    for session in &profile.rows.sessions {
-        let of_program = all.entry(base(&session.start.program)).or_default();
-        of_program.add(session.samples.count, session.samples.weight);
+    let rows = &profile.rows;
+    let with_stacks: BTreeSet<SessionId> = rows.stack_samples.iter().map(|samples| samples.session).collect();
+    let mut programs: BTreeMap<&str, Vec<SessionId>> = BTreeMap::new();
+    for session in &rows.sessions {
+        programs.entry(base(&session.start.program)).or_default().push(session.id);
     }
     let mut stacks = Vec::new();
-    for (program, total) in all {
-        let before = stacks.len();
-        stacks.extend(of_program(profile, program, sampled.remove(program).unwrap_or_default()));
-        let mut rest = total;
-        stacks[before..].iter().for_each(|stack: &Stack<'_>| rest.take(stack.count, stack.weight));
-        if rest != Tally::default() {
-            let Tally { count, weight } = rest;
-            stacks.push(Stack { program, function: None, region: None, within: None, count, weight });
+    for (program, sessions) in programs {
+        let (known, places): (Vec<SessionId>, Vec<SessionId>) =
+            sessions.into_iter().partition(|session| with_stacks.contains(session));
+        if !known.is_empty() {
+            stacks.extend(of_calls(
+                profile,
+                &CallTree::of(rows, |session| known.contains(&session)),
+                program,
+            ));
         }
+        stacks.extend(of_places(profile, program, &places));
+    }
+    stacks
+}
+
+/// The stacks that were recorded.
+fn of_calls<'a>(profile: &Profile, tree: &CallTree<'a>, program: &'a str) -> Vec<Stack<'a>> {
+    let is_own = |id: &RegionId| !profile.rows.regions[id].inclusive;
+    let mut stacks = Vec::new();
+    for (nth, call) in tree.calls.iter().enumerate().filter(|(_, call)| call.own != Tally::default()) {
+        let mut frames: Vec<Frame<'a>> = tree
+            .callers(Some(nth))
+            .map(|call| {
+                let of = &tree.functions[call.function];
+                Frame {
+                    name: of.function.name.as_str().into(),
+                    file: of.function.file.as_deref(),
+                    line: call.line,
+                    image: Some(&of.function.image).filter(|image| !image.path.is_empty()),
+                    regions: [call.region, of.region],
+                }
+            })
+            .collect();
+        // The innermost frame that is a region has the samples.
+        let own = |frame: &Frame<'_>| frame.regions.map(|id| id.filter(is_own));
+        let owner = frames.iter().map(own).find(|regions| *regions != [None; 2]);
+        let [line, function] = owner.unwrap_or_default();
+        frames.reverse();
+        let file = frames.last().and_then(|frame| frame.file);
+        stacks.push(Stack {
+            program,
+            line: file.zip(call.line).map(|(file, line)| format!("{}:{line}", base(file)).into()),
+            frames,
+            region: line.or(function),
+            within: function.filter(|_| line.is_some()),
+            tally: call.own,
+        });
+    }
+    if tree.missing != Tally::default() {
+        stacks.push(Stack::of_nothing(program, NOT_KEPT, tree.missing));
+    }
+    stacks
+}
+
+/// What is known of runs whose stacks were not recorded.
+fn of_places<'a>(profile: &'a Profile, program: &'a str, sessions: &[SessionId]) -> Vec<Stack<'a>> {
+    let rows = &profile.rows;
+    let mut sampled: BTreeMap<RegionId, Tally> = BTreeMap::new();
+    for samples in rows.samples.iter().filter(|samples| sessions.contains(&samples.session)) {
+        *sampled.entry(samples.region).or_default() += Tally { count: samples.count, weight: samples.weight };
+    }
+    let mut rest = Tally::default();
+    for session in rows.sessions.iter().filter(|session| sessions.contains(&session.id)) {
+        rest += Tally { count: session.samples.count, weight: session.samples.weight };
+    }
+    let mut stacks = of_program(profile, program, sampled);
+    stacks.iter().for_each(|stack| rest = rest.without(stack.tally));
+    if rest != Tally::default() {
+        stacks.push(Stack::of_nothing(program, ELSEWHERE, rest));
     }
     stacks
 }
@@ -88,20 +193,14 @@ fn of_program<'a>(
         // What is a line's is not its function's as well.
         if let Some(function) = function_of(region(&line), &functions, region) {
             within.insert(line, function);
-            sampled.entry(function).or_default().take(tally.count, tally.weight);
+            let own = sampled.entry(function).or_default();
+            *own = own.without(tally);
         }
     }
     sampled.retain(|_, tally| *tally != Tally::default());
-    let stack = |(id, Tally { count, weight }): (RegionId, Tally)| {
-        let own = region(&id);
-        let function = match own.kind {
-            RegionKind::Function => Some(own.name.as_str()),
-            RegionKind::Line => match within.get(&id) {
-                Some(function) => Some(region(function).name.as_str()),
-                None => own.function.as_deref(),
-            },
-        };
-        Stack { program, function, region: Some((id, own)), within: within.get(&id).copied(), count, weight }
+    let stack = |(id, tally): (RegionId, Tally)| {
+        let within = within.get(&id).map(|function| (*function, region(function)));
+        Stack::of_region(program, (id, region(&id)), within, tally)
     };
     sampled.into_iter().map(stack).collect()
 }
@@ -132,25 +231,6 @@ fn function_of<'a>(
     same.or_else(similar).copied()
 }
 
-/// How many samples, and the time they stand for.
-#[derive(Clone, Copy, Default, PartialEq)]
-struct Tally {
-    count: u64,
-    weight: Nanos,
-}
-
-impl Tally {
-    fn add(&mut self, count: u64, weight: Nanos) {
-        self.count = self.count.saturating_add(count);
-        self.weight += weight;
-    }
-
-    fn take(&mut self, count: u64, weight: Nanos) {
-        self.count = self.count.saturating_sub(count);
-        self.weight = self.weight.saturating_sub(weight);
-    }
-}
-
-fn base(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }

@@ -41,6 +41,23 @@ fn record(path: &Path) {
         until: UnixSeconds(1_790_003_600),
         hosts: 2,
     });
+    let function = |name: &str| Function { name: name.into(), ..Function::default() };
+    rows.functions = (1..).map(FunctionId::new).zip(["main", "insert"].map(function)).collect();
+    let frame = |parent: i64, function, line| Frame {
+        parent: Some(parent).filter(|parent| *parent > 0).map(StackId::new),
+        function: FunctionId::new(function),
+        line: Some(line),
+        inlined: false,
+    };
+    rows.stacks = (1..).map(StackId::new).zip([frame(0, 1, 3), frame(1, 2, 88), frame(2, 2, 90)]).collect();
+    rows.stack_samples = [2, 3]
+        .map(|stack| StackSamples {
+            session: SessionId::new(1),
+            stack: StackId::new(stack),
+            count: 700,
+            weight: Nanos::from_millis(700),
+        })
+        .into();
     let warning = Warning { code: "busy".into(), message: "m".into(), advice: "a".into() };
     rows.warnings.push((SessionId::new(1), warning));
     let mut to = Recorder::create(path).unwrap();
@@ -99,7 +116,7 @@ fn no_row_breaks_a_reader() {
     record(&whole);
     let from = Connection::open(&whole).unwrap();
     let tables = tables(&from);
-    assert_eq!(tables.len(), 15, "{tables:?}");
+    assert_eq!(tables.len(), 18, "{tables:?}");
     let changes = changes(&from);
     drop(from);
     let untouched = Recording::open(&whole).unwrap().rows().unwrap();
@@ -135,7 +152,8 @@ fn no_row_breaks_a_reader() {
                     "{sql}: {message}"
                 );
                 // What the change was to is at fault, or what refers to it.
-                let is_referred_to = ["sessions", "regions", "points", "windows"].contains(&table);
+                let is_referred_to =
+                    ["sessions", "regions", "points", "windows", "functions", "stacks"].contains(&table);
                 assert!(is_referred_to || message.contains(&format!("`{table}`")), "{sql}: {message}");
                 assert!(!message.contains('\u{1b}'), "{message}");
             }

@@ -503,6 +503,105 @@ fn folded_stacks() {
     assert_eq!(counts.sum::<u64>(), nested().rows.sessions[0].samples.count, "each sample is in one line");
 }
 
+/// The same with stacks: `main` calls `serve`, which calls `insert`; some are truncated and some were not kept.
+fn with_stacks() -> Profile {
+    let mut rows = nested_rows();
+    let image = rows.regions[&RegionId::new(1)].image.clone();
+    let function = |name: &str, file: &str| Function {
+        name: name.into(),
+        file: Some(file).filter(|file| !file.is_empty()).map(str::to_owned),
+        image: image.clone(),
+    };
+    let functions = [
+        function("main", "/src/main.c"),
+        function("serve", "/src/main.c"),
+        function("insert", "/src/hash.c"),
+        Function::truncated(),
+        Function { image: Image { path: "/lib/libc.so".into(), build_id: None }, ..function("memcpy", "") },
+    ];
+    rows.functions = (1..).map(FunctionId::new).zip(functions).collect();
+    let frames = [(0, 1, 5), (1, 2, 30), (2, 3, 88), (3, 5, 0), (2, 3, 90), (0, 4, 0), (6, 3, 12)];
+    rows.stacks = (1..)
+        .map(StackId::new)
+        .zip(frames.map(|(parent, function, line)| Frame {
+            parent: Some(parent).filter(|parent| *parent > 0).map(StackId::new),
+            function: FunctionId::new(function),
+            line: Some(line).filter(|line| *line > 0),
+            inlined: function == 3,
+        }))
+        .collect();
+    let sampled = [(2, 500), (3, 2000), (4, 1500), (5, 1000), (7, 3000)];
+    rows.stack_samples = sampled
+        .map(|(stack, count)| StackSamples {
+            session: SessionId::new(1),
+            stack: StackId::new(stack),
+            count,
+            weight: Nanos::from_millis(count),
+        })
+        .into();
+    Profile::new(rows, &EstimateOptions::default())
+}
+
+#[test]
+fn whole_stacks_in_all_formats() {
+    let profile = with_stacks();
+    let text = folded::render(&profile);
+    assert_eq!(
+        text,
+        "server;[stacks that were not kept] 1000\n\
+         server;[truncated];insert;hash.c:12 3000\n\
+         server;main;serve;insert;hash.c:88 2000\n\
+         server;main;serve;insert;hash.c:90 1000\n\
+         server;main;serve;insert;memcpy 1500\n\
+         server;main;serve;main.c:30 500\n"
+    );
+    let of_all: u64 = text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(of_all, profile.rows.sessions[0].samples.count, "each sample is in one line");
+    golden("pprof-stacks.txt", &decoded(&pprof::render(&profile)));
+    let processed: serde_json::Value = serde_json::from_str(&firefox::render(&profile)).unwrap();
+    golden("firefox-stacks.json", &format!("{}\n", serde_json::to_string_pretty(&processed).unwrap()));
+}
+
+#[test]
+fn json_has_the_stacks() {
+    let profile = with_stacks();
+    let report: serde_json::Value = serde_json::from_str(&json::render(&profile)).unwrap();
+    assert_documented(&report);
+    let stacks = &report["stacks"];
+    let number = |name: &str| stacks[name].as_u64().unwrap();
+    assert_eq!(
+        (number("samples"), number("truncated_samples"), number("missing_samples")),
+        (8000, 3000, 1000)
+    );
+    let list = |name: &str| stacks[name].as_array().unwrap();
+    let text = |at: &serde_json::Value| stacks["texts"][at.as_u64().unwrap() as usize].as_str().unwrap();
+    let names: Vec<&str> = list("functions").iter().map(|function| text(&function[0])).collect();
+    assert_eq!(names, ["main", "serve", "insert", "memcpy", "[truncated]"]);
+    assert_eq!(text(&list("functions")[3][2]), "/lib/libc.so");
+    let region = |at: &serde_json::Value| report["regions"][at.as_u64().unwrap() as usize]["name"].clone();
+    assert_eq!(
+        (region(&list("functions")[2][3]), region(&list("functions")[1][3])),
+        ("insert".into(), "serve".into())
+    );
+    let lines: Vec<_> =
+        list("calls").iter().filter(|call| !call[4].is_null()).map(|call| region(&call[4])).collect();
+    assert_eq!(lines, ["hash.c:88", "hash.c:90", "hash.c:12"]);
+    assert_eq!(list("calls")[3], serde_json::json!([2, 3, null, 0, null, 1500, 1_500_000_000_u64]));
+    assert!(
+        list("calls").iter().enumerate().all(|(nth, call)| call[0].as_u64().is_none_or(|of| of < nth as u64))
+    );
+    // The page reads them from a part of their own.
+    let page = report::html::render(&profile);
+    let part = report["regions"].as_array().unwrap().len() + 2;
+    let open = format!(r#"<script type="application/json" id="whatif-part-{part}">"#);
+    let (_, rest) = page.split_once(&open).expect("the part");
+    let whole: serde_json::Value = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    assert_eq!(whole, *stacks);
+    assert!(page.contains(&format!(r#""stacks":{{"part":{part}}}"#)));
+    // A recording of an earlier version has none.
+    assert!(serde_json::from_str::<serde_json::Value>(&json::render(&nested())).unwrap()["stacks"].is_null());
+}
+
 #[test]
 fn firefox_profile() {
     let text = firefox::render(&nested());

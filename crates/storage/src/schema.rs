@@ -17,6 +17,9 @@
 //! | `in_flight` | window and latency pair | `point` is the begin point |
 //! | `latencies` | window and latency pair | how long each took (since layout 9): `counts` is a list like `1200:3 1240:17` of nanoseconds and how many took so long; no row where beginnings and ends could not be paired |
 //! | `samples` | session and region | over the whole run, not only in windows |
+//! | `functions` | function on a stack | `build_id` empty: none; `file` empty: unknown (since layout 11) |
+//! | `stacks` | frame of a stack, below its caller | `parent` 0: the outermost frame; a caller's `id` is smaller than what it calls; `line` 0: unknown; `inlined`: part of the code of its caller (since layout 11) |
+//! | `stack_samples` | session and stack | samples whose innermost frame it is (since layout 11); what is missing of the session's samples was more than is kept |
 //! | `production` | session and region | its cost in continuous profiles (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
 //! | `arrivals` | session, kind and port | what came from outside (since layout 8): `clock` is `undecided`, `closed`, `open` or `mixed`; `slope` and `slope_se` are NULL where nothing is known |
 //! | `snippets` | region | the source when it was measured |
@@ -94,6 +97,7 @@ fn create(to: &Transaction<'_>) -> rusqlite::Result<()> {
          {CONTINUOUS}
          {ARRIVALS}
          {LATENCIES}
+         {STACKS}
          {audits}
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {VERSION};"
@@ -111,12 +115,14 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     let arrivals = if version < 8 { ARRIVALS } else { "" };
     let latencies = if version < 9 { LATENCIES } else { "" };
     let stopped = if columns(to, "sessions")?.iter().any(|name| name == "stopped") { "" } else { STOPPED };
+    let stacks = if version < 11 { STACKS } else { "" };
     to.execute_batch(&format!(
         "{spans}
          {production}
          {continuous}
          {arrivals}
          {latencies}
+         {stacks}
          {audits}
          {stopped}
          PRAGMA user_version = {VERSION};"
@@ -314,6 +320,33 @@ CREATE TABLE IF NOT EXISTS latencies (
     point    INTEGER NOT NULL REFERENCES points,
     counts   TEXT NOT NULL,
     PRIMARY KEY (\"window\", point)
+) WITHOUT ROWID;
+";
+
+/// What layout 11 added. Stacks are of the whole recording, so that a hundred runs of the same program have one tree.
+const STACKS: &str = "
+CREATE TABLE IF NOT EXISTS functions (
+    id         INTEGER PRIMARY KEY,
+    name       TEXT NOT NULL,
+    file       TEXT NOT NULL,
+    image_path TEXT NOT NULL,
+    build_id   TEXT NOT NULL,
+    UNIQUE (name, file, image_path, build_id)
+);
+CREATE TABLE IF NOT EXISTS stacks (
+    id       INTEGER PRIMARY KEY,
+    parent   INTEGER NOT NULL,
+    function INTEGER NOT NULL REFERENCES functions,
+    line     INTEGER NOT NULL,
+    inlined  INTEGER NOT NULL,
+    UNIQUE (parent, function, line, inlined)
+);
+CREATE TABLE IF NOT EXISTS stack_samples (
+    session   INTEGER NOT NULL REFERENCES sessions,
+    stack     INTEGER NOT NULL REFERENCES stacks,
+    count     INTEGER NOT NULL,
+    weight_ns INTEGER NOT NULL,
+    PRIMARY KEY (session, stack)
 ) WITHOUT ROWID;
 ";
 

@@ -30,7 +30,7 @@ impl Segment {
 }
 
 /// One function at one place.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Frame {
     /// The function.
     pub function: FunctionName,

@@ -366,6 +366,91 @@ fn flame_graphs_hold_hostile_names_as_text() {
     );
 }
 
+/// The data of a flame page.
+#[track_caller]
+fn flame_data(made: &Made, file: &str) -> serde_json::Value {
+    let page = std::fs::read_to_string(made.sandbox.path(file)).unwrap();
+    let (_, rest) = page.split_once(r#"<script type="application/json" id="data">"#).unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+/// Samples of each function alone and on stacks, each once, by name and image: of `boxes` with so many numbers each.
+fn counts_of(data: &serde_json::Value) -> BTreeMap<(String, String), (u64, u64)> {
+    let boxes: Vec<i64> = data["boxes"].as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect();
+    let boxes: Vec<&[i64]> = boxes.chunks(4).collect();
+    let mut counts: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+    for one in &boxes {
+        let name = &data["names"][one[1] as usize];
+        let text = |field: &str| name[field].as_str().unwrap().to_owned();
+        let mut around = one[0];
+        while around >= 0 && boxes[around as usize][1] != one[1] {
+            around = boxes[around as usize][0];
+        }
+        let count = counts.entry((text("name"), text("image"))).or_default();
+        count.0 += one[2] as u64;
+        count.1 += if around < 0 { one[3] as u64 } else { 0 };
+    }
+    counts
+}
+
+#[test]
+fn the_flame_page_counts_what_the_tables_count() {
+    let made = made();
+    made.text(&["flame", "--no-inlined"]);
+    let data = flame_data(&made, "whatif-flame.html");
+    let counts = counts_of(&data);
+    let top = made.json(&["top", "--top", "1000"]);
+    let rows = top["rows"].as_array().unwrap();
+    assert!(rows.len() > 3, "{top:#}");
+    for row in rows {
+        let text = |field: &str| row[field].as_str().unwrap().to_owned();
+        let expected = (row["samples"].as_u64().unwrap(), row["total"].as_u64().unwrap());
+        // What has no name is called by its image.
+        let image = if text("image").is_empty() { text("name") } else { text("image") };
+        assert_eq!(counts[&(text("name"), image)], expected, "{row:#}");
+    }
+    let own: u64 = counts.values().map(|(own, _)| own).sum();
+    assert_eq!(own, top["heading"]["samples"].as_u64().unwrap());
+    // Processes are the outermost boxes.
+    let processes = made.json(&["top", "--by", "process", "--top", "1000"]);
+    for row in processes["rows"].as_array().unwrap() {
+        let process = (row["name"].as_str().unwrap().to_owned(), String::new());
+        assert_eq!(counts[&process].1, row["samples"].as_u64().unwrap(), "{row:#}");
+    }
+    let kind = |name: &str| {
+        let names = data["names"].as_array().unwrap();
+        names.iter().find(|of| of["name"] == name).unwrap()["kind"].clone()
+    };
+    assert_eq!(
+        (kind("all::cycles::hot_in_this_test"), kind("copy_page")),
+        ("program".into(), "kernel".into())
+    );
+}
+
+#[test]
+fn the_flame_page_of_a_difference_has_both() {
+    let made = made();
+    let said = made.text(&["diff", "before", "2", "--flame", "difference.html"]);
+    assert!(said.contains("compared with before, in difference.html: open it in a browser"), "{said}");
+    let data = flame_data(&made, "difference.html");
+    assert_eq!(data["before"]["asked"], "before");
+    let of = |epoch: &str| {
+        made.text(&["flame", "--epoch", epoch, "-o", "one.html"]);
+        counts_of(&flame_data(&made, "one.html"))
+    };
+    assert_eq!(counts_of(&data), of("2"));
+    // With what was before in the place of what is now.
+    let before: Vec<i64> =
+        data["before"]["boxes"].as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect();
+    let mut old = data.clone();
+    for (nth, two) in before.chunks(2).enumerate() {
+        (old["boxes"][4 * nth + 2], old["boxes"][4 * nth + 3]) = (two[0].into(), two[1].into());
+    }
+    assert_eq!(counts_of(&old), of("before"));
+    let ended = made.whatif(&["diff", "before", "2", "--flame", "x.html", "--json"]);
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+}
+
 #[test]
 fn differences_are_certain_or_not() {
     let made = made();

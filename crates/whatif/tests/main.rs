@@ -29,6 +29,7 @@ mod runtime_symbols;
 mod sandboxes;
 mod sanitizers;
 mod signals;
+mod stacks;
 mod support;
 mod survey;
 #[path = "../../profile/tests/synthetic/mod.rs"]

@@ -2,7 +2,7 @@
 
 mod stacks;
 
-pub use stacks::{CodePosition, Flame, FlameBox, ImageName, Line, Name, StackNode, Stacks};
+pub use stacks::{CodeKind, CodePosition, Flame, FlameBox, ImageName, Line, Name, StackNode, Stacks};
 
 use crate::verdict::{DifferenceVerdict, VariationVerdict};
 use profile::{Mark, Verdict};

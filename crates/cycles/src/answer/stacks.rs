@@ -1,7 +1,66 @@
 //! Stacks with names, and the same merged by function: what flame graphs are made of.
 
 use super::Worth;
+use archive::{CodeImage, ImageKind};
+use serde::Serialize;
 use std::collections::HashMap;
+
+/// Whose code it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CodeKind {
+    /// No code: the process that runs it.
+    Process,
+    /// A program's own.
+    Program,
+    /// A shared library's.
+    Library,
+    /// The kernel's.
+    Kernel,
+    /// Made by the program while it ran.
+    Generated,
+    /// Nothing is known of it.
+    #[default]
+    Unknown,
+}
+
+impl CodeKind {
+    /// Libraries are told from programs by their names, as linkers do: `libc.so.6`.
+    pub fn of(image: &CodeImage) -> CodeKind {
+        let name = image.path.rsplit('/').next().unwrap_or_default();
+        match image.kind {
+            ImageKind::Kernel | ImageKind::Idle => CodeKind::Kernel,
+            ImageKind::Generated => CodeKind::Generated,
+            ImageKind::Memory | ImageKind::Unknown => CodeKind::Unknown,
+            ImageKind::File if name.ends_with(".so") || name.contains(".so.") => CodeKind::Library,
+            ImageKind::File => CodeKind::Program,
+        }
+    }
+}
+
+/// Functions that stacks are known to begin with: those that start programs, threads, kernel threads and CPUs.
+const BEGINNINGS: [&str; 20] = [
+    "_start",
+    "main",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "start_thread",
+    "thread_start",
+    "clone",
+    "__clone",
+    "clone3",
+    "__clone3",
+    "runtime.goexit",
+    "runtime.mstart",
+    "runtime.rt0_go",
+    "ret_from_fork",
+    "ret_from_fork_asm",
+    "secondary_startup_64",
+    "secondary_startup_64_no_verify",
+    "common_startup_64",
+    "rest_init",
+];
 
 /// An image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,6 +69,8 @@ pub struct ImageName {
     pub path: String,
     /// Its build ID, or nothing.
     pub build_id: String,
+    /// Whose code is in it.
+    pub kind: CodeKind,
 }
 
 /// A function at a position.
@@ -76,7 +137,11 @@ impl Stacks {
         let position = |offset, lines| CodePosition { image: 0, offset, lines };
         let node = |parent, position, count| StackNode { parent, position, count };
         Stacks {
-            images: vec![ImageName { path: "/bin/a;b".to_owned(), build_id: "abcd".to_owned() }],
+            images: vec![ImageName {
+                path: "/bin/a;b".to_owned(),
+                build_id: "abcd".to_owned(),
+                kind: CodeKind::Program,
+            }],
             positions: vec![
                 position(1, vec![line("main", 1)]),
                 position(2, vec![line("tiny", 9), line("work", 5)]),
@@ -92,14 +157,16 @@ impl Stacks {
 pub struct Name {
     /// Its name.
     pub function: String,
-    /// Its image.
+    /// Its image; none for a process.
     pub image: String,
+    /// Whose code it is.
+    pub kind: CodeKind,
     /// What making it faster is worth.
     pub worth: Option<Worth>,
 }
 
 /// A box of a flame graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlameBox {
     /// Index of the box below, less than its own; `u32::MAX` for the lowest.
     pub parent: u32,
@@ -109,6 +176,10 @@ pub struct FlameBox {
     pub own: u64,
     /// Samples of it and of the boxes above it.
     pub total: u64,
+    /// Whether there must be callers of which nothing is known.
+    pub is_cut: bool,
+    /// In a comparison: samples of it, and with the boxes above it, before.
+    pub before: (u64, u64),
 }
 
 /// Stacks merged by function.
@@ -118,43 +189,93 @@ pub struct Flame {
     pub names: Vec<Name>,
     /// Boxes; callers before those they call.
     pub boxes: Vec<FlameBox>,
+    known_names: HashMap<(String, String), u32>,
 }
 
 impl Flame {
     /// Merges what has the same functions on its stack; inlined functions are functions of their own if `inlined`.
     pub fn new(stacks: &Stacks, inlined: bool) -> Flame {
         let mut flame = Flame::default();
+        flame.add(StackNode::NONE, stacks, inlined);
+        flame.add_up();
+        flame
+    }
+
+    /// Adds the stacks of a process above a box of its own. [`add_up`](Self::add_up) comes after the last one.
+    pub(crate) fn add_process(&mut self, process: &str, stacks: &Stacks, inlined: bool) {
+        let name = self.name(process, "", CodeKind::Process);
+        let root = self.boxes.len() as u32;
+        self.boxes.push(FlameBox { parent: StackNode::NONE, name, ..FlameBox::default() });
+        self.add(root, stacks, inlined);
+    }
+
+    fn add(&mut self, root: u32, stacks: &Stacks, inlined: bool) {
         let mut names: HashMap<(&str, u32), u32> = HashMap::new();
         let mut known: HashMap<(u32, u32), u32> = HashMap::new();
         let mut box_of: Vec<u32> = Vec::with_capacity(stacks.nodes.len());
+        // Where no stack has two frames, none were asked for.
+        let has_callers = stacks.nodes.iter().any(|node| node.parent != StackNode::NONE);
         for node in &stacks.nodes {
-            let mut at =
-                if node.parent == StackNode::NONE { StackNode::NONE } else { box_of[node.parent as usize] };
+            let mut at = if node.parent == StackNode::NONE { root } else { box_of[node.parent as usize] };
             let position = &stacks.positions[node.position as usize];
             let lines =
                 if inlined { &position.lines[..] } else { &position.lines[position.lines.len() - 1..] };
             for line in lines.iter().rev() {
-                let name = *names.entry((&line.base, position.image)).or_insert_with(|| {
-                    let image = stacks.images[position.image as usize].path.clone();
-                    flame.names.push(Name { function: line.base.clone(), image, worth: None });
-                    flame.names.len() as u32 - 1
-                });
+                let image = &stacks.images[position.image as usize];
+                let name = *names
+                    .entry((&line.base, position.image))
+                    .or_insert_with(|| self.name(&line.base, &image.path, image.kind));
                 at = *known.entry((at, name)).or_insert_with(|| {
-                    flame.boxes.push(FlameBox { parent: at, name, own: 0, total: 0 });
-                    flame.boxes.len() as u32 - 1
+                    let is_cut = has_callers && at == root && !BEGINNINGS.contains(&line.base.as_str());
+                    self.boxes.push(FlameBox { parent: at, name, is_cut, ..FlameBox::default() });
+                    self.boxes.len() as u32 - 1
                 });
             }
-            flame.boxes[at as usize].own += node.count;
+            self.boxes[at as usize].own += node.count;
             box_of.push(at);
         }
-        for nth in (0..flame.boxes.len()).rev() {
-            flame.boxes[nth].total += flame.boxes[nth].own;
-            let FlameBox { parent, total, .. } = flame.boxes[nth];
+    }
+
+    /// The number of a function, which is added if it is new.
+    fn name(&mut self, function: &str, image: &str, kind: CodeKind) -> u32 {
+        let key = (function.to_owned(), image.to_owned());
+        *self.known_names.entry(key).or_insert_with(|| {
+            let (function, image) = (function.to_owned(), image.to_owned());
+            self.names.push(Name { function, image, kind, worth: None });
+            self.names.len() as u32 - 1
+        })
+    }
+
+    /// Adds the samples of every box to those that it is above.
+    pub(crate) fn add_up(&mut self) {
+        self.boxes.iter_mut().for_each(|one| one.total = one.own);
+        for nth in (0..self.boxes.len()).rev() {
+            let FlameBox { parent, total, .. } = self.boxes[nth];
             if parent != StackNode::NONE {
-                flame.boxes[parent as usize].total += total;
+                self.boxes[parent as usize].total += total;
             }
         }
-        flame
+    }
+
+    /// The same with what each box was before. What is no longer there has no samples.
+    #[must_use]
+    pub fn compared_with(mut self, before: &Flame) -> Flame {
+        let mut known: HashMap<(u32, u32), u32> =
+            (0..).zip(&self.boxes).map(|(nth, one)| ((one.parent, one.name), nth)).collect();
+        let mut box_of: Vec<u32> = Vec::with_capacity(before.boxes.len());
+        for old in &before.boxes {
+            let parent = if old.parent == StackNode::NONE { old.parent } else { box_of[old.parent as usize] };
+            let Name { function, image, kind, .. } = &before.names[old.name as usize];
+            let name = self.name(function, image, *kind);
+            let nth = *known.entry((parent, name)).or_insert_with(|| {
+                let is_cut = old.is_cut;
+                self.boxes.push(FlameBox { parent, name, is_cut, ..FlameBox::default() });
+                self.boxes.len() as u32 - 1
+            });
+            self.boxes[nth as usize].before = (old.own, old.total);
+            box_of.push(nth);
+        }
+        self
     }
 
     /// All samples.
@@ -183,5 +304,61 @@ mod tests {
             boxes(true),
             [of("main", 1, 1111), of("work", 100, 1110), of("tiny", 10, 10), of("work", 1000, 1000)]
         );
+    }
+
+    #[test]
+    fn processes_are_boxes_of_their_own_and_stacks_that_begin_nowhere_are_marked() {
+        let mut flame = Flame::default();
+        let mut other = Stacks::example();
+        other.positions[0].lines[0].base = "serve".to_owned();
+        flame.add_process("a", &Stacks::example(), false);
+        flame.add_process("b", &other, false);
+        flame.add_up();
+        let told: Vec<_> = flame
+            .boxes
+            .iter()
+            .map(|one| (flame.names[one.name as usize].function.as_str(), one.total, one.is_cut))
+            .collect();
+        let of = |process, outermost, is_cut| {
+            [(process, 1111, false), (outermost, 1111, is_cut), ("work", 1110, false), ("work", 1000, false)]
+        };
+        assert_eq!(told, [of("a", "main", false), of("b", "serve", true)].concat());
+        assert_eq!(flame.total(), 2222);
+        assert_eq!(flame.names.iter().filter(|name| name.function == "work").count(), 1);
+        assert_eq!(flame.names[0].kind, CodeKind::Process);
+    }
+
+    #[test]
+    fn a_comparison_has_what_was_before_and_what_is_gone() {
+        let mut old = Stacks::example();
+        old.nodes[2].count = 40;
+        old.positions[0].lines[0].base = "old_main".to_owned();
+        let mut before = Flame::new(&Stacks::example(), false);
+        let gone = Flame::new(&old, false);
+        before.boxes[1].own = 7;
+        before.add_up();
+        let flame = Flame::new(&Stacks::example(), false).compared_with(&before);
+        let told = |flame: &Flame| -> Vec<(u64, u64, (u64, u64))> {
+            flame.boxes.iter().map(|one| (one.own, one.total, one.before)).collect()
+        };
+        assert_eq!(told(&flame), [(1, 1111, (1, 1008)), (110, 1110, (7, 1007)), (1000, 1000, (1000, 1000))]);
+        let flame = Flame::new(&Stacks::example(), false).compared_with(&gone);
+        assert_eq!(told(&flame)[..3], [(1, 1111, (0, 0)), (110, 1110, (0, 0)), (1000, 1000, (0, 0))]);
+        assert_eq!(told(&flame)[3..], [(0, 0, (1, 1051)), (0, 0, (50, 1050)), (0, 0, (1000, 1000))]);
+        assert_eq!(flame.total(), 1111);
+    }
+
+    #[test]
+    fn images_are_of_a_kind() {
+        let of = |path: &str, kind| {
+            let image = CodeImage { path: path.to_owned(), build_id: String::new(), kind };
+            CodeKind::of(&image)
+        };
+        assert_eq!(of("/usr/bin/server", ImageKind::File), CodeKind::Program);
+        assert_eq!(of("/lib/libc.so.6", ImageKind::File), CodeKind::Library);
+        assert_eq!(of("/opt/x/plugin.so", ImageKind::File), CodeKind::Library);
+        assert_eq!(of("[kernel]", ImageKind::Kernel), CodeKind::Kernel);
+        assert_eq!(of("[generated]", ImageKind::Generated), CodeKind::Generated);
+        assert_eq!(of("[memory]", ImageKind::Memory), CodeKind::Unknown);
     }
 }

@@ -19,6 +19,7 @@ mod fault;
 mod recorder;
 mod recording;
 mod references;
+mod stack;
 
 pub use recorder::Recorder;
 pub use recording::Recording;

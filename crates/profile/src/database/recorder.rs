@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::stack;
 use crate::model::audit;
 use crate::model::{
     Arrivals, Exit, Image, Point, PointId, Production, Region, RegionId, RegionSamples, Rows, SampleTotals,
-    SessionEnd, SessionId, SessionStart, Snippet, Span, Warning, Window,
+    SessionEnd, SessionId, SessionStart, Snippet, Span, Stacks, Warning, Window,
 };
 use storage::schema;
 use storage::{Error, integer, ns};
@@ -231,6 +232,18 @@ impl Recorder {
         })
     }
 
+    /// Replaces the samples of these stacks in `session`. Frames that the recording does not have are added.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn set_stacks(&mut self, session: SessionId, stacks: &Stacks) -> Result<(), Error> {
+        if stacks.samples.is_empty() {
+            return Ok(());
+        }
+        self.write(|to| stack::set(to, session, stacks))
+    }
+
     /// Replaces what is known of the arrivals of `session`.
     ///
     /// # Errors
@@ -376,6 +389,7 @@ impl Recorder {
                 .map(|samples| RegionSamples { session: new, region: regions[&samples.region], ..*samples })
                 .collect();
             self.set_samples(new, &session.samples, &samples)?;
+            self.set_stacks(new, &stack::of(rows, session.id))?;
             self.set_arrivals(new, &session.arrivals)?;
             let production: Vec<Production> = rows
                 .production

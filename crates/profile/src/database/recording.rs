@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, Row, RowIndex};
 
 use super::fault::Fault;
-use super::{Recorder, references};
+use super::{Recorder, references, stack};
 use crate::model::audit;
 use crate::model::{
     ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, Point, PointId,
@@ -85,6 +85,7 @@ impl Recording {
     fn read(&self) -> Result<Rows, Fault> {
         // One transaction, so that a writer cannot add windows between two of our queries.
         let from = &self.connection.unchecked_transaction().map_err(Fault::in_table("sessions"))?;
+        let stacks = stack::read(from)?;
         let rows = Rows {
             sessions: sessions(from)?,
             regions: keyed(from, "regions", "SELECT * FROM regions", region)?,
@@ -101,6 +102,9 @@ impl Recording {
                     weight: span(row, "weight_ns")?,
                 })
             })?,
+            functions: stacks.functions,
+            stacks: stacks.stacks,
+            stack_samples: stacks.samples,
             production: production(from)?,
             snippets: keyed(from, "snippets", "SELECT * FROM snippets", |row| {
                 let snippet = Snippet { first_line: row.get("first_line")?, text: row.get("text")? };
@@ -134,7 +138,7 @@ fn production(from: &Connection) -> Result<Vec<Production>, Fault> {
     })
 }
 
-fn table<T, C: FromIterator<T>>(
+pub(super) fn table<T, C: FromIterator<T>>(
     from: &Connection,
     name: &'static str,
     sql: &str,
@@ -145,7 +149,7 @@ fn table<T, C: FromIterator<T>>(
 }
 
 /// A table whose rows have a key.
-fn keyed<K: Ord, T>(
+pub(super) fn keyed<K: Ord, T>(
     from: &Connection,
     name: &'static str,
     sql: &str,
@@ -410,7 +414,7 @@ fn audits(from: &Connection) -> Result<Belonging<Audit>, Fault> {
     })
 }
 
-fn has_table(from: &Connection, name: &'static str) -> Result<bool, Fault> {
+pub(super) fn has_table(from: &Connection, name: &'static str) -> Result<bool, Fault> {
     let found = from.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").and_then(|mut s| s.exists([name]));
     found.map_err(Fault::in_table(name))
 }
@@ -433,12 +437,12 @@ fn visits(from: &Connection) -> Result<Belonging<Visits>, Fault> {
 }
 
 /// A number that cannot be negative.
-fn count(row: &Row<'_>, column: impl RowIndex) -> rusqlite::Result<u64> {
+pub(super) fn count(row: &Row<'_>, column: impl RowIndex) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
     u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, number))
 }
 
-fn span(row: &Row<'_>, column: impl RowIndex) -> rusqlite::Result<Nanos> {
+pub(super) fn span(row: &Row<'_>, column: impl RowIndex) -> rusqlite::Result<Nanos> {
     count(row, column).map(Nanos::new)
 }
 

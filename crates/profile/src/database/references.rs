@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::fault::Fault;
-use crate::model::{PointId, RegionId, Rows, SessionId};
+use crate::model::{PointId, RegionId, Rows, SessionId, StackId};
 
 /// Whether everything that `rows` refer to is there.
 pub(super) fn check(rows: &Rows) -> Result<(), Fault> {
@@ -40,6 +40,10 @@ pub(super) fn check(rows: &Rows) -> Result<(), Fault> {
         region("samples", samples.region)?;
     }
     only("samples", "session and region", rows.samples.iter().map(|s| (s.session, s.region)))?;
+    check_stacks(rows)?;
+    for samples in &rows.stack_samples {
+        session("stack_samples", samples.session)?;
+    }
     for production in &rows.production {
         session("production", production.session)?;
         region("production", production.region)?;
@@ -47,6 +51,25 @@ pub(super) fn check(rows: &Rows) -> Result<(), Fault> {
     only("production", "session and region", rows.production.iter().map(|p| (p.session, p.region)))?;
     rows.snippets.keys().try_for_each(|id| region("snippets", *id))?;
     rows.warnings.iter().try_for_each(|(id, _)| session("warnings", *id))
+}
+
+/// Stacks are a tree: what a frame refers to comes before it, so that there is an end to its callers.
+fn check_stacks(rows: &Rows) -> Result<(), Fault> {
+    for (id, frame) in &rows.stacks {
+        if !rows.functions.contains_key(&frame.function) {
+            return Err(Fault::points_nowhere("stacks", "functions", frame.function.get()));
+        }
+        let is_there = |parent: &StackId| parent < id && rows.stacks.contains_key(parent);
+        if let Some(parent) = frame.parent.filter(|parent| !is_there(parent)) {
+            return Err(Fault::points_nowhere("stacks", "stacks", parent.get()));
+        }
+    }
+    for samples in &rows.stack_samples {
+        if !rows.stacks.contains_key(&samples.stack) {
+            return Err(Fault::points_nowhere("stack_samples", "stacks", samples.stack.get()));
+        }
+    }
+    only("stack_samples", "session and stack", rows.stack_samples.iter().map(|s| (s.session, s.stack)))
 }
 
 /// Whether all keys of sorted rows are different.

@@ -11,6 +11,7 @@ mod production;
 mod region;
 mod rows;
 mod session;
+mod stack;
 mod warning;
 mod window;
 
@@ -21,5 +22,6 @@ pub use production::Production;
 pub use region::{Image, Region, RegionId, RegionKind, Snippet};
 pub use rows::{RegionSamples, Rows};
 pub use session::{Exit, SampleTotals, Session, SessionEnd, SessionId, SessionStart};
+pub use stack::{Frame, Function, FunctionId, StackFrame, StackId, StackSamples, Stacks};
 pub use warning::Warning;
 pub use window::{Books, InFlight, Latencies, Span, Visits, Window, WindowFlags};

@@ -30,7 +30,7 @@ pub struct Region {
 impl Region {
     /// What tells this image from others: its build ID, or its path where it has none.
     pub fn image_key(&self) -> &str {
-        self.image.build_id.as_deref().unwrap_or(&self.image.path)
+        self.image.key()
     }
 
     /// As reports show it: `work hash.c:80`, `work+ hash.c:80` with its callees, or `hash.c:88`.
@@ -84,6 +84,13 @@ pub struct Image {
     pub path: String,
     /// Its build ID in hexadecimal, if it has one.
     pub build_id: Option<String>,
+}
+
+impl Image {
+    /// What tells it from others: its build ID, or its path where it has none.
+    pub fn key(&self) -> &str {
+        self.build_id.as_deref().unwrap_or(&self.path)
+    }
 }
 
 /// The source around a region, as it was when it was measured.

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Point, PointId, Production, Region, RegionId, Session, SessionId, Snippet, Warning, Window};
+use super::{
+    Function, FunctionId, Point, PointId, Production, Region, RegionId, Session, SessionId, Snippet,
+    StackFrame, StackId, StackSamples, Warning, Window,
+};
 use crate::units::Nanos;
 
 /// All rows of a recording, as they were at one moment.
@@ -18,6 +21,12 @@ pub struct Rows {
     pub windows: Vec<Window>,
     /// Samples of each region over each whole run.
     pub samples: Vec<RegionSamples>,
+    /// Functions on stacks by key.
+    pub functions: BTreeMap<FunctionId, Function>,
+    /// Stacks by key: those that call come before those that are called.
+    pub stacks: BTreeMap<StackId, StackFrame>,
+    /// Samples of each stack over each whole run.
+    pub stack_samples: Vec<StackSamples>,
     /// What regions cost in production, where a run was told.
     pub production: Vec<Production>,
     /// Source around regions.

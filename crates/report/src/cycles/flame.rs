@@ -1,6 +1,6 @@
 //! The flame graph: one HTML file that works from disk. What it draws with is in `flame.html`, `flame.css` and `flame.js`.
 
-use cycles::{Flame, Heading, StackNode, Worth};
+use cycles::{CodeKind, Flame, Heading, StackNode, Worth};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -19,19 +19,42 @@ struct Data<'a> {
     names: Vec<Function<'a>>,
     /// Parent (or −1), name, samples alone, samples in all; four numbers for each box, flat.
     boxes: Vec<i64>,
+    /// The boxes that must have callers of which nothing is known.
+    cut: Vec<i64>,
+    /// What it is compared with, if it is.
+    before: Option<Before<'a>>,
     left_out: usize,
+}
+
+#[derive(Serialize)]
+struct Before<'a> {
+    asked: &'a str,
+    /// All samples.
+    samples: u64,
+    /// Samples alone and in all of each box, flat.
+    boxes: Vec<u64>,
 }
 
 #[derive(Serialize)]
 struct Function<'a> {
     name: &'a str,
     image: &'a str,
+    kind: CodeKind,
     worth: Option<&'a Worth>,
 }
 
 /// The page. Nothing in the data can end the element that it is in: there is no `<` in it.
 pub fn page(heading: &Heading, flame: &Flame) -> String {
-    let data = crate::json::line_of(&data(heading, flame)).replace('<', "\\u003c");
+    filled(&data(heading, flame, None))
+}
+
+/// The page of a flame graph that was [compared](Flame::compared_with) with what was `asked` for.
+pub fn comparison(heading: &Heading, flame: &Flame, asked: &str) -> String {
+    filled(&data(heading, flame, Some(asked)))
+}
+
+fn filled(data: &Data<'_>) -> String {
+    let data = crate::json::line_of(data).replace('<', "\\u003c");
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'; \
          require-trusted-types-for 'script'; trusted-types 'none'",
@@ -62,10 +85,12 @@ fn hash(content: &str) -> &'static str {
     }
 }
 
-fn data<'a>(heading: &'a Heading, flame: &'a Flame) -> Data<'a> {
+fn data<'a>(heading: &'a Heading, flame: &'a Flame, asked: Option<&'a str>) -> Data<'a> {
     let least = (flame.total() as f64 * NARROWEST) as u64;
+    let before: u64 = flame.boxes.iter().map(|one| one.before.0).sum();
+    let least_before = (before as f64 * NARROWEST) as u64;
     let mut kept: BTreeMap<u32, i64> = BTreeMap::new();
-    let mut boxes = Vec::new();
+    let (mut boxes, mut of_before, mut cut) = (Vec::new(), Vec::new(), Vec::new());
     let mut left_out = 0;
     for (nth, one) in flame.boxes.iter().enumerate() {
         let parent = match one.parent {
@@ -73,10 +98,13 @@ fn data<'a>(heading: &'a Heading, flame: &'a Flame) -> Data<'a> {
             parent => kept.get(&parent).copied(),
         };
         match parent {
-            Some(parent) if one.total > least => {
-                kept.insert(nth as u32, kept.len() as i64);
+            Some(parent) if one.total > least || one.before.1 > least_before => {
                 let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+                let own = kept.len() as i64;
+                kept.insert(nth as u32, own);
                 boxes.extend([parent, i64::from(one.name), number(one.own), number(one.total)]);
+                of_before.extend([one.before.0, one.before.1]);
+                cut.extend(one.is_cut.then_some(own));
             }
             _ => left_out += 1,
         }
@@ -84,9 +112,15 @@ fn data<'a>(heading: &'a Heading, flame: &'a Flame) -> Data<'a> {
     let names = flame
         .names
         .iter()
-        .map(|name| Function { name: &name.function, image: &name.image, worth: name.worth.as_ref() })
+        .map(|name| Function {
+            name: &name.function,
+            image: &name.image,
+            kind: name.kind,
+            worth: name.worth.as_ref(),
+        })
         .collect();
-    Data { heading, time: &heading.time, names, boxes, left_out }
+    let before = asked.map(|asked| Before { asked, samples: before, boxes: of_before });
+    Data { heading, time: &heading.time, names, boxes, cut, before, left_out }
 }
 
 #[cfg(test)]
@@ -148,9 +182,20 @@ mod tests {
     fn every_box_has_its_parent() {
         let flame = Flame::new(&Stacks::example(), true);
         let heading = Heading::default();
-        let data = data(&heading, &flame);
+        let data = data(&heading, &flame, None);
         let parents: Vec<i64> = data.boxes.chunks(4).map(|four| four[0]).collect();
         assert_eq!(parents, [-1, 0, 1, 1]);
         assert_eq!(data.left_out, 0);
+    }
+
+    #[test]
+    fn a_comparison_has_what_was_before() {
+        let before = Flame::new(&Stacks::example(), false);
+        let flame = Flame::new(&Stacks::example(), false).compared_with(&before);
+        let page = comparison(&Heading::default(), &flame, "2d..<1d");
+        assert!(page.contains(
+            r#""before":{"asked":"2d..\u003c1d","samples":1111,"boxes":[1,1111,110,1110,1000,1000]}"#
+        ));
+        assert!(page.contains(r#""kind":"program""#) && page.contains(r#""cut":[]"#), "{page}");
     }
 }

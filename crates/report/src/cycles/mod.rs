@@ -26,7 +26,7 @@ mod unknown;
 mod variation;
 mod worth;
 
-pub use flame::page;
+pub use flame::{comparison, page};
 pub use folded::folded;
 pub use otlp::otlp;
 pub use pprof::pprof;

@@ -8,6 +8,7 @@
 mod answer;
 mod comparison;
 mod explain;
+mod stacks;
 mod summary;
 
 pub use comparison::render as render_comparison;
@@ -19,6 +20,7 @@ use profile::{
     RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Speedup, Warning, Window,
 };
 use serde::Serialize;
+use stacks::OfStacks;
 
 use answer::OfAnswer;
 
@@ -39,7 +41,7 @@ pub fn render(profile: &Profile) -> String {
 /// What the page draws: a summary for its first look, and the parts that it reads when the user looks at them.
 pub(crate) struct InParts {
     pub summary: String,
-    /// Regions, then baselines: each is named by its position where the summary leaves it out.
+    /// Regions, baselines, then the stacks: each is named by its position where the summary leaves it out.
     pub parts: Vec<String>,
 }
 
@@ -64,7 +66,8 @@ pub(crate) fn render_in_parts(profile: &Profile) -> InParts {
     let live = || profile.points.iter().filter(|point| !point.idle);
     let regions = report.regions.iter().map(line_of);
     let baselines = live().map(|point| line_of(&OfBaselines::new(profile, point)));
-    let parts = regions.chain(baselines).collect();
+    let stacks = report.stacks.iter().map(line_of);
+    let parts = regions.chain(baselines).chain(stacks).collect();
     let summary = summary::Report::new(&report, live());
     InParts { summary: line_of(&summary), parts }
 }
@@ -130,6 +133,7 @@ impl<'a> Report<'a> {
                 .iter()
                 .map(|candidate| OfCandidate::new(profile, candidate))
                 .collect(),
+            stacks: OfStacks::new(profile),
             drift: profile.drift.iter().map(|drift| OfDrift::new(profile, drift)).collect(),
             run_drift: profile.run_drift.iter().map(|drift| OfRunDrift::new(profile, drift)).collect(),
             left_out: OfLeftOut::new(&profile.left_out),
@@ -178,6 +182,7 @@ struct Report<'a> {
     production: Option<OfProduction>,
     regions: Vec<OfRegion<'a>>,
     candidates: Vec<OfCandidate<'a>>,
+    stacks: Option<OfStacks<'a>>,
     drift: Vec<OfDrift<'a>>,
     run_drift: Vec<OfRunDrift<'a>>,
     left_out: OfLeftOut,

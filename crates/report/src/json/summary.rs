@@ -24,12 +24,17 @@ pub(super) struct Report<'a> {
     doubts: &'a OfDoubts,
     warnings: &'a [OfWarning<'a>],
     baselines: Vec<Baselines<'a>>,
+    stacks: Option<Part>,
 }
 
 impl<'a> Report<'a> {
-    /// `live`: the points that have baselines. Parts are numbered as they come: regions, then baselines.
+    /// `live`: the points that have baselines. Parts are numbered as they come: regions, baselines, then the stacks.
     pub fn new(whole: &'a super::Report<'a>, live: impl Iterator<Item = &'a PointSummary>) -> Self {
         let regions = whole.regions.len();
+        let baselines: Vec<Baselines<'a>> = live
+            .zip(regions..)
+            .map(|(point, part)| Baselines { point: &point.name, kind: point.target.kind(), part })
+            .collect();
         Report {
             version: whole.version,
             sentence: &whole.sentence,
@@ -49,10 +54,8 @@ impl<'a> Report<'a> {
             left_out: &whole.left_out,
             doubts: &whole.doubts,
             warnings: &whole.warnings,
-            baselines: live
-                .zip(regions..)
-                .map(|(point, part)| Baselines { point: &point.name, kind: point.target.kind(), part })
-                .collect(),
+            stacks: whole.stacks.as_ref().map(|_| Part { part: regions + baselines.len() }),
+            baselines,
         }
     }
 }
@@ -150,5 +153,11 @@ fn rounded(number: f64) -> f64 {
 struct Baselines<'a> {
     point: &'a str,
     kind: &'static str,
+    part: usize,
+}
+
+/// Where all of it is.
+#[derive(Serialize)]
+struct Part {
     part: usize,
 }

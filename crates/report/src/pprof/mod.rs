@@ -1,6 +1,6 @@
 //! A profile for pprof and all that reads its format: samples, CPU time and causal slopes.
 //!
-//! The format is a gzipped protocol buffer, `message.rs`. Every place that was sampled is one sample, see `stacks.rs`.
+//! The format is a gzipped protocol buffer, `message.rs`. Every stack that was sampled is one sample, see `stacks.rs`.
 //!
 //! | value | unit | what |
 //! |---|---|---|
@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 
 use flate2::write::GzEncoder;
-use profile::{PointEstimate, Profile, RegionEstimate, RegionId, RegionKind, Verdict};
+use profile::stacks::Tally;
+use profile::{PointEstimate, Profile, RegionEstimate, RegionId, Verdict};
 use prost::Message as _;
 
 use crate::stacks::{self, Stack};
@@ -45,7 +46,7 @@ fn of(profile: &Profile) -> message::Profile {
     let estimates: BTreeMap<RegionId, &RegionEstimate> =
         profile.regions.iter().map(|estimate| (estimate.region, estimate)).collect();
     let lines: BTreeSet<(RegionId, RegionId)> =
-        stacks.iter().filter_map(|stack| Some((stack.within?, stack.region?.0))).collect();
+        stacks.iter().filter_map(|stack| Some((stack.within?, stack.region?))).collect();
     let of_lines = |function: RegionId, point: usize| -> i64 {
         let within = lines.iter().filter(|(other, _)| *other == function);
         within.map(|(_, line)| certain(&estimates, *line, point)).sum()
@@ -53,9 +54,9 @@ fn of(profile: &Profile) -> message::Profile {
     // A region of several programs is worth what it is worth once.
     let mut said = BTreeSet::new();
     let sample = |stack: &Stack<'_>| {
-        let mut value = vec![whole(stack.count), whole(stack.weight.get())];
+        let mut value = vec![whole(stack.tally.count), whole(stack.tally.weight.get())];
         let mut label = Vec::new();
-        let region = stack.region.map(|(id, _)| id).filter(|id| said.insert(*id));
+        let region = stack.region.filter(|id| said.insert(*id));
         for (nth, name) in &live {
             let own = region.map_or(0, |id| certain(&estimates, id, *nth));
             value.push(if own == 0 { 0 } else { own - region.map_or(0, |id| of_lines(id, *nth)) });
@@ -63,7 +64,9 @@ fn of(profile: &Profile) -> message::Profile {
                 label.extend(labels(&mut table, name, &estimate.points[*nth]));
             }
         }
-        Sample { location_id: vec![table.location(stack)], value, label }
+        // The innermost comes first.
+        let location_id = stack.frames.iter().rev().map(|frame| table.location(frame)).collect();
+        Sample { location_id, value, label }
     };
     let samples = stacks.iter().map(sample).collect();
 
@@ -106,20 +109,9 @@ fn live(profile: &Profile) -> Vec<(usize, String)> {
 fn with_all_regions(profile: &Profile) -> Vec<Stack<'_>> {
     let mut stacks = stacks::of(profile);
     for estimate in &profile.regions {
-        if stacks.iter().all(|stack| stack.region.is_none_or(|(id, _)| id != estimate.region)) {
-            let region = profile.region(estimate);
-            let function = match region.kind {
-                RegionKind::Function => Some(region.name.as_str()),
-                RegionKind::Line => region.function.as_deref(),
-            };
-            stacks.push(Stack {
-                program: "",
-                function,
-                region: Some((estimate.region, region)),
-                within: None,
-                count: 0,
-                weight: profile::Nanos::ZERO,
-            });
+        if stacks.iter().all(|stack| stack.region != Some(estimate.region)) {
+            let region = (estimate.region, profile.region(estimate));
+            stacks.push(Stack::of_region("", region, None, Tally::default()));
         }
     }
     stacks

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use profile::{Image, RegionKind, printable};
+use profile::{Image, printable};
 
 use super::message::{Function, Line, Location, Mapping, ValueType};
-use crate::stacks::{ELSEWHERE, Stack};
+use crate::stacks::Frame;
 
 pub(super) struct Table {
     pub(super) texts: Vec<String>,
@@ -15,6 +15,7 @@ pub(super) struct Table {
     known_texts: BTreeMap<String, i64>,
     known_functions: BTreeMap<(String, String), u64>,
     known_images: BTreeMap<Image, u64>,
+    known_locations: BTreeMap<(u64, i64, u64), u64>,
 }
 
 impl Default for Table {
@@ -27,6 +28,7 @@ impl Default for Table {
             known_texts: BTreeMap::new(),
             known_functions: BTreeMap::new(),
             known_images: BTreeMap::new(),
+            known_locations: BTreeMap::new(),
         };
         table.text("");
         table
@@ -48,27 +50,16 @@ impl Table {
         ValueType { r#type: self.text(name), unit: self.text(unit) }
     }
 
-    /// A new location for `stack`: there is one stack for each place.
-    pub(super) fn location(&mut self, stack: &Stack<'_>) -> u64 {
-        let region = stack.region.map(|(_, region)| region);
-        let name = match (region, stack.function) {
-            (Some(region), Some(function)) if region.kind == RegionKind::Function => {
-                if region.inclusive {
-                    format!("{function} with all it calls")
-                } else {
-                    function.to_owned()
-                }
-            }
-            (Some(_), Some(function)) => function.to_owned(),
-            (Some(region), None) => region.name.clone(),
-            (None, _) => ELSEWHERE.to_owned(),
-        };
-        let file = region.and_then(|region| region.file.as_deref()).unwrap_or_default();
-        let function_id = self.function(&name, file);
-        let line = region.and_then(|region| region.line).map_or(0, i64::from);
-        let mapping_id = stack.image().map_or(0, |image| self.mapping(image));
-        let id = self.locations.len() as u64 + 1;
-        self.locations.push(Location { id, mapping_id, line: vec![Line { function_id, line }] });
+    /// The location of a frame.
+    pub(super) fn location(&mut self, frame: &Frame<'_>) -> u64 {
+        let function_id = self.function(&frame.name, frame.file.unwrap_or_default());
+        let line = frame.line.map_or(0, i64::from);
+        let mapping_id = frame.image.map_or(0, |image| self.mapping(image));
+        let new = self.locations.len() as u64 + 1;
+        let id = *self.known_locations.entry((function_id, line, mapping_id)).or_insert(new);
+        if id == new {
+            self.locations.push(Location { id, mapping_id, line: vec![Line { function_id, line }] });
+        }
         id
     }
 

@@ -12,7 +12,11 @@ pub fn export(which: &Which, format: Format) -> Result<Vec<u8>> {
         Format::Pprof => |query, stacks| draw::pprof(&query.heading, stacks),
         Format::Otlp => |query, stacks| draw::otlp(&query.heading, stacks),
         Format::Folded => |_, stacks| draw::folded(&Flame::new(stacks, true)).into_bytes(),
-        Format::Html => |query, stacks| draw::page(&query.heading, &Flame::new(stacks, true)).into_bytes(),
+        Format::Html => {
+            let mut query = Query::new(which)?;
+            let flame = cycles::flame(&mut query, true)?;
+            return Ok(draw::page(&query.heading, &flame).into_bytes());
+        }
         _ => bail!(
             "this format is for causal recordings; a database of continuous profiles can be written as pprof, otlp, folded \
              or html"

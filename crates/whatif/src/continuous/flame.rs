@@ -1,8 +1,9 @@
-//! `whatif flame`: a flame graph, as a page or folded.
+//! `whatif flame`: a flame graph, as a page or folded; and that of a difference.
 
 use super::cli;
 use crate::show;
 use anyhow::{Context as _, Result};
+use cycles::arguments::Diff;
 use cycles::{Flame, Query, Worths};
 use report::cycles as draw;
 use std::path::PathBuf;
@@ -10,19 +11,31 @@ use std::path::PathBuf;
 /// `whatif flame`.
 pub fn flame(args: &cli::Flame) -> Result<()> {
     let mut query = Query::new(&args.which)?;
-    let stacks = cycles::stacks(&mut query)?;
-    let mut flame = Flame::new(&stacks, !args.no_inlined);
     if args.folded {
+        let flame = Flame::new(&cycles::stacks(&mut query)?, !args.no_inlined);
         let text = draw::folded(&flame);
         return match &args.output {
             Some(path) => write(path, &text),
             None => show::print(&text),
         };
     }
+    let mut flame = cycles::flame(&mut query, !args.no_inlined)?;
     cycles::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from("whatif-flame.html"));
     write(&path, &draw::page(&query.heading, &flame))?;
     show::print(&format!("{} samples, in {}: open it in a browser\n", query.heading.samples, path.display()))
+}
+
+/// `whatif diff --flame`.
+pub fn compare(args: &Diff, path: &std::path::Path) -> Result<()> {
+    let (query, flame) = cycles::flames(args)?;
+    write(path, &draw::comparison(&query.heading, &flame, &args.before))?;
+    show::print(&format!(
+        "{} samples, compared with {}, in {}: open it in a browser\n",
+        query.heading.samples,
+        profile::printable(&args.before),
+        path.display()
+    ))
 }
 
 fn write(path: &std::path::Path, text: &str) -> Result<()> {

@@ -34,7 +34,10 @@ pub fn run(command: &cli::Command) -> Result<()> {
         cli::Command::List(args) => answer(&cycles::list(args)?, args.json),
         cli::Command::Annotate(args) => answer(&cycles::annotate(args)?, args.json),
         cli::Command::Flame(args) => flame::flame(args),
-        cli::Command::Diff(args) => answer(&cycles::diff(args)?, args.json),
+        cli::Command::Diff(args) => match &args.flame {
+            Some(path) => flame::compare(args, path),
+            None => answer(&cycles::diff(args)?, args.json),
+        },
         cli::Command::Stats(args) => answer(&cycles::stats(args)?, args.json),
     }
 }

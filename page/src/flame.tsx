@@ -1,0 +1,122 @@
+// The flame graph of the program's stacks, coloured by what more speed is worth, and below it the sandwich of one function.
+
+import { useMemo, useState } from "preact/hooks";
+import { Boxes, type Shown } from "./boxes";
+import { type Node, samplesOf, search, sums, totals, tree } from "./calls";
+import "./flame.css";
+import { percent } from "./format";
+import type { Report, Stacks } from "./model";
+import { wholeStacks } from "./parts";
+import { Sandwich } from "./sandwich";
+import { pointNumber } from "./state";
+
+/** Nothing for recordings without stacks. */
+export function Flame({ report }: { report: Report }) {
+  if (!report.stacks) return null;
+  const stacks = wholeStacks(report.stacks);
+  return (
+    <section class="stacks">
+      <h2>Who calls whom, and what it is worth</h2>
+      {stacks ? (
+        <Graph report={report} stacks={stacks} point={pointNumber.value} />
+      ) : (
+        <p role="status">{stacks === null ? "The stacks in this page are damaged: write the page again." : "Loading …"}</p>
+      )}
+    </section>
+  );
+}
+
+function Graph(shown: Shown) {
+  const { report, stacks } = shown;
+  const total = useMemo(() => totals(stacks), [stacks]);
+  const root = useMemo(() => tree(stacks, total), [stacks, total]);
+  const functions = useMemo(() => sums(stacks, total), [stacks, total]);
+  const [zoomed, setZoomed] = useState<Node>(root);
+  const [chosen, setChosen] = useState<number | null>(null);
+  const [wanted, setWanted] = useState("");
+  const found = useMemo(() => search(stacks, wanted), [stacks, wanted]);
+  // Of another report, as while it is live: the whole program.
+  const focus = rootOf(zoomed) === root ? zoomed : root;
+  const program = (report.sessions.at(-1)?.program ?? "").split("/").at(-1)!;
+  const hottest = [...functions].sort((a, b) => b.own - a.own)[0]?.function ?? null;
+  const of = chosen !== null && chosen < stacks.functions.length ? chosen : hottest;
+  const choose = (node: Node): void => {
+    setZoomed(node);
+    if (node.function >= 0) setChosen(node.function);
+  };
+  if (root.total === 0) return <p>No samples were taken.</p>;
+  return (
+    <div
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || (focus === root && !wanted)) return;
+        setZoomed(root);
+        setWanted("");
+        event.preventDefault();
+        event.stopPropagation();
+      }}
+    >
+      <div class="calls-tools">
+        <label>
+          Search{" "}
+          <input
+            type="search"
+            value={wanted}
+            placeholder="function or file"
+            onInput={(event) => setWanted(event.currentTarget.value)}
+            onKeyDown={(event) => event.key === "/" && event.stopPropagation()}
+          />
+        </label>
+        <output>
+          {found && `${found.size} of ${functions.length} functions, on ${percent(samplesOf(root, found) / root.total, 1)} of the stacks`}
+        </output>
+        <button type="button" disabled={focus === root} onClick={() => setZoomed(root)}>
+          Show the whole program
+        </button>
+      </div>
+      <Boxes
+        {...shown}
+        focus={focus}
+        program={program}
+        found={found}
+        whole={root.total}
+        label="Flame graph"
+        onChoose={choose}
+      />
+      <Legend stacks={stacks} />
+      {of !== null && <Sandwich {...shown} of={of} functions={functions} total={total} found={found} onChoose={setChosen} />}
+    </div>
+  );
+}
+
+function rootOf(node: Node): Node {
+  let root = node;
+  while (root.parent) root = root.parent;
+  return root;
+}
+
+function Legend({ stacks }: { stacks: Stacks }) {
+  const { samples, truncated_samples, missing_samples } = stacks;
+  const swatch = (kind: string, much: number) => <span class={`call key ${kind}`} style={{ "--much": `${much}%` }} />;
+  const all = samples + missing_samples;
+  return (
+    <ul class="legend">
+      <li>Width: samples. Each box is called by the one above it.</li>
+      <li>
+        If it were 20 % faster: {swatch("helps", 30)}
+        {swatch("helps", 100)} ▲ the point gains
+      </li>
+      <li>{swatch("no-effect", 0)} = nothing changes</li>
+      <li>
+        {swatch("hurts", 30)}
+        {swatch("hurts", 100)} ▼ it loses
+      </li>
+      <li>{swatch("", 0)} not known</li>
+      {truncated_samples > 0 && (
+        <li>
+          {swatch("truncated", 0)} {percent(truncated_samples / samples, 1)} of the stacks end before their outermost frame
+        </li>
+      )}
+      {missing_samples > 0 && <li>{percent(missing_samples / all, 1)} of the samples have no stack</li>}
+    </ul>
+  );
+}
