@@ -108,6 +108,11 @@ export function region(of) {
   };
 }
 
+/** A piece of code of which too little is known for an estimate. */
+export function candidate(of) {
+  return { kind: "function", name: "work", function: "work", file: "/srv/src/server.c", line: 10, samples: 100, share: 0.01, experiments: 0, tried: 0, ...of };
+}
+
 /** One run of the program. */
 export function session(of) {
   return {
@@ -148,6 +153,7 @@ export function report(of) {
     sessions: [session()],
     points: [],
     regions: [],
+    candidates: [],
     drift: [],
     run_drift: [],
     left_out: {

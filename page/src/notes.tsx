@@ -1,5 +1,6 @@
 // What else the terminal says: the points, the runs, the doubts, and what was left out.
 
+import { Disclosure } from "./disclosure";
 import type { Report, Session } from "./model";
 import { describe, doubts, leftOut, provenance, run } from "./prose";
 import { Long, Prose } from "./text";
@@ -37,10 +38,9 @@ export function Runs({ sessions }: { sessions: Session[] }) {
   const texts = sessions.map((session) => `${run(session)}; ${provenance(session)}`);
   if (texts.length <= SHOWN_RUNS) return <List texts={texts} />;
   return (
-    <details>
-      <summary>{texts.length} runs</summary>
+    <Disclosure summary={`${texts.length} runs`}>
       <List texts={texts} />
-    </details>
+    </Disclosure>
   );
 }
 
