@@ -19,7 +19,7 @@ function inSentence(region) {
 }
 
 const perCent = (value, decimals) => `${(value * 100).toFixed(decimals)} %`.replace("-", MINUS);
-const rate = (value) => (value < 1e4 ? value.toPrecision(3) : `${(value / 1e3).toPrecision(3)} k`);
+const rate = (value) => (value < 1e3 ? value.toPrecision(3) : value < 1e4 ? value.toFixed(0) : `${(value / 1e3).toPrecision(3)} k`);
 
 function brings(point, { effect, effect_lo, effect_hi, max_gain }) {
   const decimals = effect_hi - effect_lo < 0.019 ? 1 : 0;

@@ -29,7 +29,7 @@ export function estimate(rng, point, { slope, bend = null, blocks, sd = 0.05, do
   [speedups[0].lo, speedups[0].hi] = near(0, 1.6 * se);
   for (const speedup of tried) {
     const gain = truth(speedup) + off * speedup;
-    const [lo, hi] = near(gain, 2 * se * (0.5 + speedup));
+    const [lo, hi] = near(gain, 2 * se * speedup);
     const raw_gain = round(gain + noise(rng, 1.5 * se));
     speedups.push({ speedup, gain: round(gain), raw_gain, lo, hi, windows: Math.max(1, Math.round(blocks / tried.length)) });
   }

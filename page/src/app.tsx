@@ -26,7 +26,6 @@ export function App({ source }: { source: Source | null }) {
       <header class="controls">
         <StatusMark status={now} />
         <Points points={shown.points} now={of} />
-        <ThemeButton />
       </header>
       <main>
         <Headline report={shown} answer={said} />
@@ -36,6 +35,9 @@ export function App({ source }: { source: Source | null }) {
         {of && <Statistics report={shown} point={of} source={source} />}
       </main>
       <Notes report={shown} />
+      <footer>
+        <ThemeButton />
+      </footer>
     </>
   );
 }

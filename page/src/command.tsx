@@ -34,7 +34,7 @@ export function Command({ text }: { text: string }) {
 }
 
 /** A command at the end of an advice, alone or after a colon. */
-const COMMAND = /^(?:([\s\S]*: )|)((?:\S+ ){0,3}whatif \S[^`]*)$/;
+const COMMAND = /^(?:([\s\S]*: )|)((?:sudo |taskset -c \S+ )*whatif [a-z]+(?: (?:-|[A-Z])[^`]*)?)$/;
 
 /** What an advice says, and the command that it ends with; null if there is none. */
 export function split(advice: string): { words: string; command: string | null } {

@@ -34,7 +34,6 @@ export function Compared({ comparison, status }: { comparison: Comparison; statu
         <p class="keys">
           <kbd>/</kbd> filter <kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Esc</kbd> back
         </p>
-        <ThemeButton />
       </header>
       <main class="compared">
         <section class="headline" aria-label="The answer">
@@ -68,6 +67,9 @@ export function Compared({ comparison, status }: { comparison: Comparison; statu
           <Runs sessions={after.sessions} />
         </div>
       </section>
+      <footer>
+        <ThemeButton />
+      </footer>
     </>
   );
 }

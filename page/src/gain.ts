@@ -59,7 +59,7 @@ export function axisOf(pieces: Piece[], speedup: number): Axis {
   }
   lo = Math.max(lo, MOST_BELOW);
   hi = Math.min(hi, 1);
-  const all = ticks(lo, hi, 4);
+  const all = ticks(lo, hi, 5);
   const step = all.length > 1 ? all[1]! - all[0]! : hi;
   // Zero stands a little inside, so that what hurts has a side.
   const [first, last] = [Math.min(Math.floor(lo / step + 1e-6), -1), Math.ceil(hi / step - 1e-6)];

@@ -11,7 +11,7 @@ export function Headline({ report, answer }: { report: Report; answer: PointAnsw
   const { change, brings, rest, badge } = answer;
   return (
     <section class="headline" aria-label="The answer">
-      <h1>
+      <h1 class={change === null ? "sentence" : undefined}>
         {change === null ? (
           <Prose text={heading(report, answer)} />
         ) : (
@@ -47,7 +47,7 @@ function BadgeLine({ badge: { quality, words, cause, advice } }: { badge: Badge 
         </span>{" "}
         <Prose text={cause} />
       </p>
-      {advice !== null && <Advice text={advice} />}
+      {advice !== null && <Advice text={`→ ${advice}`} />}
     </div>
   );
 }

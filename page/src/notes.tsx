@@ -15,10 +15,12 @@ export function Notes({ report }: { report: Report }) {
   const left = leftOut(report.left_out);
   return (
     <section class="notes">
-      <div>
-        <h2>Progress points</h2>
-        <List texts={report.points.map(describe)} />
-      </div>
+      {report.points.length > 0 && (
+        <div>
+          <h2>Progress points</h2>
+          <List texts={report.points.map(describe)} />
+        </div>
+      )}
       <div>
         <h2>Runs</h2>
         <Runs sessions={report.sessions} />

@@ -39,7 +39,7 @@ export function Pieces({ report, answer, point }: { report: Report; answer: Poin
   };
   const more = pieces.length - shown.length;
   return (
-    <section class="pieces" aria-label="Pieces of code">
+    <section class={isKnown ? "pieces" : "pieces plain"} aria-label="Pieces of code">
       {isKnown && point ? <Question point={point} percent={view.value.speedup} /> : <h2>Where the CPU time goes</h2>}
       {pieces.length === 0 ? (
         <p>No code was sampled often enough to be listed: let the program run longer, or give it more work.</p>
@@ -110,7 +110,7 @@ const at = ({ lo, hi }: Axis, gain: number): number => (100 * (Math.min(Math.max
 const across = (place: number): string => `${Math.round(place * 100) / 100}%`;
 
 function Ticks({ axis }: { axis: Axis }) {
-  const named = axis.ticks.filter((_, nth) => axis.ticks.length <= 6 || nth % 2 === 1);
+  const named = axis.ticks.filter((tick, nth) => axis.ticks.length <= 7 || tick === 0 || nth % 2 === axis.ticks.indexOf(0) % 2);
   return (
     <>
       {named.map((tick) => {
@@ -234,7 +234,7 @@ function GainText({ piece: { curve, state }, speedup }: { piece: Piece; speedup:
   if (state !== "measured") return <div class="gain" />;
   if (!gain) {
     const most = curve.at(-1)?.[0];
-    return <div class="gain legend">{most === undefined ? "not known yet" : `tried up to ${percent(most)} only`}</div>;
+    return <div class="gain unknown">{most === undefined ? "not known yet" : `tried up to ${percent(most)} only`}</div>;
   }
   const { value, range } = inWords(gain);
   return (
