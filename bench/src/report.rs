@@ -196,13 +196,13 @@ pub fn interpolated(curve: &[(f64, f64)], x: f64) -> Option<f64> {
     Some(y0 + (y1 - y0) * (x - x0) / (x1 - x0))
 }
 
-/// What a sentence such as "Making `A` (a.c:7) 20 % faster makes `round` 10 % ± 1 % faster; …" is about;
+/// What a sentence such as "20 % less time in `A` (a.c:7) makes `round` 10 % ± 1 % shorter; …" is about;
 /// nothing if it is about what hurts, or if it knows too little to say.
 fn named(sentence: &str) -> Option<&str> {
-    let (name, rest) = sentence.strip_prefix("Making `")?.split_once('`')?;
+    let begin = sentence.strip_prefix("20 % less time in `").or_else(|| sentence.strip_prefix("Less time in `"));
+    let (name, rest) = begin?.split_once('`')?;
     let claim = rest.split_once(';').map_or(rest, |(claim, _)| claim);
-    let helps = ["faster", "shorter"].iter().any(|word| claim.ends_with(word));
-    helps.then_some(name)
+    claim.ends_with("shorter").then_some(name)
 }
 
 /// Whether a reported name means `region`: the name may have a path before it and parameters after.
@@ -270,11 +270,11 @@ mod tests {
     fn sentences_name_what_helps() {
         for (sentence, expected) in [
             (
-                "Making `A` (a.c:7) 20 % faster makes `round` 10 % ± 3 % faster; nothing else matters.",
+                "20 % less time in `A` (a.c:7) makes `round` 10 % ± 3 % shorter; nothing else matters.",
                 Some("A"),
             ),
-            ("Making `a.c:7` 20 % faster makes the latency of `x` 1 % ± 1 % shorter; more.", Some("a.c:7")),
-            ("Making `A` 20 % faster makes `round` 10 % ± 3 % slower: contention; nothing helps.", None),
+            ("20 % less time in `a.c:7` makes the latency of `x` 1 % ± 1 % shorter; more.", Some("a.c:7")),
+            ("20 % less time in `A` makes `round` 10 % ± 3 % longer: contention; nothing helps.", None),
             ("Not enough data yet to say what makes `round` faster; the best candidate is `A`: wait.", None),
             ("", None),
         ] {
@@ -282,7 +282,7 @@ mod tests {
         }
         let mut report: Report = serde_json::from_str(REPORT).unwrap();
         report.sentence =
-            "Making `BA` (b.c:7) 20 % faster makes `round` 1 % ± 0.1 % faster; more.".to_owned();
+            "20 % less time in `BA` (b.c:7) makes `round` 1 % ± 0.1 % shorter; more.".to_owned();
         assert_eq!(report.named().map(Region::name), Some("BA"));
     }
 

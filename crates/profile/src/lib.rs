@@ -2,7 +2,7 @@
 //!
 //! **Does:** the model of a recording (sessions, regions, progress points, windows), the database
 //! that keeps it (one SQLite file), and the estimators that turn windows into "making this region
-//! 20 % faster makes the program 11 % faster". It also reads profiles of Coz, as recordings.
+//! 20 % faster saves the program 11 % of its time". It also reads profiles of Coz, as recordings.
 //!
 //! **Does not:** choose or run experiments, read debug information, or draw anything. It never
 //! stores an estimate: only windows are stored, and every number is computed from them again, so a

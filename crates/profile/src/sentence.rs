@@ -77,6 +77,20 @@ impl Profile {
     }
 
     fn helps(&self, point: &PointSummary) -> String {
+        let (region, best) = self.of(point)[0];
+        format!("{}; {}.", self.claim(region, best, point), self.others(point))
+    }
+
+    /// Whether anything else may be worth as much as the best region, as a sentence.
+    pub(crate) fn rest(&self, point: &PointSummary) -> String {
+        let others = self.others(point);
+        let mut letters = others.chars();
+        let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+        format!("{first}{}.", letters.as_str())
+    }
+
+    /// The same without a full stop.
+    fn others(&self, point: &PointSummary) -> String {
         let ranked = self.of(point);
         let (region, best) = ranked[0];
         let beats = |e: &PointEstimate| match (&e.slope, &best.slope) {
@@ -87,16 +101,15 @@ impl Profile {
         let others = || ranked[1..].iter().filter(|(r, _)| !nested(self.region(region), self.region(r)));
         let rival = others().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
         let count = |verdict| others().filter(|(_, e)| e.verdict == verdict && beats(e)).count();
-        let rest = match (rival, count(Verdict::NotEnoughData)) {
+        match (rival, count(Verdict::NotEnoughData)) {
             _ if count(Verdict::NotTrusted) > 0 => {
-                format!("the numbers of {} other regions are not to be trusted.", count(Verdict::NotTrusted))
+                format!("the numbers of {} other regions are not to be trusted", count(Verdict::NotTrusted))
             }
-            (Some((other, _)), _) => format!("{} may be worth as much.", name(self.region(other))),
-            (None, 0) => "nothing else you could change is worth more.".into(),
-            (None, 1) => "too little is known yet about one other region.".into(),
-            (None, n) => format!("too little is known yet about {n} other regions."),
-        };
-        format!("{}; {rest}", self.claim(region, best, point))
+            (Some((other, _)), _) => format!("{} may be worth as much", name(self.region(other))),
+            (None, 0) => "nothing else you could change is worth more".into(),
+            (None, 1) => "too little is known yet about one other region".into(),
+            (None, n) => format!("too little is known yet about {n} other regions"),
+        }
     }
 
     fn hurts(&self, point: &PointSummary) -> String {

@@ -47,7 +47,7 @@ fn nothing_changed() {
         if seed == 0 {
             assert_eq!(
                 comparison.sentence(),
-                "It is unclear whether `requests` is faster or slower than before (0.3 % ± 0.8 % slower); \
+                "It is unclear whether `requests` takes less time or more time than before (0.3 % ± 0.8 % more time); \
                  no region matters more or less than before."
             );
         }
@@ -74,7 +74,7 @@ fn a_region_became_critical_and_another_no_longer_is() {
     assert!(gain.lo < 0.2 && 0.2 < gain.hi && gain.half_width() < 0.02, "{gain:?}");
     assert_eq!(
         comparison.sentence(),
-        "`requests` is 20.1 % ± 0.5 % faster than before; `hash.c:12` became critical, and `hash.c:88` is no \
+        "`requests` takes 20.1 % ± 0.5 % less time than before (1.3 × the throughput); `hash.c:12` became critical, and `hash.c:88` is no \
          longer critical."
     );
     let (_, slope) = comparison.ranked(0)[0];
@@ -85,7 +85,7 @@ fn a_region_became_critical_and_another_no_longer_is() {
     let back = compare(&b, &a);
     assert_eq!(changes(&back)[0], ("hash.c:88".into(), Change::BecameCritical));
     assert!(back.points[0].gain.unwrap().hi < 0.0);
-    assert!(back.sentence().contains("slower than before"), "{}", back.sentence());
+    assert!(back.sentence().contains("more time than before"), "{}", back.sentence());
 }
 
 #[test]

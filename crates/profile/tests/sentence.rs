@@ -16,7 +16,7 @@ fn noisy(noise: f64, truths: &[(&'static str, f64)]) -> Profile {
 fn one_region_is_worth_most() {
     assert_eq!(
         noisy(0.1, &[("hash.c:90", 0.1), ("hash.c:88", 0.55), ("hash.c:12", 0.0)]).sentence(),
-        "Making `hash.c:88` 20 % faster makes `requests` 11 % ± 3 % faster; \
+        "20 % less time in `hash.c:88` makes `requests` 11 % ± 3 % shorter; \
          nothing else you could change is worth more."
     );
 }
@@ -24,14 +24,14 @@ fn one_region_is_worth_most() {
 #[test]
 fn two_regions_are_worth_the_same() {
     let sentence = of(&[("hash.c:90", 0.5), ("hash.c:88", 0.5)]).sentence();
-    assert!(sentence.ends_with("faster; `hash.c:88` may be worth as much."), "{sentence}");
+    assert!(sentence.ends_with("shorter; `hash.c:88` may be worth as much."), "{sentence}");
 }
 
 #[test]
 fn contention_makes_slower() {
     assert_eq!(
         of(&[("hash.c:90", -0.5), ("hash.c:88", 0.0)]).sentence(),
-        "Making `hash.c:90` 20 % faster makes `requests` 10 % ± 1 % slower: contention; \
+        "20 % less time in `hash.c:90` makes `requests` 10 % ± 1 % longer: contention; \
          nothing you could change helps."
     );
 }
@@ -46,8 +46,8 @@ fn a_curve_that_turns_is_told_by_its_slope() {
     worst.slope = Some(Estimate { value: -0.1, se: 0.02, lo: -0.14, hi: -0.06 });
     assert_eq!(
         profile.sentence(),
-        "Making `hash.c:90` faster makes `requests` slower over all speedups (slope −0.10 ± 0.04), though \
-         2 % ± 1 % faster at 20 %: contention; nothing you could change helps."
+        "Less time in `hash.c:90` makes `requests` longer over all speedups (slope −0.10 ± 0.04), though \
+         2 % ± 1 % shorter at 20 %: contention; nothing you could change helps."
     );
 
     let mut profile = of(&[("hash.c:90", 0.5), ("hash.c:88", 0.0)]);
@@ -57,14 +57,14 @@ fn a_curve_that_turns_is_told_by_its_slope() {
     let sentence = profile.sentence();
     assert!(
         sentence.starts_with(
-            "Making `hash.c:90` faster makes `requests` faster over all speedups (slope 0.10 ± 0.04), \
-             though 2 % ± 1 % slower at 20 %; "
+            "Less time in `hash.c:90` makes `requests` shorter over all speedups (slope 0.10 ± 0.04), \
+             though 2 % ± 1 % longer at 20 %; "
         ),
         "{sentence}"
     );
     // What rounding leaves nothing of has no direction.
     profile.regions[0].points[0].effect = effect(-0.0004);
-    assert!(profile.sentence().contains("makes `requests` 0.0 % ± 1.0 % faster"), "{}", profile.sentence());
+    assert!(profile.sentence().contains("makes `requests` 0.0 % ± 1.0 % shorter"), "{}", profile.sentence());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn not_enough_data() {
     assert!(
         sentence
             .starts_with("Not enough data yet to say what makes `requests` faster; the best candidate is")
-            && sentence.contains(" times as long."),
+            && sentence.contains(" times as long (about "),
         "{sentence}"
     );
     assert!(profile.regions[0].points[0].more_blocks.is_some());
@@ -105,7 +105,7 @@ fn functions_are_named_with_their_place() {
     let region = rows.regions.get_mut(&RegionId::new(1)).unwrap();
     *region = Region { kind: RegionKind::Function, name: "wo\nrk".into(), line: Some(80), ..region.clone() };
     let sentence = Profile::new(rows, &EstimateOptions::default()).sentence();
-    assert!(sentence.starts_with(r"Making `wo\nrk` (hash.c:80) 20 % faster"), "{sentence}");
+    assert!(sentence.starts_with(r"20 % less time in `wo\nrk` (hash.c:80)"), "{sentence}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn latency_has_its_own_words() {
     let profile = Profile::new(rows, &EstimateOptions::default());
     let sentence = profile.sentence();
     assert!(
-        sentence.starts_with("Making `hash.c:88` 20 % faster makes the latency of `lookup` 10 % ± 1 %"),
+        sentence.starts_with("20 % less time in `hash.c:88` makes the latency of `lookup` 10 % ± 1 %"),
         "{sentence}"
     );
     assert!(sentence.contains(" shorter; "), "{sentence}");

@@ -64,7 +64,7 @@ fn table(text: &mut String, profile: &Profile, point: &PointSummary) {
     };
     write!(
         text,
-        "\n| What makes {} {what} | 20 % faster is worth | Slope | Verdict | Share |{head}\n|---|--:|--:|---|--:|{line}\n",
+        "\n| What makes {} {what} | 20 % less time there is worth | Slope | Verdict | Share |{head}\n|---|--:|--:|---|--:|{line}\n",
         code(&point.name)
     )
     .expect(FITS);

@@ -61,7 +61,11 @@ pub struct Report {
     #[arg(long, value_name = "REGION", conflicts_with_all = ["json", "explain"])]
     pub region: Option<String>,
 
-    /// Show that many regions
+    /// Show the statistics behind the answer: slopes, intervals, experiments, runs, and what was left out
+    #[arg(long, conflicts_with_all = ["json", "explain", "region"])]
+    pub details: bool,
+
+    /// Show that many pieces of code
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
 }

@@ -15,7 +15,8 @@ pub fn load(path: &Path) -> Result<Profile> {
 pub fn after_run(profile: &Profile, path: &Path) {
     let style = style(std::io::stderr().is_terminal(), 10);
     eprint!("\n{}\n", report::terminal::render(profile, style));
-    eprintln!("whatif: recorded in {} (again: whatif report {})", path.display(), path.display());
+    let again = profile::shell::command(["whatif", "report", &path.to_string_lossy()]);
+    eprintln!("whatif: recorded in {} (again: {again}; its statistics: --details)", path.display());
 }
 
 /// How to draw: as wide as the terminal, in colour if it is one and `NO_COLOR` is not set.
@@ -43,6 +44,7 @@ pub fn report(args: &cli::Report) -> Result<()> {
     }
     let text = match (&args.explain, args.json) {
         (None, true) => report::json::render(&profile),
+        (None, false) if args.details => report::terminal::render_details(&profile, style),
         (None, false) => report::terminal::render(&profile, style),
         (Some(region), true) => report::json::render_explanation(&profile.explain(region)?),
         (Some(region), false) => report::terminal::render_explanation(&profile.explain(region)?, style),

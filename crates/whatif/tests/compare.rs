@@ -77,7 +77,7 @@ fn what_changed_is_said_first() {
     let text = ended.stdout.replace('\n', " ");
     assert!(text.starts_with("`requests` is 11."), "{text}");
     assert!(
-        text.contains("slower than before; `hash.c:12` became critical, and `hash.c:88` is no longer"),
+        text.contains("the throughput); `hash.c:12` became critical, and `hash.c:88` is no longer"),
         "{text}"
     );
     assert!(text.contains("What regions are worth to `requests`"), "{text}");

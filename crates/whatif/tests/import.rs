@@ -41,7 +41,7 @@ fn a_profile_becomes_a_recording() {
 
     // It is found without being named.
     let text = whatif(&sandbox, &["report"]).assert_code(0).stdout;
-    assert!(text.starts_with("Making `hash.c:88` 20 % faster makes `requests` 10.0 % ±"), "{text}");
+    assert!(text.starts_with("20 % less time in `hash.c:88` makes `requests` 10.0 % ±"), "{text}");
     assert!(text.contains("! these are single experiments that Coz made"), "{text}");
 
     let again = whatif(&sandbox, &["import", "old.coz"]).assert_code(90);
@@ -70,7 +70,7 @@ fn a_profile_is_shown_as_it_is() {
     // And back: the format of newer releases is read as well.
     whatif(&sandbox, &["export", "--format", "coz-jsonl", "old.coz", "-o", "new.jsonl"]).assert_code(0);
     let text = whatif(&sandbox, &["report", "new.jsonl"]).assert_code(0).stdout;
-    assert!(text.starts_with("Making `hash.c:88` 20 % faster makes `requests` 10.0 % ±"), "{text}");
+    assert!(text.starts_with("20 % less time in `hash.c:88` makes `requests` 10.0 % ±"), "{text}");
     let files: Vec<_> =
         std::fs::read_dir(sandbox.folder()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(files.len(), 3, "nothing else is written: {files:?}");
@@ -88,7 +88,7 @@ fn every_format_is_written() {
         ("firefox", b"{\"meta\":"),
         ("folded", b"unknown program;hash.c:88 2500\n"),
         ("csv", b"region,kind,"),
-        ("markdown", b"**Making `hash.c:88` 20 % faster"),
+        ("markdown", b"**20 % less time in `hash.c:88`"),
     ] {
         whatif(&sandbox, &["export", "--format", format, "old.coz", "-o", "out"]).assert_code(0);
         let content = std::fs::read(sandbox.path("out")).unwrap();
@@ -130,7 +130,7 @@ fn damaged_lines_are_counted() {
     std::fs::write(sandbox.path("bad.coz"), text).unwrap();
     let text = whatif(&sandbox, &["report", "bad.coz"]).assert_code(0).stdout;
     assert!(text.contains("! 2 lines of the profile could not be used (line 4 first"), "{text}");
-    assert!(text.starts_with("Making `hash.c:88` 20 % faster makes `requests` 10.0 % ±"), "{text}");
+    assert!(text.starts_with("20 % less time in `hash.c:88` makes `requests` 10.0 % ±"), "{text}");
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub struct PointAnswer {
     pub change: Option<String>,
     /// What that brings: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per second; at most 31 %".
     pub brings: Option<String>,
+    /// Whether anything else may be worth as much: "Nothing else you could change is worth more." `None` where nothing is known to help.
+    pub rest: Option<String>,
     /// One for each piece of code, the most useful first, then those that are still being measured, by their share.
     pub pieces: Vec<Piece>,
     /// What explains it, one sentence each.
@@ -58,6 +60,7 @@ impl Profile {
                 badge: badge::without_point(self),
                 change: None,
                 brings: None,
+                rest: None,
                 pieces: piece::without_point(self),
                 causes: Vec::new(),
             }],
@@ -75,6 +78,7 @@ impl Profile {
             badge: badge::of(self, point, &pieces),
             change: best.map(|piece| piece.name.clone()),
             brings: best.and_then(|piece| words::brings(point, piece.estimate.as_ref()?)),
+            rest: best.map(|_| self.rest(point)),
             causes: causes::of(self, point, &pieces),
             pieces,
         }

@@ -1,4 +1,4 @@
-//! The estimators: from windows to "20 % faster here makes the program 11 % ± 2 % faster".
+//! The estimators: from windows to "20 % less time here makes the period of the program 11 % ± 2 % shorter".
 //!
 //! **Does:** estimate, for one region and one progress point, what making the region faster does to
 //! the point, with an interval for every number. **Does not:** compare regions (`ranking`) or put
@@ -129,7 +129,7 @@ pub struct PointEstimate {
     pub blocks: usize,
     /// How many more were not used, because something disturbed one of their windows.
     pub disturbed: usize,
-    /// Gain per speedup: a slope of 0.5 makes the point 10 % faster at 20 %. `None` without visits.
+    /// Gain per speedup: a slope of 0.5 means 10 % less time per visit at 20 %. `None` without visits.
     pub slope: Option<Estimate>,
     /// The part of the slope's standard error that more experiments do not make smaller: that of the method.
     pub method_error: f64,

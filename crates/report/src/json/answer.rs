@@ -31,6 +31,7 @@ struct OfPointAnswer {
     badge: OfBadge,
     change: Option<String>,
     brings: Option<String>,
+    rest: Option<String>,
     causes: Vec<String>,
     pieces: Vec<OfPiece>,
     more_pieces: usize,
@@ -38,7 +39,7 @@ struct OfPointAnswer {
 
 impl OfPointAnswer {
     fn new(profile: &Profile, of_point: PointAnswer) -> Self {
-        let PointAnswer { target, badge, change, brings, pieces, causes } = of_point;
+        let PointAnswer { target, badge, change, brings, rest, pieces, causes } = of_point;
         let point = target.and_then(|target| profile.point(target));
         OfPointAnswer {
             point: point.map(|point| point.name.clone()),
@@ -46,6 +47,7 @@ impl OfPointAnswer {
             badge: OfBadge::new(badge),
             change,
             brings,
+            rest,
             causes,
             more_pieces: pieces.len().saturating_sub(PIECES),
             pieces: pieces.iter().take(PIECES).map(OfPiece::new).collect(),

@@ -24,10 +24,10 @@ pub fn render(explanation: &Explanation<'_>, style: Style) -> String {
     }
     line_of(&mut out, "\nPhase");
     note(&mut out, &phase(explanation), style);
-    line_of(&mut out, "\nBooks: delay in ms, summed over threads and windows that count");
+    line_of(&mut out, "\nBooks: delay in ms, summed over threads and measurements that count");
     table(&mut out, &books(explanation), style);
     if let Some(audit) = explanation.audit() {
-        line_of(&mut out, "\nAudit: by readings that the rules do not use, over the windows with a speedup");
+        line_of(&mut out, "\nAudit: by readings that the rules do not use, over the measurements with a speedup");
         of_audit(&mut out, &audit, style);
     }
     let arrivals: Vec<_> = explanation.sessions().flat_map(|session| &session.arrivals).collect();
@@ -63,10 +63,10 @@ fn samples(explanation: &Explanation<'_>) -> String {
             let share = estimate.share.map_or(String::new(), |share| {
                 format!(", {:.2} % of all CPU time in the sessions that saw it", share * 100.0)
             });
-            format!("{} samples{share}; {} windows count", estimate.samples, estimate.windows)
+            format!("{} samples{share}; {} measurements count", estimate.samples, estimate.windows)
         }
         Err(WithoutEstimate::WithoutBaseline) => {
-            "nothing is estimated: no baseline window of it counts".to_owned()
+            "nothing is estimated: no baseline of it counts".to_owned()
         }
         Err(WithoutEstimate::FewSpeedups) => {
             "nothing is estimated in the report: it was tried at fewer than five speedups, and they were not \
@@ -101,18 +101,18 @@ fn of_point(out: &mut String, explanation: &Explanation<'_>, point: &PointExplan
 }
 
 const THROUGHPUT_LEGEND: &str = "elapsed, delay (inserted) and effective = elapsed − delay in ms, from visit to visit \
-     where that is known; period = effective / visits, in µs. gain: of this block alone, 1 − period / period₀. \
+     where that is known; period = effective / visits, in µs. gain: of this experiment alone, 1 − period / period₀. \
      part: of the run, between changes of its speed. Subscript ₀: the baseline, whose delay is nothing.";
 
 const LATENCY_LEGEND: &str = "elapsed, delay (inserted) and effective = elapsed − delay in ms; open: the mean number \
      in flight; ends: visits of the end; latency = open · effective / ends (Little's law), in µs. gain: of this \
-     block alone, 1 − latency / latency₀. part: of the run, between changes of its speed. Subscript ₀: the \
+     experiment alone, 1 − latency / latency₀. part: of the run, between changes of its speed. Subscript ₀: the \
      baseline, whose delay is nothing.";
 
 fn throughput_blocks(blocks: &[BlockRow]) -> Vec<[String; 14]> {
     let head = [
         "run",
-        "block",
+        "experiment",
         "part",
         "elapsed₀",
         "visits₀",
@@ -142,7 +142,7 @@ fn throughput_blocks(blocks: &[BlockRow]) -> Vec<[String; 14]> {
 fn latency_blocks(blocks: &[BlockRow]) -> Vec<[String; 16]> {
     let head = [
         "run",
-        "block",
+        "experiment",
         "part",
         "elapsed₀",
         "open₀",
@@ -220,7 +220,7 @@ fn notes(block: &BlockRow) -> String {
 
 fn sums(working: &Working, explanation: &Explanation<'_>) -> Vec<[String; 11]> {
     let head =
-        ["speedup", "blocks", "Σ v", "Σ e ms", "own", "all", "u", "1 − u/Σ v", "error", "curve", "× phase"];
+        ["speedup", "experiments", "Σ v", "Σ e ms", "own", "all", "u", "1 − u/Σ v", "error", "curve", "× phase"];
     let mut rows = vec![head.map(str::to_owned)];
     let factor = factor(explanation);
     rows.extend(working.speedups.iter().map(|at: &SpeedupSum| {
@@ -267,7 +267,7 @@ fn formulas(working: &Working, explanation: &Explanation<'_>, summary: &PointSum
     let Shares { line, bent, smooth } = working.shares;
     [
         format!("β = {:.4}{apart}; ρ = {:.6} visits per ms over all baselines", working.pairing, working.level * 1e6),
-        "u = own + all: visits expected if nothing were faster; own = β·Σ e·v₀/e₀ over the blocks, all = (1 − β)·ρ·Σ e; e: \
+        "u = own + all: visits expected if nothing were faster; own = β·Σ e·v₀/e₀ over the experiments, all = (1 − β)·ρ·Σ e; e: \
          effective, or open · effective; v: visits"
             .to_owned(),
         format!(
@@ -370,7 +370,7 @@ fn factor(explanation: &Explanation<'_>) -> f64 {
 
 fn phase(explanation: &Explanation<'_>) -> String {
     let Some(phase) = explanation.phase else {
-        return "no window of the region counts".to_owned();
+        return "no measurement of the region counts".to_owned();
     };
     let Phase { weight, time, run_weight, run_time, relative_error, factor } = phase;
     let (inside, overall) = (weight / time, run_weight / run_time);
@@ -383,7 +383,7 @@ fn phase(explanation: &Explanation<'_>) -> String {
         "not less beyond noise, so gains are not scaled".to_owned()
     };
     format!(
-        "CPU time of the region per time: {} ms / {} ms = {inside} in its baseline windows, {} ms / {} ms \
+        "CPU time of the region per time: {} ms / {} ms = {inside} in its baselines, {} ms / {} ms \
          = {overall} in the whole run (their ratio ± {} %); {used}",
         millis(weight),
         millis(time),

@@ -15,6 +15,7 @@ mod curve;
 mod drift;
 mod explain;
 mod figures;
+mod first;
 mod grid;
 mod lines;
 pub(crate) mod paint;
@@ -49,8 +50,16 @@ const SHOWN_RUNS: usize = 5;
 /// Samples whose mean distance says something.
 const MANY: u64 = 1000;
 
-/// The whole report. Ends with a newline.
+/// The first screen. Ends with a newline.
 pub fn render(profile: &Profile, style: Style) -> String {
+    let style = Style { width: style.width.max(60), ..style };
+    let mut out = String::new();
+    first::draw(&mut out, profile, style);
+    out
+}
+
+/// The statistics behind the first screen. Ends with a newline.
+pub fn render_details(profile: &Profile, style: Style) -> String {
     let style = Style { width: style.width.max(60), ..style };
     let mut out = String::new();
     for line in columns::wrap(&profile.sentence(), style.width) {
@@ -63,8 +72,8 @@ pub fn render(profile: &Profile, style: Style) -> String {
     if !profile.regions.is_empty() {
         line_of(&mut out, "");
         let legend = format!(
-            "slope: gain per speedup, so that 0.50 makes the point {:.0} % faster for {REFERENCE}; ± is its \
-             standard error, then its 95 % interval.{}",
+            "slope: gain per speedup, so that 0.50 means {:.0} % less time per visit for {REFERENCE} less time in \
+             the region; ± is its standard error, then its 95 % interval.{}",
             REFERENCE.fraction() * 50.0,
             table::legend(profile, style)
         );
@@ -162,7 +171,7 @@ pub fn describe(point: &PointSummary) -> String {
         }
     }
     if point.idle && point.visits > 0 {
-        text.push_str("; idle: most windows saw none, so nothing is said about it");
+        text.push_str("; idle: most experiments saw none, so nothing is known about it");
     }
     if let Some(of_point) = point.unsteady.filter(|unsteady| unsteady.count() > 0) {
         text.push_str(&unsteady(&of_point));
@@ -178,7 +187,7 @@ fn unsteady(unsteady: &Unsteady) -> String {
         _ => "growing or shrinking",
     };
     format!(
-        "; {} of {} windows were unstable: the queue was {queue}; latency is not in a steady state",
+        "; {} of {} measurements were unstable: the queue was {queue}; latency is not in a steady state",
         unsteady.count(),
         unsteady.windows
     )
@@ -187,14 +196,14 @@ fn unsteady(unsteady: &Unsteady) -> String {
 /// Doubts about windows that count nevertheless.
 fn doubts(doubts: &Doubts) -> Vec<String> {
     [
-        (doubts.busy, "measured while others used more than 10 % of the machine"),
+        (doubts.busy, "made while other programs used more than 10 % of the machine"),
         (doubts.unmatched, "left with more ends than begins: their latencies are not known"),
     ]
     .into_iter()
     .filter(|(count, _)| *count > 0)
     .map(|(count, what)| {
         let share = 100.0 * count as f64 / doubts.windows as f64;
-        format!("{count} of {} windows ({share:.0} %) were {what}", doubts.windows)
+        format!("{count} of {} measurements ({share:.0} %) were {what}", doubts.windows)
     })
     .collect()
 }
@@ -266,12 +275,12 @@ fn quoted(word: &str) -> String {
 pub fn left_out(left_out: &LeftOut) -> Vec<String> {
     let windows = &left_out.windows;
     [
-        (left_out.without_baseline, "region", "that no baseline window was measured for"),
+        (left_out.without_baseline, "region", "without a baseline"),
         (left_out.few_speedups, "region", "tried at fewer than five speedups"),
-        (windows.unbalanced, "window", "whose delays did not balance"),
-        (windows.cut, "window", "cut short"),
-        (windows.overdrawn, "window", "with more delay than time"),
-        (windows.unpaired, "window", "without a baseline beside it"),
+        (windows.unbalanced, "measurement", "whose delays did not balance"),
+        (windows.cut, "measurement", "cut short"),
+        (windows.overdrawn, "measurement", "with more delay than time"),
+        (windows.unpaired, "measurement", "without a baseline beside it"),
     ]
     .into_iter()
     .filter(|(count, ..)| *count > 0)

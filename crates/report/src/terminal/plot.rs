@@ -44,7 +44,7 @@ fn of_point(out: &mut String, point: &PointEstimate, summary: &PointSummary, sty
     let verdict = verdict.trim_end();
     note(
         out,
-        &format!("{} ({kind}){slope}, {} blocks: {verdict}", printable(&summary.name), point.blocks),
+        &format!("{} ({kind}){slope}, {} experiments: {verdict}", printable(&summary.name), point.blocks),
         style,
     );
     let Some(plot) = Plot::new(&point.curve, style.width.min(100) - LABELS - 2, HEIGHT) else {
@@ -56,7 +56,7 @@ fn of_point(out: &mut String, point: &PointEstimate, summary: &PointSummary, sty
     }
     let band = match plot.has_band {
         true => "line: the gain; dotted: its 95 % interval",
-        false => "line: the gain; too few blocks for an interval",
+        false => "line: the gain; too few experiments for an interval",
     };
     note(out, &format!("{band}; on the line at zero the speedups that were tried"), style);
 }

@@ -12,38 +12,38 @@ use super::{Style, curve, line_of, note, percentile};
 const SLOPE: usize = 12;
 const INTERVAL: usize = 13;
 const VERDICT: usize = 9;
-const WINDOWS: usize = 4;
+const EXPERIMENTS: usize = 11;
 const SHARE: usize = 5;
-/// Where there are fewer columns, the number of windows makes room for the share in production.
+/// Where there are fewer columns, the number of experiments makes room for the share in production.
 const WIDE: usize = 100;
 
 /// Columns that not every table has.
 #[derive(Clone, Copy)]
 struct Columns {
-    windows: bool,
+    experiments: bool,
     production: bool,
 }
 
 impl Columns {
     fn of(profile: &Profile, style: Style) -> Columns {
         let production = profile.regions.iter().any(|region| region.production.is_some());
-        Columns { windows: !production || style.width >= WIDE, production }
+        Columns { experiments: !production || style.width >= WIDE, production }
     }
 
     /// What all columns but the region and the curve take, with two spaces before each, and the indentation.
     fn taken(self) -> usize {
-        let windows = if self.windows { WINDOWS + 2 } else { 0 };
+        let experiments = if self.experiments { EXPERIMENTS + 2 } else { 0 };
         let production = if self.production { SHARE + 2 } else { 0 };
-        SLOPE + INTERVAL + VERDICT + SHARE + 4 * 2 + 2 + windows + production
+        SLOPE + INTERVAL + VERDICT + SHARE + 4 * 2 + 2 + experiments + production
     }
 
     /// `verdict` is already as wide as it has to be.
     fn row(self, cells: &Cells, verdict: &str, region: usize, gain: &str) -> String {
-        let Cells { mark, slope, interval, windows, share, production, .. } = cells;
+        let Cells { mark, slope, interval, experiments, share, production, .. } = cells;
         let name = exactly(&cells.region, region);
         let mut line = format!("{mark} {name}  {slope:>SLOPE$}  {interval:>INTERVAL$}  {verdict}");
-        if self.windows {
-            line.push_str(&format!("  {windows:>WINDOWS$}"));
+        if self.experiments {
+            line.push_str(&format!("  {experiments:>EXPERIMENTS$}"));
         }
         line.push_str(&format!("  {share:>SHARE$}"));
         if self.production {
@@ -65,8 +65,6 @@ pub struct Cells {
     pub interval: String,
     /// What that means.
     pub verdict: &'static str,
-    /// How many windows it is known from.
-    pub windows: String,
     /// How many experiments it is known from.
     pub experiments: String,
     /// The share of all CPU time.
@@ -85,8 +83,7 @@ impl Cells {
             slope: "slope ± se".into(),
             interval: "95 % interval".into(),
             verdict: "verdict",
-            windows: "win".into(),
-            experiments: "exp".into(),
+            experiments: "experiments".into(),
             share: "share".into(),
             production: "prod.".into(),
             mark: ' ',
@@ -100,7 +97,6 @@ impl Cells {
             slope: slope(estimate),
             interval: interval(estimate),
             verdict: word(estimate.verdict).0,
-            windows: of_region.windows.to_string(),
             experiments: estimate.blocks.to_string(),
             share: share(of_region.share),
             production: share(of_region.production),
@@ -156,7 +152,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
     }
     for (of_region, estimate) in shown.iter().filter(|(_, estimate)| estimate.verdict == Verdict::Helps) {
         if let Some(gains) = quantiles(estimate) {
-            note(out, &format!("{} {REFERENCE} faster: {gains}.", name(profile.region(of_region))), style);
+            note(out, &format!("{} {REFERENCE} less time: {gains}.", name(profile.region(of_region))), style);
         }
     }
     for (of_region, estimate) in shown {
@@ -184,7 +180,7 @@ fn limit(estimate: &PointEstimate) -> Option<String> {
     let bend = estimate.bend.filter(|_| estimate.verdict == Verdict::Helps)?;
     let most = estimate.most.filter(|most| most.half_width().is_finite())?;
     Some(format!(
-        "worth up to {}; beyond a speedup of {} another bottleneck takes over",
+        "worth up to {}; beyond a speedup of {} something else limits",
         plus_minus(&most, most.value),
         plus_minus(&bend, bend.value)
     ))
@@ -220,7 +216,7 @@ pub(super) fn verdict(verdict: Verdict, style: Style) -> String {
     paint(style, colour, &format!("{text:VERDICT$}"))
 }
 
-fn word(verdict: Verdict) -> (&'static str, Colour) {
+pub(super) fn word(verdict: Verdict) -> (&'static str, Colour) {
     match verdict {
         Verdict::Helps => ("helps", Colour::Green),
         Verdict::NoEffect => ("no effect", Colour::Plain),
@@ -243,8 +239,7 @@ fn sign(mark: Option<Mark>) -> char {
 /// What the legend has to say about shares in production and signs.
 pub(super) fn legend(profile: &Profile, style: Style) -> String {
     let columns = Columns::of(profile, style);
-    let windows = if columns.windows { " win: windows." } else { "" };
-    let production = profile.production().filter(|_| columns.production).map(|covered| {
+        let production = profile.production().filter(|_| columns.production).map(|covered| {
         let machines = match covered.hosts {
             1 => "1 machine".to_owned(),
             hosts => format!("{hosts} machines"),
@@ -257,10 +252,10 @@ pub(super) fn legend(profile: &Profile, style: Style) -> String {
     let hot = if has(Mark::HotButDoesNotMatter) { " ○ is hot, but does not matter." } else { "" };
     let matters = if has(Mark::MattersButIsNotHot) { " ◆ matters, but is not hot." } else { "" };
     let production = production.unwrap_or_default();
-    format!("{windows} share: of all CPU time.{production} gain: at small to full speedups.{hot}{matters}")
+    format!(" share: of all CPU time.{production} gain: at small to full speedups.{hot}{matters}")
 }
 
-fn share(share: Option<f64>) -> String {
+pub(super) fn share(share: Option<f64>) -> String {
     match share {
         Some(share) if share > 0.0 && share < 0.005 => "<1 %".into(),
         Some(share) => format!("{:.0} %", share * 100.0),

@@ -22,7 +22,7 @@ const SLOPE: usize = 12;
 const INTERVAL: usize = 13;
 const VERDICT: usize = 9;
 const SHARE: usize = 5;
-const EXPERIMENTS: usize = 4;
+const EXPERIMENTS: usize = 11;
 /// A bar takes what names leave, between these.
 const BAR: std::ops::RangeInclusive<usize> = 12..=40;
 /// A name has at least so many columns before there are others beside it.
@@ -90,12 +90,12 @@ mod tests {
             (26, false, [15, 0, 0, 0, 9, 0, 0, 0]),
             (40, false, [15, 12, 0, 0, 9, 0, 0, 0]),
             (60, false, [21, 12, 12, 0, 9, 0, 0, 0]),
-            (80, false, [28, 12, 12, 0, 9, 5, 0, 4]),
-            (92, false, [25, 12, 12, 13, 9, 5, 0, 4]),
-            (160, false, [65, 12, 40, 13, 9, 5, 0, 4]),
+            (80, false, [21, 12, 12, 0, 9, 5, 0, 11]),
+            (92, false, [33, 12, 12, 0, 9, 5, 0, 11]),
+            (160, false, [60, 12, 38, 13, 9, 5, 0, 11]),
             (60, true, [21, 12, 12, 0, 9, 0, 0, 0]),
-            (80, true, [21, 12, 12, 0, 9, 5, 5, 4]),
-            (160, true, [60, 12, 38, 13, 9, 5, 5, 4]),
+            (80, true, [27, 12, 12, 0, 9, 5, 5, 0]),
+            (160, true, [60, 12, 31, 13, 9, 5, 5, 11]),
         ] {
             assert_eq!(of(width, production), expected, "{width}");
         }

@@ -69,8 +69,8 @@ fn a_small_terminal_has_what_tells_most() {
         screen(Some(&profile(recording())), &View::default(), (40, 10)),
         [
             "what…r.db  running, 12 s, 90 experiments",
-            "Making `hash.c:88` 20 % faster makes",
-            "`requests` 12.0 % ± 0.6 % faster; …",
+            "20 % less time in `hash.c:88` makes",
+            "`requests` 12.0 % ± 0.6 % shorter; …",
             "What makes `requests` faster",
             "region             slope ± se  verdict",
             "hash.c:88         0.60 ± 0.00  helps",
@@ -87,13 +87,13 @@ fn a_usual_terminal_has_a_curve_too() {
     let shown = screen(Some(&profile(recording())), &View::default(), (80, 24));
     let table = [
         "whatif-server.db                                   running, 12 s, 90 experiments",
-        "Making `hash.c:88` 20 % faster makes `requests` 12.0 % ± 0.6 % faster; nothing",
+        "20 % less time in `hash.c:88` makes `requests` 12.0 % ± 0.6 % shorter; nothing",
         "else you could change is worth more.",
         "What makes `requests` faster",
-        "region                          slope ± se  interval      verdict    share   exp",
-        "hash.c:88                      0.60 ± 0.00      │      ━  helps       11 %    30",
-        "hash.c:12                      0.00 ± 0.00      ━         no effect   11 %    30",
-        "list.c:7                      −0.40 ± 0.00  ━   │         hurts       11 %    30",
+        "region                   slope ± se  interval      verdict    share  experiments",
+        "hash.c:88               0.60 ± 0.00      │      ━  helps       11 %           30",
+        "hash.c:12               0.00 ± 0.00      ━         no effect   11 %           30",
+        "list.c:7               −0.40 ± 0.00  ━   │         hurts       11 %           30",
         "",
         "hash.c:88",
         "slope 0.60 ± 0.00 [0.59 … 0.60], 30 experiments: helps",
@@ -124,7 +124,7 @@ fn a_large_terminal_has_everything() {
         "! and more",
         "see there",
         "What makes `requests` faster",
-        "region slope ± se 95 % interval verdict share exp",
+        "region slope ± se 95 % interval verdict share experiments",
         "hash.c:88 0.60 ± 0.00 │ ━ 0.59 … 0.60 helps 11 % 30",
         "hash.c:12 0.00 ± 0.00 ─━ −0.01 … 0.01 no effect 11 % 30",
     ] {
@@ -163,10 +163,10 @@ fn the_share_in_production_stands_beside_the_share_here() {
     assert_eq!(
         shown[4..8],
         [
-            "region                   slope ± se  interval      verdict    share  prod.   exp",
-            "hash.c:88               0.60 ± 0.00      │      ━  helps       11 %   31 %    30",
-            "hash.c:12               0.00 ± 0.00      ━         no effect   11 %   <1 %    30",
-            "list.c:7               −0.40 ± 0.00  ━   │         hurts       11 %      –    30",
+            "region                         slope ± se  interval      verdict    share  prod.",
+            "hash.c:88                     0.60 ± 0.00      │      ━  helps       11 %   31 %",
+            "hash.c:12                     0.00 ± 0.00      ━         no effect   11 %   <1 %",
+            "list.c:7                     −0.40 ± 0.00  ━   │         hurts       11 %      –",
         ]
     );
 }

@@ -1,0 +1,238 @@
+//! The first screen: what to make faster first, what that brings, how sure it is, and what to type next.
+
+use profile::{
+    Answer, Badge, Estimate, Piece, PointAnswer, Profile, Quality, REFERENCE, State, Step, Target, Verdict,
+    percent_range, printable,
+};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::columns::{exactly, wrap};
+use super::paint::{Colour, paint};
+use super::{Style, line_of, note, table};
+
+/// What a gain and its interval take: "−10 % (−11 to −9)", with a decimal.
+const GAIN: usize = 20;
+const VERDICT: usize = 10;
+const SHARE: usize = 5;
+/// The bar takes so much of what is left, within limits.
+const BAR: (usize, usize) = (8, 24);
+/// Lines of a function that are shown below it.
+const LINES: usize = 2;
+/// An experiment at fewer speedups than this shows no curve.
+const SPEEDUPS: usize = 5;
+
+/// All of it. Ends with a newline.
+pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
+    let Answer { points, next } = profile.answer();
+    for (nth, point) in points.iter().enumerate() {
+        if nth > 0 {
+            line_of(out, "");
+        }
+        heading(out, profile, point, nth, style);
+        pieces(out, profile, point, style);
+        if !point.causes.is_empty() {
+            line_of(out, "\nWhy");
+            point.causes.iter().for_each(|cause| note(out, cause, style));
+        }
+    }
+    super::warnings_of(out, profile, style);
+    if !next.is_empty() {
+        line_of(out, "\nNext");
+        for step in &next {
+            let what = match step.step {
+                Step::Open => "open it",
+                Step::Deeper => "look deeper",
+                Step::Compare => "compare after the change",
+            };
+            line_of(out, &format!("  {what}: {}", paint(style, Colour::Dim, &step.why)));
+            // Not wrapped: it is to be copied.
+            line_of(out, &format!("    {}", step.command));
+        }
+    }
+}
+
+/// The code to make faster first, and how sure that is; the sentence where there is no such code.
+fn heading(out: &mut String, profile: &Profile, point: &PointAnswer, nth: usize, style: Style) {
+    let bold = |out: &mut String, text: &str| {
+        wrap(text, style.width).iter().for_each(|line| line_of(out, &paint(style, Colour::Bold, line)));
+    };
+    match (&point.change, &point.brings) {
+        (Some(change), Some(brings)) => {
+            bold(out, &format!("Speed up {change} first"));
+            note(out, &format!("{brings}."), style);
+            if let Some(rest) = &point.rest {
+                note(out, rest, style);
+            }
+        }
+        _ if nth == 0 => bold(out, &profile.sentence()),
+        _ => {
+            let of_point = point.target.and_then(|target| profile.point(target));
+            let name = of_point.map_or_else(String::new, table::title);
+            bold(out, &name);
+        }
+    }
+    badge(out, &point.badge, style);
+}
+
+fn badge(out: &mut String, badge: &Badge, style: Style) {
+    let (sign, colour) = match badge.quality {
+        Quality::Good => ('✔', Colour::Green),
+        Quality::Noisy => ('~', Colour::Yellow),
+        Quality::TooLittle => ('?', Colour::Yellow),
+        Quality::NotTrusted => ('✗', Colour::Red),
+    };
+    let advice = badge.advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));
+    let text = format!("{sign} {}: {}{advice}.", badge.quality.words(), badge.cause);
+    for (nth, line) in wrap(&text, style.width - 4).iter().enumerate() {
+        line_of(out, &paint(style, colour, &format!("{}{line}", if nth == 0 { "  " } else { "    " })));
+    }
+}
+
+/// How wide the columns are.
+#[derive(Clone, Copy)]
+struct Columns {
+    name: usize,
+    bar: usize,
+}
+
+impl Columns {
+    fn of(shown: &[&Piece], style: Style) -> Columns {
+        let room = style.width.saturating_sub(GAIN + VERDICT + SHARE + 5 * 2);
+        let longest = shown.iter().map(|piece| piece.label.width()).max().unwrap_or(0);
+        // A name that is cut is worse than a short bar.
+        let bar = room.saturating_sub(longest).clamp(BAR.0, BAR.1);
+        Columns { name: longest.min(room.saturating_sub(bar)).max(8), bar }
+    }
+}
+
+/// One row for each piece of code.
+fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style) {
+    if point.pieces.is_empty() {
+        return;
+    }
+    let shown = &point.pieces[..point.pieces.len().min(style.top)];
+    let of_point = point.target.and_then(|target| profile.point(target));
+    let unit = match of_point.map(|of_point| (of_point.target, printable(&of_point.name))) {
+        Some((Target::Throughput(_), name)) => format!("less time per `{name}`"),
+        Some((Target::Latency { .. }, name)) => format!("less latency of `{name}`"),
+        None => String::new(),
+    };
+    let rows: Vec<&Piece> = shown.iter().flat_map(|piece| std::iter::once(piece).chain(lines(piece))).collect();
+    let columns = Columns::of(&rows, style);
+    let title = if unit.is_empty() {
+        "Where the CPU time goes".to_owned()
+    } else {
+        format!("If it took {REFERENCE} less time: {unit}")
+    };
+    line_of(out, "");
+    line_of(out, &title);
+    let axis = Axis::of(rows.iter().copied());
+    for piece in shown {
+        line_of(out, row(piece, "", columns, axis, style).trim_end());
+        lines(piece).for_each(|line| line_of(out, row(line, "└ ", columns, axis, style).trim_end()));
+    }
+    if shown.len() < point.pieces.len() {
+        let more = format!("  … and {} more: --top {}", point.pieces.len() - shown.len(), point.pieces.len());
+        line_of(out, &paint(style, Colour::Dim, &more));
+    }
+    let bars = if unit.is_empty() { "" } else { "█ at least, ░ up to (95 % interval). " };
+    let legend = format!("  {bars}The last column is the share of the CPU time.");
+    wrap(&legend, style.width).iter().for_each(|line| line_of(out, &paint(style, Colour::Dim, line)));
+}
+
+/// The lines of a function that tell where in it.
+fn lines(piece: &Piece) -> impl Iterator<Item = &Piece> {
+    let helps = |piece: &&Piece| piece.verdict() == Some(Verdict::Helps);
+    piece.lines.iter().filter(helps).take(LINES)
+}
+
+fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) -> String {
+    let Columns { name, bar } = columns;
+    let label = exactly(&format!("{indent}{}", piece.label), name);
+    let share = table::share(piece.share);
+    let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
+    let (picture, gain) = match (effect.filter(|effect| effect.half_width().is_finite()), piece.state) {
+        (Some(effect), _) => (axis.draw(&effect, bar), format!("{:.0} % ({})", effect.value * 100.0, percent_range(&effect))),
+        (None, State::Measured) => (axis.blank(bar), String::new()),
+        (None, State::Begun) => (axis.blank(bar), format!("{} of {SPEEDUPS} speedups", piece.speedups.min(SPEEDUPS))),
+        (None, State::Sampled) => (axis.blank(bar), "not tried yet".into()),
+    };
+    let gain = gain.replace('-', "−").replace("−0 %", "0 %");
+    let (word, colour) = word(piece.verdict());
+    let word = paint(style, colour, &format!("{word:VERDICT$}"));
+    format!("  {label}  {picture}  {gain:<GAIN$}  {word}  {share:>SHARE$}")
+}
+
+fn word(verdict: Option<Verdict>) -> (&'static str, Colour) {
+    match verdict {
+        Some(Verdict::NotEnoughData) => ("unsettled", Colour::Yellow),
+        Some(verdict) => table::word(verdict),
+        None => ("", Colour::Plain),
+    }
+}
+
+/// What the bars are drawn along.
+#[derive(Clone, Copy)]
+struct Axis {
+    low: f64,
+    high: f64,
+}
+
+impl Axis {
+    fn of<'a>(pieces: impl Iterator<Item = &'a Piece>) -> Axis {
+        let effects = pieces.filter_map(|piece| piece.estimate.as_ref()?.effect);
+        let ends = effects.flat_map(|effect| [effect.lo, effect.value, effect.hi]).filter(|end| end.is_finite());
+        let (low, high) = ends.fold((0.0_f64, 0.02_f64), |(low, high), end| (low.min(end), high.max(end)));
+        // What 20 % less time can bring at most; an interval may reach anywhere.
+        Axis { low: low.max(-0.2), high: high.min(0.3) }
+    }
+
+    fn column(self, gain: f64, width: usize) -> f64 {
+        (gain.clamp(self.low, self.high) - self.low) / (self.high - self.low) * width as f64
+    }
+
+    /// Full from zero to the end of the interval that is nearer to it, shaded up to the other one.
+    fn draw(self, effect: &Estimate, width: usize) -> String {
+        let zero = self.column(0.0, width);
+        let (lo, hi) = (self.column(effect.lo, width), self.column(effect.hi, width));
+        let sure = if effect.lo > 0.0 { (zero, lo) } else if effect.hi < 0.0 { (hi, zero) } else { (zero, zero) };
+        let cell = |nth: usize| {
+            let middle = nth as f64 + 0.5;
+            if (sure.0..sure.1).contains(&middle) {
+                '█'
+            } else if (lo..hi).contains(&middle) {
+                '░'
+            } else if self.low < 0.0 && nth == (zero as usize).min(width.saturating_sub(1)) {
+                '│'
+            } else {
+                ' '
+            }
+        };
+        (0..width).map(cell).collect()
+    }
+
+    fn blank(self, width: usize) -> String {
+        let nothing = Estimate { value: 0.0, se: 0.0, lo: 0.0, hi: 0.0 };
+        self.draw(&nothing, width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_full_as_far_as_it_is_sure() {
+        let effect = |lo: f64, hi: f64| Estimate { value: (lo + hi) / 2.0, se: 0.0, lo, hi };
+        let axis = Axis { low: 0.0, high: 0.2 };
+        assert_eq!(axis.draw(&effect(0.1, 0.2), 10), "█████░░░░░");
+        assert_eq!(axis.draw(&effect(-0.1, 0.1), 10), "░░░░░     ");
+        assert_eq!(axis.blank(10), "          ");
+        let both = Axis { low: -0.1, high: 0.1 };
+        assert_eq!(both.draw(&effect(0.06, 0.1), 10), "     ███░░");
+        assert_eq!(both.draw(&effect(-0.1, -0.06), 10), "░░███│    ");
+        for width in 0..40 {
+            assert_eq!(both.draw(&effect(-9.0, f64::MAX), width).chars().count(), width);
+        }
+    }
+}
