@@ -65,6 +65,7 @@ async function toLookAt() {
     for (const [view, options] of Object.entries(VIEWS)) {
       await open(file, "", options, (page) => page.screenshot({ path: join(to, `${name}-${view}.png`), fullPage: true }));
     }
+    await open(file, "", VIEWS.phone, (page) => page.screenshot({ path: join(to, `${name}-phone-first.png`) }));
     for (const view of ["light", "phone"]) {
       await open(file, "#details=open", VIEWS[view], (page) => page.screenshot({ path: join(to, `${name}-${view}-details.png`), fullPage: true }));
     }

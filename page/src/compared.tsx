@@ -37,7 +37,7 @@ export function Compared({ comparison, status }: { comparison: Comparison; statu
       </header>
       <main class="compared">
         <section class="headline" aria-label="The answer">
-          <h1>
+          <h1 class="sentence">
             <Prose text={comparison.sentence} />
           </h1>
           <p class="legend">The number after ± is half the 95&nbsp;% interval.</p>

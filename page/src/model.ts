@@ -21,6 +21,8 @@ export interface Report {
   /** Which samples the shares in production are of; null or missing if none are known. */
   production?: { since_unix_s: number; until_unix_s: number; hosts: number } | null;
   regions: Region[];
+  /** Whether the regions are in an element of their own, because they are many: then there are none until it has come. */
+  regions_apart?: boolean;
   drift: Drift[];
   run_drift: RunDrift[];
   left_out: LeftOut;

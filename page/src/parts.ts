@@ -2,10 +2,13 @@
 // of it has come: an object that has a `part` is only a summary, and the element `whatif-part-N` holds the whole.
 
 import { signal } from "@preact/signals";
-import type { Baselines, Region, WholeBaselines, WholeRegion } from "./model";
+import type { Baselines, Region, Report, WholeBaselines, WholeRegion } from "./model";
+
+/** The list of regions, where it is apart. */
+export const REGIONS = "regions";
 
 /** Gives the text of a part; null while the document still comes. */
-export const read = signal<((part: number) => string | null) | null>(null);
+export const read = signal<((part: number | typeof REGIONS) => string | null) | null>(null);
 
 /** What was read, by its summary. Null for what is damaged. */
 const known = new WeakMap<object, object | null>();
@@ -35,3 +38,10 @@ export const whole = (region: Region) => wholeOf(region) as WholeRegion | null |
 
 /** The same for the windows of a point. */
 export const wholeWindows = (baselines: Baselines) => wholeOf(baselines) as WholeBaselines | null | undefined;
+
+/** The report with the list of its regions, as soon as that is there; null if it is damaged. */
+export function withRegions(report: Report): Report | null {
+  if (!report.regions_apart || read.value === null) return report;
+  const regions = parsed(read.value(REGIONS));
+  return Array.isArray(regions) ? { ...report, regions: regions as Region[], regions_apart: false } : null;
+}

@@ -110,14 +110,20 @@ const at = ({ lo, hi }: Axis, gain: number): number => (100 * (Math.min(Math.max
 const across = (place: number): string => `${Math.round(place * 100) / 100}%`;
 
 function Ticks({ axis }: { axis: Axis }) {
-  const named = axis.ticks.filter((tick, nth) => axis.ticks.length <= 7 || tick === 0 || nth % 2 === axis.ticks.indexOf(0) % 2);
+  const zero = axis.ticks.indexOf(0);
+  const last = axis.ticks.length - 1;
+  // Where there is little room, style.css leaves out those between.
+  const named = axis.ticks.flatMap((tick, nth) => {
+    const isEnd = nth === last || nth === zero || (nth === 0 && at(axis, 0) > 30);
+    return isEnd || last < 7 || (nth % 2 === zero % 2 && nth < last - 1) ? [{ tick, isEnd }] : [];
+  });
   return (
     <>
-      {named.map((tick) => {
+      {named.map(({ tick, isEnd }) => {
         const place = at(axis, tick);
         const anchor = place < 8 ? "start" : place > 92 ? "end" : "middle";
         return (
-          <text key={tick} x={across(place)} y={14} text-anchor={anchor}>
+          <text key={tick} class={isEnd ? undefined : "between"} x={across(place)} y={14} text-anchor={anchor}>
             {tick === 0 ? "0" : percent(tick, Number.isInteger(Math.round(tick * 1e4) / 100) ? 0 : 1)}
           </text>
         );
@@ -178,9 +184,7 @@ function Row({ piece, scope, isLine = false }: { piece: Piece; scope: Scope; isL
         </div>
         {scope.axis ? (
           <>
-            <div class="state">
-              <State piece={piece} />
-            </div>
+            <State piece={piece} />
             <GainText piece={piece} speedup={scope.speedup} />
             <Chart piece={piece} axis={scope.axis} scope={scope} />
           </>
@@ -225,13 +229,19 @@ function Share({ piece: { share, production_share } }: { piece: Piece }) {
 
 /** The verdict, or how far its experiments are. */
 function State({ piece: { state, verdict, tried } }: { piece: Piece }) {
-  if (verdict !== null) return <VerdictMark verdict={verdict} />;
-  return <span class="verdict idle">{state === "begun" ? `tried at ${tried} of 5 speedups` : "not tried yet"}</span>;
+  if (verdict !== null) {
+    return (
+      <div>
+        <VerdictMark verdict={verdict} />
+      </div>
+    );
+  }
+  return <div class="verdict idle untried">{state === "begun" ? `tried at ${tried} of 5 speedups` : "not tried yet"}</div>;
 }
 
 function GainText({ piece: { curve, state }, speedup }: { piece: Piece; speedup: number }) {
   const gain = gainAt(curve, speedup);
-  if (state !== "measured") return <div class="gain" />;
+  if (state !== "measured") return null;
   if (!gain) {
     const most = curve.at(-1)?.[0];
     return <div class="gain unknown">{most === undefined ? "not known yet" : `tried up to ${percent(most)} only`}</div>;

@@ -30,7 +30,8 @@ export function change(part: Partial<View>): void {
 export function choose(at: number): void {
   const region = report.peek()?.regions[at];
   const row = allRows.peek().find((row) => row.region === region);
-  if (row) change({ region: row.key, details: true });
+  // The list of regions may still come.
+  change(row ? { region: row.key, details: true } : { details: true });
 }
 
 /** Draws this from now on. */

@@ -50,7 +50,7 @@ function All({ report, point, source }: Props) {
           <h3>
             <Prose text={title(point)} />
           </h3>
-          <RegionTable />
+          {report.regions_apart ? <p>Loading …</p> : <RegionTable />}
         </section>
         <Details report={report} source={source} />
       </div>
