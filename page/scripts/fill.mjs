@@ -36,9 +36,9 @@ export function inParts(report) {
   const parts = [];
   const apart = (whole) => parts.push(whole) - 1;
   const regions = report.regions.map((region) => {
-    const { kind, name, function: of, file, line, inclusive, image, samples, share, windows, verdict } = region;
+    const { kind, name, function: of, file, line, inclusive, image, samples, share, production_share, mark, windows, verdict } = region;
     const points = region.points.map(short);
-    return { kind, name, function: of, file, line, inclusive, image, samples, share, windows, verdict, points, part: apart(region) };
+    return { kind, name, function: of, file, line, inclusive, image, samples, share, production_share, mark, windows, verdict, points, part: apart(region) };
   });
   const baselines = report.baselines?.map((of) => ({ point: of.point, kind: of.kind, part: apart(of) }));
   if (regions.length > MANY_REGIONS) return { summary: { ...report, regions: [], regions_apart: true, baselines }, regions, parts };

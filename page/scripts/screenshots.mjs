@@ -17,7 +17,7 @@ const here = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const words = process.argv.slice(2);
 const forReadme = words[0] === "--readme";
 const recordings = forReadme ? words.slice(1) : words;
-const { WHATIF } = process.env;
+const { WHATIF, ONLY } = process.env;
 if (recordings.length > 0 && !WHATIF) throw new Error("say where whatif is: WHATIF=../target/release/whatif npm run screenshots -- RECORDING");
 
 const folder = mkdtempSync(join(tmpdir(), "whatif-page-"));
@@ -61,7 +61,7 @@ async function toLookAt() {
     writeFileSync(file, fillInParts(built, JSON.parse(readFileSync(here(`fixtures/${fixture}`), "utf8"))));
     exported.push({ name, file });
   }
-  for (const { name, file } of exported) {
+  for (const { name, file } of exported.filter(({ name }) => !ONLY || ONLY === name)) {
     for (const [view, options] of Object.entries(VIEWS)) {
       await open(file, "", options, (page) => page.screenshot({ path: join(to, `${name}-${view}.png`), fullPage: true }));
     }

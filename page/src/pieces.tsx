@@ -254,25 +254,27 @@ function GainText({ piece: { curve, state }, speedup }: { piece: Piece; speedup:
   );
 }
 
-const [HEIGHT, BAR, THIN] = [34, 14, 5];
+const [BAR, THIN] = [14, 5];
 
 function Chart({ piece, axis, scope }: { piece: Piece; axis: Axis; scope: Scope }) {
   const zero = at(axis, 0);
   const gain = piece.state === "measured" ? gainAt(piece.curve, scope.speedup) : null;
   const end = gain && at(axis, gain.value);
   const middle = 4 + BAR / 2;
+  const below = piece.state === "measured" ? 4 + BAR + 5 : 4;
+  const height = below + THIN + 4;
   const share = ((piece.share ?? 0) / scope.widest) * (100 - zero);
   return (
     <div class="chart" aria-hidden="true">
-      <svg height={HEIGHT}>
+      <svg height={height}>
         {axis.ticks.map((tick) => (
-          <line key={tick} class={tick === 0 ? "zero" : "tick"} x1={across(at(axis, tick))} x2={across(at(axis, tick))} y1={0} y2={HEIGHT} />
+          <line key={tick} class={tick === 0 ? "zero" : "tick"} x1={across(at(axis, tick))} x2={across(at(axis, tick))} y1={0} y2={height} />
         ))}
         {end !== null && (
           <rect class="bar" x={across(Math.min(zero, end))} width={across(Math.abs(end - zero))} y={4} height={BAR} />
         )}
         {gain && gain.lo !== null && gain.hi !== null && <Whiskers axis={axis} lo={gain.lo} hi={gain.hi} y={middle} />}
-        <rect class="share" x={across(zero)} width={across(share)} y={4 + BAR + 5} height={THIN} />
+        <rect class="share" x={across(zero)} width={across(share)} y={below} height={THIN} />
       </svg>
     </div>
   );
