@@ -50,6 +50,11 @@ for (const name of NAMES) {
       await page.waitForFunction(() => document.documentElement.dataset.theme === "light");
       expect(await page.evaluate(overprint)).toEqual([]);
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(690);
+      // No box cuts anything off.
+      const cut = await page.locator(".scroll, .grid, .listing, .warnings, th, td, .pieces div").evaluateAll((found) =>
+        found.filter((box) => box.scrollWidth > box.clientWidth + 1 && box.clientWidth > 0).map((box) => `${box.tagName} ${box.className} ${box.textContent.slice(0, 40)}`),
+      );
+      expect(cut).toEqual([]);
       await close();
     });
 

@@ -306,7 +306,7 @@ test("on paper there is everything to read and nothing to click", async () => {
   for (const text of ["h1", ".brings", ".badge", ".warnings ul", "#pieces", ".reasons", "#regions", ".curve svg", ".listing", ".evidence", ".icicle", ".timeline svg", ".notes"]) {
     expect(await page.locator(text).first().isVisible(), text).toBe(true);
   }
-  const cut = await page.locator(".grid, .listing, .warnings, .grid th, .grid td, .pieces div").evaluateAll((found) =>
+  const cut = await page.locator(".grid, .listing, .warnings, .scroll, .grid th, .grid td, .pieces div").evaluateAll((found) =>
     found
       .filter((box) => box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1)
       .map((box) => `${box.tagName} ${box.className} ${box.textContent.slice(0, 40)}`),

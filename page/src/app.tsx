@@ -23,7 +23,7 @@ export function App({ source }: { source: Source | null }) {
   const of = point.value;
   return (
     <>
-      <header class="controls">
+      <header class={shown.points.length > 0 ? "controls" : undefined}>
         <StatusMark status={now} />
         <Points points={shown.points} now={of} />
       </header>

@@ -82,12 +82,12 @@ function PointTable({ points }: { points: PointChange[] }) {
         <thead>
           <tr>
             <th scope="col">point</th>
-            <th scope="col" class="number">before</th>
-            <th scope="col" class="number">after</th>
+            <th scope="col">verdict</th>
             <th scope="col" class="number">less time</th>
             <th scope="col" class="number">95 % interval</th>
             <th scope="col" class="number">throughput</th>
-            <th scope="col">verdict</th>
+            <th scope="col" class="number">before</th>
+            <th scope="col" class="number">after</th>
           </tr>
         </thead>
         <tbody>
@@ -97,8 +97,9 @@ function PointTable({ points }: { points: PointChange[] }) {
                 <Name text={point.name} />
                 {point.kind === "latency" && " (latency)"}
               </td>
-              <td class="number">{levelOf(point, point.before)}</td>
-              <td class="number">{levelOf(point, point.after)}</td>
+              <td>
+                <span class={`verdict ${point.change}`}>{changeOf(point)}</span>
+              </td>
               <td class="number">{percent(point.gain, 1)}</td>
               <td class="number">
                 {point.gain_lo === null || point.gain_hi === null
@@ -106,9 +107,8 @@ function PointTable({ points }: { points: PointChange[] }) {
                   : `${percent(point.gain_lo, 1)} to ${percent(point.gain_hi, 1)}`}
               </td>
               <td class="number">{factor(point.throughput_factor ?? null)}</td>
-              <td>
-                <span class={`verdict ${point.change}`}>{changeOf(point)}</span>
-              </td>
+              <td class="number">{levelOf(point, point.before)}</td>
+              <td class="number">{levelOf(point, point.after)}</td>
             </tr>
           ))}
         </tbody>
@@ -143,6 +143,13 @@ const COLUMNS: GridColumn<ChangeRow, ChangeColumn | "interval" | "picture">[] = 
     ),
   },
   {
+    id: "change",
+    head: "change",
+    title: "What is certain among all regions and points together",
+    width: "12.5em",
+    cell: ({ slope }) => <ChangeMark row={slope.change} />,
+  },
+  {
     id: "before",
     head: "before",
     title: "Gain per speedup in the first recording",
@@ -174,13 +181,6 @@ const COLUMNS: GridColumn<ChangeRow, ChangeColumn | "interval" | "picture">[] = 
     numeric: true,
     width: "9em",
     cell: ({ slope }) => range(slope.difference_lo, slope.difference_hi),
-  },
-  {
-    id: "change",
-    head: "change",
-    title: "What is certain among all regions and points together",
-    width: "12.5em",
-    cell: ({ slope }) => <ChangeMark row={slope.change} />,
   },
   {
     id: "picture",

@@ -259,7 +259,7 @@ function Legend(props: { estimate: WholeEstimate; phase: number; plot: Plot; dot
 
 function Numbers({ speedups }: { speedups: AtSpeedup[] }) {
   return (
-    <Disclosure summary="The curve in numbers">
+    <Disclosure class="numbers" summary="The curve in numbers">
       <table>
         <thead>
           <tr>

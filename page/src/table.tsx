@@ -36,6 +36,13 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
     ),
   },
   {
+    id: "verdict",
+    head: "verdict",
+    title: "What the interval says",
+    width: "9em",
+    cell: ({ estimate }) => <VerdictMark verdict={estimate.verdict} />,
+  },
+  {
     id: "slope",
     head: "slope ± se",
     title: "Gain per speedup, and its standard error: with 0.50, 20 % less time here is 10 % less time per round",
@@ -50,13 +57,6 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
     numeric: true,
     width: "8.6em",
     cell: ({ estimate }) => range(estimate.slope_lo, estimate.slope_hi),
-  },
-  {
-    id: "verdict",
-    head: "verdict",
-    title: "What the interval says",
-    width: "9em",
-    cell: ({ estimate }) => <VerdictMark verdict={estimate.verdict} />,
   },
   {
     id: "blocks",
