@@ -39,13 +39,15 @@ const open = async (hash = "#") => {
 /** What the table should show for `requests`: the labels of the regions in the order of `compare`. */
 const ranked = (compare) =>
   report.regions
-    .map(({ name, kind, inclusive, file, line, share, points: [, of] }) => ({
+    .map(({ name, kind, inclusive, file, line, share, mark, points: [, of] }) => ({
+      // What is hot and worth nothing has a sign in front of it.
+      sign: mark ? "○ " : "",
       label: `${name}${inclusive ? "+" : ""}${kind === "function" ? ` ${file.split("/").at(-1)}:${line}` : ""}`,
       share,
       of,
     }))
     .sort(compare)
-    .map(({ label }) => label);
+    .map(({ sign, label }) => sign + label);
 
 test("the sentence with its interval comes before the statistics", async () => {
   await open();
@@ -120,7 +122,7 @@ test("as it comes, the lower end of the interval orders the table, and what hurt
   await open();
   const shown = await labels(page);
   const low = new Map(report.regions.map((region) => [region.name, region.points[1]]));
-  const estimates = shown.map((label) => low.get(label.replace(/\+? .*|\+$/, "")));
+  const estimates = shown.map((label) => low.get(label.replace(/^○ /, "").replace(/\+? .*|\+$/, "")));
   const helping = estimates.filter(({ verdict }) => verdict === "helps").map(({ slope_lo }) => slope_lo);
   expect(helping.length).toBeGreaterThan(3);
   expect(helping).toEqual([...helping].sort((a, b) => b - a));
