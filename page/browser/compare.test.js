@@ -38,7 +38,7 @@ test("the verdict, the warning, the points and the regions", async () => {
     "requests",
     "▲ less time",
     "17.0 %",
-    "16.0 % to 17.9 %",
+    "16.0 to 17.9 %",
     "1.2 ×",
     "9993 per second",
     "12035 per second",

@@ -104,7 +104,7 @@ function PointTable({ points }: { points: PointChange[] }) {
               <td class="number">
                 {point.gain_lo === null || point.gain_hi === null
                   ? UNKNOWN
-                  : `${percent(point.gain_lo, 1)} to ${percent(point.gain_hi, 1)}`}
+                  : `${fixed(100 * point.gain_lo, 1)} to ${percent(point.gain_hi, 1)}`}
               </td>
               <td class="number">{factor(point.throughput_factor ?? null)}</td>
               <td class="number">{levelOf(point, point.before)}</td>
