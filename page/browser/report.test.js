@@ -308,6 +308,8 @@ test("on paper there is everything to read and nothing to click", async () => {
   for (const text of ["h1", ".brings", ".badge", ".warnings ul", "#pieces", ".reasons", "#regions", ".curve svg", ".listing", ".evidence", ".icicle", ".timeline svg", ".notes"]) {
     expect(await page.locator(text).first().isVisible(), text).toBe(true);
   }
+  // The rows that the screen shows when asked are printed, too.
+  expect(await page.locator("#pieces > li").count()).toBe(report.answer.points[0].pieces.length);
   const cut = await page.locator(".grid, .listing, .warnings, .scroll, .grid th, .grid td, .pieces div").evaluateAll((found) =>
     found
       .filter((box) => box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1)

@@ -7,12 +7,13 @@ import { axisOf, type Axis, gainAt, inWords } from "./gain";
 import { SPEEDUPS } from "./hash";
 import type { Piece, Point, PointAnswer, Report } from "./model";
 import { covered, MARK_WORDS, question } from "./prose";
-import { change, choose, view } from "./state";
+import { change, choose, printing, view } from "./state";
 import { Name, Prose } from "./text";
 import { VerdictMark } from "./verdict";
 
 /** More of them are drawn when the user asks for them. */
 const SHOWN = 10;
+const ON_PAPER = 40;
 /** Longer names are cut. */
 const NAME = 120;
 
@@ -29,7 +30,7 @@ export function Pieces({ report, answer, point }: { report: Report; answer: Poin
   const [all, setAll] = useState(false);
   const { pieces, more_pieces } = answer;
   const speedup = view.value.speedup / 100;
-  const shown = all ? pieces : pieces.slice(0, SHOWN);
+  const shown = all ? pieces : pieces.slice(0, printing.value ? ON_PAPER : SHOWN);
   const isKnown = pieces.some(({ curve }) => curve.length > 0);
   const everything = pieces.flatMap((piece) => [piece, ...piece.lines]);
   const scope: Scope = {
@@ -51,7 +52,8 @@ export function Pieces({ report, answer, point }: { report: Report; answer: Poin
               <Row key={`${nth} ${piece.label}`} piece={piece} scope={scope} />
             ))}
           </ul>
-          {more > 0 && (
+          {more > 0 && printing.value && <p>… and {more} more.</p>}
+          {more > 0 && !printing.value && (
             <button type="button" class="rest" onClick={() => setAll(true)}>
               Show {more} more
             </button>
