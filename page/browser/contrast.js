@@ -27,10 +27,10 @@ export function contrast(selectors) {
   const pale = [];
   for (const element of document.querySelectorAll(selectors.flatMap((of) => [of, `${of} *`]).join(","))) {
     const ownText = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
-    if (!ownText || element.closest("svg") || element.matches(":disabled, :disabled *") || !element.checkVisibility()) continue;
+    if (!ownText || element.matches(":disabled, :disabled *") || !element.checkVisibility()) continue;
     const style = getComputedStyle(element);
     const below = behind(element);
-    const [a, b] = [light(over(rgba(style.color), below)), light(below)];
+    const [a, b] = [light(over(rgba(element.closest("svg") ? style.fill : style.color), below)), light(below)];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     const isLarge = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && style.fontWeight >= 700);
     if (ratio < (isLarge ? 3 : 4.5)) pale.push(`${element.tagName} "${element.textContent.slice(0, 30)}" ${ratio.toFixed(2)}`);

@@ -16,7 +16,7 @@ beforeAll(async () => {
   browser = await start();
   visitor = await visit(browser);
   page = visitor.page;
-  await page.goto(folder.page("hostile", report));
+  await page.goto(`${folder.page("hostile", report)}#details=open`);
   await page.locator("#regions").waitFor();
 });
 afterAll(async () => {
@@ -59,7 +59,7 @@ test("names are shown as what they are", async () => {
 test("each of them has an address of its own, and is found again by it", async () => {
   // A visit of its own: after the last click of another test the address would still change.
   const { page, close } = await visit(browser);
-  await page.goto(folder.page("hostile", report));
+  await page.goto(`${folder.page("hostile", report)}#details=open`);
   const rows = page.locator("#regions tbody tr:not(.gap)");
   const links = new Set();
   for (let nth = 0; nth < report.regions.length; nth++) {

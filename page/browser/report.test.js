@@ -30,30 +30,28 @@ afterEach(async () => {
   expect(asked.every((request) => request.startsWith("GET file:"))).toBe(true);
 });
 
-const open = async (hash = "") => {
-  await page.goto(address + hash);
+/** With the statistics open; the first screen is in first.test.js. */
+const open = async (hash = "#") => {
+  await page.goto(`${address}${hash}&details=open`);
   await page.locator("#regions").waitFor();
 };
 
 /** What the table should show for `requests`: the labels of the regions in the order of `compare`. */
 const ranked = (compare) =>
   report.regions
-    .map(({ name, kind, inclusive, file, line, share, points: [, of] }) => ({
+    .map(({ name, kind, inclusive, file, line, share, mark, points: [, of] }) => ({
+      // What is hot and worth nothing has a sign in front of it.
+      sign: mark ? "○ " : "",
       label: `${name}${inclusive ? "+" : ""}${kind === "function" ? ` ${file.split("/").at(-1)}:${line}` : ""}`,
       share,
       of,
     }))
     .sort(compare)
-    .map(({ label }) => label);
+    .map(({ sign, label }) => sign + label);
 
-test("the verdict with its interval comes first, with the warnings and their advice beside it", async () => {
+test("the sentence with its interval comes before the statistics", async () => {
   await open();
-  await expect.poll(() => page.locator("h1").innerText()).toMatch(/Making hash \(hash\.c:80\) 20\s% faster makes requests 13\.0\s%\s±\s0\.6\s% faster/);
-  const warnings = page.getByRole("complementary", { name: "Warnings" });
-  expect(await warnings.innerText()).toContain("taskset -c 2,3");
-  const [sentence, doubts] = [await page.locator("h1").boundingBox(), await warnings.boundingBox()];
-  expect(doubts.x).toBeGreaterThan(sentence.x + sentence.width - 1);
-  expect(doubts.y).toBeLessThan(sentence.y + sentence.height);
+  expect(await page.locator(".sentence").innerText()).toMatch(/20\s% less time in hash \(hash\.c:80\) makes requests 13\.0\s%\s±\s0\.6\s% shorter/);
 });
 
 test("the table, the curve, the source, the reasons and the time are drawn", async () => {
@@ -77,8 +75,8 @@ test("the table, the curve, the source, the reasons and the time are drawn", asy
 test("a report in one piece is the same", async () => {
   await open();
   const seen = await page.locator("#page").innerText();
-  await page.goto(folder.wholePage("whole", JSON.stringify(report)));
-  expect(await page.locator("#page").innerText()).toBe(seen);
+  await page.goto(`${folder.wholePage("whole", JSON.stringify(report))}#details=open`);
+  await expect.poll(() => page.locator("#page").innerText()).toBe(seen);
 });
 
 test("what is damaged or missing is said to be", async () => {
@@ -102,7 +100,7 @@ test("throughput and latency are apart", async () => {
   expect(await points.getByRole("group").count()).toBe(2);
   await points.getByRole("button", { name: "lookup" }).click();
   await addressSays(page, "point", "latency:lookup");
-  await expect.poll(() => page.locator(".ranking h2").innerText()).toBe("What makes the latency of lookup shorter");
+  await expect.poll(() => page.locator(".ranking h3").innerText()).toBe("What makes the latency of lookup shorter");
   expect(await points.getByRole("button", { name: "jobs" }).isDisabled()).toBe(true);
 });
 
@@ -116,7 +114,7 @@ test("a click on a head sorts, and the address says so; an address sorts, too", 
   await page.getByRole("button", { name: "share" }).click();
   await addressSays(page, "sort", "-share");
   expect(await labels(page)).toEqual([...byShare].reverse());
-  await page.evaluate(() => (location.hash = "sort=region"));
+  await page.evaluate(() => (location.hash = "sort=region&details=open"));
   await expect.poll(() => labels(page)).toEqual(ranked((a, b) => (a.label < b.label ? -1 : 1)));
 });
 
@@ -124,7 +122,7 @@ test("as it comes, the lower end of the interval orders the table, and what hurt
   await open();
   const shown = await labels(page);
   const low = new Map(report.regions.map((region) => [region.name, region.points[1]]));
-  const estimates = shown.map((label) => low.get(label.replace(/\+? .*|\+$/, "")));
+  const estimates = shown.map((label) => low.get(label.replace(/^○ /, "").replace(/\+? .*|\+$/, "")));
   const helping = estimates.filter(({ verdict }) => verdict === "helps").map(({ slope_lo }) => slope_lo);
   expect(helping.length).toBeGreaterThan(3);
   expect(helping).toEqual([...helping].sort((a, b) => b - a));
@@ -137,7 +135,7 @@ test("what is typed into the filter is in the address, and the other way round",
   await page.getByLabel("Filter").fill("server.c mem");
   expect(await labels(page)).toEqual(["memcpy server.c:235"]);
   await addressSays(page, "filter", "server.c mem");
-  await page.evaluate(() => (location.hash = "filter=hash.c%3A8"));
+  await page.evaluate(() => (location.hash = "filter=hash.c%3A8&details=open"));
   await expect.poll(() => page.getByLabel("Filter").inputValue()).toBe("hash.c:8");
   await expect.poll(async () => (await labels(page)).sort()).toEqual(["hash hash.c:80", "hash.c:84", "hash.c:85"]);
   await page.getByLabel("Filter").fill("");
@@ -147,7 +145,7 @@ test("what is typed into the filter is in the address, and the other way round",
 test("a link leads to what it was copied from", async () => {
   await open();
   await page.getByRole("button", { name: "lookup", exact: true }).click();
-  await page.getByRole("button", { name: "blocks" }).first().click();
+  await page.getByRole("button", { name: "experiments" }).first().click();
   await page.getByLabel("Filter").fill("h");
   await page.getByRole("row", { name: /parse_header/ }).click();
   await page.getByLabel(/axes of this region alone/).check();
@@ -155,7 +153,7 @@ test("a link leads to what it was copied from", async () => {
   const [link, seen] = [page.url(), await page.locator("main").innerText()];
   const other = await visit(browser);
   await other.page.goto(link);
-  expect(await other.page.locator("main").innerText()).toBe(seen);
+  await expect.poll(() => other.page.locator("main").innerText()).toBe(seen);
   expect(seen).toContain("parse_header");
   expect(other.complaints).toEqual([]);
   await other.close();
@@ -190,8 +188,10 @@ test("everything is reached from the keyboard", async () => {
 
 test("Tab goes through every control in the order of the page, and shows where it is", async () => {
   await open();
+  await page.evaluate(() => document.querySelector(".fold").click());
+  // What is folded away is reached when it is opened.
   const wanted = await page.evaluate(
-    () => document.querySelectorAll("button:not(:disabled, [tabindex='-1']), input, summary, [tabindex='0']").length,
+    () => [...document.querySelectorAll("button:not(:disabled, [tabindex='-1']), input, summary, [tabindex='0']")].filter((one) => one.checkVisibility()).length,
   );
   const places = [];
   for (let nth = 0; nth < wanted; nth++) {
@@ -249,12 +249,12 @@ test("left and right read the curve", async () => {
   await open("#region=hash+hash.c%3A80");
   await page.locator(".curve .plot").focus();
   await page.keyboard.press("ArrowRight");
-  expect(await page.locator(".readout").innerText()).toMatch(/^speedup 10 %: gain .* ± /);
+  expect(await page.locator(".readout").innerText()).toMatch(/^10 % less time there: gain .* ± /);
   await page.keyboard.press("ArrowRight");
-  expect(await page.locator(".readout").innerText()).toMatch(/^speedup 20 %/);
+  expect(await page.locator(".readout").innerText()).toMatch(/^20 % less time there/);
 });
 
-test("a dot that is clicked is marked in the table of blocks", async () => {
+test("a dot that is clicked is marked in the table of experiments", async () => {
   await open("#region=hash+hash.c%3A80&axes=own");
   await page.locator("#blocks tbody tr:not(.gap)").nth(3).click();
   const ring = page.locator(".curve .pointed");
@@ -273,7 +273,7 @@ for (const theme of ["light", "dark"]) {
     expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe(theme);
     const paper = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     expect(paper).toBe(theme === "light" ? "rgb(255, 255, 255)" : "rgb(21, 24, 28)");
-    const pale = await page.evaluate(contrast, ["h1", "h2", "p", "td", "th", "li", "dd", "dt", "button", "label", "legend", "output"]);
+    const pale = await page.evaluate(contrast, ["h1", "h2", "p", "td", "th", "li", "dd", "dt", "button", "label", "legend", "output", "summary", "span", "code", "small", "strong", "svg text"]);
     expect(pale).toEqual([]);
   });
 }
@@ -296,19 +296,24 @@ test("on paper there is everything to read and nothing to click", async () => {
   const paper = await page.pdf({ format: "A4", printBackground: false });
   expect(paper.subarray(0, 4).toString()).toBe("%PDF");
   expect(paper.toString("latin1").match(/\/Type ?\/Page\b/g).length).toBeGreaterThan(1);
-  // What the page does before it is printed, seen on the screen.
+  // What the page does before it is printed, seen on the screen: as wide as a sheet of A4 between its margins.
+  await page.setViewportSize({ width: 690, height: 1000 });
   await page.emulateMedia({ media: "print" });
   await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   await expect.poll(() => labels(page)).toHaveLength(report.regions.length);
   expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe("light");
-  for (const control of [".filter", ".keys", ".theme", "#details header button"]) {
+  for (const control of [".filter", ".keys", ".theme", "#details header button", ".slider input", ".command button"]) {
     expect(await page.locator(control).first().isVisible(), control).toBe(false);
   }
-  for (const text of ["h1", ".warnings", "#regions", ".curve svg", ".listing", ".evidence", ".icicle", ".timeline svg", ".notes"]) {
+  for (const text of ["h1", ".brings", ".badge", ".warnings ul", "#pieces", ".reasons", "#regions", ".curve svg", ".listing", ".evidence", ".icicle", ".timeline svg", ".notes"]) {
     expect(await page.locator(text).first().isVisible(), text).toBe(true);
   }
-  const cut = await page.locator(".grid, .listing, .warnings").evaluateAll((found) =>
-    found.filter((box) => box.scrollHeight > box.clientHeight + 1).map((box) => box.className),
+  // The rows that the screen shows when asked are printed, too.
+  expect(await page.locator("#pieces > li").count()).toBe(report.answer.points[0].pieces.length);
+  const cut = await page.locator(".grid, .listing, .warnings, .scroll, .grid th, .grid td, .pieces div").evaluateAll((found) =>
+    found
+      .filter((box) => box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1)
+      .map((box) => `${box.tagName} ${box.className} ${box.textContent.slice(0, 40)}`),
   );
   expect(cut).toEqual([]);
   await page.evaluate(() => dispatchEvent(new Event("afterprint")));

@@ -33,7 +33,7 @@ describe.skipIf(WHATIF === undefined)("a program that runs", () => {
     whatif.stderr.resume();
     const visitor = await visit(browser);
     const { page } = visitor;
-    await page.goto(address);
+    await page.goto(`${address}#details=open`);
     await page.getByText("● live").waitFor();
     const windows = () => page.locator("#regions tbody tr", { hasText: "A+" }).first().innerText();
     const before = await windows();

@@ -42,10 +42,19 @@ describe.skipIf(WHATIF === undefined)("a real recording", () => {
   async function reads(address) {
     const visitor = await visit(browser);
     const { page } = visitor;
-    await page.goto(address);
+    await page.goto(`${address}#details=open`);
     await page.locator("#regions").waitFor();
     const spoken = (text) => text.replace(/[\s`]+/g, " ").trim();
-    expect(spoken(await page.locator("h1").innerText())).toBe(spoken(report.sentence));
+    expect(spoken(await page.locator("#statistics > .sentence").innerText())).toContain(spoken(report.sentence));
+    const [{ change, brings, badge, pieces }] = report.answer.points;
+    const heading = change === null ? report.sentence : `Speed up ${change} first`;
+    expect(spoken(await page.locator("h1").innerText())).toBe(spoken(heading));
+    const said = spoken(await page.locator("main").innerText());
+    for (const text of [brings, badge.words, badge.cause, ...report.answer.next.map(({ command }) => command)]) {
+      if (text !== null) expect(said).toContain(spoken(text));
+    }
+    const shown = await page.locator("#pieces > li .name").evaluateAll((names) => names.map((name) => name.textContent));
+    expect(shown).toEqual(pieces.slice(0, 10).map(({ label }) => label));
     expect(report.regions.length).toBeGreaterThanOrEqual(3);
     expect((await labels(page)).sort()).toEqual(
       report.regions
@@ -59,7 +68,7 @@ describe.skipIf(WHATIF === undefined)("a real recording", () => {
     await page.locator("#regions tbody tr").filter({ hasText: first.name }).first().click();
     expect(await page.locator(".listing").innerText()).toContain("REGION static void A(void) { WORK(a); }");
     const [{ blocks, disturbed_blocks }] = first.points;
-    expect(await page.locator(".evidence").innerText()).toContain(`${blocks} block`);
+    expect(await page.locator(".evidence").innerText()).toContain(`${blocks} experiment`);
     // Those that were left out for other reasons are listed, too.
     expect(Number(await page.locator("#blocks").getAttribute("aria-rowcount"))).toBeGreaterThan(blocks + disturbed_blocks);
     expect(await page.locator(".notes").innerText()).toContain("scale=0.1");

@@ -4,6 +4,9 @@
 
 import { readFileSync, writeFileSync } from "node:fs";
 
+/** The list of more regions than that comes after the first look. */
+const MANY_REGIONS = 500;
+
 /** A "<" could end the element; JSON has another way to write it. */
 const safe = (json) => json.replaceAll("<", "\\u003c");
 
@@ -18,12 +21,13 @@ export function fill(page, json) {
 export function fillInParts(page, report) {
   // A comparison is short.
   if ("before" in report) return fill(page, JSON.stringify(report));
-  const { summary, parts } = inParts(report);
+  const { summary, regions, parts } = inParts(report);
   const [before, after] = fill(page, JSON.stringify(summary)).split("</body>");
   if (after === undefined) throw new Error("the page has no end");
   const elements = parts.map((part, nth) => {
     return `<script type="application/json" id="whatif-part-${nth}">${safe(JSON.stringify(part))}</script>\n`;
   });
+  if (regions) elements.unshift(`<script type="application/json" id="whatif-regions">${safe(JSON.stringify(regions))}</script>\n`);
   return [before, ...elements, "</body>", after].join("");
 }
 
@@ -32,12 +36,13 @@ export function inParts(report) {
   const parts = [];
   const apart = (whole) => parts.push(whole) - 1;
   const regions = report.regions.map((region) => {
-    const { kind, name, function: of, file, line, inclusive, image, samples, share, windows, verdict } = region;
+    const { kind, name, function: of, file, line, inclusive, image, samples, share, production_share, mark, windows, verdict } = region;
     const points = region.points.map(short);
-    return { kind, name, function: of, file, line, inclusive, image, samples, share, windows, verdict, points, part: apart(region) };
+    return { kind, name, function: of, file, line, inclusive, image, samples, share, production_share, mark, windows, verdict, points, part: apart(region) };
   });
   const baselines = report.baselines?.map((of) => ({ point: of.point, kind: of.kind, part: apart(of) }));
-  return { summary: { ...report, regions, baselines }, parts };
+  if (regions.length > MANY_REGIONS) return { summary: { ...report, regions: [], regions_apart: true, baselines }, regions, parts };
+  return { summary: { ...report, regions, baselines }, regions: null, parts };
 }
 
 const rounded = (value) => (value === null ? null : Number(value.toFixed(6)));

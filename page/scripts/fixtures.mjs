@@ -1,10 +1,11 @@
-// Writes fixtures/realistic.json, fixtures/hostile.json and fixtures/comparison.json: a report as it should be, one that means
-// harm, and two recordings compared.
+// Writes fixtures/: realistic.json, a report as it should be; plain.json, one without a progress point; unsettled.json, one of which too
+// little is known; hostile.json, one that means harm; and comparison.json, two recordings compared.
 //
 //     node scripts/fixtures.mjs
 
 import { writeFileSync } from "node:fs";
-import { baselines, estimate, inOrder, random, region, report, session } from "./synthetic.mjs";
+import { answer } from "./answer.mjs";
+import { baselines, candidate, estimate, inOrder, random, region, report, session } from "./synthetic.mjs";
 
 const write = (name, value) =>
   writeFileSync(new URL(`../fixtures/${name}.json`, import.meta.url), `${JSON.stringify(value)}\n`);
@@ -84,9 +85,10 @@ function realistic() {
     { session: 1, segment: 0, blocks: 40, slope: 0.62, slope_lo: 0.57, slope_hi: 0.67 },
     { session: 1, segment: 1, blocks: 18, slope: 0.4, slope_lo: 0.34, slope_hi: 0.46 },
   ];
-  return report({
+  regions.find(({ name }) => name === "log_line").mark = "hot-but-does-not-matter";
+  const found = report({
     sentence:
-      "Making `hash` (hash.c:80) 20 % faster makes `requests` 13.0 % ± 0.6 % faster; `lookup` with all it calls (hash.c:90) may be worth as much.",
+      "20 % less time in `hash` (hash.c:80) makes `requests` 13.0 % ± 0.6 % shorter; `lookup` with all it calls (hash.c:90) may be worth as much.",
     points: [
       { ...jobs, visits: 4, rate_per_s: 0.1, latency_ns: null, unsteady: null, idle: true },
       { ...requests, visits: 571204, rate_per_s: 9559, latency_ns: null, unsteady: null, idle: false },
@@ -94,6 +96,10 @@ function realistic() {
     ],
     // In the order of the points: jobs, requests, lookup.
     regions: inOrder(regions).map((of) => ({ ...of, points: [of.points[1], of.points[0], of.points[2]] })),
+    candidates: [
+      candidate({ name: "send_file", function: "send_file", line: 402, samples: 2900, share: 0.03, experiments: 3, tried: 3 }),
+      candidate({ name: "epoll_wait", function: "epoll_wait", file: null, line: null, samples: 1900, share: 0.02 }),
+    ],
     drift: [
       { session: 1, point: "requests", kind: "throughput", segments: parts },
       { session: 1, point: "lookup", kind: "latency", segments: parts },
@@ -114,6 +120,56 @@ function realistic() {
       baselines(rng, lookup, { rate: 10062, until: 40e9, change: 0.85 }),
     ],
   });
+  const causes = ({ kind }) =>
+    kind === "latency"
+      ? []
+      : [
+          "From about 60 % less time in `hash` (hash.c:80) on, something else limits each `requests`.",
+          "Less time in `hash.c:93` makes each `requests` longer: threads that leave it sooner get into each other's way, at a lock or in a cache.",
+          "`log_line` (log.c:17) is hot with 5 % of the CPU time, but does not matter: it runs beside `hash` (hash.c:80), which finishes later.",
+        ];
+  return { ...found, answer: answer(found, { causes }) };
+}
+
+/** The names of functions that a program without marks spends its time in. */
+const SAMPLED = ["render_frame", "std::collections::hash::map::HashMap<K,V,S>::insert", "memmove", "scene::Bounds::intersects", "compress_block", "parse", "next_token", "hash_bytes", "alloc::raw_vec::RawVec<T>::grow_one", "write_all", "checksum", "main", "read_line"];
+
+/** No progress point: there is the plain profile. */
+function plain() {
+  const rng = random(3);
+  const candidates = SAMPLED.map((name, nth) =>
+    candidate({ name, function: name, file: nth === 2 ? null : "/home/me/viewer/src/main.rs", line: nth === 2 ? null : 40 + 31 * nth, samples: Math.round(9000 / (nth + 1)), share: 0.31 / (1 + nth * (1 + 0.2 * rng())) }),
+  );
+  const found = report({
+    sentence: "There is no progress point to measure: mark one in the program with whatif::progress!() or WHATIF_PROGRESS.",
+    sessions: [session({ program: "/home/me/viewer/target/release/viewer", arguments: ["scene.obj"], exit_code: null, exit_signal: 15, stopped: true, duration_ns: 20e9 })],
+    candidates,
+  });
+  return { ...found, answer: answer(found) };
+}
+
+/** A short run on a busy machine. */
+function unsettled() {
+  const rng = random(5);
+  const frames = { name: "frames", kind: "throughput" };
+  const tried = [["render_frame", 0.41, 0.4], ["compress_block", 0.2, 0.1], ["parse", 0.08, 0]];
+  const regions = tried.map(([name, share, slope], nth) =>
+    region({ kind: "function", name, function: name, file: "/home/me/viewer/src/main.rs", line: 40 + 90 * nth, share, samples: Math.round(9000 * share), windows: 12, phase: nth === 1 ? 0.34 : 1, points: [estimate(rng, frames, { slope, blocks: 6 - nth, sd: 0.5 })] }),
+  );
+  for (const { points: [of] } of regions) of.verdict = "not-enough-data";
+  const found = report({
+    sentence: "Not enough data yet to say what makes `frames` faster; the best candidate is `render_frame` (main.rs:40) (now 8 % ± 18 % at 20 %): run it about 5 times as long (about 24 more experiments on it).",
+    sessions: [session({ program: "/home/me/viewer/target/release/viewer", arguments: ["scene.obj"] })],
+    points: [{ ...frames, visits: 910, rate_per_s: 15.2, latency_ns: null, unsteady: null, idle: false }],
+    regions,
+    candidates: SAMPLED.slice(2).map((name, nth) => candidate({ name, function: name, file: "/home/me/viewer/src/main.rs", line: 300 + nth, samples: 300, share: 0.06 / (nth + 1), experiments: nth < 4 ? 4 - nth : 0, tried: nth < 4 ? 4 - nth : 0 })),
+    left_out: { ...report().left_out, regions_with_few_speedups: 4 },
+    doubts: { windows: 60, windows_busy: 31, windows_unmatched: 0 },
+    warnings: [{ session: 1, code: "busy-machine", message: "other programs used 61 % of the machine", advice: "stop them, or give whatif its own CPUs: taskset -c 2,3 whatif run -- PROGRAM" }],
+    baselines: [baselines(rng, frames, { rate: 15.2, until: 60e9, change: 1, windows: 40 })],
+    drift: [{ session: 1, point: "frames", kind: "throughput", segments: [{ start_ns: 0, end_ns: 60e9, windows: 40, rate_per_s: 15.2, rate_lo: 14.1, rate_hi: 16.3 }] }],
+  });
+  return { ...found, answer: answer(found) };
 }
 
 /** Names and sources that try to be markup, to hide, to reorder, or to take all the room. */
@@ -160,8 +216,8 @@ function hostile() {
   // Numbers at the ends of what is allowed.
   regions[4].points[0].dots.push([1, -25, 1, 900, null], [0.5, null, 1, 901, "a reason\u202e nobody knows"]);
   regions[5].share = null;
-  return report({
-    sentence: `Making \`${names[0]}\` 20 % faster makes \`${point.name}\` 8 % ± 2 % faster; \`unpaired backtick may be worth as much.`,
+  const found = report({
+    sentence: `20 % less time in \`${names[0]}\` makes \`${point.name}\` 8 % ± 2 % shorter; \`unpaired backtick may be worth as much.`,
     sessions: [session({ program: "/srv/</script>", arguments: ["a b", "", "\u202e", "x".repeat(3000)], host: "<b>box</b>", exit_code: null, exit_signal: 9 })],
     points: [{ ...point, visits: 100, rate_per_s: null, latency_ns: null, unsteady: null, idle: false }],
     regions: inOrder(regions),
@@ -171,7 +227,10 @@ function hostile() {
       { session: 1, code: "x", message: "twice", advice: "" },
     ],
     drift: [{ session: 1, point: point.name, kind: "throughput", segments: [{ start_ns: 0, end_ns: 0, windows: 0, rate_per_s: null, rate_lo: null, rate_hi: null }] }],
+    candidates: names.slice(0, 8).map((name, nth) => candidate({ name, function: name, file: nth % 2 ? null : "/srv/\u202ecod.c", experiments: nth % 3, tried: nth % 3 })),
   });
+  const causes = () => [`\`${names[0]}\` explains \u202e it, and \` an unpaired backtick does not.`];
+  return { ...found, answer: answer(found, { causes }) };
 }
 
 /** Two recordings of a server: one line became quick, another took its place, and one moved. */
@@ -204,13 +263,13 @@ function comparison() {
   const runs = (count, first) => Array.from({ length: count }, (_, nth) => session({ id: first + nth, started_unix_ns: 1760000000000000000 + nth * 7e10 }));
   return {
     version: 1,
-    sentence: "`requests` is 17 % ± 1 % faster than before; `hash.c:12` became critical, and `hash.c:95` is worth less than before.",
+    sentence: "`requests` takes 17 % ± 1 % less time than before (1.2 × the throughput); `hash.c:12` became critical, and `hash.c:95` is worth less than before.",
     before: { sessions: runs(3, 1) },
     after: { sessions: runs(3, 1) },
     points: [
-      { name: "requests", kind: "throughput", change: "better", before: { period_ns: 100070, baselines: 120, runs: 3 }, after: { period_ns: 83090, baselines: 118, runs: 3 }, gain: 0.1697, gain_se: 0.0048, gain_lo: 0.16, gain_hi: 0.179 },
-      { name: "lookup", kind: "latency", change: "cannot-tell", before: { period_ns: 398000, baselines: 120, runs: 3 }, after: { period_ns: 391000, baselines: 118, runs: 3 }, gain: 0.0176, gain_se: 0.012, gain_lo: -0.006, gain_hi: 0.041 },
-      { name: "jobs", kind: "throughput", change: "only-before", before: { period_ns: null, baselines: 0, runs: 3 }, after: null, gain: null, gain_se: null, gain_lo: null, gain_hi: null },
+      { name: "requests", kind: "throughput", change: "better", before: { period_ns: 100070, baselines: 120, runs: 3 }, after: { period_ns: 83090, baselines: 118, runs: 3 }, gain: 0.1697, gain_se: 0.0048, gain_lo: 0.16, gain_hi: 0.179, throughput_factor: 1.2044 },
+      { name: "lookup", kind: "latency", change: "cannot-tell", before: { period_ns: 398000, baselines: 120, runs: 3 }, after: { period_ns: 391000, baselines: 118, runs: 3 }, gain: 0.0176, gain_se: 0.012, gain_lo: -0.006, gain_hi: 0.041, throughput_factor: null },
+      { name: "jobs", kind: "throughput", change: "only-before", before: { period_ns: null, baselines: 0, runs: 3 }, after: null, gain: null, gain_se: null, gain_lo: null, gain_hi: null, throughput_factor: null },
     ],
     regions: [
       of(side("hash.c:90", 90), null, "only-before", slope(0.08, 0.05, "helps"), null),
@@ -227,5 +286,7 @@ function comparison() {
 }
 
 write("comparison", comparison());
+write("plain", plain());
 write("realistic", realistic());
+write("unsettled", unsettled());
 write("hostile", hostile());

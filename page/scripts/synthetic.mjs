@@ -29,7 +29,7 @@ export function estimate(rng, point, { slope, bend = null, blocks, sd = 0.05, do
   [speedups[0].lo, speedups[0].hi] = near(0, 1.6 * se);
   for (const speedup of tried) {
     const gain = truth(speedup) + off * speedup;
-    const [lo, hi] = near(gain, 2 * se * (0.5 + speedup));
+    const [lo, hi] = near(gain, 2 * se * speedup);
     const raw_gain = round(gain + noise(rng, 1.5 * se));
     speedups.push({ speedup, gain: round(gain), raw_gain, lo, hi, windows: Math.max(1, Math.round(blocks / tried.length)) });
   }
@@ -108,6 +108,11 @@ export function region(of) {
   };
 }
 
+/** A piece of code of which too little is known for an estimate. */
+export function candidate(of) {
+  return { kind: "function", name: "work", function: "work", file: "/srv/src/server.c", line: 10, samples: 100, share: 0.01, experiments: 0, tried: 0, ...of };
+}
+
 /** One run of the program. */
 export function session(of) {
   return {
@@ -148,6 +153,7 @@ export function report(of) {
     sessions: [session()],
     points: [],
     regions: [],
+    candidates: [],
     drift: [],
     run_drift: [],
     left_out: {

@@ -1,19 +1,17 @@
 // The whole page.
 
 import { Compared } from "./compared";
-import { Details } from "./details";
 import { Flame } from "./flame";
-import { Headline } from "./headline";
-import { Icicle } from "./icicle";
+import { Headline, StatusMark } from "./headline";
 import { Notes } from "./notes";
+import { Pieces } from "./pieces";
 import { Points } from "./points";
-import { title } from "./prose";
+import { Reasons } from "./reasons";
 import type { Source } from "./source";
-import { comparison, point, report, status, total } from "./state";
-import { RegionTable } from "./table";
-import { Prose } from "./text";
+import { answer, comparison, point, report, status } from "./state";
+import { Statistics } from "./statistics";
 import { ThemeButton } from "./theme";
-import { Timeline } from "./timeline";
+import { Warnings } from "./warnings";
 
 export function App({ source }: { source: Source | null }) {
   const shown = report.value;
@@ -21,45 +19,27 @@ export function App({ source }: { source: Source | null }) {
   const now = status.value;
   // A report that cannot be read any more is not shown as if it were the newest.
   if (compared && now.is !== "empty") return <Compared comparison={compared} status={now} />;
-  if (!shown || now.is === "empty") return <Empty text={now.is === "empty" ? now.why : "Loading …"} />;
+  const said = answer.value;
+  if (!shown || !said || now.is === "empty") return <Empty text={now.is === "empty" ? now.why : "Loading …"} />;
   const of = point.value;
   return (
     <>
-      <header>
-        <Headline report={shown} status={now} />
-      </header>
-      <div class="controls">
+      <header class={shown.points.length > 0 ? "controls" : undefined}>
+        <StatusMark status={now} />
         <Points points={shown.points} now={of} />
-        <p class="keys">
-          <kbd>/</kbd> filter <kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Enter</kbd> read <kbd>Esc</kbd> back
-        </p>
-        <ThemeButton />
-      </div>
-      {of && (
-        <main>
-          <section class="ranking">
-            <h2>
-              <Prose text={title(of)} />
-            </h2>
-            <RegionTable />
-          </section>
-          <Details report={shown} source={source} />
-          <Flame report={shown} />
-          {total.value > 0 && (
-            <section class="places">
-              <h2>Samples by place</h2>
-              <Icicle />
-            </section>
-          )}
-          {!of.idle && (
-            <section class="time">
-              <h2>Without speedups, over time</h2>
-              <Timeline report={shown} point={of} />
-            </section>
-          )}
-        </main>
-      )}
+      </header>
+      <main>
+        <Headline report={shown} answer={said} />
+        <Warnings warnings={shown.warnings} />
+        <Pieces key={`${said.kind} ${said.point}`} report={shown} answer={said} point={of} />
+        <Reasons causes={said.causes} next={shown.answer?.next ?? []} />
+        <Flame report={shown} />
+        {of && <Statistics report={shown} point={of} source={source} />}
+      </main>
       <Notes report={shown} />
+      <footer>
+        <ThemeButton />
+      </footer>
     </>
   );
 }

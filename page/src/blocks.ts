@@ -1,4 +1,4 @@
-// The blocks behind a number, and their order.
+// The experiments behind a number, and their order.
 
 import type { Dot } from "./model";
 import type { Sort } from "./ranking";
@@ -7,7 +7,7 @@ export type BlockColumn = "block" | "speedup" | "gain" | "notes";
 
 export const IN_TIME: Sort<BlockColumn> = { column: "block", reversed: false };
 
-/** Which block it is, among those of one region and point. */
+/** Which experiment it is, among those of one region and point. */
 export const blockKey = ([, , session, block]: Dot): string => `${session} ${block}`;
 
 const ORDERS: Record<BlockColumn, (a: Dot, b: Dot) => number> = {

@@ -10,9 +10,9 @@ import {
   type Slope,
 } from "./comparison";
 import { DETAILS, Filter, TABLE } from "./filter";
-import { count, duration, fixed, interval, percent, range, slope as slopeText, threeDigits, UNKNOWN } from "./format";
+import { count, duration, factor, fixed, interval, percent, range, slope as slopeText, threeDigits, UNKNOWN } from "./format";
 import { Grid, type GridColumn } from "./grid";
-import { Headline } from "./headline";
+import { StatusMark } from "./headline";
 import { Runs } from "./notes";
 import { Points } from "./points";
 import { CHANGE_WORDS, changeOf, wordOf } from "./prose";
@@ -21,23 +21,28 @@ import { allChanges, change, comparedPoint, selectedChange, shownChanges, view }
 import { Long, Name, Prose } from "./text";
 import { ThemeButton } from "./theme";
 import type { Status } from "./source";
+import { Warnings } from "./warnings";
 
 export function Compared({ comparison, status }: { comparison: Comparison; status: Status }) {
   const { points, before, after } = comparison;
   const point = points[comparedPoint.value] ?? null;
   return (
     <>
-      <header>
-        <Headline report={comparison} status={status} />
-      </header>
-      <div class="controls">
+      <header class="controls">
+        <StatusMark status={status} />
         <Points points={points} now={point} />
         <p class="keys">
           <kbd>/</kbd> filter <kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Esc</kbd> back
         </p>
-        <ThemeButton />
-      </div>
+      </header>
       <main class="compared">
+        <section class="headline" aria-label="The answer">
+          <h1 class="sentence">
+            <Prose text={comparison.sentence} />
+          </h1>
+          <p class="legend">The number after ± is half the 95&nbsp;% interval.</p>
+        </section>
+        <Warnings warnings={comparison.warnings} />
         <section>
           <h2>Progress points, without speedups</h2>
           <PointTable points={points} />
@@ -62,6 +67,9 @@ export function Compared({ comparison, status }: { comparison: Comparison; statu
           <Runs sessions={after.sessions} />
         </div>
       </section>
+      <footer>
+        <ThemeButton />
+      </footer>
     </>
   );
 }
@@ -74,11 +82,12 @@ function PointTable({ points }: { points: PointChange[] }) {
         <thead>
           <tr>
             <th scope="col">point</th>
+            <th scope="col">verdict</th>
+            <th scope="col" class="number">less time</th>
+            <th scope="col" class="number">95 % interval</th>
+            <th scope="col" class="number">throughput</th>
             <th scope="col" class="number">before</th>
             <th scope="col" class="number">after</th>
-            <th scope="col" class="number">gain</th>
-            <th scope="col" class="number">95 % interval</th>
-            <th scope="col">verdict</th>
           </tr>
         </thead>
         <tbody>
@@ -88,17 +97,18 @@ function PointTable({ points }: { points: PointChange[] }) {
                 <Name text={point.name} />
                 {point.kind === "latency" && " (latency)"}
               </td>
-              <td class="number">{levelOf(point, point.before)}</td>
-              <td class="number">{levelOf(point, point.after)}</td>
+              <td>
+                <span class={`verdict ${point.change}`}>{changeOf(point)}</span>
+              </td>
               <td class="number">{percent(point.gain, 1)}</td>
               <td class="number">
                 {point.gain_lo === null || point.gain_hi === null
                   ? UNKNOWN
-                  : `${percent(point.gain_lo, 1)} … ${percent(point.gain_hi, 1)}`}
+                  : `${fixed(100 * point.gain_lo, 1)} to ${percent(point.gain_hi, 1)}`}
               </td>
-              <td>
-                <span class={`verdict ${point.change}`}>{changeOf(point)}</span>
-              </td>
+              <td class="number">{factor(point.throughput_factor ?? null)}</td>
+              <td class="number">{levelOf(point, point.before)}</td>
+              <td class="number">{levelOf(point, point.after)}</td>
             </tr>
           ))}
         </tbody>
@@ -133,6 +143,13 @@ const COLUMNS: GridColumn<ChangeRow, ChangeColumn | "interval" | "picture">[] = 
     ),
   },
   {
+    id: "change",
+    head: "change",
+    title: "What is certain among all regions and points together",
+    width: "12.5em",
+    cell: ({ slope }) => <ChangeMark row={slope.change} />,
+  },
+  {
     id: "before",
     head: "before",
     title: "Gain per speedup in the first recording",
@@ -164,13 +181,6 @@ const COLUMNS: GridColumn<ChangeRow, ChangeColumn | "interval" | "picture">[] = 
     numeric: true,
     width: "9em",
     cell: ({ slope }) => range(slope.difference_lo, slope.difference_hi),
-  },
-  {
-    id: "change",
-    head: "change",
-    title: "What is certain among all regions and points together",
-    width: "12.5em",
-    cell: ({ slope }) => <ChangeMark row={slope.change} />,
   },
   {
     id: "picture",
@@ -265,7 +275,7 @@ function Sides({ row: { key, label, was, slope, region } }: { row: ChangeRow }) 
       "difference",
       known
         ? `${slopeText(slope.difference, slope.difference_se)} (its standard error), 95 % interval ${range(known.lo, known.hi)}`
-        : "not known: both recordings must have tried the region, in five blocks or more",
+        : "not known: both recordings must have tried the region, in five experiments or more",
     ],
     ["change", RULE[slope.change]],
   ];
@@ -308,7 +318,7 @@ function sideOf(of: Slope | null, isMissing: boolean): string {
   if (isMissing) return "this recording does not have the region";
   if (of === null || of.slope === null) return "not tried often enough";
   const slope = `slope ${slopeText(of.slope, of.slope_se)}, 95 % interval ${range(of.slope_lo, of.slope_hi)}`;
-  return `${wordOf(of.verdict)}; ${slope}; ${count(of.blocks, "block")}`;
+  return `${wordOf(of.verdict)}; ${slope}; ${count(of.blocks, "experiment")}`;
 }
 
 const RULE: Record<ChangeRow["slope"]["change"], string> = {

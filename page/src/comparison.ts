@@ -27,6 +27,8 @@ export interface PointChange {
   gain_se: Maybe;
   gain_lo: Maybe;
   gain_hi: Maybe;
+  /** 1.8 is 1.8 times the throughput; null for a latency. */
+  throughput_factor?: Maybe;
 }
 
 export interface Level {

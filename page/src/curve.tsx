@@ -1,8 +1,9 @@
-// The curve of one region: what the point gains at each speedup, with every block it rests on.
+// The curve of one region: what the point gains at each speedup, with every experiment it rests on.
 
 import { useMemo, useState } from "preact/hooks";
 import { baseline, gains, isBare, stretches } from "./axes";
 import { blockKey } from "./blocks";
+import { Disclosure } from "./disclosure";
 import { Dots, type Mark, marksOf } from "./dots";
 import { count, interval, percent, plusMinus, speedup as speedupText, UNKNOWN } from "./format";
 import type { AtSpeedup, Dot, WholeEstimate } from "./model";
@@ -33,7 +34,7 @@ export function mark([speedup, gain, , , leftOut]: Dot, { x, y }: Pick<Plot, "x"
 /** Kept, so that it stays the same from one drawing to the next. */
 const NO_DOTS: Dot[] = [];
 
-export function Curve({ estimate }: { estimate: WholeEstimate }) {
+export function Curve({ estimate, phase }: { estimate: WholeEstimate; phase: number }) {
   const [element, width] = useWidth(BEFORE_MEASURED);
   const [cursor, setCursor] = useState<number | null>(null);
   const { ownAxes } = view.value;
@@ -103,7 +104,7 @@ export function Curve({ estimate }: { estimate: WholeEstimate }) {
         {at ? reading(at) : "\u00a0"}
       </p>
       <figcaption>
-        <Legend estimate={estimate} plot={plot} dots={dots.length} beyond={beyond} />
+        <Legend estimate={estimate} phase={phase} plot={plot} dots={dots.length} beyond={beyond} />
         <label>
           <input
             type="checkbox"
@@ -130,7 +131,7 @@ function nearest(distances: number[]): number | null {
 function reading({ speedup, gain, lo, hi, raw_gain, windows }: AtSpeedup): string {
   const known = interval(gain, lo, hi);
   const value = known ? plusMinus(known) : `${percent(gain, 1)}, its interval is not known`;
-  return `speedup ${speedupText(speedup)}: gain ${value}; its ${count(windows, "window")} alone say ${percent(raw_gain, 1)}`;
+  return `${speedupText(speedup)} less time there: gain ${value}; ${count(windows, "experiment")} at this speedup alone: ${percent(raw_gain, 1)}`;
 }
 
 function Axes({ plot: { x, y, width } }: { plot: Plot }) {
@@ -152,7 +153,7 @@ function Axes({ plot: { x, y, width } }: { plot: Plot }) {
         </text>
       ))}
       <text x={(MARGIN.left + width - MARGIN.right) / 2} y={HEIGHT - 5} text-anchor="middle">
-        speedup of the region
+        less time in this piece of code
       </text>
       <text x={MARGIN.left + 4} y={MARGIN.top - 3}>
         gain
@@ -230,39 +231,43 @@ function Pointed({ plot, dots }: { plot: Plot; dots: Dot[] }) {
   return found ? <circle class="pointed" cx={found[0]} cy={found[1]} r={7} /> : null;
 }
 
-function Legend(props: { estimate: WholeEstimate; plot: Plot; dots: number; beyond: number }) {
-  const { estimate, plot, dots, beyond } = props;
+function Legend(props: { estimate: WholeEstimate; phase: number; plot: Plot; dots: number; beyond: number }) {
+  const { estimate, phase, plot, dots, beyond } = props;
   const [lowest, highest] = gains([estimate]);
   const bare = isBare(estimate.speedups);
   const bend = estimate.verdict === "helps" && estimate.bend !== null;
   return (
     <ul class="legend">
       {bare ? (
-        <li>dashed: the estimate; its interval is not known, so there is no band: more blocks are needed</li>
+        <li>dashed: the estimate; its interval is not known, so there is no band: more experiments are needed</li>
       ) : (
         <li>line: the estimate at the speedups that were tried; band: its 95&nbsp;% interval</li>
       )}
       {baseline(estimate.speedups) && <li>bar at 0: the interval of the baseline's own level</li>}
-      {dots > 0 && <li>faint dots: each a block alone; ×: a block that was left out</li>}
-      {beyond > 0 && <li>triangles: {count(beyond, "block")} beyond the axes</li>}
+      {dots > 0 && <li>faint dots: each an experiment alone; ×: one that was left out</li>}
+      {beyond > 0 && <li>triangles: {count(beyond, "experiment")} beyond the axes</li>}
       {(lowest < plot.y.lo || highest > plot.y.hi) && <li>a part of the curve or its band lies beyond the axes</li>}
-      {bend && <li>∧ below: from here on another bottleneck takes over</li>}
+      {phase < 1 && (
+        <li>
+          line, band and dots: gains are those of the whole run; this code runs in {percent(phase)} of it
+        </li>
+      )}
+      {bend && <li>∧ below: from here on something else limits</li>}
     </ul>
   );
 }
 
 function Numbers({ speedups }: { speedups: AtSpeedup[] }) {
   return (
-    <details>
-      <summary>The curve in numbers</summary>
+    <Disclosure class="numbers" summary="The curve in numbers">
       <table>
         <thead>
           <tr>
             <th scope="col">speedup</th>
             <th scope="col">gain</th>
             <th scope="col">95 % interval</th>
-            <th scope="col">its windows alone</th>
-            <th scope="col">win</th>
+            <th scope="col">its experiments alone</th>
+            <th scope="col">experiments</th>
           </tr>
         </thead>
         <tbody>
@@ -277,6 +282,6 @@ function Numbers({ speedups }: { speedups: AtSpeedup[] }) {
           ))}
         </tbody>
       </table>
-    </details>
+    </Disclosure>
   );
 }

@@ -10,8 +10,8 @@ import { whole } from "./parts";
 import { claim, cost, limit, percentiles } from "./prose";
 import type { Source } from "./source";
 import { change, pinned, selected, status } from "./state";
-import { VerdictMark } from "./table";
 import { Long, Prose } from "./text";
+import { VerdictMark } from "./verdict";
 
 /** Longer names are cut, and can be opened. */
 const NAME = 200;
@@ -63,7 +63,7 @@ function Whole({ report, region, estimate }: { report: Report; region: WholeRegi
         {slow && <> <Prose text={slow} /></>}
         {costs && <> <Prose text={costs} /></>}
       </p>
-      <Curve estimate={estimate} />
+      <Curve estimate={estimate} phase={region.phase} />
       <Listing region={region} />
       <Evidence report={report} region={region} estimate={estimate} />
     </>

@@ -1,4 +1,4 @@
-// "Why do you say that?": what a verdict rests on, in words and block by block.
+// "Why do you say that?": what a verdict rests on, in words and experiment by experiment.
 
 import { useMemo, useState } from "preact/hooks";
 import { type BlockColumn, blockKey, IN_TIME, inOrder } from "./blocks";
@@ -6,7 +6,7 @@ import { eras } from "./drift";
 import { count, fixed, interval, percent, plusMinus, range, slope, speedup } from "./format";
 import { Grid, type GridColumn } from "./grid";
 import type { Dot, Estimate, Report, WholeEstimate, WholeRegion } from "./model";
-import { LEFT_OUT_WORDS, phase } from "./prose";
+import { LEFT_OUT_WORDS, needed, phase } from "./prose";
 import { pointed } from "./state";
 import { Name, Prose } from "./text";
 
@@ -14,10 +14,10 @@ const COLUMNS: GridColumn<Dot, BlockColumn | "run">[] = [
   { id: "run", head: "run", title: "Which run of the program", numeric: true, width: "4em", cell: (dot) => dot[2] },
   {
     id: "block",
-    head: "block",
-    title: "Which experiment of the run, in the order of time",
+    head: "experiment",
+    title: "Which one of the run, in the order of time",
     numeric: true,
-    width: "5em",
+    width: "7em",
     sortable: true,
     rising: true,
     cell: (dot) => dot[3],
@@ -25,7 +25,7 @@ const COLUMNS: GridColumn<Dot, BlockColumn | "run">[] = [
   {
     id: "speedup",
     head: "speedup",
-    title: "Of the region, in the window with the speedup",
+    title: "How much less time the region seemed to take",
     numeric: true,
     width: "6.5em",
     sortable: true,
@@ -35,7 +35,7 @@ const COLUMNS: GridColumn<Dot, BlockColumn | "run">[] = [
   {
     id: "gain",
     head: "gain",
-    title: "Of this block alone: 1 − period / period without speedup",
+    title: "Of this experiment alone: 1 − time per round / time per round without the speedup, for the whole run",
     numeric: true,
     width: "6em",
     sortable: true,
@@ -45,7 +45,7 @@ const COLUMNS: GridColumn<Dot, BlockColumn | "run">[] = [
   {
     id: "notes",
     head: "notes",
-    title: "Why a block does not count",
+    title: "Why an experiment does not count",
     sortable: true,
     rising: true,
     cell: ([, , , , leftOut]) => leftOut !== null && <LeftOut reason={leftOut} />,
@@ -91,11 +91,11 @@ export function Evidence({ report, region, estimate }: Props) {
 function Blocks({ dots }: { dots: Dot[] | undefined }) {
   const [sort, setSort] = useState(IN_TIME);
   const ordered = useMemo(() => inOrder(dots ?? [], sort), [dots, sort]);
-  if (ordered.length === 0) return <p>The single blocks are not in this page.</p>;
+  if (ordered.length === 0) return <p>The single experiments are not in this page.</p>;
   return (
     <Grid
       id="blocks"
-      label="Blocks"
+      label="Experiments"
       columns={COLUMNS}
       rows={ordered}
       keyOf={blockKey}
@@ -120,7 +120,7 @@ export function facts(report: Report, region: WholeRegion, estimate: WholeEstima
   const disturbed =
     e.disturbed_blocks === 0
       ? ""
-      : `; ${count(e.disturbed_blocks, "more block")} not used, because one window took many times as long as the other for no reason that noise explains`;
+      : `; ${count(e.disturbed_blocks, "more experiment")} not used, because it or its baseline took many times as long as the other for no reason that noise explains`;
   const listed: [string, string | null][] = [
     ["slope", `${slope(e.slope, e.slope_se)} (its standard error), 95 % interval ${range(e.slope_lo, e.slope_hi)}`],
     ["verdict", RULE[e.verdict]],
@@ -130,11 +130,11 @@ export function facts(report: Report, region: WholeRegion, estimate: WholeEstima
         ? null
         : `a region that is worth nothing would show such a slope by chance with probability ${probability(e.chance)}; this is compared among all regions and points`,
     ],
-    ["blocks", `${count(e.blocks, "block")} ${e.blocks === 1 ? "counts" : "count"}${disturbed}`],
-    ["missing", e.more_blocks === null ? null : `about ${count(e.more_blocks, "more block")} would settle it`],
+    ["experiments", `${count(e.blocks, "experiment")} ${e.blocks === 1 ? "counts" : "count"} (${count(region.windows, "measurement")}, with the speedup and without it)${disturbed}`],
+    ["missing", e.more_blocks === null ? null : needed(e.more_blocks, e.blocks)],
     ["gain at 20 %", effect && `${plusMinus(effect)}, by the curve; the number in the sentence`],
     ["most", most && `${plusMinus(most)}, the largest gain at any speedup that was tried`],
-    ["bend", bend && `at a speedup of ${plusMinus(bend)}; more speed brings less from there on`],
+    ["bend", bend && `at ${plusMinus(bend)} less time there; more brings less from there on`],
     [
       "method",
       e.slope === null
@@ -160,18 +160,18 @@ const RULE: Record<Estimate["verdict"], string> = {
   helps: "helps: the interval of the slope is above 0.02, and chance alone does not explain it",
   hurts: "hurts: the interval of the slope is below −0.02, and chance alone does not explain it",
   "no-effect": "no effect: the interval of the slope is within ±0.05, or as near to 0 as the method can tell",
-  "not-enough-data": "unsettled: the interval is too wide to say more, or there are fewer than five blocks",
-  "not-trusted": "untrusted: the audit of the region does not balance",
-  idle: "idle: most windows saw no visit of the point",
+  "not-enough-data": "too little data: the interval is too wide to say more, or there are fewer than five experiments",
+  "not-trusted": "not trusted: the audit of the region does not balance",
+  idle: "idle: most experiments saw no visit of the point",
 };
 
 function pairing({ pairing, kept_apart }: WholeEstimate): string {
   if (kept_apart) {
-    return "its own baseline, each window: the program's speed changed, and the parts of the run are kept apart";
+    return "its own baseline, each experiment: the program's speed changed, and the parts of the run are kept apart";
   }
-  if (pairing === 1) return "its own baseline, each window";
-  if (pairing === 0) return "all baselines of the region, each window";
-  return `its own baseline for ${percent(pairing)}, and all baselines of the region for the rest, each window`;
+  if (pairing === 1) return "its own baseline, each experiment";
+  if (pairing === 0) return "all baselines of the region, each experiment";
+  return `its own baseline for ${percent(pairing)}, and all baselines of the region for the rest, each experiment`;
 }
 
 function probability(value: number): string {

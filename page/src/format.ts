@@ -65,6 +65,12 @@ export function threeDigits(value: number): string {
   return fixed(value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
 }
 
+/** A throughput as a factor of another one: `1.8 ×`, `1.04 ×`. */
+export function factor(value: number | null): string {
+  if (value === null) return UNKNOWN;
+  return `${fixed(value, Math.abs(value - 1) < 0.095 ? 2 : value < 9.95 ? 1 : 0)} ×`;
+}
+
 /** A time: `1.50 s`, `12.3 ms`, `412 ns`. */
 export function duration(ns: number): string {
   if (ns < 1e3) return `${fixed(ns, 0)} ns`;

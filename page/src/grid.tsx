@@ -177,7 +177,8 @@ interface HeadProps<R, C extends string> {
 function Head<R, C extends string>({ column, sort, onSort }: HeadProps<R, C>) {
   const isSorted = sort?.column === column.id;
   const kind = column.numeric ? "number" : undefined;
-  if (!column.sortable || !onSort) {
+  // A button would not be printed again on the next sheet.
+  if (!column.sortable || !onSort || printing.value) {
     return (
       <th scope="col" class={kind} title={column.title}>
         {column.head}

@@ -1,30 +1,53 @@
-// The verdict in a sentence, and beside it the doubts that come with it.
+// What to do, in large letters: the code to make faster first and what that brings, or the sentence; and how far it can be
+// relied on.
 
-import { type Doubt, counted } from "./prose";
+import { Advice } from "./command";
+import type { Badge, PointAnswer, Quality, Report } from "./model";
+import { heading } from "./prose";
 import type { Status } from "./source";
-import { Long, Prose } from "./text";
+import { Prose } from "./text";
 
-/** Longer messages are cut, and can be opened. */
-const MESSAGE = 600;
-
-interface Verdict {
-  sentence: string;
-  warnings: Doubt[];
+export function Headline({ report, answer }: { report: Report; answer: PointAnswer }) {
+  const { change, brings, rest, badge } = answer;
+  return (
+    <section class="headline" aria-label="The answer">
+      <h1 class={change === null ? "sentence" : undefined}>
+        {change === null ? (
+          <Prose text={heading(report, answer)} />
+        ) : (
+          <>
+            Speed up <Prose text={change} /> first
+          </>
+        )}
+      </h1>
+      {brings !== null && (
+        <p class="brings">
+          <Prose text={brings} />
+        </p>
+      )}
+      {rest && (
+        <p class="beside">
+          <Prose text={rest} />
+        </p>
+      )}
+      {badge && <BadgeLine badge={badge} />}
+    </section>
+  );
 }
 
-export function Headline({ report, status }: { report: Verdict; status: Status }) {
+const SIGNS: Record<Quality, string> = { good: "✓", noisy: "≈", "too-little": "?", "not-trusted": "✗" };
+
+function BadgeLine({ badge: { quality, words, cause, advice } }: { badge: Badge }) {
   return (
-    <div class="headline">
-      <div>
-        <Mark status={status} />
-        <h1>
-          <Prose text={report.sentence} />
-        </h1>
-        <p class="legend">
-          The number after ± is half the 95&nbsp;% interval.
-        </p>
-      </div>
-      <Warnings report={report} />
+    <div class="reliance">
+      <p>
+        <span class={`badge ${quality}`}>
+          <span aria-hidden="true">{SIGNS[quality]} </span>
+          {words}
+        </span>{" "}
+        <Prose text={cause} />
+      </p>
+      {advice !== null && <Advice text={`→ ${advice}`} />}
     </div>
   );
 }
@@ -36,37 +59,10 @@ const MARKS: Partial<Record<Status["is"], string>> = {
 };
 
 /** Whether more is to come. */
-function Mark({ status }: { status: Status }) {
-  const text = MARKS[status.is];
+export function StatusMark({ status }: { status: Status }) {
   return (
     <p class={`mark ${status.is}`} role="status">
-      {text}
+      {MARKS[status.is]}
     </p>
-  );
-}
-
-function Warnings({ report }: { report: Verdict }) {
-  const warnings = counted(report.warnings);
-  if (warnings.length === 0) return null;
-  return (
-    <aside class="warnings" aria-label="Warnings">
-      <h2>{warnings.length === 1 ? "A warning" : `${warnings.length} warnings`}</h2>
-      <ul>
-        {warnings.map(({ warning: { message, advice }, runs }, nth) => (
-          <li key={nth}>
-            <strong>
-              <span aria-hidden="true">! </span>
-              <Long text={message} limit={MESSAGE} />
-              {runs > 1 && ` (${runs} runs)`}
-            </strong>
-            {advice && (
-              <p>
-                <Long text={advice} limit={MESSAGE} />
-              </p>
-            )}
-          </li>
-        ))}
-      </ul>
-    </aside>
   );
 }

@@ -1,7 +1,7 @@
 // Keys that work wherever the focus is. Those of a table work inside it: see grid.tsx.
 
 import { FILTER, TABLE } from "./filter";
-import { change, selectedKey, shownKeys, view } from "./state";
+import { change, comparison, selectedKey, shownKeys, view } from "./state";
 
 export type Place = "filter" | "nowhere" | "elsewhere";
 export type Action = "focus-filter" | "clear-filter" | "focus-table" | "next" | "previous" | "close";
@@ -23,7 +23,7 @@ export function followKeys(): void {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     const found = action(event.key, placeOf(event.target), view.peek().filter);
-    if (!found) return;
+    if (!found || (isClosed() && found !== "focus-filter")) return;
     event.preventDefault();
     act(found);
   });
@@ -34,11 +34,16 @@ function placeOf(target: EventTarget | null): Place {
   return target.id === FILTER ? "filter" : "elsewhere";
 }
 
+/** Whether the table cannot be seen: then its keys do what they do in any page. */
+const isClosed = (): boolean => comparison.peek() === null && !view.peek().details;
+
 function act(what: Action): void {
   const focus = (id: string): void => document.getElementById(id)?.focus();
   switch (what) {
     case "focus-filter":
-      focus(FILTER);
+      if (isClosed()) change({ details: true });
+      // What was just opened is drawn by then.
+      queueMicrotask(() => focus(FILTER));
       break;
     case "clear-filter":
       change({ filter: "" });

@@ -54,7 +54,7 @@ export function Listing({ region }: { region: WholeRegion }) {
               <th scope="col" title="Share of all CPU time">
                 share
               </th>
-              <th scope="col" title="What the point gains if the line is 20 % faster">
+              <th scope="col" title="How much less time the point takes if the line takes 20 % less">
                 gain
               </th>
               <th scope="col">line</th>

@@ -5,7 +5,7 @@ import { effect } from "@preact/signals";
 import { render } from "preact";
 import { App } from "./app";
 import { followKeys } from "./keyboard";
-import { read } from "./parts";
+import { read, REGIONS, withRegions } from "./parts";
 import { printable, shortened } from "./printable";
 import { connect, type World } from "./source";
 import { comparison, followAddress, pinned, report, show, status } from "./state";
@@ -15,6 +15,8 @@ import { followTheme } from "./theme";
 const DATA = "whatif-data";
 /** The beginning of the IDs of the elements that follow the script. */
 const PART = "whatif-part-";
+/** The element with the list of regions, where that is long. */
+const LIST = "whatif-regions";
 
 const world: World = {
   embedded: document.getElementById(DATA)?.textContent ?? null,
@@ -37,6 +39,12 @@ effect(() => {
   const program = (report.value ?? comparison.value?.after)?.sessions.at(-1)?.program.split("/").at(-1);
   document.title = program ? `${printable(shortened(program, 40))} – whatif` : "whatif";
 });
-const textOf = (part: number): string | null => document.getElementById(`${PART}${part}`)?.textContent ?? null;
+effect(() => {
+  const known = report.value && withRegions(report.value);
+  if (known) report.value = known;
+  else if (report.value) status.value = { is: "empty", why: "The data of this page is damaged: write the page again." };
+});
+const textOf = (part: number | typeof REGIONS): string | null =>
+  document.getElementById(part === REGIONS ? LIST : `${PART}${part}`)?.textContent ?? null;
 addEventListener("DOMContentLoaded", () => (read.value = textOf));
 render(<App source={source} />, document.getElementById("page")!);

@@ -14,6 +14,8 @@ export type Mark = "hot-but-does-not-matter" | "matters-but-is-not-hot";
 export interface Report {
   version: number;
   sentence: string;
+  /** What the first screen says; missing in reports of earlier versions. */
+  answer?: Answer;
   sessions: Session[];
   points: Point[];
   /** Which samples the shares in production are of; null or missing if none are known. */
@@ -21,6 +23,8 @@ export interface Report {
   regions: Region[];
   /** Who called whom; null or missing in recordings without. */
   stacks?: Stacks | StacksSummary | null;
+  /** Whether the regions are in an element of their own, because they are many: then there are none until it has come. */
+  regions_apart?: boolean;
   drift: Drift[];
   run_drift: RunDrift[];
   left_out: LeftOut;
@@ -28,6 +32,68 @@ export interface Report {
   warnings: Warning[];
   /** Only in the data of the page: the baseline windows of each point that is not idle. */
   baselines?: Baselines[];
+}
+
+/** What the first screen says, in the words of the terminal. */
+export interface Answer {
+  /** One for each point that is not idle; where there is none, one without a point. */
+  points: PointAnswer[];
+  /** What to type next. */
+  next: Next[];
+}
+
+export interface Next {
+  step: string;
+  why: string;
+  command: string;
+}
+
+export interface PointAnswer {
+  point: string | null;
+  kind: PointKind | null;
+  /** How far it can be relied on; null where nothing tells. */
+  badge: Badge | null;
+  /** The code to make faster first; null where nothing is known to help. */
+  change: string | null;
+  brings: string | null;
+  /** Whether anything else may be worth as much. */
+  rest?: string | null;
+  /** What explains it, a sentence each. */
+  causes: string[];
+  /** The most useful first, then those that are not estimated, by their share. */
+  pieces: Piece[];
+  more_pieces: number;
+}
+
+export type Quality = "good" | "noisy" | "too-little" | "not-trusted";
+
+export interface Badge {
+  quality: Quality;
+  words: string;
+  cause: string;
+  advice: string | null;
+}
+
+/** A gain at a speedup, and its 95 % interval. */
+export type CurvePoint = [speedup: number, gain: number, lo: Maybe, hi: Maybe];
+
+/** A function with its lines, or a line by itself. */
+export interface Piece {
+  name: string;
+  label: string;
+  /** Its position among the regions; null if it is not estimated. */
+  region: Maybe;
+  state: "measured" | "begun" | "sampled";
+  verdict: Verdict | null;
+  share: Maybe;
+  production_share?: Maybe;
+  mark?: Mark | null;
+  experiments: number;
+  /** At how many speedups. */
+  tried: number;
+  curve: CurvePoint[];
+  note: string | null;
+  lines: Piece[];
 }
 
 export interface Session {
@@ -48,6 +114,7 @@ export interface Session {
   duration_ns: Maybe;
   exit_code: Maybe;
   exit_signal: Maybe;
+  /** Whether whatif ended it, because its time was over or the answer was known. */
   stopped?: boolean;
   samples: number;
   lost_samples: number;
@@ -135,7 +202,7 @@ export interface WholeEstimate extends Estimate {
   eras_differ: boolean;
   /** The curve, ascending; the first is the baseline. */
   speedups: AtSpeedup[];
-  /** Only in the data of the page: one per block. */
+  /** Only in the data of the page: one per experiment. */
   dots?: Dot[];
 }
 
@@ -157,7 +224,7 @@ export interface AtSpeedup {
   windows: number;
 }
 
-/** A block: speedup, gain, session, block, and why it was left out (null if it counts). */
+/** An experiment: speedup, gain of the whole run, session, number, and why it was left out (null if it counts). */
 export type Dot = [speedup: number, gain: Maybe, session: number, block: number, leftOut: string | null];
 
 export interface Drift {
@@ -237,7 +304,7 @@ export interface WholeBaselines extends Baselines {
 export function check(value: unknown): Report | Comparison | string {
   if (typeof value !== "object" || value === null) return "The data of this page is not a report.";
   const report = value as Partial<Report>;
-  const { version, sentence, sessions, points, regions, drift, run_drift, left_out, doubts, warnings } = report;
+  const { version, sentence, answer, sessions, points, regions, drift, run_drift, left_out, doubts, warnings } = report;
   if (version !== VERSION) {
     return `This page reads version ${VERSION} of the report, and the data is of version ${String(version)}: write the page again, with one whatif.`;
   }
@@ -245,7 +312,8 @@ export function check(value: unknown): Report | Comparison | string {
     return isWhole(value) ? value : "The data of this page is not a whole comparison: write the page again.";
   }
   const lists = [sessions, points, regions, drift, run_drift, warnings];
-  if (typeof sentence !== "string" || !lists.every(Array.isArray) || !left_out || !doubts) {
+  const answered = answer === undefined || (Array.isArray(answer.points) && Array.isArray(answer.next));
+  if (typeof sentence !== "string" || !lists.every(Array.isArray) || !left_out || !doubts || !answered) {
     return "The data of this page is not a whole report: write the page again.";
   }
   return value as Report;

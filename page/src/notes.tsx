@@ -1,5 +1,6 @@
 // What else the terminal says: the points, the runs, the doubts, and what was left out.
 
+import { Disclosure } from "./disclosure";
 import type { Report, Session } from "./model";
 import { describe, doubts, leftOut, provenance, run } from "./prose";
 import { Long, Prose } from "./text";
@@ -14,10 +15,12 @@ export function Notes({ report }: { report: Report }) {
   const left = leftOut(report.left_out);
   return (
     <section class="notes">
-      <div>
-        <h2>Progress points</h2>
-        <List texts={report.points.map(describe)} />
-      </div>
+      {report.points.length > 0 && (
+        <div>
+          <h2>Progress points</h2>
+          <List texts={report.points.map(describe)} />
+        </div>
+      )}
       <div>
         <h2>Runs</h2>
         <Runs sessions={report.sessions} />
@@ -37,10 +40,9 @@ export function Runs({ sessions }: { sessions: Session[] }) {
   const texts = sessions.map((session) => `${run(session)}; ${provenance(session)}`);
   if (texts.length <= SHOWN_RUNS) return <List texts={texts} />;
   return (
-    <details>
-      <summary>{texts.length} runs</summary>
+    <Disclosure summary={`${texts.length} runs`}>
       <List texts={texts} />
-    </details>
+    </Disclosure>
   );
 }
 

@@ -2,10 +2,13 @@
 // of it has come: an object that has a `part` is only a summary, and the element `whatif-part-N` holds the whole.
 
 import { signal } from "@preact/signals";
-import type { Baselines, Region, Stacks, StacksSummary, WholeBaselines, WholeRegion } from "./model";
+import type { Baselines, Region, Report, Stacks, StacksSummary, WholeBaselines, WholeRegion } from "./model";
+
+/** The list of regions, where it is apart. */
+export const REGIONS = "regions";
 
 /** Gives the text of a part; null while the document still comes. */
-export const read = signal<((part: number) => string | null) | null>(null);
+export const read = signal<((part: number | typeof REGIONS) => string | null) | null>(null);
 
 /** What was read, by its summary. Null for what is damaged. */
 const known = new WeakMap<object, object | null>();
@@ -38,3 +41,10 @@ export const wholeWindows = (baselines: Baselines) => wholeOf(baselines) as Whol
 
 /** The same for the stacks. */
 export const wholeStacks = (stacks: Stacks | StacksSummary) => wholeOf(stacks) as Stacks | null | undefined;
+
+/** The report with the list of its regions, as soon as that is there; null if it is damaged. */
+export function withRegions(report: Report): Report | null {
+  if (!report.regions_apart || read.value === null) return report;
+  const regions = parsed(read.value(REGIONS));
+  return Array.isArray(regions) ? { ...report, regions: regions as Region[], regions_apart: false } : null;
+}

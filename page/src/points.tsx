@@ -42,7 +42,7 @@ function Kind({ title, points, now }: Props & { title: string }) {
           type="button"
           aria-pressed={point === now}
           disabled={point.idle ?? false}
-          title={point.idle ? "idle: most windows saw no visit, so nothing is said about it" : undefined}
+          title={point.idle ? "idle: most experiments saw no visit, so nothing is said about it" : undefined}
           onClick={() => change({ point: pointKey(point) })}
         >
           <Name text={point.name} limit={40} />

@@ -1,6 +1,20 @@
 // What the terminal says in words, in the same words.
 
-import type { Doubts, Estimate, LeftOut, Mark, Point, Region, Report, Session, Verdict, Warning, WholeEstimate, WholeRegion } from "./model";
+import type {
+  Doubts,
+  Estimate,
+  LeftOut,
+  Mark,
+  Point,
+  PointAnswer,
+  Region,
+  Report,
+  Session,
+  Verdict,
+  Warning,
+  WholeEstimate,
+  WholeRegion,
+} from "./model";
 import type { Change, PointChange } from "./comparison";
 import { count, duration, fixed, interval, percent, plusMinus, threeDigits } from "./format";
 import { inSentence, label } from "./region";
@@ -14,9 +28,9 @@ export const VERDICT_WORDS: Record<Verdict, { sign: string; word: string }> = {
   helps: { sign: "▲", word: "helps" },
   "no-effect": { sign: "=", word: "no effect" },
   hurts: { sign: "▼", word: "hurts" },
-  "not-enough-data": { sign: "?", word: "unsettled" },
+  "not-enough-data": { sign: "?", word: "too little data" },
   idle: { sign: "–", word: "idle" },
-  "not-trusted": { sign: "✗", word: "untrusted" },
+  "not-trusted": { sign: "✗", word: "not trusted" },
 };
 
 /** What cost and worth say together, at a glance and in words. */
@@ -42,8 +56,8 @@ export const CHANGE_WORDS: Record<Change, { sign: string; word: string; look: Ve
 /** What became of a point. */
 export function changeOf({ change, kind }: PointChange): string {
   const words = {
-    better: kind === "latency" ? "▲ shorter" : "▲ faster",
-    worse: kind === "latency" ? "▼ longer" : "▼ slower",
+    better: kind === "latency" ? "▲ shorter" : "▲ less time",
+    worse: kind === "latency" ? "▼ longer" : "▼ more time",
     "cannot-tell": "? cannot tell",
     "only-before": "– only before",
     "only-after": "– only after",
@@ -70,26 +84,63 @@ export function title({ name, kind }: Pick<Point, "name" | "kind">): string {
   return kind === "latency" ? `What makes the latency of ${shown} shorter` : `What makes ${shown} faster`;
 }
 
+/** What the slider asks, after "If a piece of code took 20 % less time,". */
+export function question({ name, kind }: Pick<Point, "name" | "kind">): string {
+  const shown = `\`${printable(name)}\``;
+  return kind === "latency" ? `how much shorter would the latency of ${shown} be?` : `how much less time would each ${shown} take?`;
+}
+
+/** What stands in the place of the code to make faster, where nothing is known to help. */
+export function heading({ answer, sentence }: Report, { point, kind }: PointAnswer): string {
+  // The sentence is about the point that something helps.
+  const elsewhere = answer?.points.some(({ change }) => change !== null);
+  if (!elsewhere || point === null) return sentence;
+  const shown = kind === "latency" ? `the latency of \`${printable(point)}\`` : `\`${printable(point)}\``;
+  return `Nothing that was tried is known to make ${shown} ${kind === "latency" ? "shorter" : "faster"}.`;
+}
+
+/** Less than this share more is "a little longer", and more than so many times are given as "10 times". */
+const [LITTLE, TIMES] = [0.5, 9.5];
+
+/** How much more would settle what is not known, in one sentence. */
+export function needed(experiments: number, made: number): string {
+  const more = experiments === 1 ? "about one more experiment on it" : `about ${experiments} more experiments on it`;
+  const times = 1 + experiments / Math.max(made, 1);
+  if (made === 0) return `let the program run longer (${more})`;
+  if (times <= 1 + LITTLE) return `let the program run a little longer (${more})`;
+  return times < TIMES
+    ? `run it about ${Math.ceil(times)} times as long (${more})`
+    : `run it 10 times as long or longer (${more})`;
+}
+
+/** A gain that is not 0 when it is rounded. */
+const isSeen = (gain: number): boolean => Math.abs(gain) >= 0.0005;
+
 /** What is known about one region and one point, in a sentence. */
 export function claim(region: Region, estimate: WholeEstimate): string {
-  const { verdict, effect, effect_lo, effect_hi, more_blocks } = estimate;
+  const { verdict, effect, effect_lo, effect_hi, slope: of, slope_lo, slope_hi, more_blocks, blocks } = estimate;
   const known = interval(effect, effect_lo, effect_hi);
-  const change = {
-    throughput: { helps: "faster", hurts: "slower" },
-    latency: { helps: "shorter", hurts: "longer" },
-  }[estimate.kind];
+  const [here, point] = [inSentence(region), subject(estimate)];
   switch (verdict) {
     case "helps":
     case "hurts": {
-      const hurts = verdict === "hurts";
-      const much = known ? ` ${plusMinus(known, hurts)}` : "";
-      const result = `${subject(estimate)}${much} ${change[verdict]}${hurts ? ": contention" : ""}`;
-      return `Making ${inSentence(region)} ${REFERENCE} faster makes ${result}.`;
+      const better = verdict === "helps";
+      const word = (better: boolean): string => (better ? "shorter" : "longer");
+      const contention = better ? "" : ": contention";
+      const slope = interval(of, slope_lo, slope_hi);
+      // A curve that goes up first and down later, or the other way round.
+      if (known && slope && isSeen(known.value) && known.value > 0 !== better) {
+        const half = fixed((slope.hi - slope.lo) / 2, 2);
+        const though = `though ${plusMinus(known, better)} ${word(!better)} at ${REFERENCE}`;
+        return `Less time in ${here} makes ${point} ${word(better)} over all speedups (slope ${fixed(slope.value, 2)} ± ${half}), ${though}${contention}.`;
+      }
+      const much = known ? ` ${plusMinus(known, !better)}` : "";
+      return `${REFERENCE} less time in ${here} makes ${point}${much} ${word(better)}${contention}.`;
     }
     case "no-effect":
-      return `Making ${inSentence(region)} faster has no effect on ${subject(estimate)}.`;
+      return `Less time in ${here} has no effect on ${point}.`;
     case "idle":
-      return `Most windows saw no visit of ${subject(estimate)}, so nothing is said about it.`;
+      return `Most experiments saw no visit of ${point}, so nothing is said about it.`;
     case "not-trusted": {
       const why = region.audit?.reason ?? "its audit does not balance";
       const advice = region.audit?.advice ? `; ${printable(region.audit.advice)}` : "";
@@ -97,11 +148,8 @@ export function claim(region: Region, estimate: WholeEstimate): string {
     }
     case "not-enough-data": {
       const now = known ? ` (now ${plusMinus(known)} at ${REFERENCE})` : "";
-      const more =
-        more_blocks === null
-          ? "let the program run longer"
-          : `about ${count(more_blocks, "more block")} would settle it`;
-      return `Not enough data yet to say what ${inSentence(region)} does to ${subject(estimate)}${now}: ${more}.`;
+      const more = more_blocks === null ? "let the program run longer" : needed(more_blocks, blocks);
+      return `Not enough data yet to say what less time in ${here} does to ${point}${now}: ${more}.`;
     }
   }
 }
@@ -128,7 +176,7 @@ export function limit(estimate: WholeEstimate): string | null {
   const bend = interval(estimate.bend, estimate.bend_lo, estimate.bend_hi);
   const most = interval(estimate.max_gain, estimate.max_gain_lo, estimate.max_gain_hi);
   if (estimate.verdict !== "helps" || !bend || !most) return null;
-  return `Worth up to ${plusMinus(most)}; beyond a speedup of ${plusMinus(bend)} another bottleneck takes over.`;
+  return `Worth up to ${plusMinus(most)}; beyond a speedup of ${plusMinus(bend)} something else limits.`;
 }
 
 /** That a region runs in a part of the run only. */
@@ -153,7 +201,7 @@ export function describe(point: Point): string {
   const latency =
     point.latency_ns === null ? "" : `, ${duration(point.latency_ns)} from begin to end in the mean${slow(point)}`;
   const idle =
-    point.idle && point.visits > 0 ? "; idle: most windows saw none, so nothing is said about it" : "";
+    point.idle && point.visits > 0 ? "; idle: most experiments saw none, so nothing is known about it" : "";
   return name + visits + latency + idle + unsteady(point);
 }
 
@@ -172,14 +220,14 @@ export function percentiles(estimate: WholeEstimate): string | null {
     const gain = interval(effect, effect_lo, effect_hi);
     return gain ? [`${percentile(share)} ${plusMinus(gain)}`] : [];
   });
-  return known.length === 0 ? null : `${REFERENCE} faster: ${known.join(", ")} shorter.`;
+  return known.length === 0 ? null : `${REFERENCE} less time: ${known.join(", ")} shorter.`;
 }
 
 function unsteady({ unsteady }: Point): string {
   if (!unsteady || unsteady.growing + unsteady.shrinking === 0) return "";
   const { windows, growing, shrinking } = unsteady;
   const queue = shrinking === 0 ? "growing" : growing === 0 ? "shrinking" : "growing or shrinking";
-  return `; ${growing + shrinking} of ${windows} windows were unstable: the queue was ${queue}; latency is not in a steady state`;
+  return `; ${growing + shrinking} of ${windows} measurements were unstable: the queue was ${queue}; latency is not in a steady state`;
 }
 
 /** One run: its command, how it ended, and its samples. */
@@ -189,11 +237,11 @@ export function run(session: Session): string {
     ? "unfinished: it still runs, or whatif was killed"
     : session.stopped
       ? `stopped by whatif after ${took}${session.exit_code ? `, exit code ${session.exit_code}` : ""}`
-    : session.exit_code !== null
-      ? `${took}, exit code ${session.exit_code}`
-      : session.exit_signal !== null
-        ? `${took}, killed by signal ${session.exit_signal}`
-        : `${took}, its end was not seen`;
+      : session.exit_code !== null
+        ? `${took}, exit code ${session.exit_code}`
+        : session.exit_signal !== null
+          ? `${took}, killed by signal ${session.exit_signal}`
+          : `${took}, its end was not seen`;
   const lost = session.lost_samples === 0 ? "" : `, ${session.lost_samples} lost`;
   const samples = `${session.samples} samples${lost} every ${duration(session.sample_period_ns)} (${printable(session.sampler)})`;
   return `${command(session)}: ${end}; ${samples}`;
@@ -212,26 +260,26 @@ export function command({ program, arguments: words }: Session): string {
     .join(" ");
 }
 
-/** Doubts about windows that count nevertheless. */
+/** Doubts about experiments that count nevertheless. */
 export function doubts({ windows, windows_busy, windows_unmatched }: Doubts): string[] {
   const listed: [number, string][] = [
-    [windows_busy, "measured while others used more than 10 % of the machine"],
+    [windows_busy, "made while other programs used more than 10 % of the machine"],
     [windows_unmatched, "left with more ends than begins: their latencies are not known"],
   ];
   return listed
     .filter(([number]) => number > 0)
-    .map(([number, what]) => `${number} of ${windows} windows (${percent(number / windows)}) were ${what}`);
+    .map(([number, what]) => `${number} of ${windows} measurements (${percent(number / windows)}) were ${what}`);
 }
 
 /** What no estimate uses, counted. */
 export function leftOut(left: LeftOut): string[] {
   const listed: [number, string, string][] = [
-    [left.regions_without_baseline, "region", "that no baseline window was measured for"],
+    [left.regions_without_baseline, "region", "without a baseline"],
     [left.regions_with_few_speedups, "region", "tried at fewer than five speedups"],
-    [left.windows_unbalanced, "window", "whose delays did not balance"],
-    [left.windows_cut, "window", "cut short"],
-    [left.windows_overdrawn, "window", "with more delay than time"],
-    [left.windows_unpaired, "window", "without a baseline beside it"],
+    [left.windows_unbalanced, "measurement", "whose delays did not balance"],
+    [left.windows_cut, "measurement", "cut short"],
+    [left.windows_overdrawn, "measurement", "with more delay than time"],
+    [left.windows_unpaired, "measurement", "without a baseline beside it"],
   ];
   return listed.filter(([number]) => number > 0).map(([number, noun, why]) => `${count(number, noun)} ${why}`);
 }

@@ -18,7 +18,7 @@ export interface Row {
 /** Where an estimate stands: smaller is better. */
 export type Rank = readonly [group: number, within: number];
 
-export type Column = "region" | "slope" | "interval" | "verdict" | "blocks" | "windows" | "share" | "production";
+export type Column = "region" | "slope" | "interval" | "verdict" | "blocks" | "share" | "production";
 
 export interface Sort<C extends string> {
   column: C;
@@ -64,7 +64,6 @@ const ORDERS: Record<Column, (a: Row, b: Row) => number> = {
   interval: byRank,
   verdict: (a, b) => ascending(VERDICTS.indexOf(a.estimate.verdict), VERDICTS.indexOf(b.estimate.verdict)),
   blocks: (a, b) => descending(a.estimate.blocks, b.estimate.blocks),
-  windows: (a, b) => descending(a.region.windows, b.region.windows),
   share: (a, b) => descending(a.region.share, b.region.share),
   production: (a, b) => descending(a.region.production_share ?? null, b.region.production_share ?? null),
 };

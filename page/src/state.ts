@@ -1,10 +1,11 @@
 // What the page knows and what it looks at. Everything else is computed from these.
 
 import { batch, computed, effect, signal } from "@preact/signals";
+import { answerFor } from "./answers";
 import { gains } from "./axes";
 import { changeRows, type ChangeRow, changesInOrder, type Comparison, isComparison, textOf } from "./comparison";
 import { DEFAULT_VIEW, read, type View, written } from "./hash";
-import type { Point, PointKind, Report } from "./model";
+import type { Point, PointAnswer, PointKind, Report } from "./model";
 import { type Place, places, withCallees } from "./places";
 import { DEFAULT_SORT, filtered, isColumn, type Row, rows, searched, sorted } from "./ranking";
 import type { Status } from "./source";
@@ -18,11 +19,19 @@ export const pinned = signal<string | null>(null);
 export const view = signal<View>(DEFAULT_VIEW);
 /** True while the page is laid out for paper. */
 export const printing = signal(false);
-/** The block that is pointed at, in the table or in the curve: "session block". */
+/** The experiment that is pointed at, in the table or in the curve: "session number". */
 export const pointed = signal<string | null>(null);
 
 export function change(part: Partial<View>): void {
   view.value = { ...view.peek(), ...part };
+}
+
+/** Looks at region number `at` of the report, with everything that is known about it. */
+export function choose(at: number): void {
+  const region = report.peek()?.regions[at];
+  const row = allRows.peek().find((row) => row.region === region);
+  // The list of regions may still come.
+  change(row ? { region: row.key, details: true } : { details: true });
 }
 
 /** Draws this from now on. */
@@ -49,6 +58,11 @@ export const pointNumber = computed<number>(() => {
 });
 
 export const point = computed<Point | null>(() => report.value?.points[pointNumber.value] ?? null);
+
+/** What the first screen says of it. */
+export const answer = computed<PointAnswer | null>(() =>
+  report.value && answerFor(report.value, point.value, pointNumber.value),
+);
 
 const allRows = computed<Row[]>(() => rows(report.value?.regions ?? [], pointNumber.value));
 const sort = computed(() => view.value.sort);

@@ -4,21 +4,12 @@ import { COLUMNS, type Column, type Row } from "./ranking";
 import { range, share, slope, threeDigits } from "./format";
 import { DETAILS, Filter, TABLE } from "./filter";
 import { Grid, type GridColumn } from "./grid";
-import { covered, MARK_WORDS, VERDICT_WORDS } from "./prose";
+import { covered, MARK_WORDS } from "./prose";
 import { change, point, report, selected, sharedGains, shownRows, total, view } from "./state";
 import { Sparkline } from "./sparkline";
 import { Name } from "./text";
-import type { Mark, Verdict } from "./model";
-
-
-export function VerdictMark({ verdict }: { verdict: Verdict }) {
-  const { sign, word } = VERDICT_WORDS[verdict];
-  return (
-    <span class={`verdict ${verdict}`}>
-      <span aria-hidden="true">{sign}</span> {word}
-    </span>
-  );
-}
+import type { Mark } from "./model";
+import { VerdictMark } from "./verdict";
 
 /** At a glance what cost and worth say together; nothing where they go together. */
 function MarkSign({ mark }: { mark: Mark | null | undefined }) {
@@ -45,9 +36,16 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
     ),
   },
   {
+    id: "verdict",
+    head: "verdict",
+    title: "What the interval says",
+    width: "9em",
+    cell: ({ estimate }) => <VerdictMark verdict={estimate.verdict} />,
+  },
+  {
     id: "slope",
     head: "slope ± se",
-    title: "Gain per speedup, and its standard error: 0.50 makes the point 10 % faster for 20 %",
+    title: "Gain per speedup, and its standard error: with 0.50, 20 % less time here is 10 % less time per round",
     numeric: true,
     width: "8.4em",
     cell: ({ estimate }) => slope(estimate.slope, estimate.slope_se),
@@ -61,27 +59,12 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
     cell: ({ estimate }) => range(estimate.slope_lo, estimate.slope_hi),
   },
   {
-    id: "verdict",
-    head: "verdict",
-    title: "What the interval says",
-    width: "7em",
-    cell: ({ estimate }) => <VerdictMark verdict={estimate.verdict} />,
-  },
-  {
     id: "blocks",
-    head: "blocks",
-    title: "Experiments: pairs of windows, one with the speedup and one without",
+    head: "experiments",
+    title: "Each is measured with the speedup and without it",
     numeric: true,
-    width: "5.6em",
+    width: "7.2em",
     cell: ({ estimate }) => estimate.blocks,
-  },
-  {
-    id: "windows",
-    head: "win",
-    title: "Windows that the estimates of the region rest on",
-    numeric: true,
-    width: "4.6em",
-    cell: ({ region }) => region.windows,
   },
   {
     id: "share",
@@ -143,8 +126,8 @@ export function RegionTable() {
         onEscape={() => change({ region: null })}
       />
       <p class="legend">
-        slope: gain per speedup, so that 0.50 makes the point 10&nbsp;% faster for 20&nbsp;%; ± is its standard error,
-        then its 95&nbsp;% interval. blocks: experiments, that is pairs of windows. win: windows. share: of all CPU time.
+        slope: gain per speedup, so that with 0.50, 20&nbsp;% less time there is 10&nbsp;% less time per round; ± is its
+        standard error, then its 95&nbsp;% interval. share: of all CPU time.
         {production && ` prod.: of the program's samples in production (${covered(production)}).`} gain: at small to full
         speedups. {[...marks].map((mark) => `${MARK_WORDS[mark].sign} ${MARK_WORDS[mark].words}. `)}
         {of.rate_per_s !== null && `Without speedups: ${threeDigits(of.rate_per_s)} per second.`}

@@ -123,7 +123,7 @@ export function Timeline({ report, point }: { report: Report; point: Point }) {
       </div>
       <figcaption>
         <ul class="legend">
-          {marks.length > 0 && <li>dots: windows without speedup</li>}
+          {marks.length > 0 && <li>dots: measurements without speedups</li>}
           <li>line and band: stretches of one rate, with its 95&nbsp;% interval</li>
           {told.runs.length > 1 && <li>dashed: runs of one rate</li>}
         </ul>

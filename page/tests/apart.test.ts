@@ -5,13 +5,14 @@ import { expect, test } from "vitest";
 import { inParts } from "../scripts/fill.mjs";
 import { gains } from "../src/axes";
 import { check, type Report } from "../src/model";
-import { read, whole, wholeWindows } from "../src/parts";
+import { read, REGIONS, whole, wholeWindows, withRegions } from "../src/parts";
 import { rows, sorted, COLUMNS } from "../src/ranking";
 import { realistic } from "./example";
 
 const full = realistic();
 const { summary, parts }: { summary: Report; parts: object[] } = inParts(full);
-const behind = (nth: number): string | null => (parts[nth] ? JSON.stringify(parts[nth]) : null);
+const behind = (part: number | typeof REGIONS): string | null =>
+  part !== REGIONS && parts[part] ? JSON.stringify(parts[part]) : null;
 
 test("the summary is a report, and orders as the whole does", () => {
   expect(check(summary)).toBe(summary);
@@ -43,4 +44,20 @@ test("the whole comes later, once, and only if it is sound", () => {
   expect(whole(third!)).toBeNull();
   // What is whole already needs no part.
   expect(whole(full.regions[0]!)).toBe(full.regions[0]);
+});
+
+test("a long list of regions comes later, too", () => {
+  const many = { ...full, regions: Array.from({ length: 501 }, () => full.regions[0]!) };
+  const apart: { summary: Report; regions: object[]; parts: object[] } = inParts(many);
+  expect(check(apart.summary)).toBe(apart.summary);
+  expect([apart.summary.regions, apart.summary.regions_apart, apart.parts.length]).toEqual([[], true, 501 + full.baselines!.length]);
+  read.value = null;
+  expect(withRegions(apart.summary)).toBe(apart.summary);
+  read.value = (part) => (part === REGIONS ? JSON.stringify(apart.regions) : null);
+  const known = withRegions(apart.summary)!;
+  expect([known.regions.length, known.regions_apart]).toEqual([501, false]);
+  expect(withRegions(known)).toBe(known);
+  expect(withRegions(summary)).toBe(summary);
+  read.value = () => "null";
+  expect(withRegions(apart.summary)).toBeNull();
 });

@@ -75,5 +75,5 @@ test("it is drawn for every region and point, and a report in its place", () => 
   expect(page()).toContain("it certainly differs: it is worth less than before");
   expect(page()).not.toContain("<b>x");
   show(realistic() as never);
-  expect(page()).toContain("Why do you say that?");
+  expect(page()).toContain("The answer");
 });

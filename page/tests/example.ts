@@ -3,7 +3,9 @@
 import type { Point, Report, WholeEstimate, WholeRegion } from "../src/model";
 import { check } from "../src/model";
 import hostileText from "../fixtures/hostile.json?raw";
+import plainText from "../fixtures/plain.json?raw";
 import realisticText from "../fixtures/realistic.json?raw";
+import unsettledText from "../fixtures/unsettled.json?raw";
 
 type WholeReport = Omit<Report, "regions"> & { regions: WholeRegion[] };
 
@@ -15,6 +17,8 @@ function report(text: string): WholeReport {
 
 export const realistic = (): WholeReport => report(realisticText);
 export const hostile = (): WholeReport => report(hostileText);
+export const plain = (): WholeReport => report(plainText);
+export const unsettled = (): WholeReport => report(unsettledText);
 
 export function estimate(part: Partial<WholeEstimate> = {}): WholeEstimate {
   return {

@@ -18,6 +18,7 @@ test("every view comes back as it was", () => {
     { sort: { column: "interval", reversed: true }, ownAxes: true },
     { place: ["a/b.c", "operator<<&in=x", ""] },
     { point: "latency:größe 大きさ", theme: "light" },
+    { details: true, speedup: 45 },
   ];
   for (const part of views) {
     const view = { ...DEFAULT_VIEW, ...part };
@@ -26,5 +27,6 @@ test("every view comes back as it was", () => {
 });
 
 test("nonsense is as usual", () => {
+  for (const speedup of ["0", "7", "105", "x", ""]) expect(read(`#speedup=${speedup}`)).toEqual(DEFAULT_VIEW);
   expect(read("#sort=nothing&theme=pink&axes=3&what=ever&%")).toEqual(DEFAULT_VIEW);
 });

@@ -8,8 +8,11 @@ import type { Report } from "../src/model";
 import { change, report, selected, shownRows, status, view } from "../src/state";
 import { hostile, realistic, region } from "./example";
 
+/** With the statistics open. */
+const OPEN = { ...DEFAULT_VIEW, details: true };
+
 beforeEach(() => {
-  view.value = DEFAULT_VIEW;
+  view.value = OPEN;
 });
 
 function page(of: Report): string {
@@ -25,7 +28,7 @@ const text = (html: string): string =>
 test("the sentence, the warning, the table, the curve, the source and the reasons", () => {
   const html = page(realistic());
   const seen = text(html);
-  expect(seen).toContain("Making hash (hash.c:80) 20\u00a0% faster makes requests 13.0\u00a0%\u00a0±\u00a00.6\u00a0% faster");
+  expect(seen).toContain("20\u00a0% less time in hash (hash.c:80) makes requests 13.0\u00a0%\u00a0±\u00a00.6\u00a0% shorter");
   expect(seen).toContain("other programs used 25 % of the machine");
   expect(seen).toContain("What makes requests faster");
   expect(seen).toContain("Why do you say that?");
@@ -33,6 +36,7 @@ test("the sentence, the warning, the table, the curve, the source and the reason
   expect(seen).toContain("Throughput of requests fell by 15");
   expect(html).toContain('class="band"');
   expect(html).toContain('class="baseline"');
+  expect(seen).not.toMatch(/\b(blocks?|windows?|win)\b/);
 });
 
 test("what production says stands beside the worth, where it says anything", () => {
@@ -74,6 +78,14 @@ test("a curve without intervals has no band", () => {
   expect(text(html)).toContain("its interval is not known, so there is no band");
 });
 
+test("a curve of code that runs in a part of the run says so", () => {
+  report.value = realistic();
+  change({ region: "parse_header http.c:211" });
+  expect(text(page(realistic()))).toContain("gains are those of the whole run; this code runs in 92 % of it");
+  change({ region: "hash hash.c:80" });
+  expect(text(page(realistic()))).not.toContain("gains are those of the whole run");
+});
+
 test("hostile names and sources are text", () => {
   const html = page(hostile());
   for (const element of ["script", "img", "b", "a", "style"]) expect(html).not.toMatch(new RegExp(`<${element}[ >/]`));
@@ -104,7 +116,7 @@ test("20,000 regions are a table of a few rows, and soon", () => {
 
 test("a report with nothing in it", () => {
   const nothing = { ...realistic(), regions: [], points: [], drift: [], run_drift: [], warnings: [], baselines: [] };
-  expect(text(page(nothing))).toContain("Progress points");
+  expect(text(page(nothing))).toContain("Where the CPU time goes");
   expect(text(page({ ...realistic(), regions: [] }))).toContain("No region was tried often enough");
 });
 

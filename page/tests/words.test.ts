@@ -6,22 +6,61 @@ import * as prose from "../src/prose";
 import { estimate, point, realistic, region } from "./example";
 
 test("what a region does", () => {
-  expect(prose.claim(region(), estimate())).toBe("Making `hash.c:88` 20 % faster makes `requests` 11 % ± 3 % faster.");
-  const hurts = estimate({ verdict: "hurts", effect: -0.1, effect_lo: -0.12, effect_hi: -0.08, kind: "latency" });
+  expect(prose.claim(region(), estimate())).toBe("20 % less time in `hash.c:88` makes `requests` 11 % ± 3 % shorter.");
+  const hurts = estimate({ verdict: "hurts", slope: -0.5, slope_lo: -0.6, slope_hi: -0.4, effect: -0.1, effect_lo: -0.12, effect_hi: -0.08, kind: "latency" });
   const work = region({ kind: "function", name: "work", inclusive: true });
   expect(prose.claim(work, hurts)).toBe(
-    "Making `work` with all it calls (hash.c:88) 20 % faster makes the latency of `requests` 10 % ± 2 % longer: contention.",
+    "20 % less time in `work` with all it calls (hash.c:88) makes the latency of `requests` 10 % ± 2 % longer: contention.",
+  );
+  // Up first and down later.
+  const both = estimate({ verdict: "hurts", slope: -0.5, slope_lo: -0.6, slope_hi: -0.4 });
+  expect(prose.claim(region(), both)).toBe(
+    "Less time in `hash.c:88` makes `requests` longer over all speedups (slope −0.50 ± 0.10), though 11 % ± 3 % shorter at 20 %: contention.",
   );
   const open = estimate({ verdict: "not-enough-data", more_blocks: 1, effect_lo: null });
   expect(prose.claim(region(), open)).toBe(
-    "Not enough data yet to say what `hash.c:88` does to `requests`: about 1 more block would settle it.",
+    "Not enough data yet to say what less time in `hash.c:88` does to `requests`: let the program run a little longer (about one more experiment on it).",
   );
+  expect(prose.claim(region(), estimate({ verdict: "no-effect" }))).toBe("Less time in `hash.c:88` has no effect on `requests`.");
+});
+
+// The same numbers as in crates/profile/src/answer/needed.rs.
+test("how much more is needed is one sentence, and its two numbers agree", () => {
+  for (const [experiments, made, wanted] of [
+    [1, 20, "let the program run a little longer (about one more experiment on it)"],
+    [1, 1, "run it about 2 times as long (about one more experiment on it)"],
+    [40, 20, "run it about 3 times as long (about 40 more experiments on it)"],
+    [900, 20, "run it 10 times as long or longer (about 900 more experiments on it)"],
+    [5, 0, "let the program run longer (about 5 more experiments on it)"],
+  ] as const) {
+    expect(prose.needed(experiments, made)).toBe(wanted);
+  }
+  for (let made = 2; made < 200; made++) expect(prose.needed(1, made)).not.toContain("times as long");
+});
+
+test("a run that whatif stopped was not killed", () => {
+  const [session] = realistic().sessions;
+  const stopped = { ...session!, exit_code: null, exit_signal: 15, duration_ns: 20e9 };
+  expect(prose.run({ ...stopped, stopped: true })).toContain("stopped by whatif after 20.0 s; ");
+  expect(prose.run(stopped)).toContain("20.0 s, killed by signal 15; ");
+});
+
+test("where nothing is known to help, the sentence takes the place of the heading, if it is about this point", () => {
+  const report = realistic();
+  const [requests, lookup] = report.answer!.points;
+  const open = { ...lookup!, change: null };
+  expect(prose.heading({ ...report, answer: { points: [{ ...requests!, change: null }, open], next: [] } }, open)).toBe(report.sentence);
+  expect(prose.heading({ ...report, answer: { points: [requests!, open], next: [] } }, open)).toBe(
+    "Nothing that was tried is known to make the latency of `lookup` shorter.",
+  );
+  const { answer: _, ...old } = report;
+  expect(prose.heading(old, open)).toBe(report.sentence);
 });
 
 test("where another bottleneck takes over", () => {
   const bend = { bend: 0.6, bend_lo: 0.55, bend_hi: 0.65 };
   expect(prose.limit(estimate(bend))).toBe(
-    "Worth up to 50 % ± 5 %; beyond a speedup of 60 % ± 5 % another bottleneck takes over.",
+    "Worth up to 50 % ± 5 %; beyond a speedup of 60 % ± 5 % something else limits.",
   );
   expect(prose.limit(estimate())).toBeNull();
 });
@@ -50,13 +89,13 @@ test("what a region does to the slow ones", () => {
     { share: 0.5, effect: 0.1, effect_lo: 0.08, effect_hi: 0.12 },
     { share: 0.95, effect: null, effect_lo: null, effect_hi: null },
   ];
-  expect(prose.percentiles(estimate({ quantiles }))).toBe("20 % faster: median 10 % ± 2 % shorter.");
+  expect(prose.percentiles(estimate({ quantiles }))).toBe("20 % less time: median 10 % ± 2 % shorter.");
   expect(prose.percentiles(estimate())).toBeNull();
 });
 
 test("an unsteady latency", () => {
   expect(prose.describe(point({ unsteady: { windows: 40, growing: 3, shrinking: 0 } }))).toContain(
-    "; 3 of 40 windows were unstable: the queue was growing; latency is not in a steady state",
+    "; 3 of 40 measurements were unstable: the queue was growing; latency is not in a steady state",
   );
 });
 
@@ -66,10 +105,10 @@ test("runs, doubts and what was left out", () => {
     "/bin/server --port '80 80': 10.0 s, exit code 0; 9000 samples every 1.00 ms (perf task-clock)",
   );
   expect(prose.doubts({ windows: 40, windows_busy: 10, windows_unmatched: 0 })).toEqual([
-    "10 of 40 windows (25 %) were measured while others used more than 10 % of the machine",
+    "10 of 40 measurements (25 %) were made while other programs used more than 10 % of the machine",
   ]);
   expect(prose.leftOut({ ...realistic().left_out, regions_with_few_speedups: 0, windows_cut: 0, windows_unbalanced: 1 })).toEqual([
-    "1 window whose delays did not balance",
+    "1 measurement whose delays did not balance",
   ]);
 });
 

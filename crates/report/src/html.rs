@@ -18,20 +18,28 @@ pub fn render(profile: &Profile) -> String {
 
 /// The page with the comparison in it.
 pub fn render_comparison(comparison: &Comparison<'_>) -> String {
-    filled(&json::InParts { summary: json::render_comparison_for_page(comparison), parts: vec![] })
+    filled(&json::InParts {
+        summary: json::render_comparison_for_page(comparison),
+        regions: None,
+        parts: vec![],
+    })
 }
 
 /// # Panics
 ///
 /// Never: a test makes sure that the page has a place for its data.
-fn filled(json::InParts { summary, parts }: &json::InParts) -> String {
+fn filled(json::InParts { summary, regions, parts }: &json::InParts) -> String {
     let (before, rest) = EMPTY_PAGE.split_once(EMPTY).expect("the page has a place for its data");
     let (script, end) = rest.rsplit_once(END).expect("the page has an end");
-    let length: usize = parts.iter().map(String::len).sum();
+    let length: usize = regions.iter().chain(parts).map(String::len).sum();
     let mut page = String::with_capacity(EMPTY_PAGE.len() + summary.len() + length + length / 8);
     page.push_str(before);
     push_element(&mut page, "whatif-data", summary);
     page.push_str(script);
+    if let Some(regions) = regions {
+        push_element(&mut page, "whatif-regions", regions);
+        page.push('\n');
+    }
     for (nth, part) in parts.iter().enumerate() {
         push_element(&mut page, &format!("whatif-part-{nth}"), part);
         page.push('\n');

@@ -405,6 +405,7 @@ fn the_page_holds_its_data_and_nothing_in_them_can_end_it() {
         serde_json::from_str(data).unwrap()
     };
     let summary = element("whatif-data");
+    assert!(!page.contains(r#"id="whatif-regions""#) && summary["regions_apart"].is_null());
     let part = |of: &serde_json::Value| element(&format!("whatif-part-{}", of["part"]));
     // What is drawn first comes before the script, and the rest after it.
     let at = |text: &str| page.find(text).unwrap();
@@ -447,6 +448,27 @@ fn the_page_holds_its_data_and_nothing_in_them_can_end_it() {
             assert!((short["span"][1].as_f64().unwrap() - highest.fold(f64::MIN, f64::max)).abs() < 1e-6);
         }
     }
+}
+
+#[test]
+fn many_regions_come_after_the_first_look() {
+    let mut profile = Profile::new(troubled_rows(), &EstimateOptions::default());
+    profile.regions = vec![profile.regions[0].clone(); 501];
+    let page = report::html::render(&profile);
+    let element = |id: &str| -> serde_json::Value {
+        let (_, rest) = page.split_once(&format!(r#"id="{id}">"#)).unwrap_or_else(|| panic!("no {id}"));
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+    };
+    let summary = element("whatif-data");
+    assert_eq!((&summary["regions_apart"], &summary["regions"]), (&true.into(), &serde_json::json!([])));
+    assert!(!summary["answer"]["points"][0]["pieces"].as_array().unwrap().is_empty());
+    let regions = element("whatif-regions");
+    assert_eq!(regions.as_array().unwrap().len(), 501);
+    let last = element(&format!("whatif-part-{}", regions[500]["part"]));
+    assert_eq!(last["name"], regions[500]["name"]);
+    let at = |text: &str| page.find(text).unwrap();
+    assert!(at("<script>") < at(r#"id="whatif-regions""#));
+    assert!(at(r#"id="whatif-regions""#) < at(r#"id="whatif-part-0""#));
 }
 
 /// Some rows in which lines are in functions, one of them the generic instance of another, and regions count samples

@@ -41,6 +41,8 @@ pub fn render(profile: &Profile) -> String {
 /// What the page draws: a summary for its first look, and the parts that it reads when the user looks at them.
 pub(crate) struct InParts {
     pub summary: String,
+    /// The list of regions, where it is too long to be read before the first look.
+    pub regions: Option<String>,
     /// Regions, baselines, then the stacks: each is named by its position where the summary leaves it out.
     pub parts: Vec<String>,
 }
@@ -68,8 +70,9 @@ pub(crate) fn render_in_parts(profile: &Profile) -> InParts {
     let baselines = live().map(|point| line_of(&OfBaselines::new(profile, point)));
     let stacks = report.stacks.iter().map(line_of);
     let parts = regions.chain(baselines).chain(stacks).collect();
-    let summary = summary::Report::new(&report, live());
-    InParts { summary: line_of(&summary), parts }
+    let mut summary = summary::Report::new(&report, live());
+    let regions = summary.take_many_regions().map(|regions| line_of(&regions));
+    InParts { summary: line_of(&summary), regions, parts }
 }
 
 fn with_blocks<'a>(profile: &'a Profile, warnings: &'a [(SessionId, Warning)]) -> Report<'a> {

@@ -8,6 +8,9 @@ use super::{
     OfRegion, OfRunDrift, OfSession, OfWarning,
 };
 
+/// So many regions are read at once. The first look needs none of them: what it says is in the answer.
+const MANY_REGIONS: usize = 500;
+
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
     version: u32,
@@ -17,6 +20,9 @@ pub(super) struct Report<'a> {
     points: &'a [OfPoint<'a>],
     production: Option<OfProduction>,
     regions: Vec<Region<'a>>,
+    /// Whether the regions are in an element of their own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    regions_apart: bool,
     candidates: &'a [OfCandidate<'a>],
     drift: &'a [OfDrift<'a>],
     run_drift: &'a [OfRunDrift<'a>],
@@ -48,6 +54,7 @@ impl<'a> Report<'a> {
                 .enumerate()
                 .map(|(part, region)| Region::new(region, part))
                 .collect(),
+            regions_apart: false,
             candidates: &whole.candidates,
             drift: &whole.drift,
             run_drift: &whole.run_drift,
@@ -58,10 +65,16 @@ impl<'a> Report<'a> {
             baselines,
         }
     }
+
+    /// The regions, if they are too many to stay in the summary.
+    pub fn take_many_regions(&mut self) -> Option<Vec<Region<'a>>> {
+        self.regions_apart = self.regions.len() > MANY_REGIONS;
+        self.regions_apart.then(|| std::mem::take(&mut self.regions))
+    }
 }
 
 #[derive(Serialize)]
-struct Region<'a> {
+pub(super) struct Region<'a> {
     kind: &'static str,
     name: &'a str,
     function: Option<&'a str>,

@@ -1,0 +1,321 @@
+// One row for each piece of code: what it is worth if it takes less time, and what it costs.
+
+import { useState } from "preact/hooks";
+import { DETAILS } from "./filter";
+import { share as shareText, percent } from "./format";
+import { axisOf, type Axis, gainAt, inWords } from "./gain";
+import { SPEEDUPS } from "./hash";
+import type { Piece, Point, PointAnswer, Report } from "./model";
+import { covered, MARK_WORDS, question } from "./prose";
+import { change, choose, printing, view } from "./state";
+import { Name, Prose } from "./text";
+import { VerdictMark } from "./verdict";
+
+/** More of them are drawn when the user asks for them. */
+const SHOWN = 10;
+const ON_PAPER = 40;
+/** Longer names are cut. */
+const NAME = 120;
+
+interface Scope {
+  /** Null where there is no point: then only shares are known. */
+  axis: Axis | null;
+  /** 0 to 1. */
+  speedup: number;
+  /** The largest share, which fills the width. */
+  widest: number;
+}
+
+export function Pieces({ report, answer, point }: { report: Report; answer: PointAnswer; point: Point | null }) {
+  const [all, setAll] = useState(false);
+  const { pieces, more_pieces } = answer;
+  const speedup = view.value.speedup / 100;
+  const shown = all ? pieces : pieces.slice(0, printing.value ? ON_PAPER : SHOWN);
+  const isKnown = pieces.some(({ curve }) => curve.length > 0);
+  const everything = pieces.flatMap((piece) => [piece, ...piece.lines]);
+  const scope: Scope = {
+    axis: isKnown ? axisOf(everything, speedup) : null,
+    speedup,
+    widest: Math.max(0.01, ...everything.map(({ share }) => share ?? 0)),
+  };
+  const more = pieces.length - shown.length;
+  return (
+    <section class={isKnown ? "pieces" : "pieces plain"} aria-label="Pieces of code">
+      {isKnown && point ? <Question point={point} percent={view.value.speedup} /> : <h2>Where the CPU time goes</h2>}
+      {pieces.length === 0 ? (
+        <p>No code was sampled often enough to be listed: let the program run longer, or give it more work.</p>
+      ) : (
+        <>
+          <Heads axis={scope.axis} point={point} />
+          <ul id="pieces">
+            {shown.map((piece, nth) => (
+              <Row key={`${nth} ${piece.label}`} piece={piece} scope={scope} />
+            ))}
+          </ul>
+          {more > 0 && printing.value && <p>… and {more} more.</p>}
+          {more > 0 && !printing.value && (
+            <button type="button" class="rest" onClick={() => setAll(true)}>
+              Show {more} more
+            </button>
+          )}
+          {all && more_pieces > 0 && <p class="legend">… and {more_pieces} more: see Details.</p>}
+          <Legend report={report} pieces={pieces} axis={scope.axis} />
+        </>
+      )}
+    </section>
+  );
+}
+
+function Question({ point, percent }: { point: Point; percent: number }) {
+  return (
+    <div class="question">
+      <h2>
+        <label for="speedup">If a piece of code took</label>{" "}
+        <span class="slider">
+          <input
+            id="speedup"
+            type="range"
+            {...SPEEDUPS}
+            value={percent}
+            aria-valuetext={`${percent} % less time`}
+            onInput={(event) => change({ speedup: Number(event.currentTarget.value) })}
+          />
+          <output for="speedup">{percent}&nbsp;%</output>
+        </span>{" "}
+        less time, <Prose text={question(point)} />
+      </h2>
+    </div>
+  );
+}
+
+function Heads({ axis, point }: { axis: Axis | null; point: Point | null }) {
+  return (
+    <div class="piece heads" aria-hidden="true">
+      <span>code</span>
+      {axis && point && (
+        <>
+          <span />
+          <span class="gain">{point.kind === "latency" ? "shorter by" : "less time"}</span>
+          <span class="chart">
+            <svg height={20}>
+              <Ticks axis={axis} />
+            </svg>
+          </span>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** A place on the axis, in per cent of its width. */
+const at = ({ lo, hi }: Axis, gain: number): number => (100 * (Math.min(Math.max(gain, lo), hi) - lo)) / (hi - lo);
+const across = (place: number): string => `${Math.round(place * 100) / 100}%`;
+
+function Ticks({ axis }: { axis: Axis }) {
+  const zero = axis.ticks.indexOf(0);
+  const last = axis.ticks.length - 1;
+  // Where there is little room, style.css leaves out those between.
+  const named = axis.ticks.flatMap((tick, nth) => {
+    const isEnd = nth === last || nth === zero || (nth === 0 && at(axis, 0) > 30);
+    return isEnd || last < 7 || (nth % 2 === zero % 2 && nth < last - 1) ? [{ tick, isEnd }] : [];
+  });
+  return (
+    <>
+      {named.map(({ tick, isEnd }) => {
+        const place = at(axis, tick);
+        const anchor = place < 8 ? "start" : place > 92 ? "end" : "middle";
+        return (
+          <text key={tick} class={isEnd ? undefined : "between"} x={across(place)} y={14} text-anchor={anchor}>
+            {tick === 0 ? "0" : percent(tick, Number.isInteger(Math.round(tick * 1e4) / 100) ? 0 : 1)}
+          </text>
+        );
+      })}
+    </>
+  );
+}
+
+function Row({ piece, scope, isLine = false }: { piece: Piece; scope: Scope; isLine?: boolean }) {
+  const [open, setOpen] = useState(false);
+  const { label, region, lines, mark, note } = piece;
+  const [, name = label, place = ""] = /^(.*) (\S+:\d+)$/s.exec(label) ?? [];
+  const shown = (
+    <>
+      <Name text={name} limit={NAME} />
+      {place && (
+        <span class="where">
+          {" "}
+          <Name text={place} />
+        </span>
+      )}
+    </>
+  );
+  return (
+    <li class={`piece-of ${piece.verdict ?? piece.state}`}>
+      <div class="piece">
+        <div class={isLine ? "code line" : "code"}>
+          {lines.length > 0 && (
+            <button
+              type="button"
+              class="fold"
+              aria-expanded={open}
+              aria-label={`${lines.length === 1 ? "its line" : `its ${lines.length} lines`}`}
+              title={open ? "Hide the lines" : `Show ${lines.length === 1 ? "the line" : `${lines.length} lines`} of it`}
+              onClick={() => setOpen(!open)}
+            >
+              <span aria-hidden="true">{open ? "▾" : "▸"}</span>
+            </button>
+          )}
+          <div>
+            {region === null ? (
+              <span class="name">{shown}</span>
+            ) : (
+              <button type="button" class="name" title="See its curve, source and evidence" onClick={() => look(region)}>
+                {shown}
+              </button>
+            )}
+            <p class="costs">
+              <Share piece={piece} />
+              {mark && (
+                <span class={`mark-of ${mark}`}>
+                  {" "}
+                  {MARK_WORDS[mark].sign} {MARK_WORDS[mark].words}
+                </span>
+              )}
+            </p>
+          </div>
+        </div>
+        {scope.axis ? (
+          <>
+            <State piece={piece} />
+            <GainText piece={piece} speedup={scope.speedup} />
+            <Chart piece={piece} axis={scope.axis} scope={scope} />
+          </>
+        ) : (
+          <Share100 piece={piece} widest={scope.widest} />
+        )}
+      </div>
+      {open && (
+        <>
+          {note !== null && (
+            <p class="note legend">
+              <Prose text={note} />.
+            </p>
+          )}
+          <ul>
+            {lines.map((line, nth) => (
+              <Row key={nth} piece={line} scope={scope} isLine />
+            ))}
+          </ul>
+        </>
+      )}
+    </li>
+  );
+}
+
+/** Shows everything about a region. */
+function look(region: number): void {
+  choose(region);
+  // The section is drawn with the next frame.
+  requestAnimationFrame(() => {
+    const details = document.getElementById(DETAILS);
+    details?.focus();
+    details?.scrollIntoView();
+  });
+}
+
+function Share({ piece: { share, production_share } }: { piece: Piece }) {
+  if (share === null && production_share == null) return null;
+  const there = production_share == null ? "" : `, ${shareText(production_share)} in production`;
+  return <span>{`${shareText(share)} of CPU time${there}`}</span>;
+}
+
+/** The verdict, or how far its experiments are. */
+function State({ piece: { state, verdict, tried } }: { piece: Piece }) {
+  if (verdict !== null) {
+    return (
+      <div>
+        <VerdictMark verdict={verdict} />
+      </div>
+    );
+  }
+  return <div class="verdict idle untried">{state === "begun" ? `tried at ${tried} of 5 speedups` : "not tried yet"}</div>;
+}
+
+function GainText({ piece: { curve, state }, speedup }: { piece: Piece; speedup: number }) {
+  const gain = gainAt(curve, speedup);
+  if (state !== "measured") return null;
+  if (!gain) {
+    const most = curve.at(-1)?.[0];
+    return <div class="gain unknown">{most === undefined ? "not known yet" : `tried up to ${percent(most)} only`}</div>;
+  }
+  const { value, range } = inWords(gain);
+  return (
+    <div class="gain">
+      <strong>{value}</strong> <small>{range ?? "± unknown"}</small>
+    </div>
+  );
+}
+
+const [BAR, THIN] = [14, 5];
+
+function Chart({ piece, axis, scope }: { piece: Piece; axis: Axis; scope: Scope }) {
+  const zero = at(axis, 0);
+  const gain = piece.state === "measured" ? gainAt(piece.curve, scope.speedup) : null;
+  const end = gain && at(axis, gain.value);
+  const middle = 4 + BAR / 2;
+  const below = piece.state === "measured" ? 4 + BAR + 5 : 4;
+  const height = below + THIN + 4;
+  const share = ((piece.share ?? 0) / scope.widest) * (100 - zero);
+  return (
+    <div class="chart" aria-hidden="true">
+      <svg height={height}>
+        {axis.ticks.map((tick) => (
+          <line key={tick} class={tick === 0 ? "zero" : "tick"} x1={across(at(axis, tick))} x2={across(at(axis, tick))} y1={0} y2={height} />
+        ))}
+        {end !== null && (
+          <rect class="bar" x={across(Math.min(zero, end))} width={across(Math.abs(end - zero))} y={4} height={BAR} />
+        )}
+        {gain && gain.lo !== null && gain.hi !== null && <Whiskers axis={axis} lo={gain.lo} hi={gain.hi} y={middle} />}
+        <rect class="share" x={across(zero)} width={across(share)} y={below} height={THIN} />
+      </svg>
+    </div>
+  );
+}
+
+/** The interval; an end beyond the axis has no cap. */
+function Whiskers({ axis, lo, hi, y }: { axis: Axis; lo: number; hi: number; y: number }) {
+  const [from, to] = [across(at(axis, lo)), across(at(axis, hi))];
+  return (
+    <g class="whiskers">
+      <line x1={from} x2={to} y1={y} y2={y} />
+      {lo >= axis.lo && <line x1={from} x2={from} y1={y - 4} y2={y + 4} />}
+      {hi <= axis.hi && <line x1={to} x2={to} y1={y - 4} y2={y + 4} />}
+    </g>
+  );
+}
+
+/** Where nothing but the share is known. */
+function Share100({ piece: { share }, widest }: { piece: Piece; widest: number }) {
+  return (
+    <div class="chart" aria-hidden="true">
+      <svg height={BAR}>
+        <rect class="share" x={0} width={across((100 * (share ?? 0)) / widest)} y={1} height={BAR - 2} />
+      </svg>
+    </div>
+  );
+}
+
+function Legend({ report: { production }, pieces, axis }: { report: Report; pieces: Piece[]; axis: Axis | null }) {
+  const known = production && pieces.some(({ production_share }) => production_share != null);
+  return (
+    <p class="legend">
+      {axis && (
+        <>
+          <span class="key bar" /> right of zero: it helps; left: it hurts; ├─┤ the 95&nbsp;% interval.{" "}
+        </>
+      )}
+      <span class="key share" /> share of CPU time, what an ordinary profiler shows.
+      {known && ` In production: ${covered(production)}.`}
+    </p>
+  );
+}
