@@ -105,6 +105,7 @@ fn tools() -> Vec<Asked> {
             by: Compared::Function,
             per: Per::Second,
             top: 20,
+            flame: None,
             json: false,
         };
         cycles::diff(&args).map(|answer| drawn(&answer)).map_err(wrong)

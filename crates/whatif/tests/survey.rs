@@ -62,8 +62,8 @@ fn the_doctor_says_what_there_is_and_what_it_means() {
 
     // What was asked about comes first.
     let text = whatif(&["doctor"], &units, &[]).assert_code(0).stdout;
-    let (program, machine) = (text.find("debug information").unwrap(), text.find("This machine").unwrap());
-    assert!(program < machine, "{text}");
+    let (of_program, machine) = (text.find("debug information").unwrap(), text.find("This machine").unwrap());
+    assert!(of_program < machine, "{text}");
 
     let ended = whatif(&["doctor"], Path::new("/no/such/program"), &[]).assert_code(1);
     assert!(ended.stdout.contains("problem") && ended.stdout.contains("was not found"), "{ended:#?}");

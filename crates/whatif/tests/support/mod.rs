@@ -65,7 +65,7 @@ pub fn program_by(compiler: &str, source: &str, name: &str, flags: &[&str]) -> O
 
 /// Compiles a program that is elsewhere in this workspace.
 pub fn compiled(source: &str, name: &str) -> Option<PathBuf> {
-    compile(&workspace().join(source), name, &[])
+    compile("cc", &workspace().join(source), name, &[])
 }
 
 /// Compiles a causal target, `targets/c/NAME.c`.
