@@ -22,5 +22,6 @@ $user env HOME="$PWD" XDG_CACHE_HOME="$PWD/cache" "$@" $chromium --headless --di
 status=$?
 # The profiler's own: what its answer lacks.
 [ -n "${1:-}" ] && [ $status -ge 94 ] && [ $status -le 101 ] && status=0
+[ $status = 0 ] || cat log >&2
 echo "ended with $status"
 echo done

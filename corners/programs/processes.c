@@ -100,28 +100,42 @@ static void daemonizes(void)
 
 static int shared;
 
-static int cloned(void *unused)
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Calls that the profiler stands in front of, in a process that the C library does not know of. */
+static void calls(void)
 {
-    (void)unused;
+    for (int i = 0; i < 3; i++) {
+        other();
+        pthread_mutex_lock(&mutex);
+        pthread_mutex_unlock(&mutex);
+        usleep(50);
+        CHECK(sched_yield() == 0 && write(STDOUT_FILENO, "", 0) == 0);
+    }
+}
+
+static int cloned(void *calling)
+{
     shared++;
-    other();
+    if (calling)
+        calls();
     return 5;
 }
 
-/* With and without its parent's memory. */
+/* With and without its parent's memory, which is a process of its own with no trace in the C library. */
 static void clones(void)
 {
     char *stack = malloc(65536);
     int with = 0, with_memory = 0;
     while (going_on()) {
         const int flags = SIGCHLD | (with % 2 ? CLONE_VM : 0);
-        CHECK(ended(clone(cloned, stack + 65536, flags, NULL)) == 5);
+        CHECK(ended(clone(cloned, stack + 65536, flags, flags & CLONE_VM ? NULL : stack)) == 5);
         with_memory += with % 2;
         with++;
         struct clone_args arguments = {.exit_signal = SIGCHLD};
         const pid_t child = (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
         if (child == 0) {
-            other();
+            calls();
             _exit(6);
         }
         CHECK(ended(child) == 6);

@@ -4,7 +4,7 @@
 //! open descriptor in [`wire::REGION_VARIABLE`]. Both are taken out of the environment here, in place, so
 //! that what the program starts runs as it would have.
 
-use crate::{cpus, fork, memory, real, sampling, signals, sys, thread};
+use crate::{cpus, fork, memory, real, sampling, signals, sys, thread, tls};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, Ordering};
 use wire::{Nanos, SharedMemory};
@@ -66,6 +66,9 @@ unsafe fn attach(environment: *mut *mut c_char) {
         return;
     }
     memory::set(shared);
+    if let Some(word) = sys::wiped_on_fork() {
+        tls::keep_in(word);
+    }
     sys::prepare_clock();
     cpus::prepare();
     thread::prepare();

@@ -3,6 +3,7 @@
 //! The mapping is shared and the addresses are the same, so a child goes on as a thread of the same
 //! session: with a slot of its own, its parent's account (rule 10) and its own sampler. A child that
 //! executes another program leaves: the descriptors close themselves, the environment has no trace of us.
+//! A child that the C library does not know of, made by `clone` or by the system call itself, is left alone ([`tls`](crate::tls)).
 
 use crate::memory::shared;
 use crate::real::real;
@@ -23,6 +24,7 @@ pub fn prepare() {
 
 /// In the child, whose only thread is a copy of the one that forked.
 unsafe extern "C" fn in_child() {
+    tls::take_up();
     let Some(parent) = tls::slot() else { return };
     tls::set_slot(None);
     // The descriptors of all the parent's threads were copied. Only this thread's is known to be ours to

@@ -20,6 +20,7 @@ mod number {
     pub const SCHED_YIELD: i64 = 24;
     pub const MMAP: i64 = 9;
     pub const MUNMAP: i64 = 11;
+    pub const MADVISE: i64 = 28;
     pub const GETSOCKNAME: i64 = 51;
     pub const GETPEERNAME: i64 = 52;
     pub const GETSOCKOPT: i64 = 55;
@@ -222,6 +223,27 @@ pub fn map_shared(fd: i32, length: usize) -> Option<*mut u8> {
 }
 
 /// Undoes a mapping.
+/// A word in a page of its own that is zero, and zero again in every process that is made of this one with a copy of its memory.
+pub fn wiped_on_fork() -> Option<&'static AtomicU32> {
+    const PAGE: i64 = 4096;
+    const READ_WRITE: i64 = 3;
+    const MAP_PRIVATE_ANONYMOUS: i64 = 0x22;
+    const MADV_WIPEONFORK: i64 = 18;
+    // SAFETY: asks for fresh memory.
+    let start = unsafe { call(number::MMAP, [0, PAGE, READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0]) };
+    if start < 0 {
+        return None;
+    }
+    // SAFETY: the page that has just been mapped, and is not in use.
+    let result = unsafe { call(number::MADVISE, [start, PAGE, MADV_WIPEONFORK, 0, 0, 0]) };
+    if result < 0 {
+        unmap(start as usize, PAGE as usize);
+        return None;
+    }
+    // SAFETY: zeros are such a word, and the page is never unmapped.
+    Some(unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(start as usize) })
+}
+
 pub fn unmap(start: usize, length: usize) {
     // SAFETY: only called with mappings of our own that are no longer used.
     unsafe { call(number::MUNMAP, [start as i64, length as i64, 0, 0, 0, 0]) };

@@ -7,17 +7,24 @@
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicPtr, AtomicU32,
     Ordering::{Relaxed, SeqCst},
 };
 use wire::slot::Slot;
 
-/// Which threads of this process are left alone, because a seccomp filter does not allow what sampling and pauses need.
-static LEFT: AtomicU32 = AtomicU32::new(NONE);
-const NONE: u32 = 0;
+/// Which threads of this process are left alone: because a seccomp filter does not allow what sampling and pauses need, or because
+/// the process was made behind the C library's back (`clone` of a process, or the system call by itself). Such a process has a copy of its creator's
+/// slot, but neither its descriptors for itself nor its mappings of perf events. It is known by this word, once [`keep_in`] has moved it to
+/// a page that is all zeros in every new process. (Where the kernel has no such pages, it is not known.)
+static LEFT: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const LEFT_AT_FIRST).cast_mut());
+static LEFT_AT_FIRST: AtomicU32 = AtomicU32::new(NONE);
+/// The same as this process has chosen, also for children that the C library forks: [`take_up`] restores it.
+static CHOSEN: AtomicU32 = AtomicU32::new(NONE);
+/// What the page is filled with in a new process.
+const ALL: u32 = 0;
+const NONE: u32 = 1;
 /// Those that have no slot, and those that they create.
-const SOME: u32 = 1;
-const ALL: u32 = 2;
+const SOME: u32 = 2;
 
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
@@ -30,10 +37,33 @@ global_asm!(
     ".popsection",
 );
 
+/// Called from the signal handler.
+#[inline]
+fn left() -> &'static AtomicU32 {
+    // SAFETY: points to one of two words that live as long as the process.
+    unsafe { &*LEFT.load(Relaxed) }
+}
+
+/// Has processes that are made behind the C library's back left alone: `word` is zero in every new process.
+pub fn keep_in(word: &'static AtomicU32) {
+    word.store(NONE, Relaxed);
+    LEFT.store(core::ptr::from_ref(word).cast_mut(), Relaxed);
+}
+
+/// In a child that the C library has forked: it is left alone no more than its parent is.
+pub fn take_up() {
+    left().store(CHOSEN.load(Relaxed), Relaxed);
+}
+
+fn choose(what: u32) {
+    CHOSEN.store(what, SeqCst);
+    left().store(what, SeqCst);
+}
+
 /// The slot of the calling thread, if it is profiled. Called from the signal handler.
 #[inline]
 pub fn slot() -> Option<&'static Slot> {
-    if LEFT.load(Relaxed) == ALL { None } else { last_slot() }
+    if left().load(Relaxed) == ALL { None } else { last_slot() }
 }
 
 /// The same, also where all threads are left alone. Called from the signal handler.
@@ -54,28 +84,30 @@ pub fn last_slot() -> Option<&'static Slot> {
 
 /// From now on threads without a slot, and those that they create, are left alone.
 pub fn leave_some() {
-    LEFT.fetch_max(SOME, SeqCst);
+    if left().load(SeqCst) == NONE {
+        choose(SOME);
+    }
 }
 
 /// From now on all threads of this process are left alone. The caller waits for those that are [`settling`].
 pub fn leave_all() {
-    LEFT.store(ALL, SeqCst);
+    choose(ALL);
 }
 
 /// Whether [`leave_all`] was called: what the thread is in the midst of is to end.
 pub fn are_all_left() -> bool {
-    LEFT.load(Relaxed) == ALL
+    left().load(Relaxed) == ALL
 }
 
 /// Whether the calling thread is left alone, and creates threads that are.
 pub fn is_left() -> bool {
-    LEFT.load(Relaxed) != NONE && slot().is_none()
+    left().load(Relaxed) != NONE && slot().is_none()
 }
 
 /// Whether a system call of ours might be one too many: the calling thread is left alone, and not about to finish what it has begun.
 #[inline]
 pub fn is_silent() -> bool {
-    match LEFT.load(Relaxed) {
+    match left().load(Relaxed) {
         NONE => false,
         SOME => last_slot().is_none(),
         _ => last_slot().is_none_or(|slot| slot.settling.load(Relaxed) == 0),
@@ -87,7 +119,7 @@ pub fn is_silent() -> bool {
 pub fn settling(slot: &Slot, work: impl FnOnce()) {
     // SeqCst: a thread that leaves all alone sees this, or is seen here.
     slot.settling.fetch_add(1, SeqCst);
-    if LEFT.load(SeqCst) != ALL {
+    if left().load(SeqCst) != ALL {
         work();
     }
     slot.settling.fetch_sub(1, SeqCst);
