@@ -1,5 +1,6 @@
 //! A soak: the collector, and a run with its page and `watch`, beside each other for an hour, while pages are asked for, strangers
-//! connect and profiles are queried. Memory, descriptors and threads of each process must not grow once it has warmed up.
+//! connect and profiles are queried. Memory, descriptors and threads of each process must not grow once it has warmed up; the memory of
+//! `run` and `watch`, which estimate from all windows, no faster than the recording.
 //!
 //! **Does:** start them, read `/proc` once a second, and judge by slopes with intervals ([`slope`]). **Does not:** judge how large
 //! recordings and databases become; that is only shown.
@@ -49,6 +50,7 @@ const QUERY: u64 = 15;
 /// Growth that is none: in megabytes of memory, descriptors, and threads, an hour.
 const FLAT: [f64; 3] = [1.0, 1.0, 1.0];
 const QUANTITIES: [&str; 3] = ["MB", "files", "threads"];
+const MEMORY: usize = 0;
 
 pub fn run(options: &Options, whatif: &Whatif) -> Result<()> {
     let warm_up = options.warm_up.unwrap_or(options.minutes / 4.0) * 60.0;
@@ -69,10 +71,10 @@ pub fn run(options: &Options, whatif: &Whatif) -> Result<()> {
     let watch = Process::on_terminal(command.arg("watch").arg(&recording))?;
 
     let mut subjects = vec![
-        Subject::new("collect", daemon.pid()),
-        Subject::new("run", run.pid()),
-        Subject::new("watch", watch.pid()),
-        Subject::new("the program", run.child(&program)?),
+        Subject::new("collect", daemon.pid(), false),
+        Subject::new("run", run.pid(), true),
+        Subject::new("watch", watch.pid(), true),
+        Subject::new("the program", run.child(&program)?, false),
     ];
     let (mut sizes, mut asked) = (Vec::new(), Asked::default());
     let begin = Instant::now();
@@ -109,24 +111,29 @@ pub fn run(options: &Options, whatif: &Whatif) -> Result<()> {
         warm_up / 60.0
     );
     println!("{:<13} {:<8} {:>9} {:>9} {:>30}", "", "", "then", "at last", "an hour, with 95 % interval");
+    let [database, recording] = [0, 1].map(|nth| {
+        let values = sizes.iter().filter(|(at, _)| *at >= warm_up).map(|(at, sizes)| (*at, sizes[nth]));
+        Slope::of(&values.collect::<Vec<_>>())
+    });
+    let (database, recording) = database.zip(recording).context("too few readings; take more --minutes")?;
     let mut grown = Vec::new();
     for subject in &subjects {
         for (quantity, name) in QUANTITIES.iter().enumerate() {
-            let values = subject.values(quantity, warm_up);
-            let slope = Slope::of(&values).context("too few readings; take more --minutes")?;
-            let flatness = slope.flatness(FLAT[quantity]);
+            let slope = Slope::of(&subject.values(quantity, warm_up)).context("too few readings")?;
+            let rows = if subject.rows && quantity == MEMORY { recording.high.max(0.0) } else { 0.0 };
+            let flatness = slope.flatness(FLAT[quantity] + rows);
             print_row(subject.name, name, &slope, flatness.word());
             if flatness == Flatness::Grows {
                 grown.push(format!("{} ({name})", subject.name));
             }
         }
     }
-    for (nth, name) in ["database", "recording"].into_iter().enumerate() {
-        let values = sizes.iter().filter(|(at, _)| *at >= warm_up).map(|(at, sizes)| (*at, sizes[nth]));
-        let slope = Slope::of(&values.collect::<Vec<_>>()).context("too few readings")?;
-        print_row(name, QUANTITIES[0], &slope, "");
-    }
-    println!("\nflat: no more than {} MB, {} file, {} thread an hour", FLAT[0], FLAT[1], FLAT[2]);
+    print_row("database", QUANTITIES[MEMORY], &database, "");
+    print_row("recording", QUANTITIES[MEMORY], &recording, "");
+    println!(
+        "\nflat: no more than {} MB, {} file, {} thread an hour; of run and watch, no more than the recording besides",
+        FLAT[0], FLAT[1], FLAT[2]
+    );
     if !grown.is_empty() {
         bail!("this grows: {}", grown.join(", "));
     }
@@ -151,13 +158,15 @@ fn print_row(name: &str, quantity: &str, slope: &Slope, word: &str) {
 struct Subject {
     name: &'static str,
     pid: u32,
+    /// Whether it has the recording's rows in memory.
+    rows: bool,
     /// When, in seconds since the beginning, and what.
     readings: Vec<(f64, Reading)>,
 }
 
 impl Subject {
-    fn new(name: &'static str, pid: u32) -> Self {
-        Self { name, pid, readings: Vec::new() }
+    fn new(name: &'static str, pid: u32, rows: bool) -> Self {
+        Self { name, pid, rows, readings: Vec::new() }
     }
 
     /// One quantity, once it has warmed up.
