@@ -22,6 +22,8 @@ interface Scope {
   axis: Axis | null;
   /** 0 to 1. */
   speedup: number;
+  /** Whether experiments are made at all. */
+  isTried: boolean;
   /** The largest share, which fills the width. */
   widest: number;
 }
@@ -36,6 +38,7 @@ export function Pieces({ report, answer, point }: { report: Report; answer: Poin
   const scope: Scope = {
     axis: isKnown ? axisOf(everything, speedup) : null,
     speedup,
+    isTried: answer.point !== null,
     widest: Math.max(0.01, ...everything.map(({ share }) => share ?? 0)),
   };
   const more = pieces.length - shown.length;
@@ -175,6 +178,7 @@ function Row({ piece, scope, isLine = false }: { piece: Piece; scope: Scope; isL
             )}
             <p class="costs">
               <Share piece={piece} />
+              {!scope.axis && scope.isTried && piece.verdict === null && `; ${untried(piece)}`}
               {mark && (
                 <span class={`mark-of ${mark}`}>
                   {" "}
@@ -238,8 +242,12 @@ function State({ piece: { state, verdict, tried } }: { piece: Piece }) {
       </div>
     );
   }
-  return <div class="verdict idle untried">{state === "begun" ? `tried at ${tried} of 5 speedups` : "not tried yet"}</div>;
+  return <div class="verdict idle untried">{untried({ state, tried })}</div>;
 }
+
+/** How far its experiments are. */
+const untried = ({ state, tried }: Pick<Piece, "state" | "tried">): string =>
+  state === "begun" ? `tried at ${tried} of 5 speedups` : "not tried yet";
 
 function GainText({ piece: { curve, state }, speedup }: { piece: Piece; speedup: number }) {
   const gain = gainAt(curve, speedup);

@@ -71,6 +71,15 @@ test("too little data: candidates with how far they are, and the sentence as the
   expect(seen).toContain("not tried yet");
 });
 
+test("where nothing is estimated yet, rows say how far they are", () => {
+  const report = unsettled();
+  for (const point of report.answer!.points) point.pieces = point.pieces.filter(({ state }) => state !== "measured");
+  const seen = page(report);
+  expect(seen).toContain("Where the CPU time goes");
+  expect(seen).toMatch(/\d % of CPU time ?; tried at 3 of 5 speedups/);
+  expect(seen).toContain("; not tried yet");
+});
+
 test("without a progress point there is the plain profile", () => {
   const seen = page(plain());
   expect(seen).toContain("Where the CPU time goes");
