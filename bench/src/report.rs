@@ -199,10 +199,11 @@ pub fn interpolated(curve: &[(f64, f64)], x: f64) -> Option<f64> {
 /// What a sentence such as "20 % less time in `A` (a.c:7) makes `round` 10 % ± 1 % shorter; …" is about;
 /// nothing if it is about what hurts, or if it knows too little to say.
 fn named(sentence: &str) -> Option<&str> {
-    let begin = sentence.strip_prefix("20 % less time in `").or_else(|| sentence.strip_prefix("Less time in `"));
+    let begin =
+        sentence.strip_prefix("20 % less time in `").or_else(|| sentence.strip_prefix("Less time in `"));
     let (name, rest) = begin?.split_once('`')?;
     let claim = rest.split_once(';').map_or(rest, |(claim, _)| claim);
-    claim.ends_with("shorter").then_some(name)
+    claim.contains(" shorter").then_some(name)
 }
 
 /// Whether a reported name means `region`: the name may have a path before it and parameters after.
@@ -275,6 +276,10 @@ mod tests {
             ),
             ("20 % less time in `a.c:7` makes the latency of `x` 1 % ± 1 % shorter; more.", Some("a.c:7")),
             ("20 % less time in `A` makes `round` 10 % ± 3 % longer: contention; nothing helps.", None),
+            (
+                "Less time in `A` makes `x` shorter over all speedups (slope 0.10 ± 0.06), but how much at 20 % is not certain (3 % ± 4 % shorter); more.",
+                Some("A"),
+            ),
             ("Not enough data yet to say what makes `round` faster; the best candidate is `A`: wait.", None),
             ("", None),
         ] {

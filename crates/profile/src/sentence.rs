@@ -199,6 +199,13 @@ impl Profile {
                 format!("{:.2} ± {:.2}", slope.value, slope.half_width()).replace('-', "−"),
                 said(effect, !better),
             ),
+            // All speedups together are certain, this one is not.
+            (Some(effect), Some(slope)) if effect.lo <= 0.0 && effect.hi >= 0.0 => format!(
+                "Less time in {name} makes {subject} {} over all speedups (slope {}), but how much at {REFERENCE} is not certain ({})",
+                word(better),
+                format!("{:.2} ± {:.2}", slope.value, slope.half_width()).replace('-', "−"),
+                said(effect, better),
+            ),
             (Some(effect), _) => {
                 format!("{REFERENCE} less time in {name} makes {subject} {}", said(effect, better))
             }

@@ -1,5 +1,6 @@
 //! Profiles of recordings whose truth is known. One program for all of it, because each would be linked by itself.
 
+mod answer;
 mod comparison;
 mod coz;
 mod database;

@@ -47,7 +47,8 @@ fn a_region_in_a_phase_is_shown_with_and_without_correction() {
         session.samples.until = Nanos::new(10 * windows);
     }
     let profile = Profile::new(rows, &EstimateOptions::default());
-    let text = terminal::render(&profile, terminal::Style { width: 200, ..terminal::Style::default() });
+    let text =
+        terminal::render_details(&profile, terminal::Style { width: 200, ..terminal::Style::default() });
     let region = &profile.regions[0];
     assert!(region.phase < 0.9, "{}", region.phase);
     let slope = region.points[0].slope.unwrap().value;
@@ -61,6 +62,7 @@ fn terminal_with_80_columns() {
     let text = terminal::render(&profile(), terminal::Style::default());
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     golden("terminal-80.txt", &text);
+    golden("details-80.txt", &terminal::render_details(&profile(), terminal::Style::default()));
 }
 
 #[test]
@@ -69,6 +71,7 @@ fn terminal_with_120_columns_and_colours() {
     let text = terminal::render(&profile(), style);
     assert!(text.contains("\u{1b}[32mhelps") && text.contains("… and 1 more: --top 3"), "{text}");
     golden("terminal-120.txt", &text);
+    golden("details-120.txt", &terminal::render_details(&profile(), style));
 }
 
 /// Cost in production beside the worth, with one region that is hot for nothing and one that is worth more than it costs.
@@ -93,12 +96,12 @@ fn production_and_marks_are_shown() {
         })
         .collect();
     let profile = Profile::new(rows, &EstimateOptions::default());
-    let text = terminal::render(&profile, terminal::Style::default());
+    let text = terminal::render_details(&profile, terminal::Style::default());
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("\n○ hash.c:90 ") && text.contains("\n◆ hash.c:88 "), "{text}");
-    golden("terminal-production.txt", &text);
-    let wide = terminal::render(&profile, terminal::Style { width: 120, ..Default::default() });
-    assert!(wide.contains("   win  share  prod.  gain"), "{wide}");
+    golden("details-production.txt", &text);
+    let wide = terminal::render_details(&profile, terminal::Style { width: 120, ..Default::default() });
+    assert!(wide.contains("  experiments  share  prod.  gain"), "{wide}");
     let said = markdown::render(&profile);
     assert!(said.contains("| Verdict | Share | In production |\n"), "{said}");
     assert!(said.contains("| no effect (hot, but does not matter) | 1 % | 31 % |\n"), "{said}");
@@ -121,8 +124,11 @@ fn terminal_with_latency() {
     let mut rows = with_latency(some_rows());
     rows.points.insert(PointId::new(4), Point { name: "idle".into(), kind: PointKind::Throughput });
     rows.sessions[0].end = None;
-    let text = terminal::render(&Profile::new(rows, &EstimateOptions::default()), terminal::Style::default());
-    golden("terminal-latency.txt", &text);
+    let text = terminal::render_details(
+        &Profile::new(rows, &EstimateOptions::default()),
+        terminal::Style::default(),
+    );
+    golden("details-latency.txt", &text);
 }
 
 #[test]
@@ -135,8 +141,8 @@ fn terminal_says_where_another_bottleneck_takes_over() {
         window.visits[0].count = (window.visits[0].count as f64 * less) as u64;
     }
     let profile = Profile::new(rows, &EstimateOptions::default());
-    let text = terminal::render(&profile, terminal::Style { width: 100, ..Default::default() });
-    let said = text.lines().find(|line| line.contains("another bottleneck")).expect(&text);
+    let text = terminal::render_details(&profile, terminal::Style { width: 100, ..Default::default() });
+    let said = text.lines().find(|line| line.contains("something else limits")).expect(&text);
     assert!(
         said.starts_with("  hash.c:88: worth up to 2") && said.contains("beyond a speedup of "),
         "{said}"
@@ -152,6 +158,19 @@ fn terminal_says_where_another_bottleneck_takes_over() {
     assert!((number("bend") - 0.4).abs() < 0.1);
     assert!(number("bend_lo") < 0.4 && 0.4 < number("bend_hi"));
     assert!((estimates().next().unwrap()["max_gain"].as_f64().unwrap() - 0.22).abs() < 0.05);
+}
+
+#[test]
+fn the_first_screen_of_nested_regions() {
+    let profile = nested().read_from("whatif-server.db".as_ref());
+    golden("first-80.txt", &terminal::render(&profile, terminal::Style::default()));
+    // Nothing is wider than the terminal but commands, which are to be copied.
+    for width in [60, 72, 80, 120, 200] {
+        let text = terminal::render(&profile, terminal::Style { width, ..Default::default() });
+        for line in text.lines().filter(|line| !line.starts_with("    whatif ")) {
+            assert!(line.chars().count() <= width, "{width}: {line}");
+        }
+    }
 }
 
 #[test]
@@ -246,7 +265,7 @@ fn coz_formats() {
 fn a_phase_is_mentioned() {
     let mut rows = some_rows();
     rows.samples[1].weight = Nanos::from_millis(500);
-    let text = terminal::render(&Profile::new(rows, &EstimateOptions::default()), Default::default());
+    let text = terminal::render_details(&Profile::new(rows, &EstimateOptions::default()), Default::default());
     assert!(text.contains("  hash.c:88 runs in 50 % of the run: its slope is "), "{text}");
 }
 
@@ -263,18 +282,18 @@ fn troubled_rows() -> Rows {
 
 #[test]
 fn what_happened_during_the_run_is_said() {
-    let text = terminal::render(
+    let text = terminal::render_details(
         &Profile::new(troubled_rows(), &EstimateOptions::default()),
         terminal::Style { width: 300, ..Default::default() },
     );
     for said in [
-        "; 1 of 119 windows were unstable: the queue was growing; latency is not in a steady state\n",
+        "; 1 of 119 measurements were unstable: the queue was growing; latency is not in a steady state\n",
         "  throughput of `requests` fell by 50 % after 5.90 s (from 10",
         "/s ± ",
         ": results before and after are kept apart\n",
         "  the rate at which `lookup` ends fell by 50 % after 5.90 s",
-        "  1 of 120 windows (1 %) were measured while others used more than 10 % of the machine\n",
-        "  1 of 120 windows (1 %) were left with more ends than begins: their latencies are not known\n",
+        "  1 of 120 measurements (1 %) were made while other programs used more than 10 % of the machine\n",
+        "  1 of 120 measurements (1 %) were left with more ends than begins: their latencies are not known\n",
     ] {
         assert!(text.contains(said), "{said}\n{text}");
     }

@@ -2,7 +2,7 @@
 
 use super::{Needed, Piece};
 use crate::audit::Audited;
-use crate::estimate::Verdict;
+use crate::estimate::{REFERENCE, Verdict};
 use crate::ranking::{PointSummary, Profile};
 
 /// The share of windows during which others may have used the machine.
@@ -171,9 +171,20 @@ fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge>
         } else {
             "let the program run longer; add to this recording with -o"
         };
-        let cause =
-            format!("the interval of {} is wide ({} per cent)", best.name, super::percent_range(&effect));
+        let cause = format!("the interval of {} is wide ({} %)", best.name, super::percent_range(&effect));
         return Some(Badge::new(Quality::Noisy, cause, advice));
+    }
+    if effect.lo <= 0.0 && effect.hi >= 0.0 {
+        let cause = format!(
+            "{} helps over all speedups, but how much {REFERENCE} less time brings is not certain ({} %)",
+            best.name,
+            super::percent_range(&effect)
+        );
+        return Some(Badge::new(
+            Quality::Noisy,
+            cause,
+            "let the program run longer; add to this recording with -o",
+        ));
     }
     let unsteady = point.unsteady.filter(|unsteady| unsteady.count() * 2 > unsteady.windows);
     unsteady.map(|_| {

@@ -1,6 +1,6 @@
 //! Pieces of code: one for each function, with what is known of its lines below it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::estimate::{Estimate, PointEstimate, Target, Verdict};
 use crate::mark::Mark;
@@ -145,18 +145,25 @@ pub(super) fn without_point(profile: &Profile) -> Vec<Piece> {
 
 /// What regions have in common that are a function and its lines.
 fn function(region: &Region) -> Option<(&str, &str, Option<&str>)> {
-    let function = region.function.as_deref().filter(|_| !region.inclusive)?;
+    // What one caller calls of a function is not all of it.
+    let is_whole = !region.inclusive && !region.name.contains('@');
+    let function = region.function.as_deref().filter(|_| is_whole)?;
     Some((region.image_key(), function, region.file.as_deref()))
 }
 
-/// Puts regions of one function together, at the place of the first of them.
+/// Puts the lines of each function with it, at the place of the first of them. Lines whose function is not known stand by themselves.
 fn folded(profile: &Profile, pieces: impl IntoIterator<Item = Piece>) -> Vec<Piece> {
+    let pieces: Vec<Piece> = pieces.into_iter().collect();
+    let region = |piece: &Piece| &profile.rows.regions[&piece.region];
+    let is_function = |piece: &&Piece| region(piece).kind == RegionKind::Function;
+    let functions: HashSet<_> =
+        pieces.iter().filter(is_function).filter_map(|piece| function(region(piece))).collect();
     let mut groups: Vec<Vec<Piece>> = Vec::new();
-    let mut known = HashMap::new();
+    let mut places = HashMap::new();
     for piece in pieces {
-        match function(&profile.rows.regions[&piece.region]) {
+        match function(&profile.rows.regions[&piece.region]).filter(|key| functions.contains(key)) {
             Some(key) => {
-                let nth = *known.entry(key).or_insert_with(|| {
+                let nth = *places.entry(key).or_insert_with(|| {
                     groups.push(Vec::new());
                     groups.len() - 1
                 });
@@ -178,9 +185,12 @@ fn fold(profile: &Profile, mut group: Vec<Piece>) -> Piece {
     let whole = whole.filter(|&whole| settled(&group[whole]) || !group.iter().any(settled));
     let sampled = || group.iter().position(|piece| is_function(piece) && group[0].estimate.is_none());
     let mut piece = group.remove(whole.or_else(sampled).unwrap_or(0));
-    if let Some(line) = group.iter().find(|line| is_same(&piece, line)) {
+    let same = group.iter().find(|line| is_function(&piece) && is_same(&piece, line));
+    if let Some(line) = same {
         join(&mut piece, line);
-    } else if let Some(function) = group.iter().find(|other| is_function(other) && settled(&piece)) {
+    } else if let Some(function) =
+        group.iter().find(|other| is_function(other) && !is_function(&piece) && settled(&piece))
+    {
         piece.note = Some(format!(
             "{} is one of the lines of {}, of which too little is known yet",
             piece.name, function.name

@@ -27,7 +27,10 @@ pub fn render(explanation: &Explanation<'_>, style: Style) -> String {
     line_of(&mut out, "\nBooks: delay in ms, summed over threads and measurements that count");
     table(&mut out, &books(explanation), style);
     if let Some(audit) = explanation.audit() {
-        line_of(&mut out, "\nAudit: by readings that the rules do not use, over the measurements with a speedup");
+        line_of(
+            &mut out,
+            "\nAudit: by readings that the rules do not use, over the measurements with a speedup",
+        );
         of_audit(&mut out, &audit, style);
     }
     let arrivals: Vec<_> = explanation.sessions().flat_map(|session| &session.arrivals).collect();
@@ -65,9 +68,7 @@ fn samples(explanation: &Explanation<'_>) -> String {
             });
             format!("{} samples{share}; {} measurements count", estimate.samples, estimate.windows)
         }
-        Err(WithoutEstimate::WithoutBaseline) => {
-            "nothing is estimated: no baseline of it counts".to_owned()
-        }
+        Err(WithoutEstimate::WithoutBaseline) => "nothing is estimated: no baseline of it counts".to_owned(),
         Err(WithoutEstimate::FewSpeedups) => {
             "nothing is estimated in the report: it was tried at fewer than five speedups, and they were not \
              asked for"
@@ -219,8 +220,19 @@ fn notes(block: &BlockRow) -> String {
 }
 
 fn sums(working: &Working, explanation: &Explanation<'_>) -> Vec<[String; 11]> {
-    let head =
-        ["speedup", "experiments", "Σ v", "Σ e ms", "own", "all", "u", "1 − u/Σ v", "error", "curve", "× phase"];
+    let head = [
+        "speedup",
+        "experiments",
+        "Σ v",
+        "Σ e ms",
+        "own",
+        "all",
+        "u",
+        "1 − u/Σ v",
+        "error",
+        "curve",
+        "× phase",
+    ];
     let mut rows = vec![head.map(str::to_owned)];
     let factor = factor(explanation);
     rows.extend(working.speedups.iter().map(|at: &SpeedupSum| {

@@ -11,11 +11,11 @@ use super::paint::{Colour, paint};
 use super::{Style, line_of, note, table};
 
 /// What a gain and its interval take: "−10 % (−11 to −9)", with a decimal.
-const GAIN: usize = 20;
+const GAIN: usize = 18;
 const VERDICT: usize = 10;
 const SHARE: usize = 5;
 /// The bar takes so much of what is left, within limits.
-const BAR: (usize, usize) = (8, 24);
+const BAR: (usize, usize) = (5, 24);
 /// Lines of a function that are shown below it.
 const LINES: usize = 2;
 /// An experiment at fewer speedups than this shows no curve.
@@ -42,9 +42,9 @@ pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
             let what = match step.step {
                 Step::Open => "open it",
                 Step::Deeper => "look deeper",
-                Step::Compare => "compare after the change",
+                Step::Compare => "compare",
             };
-            line_of(out, &format!("  {what}: {}", paint(style, Colour::Dim, &step.why)));
+            note(out, &format!("{what}: {}", step.why), style);
             // Not wrapped: it is to be copied.
             line_of(out, &format!("    {}", step.command));
         }
@@ -96,9 +96,10 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(shown: &[&Piece], style: Style) -> Columns {
-        let room = style.width.saturating_sub(GAIN + VERDICT + SHARE + 5 * 2);
-        let longest = shown.iter().map(|piece| piece.label.width()).max().unwrap_or(0);
+    fn of(shown: &[(&Piece, &str)], style: Style) -> Columns {
+        let room = style.width.saturating_sub(GAIN + VERDICT + SHARE + 5 * 2 + 2);
+        let longest =
+            shown.iter().map(|(piece, indent)| piece.label.width() + indent.width()).max().unwrap_or(0);
         // A name that is cut is worse than a short bar.
         let bar = room.saturating_sub(longest).clamp(BAR.0, BAR.1);
         Columns { name: longest.min(room.saturating_sub(bar)).max(8), bar }
@@ -117,33 +118,37 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
         Some((Target::Latency { .. }, name)) => format!("less latency of `{name}`"),
         None => String::new(),
     };
-    let rows: Vec<&Piece> = shown.iter().flat_map(|piece| std::iter::once(piece).chain(lines(piece))).collect();
+    let rows: Vec<(&Piece, &str)> = shown
+        .iter()
+        .flat_map(|piece| std::iter::once((piece, "")).chain(lines(piece).map(|line| (line, "└ "))))
+        .collect();
     let columns = Columns::of(&rows, style);
     let title = if unit.is_empty() {
         "Where the CPU time goes".to_owned()
     } else {
-        format!("If it took {REFERENCE} less time: {unit}")
+        format!("If that code took {REFERENCE} less time: {unit}")
     };
     line_of(out, "");
     line_of(out, &title);
-    let axis = Axis::of(rows.iter().copied());
-    for piece in shown {
-        line_of(out, row(piece, "", columns, axis, style).trim_end());
-        lines(piece).for_each(|line| line_of(out, row(line, "└ ", columns, axis, style).trim_end()));
+    let axis = Axis::of(rows.iter().map(|(piece, _)| *piece));
+    for (piece, indent) in &rows {
+        line_of(out, row(piece, indent, columns, axis, style).trim_end());
     }
     if shown.len() < point.pieces.len() {
         let more = format!("  … and {} more: --top {}", point.pieces.len() - shown.len(), point.pieces.len());
         line_of(out, &paint(style, Colour::Dim, &more));
     }
     let bars = if unit.is_empty() { "" } else { "█ at least, ░ up to (95 % interval). " };
-    let legend = format!("  {bars}The last column is the share of the CPU time.");
-    wrap(&legend, style.width).iter().for_each(|line| line_of(out, &paint(style, Colour::Dim, line)));
+    let legend = format!("{bars}The last column is the share of the CPU time.");
+    for line in wrap(&legend, style.width - 2) {
+        line_of(out, &paint(style, Colour::Dim, &format!("  {line}")));
+    }
 }
 
 /// The lines of a function that tell where in it.
 fn lines(piece: &Piece) -> impl Iterator<Item = &Piece> {
-    let helps = |piece: &&Piece| piece.verdict() == Some(Verdict::Helps);
-    piece.lines.iter().filter(helps).take(LINES)
+    let matters = |piece: &&Piece| matches!(piece.verdict(), Some(Verdict::Helps | Verdict::Hurts));
+    piece.lines.iter().filter(matters).take(LINES)
 }
 
 fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) -> String {
@@ -152,20 +157,28 @@ fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) 
     let share = table::share(piece.share);
     let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
     let (picture, gain) = match (effect.filter(|effect| effect.half_width().is_finite()), piece.state) {
-        (Some(effect), _) => (axis.draw(&effect, bar), format!("{:.0} % ({})", effect.value * 100.0, percent_range(&effect))),
+        (Some(effect), _) => {
+            (axis.draw(&effect, bar), format!("{:.0} % ({})", effect.value * 100.0, percent_range(&effect)))
+        }
         (None, State::Measured) => (axis.blank(bar), String::new()),
-        (None, State::Begun) => (axis.blank(bar), format!("{} of {SPEEDUPS} speedups", piece.speedups.min(SPEEDUPS))),
+        (None, State::Begun) => {
+            (axis.blank(bar), format!("{} of {SPEEDUPS} speedups", piece.speedups.min(SPEEDUPS)))
+        }
         (None, State::Sampled) => (axis.blank(bar), "not tried yet".into()),
     };
     let gain = gain.replace('-', "−").replace("−0 %", "0 %");
-    let (word, colour) = word(piece.verdict());
+    let (word, colour) = word(piece);
     let word = paint(style, colour, &format!("{word:VERDICT$}"));
     format!("  {label}  {picture}  {gain:<GAIN$}  {word}  {share:>SHARE$}")
 }
 
-fn word(verdict: Option<Verdict>) -> (&'static str, Colour) {
-    match verdict {
-        Some(Verdict::NotEnoughData) => ("unsettled", Colour::Yellow),
+/// What to think of it. A verdict is about all speedups; where this one is not certain, it is not said to help.
+fn word(piece: &Piece) -> (&'static str, Colour) {
+    let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
+    let unsure = effect.is_some_and(|effect| effect.lo <= 0.0 && effect.hi >= 0.0);
+    match piece.verdict() {
+        Some(Verdict::Helps) if unsure => ("may help", Colour::Yellow),
+        Some(Verdict::Hurts) if unsure => ("may hurt", Colour::Yellow),
         Some(verdict) => table::word(verdict),
         None => ("", Colour::Plain),
     }
@@ -181,7 +194,8 @@ struct Axis {
 impl Axis {
     fn of<'a>(pieces: impl Iterator<Item = &'a Piece>) -> Axis {
         let effects = pieces.filter_map(|piece| piece.estimate.as_ref()?.effect);
-        let ends = effects.flat_map(|effect| [effect.lo, effect.value, effect.hi]).filter(|end| end.is_finite());
+        let ends =
+            effects.flat_map(|effect| [effect.lo, effect.value, effect.hi]).filter(|end| end.is_finite());
         let (low, high) = ends.fold((0.0_f64, 0.02_f64), |(low, high), end| (low.min(end), high.max(end)));
         // What 20 % less time can bring at most; an interval may reach anywhere.
         Axis { low: low.max(-0.2), high: high.min(0.3) }
@@ -195,7 +209,13 @@ impl Axis {
     fn draw(self, effect: &Estimate, width: usize) -> String {
         let zero = self.column(0.0, width);
         let (lo, hi) = (self.column(effect.lo, width), self.column(effect.hi, width));
-        let sure = if effect.lo > 0.0 { (zero, lo) } else if effect.hi < 0.0 { (hi, zero) } else { (zero, zero) };
+        let sure = if effect.lo > 0.0 {
+            (zero, lo)
+        } else if effect.hi < 0.0 {
+            (hi, zero)
+        } else {
+            (zero, zero)
+        };
         let cell = |nth: usize| {
             let middle = nth as f64 + 0.5;
             if (sure.0..sure.1).contains(&middle) {

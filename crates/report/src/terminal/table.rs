@@ -239,7 +239,7 @@ fn sign(mark: Option<Mark>) -> char {
 /// What the legend has to say about shares in production and signs.
 pub(super) fn legend(profile: &Profile, style: Style) -> String {
     let columns = Columns::of(profile, style);
-        let production = profile.production().filter(|_| columns.production).map(|covered| {
+    let production = profile.production().filter(|_| columns.production).map(|covered| {
         let machines = match covered.hosts {
             1 => "1 machine".to_owned(),
             hosts => format!("{hosts} machines"),

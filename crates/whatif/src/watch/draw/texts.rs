@@ -18,7 +18,10 @@ const KEYS: [(&str, &str); 15] = [
     ("w", "all warnings, with what can be done about them"),
     ("?", "this help"),
     ("q, Ctrl-C", "quit; the run goes on"),
-    ("slope", "gain per speedup: 0.50 means 10 % less time per visit for 20 % less time in the region; ± is its standard error"),
+    (
+        "slope",
+        "gain per speedup: 0.50 means 10 % less time per visit for 20 % less time in the region; ± is its standard error",
+    ),
     ("interval", "95 % of the slope: ─ with the estimate ━, and │ at zero, all rows on one axis"),
     ("share", "of all CPU time"),
     ("prod.", "share of the program's samples in production, if the run was told (whatif run --hint-db)"),
