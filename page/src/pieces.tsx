@@ -14,6 +14,8 @@ import { VerdictMark } from "./verdict";
 /** More of them are drawn when the user asks for them. */
 const SHOWN = 10;
 const ON_PAPER = 40;
+/** The speedup that verdicts are told for. */
+const REFERENCE = 0.2;
 /** Longer names are cut. */
 const NAME = 120;
 
@@ -234,7 +236,13 @@ function Share({ piece: { share, production_share } }: { piece: Piece }) {
 }
 
 /** The verdict, or how far its experiments are. */
-function State({ piece: { state, verdict, tried } }: { piece: Piece }) {
+function State({ piece: { state, verdict, tried, curve } }: { piece: Piece }) {
+  // A verdict is about all speedups; where this one is not certain, it does not say so much. As in the terminal.
+  const gain = gainAt(curve, REFERENCE);
+  const unsure = gain !== null && gain.lo !== null && gain.hi !== null && gain.lo <= 0 && gain.hi >= 0;
+  if (unsure && (verdict === "helps" || verdict === "hurts")) {
+    return <div class="verdict not-enough-data">? {verdict === "helps" ? "may help" : "may hurt"}</div>;
+  }
   if (verdict !== null) {
     return (
       <div>
