@@ -14,6 +14,8 @@ import { VerdictMark } from "./verdict";
 /** More of them are drawn when the user asks for them. */
 const SHOWN = 10;
 const ON_PAPER = 40;
+/** The speedup that verdicts are told for. */
+const REFERENCE = 0.2;
 /** Longer names are cut. */
 const NAME = 120;
 
@@ -22,6 +24,8 @@ interface Scope {
   axis: Axis | null;
   /** 0 to 1. */
   speedup: number;
+  /** Whether experiments are made at all. */
+  isTried: boolean;
   /** The largest share, which fills the width. */
   widest: number;
 }
@@ -36,6 +40,7 @@ export function Pieces({ report, answer, point }: { report: Report; answer: Poin
   const scope: Scope = {
     axis: isKnown ? axisOf(everything, speedup) : null,
     speedup,
+    isTried: answer.point !== null,
     widest: Math.max(0.01, ...everything.map(({ share }) => share ?? 0)),
   };
   const more = pieces.length - shown.length;
@@ -175,6 +180,7 @@ function Row({ piece, scope, isLine = false }: { piece: Piece; scope: Scope; isL
             )}
             <p class="costs">
               <Share piece={piece} />
+              {!scope.axis && scope.isTried && piece.verdict === null && `; ${untried(piece)}`}
               {mark && (
                 <span class={`mark-of ${mark}`}>
                   {" "}
@@ -230,7 +236,13 @@ function Share({ piece: { share, production_share } }: { piece: Piece }) {
 }
 
 /** The verdict, or how far its experiments are. */
-function State({ piece: { state, verdict, tried } }: { piece: Piece }) {
+function State({ piece: { state, verdict, tried, curve } }: { piece: Piece }) {
+  // A verdict is about all speedups; where this one is not certain, it does not say so much. As in the terminal.
+  const gain = gainAt(curve, REFERENCE);
+  const unsure = gain !== null && gain.lo !== null && gain.hi !== null && gain.lo <= 0 && gain.hi >= 0;
+  if (unsure && (verdict === "helps" || verdict === "hurts")) {
+    return <div class="verdict not-enough-data">? {verdict === "helps" ? "may help" : "may hurt"}</div>;
+  }
   if (verdict !== null) {
     return (
       <div>
@@ -238,8 +250,12 @@ function State({ piece: { state, verdict, tried } }: { piece: Piece }) {
       </div>
     );
   }
-  return <div class="verdict idle untried">{state === "begun" ? `tried at ${tried} of 5 speedups` : "not tried yet"}</div>;
+  return <div class="verdict idle untried">{untried({ state, tried })}</div>;
 }
+
+/** How far its experiments are. */
+const untried = ({ state, tried }: Pick<Piece, "state" | "tried">): string =>
+  state === "begun" ? `tried at ${tried} of 5 speedups` : "not tried yet";
 
 function GainText({ piece: { curve, state }, speedup }: { piece: Piece; speedup: number }) {
   const gain = gainAt(curve, speedup);

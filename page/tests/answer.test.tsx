@@ -71,6 +71,15 @@ test("too little data: candidates with how far they are, and the sentence as the
   expect(seen).toContain("not tried yet");
 });
 
+test("where nothing is estimated yet, rows say how far they are", () => {
+  const report = unsettled();
+  for (const point of report.answer!.points) point.pieces = point.pieces.filter(({ state }) => state !== "measured");
+  const seen = page(report);
+  expect(seen).toContain("Where the CPU time goes");
+  expect(seen).toMatch(/\d % of CPU time ?; tried at 3 of 5 speedups/);
+  expect(seen).toContain("; not tried yet");
+});
+
 test("without a progress point there is the plain profile", () => {
   const seen = page(plain());
   expect(seen).toContain("Where the CPU time goes");
@@ -109,4 +118,11 @@ test("a command at the end of an advice can be copied", () => {
   for (const words of ["let `whatif points` suggest places, and name one with -p", "stop them", "", "give whatif more time", "x".repeat(5000)]) {
     expect(split(words)).toEqual({ words, command: null });
   }
+});
+
+test("what helps over all speedups, but not certainly at 20 %, may help", () => {
+  const report = realistic();
+  const [first] = report.answer!.points[0]!.pieces;
+  first!.curve = [[0.2, 0.03, -0.01, 0.07], [1, 0.3, 0.2, 0.4]];
+  expect(page(report)).toMatch(/hash hash\.c:80 36 % of CPU time \? may help 3 % −1 to 7/);
 });
