@@ -95,13 +95,13 @@ impl Flatness {
 mod tests {
     use super::*;
 
-    fn noisy(slope: f64, seconds: u32) -> Slope {
-        fastrand::seed(7);
+    fn noisy(slope: f64, seconds: u32, seed: u64) -> Slope {
+        let mut random = fastrand::Rng::with_seed(seed);
         let values = (0..seconds).map(|second| {
             let at = f64::from(second);
             // A spike now and then, and a sawtooth.
             let spike = if second % 97 == 0 { 50.0 } else { 0.0 };
-            (at, 20.0 + slope * at / HOUR + spike + f64::from(second % 10) * 0.05 + fastrand::f64() * 0.1)
+            (at, 20.0 + slope * at / HOUR + spike + f64::from(second % 10) * 0.05 + random.f64() * 0.1)
         });
         Slope::of(&values.collect::<Vec<_>>()).unwrap()
     }
@@ -115,9 +115,11 @@ mod tests {
             (-5.0, 2700, Flatness::Flat),
             (1.0, 60, Flatness::Open),
         ] {
-            let found = noisy(slope, seconds);
-            assert_eq!(found.flatness(1.0), flatness, "{slope}: {found:?}");
-            assert!(found.low <= slope && slope <= found.high, "{slope}: {found:?}");
+            let found: Vec<Slope> = (0..100).map(|seed| noisy(slope, seconds, seed)).collect();
+            assert!(found.iter().all(|one| one.flatness(1.0) == flatness), "{slope}: {found:?}");
+            // Of 95 % intervals of a hundred series, fewer than 88 hold the truth once in 500 times.
+            let held = found.iter().filter(|one| one.low <= slope && slope <= one.high).count();
+            assert!(held >= 88, "{slope}: {held} of 100");
         }
     }
 

@@ -36,7 +36,7 @@ pub enum Command {
     /// Compare two recordings: what became faster, what is critical now
     #[command(after_help = "Example: whatif compare before.db after.db --fail-if 'gain(requests) < -3%'")]
     Compare(Compare),
-    /// Run two programs by turns, and say how much less time one of them needs
+    /// Run two programs by turns: how much less time does one need?
     #[command(after_help = "Example: whatif ab -- ./server-old --once -- ./server-new --once")]
     Ab(crate::ab::cli::Ab),
     /// Suggest progress points for a program, from a short run of it

@@ -47,7 +47,9 @@ fn decoded(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
         let code = (*byte == b'%').then(|| std::str::from_utf8(after.get(..2)?).ok()).flatten();
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+        // Not `+5`, which would be a number.
+        let digits = code.filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        match digits.and_then(|code| u8::from_str_radix(code, 16).ok()) {
             Some(coded) => {
                 bytes.push(coded);
                 rest = &after[2..];

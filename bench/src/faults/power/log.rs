@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn events_come_in_their_order() {
-        let log = b"create 0 0\n/d/a b\nwrite 4096 3\n/d/a b\nx\ny\nmap 0 0\n/d/c-shm\nrename 0 4\n/d/a b\n/d/e\nsaid 0 2\n/dev/pts/1\nhi";
+        let log = b"create 0 0\n/d/a b\nwrite 4096 3\n/d/a b\nx\nymap 0 0\n/d/c-shm\nrename 0 4\n/d/a b\n/d/esaid 0 2\n/dev/pts/1\nhi";
         let (a, e) = (PathBuf::from("a b"), PathBuf::from("e"));
         let write = Event::Write { path: a.clone(), offset: 4096, bytes: b"x\ny".to_vec() };
         let said = Event::Said("hi".to_owned());

@@ -126,7 +126,7 @@ fn a_large_terminal_has_everything() {
         "What makes `requests` faster",
         "region slope ± se 95 % interval verdict share experiments",
         "hash.c:88 0.60 ± 0.00 │ ━ 0.59 … 0.60 helps 11 % 30",
-        "hash.c:12 0.00 ± 0.00 ─━ −0.01 … 0.01 no effect 11 % 30",
+        "hash.c:12 0.00 ± 0.00 ━ −0.01 … 0.01 no effect 11 % 30",
     ] {
         assert!(in_words.iter().any(|shown| shown == line), "{line:?} {shown:#?}");
     }
