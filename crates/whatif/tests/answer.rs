@@ -117,7 +117,11 @@ fn a_program_goes_on_when_the_answer_is_known() {
     command.arg("--").arg(&exits).args(["3", "12"]);
     let ended = run(command).assert_code(3);
     assert_eq!(ended.stdout, "begin 3\nend\n");
-    assert_eq!(ended.stderr.matches("If that code took").count(), 1, "once, and not again at the end: {ended:#?}");
+    assert_eq!(
+        ended.stderr.matches("If that code took").count(),
+        1,
+        "once, and not again at the end: {ended:#?}"
+    );
     assert!(ended.stderr.contains("the program goes on without experiments"), "{ended:#?}");
     let session = sandbox.report()["sessions"][0].clone();
     assert!(session["duration_ns"].as_u64() > Some(11_000_000_000), "{session:#}");

@@ -135,7 +135,10 @@ fn the_command_carries_no_debug_information() {
         file.sections().filter_map(|section| section.name().map(str::to_owned).ok()).collect();
     assert!(sections.iter().any(|name| name == ".text"));
     for name in sections {
-        assert!(!name.starts_with(".debug_") && name != ".symtab", "{name}");
+        // A few bytes for debuggers, which strip leaves where it is.
+        let is_script = name == ".debug_gdb_scripts";
+        assert!(!name.starts_with(".debug_") || is_script, "{name}");
+        assert_ne!(name, ".symtab");
     }
 }
 

@@ -75,7 +75,7 @@ fn what_changed_is_said_first() {
     let sandbox = recordings(&BEFORE.rows(), &SLOWER.rows());
     let ended = compare(&sandbox, &[]).assert_code(0);
     let text = ended.stdout.replace('\n', " ");
-    assert!(text.starts_with("`requests` is 11."), "{text}");
+    assert!(text.starts_with("`requests` takes 11."), "{text}");
     assert!(
         text.contains("the throughput); `hash.c:12` became critical, and `hash.c:88` is no longer"),
         "{text}"

@@ -206,7 +206,8 @@ fn a_run_is_watched_from_before_its_beginning_to_its_end() {
 
     let mut command = sandbox.profiling(&["--region", "often", "--speedup", "50,100"], &live, &["3600"]);
     let run = Run(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    let shown = watch.sees(&["often", "helps", "running, ", "less time in `often`", "What makes `round` faster"]);
+    let shown =
+        watch.sees(&["often", "helps", "running, ", "less time in `often`", "What makes `round` faster"]);
     assert!(shown.contains("speedup"), "the curve is there:\n{shown}");
 
     watch.press("\r");

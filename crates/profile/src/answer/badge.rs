@@ -95,8 +95,8 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> B
         return not_trusted(profile, doubted);
     }
     let Some(best) = best else {
-        let open = pieces.iter().filter(|piece| piece.verdict() == Some(Verdict::NotEnoughData));
-        let open = open.max_by(|a, b| a.share.unwrap_or(0.0).total_cmp(&b.share.unwrap_or(0.0)));
+        // The best candidate, as the sentence has it.
+        let open = with(Verdict::NotEnoughData);
         let unknown = pieces.iter().find(|piece| piece.estimate.is_none() && hot(piece));
         return match (open, unknown) {
             (Some(open), _) => too_little(open),

@@ -4,6 +4,8 @@ use crate::estimate::PointEstimate;
 
 /// More experiments than this many times those that were made are given as "10 times".
 const TIMES: f64 = 9.5;
+/// From so many times on, time does not help.
+const HOPELESS: f64 = 100.0;
 /// Less than this share more is "a little longer".
 const LITTLE: f64 = 0.5;
 
@@ -34,7 +36,9 @@ impl Needed {
             more => format!("about {more} more experiments on it"),
         };
         let times = self.times();
-        if self.made == 0 {
+        if times > HOPELESS {
+            "longer runs will hardly settle it: its effect is too small, or the machine too noisy".into()
+        } else if self.made == 0 {
             format!("let the program run longer ({more})")
         } else if times <= 1.0 + LITTLE {
             format!("let the program run a little longer ({more})")
@@ -57,6 +61,11 @@ mod tests {
             (1, 1, "run it about 2 times as long (about one more experiment on it)"),
             (40, 20, "run it about 3 times as long (about 40 more experiments on it)"),
             (900, 20, "run it 10 times as long or longer (about 900 more experiments on it)"),
+            (
+                1_000_000,
+                20,
+                "longer runs will hardly settle it: its effect is too small, or the machine too noisy",
+            ),
             (5, 0, "let the program run longer (about 5 more experiments on it)"),
         ] {
             assert_eq!(Needed { experiments, made }.advice(), expected);

@@ -55,6 +55,10 @@ impl Sources {
             let alone = folder.join(format!("{name}.rs"));
             let inner = folder.join(name);
             let path: PathBuf = if alone.exists() { alone } else { inner.join("mod.rs") };
+            // With `#[path]` it is another crate's, which imports nothing of this one.
+            if !path.exists() && text.contains("#[path") {
+                continue;
+            }
             self.read(&path, &inner, joined(&module, name));
         }
         self.files.insert(module, File::of(words));
