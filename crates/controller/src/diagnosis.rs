@@ -1,6 +1,7 @@
 //! Why there is no answer, and what makes one doubtful.
 
 use super::failure::{self, Failure};
+use super::heat::COSTLY;
 use super::images::{MADE, NAMES_OF_MADE};
 use super::launch::Exit;
 use super::needs;
@@ -16,9 +17,6 @@ use rustix::process::Signal;
 use std::sync::atomic::Ordering;
 use wire::SharedMemory;
 use wire::layout::Sampler;
-
-/// Counting visits may take this share of a CPU without a word.
-pub const COSTLY: f64 = 0.05;
 
 /// Why there is no answer, if there is none.
 pub fn diagnose(

@@ -28,6 +28,7 @@ mod experiment;
 mod failure;
 mod finer;
 mod futex_code;
+mod heat;
 mod hint;
 mod images;
 mod in_flight;
@@ -594,7 +595,7 @@ fn profile(
         drainer.thread().unpark();
         outcome
     });
-    if outcome.as_ref().is_err_and(|error| error.is::<series::Refused>()) {
+    if outcome.as_ref().is_err_and(|error| error.is::<heat::Refused>()) {
         kernel::say!("whatif: a progress point costs too much; asking the program to end");
         child.terminate(options.stop_signal);
     }

@@ -295,7 +295,7 @@ fn what_makes_no_sense_is_said() {
         (&["--keep", "0s"], "1h or more"),
         (&["--name", "1"], "cannot be the name of an epoch"),
         (&["--interval", "3600"], "--resolution 3600"),
-        (&["--duration", "0"], "such as 60"),
+        (&["--duration", "0"], "15, 15s, 2m, 1h"),
         (&["--db", "/dev/null/db"], "/dev/null"),
     ] {
         let mut command = sandbox.whatif();

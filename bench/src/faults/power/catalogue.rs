@@ -9,13 +9,13 @@ use archive::{Database, Selection, Store};
 use rusqlite::Connection;
 use storage::Error;
 
-use super::Content;
+use super::kept::Content;
 use super::log::Event;
 use crate::collect::books;
 
 pub struct Kept;
 
-impl super::Kept for Kept {
+impl super::kept::Kept for Kept {
     /// Epochs, flushes, and samples.
     fn open(&self, folder: &Path) -> Result<Content> {
         let folder = folder.join("db");

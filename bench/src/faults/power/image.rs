@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::catalogue::{self, Kept};
-use super::{Content, Kept as _};
+use super::kept::{Content, Kept as _};
 use crate::collect::Daemon;
 use crate::faults::harness::Harness;
 use crate::program;

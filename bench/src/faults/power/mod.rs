@@ -4,6 +4,7 @@
 mod catalogue;
 mod disk;
 mod image;
+mod kept;
 mod log;
 mod recording;
 
@@ -17,23 +18,12 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 
 use self::disk::{Disk, State, Survival};
+use self::kept::{Content, Kept};
 use self::log::Event;
 use super::harness::{Harness, limited};
 
 /// Findings that are printed of each kind.
 const MOST_PRINTED: usize = 5;
-
-/// How much there is of each thing that is kept: it only becomes more.
-type Content = Vec<u64>;
-
-/// What a program keeps.
-trait Kept {
-    /// Opens what is in the folder, as the next one does who uses it, and counts it; nothing if there is nothing yet. An error is a finding.
-    fn open(&self, folder: &Path) -> Result<Content>;
-
-    /// Whether everything that has been written before this event is said to be kept when it is over.
-    fn promises(&self, event: &Event) -> bool;
-}
 
 pub fn run(harness: &Harness, whatif: &Path, witness: &Path, seed: u64) -> Result<usize> {
     println!(

@@ -10,8 +10,9 @@ use profile::Recording;
 use rusqlite::Connection;
 use storage::Error;
 
+use super::kept::Content;
 use super::log::Event;
-use super::{Content, limited};
+use crate::faults::harness::limited;
 
 pub struct Kept<'a> {
     pub whatif: &'a Path,
@@ -20,7 +21,7 @@ pub struct Kept<'a> {
     pub begun_with: RefCell<HashSet<Vec<(String, Vec<u8>)>>>,
 }
 
-impl super::Kept for Kept<'_> {
+impl super::kept::Kept for Kept<'_> {
     /// Sessions, those with an end, windows, and samples.
     fn open(&self, folder: &Path) -> Result<Content> {
         self.check_cache(&folder.join("cache"))?;

@@ -1,14 +1,13 @@
 //! The series of experiments on a program while it runs: which one is next, its windows, what they say so far.
 
-mod heat;
 mod scouting;
 mod whole;
 
-pub use heat::Refused;
 pub use whole::Whole;
 
 use crate::clocks::{self, Clocks};
 use crate::experiment::{Offer, Shown};
+use crate::heat::{self, Heat};
 use crate::hint::{self, Hint};
 use crate::launch;
 use crate::now::monotonic;
@@ -21,7 +20,6 @@ use crate::runs::Runs;
 use crate::window::{Conductor, IDLE, Order};
 use crate::{dead_slots, progress};
 use anyhow::Result;
-use heat::Heat;
 use kernel::SharedMapping;
 use profile::Nanos;
 use std::sync::Mutex;
@@ -138,7 +136,15 @@ impl<'a> Series<'a> {
             if self.clocks.has_decided(memory) {
                 held.clear();
             }
-            self.look_at_heat(&mut conductor)?;
+            let run = heat::Run {
+                points: self.points,
+                options,
+                observer: self.observer,
+                progress: &self.progress,
+                visit_cost: self.runs.visit_cost,
+                noting_cost: self.runs.noting_cost,
+            };
+            self.heat.look(&run, &mut conductor)?;
             let offers = self.offers()?;
             let Runs { history, random, .. } = &mut *self.runs;
             let Some(mut plan) = history.next(&offers, &options.choices, random) else {
