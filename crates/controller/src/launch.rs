@@ -65,9 +65,24 @@ pub fn spawn(
     let _blocked = kernel::signals::AllBlocked::new();
     let process = kernel::child::spawn(command, shared.fd())
         .map_err(|error| LaunchError::Start { path: executable.command().into(), error })?;
-    let child = Child::watch(process).map_err(LaunchError::Watch)?;
-    forward::begin(signals, &child).map_err(LaunchError::Watch)?;
-    Ok(child)
+    let child = match Child::watch(process) {
+        Ok(child) => child,
+        Err(error) => return Err(unwatched(error, child::wait_for_the_program)),
+    };
+    match forward::begin(signals, &child) {
+        Ok(()) => Ok(child),
+        Err(error) => Err(unwatched(error, || Some(child.wait()))),
+    }
+}
+
+/// A program that has begun ends as it would have: its end is ours. Returns only if that cannot be known.
+fn unwatched(error: std::io::Error, wait: impl FnOnce() -> Option<Exit>) -> LaunchError {
+    let error = LaunchError::Watch(error);
+    kernel::say!("whatif: {error}\nThe program runs unprofiled.");
+    match wait() {
+        Some(exit) => finish(exit),
+        None => error,
+    }
 }
 
 /// Ends this process as the program ended: with its code, or by its signal.

@@ -203,7 +203,7 @@ fn production_is_kept_and_shown_beside_the_worth() {
     };
     let json: serde_json::Value = serde_json::from_str(&report(&["--json"])).unwrap();
     assert_eq!(json["production"]["hosts"], 1, "{json:#}");
-    let text = report(&[]);
+    let text = report(&["--details"]);
     assert!(text.contains("prod.") && text.contains("in production (1 machine, "), "{text}");
     for (name, share) in [("needed", 0.15_f64), ("nobody_waits", 0.6)] {
         let region = crate::support::region(&json, name);

@@ -52,7 +52,8 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         why: "see the curves, the source and the evidence".into(),
         command: shell::command(["whatif", "open", &file]),
     }];
-    if points.iter().all(|point| point.target.is_none()) {
+    let is_known = session.start.program != crate::coz::UNKNOWN_PROGRAM;
+    if points.iter().all(|point| point.target.is_none()) && is_known {
         next.push(Next {
             step: Step::Deeper,
             why: "find a place that counts the program's work".into(),
@@ -65,15 +66,14 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         .filter_map(|point| point.pieces.first())
         .find(|piece| piece.verdict() == Some(Verdict::Helps));
     let best = best.and_then(|piece| profile.rows.regions.get(&piece.region));
-    let is_settled = points
-        .iter()
-        .any(|point| point.pieces.first().and_then(super::Piece::verdict) == Some(Verdict::Helps));
-    if let (Some(best), true) = (best, is_settled) {
+    if let Some(best) = best {
         next.push(Next {
             step: Step::Deeper,
             why: "see what the number rests on".into(),
             command: shell::command(["whatif", "report", "--explain", &best.name, &file]),
         });
+    }
+    if best.is_some() && is_known {
         next.push(Next {
             step: Step::Compare,
             why: "when it is changed, measure again and compare".into(),
@@ -83,7 +83,8 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
                 shell::command(["whatif", "compare", &file, "after.db"])
             ),
         });
-    } else {
+    }
+    if best.is_none() && is_known {
         next.push(Next {
             step: Step::Deeper,
             why: "measure more, into the same recording".into(),

@@ -38,6 +38,7 @@ mod rows;
 mod run;
 
 pub use file::{DATABASE, Unreadable, is_profile_of_coz, load as load_either, rows as rows_of_either};
+pub(crate) use rows::UNKNOWN_PROGRAM;
 
 use crate::model::Rows;
 

@@ -11,6 +11,9 @@ use crate::model::{
 };
 use crate::units::{Epoch, Nanos, Speedup, VisitNanos};
 
+/// What is profiled is not in a profile of Coz.
+pub(crate) const UNKNOWN_PROGRAM: &str = "unknown program";
+
 /// The CPU time between two samples, in every version of Coz.
 const PERIOD: Nanos = Nanos::from_millis(1);
 /// How long it waits after each experiment.
@@ -128,7 +131,7 @@ fn flags(experiment: &Experiment) -> WindowFlags {
 fn start(run: &Run, nth: u32, name: &str) -> SessionStart {
     SessionStart {
         started: Nanos::new(run.startup.unwrap_or(0)),
-        program: "unknown program".into(),
+        program: UNKNOWN_PROGRAM.into(),
         options: serde_json::json!({ "imported_from": "coz", "file": name }).to_string(),
         version: format!("{} (import from Coz)", env!("CARGO_PKG_VERSION")),
         sampler: "Coz".into(),

@@ -64,7 +64,14 @@ fn heading(out: &mut String, profile: &Profile, point: &PointAnswer, nth: usize,
                 note(out, rest, style);
             }
         }
-        _ if nth == 0 => bold(out, &profile.sentence()),
+        _ if nth == 0 => {
+            let sentence = profile.sentence();
+            bold(out, &sentence);
+            // The same reason need not be read twice.
+            if point.badge.quality == Quality::NotTrusted && sentence.contains("not to be trusted") {
+                return;
+            }
+        }
         _ => {
             let of_point = point.target.and_then(|target| profile.point(target));
             let name = of_point.map_or_else(String::new, table::title);
