@@ -369,6 +369,9 @@ fn share(rows: &Rows, region: RegionId) -> (u64, Option<f64>) {
     (of_region().map(|s| s.count).sum(), share)
 }
 
+/// The experiments on a region, and the speedups in them.
+type Tried = (BTreeSet<(SessionId, i64)>, BTreeSet<Speedup>);
+
 /// The regions that were sampled or tried, but for those that are estimated, by their share.
 fn candidates(rows: &Rows, estimated: &[RegionEstimate]) -> Vec<Candidate> {
     let estimated: BTreeSet<RegionId> = estimated.iter().map(|region| region.region).collect();
@@ -377,10 +380,10 @@ fn candidates(rows: &Rows, estimated: &[RegionEstimate]) -> Vec<Candidate> {
     for samples in rows.samples.iter().filter(|samples| !estimated.contains(&samples.region)) {
         let (count, weight, of_sessions) = sums.entry(samples.region).or_default();
         *count += samples.count;
-        *weight = *weight + samples.weight;
-        *of_sessions = *of_sessions + all.get(&samples.session).copied().unwrap_or_default();
+        *weight += samples.weight;
+        *of_sessions += all.get(&samples.session).copied().unwrap_or_default();
     }
-    let mut tried: BTreeMap<RegionId, (BTreeSet<(SessionId, i64)>, BTreeSet<Speedup>)> = BTreeMap::new();
+    let mut tried: BTreeMap<RegionId, Tried> = BTreeMap::new();
     for window in rows.windows.iter().filter(|window| !estimated.contains(&window.region)) {
         let (experiments, speedups) = tried.entry(window.region).or_default();
         if !window.speedup.is_zero() {
