@@ -228,12 +228,14 @@ impl<'a> Regions<'a> {
 
     fn function(&self, function: &Function) -> Option<RegionId> {
         let image = function.image.key();
-        let exact = self.functions.get(&(function.name.as_str(), function.file.as_deref(), image)).copied();
         let is_named = |region: &Region| {
             let rest = function.name.strip_suffix(region.name.as_str());
             region.image_key() == image && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with("::"))
         };
-        exact.or_else(|| self.named.iter().find(|(_, region)| is_named(region)).map(|(id, _)| *id))
+        // Where the user names regions, experiments are about no others.
+        let named = self.named.iter().find(|(_, region)| is_named(region)).map(|(id, _)| *id);
+        let exact = (function.name.as_str(), function.file.as_deref(), image);
+        named.or_else(|| self.functions.get(&exact).copied())
     }
 
     fn line(&self, function: &Function, line: u32) -> Option<RegionId> {
@@ -338,6 +340,10 @@ mod tests {
         rows.functions.get_mut(&FunctionId::new(2)).unwrap().name = "server::work".into();
         let named = Region { inclusive: true, file: None, ..region("work", None) };
         rows.regions.insert(RegionId::new(3), named);
+        assert_eq!(CallTree::new(&rows).functions[1].region, Some(RegionId::new(3)));
+        // It is what experiments were about.
+        rows.functions.get_mut(&FunctionId::new(2)).unwrap().name = "work".into();
+        rows.regions.get_mut(&RegionId::new(1)).unwrap().image.build_id = Some("ab12".into());
         assert_eq!(CallTree::new(&rows).functions[1].region, Some(RegionId::new(3)));
     }
 }
