@@ -7,7 +7,7 @@ use crate::real::{first, real};
 use crate::tls;
 use core::arch::asm;
 use core::ffi::{CStr, c_int};
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use wire::Nanos;
 
 pub const CLOCK_MONOTONIC: i64 = 1;
