@@ -43,6 +43,9 @@ pub fn open(named: Option<&Path>) -> Result<(PathBuf, Database)> {
     Ok((folder, db))
 }
 
+/// By name: nodes of a tree, and how many samples each has.
+type Roots = BTreeMap<String, Vec<(u32, u64)>>;
+
 impl Query {
     /// Understands what was typed.
     pub fn new(which: &Which) -> Result<Query> {
@@ -136,7 +139,7 @@ impl Query {
     }
 
     /// All stacks, kept apart by the name of the process.
-    pub fn forest(&mut self) -> Result<(Tree, BTreeMap<String, Vec<(u32, u64)>>)> {
+    pub fn forest(&mut self) -> Result<(Tree, Roots)> {
         let Forest { mut tree, groups } = self.db.forest(&self.selection, By::Label)?;
         let labels = self.db.labels()?;
         let counts: Vec<bool> = tree.positions.iter().map(|(image, _)| self.counts(*image)).collect();

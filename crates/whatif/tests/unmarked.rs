@@ -155,7 +155,9 @@ fn a_point_that_cannot_be_placed_ends_the_run_at_once() {
         sandbox.whatif()
     };
     command.arg("run").arg("-o").arg(sandbox.recording());
-    places.iter().for_each(|place| drop(command.args(["-p", place])));
+    for place in places {
+        command.args(["-p", place]);
+    }
     // Samples cannot stand in for the ends of a latency.
     command.args(["--latency", "rounds..now", "--"]).arg(&placed);
     let ended = run(command);

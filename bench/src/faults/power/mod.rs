@@ -20,7 +20,7 @@ use anyhow::{Context as _, Result, ensure};
 use self::disk::{Disk, State, Survival};
 use self::kept::{Content, Kept};
 use self::log::Event;
-use super::harness::{Harness, limited};
+use super::harness::Harness;
 
 /// Findings that are printed of each kind.
 const MOST_PRINTED: usize = 5;

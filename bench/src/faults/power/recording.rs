@@ -14,11 +14,14 @@ use super::kept::Content;
 use super::log::Event;
 use crate::faults::harness::limited;
 
+/// Names of files, and what is in them.
+type Files = Vec<(String, Vec<u8>)>;
+
 pub struct Kept<'a> {
     pub whatif: &'a Path,
     pub witness: &'a Path,
     /// Caches that a run has begun with.
-    pub begun_with: RefCell<HashSet<Vec<(String, Vec<u8>)>>>,
+    pub begun_with: RefCell<HashSet<Files>>,
 }
 
 impl super::kept::Kept for Kept<'_> {

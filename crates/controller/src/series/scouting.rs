@@ -50,7 +50,7 @@ impl Series<'_> {
     ) -> Result<bool> {
         if self.options.looks_for_point() && !self.points.is_any() {
             let chosen = self.runs.chosen.clone();
-            if !chosen.is_some_and(|place| self.choose(&place).is_ok()) && !self.scout(conductor, over)? {
+            if chosen.is_none_or(|place| self.choose(&place).is_err()) && !self.scout(conductor, over)? {
                 return Ok(false);
             }
         }

@@ -4,8 +4,11 @@
 /// Where all files have their code: the page at 0x1000 of the file.
 pub const CODE: u64 = 0x40_1000;
 
+/// Makes the sections of a file.
+pub type Maker = fn() -> Vec<Section>;
+
 /// All of them by name.
-pub const FILES: [(&str, fn() -> Vec<Section>); 11] = [
+pub const FILES: [(&str, Maker); 11] = [
     ("packed", packed),
     ("lying", lying),
     ("frames", frames),
