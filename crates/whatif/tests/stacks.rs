@@ -68,17 +68,6 @@ fn a_run_keeps_who_called_whom() {
     })
     .assert_code(0);
     assert!(folded.stdout.contains(";main;A;helper;"), "{}", folded.stdout);
-    // Added to another file, they are the same.
-    let merged = crate::support::run({
-        let mut command = sandbox.whatif();
-        command.args(["merge"]).arg(sandbox.recording()).args(["-o", "merged.db"]);
-        command
-    })
-    .assert_code(0);
-    let copy = Recording::open(&sandbox.path("merged.db")).unwrap().rows().unwrap();
-    let (one, other) = (rows(&sandbox), copy);
-    assert_eq!(CallTree::new(&one).all, CallTree::new(&other).all, "{merged:?}");
-    assert_eq!(one.stacks.len(), other.stacks.len());
 }
 
 #[test]
