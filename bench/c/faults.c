@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -326,6 +327,12 @@ static void find_loader(void) {
     fclose(maps);
 }
 
+/* A wake-up does not fail, and one that was not made would be missed for ever. */
+static int wakes(const struct user_regs_struct *registers) {
+    long what_for = registers->rsi & FUTEX_CMD_MASK;
+    return registers->orig_rax == SYS_futex && what_for != FUTEX_WAIT && what_for != FUTEX_WAIT_BITSET;
+}
+
 static void enter(struct traced *thread) {
     struct user_regs_struct registers;
     if (ptrace(PTRACE_GETREGS, thread->id, 0, &registers)) return;
@@ -334,7 +341,7 @@ static void enter(struct traced *thread) {
         {registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9};
     memcpy(thread->arguments, arguments, sizeof arguments);
     thread->number = number;
-    if (what != LOG && registers.rip >= loader_begin && registers.rip < loader_end) return;
+    if (what != LOG && ((registers.rip >= loader_begin && registers.rip < loader_end) || wakes(&registers))) return;
     if (what == COUNT && number >= 0 && number < MOST_CALLS) counts[number]++;
     if ((what != FAIL && what != CUT) || number != wanted) return;
     if (what == FAIL) {

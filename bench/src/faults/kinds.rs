@@ -19,7 +19,7 @@ impl Fault {
 }
 
 /// System calls, and the errors that they are tried with. `half` stands for a short read or write.
-pub const CALLS: [(&str, &[Fault]); 68] = {
+pub const CALLS: [(&str, &[Fault]); 69] = {
     use Fault::{Cut, Error};
     [
         ("openat", &[Error("EMFILE"), Error("ENOMEM"), Error("EIO"), Error("EINTR")]),
@@ -33,6 +33,7 @@ pub const CALLS: [(&str, &[Fault]); 68] = {
         ("fsync", &[Error("EIO"), Error("ENOSPC")]),
         ("fdatasync", &[Error("EIO"), Error("ENOSPC")]),
         ("ftruncate", &[Error("EIO"), Error("ENOSPC"), Error("EINTR")]),
+        ("fallocate", &[Error("EIO"), Error("ENOSPC"), Error("EINTR")]),
         ("rename", &[Error("EIO"), Error("ENOSPC")]),
         ("renameat", &[Error("EIO"), Error("ENOSPC")]),
         ("renameat2", &[Error("EIO"), Error("ENOSPC")]),

@@ -22,29 +22,30 @@ pub struct Opened {
 
 /// Opens `path` for reading. Rows that a killed writer left in the log are seen. Reading a file with a log needs leave
 /// to write next to it (SQLite keeps an index of the log there); where that is missing, file and log are copied to the
-/// temporary folder and read from there.
+/// temporary folder and read from there. So they are if a power failure has interrupted the writer before there was a log: what it
+/// had begun has to be taken back before the file can be read, and that changes the file.
 pub fn open_read_only(path: &Path) -> Result<Opened, Error> {
-    match connect(path) {
+    match connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
         Ok(connection) => Ok(Opened { connection, copy: None }),
         Err(e) if is_refusal(&e) => {
             let copy = copy_with_log(path).map_err(|e| Error::io(path, &e))?;
-            let connection = connect(&copy.path().join(COPY)).map_err(|e| Error::of(path, e))?;
+            let connection = connect(&copy.path().join(COPY), OpenFlags::SQLITE_OPEN_READ_WRITE);
+            let connection = connection.map_err(|e| Error::of(path, e))?;
             Ok(Opened { connection, copy: Some(copy) })
         }
         Err(e) => Err(Error::of(path, e)),
     }
 }
 
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+fn connect(path: &Path, how: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, how | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(PATIENCE)?;
     // Opening touches nothing yet; this reads the header and, if there is one, the log.
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(connection)
 }
 
-/// Whether SQLite could not make the files it needs next to the recording.
+/// Whether SQLite could not make the files it needs next to the recording, or not take back what was begun.
 fn is_refusal(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -55,7 +56,7 @@ fn is_refusal(error: &rusqlite::Error) -> bool {
 /// The name of the copied file in its folder.
 const COPY: &str = "recording";
 
-/// Copies a recording and its log to a new temporary folder.
+/// Copies a recording, and its log or journal, to a new temporary folder.
 fn copy_with_log(path: &Path) -> std::io::Result<tempfile::TempDir> {
     let folder = tempfile::Builder::new().prefix("whatif-").tempdir()?;
     let copy = |from: &Path, name: &str| {
@@ -64,12 +65,15 @@ fn copy_with_log(path: &Path) -> std::io::Result<tempfile::TempDir> {
         std::io::copy(&mut fs::File::open(from)?, &mut to).map(drop)
     };
     copy(path, COPY)?;
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    match copy(Path::new(&log), "recording-wal") {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
-        _ => Ok(folder),
+    for beside in ["-wal", "-journal"] {
+        let mut log = path.as_os_str().to_owned();
+        log.push(beside);
+        match copy(Path::new(&log), &format!("{COPY}{beside}")) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
     }
+    Ok(folder)
 }
 
 #[cfg(test)]
@@ -77,7 +81,7 @@ mod tests {
     use super::*;
 
     fn rows(copy: &tempfile::TempDir) -> i64 {
-        let connection = connect(&copy.path().join(COPY)).unwrap();
+        let connection = connect(&copy.path().join(COPY), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
     }
 
@@ -96,5 +100,42 @@ mod tests {
         to.close().unwrap();
         let copy = copy_with_log(&path).unwrap();
         assert_eq!(rows(&copy), 1);
+    }
+
+    /// The power fails while the first page of a new file is written: its beginning is not there, but the journal is, and says
+    /// that the file was empty.
+    #[test]
+    fn what_a_power_failure_interrupts_is_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, journal) = (folder.path().join("p.whatif"), folder.path().join("p.whatif-journal"));
+        for (before, rows) in [("", 0), ("CREATE TABLE t (x); INSERT INTO t VALUES (1);", 1)] {
+            let to = Connection::open(&path).unwrap();
+            to.execute_batch(before).unwrap();
+            // More than there is room for in memory, so that pages are written before the end.
+            to.execute_batch("PRAGMA cache_size = 1; BEGIN; CREATE TABLE more (x);").unwrap();
+            for _ in 0..200 {
+                to.execute("INSERT INTO more VALUES (zeroblob(3000))", []).unwrap();
+            }
+            let (mut bytes, begun) = (fs::read(&path).unwrap(), fs::read(&journal).unwrap());
+            drop(to);
+            assert!(bytes.len() > 4096);
+            bytes[..512].fill(0);
+            fs::write(&path, &bytes).unwrap();
+            fs::write(&journal, &begun).unwrap();
+
+            let opened = open_read_only(&path).unwrap();
+            let tables: i64 = opened
+                .connection
+                .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+                .unwrap();
+            assert_eq!(tables, rows);
+            assert!(opened.copy.is_some());
+            assert_eq!(fs::read(&path).unwrap(), bytes, "a reader changes nothing");
+            // The next writer does.
+            let again = Connection::open(&path).unwrap();
+            let tables: i64 =
+                again.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
+            assert_eq!(tables, rows);
+        }
     }
 }
