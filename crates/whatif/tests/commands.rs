@@ -134,8 +134,8 @@ fn the_command_carries_no_debug_information() {
     let sections: Vec<_> =
         file.sections().filter_map(|section| section.name().map(str::to_owned).ok()).collect();
     assert!(sections.iter().any(|name| name == ".text"));
-    for name in sections {
-        assert!(!name.starts_with(".debug_") && name != ".symtab", "{name}");
+    for name in [".debug_info", ".debug_line", ".debug_str", ".symtab"] {
+        assert!(!sections.iter().any(|section| section == name), "{name} in {sections:?}");
     }
 }
 
