@@ -134,8 +134,11 @@ fn the_command_carries_no_debug_information() {
     let sections: Vec<_> =
         file.sections().filter_map(|section| section.name().map(str::to_owned).ok()).collect();
     assert!(sections.iter().any(|name| name == ".text"));
-    for name in [".debug_info", ".debug_line", ".debug_str", ".symtab"] {
-        assert!(!sections.iter().any(|section| section == name), "{name} in {sections:?}");
+    for name in sections {
+        // A few bytes for debuggers, which strip leaves where it is.
+        let is_script = name == ".debug_gdb_scripts";
+        assert!(!name.starts_with(".debug_") || is_script, "{name}");
+        assert_ne!(name, ".symtab");
     }
 }
 
