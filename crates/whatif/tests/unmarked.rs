@@ -92,7 +92,7 @@ fn without_a_point_a_place_is_chosen_while_the_program_runs() {
     // It was whatif that stopped it, and the report says so.
     assert_eq!(report["sessions"][0]["stopped"], true);
     let mut text = sandbox.whatif();
-    text.arg("report").arg(sandbox.recording());
+    text.args(["report", "--details"]).arg(sandbox.recording());
     let text = run(text).assert_code(0).stdout;
     assert!(text.contains("stopped by whatif after") && !text.contains("killed by signal"), "{text}");
 }
