@@ -7,6 +7,7 @@
 //!
 //! Never pauses: [`delay`](crate::delay) does.
 
+use crate::deferral;
 use crate::memory::shared;
 use crate::switches::{self, During};
 use crate::sys;
@@ -35,13 +36,15 @@ pub fn owes(slot: &Slot) -> bool {
     }
 }
 
-/// Keeps the signal handler of this thread from touching the account while `change` does. Called from the handler as well.
+/// Keeps the signal handler of this thread from touching the account while `change` does, and handlers of the program's from leaving it half done: those run behind
+/// it, and may never return. Called from the handler as well.
 pub fn exclusively<T>(slot: &Slot, change: impl FnOnce() -> T) -> T {
     slot.busy.store(slot.busy.load(Relaxed) + 1, Relaxed);
     compiler_fence(core::sync::atomic::Ordering::SeqCst);
     let result = change();
     compiler_fence(core::sync::atomic::Ordering::SeqCst);
     slot.busy.store(slot.busy.load(Relaxed) - 1, Relaxed);
+    deferral::release(slot);
     result
 }
 

@@ -1,16 +1,19 @@
 //! What the kernel has saved of an interrupted thread: its registers.
 //!
 //! Reads them, for the callchain ([`callchain`](crate::callchain)) and to tell whether the thread gets anywhere
-//! ([`spin`](crate::spin)); changes none of them.
+//! ([`spin`](crate::spin)). The mask and the instruction are changed where a handler of the program's has to wait
+//! ([`deferral`](crate::deferral)).
 
 use crate::callchain::Registers;
 
-/// `ucontext_t`, as far as we need it: flags, link, stack (3 words), general registers.
+/// `ucontext_t`: flags, link, stack (3 words), general registers, vector registers, reserved words, blocked signals.
 #[repr(C)]
 pub struct Context {
     head: [usize; 5],
     registers: [usize; 23],
-    vectors: *const [[u64; 2]; 26],
+    vectors: *const [[u64; 2]; 32],
+    reserved: [usize; 8],
+    mask: u64,
 }
 
 impl Context {
@@ -20,6 +23,9 @@ impl Context {
     const RIP: usize = 16;
     /// Where `xmm0` lies behind `vectors` (the layout of FXSAVE), in units of 16 bytes.
     const XMM: usize = 10;
+    const XMM_REGISTERS: usize = 16;
+    /// Where the kernel says how much it has saved behind `vectors`, in units of 16 bytes.
+    const SAVED: usize = 29;
 
     /// A thread at `instruction`, with `value` in a register.
     #[cfg(test)]
@@ -27,7 +33,7 @@ impl Context {
         let mut registers = [0; 23];
         registers[Self::RIP] = instruction;
         registers[0] = value;
-        Self { head: [0; 5], registers, vectors: core::ptr::null() }
+        Self { head: [0; 5], registers, vectors: core::ptr::null(), reserved: [0; 8], mask: 0 }
     }
 
     /// The same with its stack pointer there.
@@ -47,6 +53,41 @@ impl Context {
         self.registers[Self::RIP]
     }
 
+    /// Has the thread go on at another instruction.
+    pub fn go_on_at(&mut self, instruction: usize) {
+        self.registers[Self::RIP] = instruction;
+    }
+
+    /// The signals that the thread has blocked when it goes on.
+    pub fn mask(&self) -> u64 {
+        self.mask
+    }
+
+    /// Sets them.
+    pub fn set_mask(&mut self, mask: u64) {
+        self.mask = mask;
+    }
+
+    /// Where the other stack for signal handlers begins that the thread has, and how large it is: zero if it has none.
+    pub fn other_stack(&self) -> (usize, usize) {
+        (self.head[2], self.head[4])
+    }
+
+    /// How many bytes of the stack the kernel has taken to save all this, and skipped.
+    pub fn size_on_stack(&self) -> usize {
+        /// `FP_XSTATE_MAGIC1`: more is saved than FXSAVE does, and how much follows.
+        const MORE: u32 = 0x4650_5853;
+        /// Below the interrupted stack pointer are 128 bytes that may be in use, and what is saved is aligned.
+        const SKIPPED: usize = 256;
+        /// Behind `ucontext_t` there is a `siginfo_t`.
+        const PLAIN: usize = 1024;
+        // SAFETY: null, or the 512 bytes that the kernel saved on the signal stack.
+        let Some(vectors) = (unsafe { self.vectors.as_ref() }) else { return PLAIN };
+        let saved = vectors[Self::SAVED][0];
+        let length = if saved as u32 == MORE { (saved >> 32) as usize } else { size_of_val(vectors) };
+        core::ptr::from_ref(vectors).addr() + length + SKIPPED - core::ptr::from_ref(self).addr()
+    }
+
     /// Whether the sample hit the kernel in a system call, which leaves its return address in `rcx`.
     pub fn in_system_call(&self) -> bool {
         self.registers[Self::RCX] == self.instruction()
@@ -64,7 +105,10 @@ impl Context {
         // SAFETY: null, or the 512 bytes that the kernel saved on the signal stack.
         let vectors = unsafe { self.vectors.as_ref() };
         vectors.map_or(general, |vectors| {
-            vectors[Self::XMM..].iter().flatten().fold(general, |hash, word| mix(hash, *word))
+            vectors[Self::XMM..][..Self::XMM_REGISTERS]
+                .iter()
+                .flatten()
+                .fold(general, |hash, word| mix(hash, *word))
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::account::{LEAST, owes, take_note};
 use crate::memory::shared;
 use crate::sampler::{self, Behind};
 use crate::switches::{self, During};
-use crate::{cpus, stopwatch, sys, tls, yields};
+use crate::{cpus, deferral, stopwatch, sys, tls, yields};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::channel::Key;
 use wire::slot::{Activity, Slot};
@@ -20,7 +20,7 @@ const LOOK: Nanos = Nanos(500_000);
 /// How often a pause looks whether a thread has done what no `epoll` instance would tell.
 const GLANCE: Nanos = Nanos(200_000);
 
-/// Signals of the program's wait no longer than this for the end of a pause.
+/// Where signals have to be blocked they wait no longer than this for the end of a pause.
 const SLICE: Nanos = Nanos(10_000_000);
 
 /// Rules 2 and 4: pays what the thread owes. For interposed functions, before they block or wake.
@@ -36,15 +36,15 @@ fn pay_now(slot: &Slot) {
     // A handler of the program's may have interrupted a change of the account: the interrupted code pays.
     if slot.busy.load(Relaxed) == 0 && shared().header.has_rule(4) {
         yields::settle(slot);
-        settle(slot, whose(slot), Behind::Code);
+        settle(slot, whose(slot));
     }
 }
 
-/// Rule 2, from the signal handler, which has made sure that the thread is not busy.
-pub fn pay_in_handler(slot: &Slot) {
-    if owes(slot) {
-        settle(slot, whose(slot), Behind::Sample);
-    }
+/// Rule 2, from the signal handler, which has made sure that the thread is not busy. `to_the_end`: unless a signal ends the pause early; otherwise for a
+/// slice at most. Says whether there is more to pay, at the next sample.
+pub fn pay_in_handler(slot: &Slot, to_the_end: bool) -> bool {
+    let until = if to_the_end { Nanos(u64::MAX) } else { sys::now() + SLICE };
+    owes(slot) && settle_until(slot, whose(slot), Behind::Sample, until)
 }
 
 /// The thread owes for what the world did, and has no lock: it pays. `watch`: what else could have ended its wait, which began then.
@@ -53,7 +53,7 @@ pub fn pay_world(slot: &Slot, watch: Option<(Watch<'_>, Nanos)>) {
         // What no thread has ever used is not looked at again and again.
         let may_end = |watch: &Watch<'_>| watch.instance.is_some() || (watch.used)() > Nanos::ZERO;
         let watch = watch.filter(|(watch, _)| shared().header.has_rule(5) && may_end(watch));
-        settle(slot, Debt::OfTheWorld(watch), Behind::Code);
+        settle(slot, Debt::OfTheWorld(watch));
     }
 }
 
@@ -96,39 +96,50 @@ pub struct Watch<'a> {
 
 /// Pauses until nothing is owed, or the experiment is over.
 ///
-/// All signals wait during a pause, for about [`SLICE`] at most: a handler of the program's that ran in the middle
-/// of one could call an interposed function and pay the same debt again, or leave with `siglongjmp` and never
-/// let the pause end. Between two slices handlers run, and find the account in order.
-fn settle(slot: &Slot, whose: Debt<'_>, behind: Behind) {
-    tls::settling(slot, || settle_all(slot, whose, behind));
-}
-
-fn settle_all(slot: &Slot, whose: Debt<'_>, behind: Behind) {
+/// A signal whose handler the program has installed ends the pause early ([`deferral`]). The handler runs with the account in order: it may call an interposed function,
+/// which pays the rest, or leave with `siglongjmp`. If it returns, the pause goes on.
+fn settle(slot: &Slot, whose: Debt<'_>) {
     loop {
-        let mut begin = sys::now();
-        let (cpu, until) = (sampler::cpu_time(slot), begin + SLICE);
-        let mask = sys::mask_signals(0, u64::MAX);
-        // The thread may have lost its CPU since it last looked.
-        switches::drain(slot, During::Work);
-        let more = loop {
-            match pause(slot, whose, begin) {
-                Some(end) if end < until => begin = end,
-                ended => break ended.is_some(),
-            }
-        };
-        sampler::paused(slot, cpu, behind);
-        slot.paused.store(1, Relaxed);
-        stopwatch::resume(slot);
-        sys::mask_signals(2, mask);
+        let (mut more, mut mask) = (false, None);
+        tls::settling(slot, || {
+            more = deferral::whole(slot, || settle_until(slot, whose, Behind::Code, Nanos(u64::MAX)));
+            mask = deferral::send_again(slot);
+        });
+        if let Some(mask) = mask {
+            sys::restore_mask(mask);
+        }
         if !more || tls::are_all_left() {
             break;
         }
     }
 }
 
+/// The same, until the time `until` or a signal ends it: then there may be more to pay.
+fn settle_until(slot: &Slot, whose: Debt<'_>, behind: Behind, until: Nanos) -> bool {
+    let mut begin = sys::now();
+    let cpu = sampler::cpu_time(slot);
+    // The thread may have lost its CPU since it last looked.
+    switches::drain(slot, During::Work);
+    let more = loop {
+        match pause(slot, whose, begin) {
+            Some(end) if end < until && !is_over(slot) => begin = end,
+            ended => break ended.is_some(),
+        }
+    };
+    sampler::paused(slot, cpu, behind);
+    slot.paused.store(1, Relaxed);
+    stopwatch::resume(slot);
+    more
+}
+
+/// Whether a pause is to end at once, whatever is owed.
+fn is_over(slot: &Slot) -> bool {
+    deferral::has_caught(slot) || tls::are_all_left()
+}
+
 /// Pays what is owed, but not for longer than a slice; returns when that was over, or `None` if there is nothing
 /// more to pay. Since `begin` the thread has done nothing but prepare its pause, which counts as a part of it:
-/// the program had nothing of that time. Signals are blocked.
+/// the program had nothing of that time.
 fn pause(slot: &Slot, whose: Debt<'_>, begin: Nanos) -> Option<Nanos> {
     let memory = shared();
     let number = memory.header.epoch.load(core::sync::atomic::Ordering::Acquire);
@@ -193,8 +204,8 @@ fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let epoch = &shared().header.epoch;
     sys::set_timer_slack(1);
     let (mut end, until) = (begin, begin + time);
-    while end < until && epoch.load(Relaxed) == number && !tls::are_all_left() {
-        sys::futex_wait_until(epoch, number, until);
+    while end < until && epoch.load(Relaxed) == number && !is_over(slot) {
+        sys::futex_wait_until(epoch, number, until, &slot.caught);
         end = sys::now();
     }
     sys::set_timer_slack(slot.slack.load(Relaxed));
@@ -210,14 +221,14 @@ fn doze(slot: &Slot, watch: Watch<'_>, since: Nanos, begin: Nanos, time: Nanos, 
     sys::set_timer_slack(1);
     let until = (begin + time).min(memory.experiments.of(Epoch(number)).deadline());
     let mut end = begin;
-    while end < until && epoch.load(Relaxed) == number && !tls::are_all_left() {
+    while end < until && epoch.load(Relaxed) == number && !is_over(slot) {
         let instance = watch.instance.map(|instance| memory.channels.pause_word(instance));
         if (watch.used)() > since {
             break;
         }
         match instance {
-            Some((word, value)) => sys::futex_wait_until(word, value, until),
-            None => sys::futex_wait_until(epoch, number, until.min(end + GLANCE)),
+            Some((word, value)) => sys::futex_wait_until(word, value, until, &slot.caught),
+            None => sys::futex_wait_until(epoch, number, until.min(end + GLANCE), &slot.caught),
         }
         end = sys::now();
     }
@@ -235,7 +246,7 @@ fn keep_cpu(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let mut queued = Nanos::ZERO;
     loop {
         let mut end = spins;
-        while end < begin + time + queued && epoch.load(Relaxed) == number && !tls::are_all_left() {
+        while end < begin + time + queued && epoch.load(Relaxed) == number && !is_over(slot) {
             for _ in 0..50 {
                 core::hint::spin_loop();
             }
@@ -246,7 +257,7 @@ fn keep_cpu(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
         } else {
             end.saturating_sub(spins).saturating_sub(sys::cpu_time().saturating_sub(cpu))
         };
-        if end >= begin + time + queued || epoch.load(Relaxed) != number || tls::are_all_left() {
+        if end >= begin + time + queued || epoch.load(Relaxed) != number || is_over(slot) {
             return Paused { time: end.saturating_sub(begin + queued), end };
         }
     }

@@ -53,7 +53,7 @@ const fn second(number: u32, argument: u64) -> Call {
 const SIGRETURN: u32 = 15;
 
 /// What [`sys`](crate::sys) asks of the kernel while threads are sampled and pause, and when they begin and end.
-const CALLS: [Call; 45] = [
+const CALLS: [Call; 46] = [
     any(0),                  // read
     any(2),                  // open
     any(3),                  // close
@@ -61,6 +61,7 @@ const CALLS: [Call; 45] = [
     any(7),                  // poll
     first(9, 0),             // mmap
     any(11),                 // munmap
+    any(13),                 // rt_sigaction
     first(14, 0),            // rt_sigprocmask: SIG_BLOCK
     first(14, 1),            // SIG_UNBLOCK
     first(14, 2),            // SIG_SETMASK

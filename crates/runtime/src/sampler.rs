@@ -213,25 +213,31 @@ pub enum Behind {
     Code,
 }
 
-/// A pause ends that began at `cpu` of the thread's CPU time. Samples have waited meanwhile. No code of the program ran: no
-/// sample stands for that time, and the next one comes when it would have come without the pause. Called from the signal handler.
+/// A pause ends that began at `cpu` of the thread's CPU time. No code of the program ran: no
+/// sample stands for that time, and the next one comes when it would have come without the pause. Those that fell due meanwhile have waited if the pause is in the
+/// handler of one, and were dropped otherwise. Called from the signal handler.
 pub fn paused(slot: &Slot, cpu: Nanos, behind: Behind) {
     const SAMPLES: u64 = 1 << (SIGTRAP - 1) | 1 << (SIGURG - 1);
     let now = cpu_time(slot);
     let took = now.saturating_sub(cpu);
     slot.books.pausing.fetch_add(took.0, Relaxed);
     slot.sampled_until.fetch_add(took.0, Relaxed);
-    if sys::pending_signals() & SAMPLES != 0 {
-        slot.overdue.store(1, Relaxed);
-    }
-    if took < SHORT {
-        return; // it slept
-    }
+    let slept = took < SHORT;
     match behind {
-        Behind::Sample => set_period(slot, period::next(slot)),
+        Behind::Sample => {
+            if sys::pending_signals() & SAMPLES != 0 {
+                slot.overdue.store(1, Relaxed);
+            }
+            if !slept {
+                set_period(slot, period::next(slot));
+            }
+        }
         Behind::Code => {
-            set_period(slot, period::rest(slot, since_last_sample(slot, now)));
-            slot.remainder.store(1, Relaxed);
+            let dropped = slot.overdue.swap(0, Relaxed) != 0;
+            if !slept || dropped {
+                set_period(slot, period::rest(slot, since_last_sample(slot, now)));
+                slot.remainder.store(1, Relaxed);
+            }
         }
     }
 }

@@ -11,10 +11,13 @@
 
 use crate::context::Context;
 use crate::memory::{attached, shared};
+use crate::room::Room;
 use crate::sampler::{SIGTRAP, SIGURG, TRAP_PERF, cpu_time, set_period, since_last_sample};
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
-use crate::{account, callchain, delay, period, progress, region, signals, stretch, sys, ticks, tls, yields};
+use crate::{
+    account, callchain, deferral, delay, period, progress, region, signals, stretch, sys, ticks, tls, yields,
+};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
 use wire::ring::{Judgement, Sample};
@@ -28,6 +31,8 @@ const LONGEST_SPIN: u32 = 50;
 const SAMPLES_PER_PERIOD: u64 = 4;
 /// How often a thread looks whether the controller is there again. Longer than any period.
 const SELDOM: Nanos = Nanos(200_000_000);
+/// When the next sample comes if this one's pause has ended early.
+const SOON: Nanos = Nanos(50_000);
 /// The mean period, unless another one is asked for or threads spin.
 const USUAL: Nanos = Nanos(1_000_000);
 /// Whether a signal is one of our samples (and not the program's own use of the same signal).
@@ -64,29 +69,80 @@ pub unsafe extern "C" fn handler(signal: i32, info: *mut [u64; 16], context: *mu
     // SAFETY: the kernel passes a siginfo and an ucontext.
     unsafe {
         match tls::slot() {
-            Some(slot) if is_sample(slot, signal, &*info) => tls::settling(slot, || take(slot, &*context)),
+            // It falls into a pause, which sets the period anew.
+            Some(slot) if is_sample(slot, signal, &*info) && deferral::is_whole(slot) => {
+                slot.overdue.store(1, Relaxed);
+            }
+            Some(slot) if is_sample(slot, signal, &*info) => sampled(slot, &mut *context),
             slot if is_visit(signal, &*info) && progress::interrupted(slot, (*info)[3]) => {}
             // A sample of a thread that has just been given up, or is left alone.
             _ if is_stray(signal, &*info) => {}
             None if tls::last_slot().is_some_and(|slot| is_sample(slot, signal, &*info)) => {}
-            slot => signals::deliver(slot, signal, info, context.cast()),
+            slot => signals::deliver(slot, signal, info, context),
+        }
+        if let Some(slot) = tls::last_slot() {
+            deferral::leave_handler(slot, &mut *context);
         }
     }
 }
 
-/// One sample of the calling thread.
-fn take(slot: &Slot, context: &Context) {
+/// One sample of the calling thread, and the pause that it makes the thread owe. Handlers of the program's that come meanwhile run when the kernel has returned from
+/// this one: on the stack that they would have run on.
+fn sampled(slot: &Slot, context: &mut Context) {
+    let room = Room::of(slot, context);
+    tls::settling(slot, || {
+        let cramped = matches!(room, Room::InPauses | Room::None);
+        let mask = cramped.then(sys::block_signals);
+        deferral::whole(slot, || {
+            let Some(taken) = take(slot, context) else { return };
+            // What taking it needed of the stack is free again.
+            let owes = taken.pays && {
+                match (room, mask) {
+                    (Room::InPauses, Some(mask)) => sys::restore_mask(mask),
+                    (Room::Unknown, _) => {
+                        sys::block_signals();
+                    }
+                    _ => {}
+                }
+                delay::pay_in_handler(slot, matches!(room, Room::Everywhere | Room::InPauses))
+            };
+            yields::leave_out(slot, taken.began);
+            if owes {
+                // A handler of the program's runs next, and may come so often that a thread that runs for a period between two pauses never pays enough.
+                set_period(slot, SOON);
+                slot.remainder.store(1, Relaxed);
+            } else {
+                rearm(slot, taken.returned);
+            }
+        });
+        deferral::leave_handler(slot, context);
+    });
+}
+
+/// A sample that has been taken.
+struct Taken {
+    /// When it came, by the processor's clock.
+    began: u64,
+    /// Whether the controller was gone and is there again.
+    returned: bool,
+    /// Whether the thread is to pay now.
+    pays: bool,
+}
+
+/// Takes it: all but the pause.
+#[inline(never)]
+fn take(slot: &Slot, context: &Context) -> Option<Taken> {
     let began = ticks::now();
     let memory = shared();
     if slot.overdue.swap(0, Relaxed) != 0 {
-        return; // it fell into a pause
+        return None; // it fell into a pause
     }
     let (time, cpu) = (sys::now(), cpu_time(slot));
     if time >= memory.header.alive_until() {
         // The controller is gone, or stopped (Ctrl-Z) and may go on.
         set_period(slot, SELDOM);
         slot.sampled_until.store(cpu.0, Relaxed);
-        return;
+        return None;
     }
     if slot.remainder.swap(0, Relaxed) != 0 {
         set_period(slot, period::next(slot));
@@ -106,15 +162,12 @@ fn take(slot: &Slot, context: &Context) {
     let before = Nanos(slot.last_sample.swap(time.0, Relaxed));
     let spin = spin::look(slot, context, weight);
     yields::learn(slot, spin.is_spinning(), began);
-    if !slot.is_pausing() {
-        let mut sample = Sample::new(time, weight);
-        callchain::walk(slot, context.registers(), &mut sample);
-        slot.books.sampled.fetch_add(weight.0, Relaxed);
-        slot.books.samples.fetch_add(1, Relaxed);
-        apply(slot, &mut sample, before, spin);
-    }
-    yields::leave_out(slot, began);
-    rearm(slot, returned);
+    let mut sample = Sample::new(time, weight);
+    callchain::walk(slot, context.registers(), &mut sample);
+    slot.books.sampled.fetch_add(weight.0, Relaxed);
+    slot.books.samples.fetch_add(1, Relaxed);
+    let pays = apply(slot, &mut sample, before, spin);
+    Some(Taken { began, returned, pays })
 }
 
 /// What a sample stands for: the CPU time since the last one. Where kernel time gives no samples, it is left out
@@ -133,9 +186,9 @@ fn weight(slot: &Slot, cpu: Nanos) -> Nanos {
     used.min(most) + Nanos(slot.stolen.swap(0, Relaxed)).min(age)
 }
 
-/// Rules 1, 2 and 3: credits the thread if it ran the selected code, tells the controller, then lets the thread pay. `before`: the
+/// Rules 1 and 3: credits the thread if it ran the selected code, and tells the controller; says whether the thread is to pay (rule 2). `before`: the
 /// time of the thread's last sample.
-fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) {
+fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) -> bool {
     let memory = shared();
     let header = &memory.header;
     let epoch = header.epoch();
@@ -173,10 +226,8 @@ fn apply(slot: &Slot, sample: &mut Sample, before: Nanos, spin: Spin) {
     // A waiting thread settles when its wait is over: it may owe nothing then (rule 5).
     if delays && at_once {
         account::catch_up(slot);
-        if !spin.is_spinning() || !header.has_rule(5) {
-            delay::pay_in_handler(slot);
-        }
     }
+    delays && at_once && (!spin.is_spinning() || !header.has_rule(5))
 }
 
 /// Draws the next period, if one is due (or `now`), and sets it.

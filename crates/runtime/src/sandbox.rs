@@ -103,21 +103,16 @@ fn time_used(thread: u32) -> Option<u64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Whether a thread of this process is running or wants to, and whether it handles a sample or pauses: it has the signal of samples blocked then. (As it may have for a reason
+/// Whether a thread of this process is running or wants to, and whether it handles a sample: it has the signal of samples blocked then. (As it may have for a reason
 /// of its own, in a handler of the program's.)
 fn state(thread: u32) -> (bool, bool) {
+    const STATE: &[u8] = b"State:\t";
     let mut buffer = [0_u8; 2048];
     let text = sys::read_task_file(thread, "status", &mut buffer);
-    let behind = |key: &[u8], length| {
-        let at = text.windows(key.len()).position(|at| at == key)? + key.len();
-        text.get(at..at + length)
-    };
-    let blocked = behind(b"SigBlk:\t", 16).and_then(|digits| {
-        let digits = core::str::from_utf8(digits).ok()?;
-        u64::from_str_radix(digits, 16).ok()
-    });
-    let in_handler = blocked.is_some_and(|blocked| blocked & (1 << (sampler::SIGTRAP - 1)) != 0);
-    (behind(b"State:\t", 1) == Some(b"R"), in_handler)
+    let in_handler = sys::mask_in(text).is_some_and(|blocked| blocked & (1 << (sampler::SIGTRAP - 1)) != 0);
+    let state =
+        text.windows(STATE.len()).position(|at| at == STATE).and_then(|at| text.get(at + STATE.len()));
+    (state == Some(&b'R'), in_handler)
 }
 
 /// All threads of this process but the calling one are left alone from now on; how many there are. The calling one is settling from now on, until

@@ -5,9 +5,13 @@
 //! blocked in the kernel (samples would be late), and the program's mask is answered from
 //! [`Slot::masked`]. A signal of these numbers that is not a sample is the program's: it goes to the
 //! program's handler, or waits here while the program has it masked.
+//!
+//! Of all other signals only the handlers are changed: see [`deferral`].
 
+use crate::context::Context;
+use crate::deferral::{self, alone};
 use crate::real::real;
-use crate::sampler::{self, SIGTRAP, SIGURG};
+use crate::sampler::{SIGTRAP, SIGURG};
 use crate::{sys, tls};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -17,9 +21,12 @@ const SA_SIGINFO: u64 = 4;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
 const SA_RESTART: u64 = 0x1000_0000;
+const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
 const SIG_DFL: usize = 0;
 const SIG_IGN: usize = 1;
+/// Of `sigset` alone: the signal is to be blocked.
+const SIG_HOLD: usize = 2;
 const SIG_ERR: usize = usize::MAX;
 
 /// The signals that carry samples, in the order of the bits of [`Slot::masked`].
@@ -73,6 +80,7 @@ fn mask_of(bits: u32) -> u64 {
 }
 
 /// glibc's `struct sigaction` on x86-64.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Action {
     handler: usize,
@@ -132,7 +140,7 @@ pub fn no_more_traps() {
 ///
 /// # Safety
 /// The arguments must be those of the interrupted handler.
-pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], context: *mut u8) {
+pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], context: *mut Context) {
     let Some(index) = ours(signal) else { return };
     if let Some(slot) = slot
         && slot.masked.load(Relaxed) & (1 << index) != 0
@@ -143,6 +151,12 @@ pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], co
         }
         slot.held.fetch_or(1 << index, Relaxed);
         return;
+    }
+    if let Some(slot) = slot.filter(|slot| deferral::is_whole(slot)) {
+        // SAFETY: the kernel passed a siginfo and an ucontext.
+        if unsafe { deferral::defers(slot, signal, &*info, &mut *context) } {
+            return;
+        }
     }
     let wanted = &WANTED[index];
     let handler = wanted.handler.load(Relaxed);
@@ -161,7 +175,7 @@ pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], co
     unsafe {
         if flags & SA_SIGINFO != 0 {
             let handler = core::mem::transmute::<usize, extern "C" fn(i32, *mut [u64; 16], *mut u8)>(handler);
-            handler(signal, info, context);
+            handler(signal, info, context.cast());
         } else {
             core::mem::transmute::<usize, extern "C" fn(i32)>(handler)(signal);
         }
@@ -175,17 +189,6 @@ fn die_by(signal: i32) {
     unsafe { sys::sigaction(i64::from(signal), Some(&sys::KernelAction::default())) };
     sys::mask_signals(UNBLOCK, bit(signal));
     sys::raise(signal);
-}
-
-/// Runs `send`, which sends one of our signals to the calling thread, while no sample can come: a second
-/// signal of the same number would be merged with it, and the program's would be lost. (Samples by `SIGTRAP`
-/// are delivered at once and never wait.)
-fn alone(slot: &Slot, signal: i32, send: impl FnOnce()) {
-    let paused = signal == SIGURG && slot.asynchronous.load(Relaxed) != 0 && sampler::suspend(slot);
-    send();
-    if paused {
-        sampler::resume(slot);
-    }
 }
 
 /// `raise(3)`.
@@ -262,7 +265,8 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
     let own = ours(signal).filter(|_| crate::memory::attached().is_some());
     let Some(wanted) = own.map(|index| &WANTED[index]) else {
         // SAFETY: passes the arguments on.
-        return function.map_or(-1, |real| unsafe { real(signal, new, old) });
+        return function
+            .map_or(-1, |real| unsafe { of_others(signal, new, old, |new| real(signal, new, old)) });
     };
     // SAFETY: both are null or valid, by the contract of `sigaction`; they may be the same.
     unsafe {
@@ -281,6 +285,102 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
         }
     }
     0
+}
+
+/// Both structures of actions.
+trait Act: Copy {
+    fn handler(&mut self) -> &mut usize;
+    /// Whether the handler is told more than the number; and changes that.
+    fn informs(&self) -> bool;
+    fn inform(&mut self, more: bool);
+}
+
+impl Act for Action {
+    fn handler(&mut self) -> &mut usize {
+        &mut self.handler
+    }
+
+    fn informs(&self) -> bool {
+        self.flags & SA_SIGINFO as c_int != 0
+    }
+
+    fn inform(&mut self, more: bool) {
+        self.flags = self.flags & !(SA_SIGINFO as c_int) | if more { SA_SIGINFO as c_int } else { 0 };
+    }
+}
+
+impl Act for sys::KernelAction {
+    fn handler(&mut self) -> &mut usize {
+        &mut self.handler
+    }
+
+    fn informs(&self) -> bool {
+        self.flags & SA_SIGINFO != 0
+    }
+
+    fn inform(&mut self, more: bool) {
+        self.flags = self.flags & !SA_SIGINFO | if more { SA_SIGINFO } else { 0 };
+    }
+}
+
+/// Around a call that changes the action of a signal that is not ours to `new`, and returns zero if it did.
+///
+/// # Safety
+/// Both must be null or valid; they may be the same.
+unsafe fn of_others<A: Act, T: Default + PartialEq>(
+    signal: c_int,
+    new: *const A,
+    old: *mut A,
+    call: impl FnOnce(*const A) -> T,
+) -> T {
+    // SAFETY: the caller vouches for it.
+    let mut changed = unsafe { new.as_ref() }.copied();
+    let registered =
+        changed.as_mut().and_then(|new| deferral::register(signal, *new.handler(), new.informs()));
+    let passed = match (&registered, &mut changed) {
+        (Some(_), Some(changed)) => {
+            *changed.handler() = deferral::entrance();
+            changed.inform(true);
+            core::ptr::from_ref(changed)
+        }
+        _ => new,
+    };
+    let result = call(passed);
+    if result != T::default() {
+        if let Some(registered) = registered {
+            registered.refuse();
+        }
+        return result;
+    }
+    if let Some(registered) = &registered {
+        registered.tells(true);
+    }
+    // SAFETY: the caller vouches for it.
+    if let Some(old) = unsafe { old.as_mut() }
+        && let Some((handler, informs)) = deferral::believed(signal, *old.handler(), registered.as_ref())
+    {
+        *old.handler() = handler;
+        old.inform(informs);
+    }
+    result
+}
+
+/// `rt_sigaction` for any other signal than ours, by `syscall(2)`: `call` makes it, with another action than `new` perhaps.
+/// Arguments that the kernel would refuse are passed on to it.
+pub fn raw_action_of_others(
+    signal: i64,
+    new: *const sys::KernelAction,
+    old: *mut sys::KernelAction,
+    call: impl FnOnce(*const sys::KernelAction) -> i64,
+) -> i64 {
+    let is_there = |action: *const sys::KernelAction| {
+        action.is_null() || sys::is_readable(action.addr(), size_of::<sys::KernelAction>()) == Ok(true)
+    };
+    match i32::try_from(signal) {
+        // SAFETY: both are null or can be read, and the kernel has written `old` before this does.
+        Ok(signal) if is_there(new) && is_there(old) => unsafe { of_others(signal, new, old, call) },
+        _ => call(new),
+    }
 }
 
 /// `rt_sigaction` for one of our signals, by `syscall(2)`: what the program believes. `None` for other signals, and for arguments that the kernel refuses.
@@ -318,18 +418,52 @@ pub unsafe fn raw_action(
     Some(())
 }
 
-/// `signal(3)`, with the semantics of BSD that glibc has.
-#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
-pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
-    let own = ours(number).filter(|_| crate::memory::attached().is_some());
+/// The functions like `signal(3)`, and with which flags each installs a handler.
+macro_rules! signal {
+    ($name:ident, $flags:expr) => {
+        #[doc = concat!("`", stringify!($name), "(3)`.")]
+        #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+        pub unsafe extern "C" fn $name(number: c_int, handler: usize) -> usize {
+            let function = real!($name: fn(c_int, usize) -> usize);
+            install_by_number(number, handler, $flags, |handler| {
+                // SAFETY: passes the arguments on.
+                function.map_or(SIG_ERR, |real| unsafe { real(number, handler) })
+            })
+        }
+    };
+}
+
+// The semantics of BSD, which glibc has.
+signal!(signal, SA_RESTART);
+signal!(bsd_signal, SA_RESTART);
+signal!(ssignal, SA_RESTART);
+// Those of System V.
+signal!(sysv_signal, SA_RESETHAND | SA_NODEFER);
+signal!(__sysv_signal, SA_RESETHAND | SA_NODEFER);
+signal!(sigset, 0);
+
+/// `call` installs a handler, which it is passed, by such a function.
+fn install_by_number(number: c_int, handler: usize, flags: u64, call: impl FnOnce(usize) -> usize) -> usize {
+    let own = ours(number).filter(|_| crate::memory::attached().is_some() && handler != SIG_HOLD);
     let Some(wanted) = own.map(|index| &WANTED[index]) else {
-        let function = real!(signal: fn(c_int, usize) -> usize);
-        // SAFETY: passes the arguments on.
-        return function.map_or(SIG_ERR, |real| unsafe { real(number, handler) });
+        let registered = deferral::register(number, handler, false);
+        let Some(registered) = registered else {
+            let old = call(handler);
+            return deferral::believed(number, old, None).map_or(old, |(handler, _)| handler);
+        };
+        registered.tells(false);
+        let old = call(deferral::entrance());
+        if old == SIG_ERR {
+            registered.refuse();
+            return old;
+        }
+        let informs = sys::inform(i64::from(number), deferral::entrance());
+        registered.tells(informs);
+        return deferral::believed(number, old, Some(&registered)).map_or(old, |(handler, _)| handler);
     };
     let old = wanted.handler.swap(handler, Relaxed);
-    wanted.flags.store(SA_RESTART, Relaxed);
-    wanted.mask.store(bit(number), Relaxed);
+    wanted.flags.store(flags, Relaxed);
+    wanted.mask.store(if flags & SA_NODEFER == 0 { bit(number) } else { 0 }, Relaxed);
     old
 }
 

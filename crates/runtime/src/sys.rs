@@ -60,6 +60,16 @@ pub unsafe fn call(number: i64, a: [i64; 6]) -> i64 {
     if tls::is_silent() {
         return -EPERM;
     }
+    // SAFETY: the caller vouches for the call.
+    unsafe { call_at_any_time(number, a) }
+}
+
+/// The same in a thread that is left alone as well.
+///
+/// # Safety
+/// As for [`call`].
+#[inline]
+unsafe fn call_at_any_time(number: i64, a: [i64; 6]) -> i64 {
     let result: i64;
     // SAFETY: the kernel clobbers rcx and r11 only; memory is clobbered because `nomem` is not given.
     unsafe {
@@ -147,21 +157,49 @@ pub fn close(fd: i32) {
     unsafe { call(number::CLOSE, [i64::from(fd), 0, 0, 0, 0, 0]) };
 }
 
-/// Sleeps while `*word == expected`, until `deadline` on the monotonic clock or a wake-up or a signal.
+core::arch::global_asm!(
+    // The time, all bits of the futex's 32, the number of the call; a signal that was caught (r8) has the thread not sleep.
+    ".type whatif_sleep, @function",
+    "whatif_sleep:",
+    ".cfi_startproc",
+    "mov r10, rcx",
+    "mov r9d, -1",
+    "mov eax, {futex}",
+    "cmp dword ptr [r8], 0",
+    "jne whatif_sleep_over",
+    "whatif_sleep_call:",
+    "syscall",
+    "whatif_sleep_over:",
+    "ret",
+    ".cfi_endproc",
+    ".size whatif_sleep, . - whatif_sleep",
+    futex = const number::FUTEX,
+);
+
+unsafe extern "C" {
+    fn whatif_sleep(word: *mut u32, operation: i64, expected: u32, time: *const [i64; 2], caught: *mut u32);
+    fn whatif_sleep_call();
+    fn whatif_sleep_over();
+}
+
+/// Sleeps while `*word == expected`, until `deadline` on the monotonic clock or a wake-up or a signal; not if `caught` is not zero.
 /// The futex is shared with the controller.
-pub fn futex_wait_until(word: &core::sync::atomic::AtomicU32, expected: u32, deadline: Nanos) {
+pub fn futex_wait_until(word: &AtomicU32, expected: u32, deadline: Nanos, caught: &AtomicU32) {
     const FUTEX_WAIT_BITSET: i64 = 9;
+    if tls::is_silent() {
+        return;
+    }
     let time = [(deadline.0 / 1_000_000_000) as i64, (deadline.0 % 1_000_000_000) as i64];
-    let arguments = [
-        word.as_ptr() as i64,
-        FUTEX_WAIT_BITSET,
-        i64::from(expected),
-        time.as_ptr() as i64,
-        0,
-        i64::from(u32::MAX),
-    ];
-    // SAFETY: `word` is a live 32-bit word, `time` a timespec that lives through the call.
-    unsafe { call(number::FUTEX, arguments) };
+    // SAFETY: `word` and `caught` are live 32-bit words, `time` a timespec that lives through the call.
+    unsafe { whatif_sleep(word.as_ptr(), FUTEX_WAIT_BITSET, expected, &raw const time, caught.as_ptr()) };
+}
+
+/// A thread was interrupted there between looking whether a signal was caught and falling asleep: where it goes on if it is not to sleep. A handler that
+/// interrupts the sleep itself has ended it already.
+pub fn behind_sleep(instruction: usize) -> Option<usize> {
+    let address = |function: unsafe extern "C" fn()| function as *const () as usize;
+    let begin = whatif_sleep as *const () as usize;
+    (begin..=address(whatif_sleep_call)).contains(&instruction).then(|| address(whatif_sleep_over))
 }
 
 /// Sets the timer slack of the calling thread, in nanoseconds; zero restores its default.
@@ -306,7 +344,7 @@ pub fn epoll_change(instance: i32, fd: i32, event: usize) -> bool {
 }
 
 /// Wakes all threads that sleep on `word`, in any process.
-pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+pub fn futex_wake(word: &AtomicU32) {
     const FUTEX_WAKE: i64 = 1;
     // SAFETY: `word` is a live 32-bit word.
     unsafe { call(number::FUTEX, [word.as_ptr() as i64, FUTEX_WAKE, i64::from(i32::MAX), 0, 0, 0]) };
@@ -365,6 +403,24 @@ pub fn read_task_file<'a>(thread: u32, name: &str, buffer: &'a mut [u8]) -> &'a 
         Ok(path) => read_file(path, buffer),
         Err(_) => &[],
     }
+}
+
+/// The signals that a thread has blocked, in the text of its `status`.
+pub fn mask_in(status: &[u8]) -> Option<u64> {
+    const KEY: &[u8] = b"SigBlk:\t";
+    let at = status.windows(KEY.len()).position(|at| at == KEY)? + KEY.len();
+    u64::from_str_radix(core::str::from_utf8(status.get(at..at + 16)?).ok()?, 16).ok()
+}
+
+/// The signals that a thread of this process has blocked.
+pub fn blocked_by(thread: u32) -> Option<u64> {
+    mask_in(read_task_file(thread, "status", &mut [0; 2048]))
+}
+
+/// Sends a signal to a thread of this process; false if there is none.
+pub fn send_to(thread: u32, signal: i32) -> bool {
+    // SAFETY: a signal that was sent to this process already.
+    unsafe { call(number::TGKILL, [i64::from(getpid()), i64::from(thread), i64::from(signal), 0, 0, 0]) == 0 }
 }
 
 /// Reads one word from a descriptor.
@@ -427,6 +483,19 @@ pub fn mask_signals(how: i64, set: u64) -> u64 {
     old
 }
 
+/// Blocks all signals; returns the old mask.
+pub fn block_signals() -> u64 {
+    const BLOCK: i64 = 0;
+    mask_signals(BLOCK, u64::MAX)
+}
+
+/// Sets the mask, also in a thread that has been left alone meanwhile.
+pub fn restore_mask(mask: u64) {
+    const SET: i64 = 2;
+    // SAFETY: the pointer is to a live 8-byte signal set.
+    unsafe { call_at_any_time(number::RT_SIGPROCMASK, [SET, (&raw const mask) as i64, 0, 8, 0, 0]) };
+}
+
 /// Signals that wait for the calling thread to unblock them.
 pub fn pending_signals() -> u64 {
     let mut pending = 0_u64;
@@ -455,6 +524,28 @@ pub unsafe fn sigaction(signal: i64, new: Option<&KernelAction>) -> Option<Kerne
     // SAFETY: the pointers are to live structures of the kernel's layout.
     let result = unsafe { call(number::RT_SIGACTION, [signal, new, (&raw mut old) as i64, 8, 0, 0]) };
     (result == 0).then_some(old)
+}
+
+/// The handler of a signal has been entered that is to run later: installs it again if the kernel has removed it, as it does with those that are to run once.
+pub fn restore_one_shot(signal: i64, handler: usize) {
+    const SA_RESETHAND: u64 = 0x8000_0000;
+    // SAFETY: nothing is changed.
+    let now = unsafe { sigaction(signal, None) };
+    if let Some(now) = now.filter(|now| now.flags & SA_RESETHAND != 0 && now.handler == 0) {
+        // SAFETY: what the kernel had before.
+        unsafe { sigaction(signal, Some(&KernelAction { handler, ..now })) };
+    }
+}
+
+/// Has the kernel tell `handler`, which is that of a signal, more than its number; whether it does.
+pub fn inform(signal: i64, handler: usize) -> bool {
+    const SA_SIGINFO: u64 = 4;
+    // SAFETY: nothing is changed.
+    let now = unsafe { sigaction(signal, None) };
+    now.filter(|now| now.handler == handler).is_some_and(|now| {
+        // SAFETY: the handler takes all arguments.
+        unsafe { sigaction(signal, Some(&KernelAction { flags: now.flags | SA_SIGINFO, ..now })) }.is_some()
+    })
 }
 
 /// Creates a timer on the calling thread's CPU clock that sends `signal` to it, carrying `value`.
@@ -491,12 +582,16 @@ pub fn raise(signal: i32) {
 
 /// Sends the calling thread a signal with the information it once came with.
 pub fn raise_with(signal: i32, info: &[u64; 16]) {
-    let arguments = [i64::from(getpid()), i64::from(gettid()), i64::from(signal), info.as_ptr() as i64, 0, 0];
-    // SAFETY: `info` is a siginfo of 128 bytes.
-    let result = unsafe { call(number::RT_TGSIGQUEUEINFO, arguments) };
-    if result < 0 {
+    if !send_with(gettid(), signal, info) {
         raise(signal);
     }
+}
+
+/// The same for a thread of this process; false if it was not sent.
+pub fn send_with(thread: u32, signal: i32, info: &[u64; 16]) -> bool {
+    let arguments = [i64::from(getpid()), i64::from(thread), i64::from(signal), info.as_ptr() as i64, 0, 0];
+    // SAFETY: `info` is a siginfo of 128 bytes.
+    unsafe { call_at_any_time(number::RT_TGSIGQUEUEINFO, arguments) >= 0 }
 }
 
 /// Ends the process with SIGABRT, whatever the program does about that signal.

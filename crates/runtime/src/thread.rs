@@ -51,6 +51,9 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.doing(Activity::Running);
     slot.busy.store(0, Relaxed);
     slot.settling.store(0, Relaxed);
+    slot.whole.store(0, Relaxed);
+    slot.caught.store(0, Relaxed);
+    slot.passed.store(0, Relaxed);
     tls::set_slot(Some(slot));
     tls::settling(slot, || take_up(slot, trap));
 }
@@ -94,6 +97,9 @@ fn take_up(slot: &'static Slot, trap: bool) {
 
 /// The thread is over, or as good as. A thread that joins it is credited for the wait, so pay first (rule 4).
 pub fn end(slot: &'static Slot) {
+    // A thread that was cancelled asynchronously has left what it was in the midst of.
+    slot.busy.store(0, Relaxed);
+    slot.whole.store(0, Relaxed);
     delay::pay(slot);
     sampler::stop(slot);
     slot.settling.store(0, Relaxed);

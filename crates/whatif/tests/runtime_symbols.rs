@@ -23,6 +23,7 @@ const ALLOWED: &[&str] = &[
 
 /// Functions that are written out, and not generated from the table.
 const WRITTEN_OUT: &[&str] = &[
+    "__sysv_signal",
     "_coz_add_delays",
     "_coz_get_counter",
     "_coz_post_block",
@@ -31,6 +32,7 @@ const WRITTEN_OUT: &[&str] = &[
     "_whatif_visit_key",
     "accept",
     "accept4",
+    "bsd_signal",
     "close",
     "close_range",
     "connect",
@@ -62,6 +64,9 @@ const WRITTEN_OUT: &[&str] = &[
     "shutdown",
     "sigaction",
     "signal",
+    "sigset",
+    "ssignal",
+    "sysv_signal",
     "sigpending",
     "sigprocmask",
     "sigtimedwait",

@@ -87,3 +87,48 @@ fn no_call_is_interrupted_by_a_sample() {
     let ended = sandbox.compare(&[DELAYS, &["--period", "100"]].concat(), &interruptions, &[]);
     assert!(ended.stdout.ends_with("done\n"), "{ended:#?}");
 }
+
+/// `reached.c` under delays, by each sampler: the same output as alone.
+#[track_caller]
+fn reaches_the_main_thread(kinds: &[&str]) {
+    let Some(reached) = program("reached.c") else { return };
+    for sampler in ["perf", "perf-user", "timer"] {
+        for kind in kinds {
+            let options = [DELAYS, &["--sampler", sampler]].concat();
+            let ended = Sandbox::new().compare(&options, &reached, &[kind]);
+            assert!(ended.stdout.ends_with("done\n"), "{sampler} {kind}: {ended:#?}");
+        }
+    }
+}
+
+#[test]
+fn signals_to_the_process_reach_the_main_thread_at_work() {
+    reaches_the_main_thread(&["work", "calls"]);
+}
+
+#[test]
+fn signals_to_the_process_reach_the_main_thread_in_its_waits() {
+    reaches_the_main_thread(&["read", "poll", "ppoll", "select", "epoll"]);
+    reaches_the_main_thread(&["nanosleep", "usleep", "sleep", "clock", "pause", "sigsuspend"]);
+    reaches_the_main_thread(&["mutex", "semaphore", "futex"]);
+}
+
+#[test]
+fn handlers_interrupt_handlers_and_make_calls() {
+    reaches_the_main_thread(&["nested"]);
+}
+
+#[test]
+fn handlers_that_are_to_run_once_run_once() {
+    reaches_the_main_thread(&["once"]);
+}
+
+#[test]
+fn a_program_is_told_of_the_handlers_that_it_has_installed() {
+    reaches_the_main_thread(&["actions"]);
+}
+
+#[test]
+fn handlers_run_on_small_stacks() {
+    reaches_the_main_thread(&["small"]);
+}

@@ -11,7 +11,7 @@ use crate::atomic::{AtomicU64, Ordering, length};
 use crate::{Address, MAX_FRAMES, Nanos};
 
 /// Words of a ring.
-pub const RING_WORDS: usize = length(2336, 8);
+pub const RING_WORDS: usize = length(2320, 8);
 
 /// In the first word of a sample, next to its depth.
 const CUT: u64 = 1 << 8;

@@ -317,6 +317,19 @@ pub struct Slot {
     /// Runtime only: the `siginfo_t` of each.
     pub held_info: [[AtomicU64; 16]; 2],
 
+    /// Runtime only: greater than zero while the thread pauses or handles a sample: no handler of the program's runs meanwhile.
+    pub whole: AtomicU32,
+    /// Runtime only: the signal whose handler waits for that to end, or zero.
+    pub caught: AtomicU32,
+    /// Runtime only: what the thread had blocked when it came.
+    pub caught_mask: AtomicU64,
+    /// Runtime only: its `siginfo_t`.
+    pub caught_info: [AtomicU64; 16],
+    /// Runtime only: the signal that another thread has passed on to this one, or zero.
+    pub passed: AtomicU32,
+    /// Runtime only: its `siginfo_t`, as far as the kernel fills one for a signal to a process.
+    pub passed_info: [AtomicU64; 6],
+
     /// Runtime only: the mapped records of context switches, or zero.
     pub switches: AtomicUsize,
     /// Runtime only: when the thread was last switched out, and whether in the middle of its work (1) or to wait (2).

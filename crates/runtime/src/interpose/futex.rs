@@ -6,7 +6,7 @@
 use crate::delay::{self, Watch};
 use crate::interpose::{exec, seccomp};
 use crate::real::real;
-use crate::{channel, epoll, signals, stretch, tls, wait};
+use crate::{channel, epoll, signals, stretch, sys, tls, wait};
 use core::ffi::{c_int, c_long};
 
 const SYS_IO_URING_ENTER: c_long = 426;
@@ -95,6 +95,13 @@ pub unsafe extern "C" fn syscall(
     // SAFETY: the program's own arguments, of which the kernel demands the same.
     if number == SYS_RT_SIGACTION && unsafe { signals::raw_action(a, new, old, d) }.is_some() {
         return 0;
+    }
+    if number == SYS_RT_SIGACTION {
+        // SAFETY: the program's own system call, with an entrance to its handler perhaps.
+        let call = |new: *const sys::KernelAction| unsafe {
+            original(number, a, new.expose_provenance() as c_long, c, d, e, f)
+        };
+        return signals::raw_action_of_others(a, new, old, call);
     }
     let (operation, slot) = (classify(number, b), tls::slot());
     if let (Operation::Waits | Operation::Wakes, Some(slot)) = (operation, slot) {

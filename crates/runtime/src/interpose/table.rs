@@ -21,9 +21,9 @@
 use super::interpose;
 use super::readiness::{asked, polled, selected};
 use crate::channel::{causing, of};
-use crate::delay::Watch;
+use crate::delay::{Watch, pay};
 use crate::epoll::{Call, milliseconds, returned, touched};
-use crate::sys;
+use crate::{passing, sys};
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use wire::channel::Key;
 
@@ -106,7 +106,11 @@ interpose!(wakes sem_post(semaphore: Ptr) -> c_int);
 
 // Signals between threads.
 interpose!(wakes pthread_kill(thread: usize, signal: c_int) -> c_int);
-interpose!(wakes pthread_sigqueue(thread: usize, signal: c_int, value: Ptr) -> c_int);
+interpose!(@define pthread_sigqueue(thread: usize, signal: c_int, value: Ptr) -> c_int, slot, original => {
+    passing::queues_for_thread();
+    pay(slot);
+    original(thread, signal, value)
+});
 interpose!(wakes kill(process: c_int, signal: c_int) -> c_int);
 interpose!(wakes tgkill(process: c_int, thread: c_int, signal: c_int) -> c_int);
 interpose!(wakes sigqueue(process: c_int, signal: c_int, value: Ptr) -> c_int);

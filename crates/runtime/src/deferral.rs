@@ -1,0 +1,238 @@
+//! Handlers of the program's that come while the thread pauses, handles a sample or changes its account: they wait until it is done.
+//!
+//! No signal is blocked for that. The kernel gives a signal that is sent to the process to the main thread unless that one has it blocked, then to
+//! the next thread that has not: a thread that blocks it for a pause would have its handler run elsewhere. So the kernel always enters
+//! [`whatif_enter`] instead of the program's handler. Mostly it jumps on to that one, with everything as the kernel has left it. In the midst of something of
+//! ours it keeps the signal, has the interrupted code blocked against any further one, and returns; what is going on ends early, and then the
+//! thread sends itself the signal again. The handler finds the account in order then, on the stack that it would have run on, and may leave with
+//! `siglongjmp`.
+//!
+//! Handlers that the program installs by an instruction of its own are not known here: they run at once, whatever is going on.
+
+use crate::context::Context;
+use crate::sampler::{self, SIGURG};
+use crate::{passing, sys, tls};
+use core::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+    compiler_fence,
+};
+use wire::slot::Slot;
+
+const SIGNALS: usize = 64;
+
+/// SIGILL, SIGBUS, SIGFPE, SIGSEGV and SIGSYS: where an instruction of the thread is to blame they cannot wait.
+const FAULTS: u64 = 1 << 3 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 30;
+
+/// The program's handlers, by the number of the signal less one.
+static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+
+/// The signals whose handlers the program has asked to be told more than the number (SA_SIGINFO), as a mask.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// Those of which the kernel tells [`entered`] more: all but while they are changed. Of others nothing is known that could wait.
+static TOLD: AtomicU64 = AtomicU64::new(0);
+
+core::arch::global_asm!(
+    ".type whatif_enter, @function",
+    "whatif_enter:",
+    ".cfi_startproc",
+    "push rdi",
+    ".cfi_adjust_cfa_offset 8",
+    "push rsi",
+    ".cfi_adjust_cfa_offset 8",
+    "push rdx",
+    ".cfi_adjust_cfa_offset 8",
+    "call {entered}",
+    "pop rdx",
+    ".cfi_adjust_cfa_offset -8",
+    "pop rsi",
+    ".cfi_adjust_cfa_offset -8",
+    "pop rdi",
+    ".cfi_adjust_cfa_offset -8",
+    "test rax, rax",
+    "je 2f",
+    "mov r11, rax",
+    "xor eax, eax",
+    "jmp r11",
+    "2:",
+    "ret",
+    ".cfi_endproc",
+    ".size whatif_enter, . - whatif_enter",
+    entered = sym entered,
+);
+
+unsafe extern "C" {
+    fn whatif_enter();
+}
+
+/// What the kernel enters instead of handlers.
+pub fn entrance() -> usize {
+    whatif_enter as *const () as usize
+}
+
+/// Which handler is to run now; zero if the signal waits.
+///
+/// # Safety
+/// Called with the arguments of a handler by [`whatif_enter`], which the kernel has entered.
+unsafe extern "C" fn entered(signal: i32, info: *mut [u64; 16], context: *mut Context) -> usize {
+    let handler = HANDLERS[(signal as usize).wrapping_sub(1) % SIGNALS].load(Relaxed);
+    let is_told = TOLD.load(Relaxed) & (1 << ((signal as usize).wrapping_sub(1) % SIGNALS)) != 0;
+    let Some(slot) = tls::last_slot().filter(|_| is_told) else { return handler };
+    // SAFETY: the kernel passes a siginfo and an ucontext, which are the handler's.
+    let (info, context) = unsafe { (&mut *info, &mut *context) };
+    passing::receive(slot, signal, info);
+    if passing::passes_on(slot, signal, info, || sys::restore_one_shot(i64::from(signal), entrance())) {
+        return 0;
+    }
+    if is_midway(slot) && defers(slot, signal, info, context) { 0 } else { handler }
+}
+
+/// A handler that the program installs, and the one that was there before.
+pub struct Registered {
+    signal: usize,
+    before: usize,
+    asked_before: bool,
+}
+
+/// The program installs `handler`, and asks for more than the number or not: the kernel is to be told of [`entrance`] instead, with SA_SIGINFO. `None` where it is to be
+/// told what the program says.
+pub fn register(signal: i32, handler: usize, asks: bool) -> Option<Registered> {
+    /// SIG_DFL, SIG_IGN, SIG_HOLD; and SIG_ERR.
+    const NO_HANDLERS: core::ops::RangeInclusive<usize> = 0..=2;
+    let index = usize::try_from(signal).ok()?.checked_sub(1).filter(|index| *index < SIGNALS)?;
+    let none = NO_HANDLERS.contains(&handler) || handler == usize::MAX || handler == entrance();
+    // A `vfork`ed child has its parent's memory, and handlers of its own.
+    if none || crate::memory::attached().is_none() || !sys::is_own() {
+        return None;
+    }
+    let asked_before = set(&ASKED, index, asks);
+    Some(Registered { signal: index, before: HANDLERS[index].swap(handler, Relaxed), asked_before })
+}
+
+/// Sets or removes a signal; says whether it was there.
+fn set(signals: &AtomicU64, index: usize, is_in: bool) -> bool {
+    let bit = 1 << index;
+    let before = if is_in { signals.fetch_or(bit, Relaxed) } else { signals.fetch_and(!bit, Relaxed) };
+    before & bit != 0
+}
+
+impl Registered {
+    /// The kernel has refused it.
+    pub fn refuse(&self) {
+        HANDLERS[self.signal].store(self.before, Relaxed);
+        set(&ASKED, self.signal, self.asked_before);
+    }
+
+    /// The kernel tells the entrance more than the number from here on, or no longer for sure.
+    pub fn tells(&self, more: bool) {
+        set(&TOLD, self.signal, more);
+    }
+}
+
+/// What the program believes to have installed, and whether it asked for more than the number, where the kernel says `handler`: `None` if it is right. `new`: what the
+/// program has just replaced that with.
+pub fn believed(signal: i32, handler: usize, new: Option<&Registered>) -> Option<(usize, bool)> {
+    if handler != entrance() {
+        return None;
+    }
+    let index = (signal as usize).wrapping_sub(1) % SIGNALS;
+    let now = || (HANDLERS[index].load(Relaxed), ASKED.load(Relaxed) & (1 << index) != 0);
+    Some(new.map_or_else(now, |new| (new.before, new.asked_before)))
+}
+
+/// Runs `work`, in the midst of which no handler of the program's runs, and no sample is taken. What `work` is in the midst of is to end early when [`has_caught`]
+/// says so. Called from the signal handler as well.
+pub fn whole<T>(slot: &Slot, work: impl FnOnce() -> T) -> T {
+    slot.whole.store(slot.whole.load(Relaxed) + 1, Relaxed);
+    compiler_fence(SeqCst);
+    let result = work();
+    compiler_fence(SeqCst);
+    slot.whole.store(slot.whole.load(Relaxed) - 1, Relaxed);
+    result
+}
+
+/// Whether the thread pauses or handles a sample.
+pub fn is_whole(slot: &Slot) -> bool {
+    slot.whole.load(Relaxed) != 0
+}
+
+/// Whether handlers wait.
+fn is_midway(slot: &Slot) -> bool {
+    is_whole(slot) || slot.busy.load(Relaxed) != 0
+}
+
+/// Whether a handler waits for the thread to finish.
+pub fn has_caught(slot: &Slot) -> bool {
+    slot.caught.load(Relaxed) != 0
+}
+
+/// Keeps a signal that has come in the midst of something of ours, and has the interrupted code go on with all signals blocked. False if it cannot wait.
+pub fn defers(slot: &Slot, signal: i32, info: &[u64; 16], context: &mut Context) -> bool {
+    let code = info[1] as u32 as i32;
+    let is_fault = FAULTS & (1 << (signal - 1)) != 0 && code > 0;
+    // A thread that was created by an instruction of the program's own may have the slot of its creator.
+    if is_fault || has_caught(slot) || slot.tid.load(Relaxed) != sys::gettid() {
+        return false;
+    }
+    slot.caught_info.iter().zip(info).for_each(|(kept, word)| kept.store(*word, Relaxed));
+    slot.caught_mask.store(context.mask(), Relaxed);
+    context.set_mask(context.mask() | !FAULTS);
+    if let Some(behind) = sys::behind_sleep(context.instruction()) {
+        context.go_on_at(behind);
+    }
+    sys::restore_one_shot(i64::from(signal), entrance());
+    slot.caught.store(signal as u32, Relaxed);
+    true
+}
+
+/// Sends the thread the signal that waits, if there is one and nothing of ours is going on any more. It has all signals blocked still; returns the mask that lets the handler run.
+pub fn send_again(slot: &Slot) -> Option<u64> {
+    if !has_caught(slot) || is_midway(slot) {
+        return None;
+    }
+    Some(send(slot))
+}
+
+/// At the end of our own handler, from which the kernel returns with the mask that was interrupted. The signal comes then, or goes on waiting if the handler has
+/// interrupted something of ours, which has signals blocked from there on.
+pub fn leave_handler(slot: &Slot, context: &mut Context) {
+    if !has_caught(slot) {
+        return;
+    }
+    if is_midway(slot) {
+        // It has come to our handler, which had more blocked, or we have interrupted its own entrance, which has more blocked.
+        slot.caught_mask.store(slot.caught_mask.load(Relaxed) & context.mask(), Relaxed);
+        context.set_mask(context.mask() | !FAULTS);
+    } else {
+        send(slot);
+    }
+}
+
+#[cold]
+fn send(slot: &Slot) -> u64 {
+    let info = core::array::from_fn(|i| slot.caught_info[i].load(Relaxed));
+    let (signal, mask) = (slot.caught.load(Relaxed) as i32, slot.caught_mask.load(Relaxed));
+    slot.caught.store(0, Relaxed);
+    alone(slot, signal, || sys::raise_with(signal, &info));
+    mask
+}
+
+/// Runs the handler that waits, if there is one. It may never return.
+#[inline]
+pub fn release(slot: &Slot) {
+    if let Some(mask) = send_again(slot) {
+        sys::restore_mask(mask);
+    }
+}
+
+/// Runs `send`, which sends one of our signals to the calling thread, while no sample can come: a second
+/// signal of the same number would be merged with it, and the program's would be lost. (Samples by `SIGTRAP`
+/// are delivered at once and never wait.)
+pub fn alone(slot: &Slot, signal: i32, send: impl FnOnce()) {
+    let paused = signal == SIGURG && slot.asynchronous.load(Relaxed) != 0 && sampler::suspend(slot);
+    send();
+    if paused {
+        sampler::resume(slot);
+    }
+}

@@ -1,0 +1,94 @@
+//! Signals to the process that another thread gets because the main thread takes samples, or takes itself because it takes one.
+//!
+//! The kernel wakes the main thread for such a signal unless that one has it blocked, or is about to be told of another signal: of a sample, which natively it
+//! would not be. And any thread takes it that looks for signals before the main thread has a CPU. A thread that only computes never looks, except
+//! that a sample is a signal too. So a handler that is entered in another thread, for a signal that the main thread does not block, has the main thread sent that signal
+//! instead.
+
+use crate::memory::shared;
+use crate::sys;
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use wire::slot::Slot;
+
+/// Whether the program sends threads signals that look as if they had been sent to the process (`pthread_sigqueue`).
+static QUEUES_FOR_THREADS: AtomicBool = AtomicBool::new(false);
+
+/// It is about to.
+pub fn queues_for_thread() {
+    QUEUES_FOR_THREADS.store(true, Relaxed);
+}
+
+/// Whether a signal was certainly sent to the process, and not to a thread: by `kill` or `sigqueue`, a timer of the process, a terminal, or the end of a child.
+/// (A timer of POSIX's prefers the thread that it interrupts, and one of CPU time the one that used it.)
+fn is_to_process(signal: i32, code: i32) -> bool {
+    const SI_USER: i32 = 0;
+    const SI_QUEUE: i32 = -1;
+    const SI_KERNEL: i32 = 0x80;
+    match code {
+        // Not SIGPIPE and SIGXFSZ, which tell a thread of its own call; nor those that tell of an instruction.
+        SI_USER => !matches!(signal, 4 | 5 | 7 | 8 | 11 | 13 | 25 | 31),
+        SI_QUEUE => !QUEUES_FOR_THREADS.load(Relaxed),
+        // SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGCONT, SIGTSTP, SIGWINCH
+        SI_KERNEL => matches!(signal, 1 | 2 | 3 | 14 | 18 | 20 | 28),
+        // SIGCHLD
+        1..=6 => signal == 17,
+        _ => false,
+    }
+}
+
+/// Passes a signal on to the main thread, which would have had it without our samples; false if it is for this one. Called where a handler is entered; `before` it is sent.
+pub fn passes_on(slot: &Slot, signal: i32, info: &[u64; 16], before: impl FnOnce()) -> bool {
+    let process = slot.pid.load(Relaxed);
+    let code = info[1] as u32 as i32;
+    if slot.tid.load(Relaxed) == process || !is_to_process(signal, code) {
+        return false;
+    }
+    let is_main = |other: &&Slot| other.tid.load(Acquire) == process && other.pid.load(Relaxed) == process;
+    let Some(main) = shared().slots.used().iter().find(|other| other.is_taken() && is_main(other)) else {
+        return false;
+    };
+    let blocked = match main.caught.load(Relaxed) {
+        0 => sys::blocked_by(process),
+        _ => Some(main.caught_mask.load(Relaxed)),
+    };
+    if blocked.is_none_or(|blocked| blocked & (1 << (signal - 1)) != 0) {
+        return false;
+    }
+    if code < 0 {
+        before();
+        return sys::send_with(process, signal, info);
+    }
+    // The kernel lets no thread send another what looks as if it came from the kernel: the main thread finds here what it is to be told.
+    if let Err(passed) = main.passed.compare_exchange(0, u32::MAX, Acquire, Relaxed) {
+        // One that is pending already is not sent twice.
+        let is_pending = passed == signal as u32;
+        if is_pending {
+            before();
+        }
+        return is_pending;
+    }
+    main.passed_info.iter().zip(info).for_each(|(kept, word)| kept.store(*word, Relaxed));
+    main.passed.store(signal as u32, Release);
+    before();
+    if sys::send_to(process, signal) {
+        return true;
+    }
+    main.passed.store(0, Relaxed);
+    false
+}
+
+/// A signal that was passed on to this thread comes with what it was sent with, unless it came together with one that was pending. Called where a handler is entered.
+pub fn receive(slot: &Slot, signal: i32, info: &mut [u64; 16]) {
+    const SI_TKILL: i32 = -6;
+    if slot.passed.load(Acquire) != signal as u32 {
+        return;
+    }
+    if info[1] as u32 as i32 == SI_TKILL && info[2] as u32 == slot.pid.load(Relaxed) {
+        *info = [0; 16];
+        info.iter_mut().zip(&slot.passed_info).for_each(|(word, kept)| *word = kept.load(Relaxed));
+    }
+    slot.passed.store(0, Release);
+}

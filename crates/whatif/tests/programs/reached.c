@@ -1,0 +1,332 @@
+/*
+ * Which thread handles signals that are sent to the process: the main one, as long as it does not block them.
+ *   reached WAIT          A timer interrupts what the main thread does, or waits for, again and again; the handler leaves with siglongjmp.
+ *   reached nested        A timer and another thread send different signals; one handler interrupts the other, and both make interposed calls.
+ *   reached once          Handlers that are to run once are removed by the kernel when they run, not before.
+ *   reached actions       What the program has installed is what it is told.
+ *   reached small         The same in a thread with a small stack, and on another small stack.
+ * Two other threads have nothing blocked either, and want the CPUs.
+ */
+#include "common.h"
+#include <poll.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <linux/futex.h>
+
+enum { ENOUGH = 150 };
+
+static pthread_t expected;
+static int elsewhere, here, jumps, small_runs, working;
+static sigjmp_buf again;
+
+static void count(int signal)
+{
+    (void)signal;
+    if (!pthread_equal(pthread_self(), expected)) {
+        __atomic_fetch_add(&elsewhere, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    here++;
+    if (jumps)
+        siglongjmp(again, 1);
+}
+
+/* A thread that begins asks the kernel for signals that are pending, as one that changes its mask does. */
+static void wait_for_threads(void)
+{
+    while (__atomic_load_n(&working, __ATOMIC_ACQUIRE) < 1)
+        usleep(100);
+}
+
+static void *works(void *over)
+{
+    __atomic_fetch_add(&working, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n((int *)over, __ATOMIC_RELAXED)) {
+        other();
+        WHATIF_PROGRESS_NAMED("other");
+    }
+    return NULL;
+}
+
+static void fire_after(long microseconds)
+{
+    const struct itimerval once = {{0, 0}, {0, microseconds}};
+    CHECK(setitimer(ITIMER_REAL, &once, NULL) == 0);
+}
+
+static int ends[2], instance, word;
+static pthread_mutex_t taken = PTHREAD_MUTEX_INITIALIZER, given = PTHREAD_MUTEX_INITIALIZER;
+static sem_t none;
+
+/* Until a handler jumps away. */
+static void wait_for_signals(const char *which)
+{
+    struct timespec time = {10, 0};
+    struct pollfd poll_for = {ends[0], POLLIN, 0};
+    struct epoll_event event;
+    fd_set set;
+    sigset_t mask;
+    char byte;
+    FD_ZERO(&set);
+    FD_SET(ends[0], &set);
+    sigemptyset(&mask);
+    /* A wait may be over before the handler has run, where another thread was told first. */
+    for (;;) {
+        if (!strcmp(which, "work"))
+            other();
+        else if (!strcmp(which, "calls")) {
+            sched_yield();
+            pthread_mutex_unlock(&given);
+            hot();
+            pthread_mutex_lock(&given);
+        } else if (!strcmp(which, "read"))
+            CHECK(read(ends[0], &byte, 1) < 0);
+        else if (!strcmp(which, "nanosleep"))
+            nanosleep(&time, NULL);
+        else if (!strcmp(which, "usleep"))
+            usleep(10000000);
+        else if (!strcmp(which, "sleep"))
+            sleep(10);
+        else if (!strcmp(which, "clock"))
+            clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+        else if (!strcmp(which, "poll"))
+            poll(&poll_for, 1, -1);
+        else if (!strcmp(which, "ppoll"))
+            ppoll(&poll_for, 1, NULL, &mask);
+        else if (!strcmp(which, "select"))
+            select(ends[0] + 1, &set, NULL, NULL, NULL);
+        else if (!strcmp(which, "epoll"))
+            epoll_wait(instance, &event, 1, -1);
+        else if (!strcmp(which, "pause"))
+            pause();
+        else if (!strcmp(which, "sigsuspend"))
+            sigsuspend(&mask);
+        else if (!strcmp(which, "mutex"))
+            pthread_mutex_lock(&taken);
+        else if (!strcmp(which, "semaphore"))
+            sem_wait(&none);
+        else if (!strcmp(which, "futex"))
+            syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL);
+        else
+            exit(2);
+    }
+}
+
+static void jumping(const char *which)
+{
+    struct sigaction action = {.sa_handler = count, .sa_flags = SA_RESTART};
+    struct epoll_event event = {.events = EPOLLIN};
+    volatile int times = 0;
+    CHECK(pipe(ends) == 0 && (instance = epoll_create1(0)) >= 0 && sem_init(&none, 0, 0) == 0);
+    CHECK(epoll_ctl(instance, EPOLL_CTL_ADD, ends[0], &event) == 0);
+    pthread_mutex_lock(&taken);
+    pthread_mutex_lock(&given);
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    jumps = 1;
+    while (times < ENOUGH && failures == 0) {
+        times = times + 1;
+        if (sigsetjmp(again, 1) == 0) {
+            fire_after(300 + times * 37 % 3000);
+            wait_for_signals(which);
+        }
+        /* Jumping out of the C library's own bookkeeping would be the program's fault: none of the above has any. */
+    }
+    CHECK(here == ENOUGH);
+    printf("%s: %d here, %d elsewhere\n", which, here, elsewhere);
+}
+
+static int alarms, interrupts, depth, deepest;
+
+static void nests(int signal)
+{
+    const int error = errno;
+    /* While one is pending already the kernel may tell any thread of another. */
+    if (!pthread_equal(pthread_self(), expected))
+        return;
+    depth++;
+    deepest = depth > deepest ? depth : deepest;
+    ++*(signal == SIGALRM ? &alarms : &interrupts);
+    CHECK(write(ends[1], "x", 1) == 1);
+    if (signal == SIGALRM)
+        hot();
+    depth--;
+    errno = error;
+}
+
+static void *kills(void *over)
+{
+    while (!__atomic_load_n((int *)over, __ATOMIC_RELAXED)) {
+        usleep(1900);
+        kill(getpid(), SIGUSR1);
+    }
+    return NULL;
+}
+
+static void nested(void)
+{
+    struct sigaction action = {.sa_handler = nests, .sa_flags = SA_RESTART};
+    const struct itimerval every = {{0, 2300}, {0, 2300}}, never = {{0, 0}, {0, 0}};
+    char buffer[4096];
+    int over = 0;
+    pthread_t thread;
+    CHECK(pipe2(ends, O_NONBLOCK) == 0);
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
+    sigset_t user, old;
+    sigemptyset(&user);
+    sigaddset(&user, SIGUSR1);
+    sigaddset(&user, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &user, &old); /* A thread that calls the kernel looks for signals. */
+    CHECK(pthread_create(&thread, NULL, kills, &over) == 0);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
+    for (const double end = now() + 2; now() < end;) {
+        errno = 77;
+        other();
+        CHECK(errno == 77);
+        while (read(ends[0], buffer, sizeof buffer) > 0)
+            ;
+    }
+    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    pthread_join(thread, NULL);
+    CHECK(alarms > 20 && interrupts > 20 && depth == 0 && deepest <= 2);
+    puts("nested");
+}
+
+static void once(void)
+{
+    struct sigaction action = {.sa_handler = count, .sa_flags = SA_RESETHAND}, found;
+    for (int i = 1; i <= ENOUGH; i++) {
+        CHECK(sigaction(SIGALRM, &action, &found) == 0 && found.sa_handler == SIG_DFL);
+        fire_after(200 + i * 37 % 2000);
+        for (const double end = now() + 20; __atomic_load_n(&here, __ATOMIC_RELAXED) < i && now() < end;)
+            other();
+        CHECK(here == i);
+        CHECK(sigaction(SIGALRM, NULL, &found) == 0 && found.sa_handler == SIG_DFL);
+    }
+    printf("once: %d here, %d elsewhere\n", here, elsewhere);
+}
+
+static void told(int signal, siginfo_t *info, void *context)
+{
+    CHECK(signal == SIGRTMIN && info->si_signo == SIGRTMIN && info->si_code == SI_QUEUE && context != NULL);
+    CHECK(info->si_pid == getpid() && info->si_value.sival_int == here);
+    here++;
+}
+
+static void actions(void)
+{
+    struct sigaction action = {.sa_sigaction = told, .sa_flags = SA_SIGINFO | SA_NODEFER}, found;
+    sigaddset(&action.sa_mask, SIGUSR2);
+    CHECK(sigaction(SIGRTMIN, &action, &found) == 0 && found.sa_handler == SIG_DFL);
+    CHECK(sigaction(SIGRTMIN, NULL, &found) == 0 && found.sa_sigaction == told);
+    CHECK((found.sa_flags & (SA_SIGINFO | SA_NODEFER | SA_RESTART)) == (SA_SIGINFO | SA_NODEFER));
+    CHECK(sigismember(&found.sa_mask, SIGUSR2) == 1 && sigismember(&found.sa_mask, SIGUSR1) == 0);
+    /* One structure for both. */
+    struct sigaction *volatile same = &found;
+    CHECK(sigaction(SIGRTMIN, &found, same) == 0 && found.sa_sigaction == told);
+    CHECK(signal(SIGUSR1, count) == SIG_DFL && signal(SIGUSR1, SIG_IGN) == count && signal(SIGUSR1, count) == SIG_IGN);
+    CHECK(sigaction(SIGUSR1, NULL, &found) == 0 && found.sa_handler == count && (found.sa_flags & SA_RESTART));
+    CHECK(signal(SIGKILL, count) == SIG_ERR && errno == EINVAL && signal(0, count) == SIG_ERR && signal(65, count) == SIG_ERR);
+    CHECK(sigaction(SIGKILL, &action, NULL) == -1 && errno == EINVAL);
+    CHECK(ssignal(SIGUSR2, count) == SIG_DFL && ssignal(SIGUSR2, SIG_DFL) == count);
+    CHECK(sysv_signal(SIGUSR2, count) == SIG_DFL && sysv_signal(SIGUSR2, SIG_DFL) == count);
+    struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        uint64_t mask;
+    } raw;
+    CHECK(syscall(SYS_rt_sigaction, SIGUSR1, NULL, &raw, 8L) == 0 && raw.handler == count);
+    raw.handler = SIG_IGN;
+    CHECK(syscall(SYS_rt_sigaction, SIGUSR1, &raw, &raw, 8L) == 0 && raw.handler == count);
+    CHECK(signal(SIGUSR1, SIG_DFL) == SIG_IGN);
+    CHECK(syscall(SYS_rt_sigaction, SIGUSR1, (void *)8, NULL, 8L) == -1 && errno == EFAULT);
+    /* All that were sent come, with what was sent along, one after the other. */
+    for (int i = 0; i < 2000; i++) {
+        CHECK(sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = i}) == 0 && here == i + 1);
+        if (i % 8 == 0)
+            other();
+    }
+    puts("actions");
+}
+
+static void nothing(int signal)
+{
+    (void)signal;
+}
+
+static void *on_small_stack(void *alternate)
+{
+    struct sigaction action = {.sa_handler = count, .sa_flags = SA_RESTART | (alternate ? SA_ONSTACK : 0)};
+    struct sigaction other_action = action;
+    /* Room for both handlers, a sample on top, and not much more. */
+    const stack_t stack = {.ss_sp = alternate, .ss_size = 3 * (size_t)sysconf(_SC_MINSIGSTKSZ) + 4096};
+    other_action.sa_handler = nothing;
+    expected = pthread_self();
+    here = 0;
+    CHECK(alternate == NULL || sigaltstack(&stack, NULL) == 0);
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0 && sigaction(SIGUSR2, &other_action, NULL) == 0);
+    __atomic_store_n(&small_runs, 1, __ATOMIC_RELEASE);
+    const double end = now() + 1;
+    for (int i = 1; now() < end && failures == 0; i++) {
+        other();
+        CHECK(raise(SIGUSR1) == 0 && here == i);
+    }
+    __atomic_store_n(&small_runs, 0, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void small(void)
+{
+    static char memory[1 << 16];
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_attr_setstacksize(&attributes, i ? 1 << 16 : 32 << 10) == 0);
+        CHECK(pthread_create(&thread, &attributes, on_small_stack, i ? memory : NULL) == 0);
+        while (!__atomic_load_n(&small_runs, __ATOMIC_ACQUIRE))
+            usleep(100);
+        while (__atomic_load_n(&small_runs, __ATOMIC_ACQUIRE)) {
+            usleep(300);
+            pthread_kill(thread, SIGUSR2);
+        }
+        pthread_join(thread, NULL);
+    }
+    puts("small");
+}
+
+int main(int argc, char **argv)
+{
+    const char *which = argc > 1 ? argv[1] : "";
+    int over = 0;
+    pthread_t thread;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    expected = pthread_self();
+    start_background();
+    CHECK(pthread_create(&thread, NULL, works, &over) == 0);
+    wait_for_threads();
+    if (!strcmp(which, "nested"))
+        nested();
+    else if (!strcmp(which, "once"))
+        once();
+    else if (!strcmp(which, "actions"))
+        actions();
+    else if (!strcmp(which, "small"))
+        small();
+    else
+        jumping(which);
+    CHECK(elsewhere == 0);
+    /* Long enough for an experiment. */
+    for (const double end = now() + 0.3; now() < end;)
+        other();
+    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    stop_background();
+    return done();
+}
