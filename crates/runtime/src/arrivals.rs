@@ -581,7 +581,7 @@ fn probe(slot: &Slot, peer: &Peer, source: &Source, kind: Kind) -> Nanos {
     // The controller may be gone.
     let deadline = shared().experiments.of(header.epoch()).deadline();
     while now < until.min(deadline) && header.epoch().0 == epoch {
-        sys::futex_wait_until(&header.epoch, epoch, until, &slot.caught);
+        sys::futex_wait_until(&header.epoch, epoch, until);
         now = sys::now();
     }
     now.saturating_sub(began)

@@ -88,7 +88,7 @@ fn wait_for_controller(memory: &SharedMemory) {
     let hold = &memory.header.hold;
     let until = sys::now() + PATIENCE;
     while hold.load(Ordering::Acquire) != 0 && sys::now() < until {
-        sys::futex_wait_until(hold, 1, until, &AtomicU32::new(0));
+        sys::futex_wait_until(hold, 1, until);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the kernel has saved of an interrupted thread: its registers.
 //!
 //! Reads them, for the callchain ([`callchain`](crate::callchain)) and to tell whether the thread gets anywhere
-//! ([`spin`](crate::spin)). The mask and the instruction are changed where a handler of the program's has to wait
+//! ([`spin`](crate::spin)). The mask is changed where a handler of the program's has to wait
 //! ([`deferral`](crate::deferral)).
 
 use crate::callchain::Registers;
@@ -51,11 +51,6 @@ impl Context {
     /// The interrupted instruction.
     pub fn instruction(&self) -> usize {
         self.registers[Self::RIP]
-    }
-
-    /// Has the thread go on at another instruction.
-    pub fn go_on_at(&mut self, instruction: usize) {
-        self.registers[Self::RIP] = instruction;
     }
 
     /// The signals that the thread has blocked when it goes on.

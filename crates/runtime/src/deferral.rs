@@ -3,7 +3,7 @@
 //! No signal is blocked for that. The kernel gives a signal that is sent to the process to the main thread unless that one has it blocked, then to
 //! the next thread that has not: a thread that blocks it for a pause would have its handler run elsewhere. So the kernel always enters
 //! [`whatif_enter`] instead of the program's handler. Mostly it jumps on to that one, with everything as the kernel has left it. In the midst of something of
-//! ours it keeps the signal, has the interrupted code blocked against any further one, and returns; what is going on ends early, and then the
+//! ours it keeps the signal, has the interrupted code blocked against any further one, and returns; when that is over, the
 //! thread sends itself the signal again. The handler finds the account in order then, on the stack that it would have run on, and may leave with
 //! `siglongjmp`.
 //!
@@ -141,8 +141,8 @@ pub fn believed(signal: i32, handler: usize, new: Option<&Registered>) -> Option
     Some(new.map_or_else(now, |new| (new.before, new.asked_before)))
 }
 
-/// Runs `work`, in the midst of which no handler of the program's runs, and no sample is taken. What `work` is in the midst of is to end early when [`has_caught`]
-/// says so. Called from the signal handler as well.
+/// Runs `work`, in the midst of which no handler of the program's runs, and no sample is taken. `work` is not to take long once [`has_caught`]
+/// says that one waits. Called from the signal handler as well.
 pub fn whole<T>(slot: &Slot, work: impl FnOnce() -> T) -> T {
     slot.whole.store(slot.whole.load(Relaxed) + 1, Relaxed);
     compiler_fence(SeqCst);
@@ -178,9 +178,6 @@ pub fn defers(slot: &Slot, signal: i32, info: &[u64; 16], context: &mut Context)
     slot.caught_info.iter().zip(info).for_each(|(kept, word)| kept.store(*word, Relaxed));
     slot.caught_mask.store(context.mask(), Relaxed);
     context.set_mask(context.mask() | !FAULTS);
-    if let Some(behind) = sys::behind_sleep(context.instruction()) {
-        context.go_on_at(behind);
-    }
     sys::restore_one_shot(i64::from(signal), entrance());
     slot.caught.store(signal as u32, Relaxed);
     true

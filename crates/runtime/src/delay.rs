@@ -20,7 +20,7 @@ const LOOK: Nanos = Nanos(500_000);
 /// How often a pause looks whether a thread has done what no `epoll` instance would tell.
 const GLANCE: Nanos = Nanos(200_000);
 
-/// Where signals have to be blocked they wait no longer than this for the end of a pause.
+/// Handlers of the program's wait about so long at most for the end of a pause.
 const SLICE: Nanos = Nanos(10_000_000);
 
 /// Rules 2 and 4: pays what the thread owes. For interposed functions, before they block or wake.
@@ -40,11 +40,12 @@ fn pay_now(slot: &Slot) {
     }
 }
 
-/// Rule 2, from the signal handler, which has made sure that the thread is not busy. `to_the_end`: unless a signal ends the pause early; otherwise for a
-/// slice at most. Says whether there is more to pay, at the next sample.
-pub fn pay_in_handler(slot: &Slot, to_the_end: bool) -> bool {
-    let until = if to_the_end { Nanos(u64::MAX) } else { sys::now() + SLICE };
-    owes(slot) && settle_until(slot, whose(slot), Behind::Sample, until)
+/// Rule 2, from the signal handler, which has made sure that the thread is not busy. `unblocked`: whether it is known when a signal comes; otherwise the pause takes no longer
+/// than they may wait. What is left then is paid at the next sample.
+pub fn pay_in_handler(slot: &Slot, unblocked: bool) {
+    if owes(slot) {
+        settle_once(slot, whose(slot), Behind::Sample, unblocked);
+    }
 }
 
 /// The thread owes for what the world did, and has no lock: it pays. `watch`: what else could have ended its wait, which began then.
@@ -96,13 +97,13 @@ pub struct Watch<'a> {
 
 /// Pauses until nothing is owed, or the experiment is over.
 ///
-/// A signal whose handler the program has installed ends the pause early ([`deferral`]). The handler runs with the account in order: it may call an interposed function,
-/// which pays the rest, or leave with `siglongjmp`. If it returns, the pause goes on.
+/// A handler of the program's that ran in the middle of a pause could call an interposed function and pay the same debt again, or leave with `siglongjmp` and never
+/// let the pause end. So it waits for that ([`deferral`]), for about [`SLICE`] at most, and finds the account in order; if it returns, the pause goes on.
 fn settle(slot: &Slot, whose: Debt<'_>) {
     loop {
         let (mut more, mut mask) = (false, None);
         tls::settling(slot, || {
-            more = deferral::whole(slot, || settle_until(slot, whose, Behind::Code, Nanos(u64::MAX)));
+            more = deferral::whole(slot, || settle_once(slot, whose, Behind::Code, true));
             mask = deferral::send_again(slot);
         });
         if let Some(mask) = mask {
@@ -114,15 +115,16 @@ fn settle(slot: &Slot, whose: Debt<'_>) {
     }
 }
 
-/// The same, until the time `until` or a signal ends it: then there may be more to pay.
-fn settle_until(slot: &Slot, whose: Debt<'_>, behind: Behind, until: Nanos) -> bool {
+/// The same until a handler has waited for long; then there is more to pay. `unblocked`: as in [`pay_in_handler`].
+fn settle_once(slot: &Slot, whose: Debt<'_>, behind: Behind, unblocked: bool) -> bool {
     let mut begin = sys::now();
-    let cpu = sampler::cpu_time(slot);
+    let (cpu, until) = (sampler::cpu_time(slot), begin + SLICE);
+    let is_over = |end| end >= until && (!unblocked || deferral::has_caught(slot)) || tls::are_all_left();
     // The thread may have lost its CPU since it last looked.
     switches::drain(slot, During::Work);
     let more = loop {
         match pause(slot, whose, begin) {
-            Some(end) if end < until && !is_over(slot) => begin = end,
+            Some(end) if !is_over(end) => begin = end,
             ended => break ended.is_some(),
         }
     };
@@ -130,11 +132,6 @@ fn settle_until(slot: &Slot, whose: Debt<'_>, behind: Behind, until: Nanos) -> b
     slot.paused.store(1, Relaxed);
     stopwatch::resume(slot);
     more
-}
-
-/// Whether a pause is to end at once, whatever is owed.
-fn is_over(slot: &Slot) -> bool {
-    deferral::has_caught(slot) || tls::are_all_left()
 }
 
 /// Pays what is owed, but not for longer than a slice; returns when that was over, or `None` if there is nothing
@@ -204,8 +201,8 @@ fn sleep(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let epoch = &shared().header.epoch;
     sys::set_timer_slack(1);
     let (mut end, until) = (begin, begin + time);
-    while end < until && epoch.load(Relaxed) == number && !is_over(slot) {
-        sys::futex_wait_until(epoch, number, until, &slot.caught);
+    while end < until && epoch.load(Relaxed) == number && !tls::are_all_left() {
+        sys::futex_wait_until(epoch, number, until);
         end = sys::now();
     }
     sys::set_timer_slack(slot.slack.load(Relaxed));
@@ -221,14 +218,14 @@ fn doze(slot: &Slot, watch: Watch<'_>, since: Nanos, begin: Nanos, time: Nanos, 
     sys::set_timer_slack(1);
     let until = (begin + time).min(memory.experiments.of(Epoch(number)).deadline());
     let mut end = begin;
-    while end < until && epoch.load(Relaxed) == number && !is_over(slot) {
+    while end < until && epoch.load(Relaxed) == number && !tls::are_all_left() {
         let instance = watch.instance.map(|instance| memory.channels.pause_word(instance));
         if (watch.used)() > since {
             break;
         }
         match instance {
-            Some((word, value)) => sys::futex_wait_until(word, value, until, &slot.caught),
-            None => sys::futex_wait_until(epoch, number, until.min(end + GLANCE), &slot.caught),
+            Some((word, value)) => sys::futex_wait_until(word, value, until),
+            None => sys::futex_wait_until(epoch, number, until.min(end + GLANCE)),
         }
         end = sys::now();
     }
@@ -246,7 +243,7 @@ fn keep_cpu(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
     let mut queued = Nanos::ZERO;
     loop {
         let mut end = spins;
-        while end < begin + time + queued && epoch.load(Relaxed) == number && !is_over(slot) {
+        while end < begin + time + queued && epoch.load(Relaxed) == number && !tls::are_all_left() {
             for _ in 0..50 {
                 core::hint::spin_loop();
             }
@@ -257,7 +254,7 @@ fn keep_cpu(slot: &Slot, begin: Nanos, time: Nanos, number: u32) -> Paused {
         } else {
             end.saturating_sub(spins).saturating_sub(sys::cpu_time().saturating_sub(cpu))
         };
-        if end >= begin + time + queued || epoch.load(Relaxed) != number || is_over(slot) {
+        if end >= begin + time + queued || epoch.load(Relaxed) != number || tls::are_all_left() {
             return Paused { time: end.saturating_sub(begin + queued), end };
         }
     }

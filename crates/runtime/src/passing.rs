@@ -92,3 +92,23 @@ pub fn receive(slot: &Slot, signal: i32, info: &mut [u64; 16]) {
     }
     slot.passed.store(0, Release);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_been_sent_to_a_thread_is_not_passed_on() {
+        let (user, queue, timer, thread, kernel) = (0, -1, -2, -6, 0x80);
+        for (signal, code) in [(14, kernel), (15, user), (2, kernel), (17, 1), (34, queue)] {
+            assert!(is_to_process(signal, code), "{signal} {code}");
+        }
+        for (signal, code) in
+            [(13, user), (25, user), (11, user), (27, kernel), (14, timer), (10, thread), (10, 1)]
+        {
+            assert!(!is_to_process(signal, code), "{signal} {code}");
+        }
+        queues_for_thread();
+        assert!(!is_to_process(34, queue));
+    }
+}

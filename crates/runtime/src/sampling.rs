@@ -31,8 +31,6 @@ const LONGEST_SPIN: u32 = 50;
 const SAMPLES_PER_PERIOD: u64 = 4;
 /// How often a thread looks whether the controller is there again. Longer than any period.
 const SELDOM: Nanos = Nanos(200_000_000);
-/// When the next sample comes if this one's pause has ended early.
-const SOON: Nanos = Nanos(50_000);
 /// The mean period, unless another one is asked for or threads spin.
 const USUAL: Nanos = Nanos(1_000_000);
 /// Whether a signal is one of our samples (and not the program's own use of the same signal).
@@ -96,7 +94,7 @@ fn sampled(slot: &Slot, context: &mut Context) {
         deferral::whole(slot, || {
             let Some(taken) = take(slot, context) else { return };
             // What taking it needed of the stack is free again.
-            let owes = taken.pays && {
+            if taken.pays {
                 match (room, mask) {
                     (Room::InPauses, Some(mask)) => sys::restore_mask(mask),
                     (Room::Unknown, _) => {
@@ -104,16 +102,10 @@ fn sampled(slot: &Slot, context: &mut Context) {
                     }
                     _ => {}
                 }
-                delay::pay_in_handler(slot, matches!(room, Room::Everywhere | Room::InPauses))
-            };
-            yields::leave_out(slot, taken.began);
-            if owes {
-                // A handler of the program's runs next, and may come so often that a thread that runs for a period between two pauses never pays enough.
-                set_period(slot, SOON);
-                slot.remainder.store(1, Relaxed);
-            } else {
-                rearm(slot, taken.returned);
+                delay::pay_in_handler(slot, matches!(room, Room::Everywhere | Room::InPauses));
             }
+            yields::leave_out(slot, taken.began);
+            rearm(slot, taken.returned);
         });
         deferral::leave_handler(slot, context);
     });

@@ -8,6 +8,7 @@
 //!
 //! Of all other signals only the handlers are changed: see [`deferral`].
 
+use crate::actions::{self, Action, SA_SIGINFO};
 use crate::context::Context;
 use crate::deferral::{self, alone};
 use crate::real::real;
@@ -17,7 +18,6 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use wire::slot::Slot;
 
-const SA_SIGINFO: u64 = 4;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
 const SA_RESTART: u64 = 0x1000_0000;
@@ -77,16 +77,6 @@ fn mask_of(bits: u32) -> u64 {
     OURS.iter()
         .enumerate()
         .fold(0, |mask, (i, signal)| mask | if bits & (1 << i) != 0 { bit(*signal) } else { 0 })
-}
-
-/// glibc's `struct sigaction` on x86-64.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Action {
-    handler: usize,
-    mask: [u64; 16],
-    flags: c_int,
-    restorer: usize,
 }
 
 core::arch::global_asm!(
@@ -265,8 +255,9 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
     let own = ours(signal).filter(|_| crate::memory::attached().is_some());
     let Some(wanted) = own.map(|index| &WANTED[index]) else {
         // SAFETY: passes the arguments on.
-        return function
-            .map_or(-1, |real| unsafe { of_others(signal, new, old, |new| real(signal, new, old)) });
+        return function.map_or(-1, |real| unsafe {
+            actions::of_others(signal, new, old, |new| real(signal, new, old))
+        });
     };
     // SAFETY: both are null or valid, by the contract of `sigaction`; they may be the same.
     unsafe {
@@ -285,102 +276,6 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
         }
     }
     0
-}
-
-/// Both structures of actions.
-trait Act: Copy {
-    fn handler(&mut self) -> &mut usize;
-    /// Whether the handler is told more than the number; and changes that.
-    fn informs(&self) -> bool;
-    fn inform(&mut self, more: bool);
-}
-
-impl Act for Action {
-    fn handler(&mut self) -> &mut usize {
-        &mut self.handler
-    }
-
-    fn informs(&self) -> bool {
-        self.flags & SA_SIGINFO as c_int != 0
-    }
-
-    fn inform(&mut self, more: bool) {
-        self.flags = self.flags & !(SA_SIGINFO as c_int) | if more { SA_SIGINFO as c_int } else { 0 };
-    }
-}
-
-impl Act for sys::KernelAction {
-    fn handler(&mut self) -> &mut usize {
-        &mut self.handler
-    }
-
-    fn informs(&self) -> bool {
-        self.flags & SA_SIGINFO != 0
-    }
-
-    fn inform(&mut self, more: bool) {
-        self.flags = self.flags & !SA_SIGINFO | if more { SA_SIGINFO } else { 0 };
-    }
-}
-
-/// Around a call that changes the action of a signal that is not ours to `new`, and returns zero if it did.
-///
-/// # Safety
-/// Both must be null or valid; they may be the same.
-unsafe fn of_others<A: Act, T: Default + PartialEq>(
-    signal: c_int,
-    new: *const A,
-    old: *mut A,
-    call: impl FnOnce(*const A) -> T,
-) -> T {
-    // SAFETY: the caller vouches for it.
-    let mut changed = unsafe { new.as_ref() }.copied();
-    let registered =
-        changed.as_mut().and_then(|new| deferral::register(signal, *new.handler(), new.informs()));
-    let passed = match (&registered, &mut changed) {
-        (Some(_), Some(changed)) => {
-            *changed.handler() = deferral::entrance();
-            changed.inform(true);
-            core::ptr::from_ref(changed)
-        }
-        _ => new,
-    };
-    let result = call(passed);
-    if result != T::default() {
-        if let Some(registered) = registered {
-            registered.refuse();
-        }
-        return result;
-    }
-    if let Some(registered) = &registered {
-        registered.tells(true);
-    }
-    // SAFETY: the caller vouches for it.
-    if let Some(old) = unsafe { old.as_mut() }
-        && let Some((handler, informs)) = deferral::believed(signal, *old.handler(), registered.as_ref())
-    {
-        *old.handler() = handler;
-        old.inform(informs);
-    }
-    result
-}
-
-/// `rt_sigaction` for any other signal than ours, by `syscall(2)`: `call` makes it, with another action than `new` perhaps.
-/// Arguments that the kernel would refuse are passed on to it.
-pub fn raw_action_of_others(
-    signal: i64,
-    new: *const sys::KernelAction,
-    old: *mut sys::KernelAction,
-    call: impl FnOnce(*const sys::KernelAction) -> i64,
-) -> i64 {
-    let is_there = |action: *const sys::KernelAction| {
-        action.is_null() || sys::is_readable(action.addr(), size_of::<sys::KernelAction>()) == Ok(true)
-    };
-    match i32::try_from(signal) {
-        // SAFETY: both are null or can be read, and the kernel has written `old` before this does.
-        Ok(signal) if is_there(new) && is_there(old) => unsafe { of_others(signal, new, old, call) },
-        _ => call(new),
-    }
 }
 
 /// `rt_sigaction` for one of our signals, by `syscall(2)`: what the program believes. `None` for other signals, and for arguments that the kernel refuses.

@@ -157,49 +157,21 @@ pub fn close(fd: i32) {
     unsafe { call(number::CLOSE, [i64::from(fd), 0, 0, 0, 0, 0]) };
 }
 
-core::arch::global_asm!(
-    // The time, all bits of the futex's 32, the number of the call; a signal that was caught (r8) has the thread not sleep.
-    ".type whatif_sleep, @function",
-    "whatif_sleep:",
-    ".cfi_startproc",
-    "mov r10, rcx",
-    "mov r9d, -1",
-    "mov eax, {futex}",
-    "cmp dword ptr [r8], 0",
-    "jne whatif_sleep_over",
-    "whatif_sleep_call:",
-    "syscall",
-    "whatif_sleep_over:",
-    "ret",
-    ".cfi_endproc",
-    ".size whatif_sleep, . - whatif_sleep",
-    futex = const number::FUTEX,
-);
-
-unsafe extern "C" {
-    fn whatif_sleep(word: *mut u32, operation: i64, expected: u32, time: *const [i64; 2], caught: *mut u32);
-    fn whatif_sleep_call();
-    fn whatif_sleep_over();
-}
-
-/// Sleeps while `*word == expected`, until `deadline` on the monotonic clock or a wake-up or a signal; not if `caught` is not zero.
+/// Sleeps while `*word == expected`, until `deadline` on the monotonic clock or a wake-up or a signal.
 /// The futex is shared with the controller.
-pub fn futex_wait_until(word: &AtomicU32, expected: u32, deadline: Nanos, caught: &AtomicU32) {
+pub fn futex_wait_until(word: &AtomicU32, expected: u32, deadline: Nanos) {
     const FUTEX_WAIT_BITSET: i64 = 9;
-    if tls::is_silent() {
-        return;
-    }
     let time = [(deadline.0 / 1_000_000_000) as i64, (deadline.0 % 1_000_000_000) as i64];
-    // SAFETY: `word` and `caught` are live 32-bit words, `time` a timespec that lives through the call.
-    unsafe { whatif_sleep(word.as_ptr(), FUTEX_WAIT_BITSET, expected, &raw const time, caught.as_ptr()) };
-}
-
-/// A thread was interrupted there between looking whether a signal was caught and falling asleep: where it goes on if it is not to sleep. A handler that
-/// interrupts the sleep itself has ended it already.
-pub fn behind_sleep(instruction: usize) -> Option<usize> {
-    let address = |function: unsafe extern "C" fn()| function as *const () as usize;
-    let begin = whatif_sleep as *const () as usize;
-    (begin..=address(whatif_sleep_call)).contains(&instruction).then(|| address(whatif_sleep_over))
+    let arguments = [
+        word.as_ptr() as i64,
+        FUTEX_WAIT_BITSET,
+        i64::from(expected),
+        time.as_ptr() as i64,
+        0,
+        i64::from(u32::MAX),
+    ];
+    // SAFETY: `word` is a live 32-bit word, `time` a timespec that lives through the call.
+    unsafe { call(number::FUTEX, arguments) };
 }
 
 /// Sets the timer slack of the calling thread, in nanoseconds; zero restores its default.

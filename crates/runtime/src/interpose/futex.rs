@@ -6,7 +6,7 @@
 use crate::delay::{self, Watch};
 use crate::interpose::{exec, seccomp};
 use crate::real::real;
-use crate::{channel, epoll, signals, stretch, sys, tls, wait};
+use crate::{actions, channel, epoll, signals, stretch, sys, tls, wait};
 use core::ffi::{c_int, c_long};
 
 const SYS_IO_URING_ENTER: c_long = 426;
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn syscall(
         let call = |new: *const sys::KernelAction| unsafe {
             original(number, a, new.expose_provenance() as c_long, c, d, e, f)
         };
-        return signals::raw_action_of_others(a, new, old, call);
+        return actions::raw(a, new, old, call);
     }
     let (operation, slot) = (classify(number, b), tls::slot());
     if let (Operation::Waits | Operation::Wakes, Some(slot)) = (operation, slot) {

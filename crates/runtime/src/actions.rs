@@ -1,0 +1,113 @@
+//! The actions of signals that carry no samples: the program installs handlers, and the kernel enters [`deferral`] instead.
+
+use crate::{deferral, sys};
+use core::ffi::c_int;
+
+/// The handler is told more than the number.
+pub const SA_SIGINFO: u64 = 4;
+
+/// glibc's `struct sigaction` on x86-64.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Action {
+    pub handler: usize,
+    pub mask: [u64; 16],
+    pub flags: c_int,
+    pub restorer: usize,
+}
+
+/// Both structures of actions.
+pub trait Act: Copy {
+    fn handler(&mut self) -> &mut usize;
+    /// Whether the handler is told more than the number; and changes that.
+    fn informs(&self) -> bool;
+    fn inform(&mut self, more: bool);
+}
+
+impl Act for Action {
+    fn handler(&mut self) -> &mut usize {
+        &mut self.handler
+    }
+
+    fn informs(&self) -> bool {
+        self.flags & SA_SIGINFO as c_int != 0
+    }
+
+    fn inform(&mut self, more: bool) {
+        self.flags = self.flags & !(SA_SIGINFO as c_int) | if more { SA_SIGINFO as c_int } else { 0 };
+    }
+}
+
+impl Act for sys::KernelAction {
+    fn handler(&mut self) -> &mut usize {
+        &mut self.handler
+    }
+
+    fn informs(&self) -> bool {
+        self.flags & SA_SIGINFO != 0
+    }
+
+    fn inform(&mut self, more: bool) {
+        self.flags = self.flags & !SA_SIGINFO | if more { SA_SIGINFO } else { 0 };
+    }
+}
+
+/// Around a call that changes the action of a signal that is not ours to `new`, and returns zero if it did.
+///
+/// # Safety
+/// Both must be null or valid; they may be the same.
+pub unsafe fn of_others<A: Act, T: Default + PartialEq>(
+    signal: c_int,
+    new: *const A,
+    old: *mut A,
+    call: impl FnOnce(*const A) -> T,
+) -> T {
+    // SAFETY: the caller vouches for it.
+    let mut changed = unsafe { new.as_ref() }.copied();
+    let registered =
+        changed.as_mut().and_then(|new| deferral::register(signal, *new.handler(), new.informs()));
+    let passed = match (&registered, &mut changed) {
+        (Some(_), Some(changed)) => {
+            *changed.handler() = deferral::entrance();
+            changed.inform(true);
+            core::ptr::from_ref(changed)
+        }
+        _ => new,
+    };
+    let result = call(passed);
+    if result != T::default() {
+        if let Some(registered) = registered {
+            registered.refuse();
+        }
+        return result;
+    }
+    if let Some(registered) = &registered {
+        registered.tells(true);
+    }
+    // SAFETY: the caller vouches for it.
+    if let Some(old) = unsafe { old.as_mut() }
+        && let Some((handler, informs)) = deferral::believed(signal, *old.handler(), registered.as_ref())
+    {
+        *old.handler() = handler;
+        old.inform(informs);
+    }
+    result
+}
+
+/// `rt_sigaction` for any other signal than ours, by `syscall(2)`: `call` makes it, with another action than `new` perhaps.
+/// Arguments that the kernel would refuse are passed on to it.
+pub fn raw(
+    signal: i64,
+    new: *const sys::KernelAction,
+    old: *mut sys::KernelAction,
+    call: impl FnOnce(*const sys::KernelAction) -> i64,
+) -> i64 {
+    let is_there = |action: *const sys::KernelAction| {
+        action.is_null() || sys::is_readable(action.addr(), size_of::<sys::KernelAction>()) == Ok(true)
+    };
+    match i32::try_from(signal) {
+        // SAFETY: both are null or can be read, and the kernel has written `old` before this does.
+        Ok(signal) if is_there(new) && is_there(old) => unsafe { of_others(signal, new, old, call) },
+        _ => call(new),
+    }
+}
