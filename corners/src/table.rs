@@ -105,9 +105,6 @@ const fn real(name: &'static str, script: &'static str) -> Corner {
 const ALL: &[Sampler] = &Sampler::ALL;
 const PERF: &[Sampler] = &[Sampler::Perf, Sampler::PerfUser];
 
-/// Why signals go elsewhere.
-const ELSEWHERE: &str =
-    "while a thread pauses it has signals blocked, and those to the process go to other threads";
 /// Why small stacks overflow.
 const SMALL: &str = "a sample is a signal: its frame (3.4 kB with AVX-512) and the handler need room on the stack that the thread is on";
 
@@ -130,7 +127,9 @@ pub const CORNERS: &[Corner] = &[
     own("PTHREAD_STACK_MIN", "stacks", &["smallest"]),
     own("fibers on 4 kB", "stacks", &["fibers", "4096"]).differs(ALL, SMALL),
     own("fibers on 16 kB", "stacks", &["fibers", "16384"]),
-    own("smallest sigaltstack", "stacks", &["alternate", "2048"]).differs(ALL, SMALL),
+    own("smallest sigaltstack", "stacks", &["alternate", "2048"]),
+    own("sigaltstack without room for a sample", "stacks", &["alternate", "4096"]),
+    own("sigaltstack with room for one", "stacks", &["alternate", "6048"]),
     own("sigaltstack", "stacks", &["alternate", "16384"]),
     own("stack overflow", "stacks", &["overflow"]),
     own("2000 threads at once", "stacks", &["crowd", "2000"]),
@@ -147,8 +146,8 @@ pub const CORNERS: &[Corner] = &[
         "the action of SIGTRAP is changed behind the C library's back, and the next sample ends the program",
     ),
     own("sigwait, signalfd", "signalling", &["waited_for"]),
-    own("signals to the process", "signalling", &["to_the_process"]).differs(ALL, ELSEWHERE),
-    own("siglongjmp", "signalling", &["jumps"]).differs(ALL, ELSEWHERE),
+    own("signals to the process", "signalling", &["to_the_process"]),
+    own("siglongjmp", "signalling", &["jumps"]),
     own("EINTR", "signalling", &["interrupted"]),
     own("timer_create", "signalling", &["timer"]),
     own("signals to threads", "signalling", &["to_threads"]),

@@ -7,9 +7,7 @@
 
 use std::fmt::Write as _;
 
-use profile::{
-    Mark, PointEstimate, PointSummary, Profile, RegionEstimate, Target, Verdict, plus_minus, printable,
-};
+use profile::{Mark, PointEstimate, PointSummary, Profile, RegionEstimate, Target, plus_minus, printable};
 
 /// So many regions are listed for each point.
 const TOP: usize = 10;
@@ -96,21 +94,10 @@ fn row(profile: &Profile, region: &RegionEstimate, estimate: &PointEstimate) -> 
             let value = if slope.value.abs() < 0.005 { 0.0 } else { slope.value };
             format!("{value:.2} ± {:.2}", slope.half_width()).replace('-', "−")
         }),
-        verdict(estimate.verdict),
+        estimate.verdict.words(),
         share(region.share),
         production.unwrap_or_default(),
     )
-}
-
-fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Helps => "helps",
-        Verdict::NoEffect => "no effect",
-        Verdict::Hurts => "hurts",
-        Verdict::NotEnoughData => "not enough data yet",
-        Verdict::Idle => "idle",
-        Verdict::NotTrusted => "not trusted",
-    }
 }
 
 /// A name as code.

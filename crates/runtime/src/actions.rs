@@ -1,5 +1,6 @@
 //! The actions of signals that carry no samples: the program installs handlers, and the kernel enters [`deferral`] instead.
 
+use crate::altstack::{self, SA_ONSTACK};
 use crate::{deferral, sys};
 use core::ffi::c_int;
 
@@ -22,6 +23,10 @@ pub trait Act: Copy {
     /// Whether the handler is told more than the number; and changes that.
     fn informs(&self) -> bool;
     fn inform(&mut self, more: bool);
+    /// Whether the handler runs on alternate stacks.
+    fn is_alternate(&self) -> bool;
+    /// The signals that are blocked while it runs.
+    fn mask(&mut self) -> &mut u64;
 }
 
 impl Act for Action {
@@ -36,6 +41,14 @@ impl Act for Action {
     fn inform(&mut self, more: bool) {
         self.flags = self.flags & !(SA_SIGINFO as c_int) | if more { SA_SIGINFO as c_int } else { 0 };
     }
+
+    fn is_alternate(&self) -> bool {
+        self.flags & SA_ONSTACK as c_int != 0
+    }
+
+    fn mask(&mut self) -> &mut u64 {
+        &mut self.mask[0]
+    }
 }
 
 impl Act for sys::KernelAction {
@@ -49,6 +62,14 @@ impl Act for sys::KernelAction {
 
     fn inform(&mut self, more: bool) {
         self.flags = self.flags & !SA_SIGINFO | if more { SA_SIGINFO } else { 0 };
+    }
+
+    fn is_alternate(&self) -> bool {
+        self.flags & SA_ONSTACK != 0
+    }
+
+    fn mask(&mut self) -> &mut u64 {
+        &mut self.mask
     }
 }
 
@@ -66,10 +87,16 @@ pub unsafe fn of_others<A: Act, T: Default + PartialEq>(
     let mut changed = unsafe { new.as_ref() }.copied();
     let registered =
         changed.as_mut().and_then(|new| deferral::register(signal, *new.handler(), new.informs()));
+    let (number, was_small) = (i64::from(signal), altstack::are_small());
+    let mut added = altstack::added(number);
     let passed = match (&registered, &mut changed) {
         (Some(_), Some(changed)) => {
             *changed.handler() = deferral::entrance();
             changed.inform(true);
+            added = altstack::forget(number);
+            if was_small && changed.is_alternate() {
+                *changed.mask() = altstack::with_ours(number, *changed.mask());
+            }
             core::ptr::from_ref(changed)
         }
         _ => new,
@@ -83,6 +110,10 @@ pub unsafe fn of_others<A: Act, T: Default + PartialEq>(
     }
     if let Some(registered) = &registered {
         registered.tells(true);
+        if altstack::are_small() && !was_small {
+            // Another thread has had the first small stack meanwhile.
+            altstack::shield(number);
+        }
     }
     // SAFETY: the caller vouches for it.
     if let Some(old) = unsafe { old.as_mut() }
@@ -90,6 +121,7 @@ pub unsafe fn of_others<A: Act, T: Default + PartialEq>(
     {
         *old.handler() = handler;
         old.inform(informs);
+        *old.mask() &= !added;
     }
     result
 }

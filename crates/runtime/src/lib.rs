@@ -39,6 +39,7 @@ compile_error!("the runtime supports x86-64 Linux with glibc only");
 
 mod account;
 mod actions;
+mod altstack;
 mod arrivals;
 mod attach;
 mod audit;

@@ -9,6 +9,7 @@
 //! Of all other signals only the handlers are changed: see [`deferral`].
 
 use crate::actions::{self, Action, SA_SIGINFO};
+use crate::altstack::{self, SA_ONSTACK, Size, Stack};
 use crate::context::Context;
 use crate::deferral::{self, alone};
 use crate::real::real;
@@ -19,7 +20,6 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use wire::slot::Slot;
 
 const SA_RESTORER: u64 = 0x0400_0000;
-const SA_ONSTACK: u64 = 0x0800_0000;
 const SA_RESTART: u64 = 0x1000_0000;
 const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
@@ -114,6 +114,48 @@ pub fn install(handler: usize) -> u32 {
     // A debugger would be told of every SIGTRAP, and stop.
     TRAPS.store(u32::from(!sys::is_traced()), Relaxed);
     own_bits(mask)
+}
+
+/// A thread is about to have an alternate stack.
+///
+/// # Safety
+/// What can be read there must be a `stack_t`.
+pub unsafe fn expect_stack(stack: *const Stack) {
+    if stack.is_null() || sys::is_readable(stack.addr(), size_of::<Stack>()) != Ok(true) {
+        return; // the kernel refuses it
+    }
+    // SAFETY: it can be read, and the caller vouches for what it is.
+    let size = altstack::size(unsafe { &*stack });
+    // A `vfork`ed child has handlers of its own, and its parent's memory.
+    if size == Size::Large || crate::memory::attached().is_none() || !sys::is_own() {
+        return;
+    }
+    altstack::shield_all();
+    if size == Size::Tiny {
+        OURS.iter().for_each(|signal| stay_on_threads_stack(i64::from(*signal)));
+    }
+}
+
+/// Has the handler of samples run on threads' own stacks.
+fn stay_on_threads_stack(signal: i64) {
+    // SAFETY: nothing is changed.
+    let now = unsafe { sys::sigaction(signal, None) };
+    let is_ours = |now: &sys::KernelAction| now.restorer == whatif_restore as *const () as usize;
+    if let Some(now) = now.filter(|now| is_ours(now) && now.flags & SA_ONSTACK != 0) {
+        // SAFETY: the same handler as before.
+        unsafe { sys::sigaction(signal, Some(&sys::KernelAction { flags: now.flags & !SA_ONSTACK, ..now })) };
+    }
+}
+
+/// `sigaltstack(2)`.
+#[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> c_int {
+    let function = real!(sigaltstack: fn(*const Stack, *mut Stack) -> c_int);
+    // SAFETY: passes the arguments on.
+    unsafe {
+        expect_stack(new);
+        function.map_or(-1, |real| real(new, old))
+    }
 }
 
 /// Whether samples may come as `SIGTRAP`.

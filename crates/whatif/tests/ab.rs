@@ -31,7 +31,8 @@ fn programs_that_end_run_by_turns_in_random_order() {
     let Some(turns) = program("turns.c") else { return };
     let _alone = alone();
     let sandbox = Sandbox::new();
-    let options = ["--json", "--runs", "6", "--precision", "0.0001%", "--seed", "1", "--fail-if", "gain(cpu) > 10%"];
+    let options =
+        ["--json", "--runs", "6", "--precision", "0.0001%", "--seed", "1", "--fail-if", "gain(cpu) > 10%"];
     let ended = ab(&sandbox, &options, &turns, &[]);
     let found = json(&ended);
     assert_eq!((&found["rounds"], &found["warmup"]), (&6.into(), &1.into()), "{found:#}");

@@ -1,4 +1,5 @@
-//! The table of corners (`corners/src/table.rs`): alone and under every sampler, with delays, each ends alike and sees the same.
+//! The table of corners (`corners/src/table.rs`): alone and profiled with delays, each ends alike and sees the same. Each one under one sampler, by turns;
+//! `bench -- corners` tries all of them under all samplers, several times.
 
 use crate::support::{Sandbox, skip};
 use corners::{CORNERS, Corner, Native, Outcome, Runner, Sampler};
@@ -21,36 +22,35 @@ fn runner() -> Option<Runner> {
     Some(Runner::new(Path::new(env!("CARGO_BIN_EXE_whatif")), &folder).unwrap())
 }
 
-/// What is wrong with a corner, for each sampler.
-fn wrong(runner: &Runner, corner: &Corner) -> Vec<String> {
+/// What is wrong with a corner under a sampler.
+fn wrong(runner: &Runner, corner: &Corner, sampler: Sampler) -> Option<String> {
     let native = match runner.native(corner).unwrap() {
         Native::Ran(native) => native,
         Native::Skipped(why) => {
             skip(&format!("{}: {why}", corner.name));
-            return Vec::new();
+            return None;
         }
-        Native::Unexpected(native) => return vec![format!("{}, alone: {native:#?}", corner.name)],
+        Native::Unexpected(native) => return Some(format!("{}, alone: {native:#?}", corner.name)),
     };
-    let once = |sampler| runner.profiled(corner, sampler, SEED, &native).unwrap();
-    let of_sampler = |sampler: Sampler| {
-        let what = format!("{}, {}", corner.name, sampler.name());
-        match (corner.known(sampler), once(sampler)) {
-            (None, Outcome::Same) | (Some(_), Outcome::Differs(_)) => None,
-            (None, Outcome::Differs(how)) => Some(format!("{what}: {how}")),
-            (Some(why), Outcome::Same) => {
-                let gone = (1..GONE).all(|_| matches!(once(sampler), Outcome::Same));
-                gone.then(|| format!("{what}: is as alone; take it out of the table that '{why}'"))
-            }
+    let once = || runner.profiled(corner, sampler, SEED, &native).unwrap();
+    let what = format!("{}, {}", corner.name, sampler.name());
+    match (corner.known(sampler), once()) {
+        (None, Outcome::Same) | (Some(_), Outcome::Differs(_)) => None,
+        (None, Outcome::Differs(how)) => Some(format!("{what}: {how}")),
+        (Some(why), Outcome::Same) => {
+            let gone = (1..GONE).all(|_| matches!(once(), Outcome::Same));
+            gone.then(|| format!("{what}: is as alone; take it out of the table that '{why}'"))
         }
-    };
-    Sampler::ALL.into_iter().filter_map(of_sampler).collect()
+    }
 }
 
 fn unharmed(group: &str) {
     let sandbox = Sandbox::new();
     let Some(runner) = runner() else { return };
-    let corners = CORNERS.iter().filter(|corner| corner.group() == group);
-    let wrong: Vec<String> = corners.flat_map(|corner| wrong(&runner, corner)).collect();
+    let turns = CORNERS.iter().zip(Sampler::ALL.into_iter().cycle());
+    let corners = turns.filter(|(corner, _)| corner.group() == group);
+    let wrong: Vec<String> =
+        corners.filter_map(|(corner, sampler)| wrong(&runner, corner, sampler)).collect();
     drop(sandbox);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

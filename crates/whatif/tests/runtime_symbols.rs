@@ -63,6 +63,7 @@ const WRITTEN_OUT: &[&str] = &[
     "raise",
     "shutdown",
     "sigaction",
+    "sigaltstack",
     "signal",
     "sigset",
     "ssignal",

@@ -54,6 +54,18 @@ impl Verdict {
         }
     }
 
+    /// What people read, in the terminal, in Markdown and on the page.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Verdict::Helps => "helps",
+            Verdict::NoEffect => "no effect",
+            Verdict::Hurts => "hurts",
+            Verdict::NotEnoughData => "too little data",
+            Verdict::Idle => "idle",
+            Verdict::NotTrusted => "not trusted",
+        }
+    }
+
     /// The verdict with this [`name`](Self::name).
     pub fn from_name(name: &str) -> Option<Verdict> {
         use Verdict::{Helps, Hurts, Idle, NoEffect, NotEnoughData, NotTrusted};

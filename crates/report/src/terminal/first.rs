@@ -12,7 +12,7 @@ use super::{Style, line_of, note, table};
 
 /// What a gain and its interval take: "−10 % (−11 to −9)", with a decimal.
 const GAIN: usize = 18;
-const VERDICT: usize = 10;
+const VERDICT: usize = 15;
 const SHARE: usize = 5;
 /// The bar takes so much of what is left, within limits.
 const BAR: (usize, usize) = (5, 24);

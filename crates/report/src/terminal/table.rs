@@ -11,7 +11,7 @@ use super::{Style, curve, line_of, note, percentile};
 
 const SLOPE: usize = 12;
 const INTERVAL: usize = 13;
-const VERDICT: usize = 9;
+const VERDICT: usize = 15;
 const EXPERIMENTS: usize = 11;
 const SHARE: usize = 5;
 /// Where there are fewer columns, the number of experiments makes room for the share in production.
@@ -217,14 +217,14 @@ pub(super) fn verdict(verdict: Verdict, style: Style) -> String {
 }
 
 pub(super) fn word(verdict: Verdict) -> (&'static str, Colour) {
-    match verdict {
-        Verdict::Helps => ("helps", Colour::Green),
-        Verdict::NoEffect => ("no effect", Colour::Plain),
-        Verdict::Hurts => ("hurts", Colour::Red),
-        Verdict::NotEnoughData => ("unsettled", Colour::Yellow),
-        Verdict::Idle => ("idle", Colour::Dim),
-        Verdict::NotTrusted => ("untrusted", Colour::Red),
-    }
+    let colour = match verdict {
+        Verdict::Helps => Colour::Green,
+        Verdict::NoEffect => Colour::Plain,
+        Verdict::Hurts | Verdict::NotTrusted => Colour::Red,
+        Verdict::NotEnoughData => Colour::Yellow,
+        Verdict::Idle => Colour::Dim,
+    };
+    (verdict.words(), colour)
 }
 
 /// What cost and worth together say, at a glance.

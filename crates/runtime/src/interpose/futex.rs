@@ -11,6 +11,7 @@ use core::ffi::{c_int, c_long};
 
 const SYS_IO_URING_ENTER: c_long = 426;
 const SYS_RT_SIGACTION: c_long = 13;
+const SYS_SIGALTSTACK: c_long = 131;
 const SYS_FUTEX: c_long = 202;
 const SYS_FUTEX_WAITV: c_long = 449;
 const SYS_FUTEX_WAKE: c_long = 454;
@@ -95,6 +96,10 @@ pub unsafe extern "C" fn syscall(
     // SAFETY: the program's own arguments, of which the kernel demands the same.
     if number == SYS_RT_SIGACTION && unsafe { signals::raw_action(a, new, old, d) }.is_some() {
         return 0;
+    }
+    if number == SYS_SIGALTSTACK {
+        // SAFETY: the program's own argument.
+        unsafe { signals::expect_stack(core::ptr::with_exposed_provenance(a as usize)) };
     }
     if number == SYS_RT_SIGACTION {
         // SAFETY: the program's own system call, with an entrance to its handler perhaps.

@@ -1,0 +1,147 @@
+//! Small alternate stacks of the program's: no sample is to land on one.
+//!
+//! A sample is a signal: the kernel writes a frame of some kilobytes onto the stack that the thread is on, and our handler needs room, too. An alternate stack that
+//! the program has made for a handler of its own may have none, and what lies beneath it would be overwritten. So once there is such a stack, the
+//! program's handlers on alternate stacks have our signals blocked: samples are taken when they return. Where not even a sample alone has room, our
+//! handler stays on the thread's own stack as well. In programs whose alternate stacks are all large, nothing is changed.
+
+use crate::sampler::{SIGTRAP, SIGURG};
+use crate::sys;
+use core::arch::x86_64::__cpuid_count;
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+
+pub const SA_ONSTACK: u64 = 0x0800_0000;
+
+/// What a handler takes besides its frame, the program's or ours.
+const HANDLER: usize = 4096;
+
+/// The signals that carry samples, as masks.
+const OURS: [u64; 2] = [1 << (SIGURG - 1), 1 << (SIGTRAP - 1)];
+
+/// Whether there has been a stack without room for a sample on top of a handler.
+static ARE_SMALL: AtomicU32 = AtomicU32::new(0);
+
+/// The signals to whose masks each of [`OURS`] was added here.
+static ADDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// `stack_t`.
+#[repr(C)]
+pub struct Stack {
+    low: usize,
+    flags: c_int,
+    size: usize,
+}
+
+/// How much room a stack has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// For a handler of the program's, a sample on top of it, and a handler that waits for the end of that.
+    Large,
+    /// For a sample alone.
+    Small,
+    /// For none.
+    Tiny,
+}
+
+/// The size of the alternate stack that a thread is about to have.
+pub fn size(stack: &Stack) -> Size {
+    const SS_DISABLE: c_int = 2;
+    /// Larger than any frame, and asking the processor is slow on virtual machines.
+    const CERTAIN: usize = 1 << 17;
+    if stack.flags & SS_DISABLE != 0 || stack.size >= CERTAIN {
+        return Size::Large;
+    }
+    classify(stack.size, frame())
+}
+
+fn classify(size: usize, frame: usize) -> Size {
+    match size {
+        _ if size >= 3 * frame + HANDLER => Size::Large,
+        _ if size >= frame + HANDLER => Size::Small,
+        _ => Size::Tiny,
+    }
+}
+
+/// What the kernel writes for a signal, at most: the registers that the processor can save as it is set up, `ucontext_t`, `siginfo_t`, and what aligns them.
+fn frame() -> usize {
+    const SAVED_REGISTERS: u32 = 0xd;
+    const OTHER: usize = 1280;
+    __cpuid_count(SAVED_REGISTERS, 0).ebx as usize + OTHER
+}
+
+/// Whether handlers on alternate stacks have our signals blocked.
+pub fn are_small() -> bool {
+    ARE_SMALL.load(SeqCst) != 0
+}
+
+/// Before a thread has its first small stack: shields all handlers that are installed.
+pub fn shield_all() {
+    const SIGNALS: i64 = 64;
+    if ARE_SMALL.swap(1, SeqCst) == 0 {
+        (1..=SIGNALS).for_each(shield);
+    }
+}
+
+/// Shields the handler of a signal, if it runs on alternate stacks.
+pub fn shield(signal: i64) {
+    /// SIG_DFL and SIG_IGN.
+    const NO_HANDLERS: core::ops::RangeInclusive<usize> = 0..=1;
+    // SAFETY: nothing is changed.
+    let Some(now) = (unsafe { sys::sigaction(signal, None) }) else { return };
+    let is_other = [SIGURG, SIGTRAP].iter().all(|own| i64::from(*own) != signal);
+    if is_other && now.flags & SA_ONSTACK != 0 && !NO_HANDLERS.contains(&now.handler) {
+        let mask = with_ours(signal, now.mask);
+        // SAFETY: the same handler as before.
+        unsafe { sys::sigaction(signal, Some(&sys::KernelAction { mask, ..now })) };
+    }
+}
+
+/// The mask of a signal's handler that is to have ours blocked as well.
+pub fn with_ours(signal: i64, mask: u64) -> u64 {
+    let this = 1 << (signal - 1);
+    for (own, added) in OURS.iter().zip(&ADDED) {
+        if mask & own == 0 {
+            added.fetch_or(this, SeqCst);
+        }
+    }
+    mask | OURS[0] | OURS[1]
+}
+
+/// The program has installed a handler with a mask of its own; says what was [`added`] to the one before.
+pub fn forget(signal: i64) -> u64 {
+    let before = added(signal);
+    ADDED.iter().for_each(|added| _ = added.fetch_and(!(1 << (signal - 1)), SeqCst));
+    before
+}
+
+/// What [`with_ours`] has added to the mask of a signal's handler.
+pub fn added(signal: i64) -> u64 {
+    let this = 1 << (signal - 1);
+    OURS.iter()
+        .zip(&ADDED)
+        .fold(0, |mask, (own, added)| mask | if added.load(SeqCst) & this == 0 { 0 } else { *own })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_room_on_top_of_a_handler_or_not() {
+        // AVX-512.
+        let frame = 2696 + 1280;
+        assert_eq!(classify(16 << 10, frame), Size::Large);
+        assert_eq!(classify(9 << 10, frame), Size::Small);
+        assert_eq!(classify(7472, frame), Size::Tiny);
+        assert!((1024..64 << 10).contains(&super::frame()));
+    }
+
+    #[test]
+    fn what_the_program_blocks_itself_was_not_added() {
+        let mask = with_ours(40, OURS[1] | 8);
+        assert_eq!(mask, OURS[0] | OURS[1] | 8);
+        assert_eq!((added(40), added(39)), (OURS[0], 0));
+        assert_eq!((forget(40), added(40)), (OURS[0], 0));
+    }
+}
