@@ -1,6 +1,7 @@
 // What the first screen says of the point that is looked at: as Rust says it, or, in reports of earlier versions, as far as
 // the regions tell.
 
+import { REFERENCE } from "./gain";
 import type { CurvePoint, Piece, Point, PointAnswer, Report } from "./model";
 import { whole } from "./parts";
 import { printable } from "./printable";
@@ -39,6 +40,11 @@ function derived(report: Report, point: Point | null, nth: number): PointAnswer 
       speedup === 0 || gain === null ? [] : [[speedup, gain, lo, hi]],
     );
     const { effect, effect_lo, effect_hi } = estimate;
+    const tried = curve.length;
+    // What the sentence says is what the bar shows, though it may not have been tried itself.
+    const place = curve.findIndex(([speedup]) => speedup >= REFERENCE);
+    if (effect !== null && (tried === 0 || (place >= 0 && curve[place]![0] > REFERENCE)))
+      curve.splice(Math.max(place, 0), 0, [REFERENCE, effect, effect_lo, effect_hi]);
     return {
       name: inSentence(region),
       label: printable(label),
@@ -49,8 +55,8 @@ function derived(report: Report, point: Point | null, nth: number): PointAnswer 
       production_share: region.production_share ?? null,
       mark: region.mark ?? null,
       experiments: estimate.blocks,
-      tried: curve.length,
-      curve: curve.length > 0 || effect === null ? curve : [[0.2, effect, effect_lo, effect_hi]],
+      tried,
+      curve,
       note: null,
       lines: [],
     };

@@ -4,6 +4,9 @@ import { fixed, type Interval } from "./format";
 import type { CurvePoint, Piece } from "./model";
 import { ticks } from "./scale";
 
+/** The speedup that verdicts and sentences are told for. */
+export const REFERENCE = 0.2;
+
 /** A gain; its interval is null where it is not known. */
 export interface Gain {
   value: number;

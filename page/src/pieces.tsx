@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { DETAILS } from "./filter";
 import { share as shareText, percent } from "./format";
-import { axisOf, type Axis, gainAt, inWords } from "./gain";
+import { axisOf, type Axis, gainAt, inWords, REFERENCE } from "./gain";
 import { SPEEDUPS } from "./hash";
 import type { Piece, Point, PointAnswer, Report } from "./model";
 import { covered, MARK_WORDS, question } from "./prose";
@@ -14,8 +14,6 @@ import { VerdictMark } from "./verdict";
 /** More of them are drawn when the user asks for them. */
 const SHOWN = 10;
 const ON_PAPER = 40;
-/** The speedup that verdicts are told for. */
-const REFERENCE = 0.2;
 /** Longer names are cut. */
 const NAME = 120;
 

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 
 /// A command of these words.
 pub fn command(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
-    let words: Vec<String> = words.into_iter().map(|word| quoted(word.as_ref())).collect();
+    // Before the name of a command, `a=b` sets a variable.
+    let other = |nth: usize| if nth == 0 { "" } else { "=" };
+    let words: Vec<String> =
+        words.into_iter().enumerate().map(|(nth, word)| quoted(word.as_ref(), other(nth))).collect();
     let plain = words.join(" ");
     if crate::printable(&plain) == plain {
         return plain;
@@ -28,8 +31,9 @@ pub fn command(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     format!("eval \"$(printf '{format}')\"")
 }
 
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@".contains(c);
+/// `plain`: which other characters mean nothing to the shell.
+fn quoted(word: &str, plain: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@".contains(c) || plain.contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
     } else {
@@ -47,6 +51,7 @@ mod tests {
         assert_eq!(command(["whatif", "-p", "fn:a::b"]), "whatif -p fn:a::b");
         assert_eq!(command(["fn:<T as It>::it's"]), r"'fn:<T as It>::it'\''s'");
         assert_eq!(command([""]), "''");
+        assert_eq!(command(["a=b", "c=d"]), "'a=b' c=d");
     }
 
     #[test]

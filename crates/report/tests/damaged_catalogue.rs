@@ -41,7 +41,8 @@ fn record(folder: &Path) {
         let at = UnixSeconds(START + 3600 * nth);
         let epoch = store.begin_epoch(machine, &setting, Some("before"), at).unwrap();
         let event = store.event("cpu-clock").unwrap();
-        let label = store.label(&Label { process: "server".into(), cgroup: "/web".into() }).unwrap();
+        let [label, other] = ["server", "worker"]
+            .map(|process| store.label(&Label { process: process.into(), cgroup: "/web".into() }).unwrap());
         let program = CodeImage { path: "/bin/server".into(), build_id: "0a".into(), kind: ImageKind::File };
         let image = store.image(&program).unwrap();
         let length = Nanos::from_millis(60_000);
@@ -50,7 +51,10 @@ fn record(folder: &Path) {
                 Node { parent: Node::NONE, image, offset: Offset(0x1000) },
                 Node { parent: 0, image, offset: Offset(0x2000) },
             ],
-            counts: vec![Count { time: at, label, event, node: 1, count: 900 }],
+            counts: vec![
+                Count { time: at, label, event, node: 1, count: 600 },
+                Count { time: at, label: other, event, node: 1, count: 300 },
+            ],
             books: vec![Books {
                 event,
                 start: at,

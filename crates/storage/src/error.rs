@@ -4,14 +4,17 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use crate::printable;
+
 /// Why a recording could not be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no such file.
     #[error(
-        "there is no recording at {path}\n  \
-         make one with: whatif run -o {path} -- PROGRAM"
+        "there is no recording at {at}\n  \
+         make one with: whatif run -o {at} -- PROGRAM",
+        at = shown(.path)
     )]
     NotFound {
         /// The path that was asked for.
@@ -19,8 +22,9 @@ pub enum Error {
     },
     /// The file is something else.
     #[error(
-        "{path} is not a whatif recording, so it was left alone\n  \
-         give another file, or write a new one with: whatif run -o NEW-FILE -- PROGRAM"
+        "{at} is not a whatif recording, so it was left alone\n  \
+         give another file, or write a new one with: whatif run -o NEW-FILE -- PROGRAM",
+        at = shown(.path)
     )]
     NotARecording {
         /// The file.
@@ -28,8 +32,9 @@ pub enum Error {
     },
     /// The writer was killed before it had begun.
     #[error(
-        "{path} is empty: the run that made it was killed before it began\n  \
-         run it again with: whatif run -o {path} -- PROGRAM"
+        "{at} is empty: the run that made it was killed before it began\n  \
+         run it again with: whatif run -o {at} -- PROGRAM",
+        at = shown(.path)
     )]
     Empty {
         /// The file.
@@ -37,8 +42,9 @@ pub enum Error {
     },
     /// A later version of `whatif` wrote it.
     #[error(
-        "{path} was written by a newer whatif (format {found}; this one reads up to {known})\n  \
-         update whatif, or record again into another file"
+        "{at} was written by a newer whatif (format {found}; this one reads up to {known})\n  \
+         update whatif, or record again into another file",
+        at = shown(.path)
     )]
     Newer {
         /// The file.
@@ -50,8 +56,9 @@ pub enum Error {
     },
     /// The file is broken.
     #[error(
-        "{path} is damaged: {detail}\n  \
-         save what is left of it with: sqlite3 {path} .recover | sqlite3 RESCUED-FILE"
+        "{at} is damaged: {detail}\n  \
+         save what is left of it with: sqlite3 {at} .recover | sqlite3 RESCUED-FILE",
+        at = shown(.path)
     )]
     Damaged {
         /// The file.
@@ -61,9 +68,10 @@ pub enum Error {
     },
     /// A table has rows that cannot be.
     #[error(
-        "{path} is damaged: in the table `{table}`, {detail}\n  \
+        "{at} is damaged: in the table `{table}`, {detail}\n  \
          record again with: whatif run -o NEW-FILE -- PROGRAM\n  \
-         or save what is left of it with: sqlite3 {path} .recover | sqlite3 RESCUED-FILE"
+         or save what is left of it with: sqlite3 {at} .recover | sqlite3 RESCUED-FILE",
+        at = shown(.path)
     )]
     DamagedRows {
         /// The file.
@@ -75,9 +83,10 @@ pub enum Error {
     },
     /// A table of the catalogue of a profile database has rows that cannot be.
     #[error(
-        "{path} is damaged: in the table `{table}`, {detail}\n  \
+        "{at} is damaged: in the table `{table}`, {detail}\n  \
          put it back from a copy, or start a new database with: whatif collect --db NEW-FOLDER\n  \
-         or save what is left of it with: sqlite3 {path} .recover | sqlite3 RESCUED-FILE"
+         or save what is left of it with: sqlite3 {at} .recover | sqlite3 RESCUED-FILE",
+        at = shown(.path)
     )]
     DamagedCatalogue {
         /// The file.
@@ -89,23 +98,25 @@ pub enum Error {
     },
     /// Another process kept it locked.
     #[error(
-        "{path} stayed locked by another program for several seconds\n  \
-         see which one with: fuser {path}"
+        "{at} stayed locked by another program for several seconds\n  \
+         see which one with: fuser {at}",
+        at = shown(.path)
     )]
     Locked {
         /// The file.
         path: PathBuf,
     },
     /// There is no profile database in the folder.
-    #[error("there is no profile database in {path}\n  start one with: whatif collect --db {path}")]
+    #[error("there is no profile database in {at}\n  start one with: whatif collect --db {at}", at = shown(.path))]
     NoDatabase {
         /// The folder.
         path: PathBuf,
     },
     /// The catalogue in the folder is something else.
     #[error(
-        "{path} is not the catalogue of a profile database, so it was left alone\n  \
-         give another folder, or start a new one with: whatif collect --db NEW-FOLDER"
+        "{at} is not the catalogue of a profile database, so it was left alone\n  \
+         give another folder, or start a new one with: whatif collect --db NEW-FOLDER",
+        at = shown(.path)
     )]
     NotADatabase {
         /// The file.
@@ -113,8 +124,9 @@ pub enum Error {
     },
     /// A segment of a profile database cannot be read.
     #[error(
-        "{path} is damaged or missing: {detail}\n  \
-         put it back from a copy; without one, removing it and starting whatif collect again leaves out its samples only"
+        "{at} is damaged or missing: {detail}\n  \
+         put it back from a copy; without one, removing it and starting whatif collect again leaves out its samples only",
+        at = shown(.path)
     )]
     DamagedSegment {
         /// The file.
@@ -124,8 +136,9 @@ pub enum Error {
     },
     /// Another program is the writer of this database.
     #[error(
-        "{path} is being written by another program{who}\n  \
-         stop that one first, or use another folder: --db NEW-FOLDER"
+        "{at} is being written by another program{who}\n  \
+         stop that one first, or use another folder: --db NEW-FOLDER",
+        at = shown(.path)
     )]
     OtherWriter {
         /// The folder.
@@ -134,7 +147,7 @@ pub enum Error {
         who: String,
     },
     /// The file system refused.
-    #[error("{path} cannot be used: {detail}\n  check its folder, permissions and free space: df {path}")]
+    #[error("{at} cannot be used: {detail}\n  check its folder, permissions and free space: df {at}", at = shown(.path))]
     Io {
         /// The file.
         path: PathBuf,
@@ -143,21 +156,34 @@ pub enum Error {
     },
     /// There is no memory, or no address space.
     #[error(
-        "{path} cannot be used: there is not enough memory\n  \
-         end other programs, or raise the limit that this one has (ulimit -v, or that of its container)"
+        "{at} cannot be used: there is not enough memory\n  \
+         end other programs, or raise the limit that this one has (ulimit -v, or that of its container)",
+        at = shown(.path)
     )]
     NoMemory {
         /// The file.
         path: PathBuf,
     },
     /// SQLite returned an error that we did not expect.
-    #[error("{path}: {source}\n  this is a bug in whatif: please report it with this message")]
+    #[error("{at}: {source}\n  this is a bug in whatif: please report it with this message", at = shown(.path))]
     Sqlite {
         /// The file.
         path: PathBuf,
         /// SQLite's error.
         source: rusqlite::Error,
     },
+}
+
+/// A path in a message. Names of files may come from a database that others have written: they move no cursor, and are no longer than a file system's.
+fn shown(path: &Path) -> String {
+    const LONGEST: usize = 4096;
+    let path = path.display().to_string();
+    let mut shown = printable(&path).into_owned();
+    if let Some((end, _)) = shown.char_indices().nth(LONGEST) {
+        shown.truncate(end);
+        shown.push('…');
+    }
+    shown
 }
 
 impl Error {

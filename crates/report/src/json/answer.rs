@@ -1,6 +1,9 @@
 //! The first screen as JSON.
 
-use profile::{Answer, Badge, Mark, Next, Piece, PointAnswer, PointEstimate, Profile, Verdict};
+use profile::{
+    Answer, Badge, Estimate, Mark, Next, Piece, PointAnswer, PointEstimate, Profile, REFERENCE, Speedup,
+    Verdict,
+};
 use serde::Serialize;
 
 use super::{finite, number};
@@ -138,19 +141,21 @@ impl OfPiece {
     }
 }
 
-/// Without the baseline: every curve begins at 0.
+/// Without the baseline: every curve begins at 0. With the speedup that all texts speak of, though it may not have been tried itself.
 fn curve(estimate: &PointEstimate) -> Vec<AtSpeedup> {
-    let tried = estimate.curve.iter().filter(|dot| !dot.speedup.is_zero());
-    let at = |dot: &profile::Dot| {
-        let gain = dot.gain.filter(|gain| gain.value.is_finite())?;
-        Some((
-            dot.speedup.fraction(),
-            rounded(gain.value),
-            finite(gain.lo).map(rounded),
-            finite(gain.hi).map(rounded),
-        ))
+    let point = |speedup: Speedup, gain: Option<Estimate>| {
+        let gain = gain.filter(|gain| gain.value.is_finite())?;
+        let limit = |of| finite(of).map(rounded);
+        Some((speedup.fraction(), rounded(gain.value), limit(gain.lo), limit(gain.hi)))
     };
-    tried.filter_map(at).collect()
+    let tried = estimate.curve.iter().filter(|dot| !dot.speedup.is_zero());
+    let mut points: Vec<AtSpeedup> = tried.filter_map(|dot| point(dot.speedup, dot.gain)).collect();
+    let place = points.partition_point(|(speedup, ..)| *speedup < REFERENCE.fraction());
+    let is_between = points.get(place).is_some_and(|(speedup, ..)| *speedup > REFERENCE.fraction());
+    if is_between && let Some(reference) = point(REFERENCE, estimate.effect) {
+        points.insert(place, reference);
+    }
+    points
 }
 
 /// More digits than are visible.

@@ -12,10 +12,11 @@ use super::{Style, line_of, note, table};
 
 /// What a gain and its interval take: "−10 % (−11 to −9)", with a decimal.
 const GAIN: usize = 18;
-const VERDICT: usize = 15;
 const SHARE: usize = 5;
 /// The bar takes so much of what is left, within limits.
-const BAR: (usize, usize) = (5, 24);
+const BAR: (usize, usize) = (3, 24);
+/// The least of a name.
+const NAME: usize = 6;
 /// Lines of a function that are shown below it.
 const LINES: usize = 2;
 /// An experiment at fewer speedups than this shows no curve.
@@ -100,16 +101,18 @@ fn badge(out: &mut String, badge: &Badge, style: Style) {
 struct Columns {
     name: usize,
     bar: usize,
+    verdict: usize,
 }
 
 impl Columns {
     fn of(shown: &[(&Piece, &str)], style: Style) -> Columns {
-        let room = style.width.saturating_sub(GAIN + VERDICT + SHARE + 5 * 2 + 2);
+        let verdict = shown.iter().map(|(piece, _)| word(piece).0.len()).max().unwrap_or(0);
+        let room = style.width.saturating_sub(GAIN + verdict + SHARE + 5 * 2 + 2);
         let longest =
             shown.iter().map(|(piece, indent)| piece.label.width() + indent.width()).max().unwrap_or(0);
         // A name that is cut is worse than a short bar.
         let bar = room.saturating_sub(longest).clamp(BAR.0, BAR.1);
-        Columns { name: longest.min(room.saturating_sub(bar)).max(8), bar }
+        Columns { name: longest.min(room.saturating_sub(bar)).max(NAME), bar, verdict }
     }
 }
 
@@ -159,7 +162,7 @@ fn lines(piece: &Piece) -> impl Iterator<Item = &Piece> {
 }
 
 fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) -> String {
-    let Columns { name, bar } = columns;
+    let Columns { name, bar, verdict } = columns;
     let label = exactly(&format!("{indent}{}", piece.label), name);
     let share = table::share(piece.share);
     let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
@@ -175,7 +178,7 @@ fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) 
     };
     let gain = gain.replace('-', "−").replace("−0 %", "0 %");
     let (word, colour) = word(piece);
-    let word = paint(style, colour, &format!("{word:VERDICT$}"));
+    let word = paint(style, colour, &format!("{word:verdict$}"));
     format!("  {label}  {picture}  {gain:<GAIN$}  {word}  {share:>SHARE$}")
 }
 

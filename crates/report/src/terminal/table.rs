@@ -11,7 +11,6 @@ use super::{Style, curve, line_of, note, percentile};
 
 const SLOPE: usize = 12;
 const INTERVAL: usize = 13;
-const VERDICT: usize = 15;
 const EXPERIMENTS: usize = 11;
 const SHARE: usize = 5;
 /// Where there are fewer columns, the number of experiments makes room for the share in production.
@@ -20,21 +19,25 @@ const WIDE: usize = 112;
 /// Columns that not every table has.
 #[derive(Clone, Copy)]
 struct Columns {
+    /// As wide as the longest verdict.
+    verdict: usize,
     experiments: bool,
     production: bool,
 }
 
 impl Columns {
-    fn of(profile: &Profile, style: Style) -> Columns {
+    fn of(profile: &Profile, shown: &[(&RegionEstimate, &PointEstimate)], style: Style) -> Columns {
         let production = profile.regions.iter().any(|region| region.production.is_some());
-        Columns { experiments: !production || style.width >= WIDE, production }
+        let verdicts = shown.iter().map(|(_, estimate)| estimate.verdict.words().len());
+        let verdict = verdicts.chain([Cells::head().verdict.len()]).max().unwrap_or(0);
+        Columns { verdict, experiments: !production || style.width >= WIDE, production }
     }
 
     /// What all columns but the region and the curve take, with two spaces before each, and the indentation.
     fn taken(self) -> usize {
         let experiments = if self.experiments { EXPERIMENTS + 2 } else { 0 };
         let production = if self.production { SHARE + 2 } else { 0 };
-        SLOPE + INTERVAL + VERDICT + SHARE + 4 * 2 + 2 + experiments + production
+        SLOPE + INTERVAL + self.verdict + SHARE + 4 * 2 + 2 + experiments + production
     }
 
     /// `verdict` is already as wide as it has to be.
@@ -120,15 +123,15 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
         return;
     }
     line_of(out, &title(point));
-    let columns = Columns::of(profile, style);
+    let shown = &ranked[..ranked.len().min(style.top)];
+    let columns = Columns::of(profile, shown, style);
     let room = style.width.saturating_sub(columns.taken());
     let curve = (room / 4).clamp(5, 20);
     let region = room.saturating_sub(curve + 2).clamp(8, 60);
     let head = Cells::head();
-    let head = columns.row(&head, &format!("{:VERDICT$}", head.verdict), region, "gain");
+    let head = columns.row(&head, &format!("{:1$}", head.verdict, columns.verdict), region, "gain");
     line_of(out, &paint(style, Colour::Dim, &head));
 
-    let shown = &ranked[..ranked.len().min(style.top)];
     let gains = shown.iter().flat_map(|(_, e)| &e.curve).filter(|dot| !dot.speedup.is_zero());
     // A column for each speedup that was tried, where there is room: gaps then mean missing data.
     let tried = shown.iter().map(|(_, e)| e.curve.len().saturating_sub(1)).max().unwrap_or(0);
@@ -137,7 +140,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
     for (of_region, estimate) in shown {
         let cells = Cells::new(profile, of_region, estimate);
         let gain = curve::draw(&estimate.curve, curve, top.min(1.0));
-        line_of(out, &columns.row(&cells, &verdict(estimate.verdict, style), region, &gain));
+        line_of(out, &columns.row(&cells, &verdict(estimate.verdict, columns.verdict, style), region, &gain));
     }
     for (of_region, estimate) in shown.iter().filter(|(region, _)| region.phase < 1.0) {
         let (name, phase) = (name(profile.region(of_region)), of_region.phase);
@@ -211,9 +214,10 @@ pub(super) fn number(digits: String) -> String {
     digits.replace("-0.00", "0.00").replace('-', "−")
 }
 
-pub(super) fn verdict(verdict: Verdict, style: Style) -> String {
+/// At least as wide as `width`.
+pub(super) fn verdict(verdict: Verdict, width: usize, style: Style) -> String {
     let (text, colour) = word(verdict);
-    paint(style, colour, &format!("{text:VERDICT$}"))
+    paint(style, colour, &format!("{text:width$}"))
 }
 
 pub(super) fn word(verdict: Verdict) -> (&'static str, Colour) {
@@ -238,7 +242,7 @@ fn sign(mark: Option<Mark>) -> char {
 
 /// What the legend has to say about shares in production and signs.
 pub(super) fn legend(profile: &Profile, style: Style) -> String {
-    let columns = Columns::of(profile, style);
+    let columns = Columns::of(profile, &[], style);
     let production = profile.production().filter(|_| columns.production).map(|covered| {
         let machines = match covered.hosts {
             1 => "1 machine".to_owned(),

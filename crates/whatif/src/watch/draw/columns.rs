@@ -20,7 +20,7 @@ pub(super) struct Columns {
 pub(super) const GAP: usize = 2;
 const SLOPE: usize = 12;
 const INTERVAL: usize = 13;
-const VERDICT: usize = 9;
+const VERDICT: usize = 15;
 const SHARE: usize = 5;
 const EXPERIMENTS: usize = 11;
 /// A bar takes what names leave, between these.
