@@ -273,7 +273,7 @@ mod tests {
             ("shop::Cart::add", Some(function("shop::Cart::add"))),
             ("", None),
             ("src/main.c", None),
-            ("usdt::x", Some(function("usdt::x"))),
+            ("usdt::x", None),
             (":3", None),
             ("hash.c:", None),
             ("hash.c:0", None),

@@ -20,7 +20,6 @@ pub(super) struct Columns {
 pub(super) const GAP: usize = 2;
 const SLOPE: usize = 12;
 const INTERVAL: usize = 13;
-const VERDICT: usize = 15;
 const SHARE: usize = 5;
 const EXPERIMENTS: usize = 11;
 /// A bar takes what names leave, between these.
@@ -31,8 +30,8 @@ const NAME: usize = 15;
 const LONG_NAME: usize = 60;
 
 impl Columns {
-    /// In at most so many columns.
-    pub(super) fn new(width: usize, production: bool) -> Columns {
+    /// In at most so many columns; `verdict`: the longest verdict.
+    pub(super) fn new(width: usize, verdict: usize, production: bool) -> Columns {
         let mut columns = Columns {
             region: width,
             slope: 0,
@@ -44,7 +43,7 @@ impl Columns {
             experiments: 0,
         };
         // What tells most first; names need not be whole for the first two.
-        columns.verdict = columns.take(VERDICT, NAME);
+        columns.verdict = columns.take(verdict, NAME);
         columns.slope = columns.take(SLOPE, NAME);
         columns.bar = columns.take(*BAR.start(), NAME + 5);
         columns.share = columns.take(SHARE, NAME + 5);
@@ -81,7 +80,7 @@ mod tests {
     #[test]
     fn what_tells_most_has_room_first() {
         let of = |width, production| {
-            let c = Columns::new(width, production);
+            let c = Columns::new(width, 9, production);
             [c.region, c.slope, c.bar, c.interval, c.verdict, c.share, c.production, c.experiments]
         };
         for (width, production, expected) in [

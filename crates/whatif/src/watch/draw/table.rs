@@ -26,7 +26,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, profile: &Profile) -> R
         return Room::default();
     }
     let production = profile.regions.iter().any(|region| region.production.is_some());
-    let columns = Columns::new(pen.width(), production);
+    let verdicts = scene.rows.iter().map(|(_, estimate)| estimate.verdict.words().len());
+    let verdict = verdicts.chain([Cells::head().verdict.len()]).max().unwrap_or(0);
+    let columns = Columns::new(pen.width(), verdict, production);
     if pen.left() >= 3 {
         let bar = if columns.interval > 0 { "" } else { "interval" };
         pen.line(&line(&Cells::head(), &exactly(bar, columns.bar), columns), DIM);
