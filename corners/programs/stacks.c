@@ -115,6 +115,42 @@ static void alternate(void)
     printf("handled %d, %d elsewhere\n", handled, elsewhere);
 }
 
+__attribute__((noinline)) static void fills(size_t size)
+{
+    volatile char room[size];
+    memset((void *)room, 1, size);
+    other();
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR2);
+    CHECK(sigprocmask(SIG_BLOCK, &mask, NULL) == 0 && sigprocmask(SIG_UNBLOCK, &mask, NULL) == 0);
+    CHECK(room[size / 2] == 1);
+}
+
+static void full_handler(int signal)
+{
+    (void)signal;
+    fills((size_t)second_argument);
+    handled++;
+}
+
+/* A handler that uses nearly all of its alternate stack, and changes its mask there. */
+static void full(void)
+{
+    const size_t size = getauxval(AT_MINSIGSTKSZ) + (size_t)second_argument + 2048, page = 4096;
+    const size_t whole = (size + page - 1) / page * page;
+    char *memory = mmap(NULL, whole + 16 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(mprotect(memory + 16 * page, whole, PROT_READ | PROT_WRITE) == 0);
+    const stack_t stack = {.ss_sp = memory + 16 * page, .ss_size = whole};
+    struct sigaction action = {.sa_handler = full_handler, .sa_flags = SA_ONSTACK};
+    CHECK(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
+    for (int i = 0; i < 100; i++) {
+        raise(SIGUSR1);
+        other();
+    }
+    printf("handled %d\n", handled);
+}
+
 static sigjmp_buf recovery;
 
 static void recover(int signal)
@@ -214,6 +250,7 @@ int main(int argc, char **argv)
 {
     static const struct corner corners[] = {
         {"smallest", smallest, 0},   {"fibers", fibers_on_pages, 0}, {"alternate", alternate, 0},
+        {"full", full, 0},
         {"overflow", overflow, 0},   {"crowd", crowd, 0},            {"procession", procession, 0},
         {NULL, NULL, 0},
     };

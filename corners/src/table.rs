@@ -131,6 +131,7 @@ pub const CORNERS: &[Corner] = &[
     own("sigaltstack, no room for a sample", "stacks", &["alternate", "4096"]),
     own("sigaltstack, room for a sample", "stacks", &["alternate", "6048"]),
     own("sigaltstack", "stacks", &["alternate", "16384"]),
+    own("signal on a full sigaltstack", "stacks", &["full", "12000"]),
     own("stack overflow", "stacks", &["overflow"]),
     own("2000 threads at once", "stacks", &["crowd", "2000"]),
     own("2000 threads in turn", "stacks", &["procession", "2000"]),

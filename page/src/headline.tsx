@@ -9,16 +9,11 @@ import { Prose } from "./text";
 
 export function Headline({ report, answer }: { report: Report; answer: PointAnswer }) {
   const { change, brings, rest, badge } = answer;
+  const headline = answer.headline ?? (change === null ? null : `Speed up ${change} first`);
   return (
     <section class="headline" aria-label="The answer">
-      <h1 class={change === null ? "sentence" : undefined}>
-        {change === null ? (
-          <Prose text={heading(report, answer)} />
-        ) : (
-          <>
-            Speed up <Prose text={change} /> first
-          </>
-        )}
+      <h1 class={headline === null ? "sentence" : undefined}>
+        <Prose text={headline ?? heading(report, answer)} />
       </h1>
       {brings !== null && (
         <p class="brings">

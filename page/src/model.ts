@@ -53,6 +53,8 @@ export interface PointAnswer {
   kind: PointKind | null;
   /** How far it can be relied on; null where nothing tells. */
   badge: Badge | null;
+  /** In large letters; null, or not there in reports of earlier versions, where the sentence stands there. */
+  headline?: string | null;
   /** The code to make faster first; null where nothing is known to help. */
   change: string | null;
   brings: string | null;

@@ -31,7 +31,7 @@ pub struct Run {
     #[arg(short = 'p', long = "point", value_name = "PLACE")]
     pub points: Vec<String>,
 
-    /// Measure the time from one place to another: what is between BEGIN and END is in flight
+    /// Measure the time from BEGIN to END, as in fn:receive..fn:answer
     #[arg(long = "latency", value_name = "BEGIN..END")]
     pub latencies: Vec<String>,
 
@@ -56,7 +56,7 @@ pub struct Run {
     #[arg(long)]
     pub until_sure: bool,
 
-    /// How exactly the best region must be known: half the interval of what 20 % of it is worth
+    /// Stop when the gain of 20 % less time in the best code is known to within this: half of its interval
     #[arg(long, value_name = "PERCENT", default_value = "2%", allow_hyphen_values = true)]
     pub precision: String,
 
@@ -64,7 +64,7 @@ pub struct Run {
     #[arg(long, conflicts_with_all = ["no_delays", "start_only"])]
     pub end_to_end: bool,
 
-    /// Run the program so many times, into one recording
+    /// Run the program N times, into one recording (--duration limits all runs together)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
 
@@ -86,7 +86,7 @@ pub struct Run {
     #[arg(long = "scope", value_name = "GLOB")]
     pub scopes: Vec<String>,
 
-    /// Source files that you could not
+    /// Source files to leave out
     #[arg(long = "exclude", value_name = "GLOB")]
     pub excludes: Vec<String>,
 

@@ -40,7 +40,9 @@ pub fn diagnose(
     let (samples, _) = observer.totals();
     if memory.header.sampler() == Sampler::None {
         let errno = memory.header.refusal.load(Ordering::Relaxed) as i32;
-        return Some(Failure::NoSampler { perf: std::io::Error::from_raw_os_error(errno).to_string() });
+        let refused = |error| format!("perf_event_open said {error}, and ");
+        let error = (errno != 0).then(|| std::io::Error::from_raw_os_error(errno));
+        return Some(Failure::NoSampler { perf: error.map(refused).unwrap_or_default() });
     }
     // A few may fall into what every program does at its start, and one of them into its `main`.
     const FEW: u64 = 5;

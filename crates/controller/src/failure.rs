@@ -25,10 +25,13 @@ pub enum Failure {
     Mismatch { controller: u64, runtime: u64 },
 
     #[error(
-        "sampling was refused: perf_event_open said {perf} and CPU-time timers failed too; allow one of them \
-         in this container (seccomp), or run: sysctl kernel.perf_event_paranoid=2"
+        "sampling was refused: {perf}no timer of CPU time could be made; allow one of them in this container \
+         (seccomp, ulimit -i), or run: sysctl kernel.perf_event_paranoid=2"
     )]
-    NoSampler { perf: String },
+    NoSampler {
+        /// What perf said, as the beginning of a sentence; nothing if it was not asked.
+        perf: String,
+    },
 
     #[error(
         "the program used too little CPU time to be sampled (it waited, or ended after {seconds:.2} s); \

@@ -49,8 +49,8 @@ mod turns;
 mod units;
 
 pub use answer::{
-    Answer, Badge, Needed, Next, Piece, PointAnswer, Quality, State, Step, factor, gain_at, percent_range,
-    rate,
+    Answer, Badge, Needed, Next, Piece, PointAnswer, Quality, State, Step, factor, gain_at, percent,
+    percent_range, rate,
 };
 pub use audit::{Audited, Doubt, Withheld};
 pub use builds::{Builds, OtherBuild};

@@ -4,12 +4,15 @@ use crate::answer::Needed;
 use crate::audit::Audited;
 use crate::estimate::{Estimate, PointEstimate, REFERENCE, Target, Verdict};
 use crate::load::Load;
-use crate::model::{Region, RegionKind};
+use crate::model::{Region, RegionKind, Warning};
 use crate::printable;
 use crate::ranking::{PointSummary, Profile, RegionEstimate};
 
 /// What takes less of the busy time does not limit anything.
 const LITTLE: f64 = 0.1;
+
+/// Code with at least this share of the CPU time may well matter: where it is not judged yet, that is told.
+pub(crate) const HOT: f64 = 0.05;
 
 impl Profile {
     /// The profile in one sentence, such as "20 % less time in `hash.c:88` makes `requests` 11 % ± 2 %
@@ -18,6 +21,13 @@ impl Profile {
     /// The number after "±" is half the 95 % interval. Where nothing helps, or it is not clear yet, the
     /// sentence states that and what to do. Throughput comes before latency.
     pub fn sentence(&self) -> String {
+        if let Some(failure) = self.failure() {
+            return format!(
+                "Nothing was measured: {}; {}.",
+                printable(&failure.message),
+                printable(&failure.advice)
+            );
+        }
         if self.rows.windows.is_empty() {
             return "No experiment was completed: let the program run longer, or give it more work.".into();
         }
@@ -53,6 +63,26 @@ impl Profile {
         }
     }
 
+    /// Why there is nothing to judge by, where the last run knew it: no experiments, or no progress point.
+    pub(crate) fn failure(&self) -> Option<&Warning> {
+        const FAILURES: [&str; 10] = [
+            "no-proc",
+            "no-debug-information",
+            "not-attached",
+            "runtime-mismatch",
+            "no-sampler",
+            "no-samples",
+            "nothing-in-scope",
+            "region-never-ran",
+            "no-progress-point",
+            "too-short",
+        ];
+        let session = self.rows.sessions.last()?.id;
+        let is_empty = self.rows.windows.is_empty() || self.points.is_empty();
+        let of_last = self.rows.warnings.iter().filter(|(of, _)| *of == session).map(|(_, warning)| warning);
+        of_last.filter(|_| is_empty).find(|warning| FAILURES.contains(&warning.code.as_str()))
+    }
+
     /// What would matter most if there were as much load as the program can take; nothing where it has that already.
     fn at_full_load(&self, load: Load) -> String {
         let shares = self.regions.iter().filter_map(|region| Some((region, region.share_of_busy?)));
@@ -78,19 +108,30 @@ impl Profile {
 
     fn helps(&self, point: &PointSummary) -> String {
         let (region, best) = self.of(point)[0];
-        format!("{}; {}.", self.claim(region, best, point), self.others(point))
+        format!("{}; {}.", self.claim(region, best, point), self.others(point, self.has_untried(region)))
     }
 
     /// Whether anything else may be worth as much as the best region, as a sentence.
-    pub(crate) fn rest(&self, point: &PointSummary) -> String {
-        let others = self.others(point);
+    pub(crate) fn others_in_words(&self, point: &PointSummary, untried: bool) -> String {
+        let others = self.others(point, untried);
         let mut letters = others.chars();
         let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
         format!("{first}{}.", letters.as_str())
     }
 
-    /// The same without a full stop.
-    fn others(&self, point: &PointSummary) -> String {
+    /// Whether other code than that of a region has much of the CPU time, and is not judged yet.
+    fn has_untried(&self, best: &RegionEstimate) -> bool {
+        let region = |id| &self.rows.regions[&id];
+        self.candidates.iter().any(|one| {
+            let of_best = region(one.region).function.is_some()
+                && region(one.region).function == self.region(best).function
+                && region(one.region).file == self.region(best).file;
+            one.share.is_some_and(|share| share >= HOT) && !of_best
+        })
+    }
+
+    /// The same without a full stop. `untried`: whether there is code that matters, perhaps, and is not judged yet.
+    fn others(&self, point: &PointSummary, untried: bool) -> String {
         let ranked = self.of(point);
         let (region, best) = ranked[0];
         let beats = |e: &PointEstimate| match (&e.slope, &best.slope) {
@@ -106,6 +147,7 @@ impl Profile {
                 format!("the numbers of {} other regions are not to be trusted", count(Verdict::NotTrusted))
             }
             (Some((other, _)), _) => format!("{} may be worth as much", name(self.region(other))),
+            (None, 0) if untried => "nothing else that was tried is worth more".into(),
             (None, 0) => "nothing else you could change is worth more".into(),
             (None, 1) => "too little is known yet about one other region".into(),
             (None, n) => format!("too little is known yet about {n} other regions"),

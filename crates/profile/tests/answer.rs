@@ -28,6 +28,7 @@ fn what_helps_most_is_named_first_with_what_it_brings() {
     let profile = of(&[truth("list.c:7", 0.0), truth("hash.c:88", 0.55)]);
     let first = only(&profile);
     assert_eq!(first.change.as_deref(), Some("`hash.c:88`"));
+    assert_eq!(first.headline.as_deref(), Some("Speed up `hash.c:88` first"));
     let brings = first.brings.unwrap();
     assert!(brings.starts_with("20 % less time there → 11"), "{brings}");
     for part in [" % less time per `requests` (", "), 10", " k → 11", " k per second; at most 5"] {
@@ -63,6 +64,13 @@ fn too_little_has_one_advice_wherever_it_is_given() {
     let first = only(&profile);
     assert_eq!(first.badge.quality, Quality::TooLittle);
     let advice = first.badge.advice.unwrap();
+    assert_eq!(first.headline.as_deref(), Some("No answer yet for `requests`"));
+    assert_eq!(first.change, None);
+    let brings = first.brings.unwrap();
+    assert!(
+        brings.starts_with("Best candidate so far: `hash.c:88`") && brings.ends_with("fits the data"),
+        "{brings}"
+    );
     // The sentence has the same words: the two cannot contradict each other.
     assert!(profile.sentence().contains(&advice), "{advice:?} in {:?}", profile.sentence());
 }
@@ -102,7 +110,7 @@ fn lines_fold_under_their_function() {
 #[test]
 fn two_estimates_of_the_same_code_agree_or_the_interval_holds_both() {
     let same = only(&with_function(0.5, 0.5, 1)).pieces.remove(0);
-    assert!(same.note.unwrap().ends_with("it says the same"));
+    assert!(same.note.unwrap().ends_with("the same result when measured by itself"));
     assert_eq!(same.estimate.unwrap().verdict, Verdict::Helps);
 
     let pieces = only(&with_function(0.6, 0.2, 1)).pieces;
@@ -126,7 +134,20 @@ fn what_was_only_sampled_is_listed_with_how_far_it_is() {
     for (id, function) in [(2, "walk"), (3, "main")] {
         rows.regions.get_mut(&RegionId::new(id)).unwrap().function = Some(function.into());
     }
-    let pieces = only(&quiet(rows)).pieces;
+    let profile = quiet(rows);
+    let first = only(&profile);
+    assert_eq!(
+        first.rest.as_deref(),
+        Some(
+            "Nothing else that was tried is worth more. Not judged yet: `main.c:3` (33 % of the CPU time) and one more."
+        )
+    );
+    assert!(
+        profile.sentence().ends_with("nothing else that was tried is worth more."),
+        "{}",
+        profile.sentence()
+    );
+    let pieces = first.pieces;
     let shown: Vec<_> = pieces.iter().map(|piece| (&*piece.label, piece.state, piece.speedups)).collect();
     assert_eq!(
         shown,
@@ -146,6 +167,21 @@ fn without_a_point_there_is_the_plain_profile() {
     assert_eq!((first.target, first.badge.quality), (None, Quality::TooLittle));
     let labels: Vec<_> = first.pieces.iter().map(|piece| &*piece.label).collect();
     assert_eq!(labels, ["list.c:7", "hash.c:88"]);
+}
+
+#[test]
+fn what_the_run_knew_is_told_where_nothing_was_measured() {
+    let mut rows = rows(&[truth("hash.c:88", 0.5)]);
+    rows.windows.clear();
+    let warning = Warning {
+        code: "region-never-ran".into(),
+        message: "the region nosuch never ran".into(),
+        advice: "check the spelling".into(),
+    };
+    rows.warnings.push((rows.sessions[0].id, warning));
+    let profile = quiet(rows);
+    assert_eq!(profile.sentence(), "Nothing was measured: the region nosuch never ran; check the spelling.");
+    assert_eq!(only(&profile).badge.cause, "the region nosuch never ran");
 }
 
 #[test]

@@ -88,12 +88,12 @@ pub unsafe fn of_others<A: Act, T: Default + PartialEq>(
     let registered =
         changed.as_mut().and_then(|new| deferral::register(signal, *new.handler(), new.informs()));
     let (number, was_small) = (i64::from(signal), altstack::are_small());
-    let mut added = altstack::added(number);
+    let is_replaced = !new.is_null() && sys::is_own() && (1..=64).contains(&signal);
+    let added = if is_replaced { altstack::forget(number) } else { altstack::added(number) };
     let passed = match (&registered, &mut changed) {
         (Some(_), Some(changed)) => {
             *changed.handler() = deferral::entrance();
             changed.inform(true);
-            added = altstack::forget(number);
             if was_small && changed.is_alternate() {
                 *changed.mask() = altstack::with_ours(number, *changed.mask());
             }
@@ -116,14 +116,31 @@ pub unsafe fn of_others<A: Act, T: Default + PartialEq>(
         }
     }
     // SAFETY: the caller vouches for it.
-    if let Some(old) = unsafe { old.as_mut() }
-        && let Some((handler, informs)) = deferral::believed(signal, *old.handler(), registered.as_ref())
-    {
-        *old.handler() = handler;
-        old.inform(informs);
+    if let Some(old) = unsafe { old.as_mut() } {
         *old.mask() &= !added;
+        if let Some((handler, informs)) = deferral::believed(signal, *old.handler(), registered.as_ref()) {
+            *old.handler() = handler;
+            old.inform(informs);
+        }
     }
     result
+}
+
+/// A handler that was installed before anything was interposed.
+pub fn take_over(signal: c_int) {
+    // SAFETY: nothing is changed.
+    let Some(now) = (unsafe { sys::sigaction(i64::from(signal), None) }) else { return };
+    // SAFETY: the handler is the program's, with an entrance of ours perhaps.
+    unsafe {
+        of_others(signal, &now, core::ptr::null_mut(), |new| {
+            i64::from(new != &raw const now && sys::sigaction(i64::from(signal), new.as_ref()).is_none())
+        })
+    };
+}
+
+/// Whether there is nothing, or something that can be read.
+pub fn is_there(action: *const sys::KernelAction) -> bool {
+    action.is_null() || sys::is_readable(action.addr(), size_of::<sys::KernelAction>()) == Ok(true)
 }
 
 /// `rt_sigaction` for any other signal than ours, by `syscall(2)`: `call` makes it, with another action than `new` perhaps.
@@ -134,9 +151,6 @@ pub fn raw(
     old: *mut sys::KernelAction,
     call: impl FnOnce(*const sys::KernelAction) -> i64,
 ) -> i64 {
-    let is_there = |action: *const sys::KernelAction| {
-        action.is_null() || sys::is_readable(action.addr(), size_of::<sys::KernelAction>()) == Ok(true)
-    };
     match i32::try_from(signal) {
         // SAFETY: both are null or can be read, and the kernel has written `old` before this does.
         Ok(signal) if is_there(new) && is_there(old) => unsafe { of_others(signal, new, old, call) },

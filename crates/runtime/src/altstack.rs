@@ -12,9 +12,12 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 pub const SA_ONSTACK: u64 = 0x0800_0000;
+const SS_ONSTACK: c_int = 1;
 
-/// What a handler takes besides its frame, the program's or ours.
+/// What our handler takes besides its frame.
 const HANDLER: usize = 4096;
+/// Nobody makes so large a stack for a handler that needs nearly all of it.
+const LARGE: usize = 1 << 17;
 
 /// The signals that carry samples, as masks.
 const OURS: [u64; 2] = [1 << (SIGURG - 1), 1 << (SIGTRAP - 1)];
@@ -36,7 +39,7 @@ pub struct Stack {
 /// How much room a stack has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// For a handler of the program's, a sample on top of it, and a handler that waits for the end of that.
+    /// For a handler of the program's that may need some room itself, a sample on top of it, and a handler that waits for the end of that.
     Large,
     /// For a sample alone.
     Small,
@@ -47,9 +50,7 @@ pub enum Size {
 /// The size of the alternate stack that a thread is about to have.
 pub fn size(stack: &Stack) -> Size {
     const SS_DISABLE: c_int = 2;
-    /// Larger than any frame, and asking the processor is slow on virtual machines.
-    const CERTAIN: usize = 1 << 17;
-    if stack.flags & SS_DISABLE != 0 || stack.size >= CERTAIN {
+    if stack.flags & SS_DISABLE != 0 || stack.size >= LARGE {
         return Size::Large;
     }
     classify(stack.size, frame())
@@ -57,7 +58,7 @@ pub fn size(stack: &Stack) -> Size {
 
 fn classify(size: usize, frame: usize) -> Size {
     match size {
-        _ if size >= 3 * frame + HANDLER => Size::Large,
+        LARGE.. => Size::Large,
         _ if size >= frame + HANDLER => Size::Small,
         _ => Size::Tiny,
     }
@@ -68,6 +69,17 @@ fn frame() -> usize {
     const SAVED_REGISTERS: u32 = 0xd;
     const OTHER: usize = 1280;
     __cpuid_count(SAVED_REGISTERS, 0).ebx as usize + OTHER
+}
+
+/// Whether the thread is on an alternate stack.
+pub fn is_on_one() -> bool {
+    current().flags & SS_ONSTACK != 0
+}
+
+/// The alternate stack that the thread has.
+pub fn current() -> Stack {
+    let [low, flags, size] = sys::alternate_stack();
+    Stack { low: low as usize, flags: flags as u32 as c_int, size: size as usize }
 }
 
 /// Whether handlers on alternate stacks have our signals blocked.
@@ -117,6 +129,9 @@ pub fn forget(signal: i64) -> u64 {
 
 /// What [`with_ours`] has added to the mask of a signal's handler.
 pub fn added(signal: i64) -> u64 {
+    if !(1..=64).contains(&signal) {
+        return 0; // there is no such signal
+    }
     let this = 1 << (signal - 1);
     OURS.iter()
         .zip(&ADDED)
@@ -131,7 +146,8 @@ mod tests {
     fn a_sample_has_room_on_top_of_a_handler_or_not() {
         // AVX-512.
         let frame = 2696 + 1280;
-        assert_eq!(classify(16 << 10, frame), Size::Large);
+        assert_eq!(classify(128 << 10, frame), Size::Large);
+        assert_eq!(classify(32 << 10, frame), Size::Small);
         assert_eq!(classify(9 << 10, frame), Size::Small);
         assert_eq!(classify(7472, frame), Size::Tiny);
         assert!((1024..64 << 10).contains(&super::frame()));

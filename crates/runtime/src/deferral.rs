@@ -10,11 +10,11 @@
 //! Handlers that the program installs by an instruction of its own are not known here: they run at once, whatever is going on.
 
 use crate::context::Context;
-use crate::sampler::{self, SIGURG};
+use crate::sampler::{self, SIGTRAP, SIGURG};
 use crate::{passing, sys, tls};
 use core::sync::atomic::{
     AtomicU64, AtomicUsize,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{Relaxed, Release, SeqCst},
     compiler_fence,
 };
 use wire::slot::Slot;
@@ -78,14 +78,54 @@ pub fn entrance() -> usize {
 unsafe extern "C" fn entered(signal: i32, info: *mut [u64; 16], context: *mut Context) -> usize {
     let handler = HANDLERS[(signal as usize).wrapping_sub(1) % SIGNALS].load(Relaxed);
     let is_told = TOLD.load(Relaxed) & (1 << ((signal as usize).wrapping_sub(1) % SIGNALS)) != 0;
-    let Some(slot) = tls::last_slot().filter(|_| is_told) else { return handler };
+    if !is_told || crate::memory::attached().is_none() {
+        return handler;
+    }
     // SAFETY: the kernel passes a siginfo and an ucontext, which are the handler's.
     let (info, context) = unsafe { (&mut *info, &mut *context) };
-    passing::receive(slot, signal, info);
-    if passing::passes_on(slot, signal, info, || sys::restore_one_shot(i64::from(signal), entrance())) {
-        return 0;
+    let before = || sys::restore_one_shot(i64::from(signal), entrance());
+    let Some(slot) = tls::last_slot() else {
+        return if passing::passes_on(None, signal, info, before) { 0 } else { handler };
+    };
+    let is_nested = slot.entering.load(Relaxed) == ENTRANCE;
+    if !is_nested {
+        begin_entering(slot, ENTRANCE, context.mask());
     }
-    if is_midway(slot) && defers(slot, signal, info, context) { 0 } else { handler }
+    passing::receive(slot, signal, info);
+    let waits = passing::passes_on(Some(slot), signal, info, before)
+        || (is_midway(slot) || is_at_sample(context)) && defers(slot, signal, info, context);
+    if !is_nested {
+        end_entering(slot);
+    }
+    if waits { 0 } else { handler }
+}
+
+/// The handler of samples, which ends with [`leave_handler`].
+static SAMPLES: AtomicUsize = AtomicUsize::new(0);
+
+/// Samples are handled there from now on.
+pub fn samples_at(handler: usize) {
+    SAMPLES.store(handler, Relaxed);
+}
+
+/// Whether the thread has a sample that it has not begun to handle: the kernel enters both handlers at once.
+fn is_at_sample(context: &Context) -> bool {
+    context.instruction() == SAMPLES.load(Relaxed)
+}
+
+/// Values of [`Slot::entering`]: a handler is sent to the thread again, or its entrance runs.
+const SENT: u32 = 1;
+const ENTRANCE: u32 = 2;
+
+/// The thread is about to block more than `mask` because a handler is entered, but does not run yet.
+fn begin_entering(slot: &Slot, how: u32, mask: u64) {
+    slot.entering_mask.store(mask, Relaxed);
+    slot.entering.store(how, Release);
+}
+
+/// What it blocks is as the program wants it.
+pub fn end_entering(slot: &Slot) {
+    slot.entering.store(0, Release);
 }
 
 /// A handler that the program installs, and the one that was there before.
@@ -158,7 +198,7 @@ pub fn is_whole(slot: &Slot) -> bool {
 }
 
 /// Whether handlers wait.
-fn is_midway(slot: &Slot) -> bool {
+pub fn is_midway(slot: &Slot) -> bool {
     is_whole(slot) || slot.busy.load(Relaxed) != 0
 }
 
@@ -167,19 +207,32 @@ pub fn has_caught(slot: &Slot) -> bool {
     slot.caught.load(Relaxed) != 0
 }
 
-/// Keeps a signal that has come in the midst of something of ours, and has the interrupted code go on with all signals blocked. False if it cannot wait.
+/// Keeps a signal that has come in the midst of something of ours, and has the interrupted code go on with all signals blocked. If another one is kept already, this one
+/// is sent again at once, and the kernel keeps it. False if it cannot wait.
 pub fn defers(slot: &Slot, signal: i32, info: &[u64; 16], context: &mut Context) -> bool {
     let code = info[1] as u32 as i32;
-    let is_fault = FAULTS & (1 << (signal - 1)) != 0 && code > 0;
+    let may_be_fault = FAULTS & (1 << (signal - 1)) != 0;
     // A thread that was created by an instruction of the program's own may have the slot of its creator.
-    if is_fault || has_caught(slot) || slot.tid.load(Relaxed) != sys::gettid() {
+    if may_be_fault && code > 0 || slot.tid.load(Relaxed) != sys::gettid() {
         return false;
     }
-    slot.caught_info.iter().zip(info).for_each(|(kept, word)| kept.store(*word, Relaxed));
-    slot.caught_mask.store(context.mask(), Relaxed);
-    context.set_mask(context.mask() | !FAULTS);
+    if slot.caught.compare_exchange(0, signal as u32, Relaxed, Relaxed).is_ok() {
+        slot.caught_info.iter().zip(info).for_each(|(kept, word)| kept.store(*word, Relaxed));
+        slot.caught_mask.store(context.mask(), Relaxed);
+        context.set_mask(context.mask() | !FAULTS);
+        sys::restore_one_shot(i64::from(signal), entrance());
+        return true;
+    }
+    if may_be_fault {
+        return false; // it would not be blocked, and come again and again
+    }
+    // Until the kernel sets the mask of the interrupted code.
+    sys::block_signals();
     sys::restore_one_shot(i64::from(signal), entrance());
-    slot.caught.store(signal as u32, Relaxed);
+    sys::raise_with(signal, info);
+    // Of two that are pending together, the kernel enters one in the entrance of the other: that one knows what was really blocked.
+    slot.caught_mask.fetch_and(context.mask(), Relaxed);
+    context.set_mask(context.mask() | !FAULTS);
     true
 }
 
@@ -210,7 +263,10 @@ pub fn leave_handler(slot: &Slot, context: &mut Context) {
 fn send(slot: &Slot) -> u64 {
     let info = core::array::from_fn(|i| slot.caught_info[i].load(Relaxed));
     let (signal, mask) = (slot.caught.load(Relaxed) as i32, slot.caught_mask.load(Relaxed));
-    slot.caught.store(0, Relaxed);
+    if ![SIGURG, SIGTRAP].contains(&signal) {
+        begin_entering(slot, SENT, mask);
+    }
+    slot.caught.store(0, Release);
     alone(slot, signal, || sys::raise_with(signal, &info));
     mask
 }
@@ -220,6 +276,7 @@ fn send(slot: &Slot) -> u64 {
 pub fn release(slot: &Slot) {
     if let Some(mask) = send_again(slot) {
         sys::restore_mask(mask);
+        end_entering(slot);
     }
 }
 

@@ -108,6 +108,7 @@ fn settle(slot: &Slot, whose: Debt<'_>) {
         });
         if let Some(mask) = mask {
             sys::restore_mask(mask);
+            deferral::end_entering(slot);
         }
         if !more || tls::are_all_left() {
             break;

@@ -13,8 +13,14 @@ use core::sync::atomic::{
 };
 use wire::slot::Slot;
 
-/// Whether the program sends threads signals that look as if they had been sent to the process (`pthread_sigqueue`).
+/// Whether the program sends threads signals that look as if they had been sent to the process (`pthread_sigqueue`, `rt_tgsigqueueinfo`).
 static QUEUES_FOR_THREADS: AtomicBool = AtomicBool::new(false);
+
+/// Signals from here on are as many as were sent (SIGRTMIN, with those that the C library keeps for itself).
+const FIRST_QUEUED: i32 = 32;
+
+/// Another thread is about to tell the main thread of a signal.
+const BEGUN: u32 = u32::MAX;
 
 /// It is about to.
 pub fn queues_for_thread() {
@@ -39,20 +45,31 @@ fn is_to_process(signal: i32, code: i32) -> bool {
     }
 }
 
-/// Passes a signal on to the main thread, which would have had it without our samples; false if it is for this one. Called where a handler is entered; `before` it is sent.
-pub fn passes_on(slot: &Slot, signal: i32, info: &[u64; 16], before: impl FnOnce()) -> bool {
-    let process = slot.pid.load(Relaxed);
+/// Passes a signal on to the main thread, which would have had it without our samples; false if it is for this one. Called where a handler is entered; `before` it is sent. `slot`: of the calling thread.
+pub fn passes_on(slot: Option<&Slot>, signal: i32, info: &[u64; 16], before: impl FnOnce()) -> bool {
     let code = info[1] as u32 as i32;
-    if slot.tid.load(Relaxed) == process || !is_to_process(signal, code) {
+    if !is_to_process(signal, code) {
+        return false;
+    }
+    // One that has just begun has no slot yet, and is where the kernel looks for signals.
+    let (process, thread) = slot.map_or_else(
+        || (sys::getpid(), sys::gettid()),
+        |slot| (slot.pid.load(Relaxed), slot.tid.load(Relaxed)),
+    );
+    if thread == process {
         return false;
     }
     let is_main = |other: &&Slot| other.tid.load(Acquire) == process && other.pid.load(Relaxed) == process;
     let Some(main) = shared().slots.used().iter().find(|other| other.is_taken() && is_main(other)) else {
         return false;
     };
-    let blocked = match main.caught.load(Relaxed) {
-        0 => sys::blocked_by(process),
-        _ => Some(main.caught_mask.load(Relaxed)),
+    // What it would have blocked without us.
+    let blocked = if main.caught.load(Acquire) != 0 {
+        Some(main.caught_mask.load(Relaxed))
+    } else if main.entering.load(Acquire) != 0 {
+        Some(main.entering_mask.load(Relaxed))
+    } else {
+        sys::blocked_by(process)
     };
     if blocked.is_none_or(|blocked| blocked & (1 << (signal - 1)) != 0) {
         return false;
@@ -62,9 +79,9 @@ pub fn passes_on(slot: &Slot, signal: i32, info: &[u64; 16], before: impl FnOnce
         return sys::send_with(process, signal, info);
     }
     // The kernel lets no thread send another what looks as if it came from the kernel: the main thread finds here what it is to be told.
-    if let Err(passed) = main.passed.compare_exchange(0, u32::MAX, Acquire, Relaxed) {
-        // One that is pending already is not sent twice.
-        let is_pending = passed == signal as u32;
+    if let Err(passed) = begin_passing(main) {
+        // One that is pending already is not sent twice, unless signals of its kind queue.
+        let is_pending = passed == signal as u32 && signal < FIRST_QUEUED;
         if is_pending {
             before();
         }
@@ -78,6 +95,21 @@ pub fn passes_on(slot: &Slot, signal: i32, info: &[u64; 16], before: impl FnOnce
     }
     main.passed.store(0, Relaxed);
     false
+}
+
+/// Reserves what the main thread is told by. The error is the signal that it is told of already.
+fn begin_passing(main: &Slot) -> Result<u32, u32> {
+    /// Another thread that writes takes less, unless it has lost its CPU.
+    const LOOKS: u32 = 1000;
+    let mut begun = Err(BEGUN);
+    for _ in 0..LOOKS {
+        begun = main.passed.compare_exchange(0, BEGUN, Acquire, Relaxed);
+        if begun != Err(BEGUN) {
+            break;
+        }
+        core::hint::spin_loop();
+    }
+    begun
 }
 
 /// A signal that was passed on to this thread comes with what it was sent with, unless it came together with one that was pending. Called where a handler is entered.

@@ -36,6 +36,9 @@ const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
+/// SIGKILL and SIGSTOP: no mask of the kernel's has them.
+const UNBLOCKABLE: u64 = bit(9) | bit(19);
+
 /// Both signals as a mask.
 const BITS: u64 = bit(SIGURG) | bit(SIGTRAP);
 
@@ -65,6 +68,11 @@ static TRAPS: AtomicU32 = AtomicU32::new(0);
 /// Which of our signals this is.
 fn ours(signal: i32) -> Option<usize> {
     OURS.iter().position(|own| *own == signal)
+}
+
+/// Whether samples may come by this signal.
+pub fn is_ours(signal: i64) -> bool {
+    i32::try_from(signal).is_ok_and(|signal| ours(signal).is_some())
 }
 
 /// The bits of [`OURS`] that are in a mask.
@@ -102,6 +110,7 @@ pub fn install(handler: usize) -> u32 {
         restorer: whatif_restore as *const () as usize,
         mask: BITS,
     };
+    deferral::samples_at(handler);
     for (signal, wanted) in OURS.iter().zip(&WANTED) {
         // SAFETY: the handler is `sampling::handler`, which lives as long as the process.
         if let Some(old) = unsafe { sys::sigaction(i64::from(*signal), Some(&action)) } {
@@ -110,6 +119,12 @@ pub fn install(handler: usize) -> u32 {
             wanted.mask.store(old.mask, Relaxed);
         }
     }
+    // Constructors of the program's libraries may have run before.
+    for signal in (1..=64).filter(|signal| ours(*signal).is_none()) {
+        actions::take_over(signal);
+    }
+    // SAFETY: a `stack_t` of our own.
+    unsafe { expect_stack(&altstack::current()) };
     let mask = sys::mask_signals(UNBLOCK, BITS);
     // A debugger would be told of every SIGTRAP, and stop.
     TRAPS.store(u32::from(!sys::is_traced()), Relaxed);
@@ -174,8 +189,15 @@ pub fn no_more_traps() {
 /// The arguments must be those of the interrupted handler.
 pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], context: *mut Context) {
     let Some(index) = ours(signal) else { return };
+    let is_masked = |slot: &Slot| slot.masked.load(Relaxed) & (1 << index) != 0;
+    // SAFETY: the kernel passed a siginfo of 16 words.
+    let is_own_trap = signal == SIGTRAP && unsafe { (*info)[1] as u32 as i32 } > 0;
+    let is_ignored = WANTED[index].handler.load(Relaxed) == SIG_IGN;
+    if is_own_trap && (is_ignored || slot.is_some_and(is_masked)) {
+        die_by(signal); // as the kernel does where a thread runs into a trap that it has blocked
+    }
     if let Some(slot) = slot
-        && slot.masked.load(Relaxed) & (1 << index) != 0
+        && is_masked(slot)
     {
         // SAFETY: the kernel passed a siginfo of 16 words.
         for (word, kept) in unsafe { &*info }.iter().zip(&slot.held_info[index]) {
@@ -184,7 +206,7 @@ pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], co
         slot.held.fetch_or(1 << index, Relaxed);
         return;
     }
-    if let Some(slot) = slot.filter(|slot| deferral::is_whole(slot)) {
+    if let Some(slot) = slot.filter(|slot| deferral::is_midway(slot)) {
         // SAFETY: the kernel passed a siginfo and an ucontext.
         if unsafe { deferral::defers(slot, signal, &*info, &mut *context) } {
             return;
@@ -282,11 +304,13 @@ pub unsafe fn without_ours(set: *const u64, copy: &mut [u64; 16]) -> *const u64 
 /// # Safety
 /// `set` must be null or point to a signal set (the kernel's 8 bytes of it are read).
 pub unsafe fn with_ours(slot: &Slot, set: *const u64, copy: &mut [u64; 16]) -> *const u64 {
-    if set.is_null() || slot.asynchronous.load(Relaxed) == 0 {
+    let asynchronous = if slot.asynchronous.load(Relaxed) == 0 { 0 } else { bit(SIGURG) };
+    let ours = asynchronous | shield();
+    if set.is_null() || ours == 0 {
         return set;
     }
     // SAFETY: the caller vouches for the set.
-    copy[0] = unsafe { *set } | bit(SIGURG);
+    copy[0] = unsafe { *set } | ours;
     copy.as_ptr()
 }
 
@@ -294,7 +318,8 @@ pub unsafe fn with_ours(slot: &Slot, set: *const u64, copy: &mut [u64; 16]) -> *
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     let function = real!(sigaction: fn(c_int, *const Action, *mut Action) -> c_int);
-    let own = ours(signal).filter(|_| crate::memory::attached().is_some());
+    // A `vfork`ed child has actions of its own, and its parent's memory.
+    let own = ours(signal).filter(|_| crate::memory::attached().is_some() && sys::is_own());
     let Some(wanted) = own.map(|index| &WANTED[index]) else {
         // SAFETY: passes the arguments on.
         return function.map_or(-1, |real| unsafe {
@@ -314,7 +339,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
         if let Some((handler, flags, mask)) = fresh {
             wanted.handler.store(handler, Relaxed);
             wanted.flags.store(u64::from(flags as u32), Relaxed);
-            wanted.mask.store(mask, Relaxed);
+            wanted.mask.store(mask & !UNBLOCKABLE, Relaxed);
         }
     }
     0
@@ -332,7 +357,11 @@ pub unsafe fn raw_action(
 ) -> Option<()> {
     crate::memory::attached()?;
     let wanted = &WANTED[ours(i32::try_from(signal).ok()?)?];
-    if set_size != size_of::<u64>() as i64 {
+    if set_size != size_of::<u64>() as i64
+        || !sys::is_own()
+        || !actions::is_there(new)
+        || !actions::is_there(old)
+    {
         return None;
     }
     // SAFETY: the caller vouches for both; they may be the same.
@@ -349,7 +378,7 @@ pub unsafe fn raw_action(
         if let Some(fresh) = fresh {
             wanted.handler.store(fresh.handler, Relaxed);
             wanted.flags.store(fresh.flags & !SA_RESTORER, Relaxed);
-            wanted.mask.store(fresh.mask, Relaxed);
+            wanted.mask.store(fresh.mask & !UNBLOCKABLE, Relaxed);
         }
     }
     Some(())
@@ -381,7 +410,11 @@ signal!(sigset, 0);
 
 /// `call` installs a handler, which it is passed, by such a function.
 fn install_by_number(number: c_int, handler: usize, flags: u64, call: impl FnOnce(usize) -> usize) -> usize {
-    let own = ours(number).filter(|_| crate::memory::attached().is_some() && handler != SIG_HOLD);
+    let is_own = sys::is_own();
+    let own = ours(number).filter(|_| crate::memory::attached().is_some() && handler != SIG_HOLD && is_own);
+    if is_own && own.is_none() && (1..=64).contains(&number) {
+        altstack::forget(i64::from(number));
+    }
     let Some(wanted) = own.map(|index| &WANTED[index]) else {
         let registered = deferral::register(number, handler, false);
         let Some(registered) = registered else {
@@ -416,10 +449,12 @@ unsafe fn mask(
 ) -> c_int {
     const ENOSYS: c_int = 38;
     let Some(real) = real else { return ENOSYS };
-    let Some(slot) = tls::slot() else {
+    // A `vfork`ed child has a mask of its own, and its parent's slot.
+    let Some(slot) = tls::slot().filter(|slot| slot.tid.load(Relaxed) == sys::gettid()) else {
         // SAFETY: passes the arguments on.
         return unsafe { real(how, set, old) };
     };
+    let shield = shield();
     let mut copy = [0_u64; 16];
     // SAFETY: `set` is null or a signal set of 128 bytes, as is `old`.
     unsafe {
@@ -428,8 +463,10 @@ unsafe fn mask(
         if !set.is_null() {
             copy.copy_from_slice(core::slice::from_raw_parts(set, 16));
             asked = own_bits(copy[0]);
-            if i64::from(how) != UNBLOCK {
-                copy[0] &= !BITS;
+            if i64::from(how) == UNBLOCK {
+                copy[0] &= !shield;
+            } else {
+                copy[0] = copy[0] & !BITS | shield;
             }
             passed = copy.as_ptr();
         }
@@ -437,6 +474,7 @@ unsafe fn mask(
         if result != 0 {
             return result;
         }
+        deferral::end_entering(slot);
         let was = slot.masked.load(Relaxed);
         if let Some(old) = old.as_mut() {
             *old = (*old & !BITS) | mask_of(was);
@@ -455,6 +493,26 @@ unsafe fn mask(
             }
         }
         result
+    }
+}
+
+/// Which of our signals a handler on a small alternate stack has blocked ([`altstack`]). Once the thread has left it, they are unblocked.
+fn shield() -> u64 {
+    if !altstack::are_small() {
+        return 0;
+    }
+    let blocked = sys::mask_signals(BLOCK, 0) & BITS;
+    if blocked == 0 || altstack::is_on_one() {
+        return blocked;
+    }
+    sys::mask_signals(UNBLOCK, blocked);
+    0
+}
+
+/// A thread begins, on a stack of its own: it may have been created by a handler that has our signals blocked.
+pub fn unshield() {
+    if altstack::are_small() {
+        sys::mask_signals(UNBLOCK, BITS);
     }
 }
 

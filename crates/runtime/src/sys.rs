@@ -6,7 +6,7 @@
 use crate::real::{first, real};
 use crate::tls;
 use core::arch::asm;
-use core::ffi::{CStr, c_int};
+use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use wire::Nanos;
 
@@ -28,6 +28,7 @@ mod number {
     pub const RT_SIGACTION: i64 = 13;
     pub const RT_SIGPROCMASK: i64 = 14;
     pub const RT_SIGPENDING: i64 = 127;
+    pub const SIGALTSTACK: i64 = 131;
     pub const IOCTL: i64 = 16;
     pub const GETPID: i64 = 39;
     pub const CLOSE: i64 = 3;
@@ -325,17 +326,14 @@ pub fn futex_wake(word: &AtomicU32) {
 /// Reads the beginning of a file; what could not be read is not there.
 pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     const O_CLOEXEC: i64 = 0o2_000_000;
-    // SAFETY: a path that ends with NUL, a buffer of the given length, a descriptor of our own.
-    let length = unsafe {
-        let fd = call(number::OPEN, [path.as_ptr() as i64, O_CLOEXEC, 0, 0, 0, 0]);
-        if fd < 0 {
-            return &[];
-        }
-        let length = call(number::READ, [fd, buffer.as_mut_ptr() as i64, buffer.len() as i64, 0, 0, 0]);
-        close(fd as i32);
-        length
-    };
-    &buffer[..(length.max(0) as usize).min(buffer.len())]
+    // SAFETY: a path that ends with NUL.
+    let fd = unsafe { call(number::OPEN, [path.as_ptr() as i64, O_CLOEXEC, 0, 0, 0, 0]) };
+    if fd < 0 {
+        return &[];
+    }
+    let length = read(fd as i32, buffer);
+    close(fd as i32);
+    &buffer[..length]
 }
 
 /// Whether `length` bytes from `start` on can be read: an error says that they cannot, or that this cannot be found out.
@@ -358,8 +356,9 @@ pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
     Ok(true)
 }
 
-/// Reads the beginning of `/proc/self/task/THREAD/NAME`, where `name` is no longer than 15 bytes.
-pub fn read_task_file<'a>(thread: u32, name: &str, buffer: &'a mut [u8]) -> &'a [u8] {
+/// Opens `/proc/self/task/THREAD/NAME`, where `name` is no longer than 15 bytes.
+fn open_task_file(thread: u32, name: &str) -> Option<i32> {
+    const O_CLOEXEC: i64 = 0o2_000_000;
     const FOLDER: &[u8] = b"/proc/self/task/";
     let mut path = [0_u8; 48];
     path[..FOLDER.len()].copy_from_slice(FOLDER);
@@ -371,10 +370,33 @@ pub fn read_task_file<'a>(thread: u32, name: &str, buffer: &'a mut [u8]) -> &'a 
     }
     path[end] = b'/';
     path[end + 1..end + 1 + name.len()].copy_from_slice(name.as_bytes());
-    match CStr::from_bytes_until_nul(&path) {
-        Ok(path) => read_file(path, buffer),
-        Err(_) => &[],
-    }
+    // SAFETY: a path that ends with NUL, because the buffer is longer than the path.
+    let fd = unsafe { call(number::OPEN, [path.as_ptr() as i64, O_CLOEXEC, 0, 0, 0, 0]) };
+    (fd >= 0).then_some(fd as i32)
+}
+
+/// Reads the beginning of such a file.
+pub fn read_task_file<'a>(thread: u32, name: &str, buffer: &'a mut [u8]) -> &'a [u8] {
+    let Some(fd) = open_task_file(thread, name) else { return &[] };
+    let length = read(fd, buffer);
+    close(fd);
+    &buffer[..length]
+}
+
+/// Reads from a descriptor; returns how many bytes, none at the end or after an error.
+fn read(fd: i32, buffer: &mut [u8]) -> usize {
+    let arguments = [i64::from(fd), buffer.as_mut_ptr() as i64, buffer.len() as i64, 0, 0, 0];
+    // SAFETY: the kernel writes at most the size of `buffer`.
+    let length = unsafe { call(number::READ, arguments) };
+    (length.max(0) as usize).min(buffer.len())
+}
+
+/// The thread's alternate stack, as the three words of a `stack_t`.
+pub fn alternate_stack() -> [u64; 3] {
+    let mut stack = [0_u64; 3];
+    // SAFETY: nothing is changed; the kernel writes a `stack_t` of 24 bytes.
+    unsafe { call(number::SIGALTSTACK, [0, stack.as_mut_ptr() as i64, 0, 0, 0, 0]) };
+    stack
 }
 
 /// The signals that a thread has blocked, in the text of its `status`.
@@ -384,9 +406,30 @@ pub fn mask_in(status: &[u8]) -> Option<u64> {
     u64::from_str_radix(core::str::from_utf8(status.get(at..at + 16)?).ok()?, 16).ok()
 }
 
-/// The signals that a thread of this process has blocked.
+/// The signals that a thread of this process has blocked. Needs little stack: called where the program may have given its handler little.
+#[cold]
+#[inline(never)]
 pub fn blocked_by(thread: u32) -> Option<u64> {
-    mask_in(read_task_file(thread, "status", &mut [0; 2048]))
+    /// `SigBlk:\t` and 16 digits.
+    const LINE: usize = 24;
+    let mut text = [0_u8; 192];
+    let mut kept = 0;
+    let fd = open_task_file(thread, "status")?;
+    let found = loop {
+        let read = read(fd, &mut text[kept..]);
+        if read == 0 {
+            break None;
+        }
+        let length = kept + read;
+        if let Some(mask) = mask_in(&text[..length]) {
+            break Some(mask);
+        }
+        // It may have been cut.
+        kept = length.min(LINE - 1);
+        text.copy_within(length - kept..length, 0);
+    };
+    close(fd);
+    found
 }
 
 /// Sends a signal to a thread of this process; false if there is none.

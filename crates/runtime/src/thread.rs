@@ -53,7 +53,9 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.settling.store(0, Relaxed);
     slot.whole.store(0, Relaxed);
     slot.caught.store(0, Relaxed);
+    slot.entering.store(0, Relaxed);
     slot.passed.store(0, Relaxed);
+    signals::unshield();
     tls::set_slot(Some(slot));
     tls::settling(slot, || take_up(slot, trap));
 }

@@ -140,6 +140,21 @@ fn a_program_is_told_of_the_handlers_that_it_has_installed() {
 }
 
 #[test]
+fn two_signals_at_once_are_both_handled() {
+    reaches_the_main_thread(&["pairs"]);
+}
+
+#[test]
+fn queued_signals_are_all_handled_where_they_were_sent() {
+    reaches_the_main_thread(&["queued"]);
+}
+
+#[test]
+fn a_vforked_child_changes_nothing_of_its_parents() {
+    reaches_the_main_thread(&["vforked"]);
+}
+
+#[test]
 fn handlers_run_on_small_stacks() {
     reaches_the_main_thread(&["small"]);
 }

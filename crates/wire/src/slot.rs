@@ -325,6 +325,10 @@ pub struct Slot {
     pub caught_mask: AtomicU64,
     /// Runtime only: its `siginfo_t`.
     pub caught_info: [AtomicU64; 16],
+    /// Runtime only: whether the thread blocks more signals for a moment than the program has it block: it enters a handler, or is about to.
+    pub entering: AtomicU32,
+    /// Runtime only: what it blocks otherwise.
+    pub entering_mask: AtomicU64,
     /// Runtime only: the signal that another thread has passed on to this one, or zero.
     pub passed: AtomicU32,
     /// Runtime only: its `siginfo_t`, as far as the kernel fills one for a signal to a process.

@@ -3,6 +3,7 @@
 use super::{Needed, Piece};
 use crate::audit::Audited;
 use crate::estimate::{REFERENCE, Verdict};
+use crate::printable;
 use crate::ranking::{PointSummary, Profile};
 
 /// The share of windows during which others may have used the machine.
@@ -70,6 +71,9 @@ impl Badge {
 
 /// Where no progress point can be measured.
 pub(super) fn without_point(profile: &Profile) -> Badge {
+    if let Some(failure) = failure(profile) {
+        return failure;
+    }
     let (cause, advice) = if profile.points.is_empty() {
         (
             "no progress point is marked, so that only the plain profile is known",
@@ -82,6 +86,12 @@ pub(super) fn without_point(profile: &Profile) -> Badge {
         )
     };
     Badge::new(Quality::TooLittle, cause, advice)
+}
+
+/// Where the run itself knew why there is nothing.
+fn failure(profile: &Profile) -> Option<Badge> {
+    let failure = profile.failure()?;
+    Some(Badge::new(Quality::TooLittle, printable(&failure.message), printable(&failure.advice)))
 }
 
 /// What to think of the answer for a point whose pieces are these, the best first.
@@ -139,6 +149,9 @@ fn too_little(piece: &Piece) -> Badge {
 }
 
 fn too_little_of_all(profile: &Profile) -> Badge {
+    if let Some(failure) = failure(profile) {
+        return failure;
+    }
     let experiments = profile.rows.windows.iter().filter(|window| !window.speedup.is_zero()).count();
     let cause = match experiments {
         0 => "no experiment was completed".to_owned(),

@@ -45,7 +45,7 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> V
     causes.extend(pieces.iter().take(TOLD).filter_map(|piece| {
         let phase = piece.nth.map(|nth| profile.regions[nth].phase).filter(|phase| *phase < 1.0)?;
         Some(format!(
-            "{} runs in {:.0} % of the run only; its gain is that of the whole run.",
+            "{} was active in {:.0} % of the run only; its gain is averaged over all of it.",
             piece.name,
             phase * 100.0
         ))
@@ -66,7 +66,7 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> V
 fn bend(point: &PointSummary, best: &Piece) -> Option<String> {
     let bend = best.estimate.as_ref()?.bend.filter(|bend| bend.value > 0.0 && bend.value < PARTLY)?;
     Some(format!(
-        "From about {:.0} % less time in {} on, something else limits {}.",
+        "More than about {:.0} % less time in {} gains nothing further for {}: something else becomes the bottleneck.",
         bend.value * 100.0,
         best.name,
         each(point)

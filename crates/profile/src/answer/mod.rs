@@ -16,10 +16,12 @@ pub use badge::{Badge, Quality};
 pub use needed::Needed;
 pub use next::{Next, Step};
 pub use piece::{Piece, State};
-pub use words::{factor, gain_at, percent_range, rate};
+pub use words::{factor, gain_at, percent, percent_range, rate};
 
 use crate::estimate::{Target, Verdict};
+use crate::load::Load;
 use crate::ranking::{PointSummary, Profile};
+use crate::sentence::{HOT, subject};
 
 /// What the first screen says.
 #[derive(Clone, Debug)]
@@ -38,9 +40,12 @@ pub struct PointAnswer {
     pub target: Option<Target>,
     /// How far the answer can be relied on.
     pub badge: Badge,
+    /// What to do, in large letters: "Speed up `insert` (hash.c:80) first"; `None` where the whole sentence stands there.
+    pub headline: Option<String>,
     /// The code to make faster first, as it is shown: `` `insert` (hash.c:80) ``. `None` where nothing is known to help.
     pub change: Option<String>,
-    /// What that brings: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per second; at most 31 %".
+    /// What that brings: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per second; at most 31 % (24 to
+    /// 38)", or the best candidate where nothing is known to help yet.
     pub brings: Option<String>,
     /// Whether anything else may be worth as much: "Nothing else you could change is worth more." `None` where nothing is known to help.
     pub rest: Option<String>,
@@ -58,6 +63,7 @@ impl Profile {
             true => vec![PointAnswer {
                 target: None,
                 badge: badge::without_point(self),
+                headline: None,
                 change: None,
                 brings: None,
                 rest: None,
@@ -73,14 +79,58 @@ impl Profile {
     fn answer_for(&self, point: &PointSummary) -> PointAnswer {
         let pieces = piece::of(self, point);
         let best = pieces.first().filter(|piece| piece.verdict() == Some(Verdict::Helps));
+        let open = if best.is_none() { self.candidate(point, &pieces) } else { None };
         PointAnswer {
             target: Some(point.target),
             badge: badge::of(self, point, &pieces),
+            headline: best
+                .map(headline)
+                .or_else(|| open.map(|_| format!("No answer yet for {}", subject(point)))),
             change: best.map(|piece| piece.name.clone()),
-            brings: best.and_then(|piece| words::brings(point, piece.estimate.as_ref()?)),
-            rest: best.map(|_| self.rest(point)),
+            brings: best
+                .and_then(|piece| words::brings(point, piece.estimate.as_ref()?))
+                .or_else(|| open.and_then(|piece| words::may_bring(point, piece))),
+            rest: best.map(|best| self.rest(point, best, &pieces)),
             causes: causes::of(self, point, &pieces),
             pieces,
         }
+    }
+
+    /// The best candidate, where it is all that is known.
+    fn candidate<'a>(&self, point: &PointSummary, pieces: &'a [Piece]) -> Option<&'a Piece> {
+        let has = |verdict| self.ranked(point.target).iter().any(|(_, estimate)| estimate.verdict == verdict);
+        let is_more_known =
+            has(Verdict::Hurts) || has(Verdict::NotTrusted) || Load::of(&self.rows.windows).is_some();
+        pieces.iter().find(|piece| !is_more_known && piece.verdict() == Some(Verdict::NotEnoughData))
+    }
+
+    /// Whether anything else may be worth as much as the best piece, in sentences.
+    fn rest(&self, point: &PointSummary, best: &Piece, pieces: &[Piece]) -> String {
+        let is_hot = |piece: &&Piece| piece.share.is_some_and(|share| share >= HOT);
+        let open: Vec<&Piece> = pieces
+            .iter()
+            .filter(|piece| piece.estimate.is_none() && piece.region != best.region)
+            .filter(is_hot)
+            .collect();
+        let mut text = self.others_in_words(point, !open.is_empty());
+        if let Some(first) = open.first() {
+            let share = first.share.unwrap_or(0.0) * 100.0;
+            let more = match open.len() - 1 {
+                0 => String::new(),
+                1 => " and one more".to_owned(),
+                more => format!(" and {more} more"),
+            };
+            text.push_str(&format!(" Not judged yet: {} ({share:.0} % of the CPU time){more}.", first.name));
+        }
+        text
+    }
+}
+
+/// What to do about the best piece.
+fn headline(best: &Piece) -> String {
+    let effect = best.estimate.as_ref().and_then(|estimate| estimate.effect);
+    match effect {
+        Some(effect) if effect.lo <= 0.0 => format!("{} may be worth speeding up", best.name),
+        _ => format!("Speed up {} first", best.name),
     }
 }

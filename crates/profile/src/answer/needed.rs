@@ -1,11 +1,9 @@
 //! How much more has to be measured: one number, in one sentence, wherever a report gives it.
 
-use crate::estimate::PointEstimate;
+use crate::estimate::{NEVER, PointEstimate};
 
 /// More experiments than this many times those that were made are given as "10 times".
 const TIMES: f64 = 9.5;
-/// From so many times on, time does not help.
-const HOPELESS: f64 = 100.0;
 /// Less than this share more is "a little longer".
 const LITTLE: f64 = 0.5;
 
@@ -29,6 +27,11 @@ impl Needed {
         1.0 + f64::from(self.experiments) / self.made.max(1) as f64
     }
 
+    /// Whether more experiments can settle it.
+    pub fn helps(self) -> bool {
+        self.experiments < NEVER
+    }
+
     /// What to do: "run it about 3 times as long (20 more experiments on it)".
     pub fn advice(self) -> String {
         let more = match self.experiments {
@@ -36,8 +39,9 @@ impl Needed {
             more => format!("about {more} more experiments on it"),
         };
         let times = self.times();
-        if times > HOPELESS {
-            "longer runs will hardly settle it: its effect is too small, or the machine too noisy".into()
+        if !self.helps() {
+            "more experiments alone will not settle it: the method's own error is larger than the effect"
+                .into()
         } else if self.made == 0 {
             format!("let the program run longer ({more})")
         } else if times <= 1.0 + LITTLE {
@@ -45,7 +49,7 @@ impl Needed {
         } else if times < TIMES {
             format!("run it about {:.0} times as long ({more})", times.ceil())
         } else {
-            format!("run it 10 times as long or longer ({more})")
+            "measure much more, on a quiet machine if you can".into()
         }
     }
 }
@@ -60,11 +64,11 @@ mod tests {
             (1, 20, "let the program run a little longer (about one more experiment on it)"),
             (1, 1, "run it about 2 times as long (about one more experiment on it)"),
             (40, 20, "run it about 3 times as long (about 40 more experiments on it)"),
-            (900, 20, "run it 10 times as long or longer (about 900 more experiments on it)"),
+            (900, 20, "measure much more, on a quiet machine if you can"),
             (
-                1_000_000,
+                NEVER,
                 20,
-                "longer runs will hardly settle it: its effect is too small, or the machine too noisy",
+                "more experiments alone will not settle it: the method's own error is larger than the effect",
             ),
             (5, 0, "let the program run longer (about 5 more experiments on it)"),
         ] {

@@ -1,6 +1,6 @@
 //! What to type next: open the report, ask deeper, compare after the fix.
 
-use super::PointAnswer;
+use super::{Needed, PointAnswer};
 use crate::estimate::Verdict;
 use crate::ranking::Profile;
 use crate::shell;
@@ -47,6 +47,16 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
             .chain(session.start.arguments.iter().map(String::as_str))
     };
     let with = |words: &[&str]| shell::command(words.iter().copied().chain(program()));
+    // As long as this one, if it was not the program that ended.
+    let seconds =
+        session.end.as_ref().filter(|end| end.stopped).map(|end| end.duration.as_secs_f64().round().max(1.0));
+    let again = |file: &str| {
+        let mut words = vec!["whatif".to_owned(), "run".to_owned()];
+        words
+            .extend(seconds.into_iter().flat_map(|seconds| ["--duration".to_owned(), format!("{seconds}s")]));
+        words.extend(["-o".to_owned(), file.to_owned(), "--".to_owned()]);
+        shell::command(words.iter().map(String::as_str).chain(program()))
+    };
     let mut next = vec![Next {
         step: Step::Open,
         why: "see the curves, the source and the evidence".into(),
@@ -76,20 +86,30 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     if best.is_some() && is_known {
         next.push(Next {
             step: Step::Compare,
-            why: "when it is changed, measure again and compare".into(),
+            why: "when it is changed, measure again in the same way, and compare".into(),
             command: format!(
                 "{} && {}",
-                with(&["whatif", "run", "-o", "after.db", "--"]),
+                again("after.db"),
                 shell::command(["whatif", "compare", &file, "after.db"])
             ),
         });
     }
-    if best.is_none() && is_known {
-        next.push(Next {
+    let open = points.iter().flat_map(|point| &point.pieces).find_map(|piece| {
+        let needed = piece.estimate.as_ref().and_then(Needed::of)?;
+        Some((profile.rows.regions.get(&piece.region)?, needed))
+    });
+    match open.filter(|_| best.is_none()) {
+        Some((region, needed)) if !needed.helps() => next.push(Next {
+            step: Step::Deeper,
+            why: "see what makes it uncertain".into(),
+            command: shell::command(["whatif", "report", "--explain", &region.name, &file]),
+        }),
+        _ if best.is_none() && is_known => next.push(Next {
             step: Step::Deeper,
             why: "measure more, into the same recording".into(),
-            command: with(&["whatif", "run", "-o", &file, "--"]),
-        });
+            command: again(&file),
+        }),
+        _ => {}
     }
     next
 }

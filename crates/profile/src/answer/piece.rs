@@ -215,10 +215,14 @@ fn join(piece: &mut Piece, line: &Piece) {
     let (Some(of_piece), Some(of_line)) = (&mut piece.estimate, &line.estimate) else { return };
     let (Some(effect), Some(other)) = (of_piece.effect, of_line.effect) else { return };
     if effect.overlaps(&other) {
-        piece.note = Some(format!(
-            "{} is nearly all of {}; measured by itself, it says the same",
-            line.name, piece.name
-        ));
+        // Where neither is settled, that they agree says nothing.
+        let is_settled = of_piece.verdict != Verdict::NotEnoughData;
+        piece.note = is_settled.then(|| {
+            format!(
+                "nearly all the time of {} is spent in {}, which gives the same result when measured by itself",
+                piece.name, line.name
+            )
+        });
         return;
     }
     piece.note = Some(format!(

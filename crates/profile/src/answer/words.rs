@@ -1,12 +1,13 @@
 //! Gains in words. One meaning of faster: a gain is the share of the time between two visits (or of a latency) that disappears.
 
+use super::Piece;
 use crate::estimate::{Dot, Estimate, PointEstimate, REFERENCE, Target};
 use crate::ranking::PointSummary;
 use crate::sentence::{per_visit, subject};
 use crate::units::Nanos;
 
 /// What less time at [`REFERENCE`] brings to a point: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per
-/// second; at most 31 %". `None` where it is not known.
+/// second; at most 31 % (24 to 38)". `None` where it is not known.
 pub(super) fn brings(point: &PointSummary, estimate: &PointEstimate) -> Option<String> {
     let effect = estimate.effect.filter(|effect| effect.half_width().is_finite())?;
     let less = per_cent(effect.value, decimals(&effect));
@@ -27,9 +28,26 @@ pub(super) fn brings(point: &PointSummary, estimate: &PointEstimate) -> Option<S
     }
     let most = estimate.most.filter(|most| most.half_width().is_finite() && most.value > effect.value);
     if let Some(most) = most {
-        text.push_str(&format!("; at most {}", per_cent(most.value, 0)));
+        text.push_str(&format!("; at most {} ({})", per_cent(most.value, 0), percent_range(&most)));
     }
     Some(text)
+}
+
+/// The same of the best candidate, where nothing is known to help yet.
+pub(super) fn may_bring(point: &PointSummary, piece: &Piece) -> Option<String> {
+    let effect = piece.estimate.as_ref()?.effect.filter(|effect| effect.half_width().is_finite())?;
+    let digits = decimals(&effect);
+    let what = match point.target {
+        Target::Throughput(_) => format!("less time per {}", per_visit(point)),
+        Target::Latency { .. } => format!("less {}", subject(point).trim_start_matches("the ")),
+    };
+    Some(format!(
+        "Best candidate so far: {}. {REFERENCE} less time there → {} {what}, but anything from {} to {} fits the data",
+        piece.name,
+        per_cent(effect.value, digits),
+        per_cent(effect.lo, digits),
+        per_cent(effect.hi, digits)
+    ))
 }
 
 /// Visits per second with three digits: `9.42`, `10.1 k`, `403 k`, `1.20 M`.
@@ -52,6 +70,11 @@ pub fn factor(gain: f64) -> Option<String> {
         let decimals = if (factor - 1.0).abs() < 0.095 { 2 } else { usize::from(factor < 9.95) };
         format!("{factor:.decimals$} ×")
     })
+}
+
+/// Its value in per cent, with as many decimals as the interval is worth: `8 %`.
+pub fn percent(estimate: &Estimate) -> String {
+    per_cent(estimate.value, decimals(estimate))
 }
 
 /// An interval in per cent, without the sign: `6 to 10`.

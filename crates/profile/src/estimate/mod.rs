@@ -113,7 +113,7 @@ pub(crate) use level::{ENOUGH_RUNS, Level, gain as level_gain};
 pub(crate) use pair::{Experiments, Pairs, experiments};
 pub(crate) use phase::{TreatedSums, of as phase_of};
 pub(crate) use quantiles::at_rest as quantiles_at_rest;
-pub(crate) use verdict::WORTH;
+pub(crate) use verdict::{NEVER, WORTH};
 pub(crate) use working::of as working_of;
 
 use crate::units::Speedup;

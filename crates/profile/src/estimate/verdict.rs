@@ -2,6 +2,9 @@
 
 use super::{Estimate, interval};
 
+/// So many more experiments stand for: no number of them would settle it, because the method's own error is larger than the effect.
+pub(crate) const NEVER: u32 = 1_000_000;
+
 /// A slope below this is not worth having: making the region free would win 2 %.
 pub(crate) const WORTH: f64 = 0.02;
 /// A slope that is certainly within this of zero has no noticeable effect: making the
@@ -127,7 +130,7 @@ pub(super) fn more_blocks_below(bar: f64, slope: &Estimate, method_error: f64, b
         let error = (slope.se * (blocks as f64 / total as f64).sqrt()).hypot(method_error);
         interval::beyond((slope.value.abs() - WORTH) / error, (total - 1) as f64) > bar
     };
-    (0..20).map(|power| 1 << power).find(|&more| !likely(more)).unwrap_or(1_000_000)
+    (0..20).map(|power| 1 << power).find(|&more| !likely(more)).unwrap_or(NEVER)
 }
 
 /// About how many more blocks would settle it, if the estimate stays where it is: intervals shrink with
@@ -155,7 +158,7 @@ pub(super) fn more_blocks(
     let within = within.max(0.0).powi(2) - (interval::NORMAL * doubt).powi(2);
     let settled = above.max(within).max(0.0).sqrt();
     let needed = blocks as f64 * (half / settled).powi(2) - blocks as f64;
-    Some(needed.max(missing).max(1.0).ceil().min(1e6) as u32)
+    Some(needed.max(missing).max(1.0).ceil().min(f64::from(NEVER)) as u32)
 }
 
 #[cfg(test)]

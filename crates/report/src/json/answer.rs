@@ -32,6 +32,7 @@ struct OfPointAnswer {
     point: Option<String>,
     kind: Option<&'static str>,
     badge: OfBadge,
+    headline: Option<String>,
     change: Option<String>,
     brings: Option<String>,
     rest: Option<String>,
@@ -42,12 +43,13 @@ struct OfPointAnswer {
 
 impl OfPointAnswer {
     fn new(profile: &Profile, of_point: PointAnswer) -> Self {
-        let PointAnswer { target, badge, change, brings, rest, pieces, causes } = of_point;
+        let PointAnswer { target, badge, headline, change, brings, rest, pieces, causes } = of_point;
         let point = target.and_then(|target| profile.point(target));
         OfPointAnswer {
             point: point.map(|point| point.name.clone()),
             kind: target.map(|target| target.kind()),
             badge: OfBadge::new(badge),
+            headline,
             change,
             brings,
             rest,

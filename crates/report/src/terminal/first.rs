@@ -2,7 +2,7 @@
 
 use profile::{
     Answer, Badge, Estimate, Piece, PointAnswer, Profile, Quality, REFERENCE, State, Step, Target, Verdict,
-    percent_range, printable,
+    percent, percent_range, printable,
 };
 use unicode_width::UnicodeWidthStr as _;
 
@@ -57,9 +57,9 @@ fn heading(out: &mut String, profile: &Profile, point: &PointAnswer, nth: usize,
     let bold = |out: &mut String, text: &str| {
         wrap(text, style.width).iter().for_each(|line| line_of(out, &paint(style, Colour::Bold, line)));
     };
-    match (&point.change, &point.brings) {
-        (Some(change), Some(brings)) => {
-            bold(out, &format!("Speed up {change} first"));
+    match (&point.headline, &point.brings) {
+        (Some(headline), Some(brings)) => {
+            bold(out, headline);
             note(out, &format!("{brings}."), style);
             if let Some(rest) = &point.rest {
                 note(out, rest, style);
@@ -69,7 +69,9 @@ fn heading(out: &mut String, profile: &Profile, point: &PointAnswer, nth: usize,
             let sentence = profile.sentence();
             bold(out, &sentence);
             // The same reason need not be read twice.
-            if point.badge.quality == Quality::NotTrusted && sentence.contains("not to be trusted") {
+            let is_told =
+                point.badge.quality == Quality::NotTrusted && sentence.contains("not to be trusted");
+            if is_told || sentence.contains(&point.badge.cause) {
                 return;
             }
         }
@@ -148,8 +150,10 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
         let more = format!("  … and {} more: --top {}", point.pieces.len() - shown.len(), point.pieces.len());
         line_of(out, &paint(style, Colour::Dim, &more));
     }
-    let bars = if unit.is_empty() { "" } else { "█ at least, ░ up to (95 % interval). " };
-    let legend = format!("{bars}The last column is the share of the CPU time.");
+    let bars = if unit.is_empty() { "" } else { "│ no gain, █ at least, ░ at most (95 % interval). " };
+    let begun = rows.iter().any(|(piece, _)| piece.state == State::Begun);
+    let begun = if begun { format!("Judged when tried at {SPEEDUPS} speedups. ") } else { String::new() };
+    let legend = format!("{bars}{begun}The last column is the share of the CPU time.");
     for line in wrap(&legend, style.width - 2) {
         line_of(out, &paint(style, Colour::Dim, &format!("  {line}")));
     }
@@ -168,15 +172,14 @@ fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) 
     let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
     let (picture, gain) = match (effect.filter(|effect| effect.half_width().is_finite()), piece.state) {
         (Some(effect), _) => {
-            (axis.draw(&effect, bar), format!("{:.0} % ({})", effect.value * 100.0, percent_range(&effect)))
+            (axis.draw(&effect, bar), format!("{} ({})", percent(&effect), percent_range(&effect)))
         }
         (None, State::Measured) => (axis.blank(bar), String::new()),
         (None, State::Begun) => {
-            (axis.blank(bar), format!("{} of {SPEEDUPS} speedups", piece.speedups.min(SPEEDUPS)))
+            (axis.blank(bar), format!("tried at {} of {SPEEDUPS}", piece.speedups.min(SPEEDUPS)))
         }
         (None, State::Sampled) => (axis.blank(bar), "not tried yet".into()),
     };
-    let gain = gain.replace('-', "−").replace("−0 %", "0 %");
     let (word, colour) = word(piece);
     let word = paint(style, colour, &format!("{word:verdict$}"));
     format!("  {label}  {picture}  {gain:<GAIN$}  {word}  {share:>SHARE$}")

@@ -6,12 +6,13 @@
 use crate::delay::{self, Watch};
 use crate::interpose::{exec, seccomp};
 use crate::real::real;
-use crate::{actions, channel, epoll, signals, stretch, sys, tls, wait};
+use crate::{actions, channel, epoll, passing, signals, stretch, sys, tls, wait};
 use core::ffi::{c_int, c_long};
 
 const SYS_IO_URING_ENTER: c_long = 426;
 const SYS_RT_SIGACTION: c_long = 13;
 const SYS_SIGALTSTACK: c_long = 131;
+const SYS_RT_TGSIGQUEUEINFO: c_long = 297;
 const SYS_FUTEX: c_long = 202;
 const SYS_FUTEX_WAITV: c_long = 449;
 const SYS_FUTEX_WAKE: c_long = 454;
@@ -96,6 +97,13 @@ pub unsafe extern "C" fn syscall(
     // SAFETY: the program's own arguments, of which the kernel demands the same.
     if number == SYS_RT_SIGACTION && unsafe { signals::raw_action(a, new, old, d) }.is_some() {
         return 0;
+    }
+    if number == SYS_RT_SIGACTION && signals::is_ours(a) && sys::is_own() && !actions::is_there(old) {
+        // SAFETY: the program's own system call, which fails; it is not to change anything before.
+        return unsafe { original(number, a, 0, c, d, e, f) };
+    }
+    if number == SYS_RT_TGSIGQUEUEINFO {
+        passing::queues_for_thread();
     }
     if number == SYS_SIGALTSTACK {
         // SAFETY: the program's own argument.

@@ -4,6 +4,9 @@
  *   reached nested        A timer and another thread send different signals; one handler interrupts the other, and both make interposed calls.
  *   reached once          Handlers that are to run once are removed by the kernel when they run, not before.
  *   reached actions       What the program has installed is what it is told.
+ *   reached pairs         Two signals at once, again and again: both are handled, and neither stays blocked.
+ *   reached queued        As many real-time signals are handled as were sent to the process, and one that was sent to a thread is handled by that thread.
+ *   reached vforked       What a vforked child does with its actions and its mask is not its parent's.
  *   reached small         The same in a thread with a small stack, and on another small stack.
  * Two other threads have nothing blocked either, and want the CPUs.
  */
@@ -15,6 +18,7 @@
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <linux/futex.h>
 
 enum { ENOUGH = 60 };
@@ -205,7 +209,7 @@ static void nested(void)
 static void once(void)
 {
     struct sigaction action = {.sa_handler = count, .sa_flags = SA_RESETHAND}, found;
-    for (int i = 1; i <= ENOUGH; i++) {
+    for (int i = 1; i <= ENOUGH && failures == 0; i++) {
         CHECK(sigaction(SIGALRM, &action, &found) == 0 && found.sa_handler == SIG_DFL);
         fire_after(200 + i * 37 % 2000);
         for (const double end = now() + 20; __atomic_load_n(&here, __ATOMIC_RELAXED) < i && now() < end;)
@@ -261,6 +265,115 @@ static void actions(void)
             other();
     }
     puts("actions");
+}
+
+static int first, second;
+
+static void counts(int signal)
+{
+    __atomic_fetch_add(signal == SIGUSR1 ? &first : &second, 1, __ATOMIC_RELAXED);
+}
+
+static void *sends_pairs(void *over)
+{
+    while (!__atomic_load_n((int *)over, __ATOMIC_RELAXED)) {
+        usleep(700);
+        pthread_kill(expected, SIGUSR1);
+        pthread_kill(expected, SIGUSR2);
+    }
+    return NULL;
+}
+
+static void pairs(void)
+{
+    struct sigaction action = {.sa_handler = counts, .sa_flags = SA_RESTART};
+    int over = 0;
+    pthread_t thread;
+    sigset_t mask;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0 && sigaction(SIGUSR2, &action, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, sends_pairs, &over) == 0);
+    for (const double end = now() + 2; now() < end;) {
+        pthread_mutex_lock(&given);
+        other();
+        pthread_mutex_unlock(&given);
+    }
+    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    const int before = first;
+    CHECK(raise(SIGUSR1) == 0 && first == before + 1);
+    CHECK(sigprocmask(SIG_BLOCK, NULL, &mask) == 0 && !sigismember(&mask, SIGUSR1) && !sigismember(&mask, SIGUSR2));
+    CHECK(first > 20 && second > 20);
+    puts("pairs");
+}
+
+static void *waits_for_one(void *told_by)
+{
+    for (const double end = now() + 20; __atomic_load_n((int *)told_by, __ATOMIC_ACQUIRE) == 0 && now() < end;)
+        usleep(100);
+    return NULL;
+}
+
+static pthread_t handled_by;
+static int told_of_it;
+
+static void is_handled_by(int signal)
+{
+    (void)signal;
+    handled_by = pthread_self();
+    __atomic_store_n(&told_of_it, 1, __ATOMIC_RELEASE);
+}
+
+static void *names_itself(void *id)
+{
+    __atomic_store_n((long *)id, syscall(SYS_gettid), __ATOMIC_RELEASE);
+    return waits_for_one(&told_of_it);
+}
+
+static void queued(void)
+{
+    enum { MANY = 20000 };
+    struct sigaction action = {.sa_handler = counts}, other_action = {.sa_handler = is_handled_by};
+    siginfo_t info = {.si_signo = SIGRTMIN + 1, .si_code = SI_QUEUE, .si_pid = getpid()};
+    long id = 0;
+    pthread_t thread;
+    CHECK(sigaction(SIGRTMIN, &action, NULL) == 0 && sigaction(SIGRTMIN + 1, &other_action, NULL) == 0);
+    for (int i = 0; i < MANY; i++)
+        CHECK(kill(getpid(), SIGRTMIN) == 0);
+    for (const double end = now() + 20; __atomic_load_n(&second, __ATOMIC_RELAXED) < MANY && now() < end;)
+        other();
+    CHECK(second == MANY);
+    CHECK(pthread_create(&thread, NULL, names_itself, &id) == 0);
+    while (__atomic_load_n(&id, __ATOMIC_ACQUIRE) == 0)
+        usleep(100);
+    CHECK(syscall(SYS_rt_tgsigqueueinfo, getpid(), id, SIGRTMIN + 1, &info) == 0);
+    pthread_join(thread, NULL);
+    CHECK(told_of_it && pthread_equal(handled_by, thread));
+    puts("queued");
+}
+
+/* Of SIGURG and SIGTRAP the runtime answers itself. */
+static void vforked(void)
+{
+    struct sigaction action = {.sa_handler = counts}, found;
+    sigset_t ours, mask;
+    int status;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGURG);
+    CHECK(sigaction(SIGURG, &action, NULL) == 0 && sigaction(SIGTRAP, &action, NULL) == 0 && sigaction(SIGUSR2, &action, NULL) == 0);
+    sigprocmask(SIG_BLOCK, &ours, NULL);
+    const pid_t child = vfork();
+    if (child == 0) {
+        for (int number = 1; number < 32; number++)
+            signal(number, SIG_DFL);
+        sigprocmask(SIG_UNBLOCK, &ours, NULL);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(sigprocmask(SIG_BLOCK, NULL, &mask) == 0 && sigismember(&mask, SIGURG));
+    sigprocmask(SIG_UNBLOCK, &ours, NULL);
+    CHECK(raise(SIGURG) == 0 && raise(SIGTRAP) == 0 && raise(SIGUSR2) == 0 && second == 3);
+    CHECK(sigaction(SIGURG, NULL, &found) == 0 && found.sa_handler == counts);
+    puts("vforked");
 }
 
 static void nothing(int signal)
@@ -325,6 +438,12 @@ int main(int argc, char **argv)
         once();
     else if (!strcmp(which, "actions"))
         actions();
+    else if (!strcmp(which, "pairs"))
+        pairs();
+    else if (!strcmp(which, "queued"))
+        queued();
+    else if (!strcmp(which, "vforked"))
+        vforked();
     else if (!strcmp(which, "small"))
         small();
     else {
