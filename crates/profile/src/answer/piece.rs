@@ -219,7 +219,7 @@ fn join(piece: &mut Piece, line: &Piece) {
         let is_settled = of_piece.verdict != Verdict::NotEnoughData;
         piece.note = is_settled.then(|| {
             format!(
-                "nearly all the time of {} is spent in {}, which gives the same result when measured by itself",
+                "Nearly all the time of {} is spent in {}, which gives the same result when measured by itself",
                 piece.name, line.name
             )
         });
