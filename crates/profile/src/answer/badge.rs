@@ -96,6 +96,9 @@ fn failure(profile: &Profile) -> Option<Badge> {
 
 /// What to think of the answer for a point whose pieces are these, the best first.
 pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> Badge {
+    if let Some(failure) = failure(profile) {
+        return failure;
+    }
     let with = |verdict| pieces.iter().find(move |piece| piece.verdict() == Some(verdict));
     let best = with(Verdict::Helps).or_else(|| with(Verdict::Hurts));
     let hot = |piece: &&Piece| piece.share.is_some_and(|share| share >= MATTERS);
@@ -149,9 +152,6 @@ fn too_little(piece: &Piece) -> Badge {
 }
 
 fn too_little_of_all(profile: &Profile) -> Badge {
-    if let Some(failure) = failure(profile) {
-        return failure;
-    }
     let experiments = profile.rows.windows.iter().filter(|window| !window.speedup.is_zero()).count();
     let cause = match experiments {
         0 => "no experiment was completed".to_owned(),
