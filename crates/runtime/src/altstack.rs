@@ -16,7 +16,7 @@ const SS_ONSTACK: c_int = 1;
 
 /// What our handler takes besides its frame.
 const HANDLER: usize = 4096;
-/// Nobody makes so large a stack for a handler that needs nearly all of it.
+/// A handler that has so much room does not use nearly all of it.
 const LARGE: usize = 1 << 17;
 
 /// The signals that carry samples, as masks.

@@ -5,6 +5,7 @@ use crate::audit::Audited;
 use crate::estimate::{REFERENCE, Verdict};
 use crate::printable;
 use crate::ranking::{PointSummary, Profile};
+use crate::sentence::HOT;
 
 /// The share of windows during which others may have used the machine.
 const BUSY: f64 = 0.25;
@@ -14,8 +15,6 @@ const DISTURBED: f64 = 0.2;
 const WIDE: f64 = 0.5;
 /// Half an interval that is always narrow enough.
 const NARROW: f64 = 0.03;
-/// Code with a smaller share need not be known.
-const MATTERS: f64 = 0.05;
 
 /// How far an answer can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +100,7 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> B
     }
     let with = |verdict| pieces.iter().find(move |piece| piece.verdict() == Some(verdict));
     let best = with(Verdict::Helps).or_else(|| with(Verdict::Hurts));
-    let hot = |piece: &&Piece| piece.share.is_some_and(|share| share >= MATTERS);
+    let hot = |piece: &&Piece| piece.share.is_some_and(|share| share >= HOT);
     if let Some(doubted) = pieces.iter().find(|piece| piece.verdict() == Some(Verdict::NotTrusted))
         && (best.is_none() || hot(&doubted))
     {

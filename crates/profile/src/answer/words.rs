@@ -11,10 +11,7 @@ use crate::units::Nanos;
 pub(super) fn brings(point: &PointSummary, estimate: &PointEstimate) -> Option<String> {
     let effect = estimate.effect.filter(|effect| effect.half_width().is_finite())?;
     let less = per_cent(effect.value, decimals(&effect));
-    let what = match point.target {
-        Target::Throughput(_) => format!("less time per {}", per_visit(point)),
-        Target::Latency { .. } => format!("less {}", subject(point).trim_start_matches("the ")),
-    };
+    let what = lessened(point);
     let mut text = format!("{REFERENCE} less time there → {less} {what} ({})", percent_range(&effect));
     match (point.target, point.rate, point.latency) {
         (Target::Latency { .. }, _, Some(latency)) => {
@@ -33,14 +30,19 @@ pub(super) fn brings(point: &PointSummary, estimate: &PointEstimate) -> Option<S
     Some(text)
 }
 
+/// What there is less of: "less time per `insert`", "less latency of `request`".
+fn lessened(point: &PointSummary) -> String {
+    match point.target {
+        Target::Throughput(_) => format!("less time per {}", per_visit(point)),
+        Target::Latency { .. } => format!("less {}", subject(point).trim_start_matches("the ")),
+    }
+}
+
 /// The same of the best candidate, where nothing is known to help yet.
 pub(super) fn may_bring(point: &PointSummary, piece: &Piece) -> Option<String> {
     let effect = piece.estimate.as_ref()?.effect.filter(|effect| effect.half_width().is_finite())?;
     let digits = decimals(&effect);
-    let what = match point.target {
-        Target::Throughput(_) => format!("less time per {}", per_visit(point)),
-        Target::Latency { .. } => format!("less {}", subject(point).trim_start_matches("the ")),
-    };
+    let what = lessened(point);
     Some(format!(
         "Best candidate so far: {}. {REFERENCE} less time there → {} {what}, but anything from {} to {} fits the data",
         piece.name,

@@ -28,8 +28,7 @@ struct Columns {
 impl Columns {
     fn of(profile: &Profile, shown: &[(&RegionEstimate, &PointEstimate)], style: Style) -> Columns {
         let production = profile.regions.iter().any(|region| region.production.is_some());
-        let verdicts = shown.iter().map(|(_, estimate)| estimate.verdict.words().len());
-        let verdict = verdicts.chain([Cells::head().verdict.len()]).max().unwrap_or(0);
+        let verdict = Cells::verdict_width(shown.iter().map(|(_, estimate)| *estimate));
         Columns { verdict, experiments: !production || style.width >= WIDE, production }
     }
 
@@ -91,6 +90,12 @@ impl Cells {
             production: "prod.".into(),
             mark: ' ',
         }
+    }
+
+    /// As wide as the longest verdict of these, and what stands above them.
+    pub fn verdict_width<'a>(estimates: impl Iterator<Item = &'a PointEstimate>) -> usize {
+        let verdicts = estimates.map(|estimate| estimate.verdict.words().len());
+        verdicts.fold(Cells::head().verdict.len(), usize::max)
     }
 
     /// What is known of a region, for one point.

@@ -26,8 +26,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, profile: &Profile) -> R
         return Room::default();
     }
     let production = profile.regions.iter().any(|region| region.production.is_some());
-    let verdicts = scene.rows.iter().map(|(_, estimate)| estimate.verdict.words().len());
-    let verdict = verdicts.chain([Cells::head().verdict.len()]).max().unwrap_or(0);
+    let verdict = Cells::verdict_width(scene.rows.iter().map(|(_, estimate)| *estimate));
     let columns = Columns::new(pen.width(), verdict, production);
     if pen.left() >= 3 {
         let bar = if columns.interval > 0 { "" } else { "interval" };
