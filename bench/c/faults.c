@@ -52,7 +52,7 @@ static const struct name CALLS[] = {
     CALL(geteuid), CALL(getegid), CALL(setpgid), CALL(getppid), CALL(getpgrp), CALL(sigaltstack), CALL(statfs), CALL(fstatfs),
     CALL(prctl), CALL(getpriority), CALL(setpriority), CALL(getxattr), CALL(arch_prctl), CALL(setrlimit), CALL(gettid), CALL(tkill), CALL(futex), CALL(sched_setaffinity),
     CALL(sched_getaffinity), CALL(epoll_create), CALL(getdents64), CALL(set_tid_address), CALL(fadvise64), CALL(timer_create),
-    CALL(clock_gettime), CALL(clock_nanosleep), CALL(exit_group), CALL(epoll_wait), CALL(epoll_ctl), CALL(tgkill), CALL(waitid),
+    CALL(restart_syscall), CALL(clock_gettime), CALL(clock_nanosleep), CALL(exit_group), CALL(epoll_wait), CALL(epoll_ctl), CALL(tgkill), CALL(waitid),
     CALL(openat), CALL(mkdirat), CALL(newfstatat), CALL(unlinkat), CALL(renameat), CALL(linkat), CALL(symlinkat), CALL(readlinkat),
     CALL(fchmodat), CALL(faccessat), CALL(pselect6), CALL(ppoll), CALL(set_robust_list), CALL(fallocate), CALL(eventfd),
     CALL(accept4), CALL(signalfd4), CALL(eventfd2), CALL(epoll_create1), CALL(dup3), CALL(pipe2), CALL(inotify_init1), CALL(preadv),

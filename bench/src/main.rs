@@ -26,7 +26,7 @@
 //! * `sanitizers` runs targets that are built with sanitizers.
 //! * `soak` runs the collector, and a run with its page, for an hour, and says what grows.
 //! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
-//! * `points` times one visit to a progress point in a program that is not profiled.
+//! * `points` times one visit to a progress point: marked, in a program that is not profiled, and placed from outside.
 //!
 //! Runs that are compared are interleaved in random order, runs during which others used the machine
 //! are repeated, and every number comes with a 95 % interval.
@@ -186,10 +186,7 @@ fn main() -> Result<()> {
         What::Sanitizers(options) => sanitizers::run(&options, &whatif()?),
         What::Soak(options) => soak::run(&options, &whatif()?),
         What::Tables(options) => tables::run(&options),
-        What::Points => {
-            points::run();
-            Ok(())
-        }
+        What::Points => points::run(&whatif()?),
         What::BuildTargets => coz::build_targets(),
     }
 }

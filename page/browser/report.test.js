@@ -215,7 +215,7 @@ test("boxes by place are as wide as their samples, and lead to their region", as
   const width = async (name) => (await box(name).boundingBox()).width;
   expect((await width("hash.c:85")) / (await width("server"))).toBeCloseTo(0.24, 2);
   expect((await width("log_line")) / (await width("server"))).toBeCloseTo(0.05, 2);
-  expect(await box("hash.c:84").getAttribute("aria-label")).toMatch(/^hash\.c:84: 11\.0 % of the samples; helps, slope 0\.18 ± 0\.02$/);
+  expect(await box("hash.c:84").getAttribute("aria-label")).toMatch(/^hash\.c:84: 11\.0 % of the samples; helps, slope 0\.18 \(0\.02\)$/);
   // What helps is blue, what hurts orange, what nobody tried grey.
   const colour = (name) => box(name).evaluate((of) => {
     const canvas = document.createElement("canvas").getContext("2d");

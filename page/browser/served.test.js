@@ -46,9 +46,9 @@ describe.skipIf(WHATIF === undefined)("a real recording", () => {
     await page.locator("#regions").waitFor();
     const spoken = (text) => text.replace(/[\s`]+/g, " ").trim();
     expect(spoken(await page.locator("#statistics > .sentence").innerText())).toContain(spoken(report.sentence));
-    const [{ change, brings, badge, pieces }] = report.answer.points;
-    const heading = change === null ? report.sentence : `Speed up ${change} first`;
-    expect(spoken(await page.locator("h1").innerText())).toBe(spoken(heading));
+    // On a busy machine, a short recording may have no answer yet.
+    const [{ headline, brings, badge, pieces }] = report.answer.points;
+    expect(spoken(await page.locator("h1").innerText())).toBe(spoken(headline ?? report.sentence));
     const said = spoken(await page.locator("main").innerText());
     for (const text of [brings, badge.words, badge.cause, ...report.answer.next.map(({ command }) => command)]) {
       if (text !== null) expect(said).toContain(spoken(text));

@@ -274,7 +274,7 @@ function Sides({ row: { key, label, was, slope, region } }: { row: ChangeRow }) 
     [
       "difference",
       known
-        ? `${slopeText(slope.difference, slope.difference_se)} (its standard error), 95 % interval ${range(known.lo, known.hi)}`
+        ? `${slopeText(slope.difference, slope.difference_se)} (in brackets: its standard error), 95 % interval ${range(known.lo, known.hi)}`
         : "not known: both recordings must have tried the region, in five experiments or more",
     ],
     ["change", RULE[slope.change]],

@@ -122,7 +122,7 @@ export function facts(report: Report, region: WholeRegion, estimate: WholeEstima
       ? ""
       : `; ${count(e.disturbed_blocks, "more experiment")} not used, because it or its baseline took many times as long as the other for no reason that noise explains`;
   const listed: [string, string | null][] = [
-    ["slope", `${slope(e.slope, e.slope_se)} (its standard error), 95 % interval ${range(e.slope_lo, e.slope_hi)}`],
+    ["slope", `${slope(e.slope, e.slope_se)} (in brackets: its standard error), 95 % interval ${range(e.slope_lo, e.slope_hi)}`],
     ["verdict", RULE[e.verdict]],
     [
       "chance",

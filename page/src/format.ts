@@ -1,4 +1,4 @@
-// Numbers as the terminal writes them: a real minus sign and none before a zero, "11 % ± 2 %", "0.36 ± 0.02".
+// Numbers as the terminal writes them: a real minus sign and none before a zero, "11 % ± 2 %", "0.36 (0.02)".
 
 /** Fixed decimals with a real minus, and none before a zero. */
 export function fixed(value: number, decimals: number): string {
@@ -31,10 +31,10 @@ export function plusMinus({ value, lo, hi }: Interval, turned = false): string {
   return `${fixed(percent, decimals)} % ± ${fixed(half, decimals)} %`;
 }
 
-/** `0.36 ± 0.02`: the slope and its standard error. */
+/** `0.36 (0.02)`: the slope and its standard error. What stands after ± is always half of a 95 % interval. */
 export function slope(value: number | null, se: number | null): string {
   if (value === null) return UNKNOWN;
-  return se === null ? `${fixed(value, 2)} ± ?` : `${fixed(value, 2)} ± ${fixed(se, 2)}`;
+  return `${fixed(value, 2)} (${se === null ? "?" : fixed(se, 2)})`;
 }
 
 /** `0.32 … 0.41`. */

@@ -35,7 +35,8 @@ export function inWords({ value, lo, hi }: Gain): { value: string; range: string
   const known: Interval | null = lo === null || hi === null ? null : { value, lo, hi };
   const half = known ? (known.hi - known.lo) / 2 : 1;
   const decimals = half < 0.0095 || Math.abs(value) < 0.0095 ? 1 : 0;
-  const digits = (of: number): string => fixed(of * 100, decimals);
+  // No more time disappears than there was, however far an interval reaches.
+  const digits = (of: number): string => fixed(Math.min(of, 1) * 100, decimals);
   return { value: `${digits(value)} %`, range: known && `${digits(known.lo)} to ${digits(known.hi)}` };
 }
 

@@ -1,17 +1,24 @@
 // What to do, in large letters: the code to make faster first and what that brings, or the sentence; and how far it can be
 // relied on.
 
-import { Advice } from "./command";
+import { Advice, Command } from "./command";
 import type { Badge, PointAnswer, Quality, Report } from "./model";
 import { heading } from "./prose";
 import type { Status } from "./source";
 import { Prose } from "./text";
 
 export function Headline({ report, answer }: { report: Report; answer: PointAnswer }) {
-  const { change, brings, rest, badge } = answer;
+  const { change, brings, rest, badge, notes = [] } = answer;
+  const measured = report.answer?.measured;
+  const next = report.answer?.next.find(({ step }) => step === (badge?.quality === "good" ? "compare" : "deeper"));
   const headline = answer.headline ?? (change === null ? null : `Speed up ${change} first`);
   return (
     <section class="headline" aria-label="The answer">
+      {measured != null && (
+        <p class="measured">
+          <Prose text={measured} />
+        </p>
+      )}
       <h1 class={headline === null ? "sentence" : undefined}>
         <Prose text={headline ?? heading(report, answer)} />
       </h1>
@@ -26,11 +33,21 @@ export function Headline({ report, answer }: { report: Report; answer: PointAnsw
         </p>
       )}
       {badge && <BadgeLine badge={badge} />}
+      {notes.map((note) => (
+        <p key={note} class="beside">
+          <Prose text={note} />
+        </p>
+      ))}
+      {next && (
+        <p class="advice">
+          <Prose text={`Next, ${next.why}:`} /> <Command text={next.command} />
+        </p>
+      )}
     </section>
   );
 }
 
-const SIGNS: Record<Quality, string> = { good: "✓", noisy: "≈", "too-little": "?", "not-trusted": "✗" };
+const SIGNS: Record<Quality, string> = { good: "✓", noisy: "~", "too-little": "?", "not-trusted": "✗" };
 
 function BadgeLine({ badge: { quality, words, cause, advice } }: { badge: Badge }) {
   return (

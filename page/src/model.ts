@@ -38,6 +38,8 @@ export interface Report {
 export interface Answer {
   /** One for each point that is not idle; where there is none, one without a point. */
   points: PointAnswer[];
+  /** The command that was measured, how often, and for how long; not there in reports of earlier versions. */
+  measured?: string | null;
   /** What to type next. */
   next: Next[];
 }
@@ -60,6 +62,8 @@ export interface PointAnswer {
   brings: string | null;
   /** Whether anything else may be worth as much. */
   rest?: string | null;
+  /** What has to be known before it is acted on, a sentence or two each. */
+  notes?: string[];
   /** What explains it, a sentence each. */
   causes: string[];
   /** The most useful first, then those that are not estimated, by their share. */

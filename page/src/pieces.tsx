@@ -328,7 +328,7 @@ function Legend({ report: { production }, pieces, axis }: { report: Report; piec
           <span class="key bar" /> right of zero: it helps; left: it hurts; ├─┤ the 95&nbsp;% interval.{" "}
         </>
       )}
-      <span class="key share" /> share of CPU time, what an ordinary profiler shows.
+      <span class="key share" /> share of CPU time, what an ordinary profiler shows; the largest fills the width.
       {known && ` In production: ${covered(production)}.`}
     </p>
   );

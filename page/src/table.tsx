@@ -44,7 +44,7 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
   },
   {
     id: "slope",
-    head: "slope ± se",
+    head: "slope (se)",
     title: "Gain per speedup, and its standard error: with 0.50, 20 % less time here is 10 % less time per round",
     numeric: true,
     width: "8.4em",
@@ -126,8 +126,8 @@ export function RegionTable() {
         onEscape={() => change({ region: null })}
       />
       <p class="legend">
-        slope: gain per speedup, so that with 0.50, 20&nbsp;% less time there is 10&nbsp;% less time per round; ± is its
-        standard error, then its 95&nbsp;% interval. share: of all CPU time.
+        slope: gain per speedup, so that with 0.50, 20&nbsp;% less time there is 10&nbsp;% less time per round; its standard
+        error (se), then its 95&nbsp;% interval. share: of all CPU time.
         {production && ` prod.: of the program's samples in production (${covered(production)}).`} gain: at small to full
         speedups. {[...marks].map((mark) => `${MARK_WORDS[mark].sign} ${MARK_WORDS[mark].words}. `)}
         {of.rate_per_s !== null && `Without speedups: ${threeDigits(of.rate_per_s)} per second.`}

@@ -17,8 +17,8 @@ test("per cents are whole unless that would hide everything", () => {
 });
 
 test("slopes and intervals", () => {
-  expect(format.slope(0.36, 0.02)).toBe("0.36 ± 0.02");
-  expect(format.slope(-0.36, null)).toBe("−0.36 ± ?");
+  expect(format.slope(0.36, 0.02)).toBe("0.36 (0.02)");
+  expect(format.slope(-0.36, null)).toBe("−0.36 (?)");
   expect(format.slope(null, null)).toBe("–");
   expect(format.range(-0.58, -0.46)).toBe("−0.58 … −0.46");
   expect(format.range(null, 1)).toBe("–");

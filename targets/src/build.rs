@@ -19,7 +19,7 @@ const MORE_FLAGS: &[(&str, &[&str])] =
     &[("atomic_wait", &["-std=c++20"]), ("counting_semaphore", &["-std=c++20"]), ("openmp", &["-fopenmp"])];
 
 /// Programs that are no causal target, but of use to a benchmark.
-const OTHERS: &[(&str, Language)] = &[("start_true", Language::C)];
+const OTHERS: &[(&str, Language)] = &[("start_true", Language::C), ("visits", Language::C)];
 
 /// Builds every target that is older than its sources, and returns the folder of the C and C++
 /// ones. The Rust ones are built by cargo in the profile that the calling program was built in.

@@ -96,7 +96,7 @@ pub const CALLS: [(&str, &[Fault]); 69] = {
 
 /// System calls that do not fail where they are used rightly, or that only free: a `close` that answers with an error has closed all the
 /// same, and what is injected would leave the file open; `brk` has no errors.
-pub const CANNOT_FAIL: [&str; 28] = [
+pub const CANNOT_FAIL: [&str; 29] = [
     "close",
     "brk",
     "munmap",
@@ -125,4 +125,6 @@ pub const CANNOT_FAIL: [&str; 28] = [
     "sched_getaffinity",
     "fadvise64",
     "clock_gettime",
+    // The kernel makes it, to go on with a wait that was interrupted.
+    "restart_syscall",
 ];

@@ -17,7 +17,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
 use super::checksum::{self, Summed};
-use super::pages::Pages;
+use super::pages::{Checked, Pages};
 use storage::Error;
 
 /// What the numbers of a column are.
@@ -176,7 +176,7 @@ const LEVEL: i32 = 3;
 
 /// Reads a file.
 pub(super) struct ColumnReader {
-    reader: SerializedFileReader<Bytes>,
+    reader: SerializedFileReader<Checked>,
     path: PathBuf,
 }
 
@@ -192,7 +192,7 @@ impl ColumnReader {
             return Err(wrong(path, "it has other bytes than were written"));
         }
         let length = bytes.len();
-        let reader = SerializedFileReader::new(Bytes::from(bytes)).map_err(|e| damaged(path, &e))?;
+        let reader = SerializedFileReader::new(Checked(Bytes::from(bytes))).map_err(|e| damaged(path, &e))?;
         if !lie_within(reader.metadata(), length) {
             return Err(wrong(path, "its columns lie outside of it"));
         }

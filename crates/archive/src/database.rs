@@ -52,6 +52,11 @@ impl Selection {
     pub(super) const ALWAYS: Range<UnixSeconds> = UnixSeconds(i64::MIN)..UnixSeconds(i64::MAX);
 }
 
+fn no_database(folder: &Path) -> Error {
+    let is_free = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+    Error::NoDatabase { path: folder.to_owned(), is_free }
+}
+
 impl Database {
     /// Opens the database in `folder`.
     ///
@@ -63,7 +68,7 @@ impl Database {
         let catalogue = folder.join(catalogue::FILE);
         match fs::metadata(&catalogue) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::NoDatabase { path: folder.to_owned() });
+                return Err(no_database(folder));
             }
             Err(e) => return Err(Error::io(&catalogue, &e)),
             Ok(meta) if !meta.is_file() || catalogue::is_too_short(&catalogue) => {
@@ -80,7 +85,7 @@ impl Database {
             Found::Recording { .. } => {
                 Ok(Database { folder: folder.to_owned(), catalogue, opened: Mutex::new(opened) })
             }
-            Found::Empty => Err(Error::NoDatabase { path: folder.to_owned() }),
+            Found::Empty => Err(no_database(folder)),
         }
     }
 

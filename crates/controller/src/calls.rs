@@ -1,5 +1,6 @@
 //! Calls: the stacks of a run with the names of their functions, when it is over.
 
+use crate::embedded;
 use crate::images::Images;
 use crate::naming::Naming;
 use crate::stacks::{Made, Parent, Place, Stacks};
@@ -63,7 +64,7 @@ impl Names<'_> {
                 }
             });
             // What the runtime does belongs to the code that it does it for.
-            let is_ours = matches!(node.place, Place::File(number, _) if is_runtime(stacks.file(number)));
+            let is_ours = matches!(node.place, Place::File(number, _) if embedded::is_runtime_at(&stacks.file(number).path));
             let frames = match node.parent {
                 Parent::Node(_) if is_ours => &[],
                 _ => &frames[..],
@@ -125,11 +126,6 @@ impl Names<'_> {
         }
         named
     }
-}
-
-/// Whether it is what `whatif run` has preloaded.
-fn is_runtime(code: &unwind_tables::Code) -> bool {
-    code.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libwhatif_rt"))
 }
 
 impl Tree {

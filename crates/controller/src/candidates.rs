@@ -5,9 +5,10 @@
 //! they had been given with `-p`.
 
 use crate::code_scope::CodeScope;
-use crate::observe::{Chains, Observer, lock};
+use crate::observe::{Chains, Known, Observer, lock};
 use crate::points::{self, CallRate, Meter};
 use anyhow::Result;
+use kernel::visits::Instruction;
 use profile::{Nanos, RegionKind};
 use std::sync::Mutex;
 
@@ -38,6 +39,8 @@ pub struct Candidate {
     pub at: String,
     /// The share of all samples that have it on their stack.
     pub share: f64,
+    /// The share of all samples that were taken in it.
+    pub own: f64,
     /// The threads that have it on their stack.
     pub threads: usize,
 }
@@ -50,10 +53,12 @@ pub struct Found {
 }
 
 impl Found {
-    /// How good a progress point it may be: steady, and much of the work; what is expensive to count changes what is measured.
+    /// How good a progress point it may be: steady, and much of the work; what is expensive to count changes what is measured. A function
+    /// that has the time itself is more likely a part of a unit of work than one that calls others.
     pub fn score(&self) -> f64 {
         let dear = self.slowdown() / AFFORDABLE;
-        self.candidate.share / (1.0 + self.rate.variation) / (1.0 + dear * dear)
+        let whole = self.candidate.share - self.candidate.own / 2.0;
+        whole / (1.0 + self.rate.variation) / (1.0 + dear * dear)
     }
 
     /// Whether counting its visits costs little enough.
@@ -90,10 +95,11 @@ pub fn widen(scope: &CodeScope, observer: &mut Observer, in_vain: bool) -> Vec<S
     names.into_iter().filter(|name| observer.widen(name)).collect()
 }
 
-/// Counts what may be a unit of work; the best first. What is never or hardly visited is left out. `None` if the program ended:
-/// `wait` returns false then.
+/// Counts what may be a unit of work; the best first. What is never or hardly visited is left out. `named`: what is found is to be named when the program is started
+/// again, so that it may count visits itself. `None` if the program ended: `wait` returns false then.
 pub fn find(
     scope: &CodeScope,
+    named: bool,
     pids: &[u32],
     observer: &Mutex<Observer>,
     mut wait: impl FnMut(Nanos) -> bool,
@@ -104,7 +110,12 @@ pub fn find(
     let places: Vec<String> = candidates.iter().map(|candidate| candidate.place.clone()).collect();
     let places = meter.find(&places, lock(observer).images())?;
     let Some(rates) = meter.measure(&places, &mut wait) else { return Ok(None) };
-    let counted = candidates.into_iter().zip(rates);
+    let observer = lock(observer);
+    let rate = |(place, rate): (&Vec<Instruction>, Option<CallRate>)| {
+        let itself = named && meter.could_count_itself(place, observer.images());
+        rate.map(|rate| if itself { rate.by_itself() } else { rate })
+    };
+    let counted = candidates.into_iter().zip(places.iter().zip(rates).map(rate));
     let mut found: Vec<Found> = counted
         .filter_map(|(candidate, rate)| Some(Found { candidate, rate: rate? }))
         .filter(|found| found.rate.per_second >= LEAST_RATE)
@@ -122,8 +133,9 @@ fn candidates(observer: &Observer) -> Vec<Candidate> {
         .iter()
         .map(|(index, seen)| (&known[*index], seen))
         .filter_map(|(known, Chains { samples: on_stack, threads })| {
-            let region = &known.region;
-            let share = *on_stack as f64 / samples.max(1) as f64;
+            let Known { region, samples: of_itself, .. } = known;
+            let part = |count: u64| count as f64 / samples.max(1) as f64;
+            let (share, own) = (part(*on_stack), part(*of_itself));
             let place = match (region.kind, region.line, &region.file) {
                 (RegionKind::Function, ..) => {
                     format!("fn:{}", points::name_of(region, known_names(observer)))
@@ -137,7 +149,7 @@ fn candidates(observer: &Observer) -> Vec<Candidate> {
                 RegionKind::Function => region.location().unwrap_or_default(),
                 RegionKind::Line => format!("in {}", region.function.as_deref().unwrap_or("?")),
             };
-            let candidate = Candidate { place, at, share, threads: threads.len() };
+            let candidate = Candidate { place, at, share, own: own.min(share), threads: threads.len() };
             (share >= LEAST_SHARE).then_some((candidate, region.kind))
         })
         .collect();
@@ -162,8 +174,18 @@ mod tests {
     use super::*;
 
     fn found(share: f64, per_second: f64, cost: f64) -> Found {
-        let candidate = Candidate { place: "fn:f".to_owned(), at: String::new(), share, threads: 1 };
-        Found { candidate, rate: CallRate { per_second, variation: 0.0, cost } }
+        let candidate =
+            Candidate { place: "fn:f".to_owned(), at: String::new(), share, own: 0.0, threads: 1 };
+        Found { candidate, rate: CallRate { per_second, variation: 0.0, error: 0.0, cost } }
+    }
+
+    #[test]
+    fn what_calls_others_comes_before_what_works_itself() {
+        let (whole, mut part) = (found(0.9, 1000.0, 0.01), found(0.9, 1000.0, 0.01));
+        part.candidate.own = 0.8;
+        assert!(part.score() < whole.score());
+        // Where all is in one function, that is still a better one than a small part of the work.
+        assert!(part.score() > found(0.3, 1000.0, 0.01).score());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::failure::{self, Failure};
 use super::heat::COSTLY;
-use super::images::{MADE, NAMES_OF_MADE};
+use super::images::MADE;
 use super::launch::Exit;
 use super::needs;
 use super::observe::Observer;
@@ -63,12 +63,10 @@ pub fn diagnose(
         }
         let elsewhere = observer.elsewhere();
         let seen = failure::list(&elsewhere, 3);
-        let names = if elsewhere.first().is_some_and(|name| name == MADE) { NAMES_OF_MADE } else { "" };
-        let seen = match (seen.is_empty(), names.is_empty()) {
-            (true, _) => seen,
-            (_, true) => format!("the program ran {seen}: "),
-            (..) => format!("the program ran {seen}: {names}, or "),
-        };
+        if elsewhere.first().is_some_and(|name| name == MADE) {
+            return Some(Failure::NothingNamed { samples, seen });
+        }
+        let seen = if seen.is_empty() { seen } else { format!("the program ran {seen}: ") };
         return Some(Failure::NothingInScope { samples, seen });
     }
     for (index, spec) in options.regions.iter().enumerate() {

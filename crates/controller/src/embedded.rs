@@ -36,6 +36,12 @@ pub fn is_runtime(name: &str) -> bool {
     name.starts_with(STEM)
 }
 
+/// The same of a file, by its path.
+#[must_use]
+pub fn is_runtime_at(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| is_runtime(&name.to_string_lossy()))
+}
+
 /// The bytes of `libwhatif_rt.so`.
 pub const RUNTIME: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwhatif_rt.so"));
 /// Its build ID, and ours.

@@ -1,6 +1,7 @@
 //! Why a run gave no answer. Each reason has its own exit status, so that scripts can tell them apart,
 //! and says what to do.
 
+use crate::images::NAMES_OF_MADE;
 use std::fmt::Write as _;
 
 /// A run without an answer. Shown when the program has ended, and stored as a warning.
@@ -45,6 +46,9 @@ pub enum Failure {
     )]
     NothingInScope { samples: u64, seen: String },
 
+    #[error("none of {samples} samples was in scope, because the program ran {seen}; {NAMES_OF_MADE}")]
+    NothingNamed { samples: u64, seen: String },
+
     #[error(
         "/proc is not mounted, so the program's code cannot be looked up; mount it where whatif runs: mount -t proc proc /proc"
     )]
@@ -54,8 +58,9 @@ pub enum Failure {
     RegionNeverRan { region: String, hint: String },
 
     #[error(
-        "no progress point was registered; say where a unit of work is done with -p FILE:LINE or -p fn:NAME, or mark it \
-         with whatif::progress!() (Rust, package whatif-points) or WHATIF_PROGRESS (C and C++, whatif.h), and rebuild"
+        "no progress point was registered; say where a unit of work is done with -p FILE:LINE or -p fn:NAME, or judge a program \
+         that ends by itself by how long it takes: --end-to-end; or mark a point with whatif::progress!() (Rust, package \
+         whatif-points) or WHATIF_PROGRESS (C and C++, whatif.h), and rebuild"
     )]
     NoProgressPoint,
 
@@ -66,8 +71,8 @@ pub enum Failure {
     PointNeverReached { points: String },
 
     #[error(
-        "the program ended after {seconds:.2} s, before an experiment was complete; give it more work, or run \
-         it several times into one file: whatif run -o FILE.db -- …"
+        "the program ended after {seconds:.2} s, before an experiment was complete; give it more work, or judge it by \
+         how long whole runs take: whatif run --end-to-end -- …"
     )]
     TooShort { seconds: f64 },
 
@@ -93,7 +98,7 @@ impl Failure {
             Self::Mismatch { .. } => 93,
             Self::NoSampler { .. } => 94,
             Self::NoSamples { .. } => 95,
-            Self::NothingInScope { .. } => 96,
+            Self::NothingInScope { .. } | Self::NothingNamed { .. } => 96,
             Self::RegionNeverRan { .. } => 97,
             Self::NoProgressPoint => 98,
             Self::PointNeverReached { .. } => 99,
@@ -111,7 +116,7 @@ impl Failure {
             Self::Mismatch { .. } => "runtime-mismatch",
             Self::NoSampler { .. } => "no-sampler",
             Self::NoSamples { .. } => "no-samples",
-            Self::NothingInScope { .. } => "nothing-in-scope",
+            Self::NothingInScope { .. } | Self::NothingNamed { .. } => "nothing-in-scope",
             Self::RegionNeverRan { .. } => "region-never-ran",
             Self::NoProgressPoint => "no-progress-point",
             Self::PointNeverReached { .. } => "point-never-reached",

@@ -75,7 +75,7 @@ impl Heat {
         self.told.insert(name.clone());
         let refused = share > TOO_COSTLY && !run.points.is_of_latency(&name);
         let text = format!(
-            "counting visits to {} takes {:.0} % of a CPU, which slows the program down and looks like time in the code that is visited",
+            "counting visits to {} takes {:.0} % of a CPU, which slows the program down and looks like time in the code that is visited, or in its callers",
             printable(&name),
             100.0 * share
         );
@@ -100,7 +100,7 @@ fn cooler(run: &Run<'_>, conductor: &mut Conductor<'_>) -> Result<String> {
     lock(run.observer).note_stacks();
     let found = if conductor.wait(STACKS) {
         let pids = run.points.pids();
-        candidates::find(&run.options.scope, &pids, run.observer, |time| conductor.wait(time))?
+        candidates::find(&run.options.scope, true, &pids, run.observer, |time| conductor.wait(time))?
     } else {
         None
     };

@@ -3,15 +3,17 @@
 use crate::code_scope::CodeScope;
 use crate::embedded;
 use crate::jit::Jit;
+use crate::points::Function;
 use crate::unwind_tables::{Code, UnwindTables};
 use kernel::visits::Instruction;
 use profile::Image as Named;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use symbols::{Frame, Image, NameSource, Segment, Svma};
+use wire::Address;
 
 /// Where code is: an image, and an address as its file has it.
 pub type Spot = (String, u64);
@@ -90,6 +92,8 @@ pub struct Images {
     problems: Vec<String>,
     /// What is looked into besides, because much of the time is there.
     besides: Vec<PathBuf>,
+    /// Code that is not as it is in the file, because functions count their visits: process addresses.
+    changed: Mutex<Vec<Range<u64>>>,
 }
 
 impl Images {
@@ -115,6 +119,7 @@ impl Images {
             changes: 0,
             problems: Vec::new(),
             besides: Vec::new(),
+            changed: Mutex::default(),
         };
         images.refresh();
         images
@@ -205,8 +210,7 @@ impl Images {
         let wanted = match &self.scope.binaries {
             Some(globs) => {
                 let name = path.file_name().unwrap_or_default();
-                let ours = embedded::is_runtime(&name.to_string_lossy());
-                !ours && (globs.is_match(path) || globs.is_match(name))
+                !embedded::is_runtime_at(path) && (globs.is_match(path) || globs.is_match(name))
             }
             None => path == self.program || self.besides.iter().any(|other| other == path),
         };
@@ -406,6 +410,25 @@ impl Images {
             }));
         }
         found
+    }
+
+    /// This code is not as it is in the file any more.
+    pub fn note_changed(&self, changed: Vec<Range<u64>>) {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).extend(changed);
+    }
+
+    /// Whether an instruction is not as it is in the file: no probe may be put there.
+    pub fn is_changed(&self, Address(address): Address) -> bool {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.iter().any(|range| range.contains(&address))
+    }
+
+    /// The function that begins at an address, if it can count its visits itself.
+    pub fn function_from(&self, Address(address): Address) -> Option<Function> {
+        let mut mapped = self.candidates.iter().filter(|candidate| !candidate.code.is_empty());
+        mapped.find_map(|Candidate { image, bias, .. }| {
+            Function::of(image, Svma::from_process(address, *bias), *bias)
+        })
     }
 
     /// The function around an address, in pieces with the same frames: process addresses.

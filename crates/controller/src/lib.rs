@@ -32,6 +32,7 @@ mod heat;
 mod hint;
 mod images;
 mod in_flight;
+mod input;
 mod jit;
 pub mod launch;
 mod naming;
@@ -67,6 +68,7 @@ use anyhow::{Context as _, Result};
 use failure::Failure;
 use hint::Hint;
 use images::Images;
+use input::{Again, Input};
 use kernel::SharedMapping;
 use now::monotonic;
 use observe::{Observer, lock};
@@ -84,6 +86,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use strangers::Strangers;
+use symbols::debuginfod::Told;
 use window::Conductor;
 use wire::layout::Sampler;
 
@@ -111,6 +114,8 @@ pub fn check_places(points: &[String], latencies: &[String], regions: &[String])
 /// Why the program was not run.
 pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch::Exit, i32)> {
     needs::descriptors()?;
+    // Of our own library there is no debug information anywhere.
+    symbols::debuginfod::allow(|path| !embedded::is_runtime_at(path), told_of_servers);
     let executable = launch::check(&args.program[0])?;
     let mut options = Options::new(args, executable.command()).map_err(Usage::of)?;
     adopt_crate(&mut options, &executable);
@@ -162,12 +167,38 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
         shown: false,
         audience,
     };
+    let input = Input::own();
     let (exit, ended) = loop {
         let (exit, ended) = once(args, &options, &executable, &runtime, &mut runs)?;
         if !matches!(exit, launch::Exit::Code(0)) || ended.is_err() || !runs.again(&options) {
             break (exit, ended);
         }
+        match input.again() {
+            Again::Same => {}
+            Again::Perhaps if runs.done == 1 && !options.quiet => kernel::say!(
+                "whatif: standard input is a pipe that has come to its end: if the program reads it, give it a file (whatif run … < \
+                 FILE), which every run reads from its beginning"
+            ),
+            Again::Perhaps => {}
+            Again::Not => {
+                kernel::say!(
+                    "whatif: the program has read all of its standard input, which comes through a pipe, so it is not run again; \
+                     give it a file (whatif run … < FILE), which every run reads from its beginning"
+                );
+                break (exit, ended);
+            }
+        }
     };
+    if let Some(times) = options.repeat
+        && runs.done < times
+        && runs.is_over(&options)
+        && !options.quiet
+    {
+        kernel::say!(
+            "whatif: --duration limits all runs together, and was over after {} of {times}; a longer one has room for all",
+            runs.done
+        );
+    }
     let failure = match ended.and_then(|failure| answer(&options, &runs, failure)) {
         Ok(failure) => failure,
         Err(error) => {
@@ -182,6 +213,31 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
         runs.audience.ended(&options.output);
     }
     Ok((exit, failure.map_or(0, |failure| failure.status())))
+}
+
+/// What is said while servers are asked for debug information.
+fn told_of_servers(told: Told<'_>) {
+    let name = |path: &Path| profile::printable(&path.display().to_string()).into_owned();
+    match told {
+        Told::Asks(path) => {
+            kernel::say!(
+                "whatif: asking the servers in DEBUGINFOD_URLS for the debug information of {}",
+                name(path)
+            );
+        }
+        Told::Nothing(path) => {
+            kernel::say!("whatif: the servers in DEBUGINFOD_URLS have none for {}", name(path))
+        }
+        Told::Late(path) => kernel::say!(
+            "whatif: the debug information of {} did not come in time, so its functions have the names of their symbols; run \
+             debuginfod-find debuginfo {0} once, and whatif again",
+            name(path)
+        ),
+        Told::NoClient => kernel::say!(
+            "whatif: DEBUGINFOD_URLS is set, but there is no debuginfod-find to ask with; install it (package debuginfod or \
+             elfutils-debuginfod-client), or unset DEBUGINFOD_URLS"
+        ),
+    }
 }
 
 /// Why there is no memory to share with the program.
@@ -476,10 +532,12 @@ fn check_build(options: &Options, executable: &launch::Executable) -> Result<()>
 fn check_points(options: &mut Options, executable: &launch::Executable) -> Result<Option<wire::Nanos>> {
     let cost = match points::check(&options.points) {
         Err(refusal) => {
-            let counted = options.points.iter_mut().filter(|spec| spec.is_in_image());
+            // A program may count visits itself; if it turns out that it cannot, samples stand in for them then.
+            let counted =
+                options.points.iter_mut().filter(|spec| spec.is_in_image() && !spec.may_count_itself());
             let counted: Vec<_> = counted.collect();
             anyhow::ensure!(counted.iter().all(|spec| spec.can_be_sampled()), refusal);
-            if !options.quiet {
+            if !options.quiet && !counted.is_empty() {
                 kernel::say!(
                     "whatif: visits cannot be counted ({}), so samples stand in for them; allow perf events with sudo sysctl \
                      kernel.perf_event_paranoid=2 (in a container also the seccomp profile)",
@@ -607,10 +665,13 @@ fn profile(
                 (None, true) => "the answer is sure",
                 (None, false) => "the time is up",
             };
-            kernel::say!(
-                "whatif: {why}; asking the program to end ({}; --then continue leaves it alone)",
-                arguments::name_of(options.stop_signal)
-            );
+            // `whatif points` has no such option.
+            let otherwise = match options.survey {
+                Some(options::Survey::Points) => "",
+                _ => "; --then continue leaves it alone",
+            };
+            let signal = arguments::name_of(options.stop_signal);
+            kernel::say!("whatif: {why}; asking the program to end ({signal}{otherwise})");
         }
         child.terminate(options.stop_signal);
     }

@@ -218,8 +218,29 @@ fn in_scope(args: &arguments::Run) -> Vec<String> {
     options.into_iter().flat_map(words).collect()
 }
 
+/// The options that make another run measure the same.
+fn to_measure_again(args: &arguments::Run) -> Vec<String> {
+    let one = |option: &str, value: &String| [option.to_owned(), value.clone()];
+    let places = args.points.iter().flat_map(|place| one("-p", place));
+    let latencies = args.latencies.iter().flat_map(|span| one("--latency", span));
+    let regions = args.regions.iter().flat_map(|region| one("--region", region));
+    let mut words: Vec<String> = places.chain(latencies).chain(regions).chain(in_scope(args)).collect();
+    if args.granularity != arguments::Granularity::Auto {
+        words.extend(one("--granularity", &format!("{:?}", args.granularity).to_lowercase()));
+    }
+    if !args.speedups.is_empty() {
+        words.extend(one("--speedup", &args.speedups.join(",")));
+    }
+    words.extend(args.instances.then(|| "--instances".to_owned()));
+    words.extend(args.end_to_end.then(|| "--end-to-end".to_owned()));
+    words
+}
+
 fn typed(args: &arguments::Run) -> String {
     serde_json::json!({
+        "again": to_measure_again(args),
+        "input": crate::input::file(),
+        "writes_to_file": crate::input::output_is_for_a_file(),
         "regions": args.regions,
         "points": args.points,
         "latencies": args.latencies,

@@ -45,7 +45,12 @@ impl Runs {
             && !launch::asked_to_end()
             && self.fruitless < MOST_FRUITLESS
             && !self.is_enough(options)
-            && options.duration.is_none_or(|most| self.begin.elapsed() < most)
+            && !self.is_over(options)
+    }
+
+    /// Whether all runs together have taken as long as they may.
+    pub fn is_over(&self, options: &Options) -> bool {
+        options.duration.is_some_and(|most| self.begin.elapsed() >= most)
     }
 
     /// Whether the answer is as sure as it is to be, and no page asks for more.

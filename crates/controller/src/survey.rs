@@ -3,6 +3,7 @@
 //! Both sample for a while; for points, [`candidates`] are counted then.
 
 use super::candidates::{self, Found};
+use super::failure;
 use super::images::{MADE, NAMES_OF_MADE};
 use super::now::monotonic;
 use super::observe::{Known, Observer, lock};
@@ -10,7 +11,8 @@ use super::options::{Options, Survey};
 use super::points::Points;
 use super::window::Conductor;
 use anyhow::Result;
-use profile::{Nanos, RegionKind, shell};
+use profile::{Nanos, Point, RegionKind, shell};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -43,17 +45,32 @@ pub fn conduct(
     let mut found = None;
     if runs && (besides.is_empty() || look_at(&besides, time, observer, conductor)) {
         let pids = points.pids();
-        found = candidates::find(&options.scope, &pids, observer, |time| conductor.wait(time))?;
+        found = candidates::find(&options.scope, true, &pids, observer, |time| conductor.wait(time))?;
         if besides.is_empty() && found.as_ref().is_some_and(Vec::is_empty) {
             besides = candidates::widen(&options.scope, &mut lock(observer), true);
             if !besides.is_empty() && look_at(&besides, time, observer, conductor) {
-                found = candidates::find(&options.scope, &pids, observer, |time| conductor.wait(time))?;
+                found = candidates::find(&options.scope, true, &pids, observer, |time| conductor.wait(time))?;
             }
         }
     }
-    let made = lock(observer).innermost().first().is_some_and(|(name, _)| *name == MADE);
-    kernel::say::put(&suggestions(found.as_deref(), options, &besides, made));
+    kernel::say::put(&marked(&points.list()));
+    let nothing = of_made(&lock(observer));
+    kernel::say::put(&suggestions(found.as_deref(), options, &besides, nothing.as_deref()));
     Ok(())
+}
+
+/// What to do if most of the time is in code that is made at run time.
+fn of_made(observer: &Observer) -> Option<String> {
+    observer.innermost().first().filter(|(name, _)| *name == MADE)?;
+    let has_names = observer.in_scope() * 2 > observer.totals().0;
+    Some(if has_names {
+        format!(
+            "most of the time is in {MADE}, where no visits can be counted: count a system call that each unit of work makes (-p \
+             syscall:write), or a function of the runtime's"
+        )
+    } else {
+        format!("most of the time is in {MADE}: {NAMES_OF_MADE}, or mark a point in the source")
+    })
 }
 
 /// Samples the program again, with further files; false if it ended.
@@ -91,27 +108,21 @@ fn regions(observer: &Observer, options: &Options, elapsed: Nanos) -> String {
     let elsewhere = observer.elsewhere();
     if !elsewhere.is_empty() {
         let names: Vec<String> = elsewhere.iter().map(|name| profile::printable(name).into_owned()).collect();
-        let _ = writeln!(
-            text,
-            "  Out of scope: {} (--scope and --binary widen it)",
-            super::failure::list(&names, 5)
-        );
+        let _ =
+            writeln!(text, "  Out of scope: {} (--scope and --binary widen it)", failure::list(&names, 5));
     }
     text
 }
 
 /// What to type, the likeliest first. `besides`: files that were looked into besides the program. Nothing if the program ended.
-/// `made`: most of the time is in code that is made at run time.
-fn suggestions(found: Option<&[Found]>, options: &Options, besides: &[String], made: bool) -> String {
+/// `why`: there is nothing to suggest, if that is known.
+fn suggestions(found: Option<&[Found]>, options: &Options, besides: &[String], why: Option<&str>) -> String {
     let found = match found {
-        Some([]) if made => {
-            return format!(
-                "whatif: no suggestions; most of the time is in {MADE}: {NAMES_OF_MADE}, or mark a point in the source\n"
-            );
-        }
         Some([]) => {
-            let why = "nothing in scope is called at a steady rate of 2 a second or more: mark a point in the source, or widen the scope \
-                       (--scope, --binary)";
+            let why = why.unwrap_or(
+                "nothing in scope is called at a steady rate of 2 a second or more: mark a point in the source, or widen the scope \
+                 (--scope, --binary)",
+            );
             return format!("whatif: no suggestions; {why}\n");
         }
         None => {
@@ -122,14 +133,14 @@ fn suggestions(found: Option<&[Found]>, options: &Options, besides: &[String], m
     };
     let mut text = String::from(
         "whatif: places that may be a unit of work, the likeliest first (cost: of counting every visit, in CPUs)\n    \
-         visits/s   varies    cost  of time  threads  place\n",
+         visits/s    95 %      cost  of time  threads  place\n",
     );
     for Found { candidate, rate } in found.iter().take(SUGGESTED) {
         let _ = writeln!(
             text,
             "  {:>10.1}  ± {:>3.0} %  {:>6}  {:>5.0} %  {:>7}  -p {}   {}",
             rate.per_second,
-            100.0 * rate.variation,
+            100.0 * rate.error,
             cost(rate.cost),
             100.0 * candidate.share,
             candidate.threads,
@@ -137,8 +148,30 @@ fn suggestions(found: Option<&[Found]>, options: &Options, besides: &[String], m
             profile::printable(&candidate.at)
         );
     }
-    let _ = writeln!(text, "Try: {}", run_with(&found[0].candidate.place, options, besides));
+    if !found[0].is_affordable() {
+        text += "All of these are visited so often that counting them slows the program down: mark a point in the source instead, which \
+                 costs next to nothing, or count a system call that each unit of work makes (-p syscall:NAME)\n";
+    }
+    // A program that ends by itself ends earlier.
+    let _ = writeln!(
+        text,
+        "Try: {}",
+        run_with(&["--duration", "60"], &found[0].candidate.place, options, besides)
+    );
     text
+}
+
+/// That the program marks points itself, if it does.
+fn marked(points: &[Point]) -> String {
+    let names: BTreeSet<&str> = points.iter().map(|point| point.name.as_str()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = names.into_iter().map(|name| profile::printable(name).into_owned()).collect();
+    format!(
+        "whatif: the program marks its progress itself ({}), and whatif run counts that without -p\n",
+        failure::list(&names, 5)
+    )
 }
 
 /// A share of a CPU, for people.
@@ -151,9 +184,10 @@ pub fn cost(share: f64) -> String {
     }
 }
 
-/// The command that counts visits to a place in the same program, with the same scope.
-pub fn run_with(place: &str, options: &Options, besides: &[String]) -> String {
-    let mut words = vec!["whatif".to_owned(), "run".to_owned()];
+/// The command that counts visits to a place in the same program, with the same scope and these options besides.
+pub fn run_with(with: &[&str], place: &str, options: &Options, besides: &[String]) -> String {
+    let mut words: Vec<String> =
+        ["whatif", "run"].iter().chain(with).map(|word| (*word).to_owned()).collect();
     words.extend(options.in_scope.iter().cloned());
     if !besides.is_empty() {
         // These name all files that are looked into, the program among them.

@@ -144,7 +144,7 @@ impl Warning {
     pub fn code(&self) -> &'static str {
         match self {
             Self::PointNotFound { .. } => "point-not-found",
-            Self::ChosenPoint { .. } => "chosen-point",
+            Self::ChosenPoint { .. } => profile::Warning::CHOSEN_POINT,
             Self::ChosenFiles { .. } => "chosen-files",
             Self::PointNotCounted { .. } => "point-not-counted",
             Self::SampledPoint { .. } => "sampled-point",
@@ -203,8 +203,8 @@ impl Warning {
                 "nothing to do, unless the program also reads files or the network by system calls of its own"
             }
             Self::CostlyPoint { .. } => {
-                "choose a place that is visited less often (whatif points suggests some), mark it in the source, or use -p \
-                 sampled:PLACE"
+                "mark it in the source, which costs next to nothing, or count a place that is visited less often, such as a system call \
+                 (-p syscall:NAME)"
             }
             Self::FunctionsOnly { .. } => {
                 "for lines and source compile with -g (Rust: debug = 1 in the profile), or install the package with the debug \

@@ -1,6 +1,7 @@
 //! `whatif diff`: what is different between two times, epochs or databases.
 
 use super::arguments::{self, Compared, Per, Which};
+use super::files::{Paths, known_by};
 use super::functions::{Gather, Keys};
 use super::query::{self, Query, epochs_named};
 use super::share::{ENOUGH_SPANS, Level, level, share};
@@ -101,8 +102,9 @@ pub fn diff(args: &arguments::Diff) -> Result<Difference> {
     });
     let (a, b) = (a?, b.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
     let names: BTreeSet<&Name> = a.levels.keys().chain(b.levels.keys()).collect();
-    let mut changes: Vec<Change> = names.into_iter().filter_map(|name| change(name, &a, &b)).collect();
-    changes.sort_by(|one, other| {
+    let mut changes: Vec<(&Name, Change)> =
+        names.into_iter().filter_map(|name| Some((name, change(name, &a, &b)?))).collect();
+    changes.sort_by(|(_, one), (_, other)| {
         let by = |change: &Change| {
             [change.certain.abs(), change.difference.value.abs(), change.a.value.max(change.b.value)]
         };
@@ -114,12 +116,13 @@ pub fn diff(args: &arguments::Diff) -> Result<Difference> {
     changes.truncate(args.top);
     if args.by == Compared::Function {
         let worths = Worths::load(&args.causes, &b.db)?;
-        for change in &mut changes {
-            let images = b.images.iter().chain(&a.images).filter(|image| image.path == change.image);
-            let of_builds = images.filter_map(|image| worths.of(&change.name, image));
+        for ((function, file), change) in &mut changes {
+            let images = b.images.iter().chain(&a.images).filter(|image| known_by(&image.path) == file);
+            let of_builds = images.filter_map(|image| worths.of(function, image));
             change.worth = of_builds.min_by_key(|worth| worth.other_build);
         }
     }
+    let changes = changes.into_iter().map(|(_, change)| change).collect();
     let result = Difference {
         a: a.side,
         b: b.side,
@@ -131,7 +134,7 @@ pub fn diff(args: &arguments::Diff) -> Result<Difference> {
     Ok(result)
 }
 
-/// A function and the path of its image; or an image and nothing.
+/// A function and what its image is known by; or an image and nothing.
 type Name = (String, String);
 
 struct Measured {
@@ -141,9 +144,11 @@ struct Measured {
     nothing: Level,
     db: Database,
     images: Vec<CodeImage>,
+    paths: Paths,
 }
 
 fn change(name: &Name, a: &Measured, b: &Measured) -> Option<Change> {
+    let (function, image) = name;
     let of = |side: &Measured| *side.levels.get(name).unwrap_or(&side.nothing);
     let (before, after) = (of(a), of(b));
     let apart = difference((&before.estimate, before.freedom + 1), (&after.estimate, after.freedom + 1))?;
@@ -152,9 +157,14 @@ fn change(name: &Name, a: &Measured, b: &Measured) -> Option<Change> {
         let Share { value, lo, hi } = share(&level.estimate);
         Share { value: if known { value } else { 0.0 }, lo: lo.max(0.0), hi }
     };
+    let shown = |file: &str| a.paths.shown(file, Some(&b.paths));
+    let (called, image) = match &**image {
+        "" => (shown(function), String::new()),
+        image => (function.clone(), shown(image)),
+    };
     Some(Change {
-        name: name.0.clone(),
-        image: name.1.clone(),
+        name: called,
+        image,
         a: value(before, a.levels.contains_key(name)),
         b: value(after, b.levels.contains_key(name)),
         certain: certain(&apart),
@@ -209,11 +219,14 @@ fn measure(asked: &str, mut query: Query, args: &arguments::Diff) -> Result<Meas
         Per::Share => 1.0,
         Per::Second => query.heading.nanos_per_sample.unwrap_or(0.0),
     };
-    // The same function of several builds is one.
+    // The same function of several builds is one, wherever these lie.
+    let mut paths = Paths::default();
     let mut by_name: BTreeMap<Name, Vec<f64>> = BTreeMap::new();
     for (key, of_spans) in keys.all().iter().zip(counts.chunks_exact(spans.len().max(1))) {
         let path = query.names.image(key.image).path;
-        let name = if args.by == Compared::Image { (path, String::new()) } else { (key.name.clone(), path) };
+        let file = known_by(&path).to_owned();
+        let name = if args.by == Compared::Image { (file, String::new()) } else { (key.name.clone(), file) };
+        paths.add(path);
         let samples = by_name.entry(name).or_insert_with(|| vec![0.0; spans.len()]);
         samples.iter_mut().zip(of_spans).for_each(|(sum, count)| *sum += count);
     }
@@ -227,7 +240,7 @@ fn measure(asked: &str, mut query: Query, args: &arguments::Diff) -> Result<Meas
     let spans = if wholes.len() >= ENOUGH_SPANS { wholes.len() } else { 0 };
     let side = Side { asked: asked.to_owned(), heading: query.heading.clone(), spans, span_s: width };
     let images = query.names.images().values().cloned().collect();
-    Ok(Measured { side, levels, nothing, db: query.db, images })
+    Ok(Measured { side, levels, nothing, db: query.db, images, paths })
 }
 
 /// The longest spans that there are many of, of whole time buckets.

@@ -19,6 +19,7 @@ pub mod arguments;
 mod code;
 mod diff;
 mod epochs;
+mod files;
 mod folder;
 mod functions;
 mod heading;

@@ -1,12 +1,13 @@
 //! `whatif stats`: how much the cost of each function varies.
 
 use super::arguments::{self, Across, Compared};
+use super::files::{Paths, known_by};
 use super::functions::{Gather, Keys};
 use super::query::Query;
 use super::verdict::VariationVerdict;
 use super::worth::Worths;
 use super::{nameless, time};
-use crate::{Part, Variation, Varying};
+use crate::{Part, Variation, Varying, Worth};
 use anyhow::{Result, ensure};
 use archive::{By, Group, Parts};
 use std::collections::BTreeMap;
@@ -58,17 +59,30 @@ pub fn stats(args: &arguments::Stats) -> Result<Variation> {
         Compared::Function => Worths::load(&args.causes, &query.db)?,
         Compared::Image => Worths::default(),
     };
-    let mut rows: Vec<Varying> = counts
-        .iter()
-        .zip(keys.all())
-        .filter(|(counts, _)| counts.iter().any(|count| *count > 0))
-        .map(|(counts, key)| {
-            let code = query.names.image(key.image);
-            let worth = worths.of(&key.name, &code);
-            let image = if key.name == code.path { String::new() } else { code.path };
-            Varying { name: key.name.clone(), image, worth, ..varying(counts, &parts) }
-        })
-        .collect();
+    // The same function of several builds is one, wherever these lie.
+    let mut paths = Paths::default();
+    let mut by_name: BTreeMap<(String, String), (Vec<u64>, Option<Worth>)> = BTreeMap::new();
+    let sampled = counts.iter().zip(keys.all()).filter(|(counts, _)| counts.iter().any(|count| *count > 0));
+    for (counts, key) in sampled {
+        let code = query.names.image(key.image);
+        let (file, worth) = (known_by(&code.path).to_owned(), worths.of(&key.name, &code));
+        let name = match args.by {
+            Compared::Image => (file, String::new()),
+            Compared::Function => (key.name.clone(), file),
+        };
+        paths.add(code.path);
+        let (sums, known) = by_name.entry(name).or_insert_with(|| (vec![0; parts.len()], None));
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        *known = [known.take(), worth].into_iter().flatten().min_by_key(|worth| worth.other_build);
+    }
+    let row = |((name, file), (counts, worth)): ((String, String), (Vec<u64>, Option<Worth>))| {
+        let (name, image) = match &*file {
+            "" => (paths.shown(&name, None), String::new()),
+            file => (name, paths.shown(file, None)),
+        };
+        Varying { name, image, worth, ..varying(&counts, &parts) }
+    };
+    let mut rows: Vec<Varying> = by_name.into_iter().map(row).collect();
     let beyond_chance = |row: &Varying| row.deviation.powi(2) - row.by_chance.powi(2);
     rows.sort_by(|a, b| beyond_chance(b).total_cmp(&beyond_chance(a)).then_with(|| a.name.cmp(&b.name)));
     let more = rows.len().saturating_sub(args.top);

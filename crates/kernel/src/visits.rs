@@ -310,6 +310,7 @@ mod tests {
 
     #[test]
     fn a_visit_that_raises_a_signal_costs_more() {
+        let _only = only_visitor();
         match (cost(Means::Breakpoint), trap_cost()) {
             (Ok(count), Ok(signal)) => {
                 println!("{} and {} ns a visit", count.0, signal.0);

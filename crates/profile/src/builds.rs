@@ -52,7 +52,13 @@ impl Profile {
     /// The doubts of the runs, as they were shown then, and those about the recording as a whole, with the
     /// run that raised them.
     pub fn warnings(&self) -> Vec<(SessionId, Warning)> {
-        self.rows.warnings.iter().cloned().chain(warning(&self.rows)).collect()
+        let has_windows = |session| self.rows.windows.iter().any(|window| window.session == session);
+        // Why a run gave nothing is of no interest where another one has.
+        let is_past = |(session, warning): &&(SessionId, Warning)| {
+            warning.is_failure() && !self.rows.windows.is_empty() && !has_windows(*session)
+        };
+        let warnings = self.rows.warnings.iter().filter(|row| !is_past(row));
+        warnings.cloned().chain(warning(&self.rows)).collect()
     }
 }
 

@@ -65,22 +65,10 @@ impl Profile {
 
     /// Why there is nothing to judge by, where the last run knew it: no experiments, or no progress point.
     pub(crate) fn failure(&self) -> Option<&Warning> {
-        const FAILURES: [&str; 10] = [
-            "no-proc",
-            "no-debug-information",
-            "not-attached",
-            "runtime-mismatch",
-            "no-sampler",
-            "no-samples",
-            "nothing-in-scope",
-            "region-never-ran",
-            "no-progress-point",
-            "too-short",
-        ];
         let session = self.rows.sessions.last()?.id;
         let is_empty = self.rows.windows.is_empty() || self.points.is_empty();
         let of_last = self.rows.warnings.iter().filter(|(of, _)| *of == session).map(|(_, warning)| warning);
-        of_last.filter(|_| is_empty).find(|warning| FAILURES.contains(&warning.code.as_str()))
+        of_last.filter(|_| is_empty).find(|warning| warning.is_failure())
     }
 
     /// What would matter most if there were as much load as the program can take; nothing where it has that already.

@@ -19,6 +19,8 @@ pub struct Action {
 
 /// Both structures of actions.
 pub trait Act: Copy {
+    fn new(handler: usize, flags: u64, mask: u64) -> Self;
+    fn flags(&self) -> u64;
     fn handler(&mut self) -> &mut usize;
     /// Whether the handler is told more than the number; and changes that.
     fn informs(&self) -> bool;
@@ -30,6 +32,16 @@ pub trait Act: Copy {
 }
 
 impl Act for Action {
+    fn new(handler: usize, flags: u64, mask: u64) -> Self {
+        let mut set = [0; 16];
+        set[0] = mask;
+        Self { handler, mask: set, flags: flags as u32 as c_int, restorer: 0 }
+    }
+
+    fn flags(&self) -> u64 {
+        u64::from(self.flags as u32)
+    }
+
     fn handler(&mut self) -> &mut usize {
         &mut self.handler
     }
@@ -52,6 +64,14 @@ impl Act for Action {
 }
 
 impl Act for sys::KernelAction {
+    fn new(handler: usize, flags: u64, mask: u64) -> Self {
+        Self { handler, flags, restorer: 0, mask }
+    }
+
+    fn flags(&self) -> u64 {
+        self.flags
+    }
+
     fn handler(&mut self) -> &mut usize {
         &mut self.handler
     }

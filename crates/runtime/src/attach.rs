@@ -4,9 +4,10 @@
 //! open descriptor in [`wire::REGION_VARIABLE`]. Both are taken out of the environment here, in place, so
 //! that what the program starts runs as it would have.
 
-use crate::{cpus, fork, memory, real, sampling, signals, sys, thread, tls};
+use crate::{beliefs, cpus, fork, memory, real, sampling, signals, sys, thread, tls};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, Ordering};
+use wire::layout::Hold;
 use wire::{Nanos, SharedMemory};
 
 /// Ours; what the controller offers must be the same.
@@ -73,10 +74,10 @@ unsafe fn attach(environment: *mut *mut c_char) {
     cpus::prepare();
     thread::prepare();
     fork::prepare();
-    let masked = signals::install(sampling::handler as *const () as usize);
+    let masked = signals::install(sampling::handler as *const () as usize, sampling::keeps);
     // The environment lies above everything that the main thread will ever push.
     thread::register_main(environment as usize, masked);
-    shared.header.traps.store(u32::from(signals::may_trap()), Ordering::Relaxed);
+    shared.header.traps.store(u32::from(beliefs::may_trap()), Ordering::Relaxed);
     shared.header.attached();
     wait_for_controller(shared);
 }
@@ -85,10 +86,27 @@ unsafe fn attach(environment: *mut *mut c_char) {
 /// gone.
 fn wait_for_controller(memory: &SharedMemory) {
     const PATIENCE: Nanos = Nanos(10_000_000_000);
-    let hold = &memory.header.hold;
+    const MOMENT: Nanos = Nanos(50_000_000);
+    const FREE: u32 = Hold::Free as u32;
+    const WAITS: u32 = Hold::Waits as u32;
+    let (hold, controller) = (&memory.header.hold, sys::getppid());
     let until = sys::now() + PATIENCE;
-    while hold.load(Ordering::Acquire) != 0 && sys::now() < until {
-        sys::futex_wait_until(hold, 1, until);
+    loop {
+        let (is, now) = (hold.load(Ordering::Acquire), sys::now());
+        match is {
+            FREE => return,
+            WAITS if now < until => sys::futex_wait_until(hold, WAITS, until),
+            WAITS => {
+                let gone =
+                    hold.compare_exchange(WAITS, Hold::Gone as u32, Ordering::AcqRel, Ordering::Acquire);
+                if gone.is_ok() {
+                    return;
+                }
+            }
+            // Our code changes; not for ever, because the controller may be gone.
+            _ if sys::getppid() == controller => sys::futex_wait_until(hold, is, now + MOMENT),
+            _ => return,
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub struct Context {
 
 impl Context {
     const RBP: usize = 10;
+    const RDX: usize = 12;
     const RCX: usize = 14;
     const RSP: usize = 15;
     const RIP: usize = 16;
@@ -51,6 +52,11 @@ impl Context {
     /// The interrupted instruction.
     pub fn instruction(&self) -> usize {
         self.registers[Self::RIP]
+    }
+
+    /// The third argument of a function at whose first instruction the thread is.
+    pub fn third_argument(&self) -> usize {
+        self.registers[Self::RDX]
     }
 
     /// The signals that the thread has blocked when it goes on.

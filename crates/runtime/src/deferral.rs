@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::sampler::{self, SIGTRAP, SIGURG};
 use crate::{passing, sys, tls};
 use core::sync::atomic::{
-    AtomicU64, AtomicUsize,
-    Ordering::{Relaxed, Release, SeqCst},
+    AtomicPtr, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
     compiler_fence,
 };
 use wire::slot::Slot;
@@ -82,6 +82,10 @@ unsafe extern "C" fn entered(signal: i32, info: *mut [u64; 16], context: *mut Co
         return handler;
     }
     // SAFETY: the kernel passes a siginfo and an ucontext, which are the handler's.
+    if signal == SIGURG && unsafe { keeps_urg(info, context) } {
+        return 0;
+    }
+    // SAFETY: as before.
     let (info, context) = unsafe { (&mut *info, &mut *context) };
     let before = || sys::restore_one_shot(i64::from(signal), entrance());
     let Some(slot) = tls::last_slot() else {
@@ -93,7 +97,7 @@ unsafe extern "C" fn entered(signal: i32, info: *mut [u64; 16], context: *mut Co
     }
     passing::receive(slot, signal, info);
     let waits = passing::passes_on(Some(slot), signal, info, before)
-        || (is_midway(slot) || is_at_sample(context)) && defers(slot, signal, info, context);
+        || has_to_wait(slot, signal, context) && defers(slot, signal, info, context);
     if !is_nested {
         end_entering(slot);
     }
@@ -103,14 +107,46 @@ unsafe extern "C" fn entered(signal: i32, info: *mut [u64; 16], context: *mut Co
 /// The handler of samples, which ends with [`leave_handler`].
 static SAMPLES: AtomicUsize = AtomicUsize::new(0);
 
+/// Whether a `SIGURG` is not for the program's handler, which it has entered.
+pub type Keeps = unsafe fn(*mut [u64; 16], *mut Context) -> bool;
+
+/// A [`Keeps`].
+static KEEPS: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
 /// Samples are handled there from now on.
-pub fn samples_at(handler: usize) {
+pub fn samples_at(handler: usize, keeps: Keeps) {
     SAMPLES.store(handler, Relaxed);
+    KEEPS.store(keeps as *mut (), Release);
 }
 
-/// Whether the thread has a sample that it has not begun to handle: the kernel enters both handlers at once.
-fn is_at_sample(context: &Context) -> bool {
-    context.instruction() == SAMPLES.load(Relaxed)
+/// As [`Keeps`].
+///
+/// # Safety
+/// As for [`Keeps`].
+unsafe fn keeps_urg(info: *mut [u64; 16], context: *mut Context) -> bool {
+    let keeps = KEEPS.load(Acquire);
+    // SAFETY: it is null or what `samples_at` has stored; the caller vouches for the arguments.
+    !keeps.is_null() && unsafe { core::mem::transmute::<*mut (), Keeps>(keeps)(info, context) }
+}
+
+/// The handler of samples.
+pub fn samples() -> usize {
+    SAMPLES.load(Relaxed)
+}
+
+/// Whether the handler of a signal that is entered has to wait: in the midst of something of ours, or where the thread has a sample that it has not begun to handle, because the kernel
+/// enters both handlers at once. But if the signal is blocked when the sample has been handled, this is the end of a wait that has it unblocked (`ppoll`,
+/// `sigsuspend`), and its handler has to run before.
+pub fn has_to_wait(slot: &Slot, signal: i32, context: &Context) -> bool {
+    if is_midway(slot) {
+        return true;
+    }
+    if context.instruction() != samples() {
+        return false;
+    }
+    // SAFETY: the third argument of our handler, at its first instruction.
+    let below = unsafe { &*core::ptr::with_exposed_provenance::<Context>(context.third_argument()) };
+    below.mask() & (1 << (signal - 1)) == 0
 }
 
 /// Values of [`Slot::entering`]: a handler is sent to the thread again, or its entrance runs.
@@ -267,7 +303,12 @@ fn send(slot: &Slot) -> u64 {
         begin_entering(slot, SENT, mask);
     }
     slot.caught.store(0, Release);
-    alone(slot, signal, || sys::raise_with(signal, &info));
+    // Another thread may wait for a SIGURG that was sent to the process, and one that is sent to this thread would be merged with a sample.
+    let to_process =
+        signal == SIGURG && sampler::urg_is_taken() && !passing::is_to_thread(info[1] as u32 as i32);
+    if !to_process || !sys::send_to_process(signal, &info) {
+        alone(slot, signal, || sys::raise_with(signal, &info));
+    }
     mask
 }
 
@@ -284,7 +325,7 @@ pub fn release(slot: &Slot) {
 /// signal of the same number would be merged with it, and the program's would be lost. (Samples by `SIGTRAP`
 /// are delivered at once and never wait.)
 pub fn alone(slot: &Slot, signal: i32, send: impl FnOnce()) {
-    let paused = signal == SIGURG && slot.asynchronous.load(Relaxed) != 0 && sampler::suspend(slot);
+    let paused = slot.asynchronous.load(Relaxed) == signal as u32 && sampler::suspend(slot);
     send();
     if paused {
         sampler::resume(slot);

@@ -7,7 +7,7 @@
 
 use crate::memory::shared;
 use crate::real::real;
-use crate::{sampler, signals, thread, tls};
+use crate::{beliefs, sampler, thread, tls};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -38,6 +38,6 @@ unsafe extern "C" fn in_child() {
     slot.stack_high.store(parent.stack_high.load(Relaxed), Relaxed);
     slot.masked.store(parent.masked.load(Relaxed), Relaxed);
     slot.local.inherit(parent.local.load());
-    signals::no_more_traps();
-    thread::begin(slot, false);
+    beliefs::no_more_traps();
+    thread::begin(slot);
 }

@@ -43,6 +43,7 @@ mod altstack;
 mod arrivals;
 mod attach;
 mod audit;
+mod beliefs;
 mod callchain;
 mod channel;
 mod context;
@@ -75,6 +76,7 @@ mod sys;
 mod thread;
 mod ticks;
 mod tls;
+mod urgent;
 mod wait;
 mod yields;
 

@@ -6,6 +6,7 @@
 //! instead.
 
 use crate::memory::shared;
+use crate::sampler::SI_TIMER;
 use crate::sys;
 use core::sync::atomic::{
     AtomicBool,
@@ -27,11 +28,13 @@ pub fn queues_for_thread() {
     QUEUES_FOR_THREADS.store(true, Relaxed);
 }
 
+/// `si_code` of `sigqueue`, and of `pthread_sigqueue`.
+const SI_QUEUE: i32 = -1;
+
 /// Whether a signal was certainly sent to the process, and not to a thread: by `kill` or `sigqueue`, a timer of the process, a terminal, or the end of a child.
 /// (A timer of POSIX's prefers the thread that it interrupts, and one of CPU time the one that used it.)
 fn is_to_process(signal: i32, code: i32) -> bool {
     const SI_USER: i32 = 0;
-    const SI_QUEUE: i32 = -1;
     const SI_KERNEL: i32 = 0x80;
     match code {
         // Not SIGPIPE and SIGXFSZ, which tell a thread of its own call; nor those that tell of an instruction.
@@ -43,6 +46,11 @@ fn is_to_process(signal: i32, code: i32) -> bool {
         1..=6 => signal == 17,
         _ => false,
     }
+}
+
+/// Whether a signal was sent to a thread, as far as is known.
+pub fn is_to_thread(code: i32) -> bool {
+    code == sys::SI_TKILL || code == SI_TIMER || code == SI_QUEUE && QUEUES_FOR_THREADS.load(Relaxed)
 }
 
 /// Passes a signal on to the main thread, which would have had it without our samples; false if it is for this one. Called where a handler is entered; `before` it is sent. `slot`: of the calling thread.
@@ -114,11 +122,10 @@ fn begin_passing(main: &Slot) -> Result<u32, u32> {
 
 /// A signal that was passed on to this thread comes with what it was sent with, unless it came together with one that was pending. Called where a handler is entered.
 pub fn receive(slot: &Slot, signal: i32, info: &mut [u64; 16]) {
-    const SI_TKILL: i32 = -6;
     if slot.passed.load(Acquire) != signal as u32 {
         return;
     }
-    if info[1] as u32 as i32 == SI_TKILL && info[2] as u32 == slot.pid.load(Relaxed) {
+    if info[1] as u32 as i32 == sys::SI_TKILL && info[2] as u32 == slot.pid.load(Relaxed) {
         *info = [0; 16];
         info.iter_mut().zip(&slot.passed_info).for_each(|(word, kept)| *word = kept.load(Relaxed));
     }

@@ -19,7 +19,10 @@
 
 use crate::memory::shared;
 use crate::{period, switches, sys};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Relaxed, SeqCst},
+};
 use wire::Nanos;
 use wire::layout::Sampler;
 use wire::slot::Slot;
@@ -29,8 +32,11 @@ pub const SIGTRAP: i32 = 5;
 /// Carries samples otherwise. By default it is ignored, so one that is pending when the program
 /// executes another does not kill that one; debuggers pass it on without stopping.
 pub const SIGURG: i32 = 23;
+
 /// `si_code` of a `SIGTRAP` from perf; `si_perf_data` is then the address of the slot.
 pub const TRAP_PERF: i32 = 6;
+/// `si_code` of a timer's signal; its value is then the address of the slot.
+pub const SI_TIMER: i32 = -2;
 
 /// CPU time that a pause uses if it sleeps.
 const SHORT: Nanos = Nanos(20_000);
@@ -46,11 +52,45 @@ const IOC_ENABLE: i64 = 0x2400;
 const IOC_DISABLE: i64 = 0x2401;
 const IOC_PERIOD: i64 = 0x4008_2404;
 
+/// Who uses `SIGURG`.
+static URG: AtomicU32 = AtomicU32::new(FREE);
+const FREE: u32 = 0;
+const CARRIES: u32 = 1;
+const TAKEN: u32 = 2;
+
+/// Whether `SIGURG` is the program's.
+pub fn urg_is_taken() -> bool {
+    URG.load(SeqCst) == TAKEN
+}
+
+/// Whether `SIGURG` carries samples.
+pub fn urg_carries() -> bool {
+    URG.load(SeqCst) == CARRIES
+}
+
+/// `SIGURG` carries samples from now on; false if it is the program's.
+pub fn use_urg() -> bool {
+    URG.compare_exchange(FREE, CARRIES, SeqCst, SeqCst) != Err(TAKEN)
+}
+
+/// `SIGURG` is the program's from now on; whether it has carried samples until now.
+pub fn leave_urg() -> bool {
+    URG.swap(TAKEN, SeqCst) == CARRIES
+}
+
+/// Whether each signal may carry samples: asked when one is needed.
+#[derive(Clone, Copy, Debug)]
+pub struct Permitted {
+    pub trap: fn() -> bool,
+    pub urg: fn() -> bool,
+}
+
 /// Starts sampling the calling thread, whose slot is `slot`.
-pub fn start(slot: &'static Slot, trap: bool) {
+pub fn start(slot: &Slot, permitted: Permitted) {
     let header = &shared().header;
     slot.event.store(-1, Relaxed);
     slot.timer.store(-1, Relaxed);
+    slot.asynchronous.store(0, Relaxed);
     switches::reset(slot);
     let best = Sampler::from_number(header.sampling.load(Relaxed));
     if matches!(best, Sampler::None | Sampler::Unknown) {
@@ -68,10 +108,13 @@ pub fn start(slot: &'static Slot, trap: bool) {
     // An event counts from zero. May wrap around below it, for it is only ever subtracted from the same clock.
     slot.sampled_until.store(0_u64.wrapping_sub(unsampled), Relaxed);
     let perf = |trap| if best == Sampler::Timer { None } else { start_event(slot, first, best, trap) };
-    let sampler = (trap.then(|| perf(true)).flatten()).or_else(|| perf(false)).unwrap_or_else(|| {
+    let by_trap = || (permitted.trap)().then(|| perf(true)).flatten();
+    let by_urg = || if best != Sampler::Timer && (permitted.urg)() { perf(false) } else { None };
+    let by_timer = || {
         slot.sampled_until.store(sys::cpu_time().0.wrapping_sub(unsampled), Relaxed);
-        start_timer(slot, first)
-    });
+        start_timer(slot, first, permitted)
+    };
+    let sampler = by_trap().or_else(by_urg).unwrap_or_else(by_timer);
     header.sampler.fetch_max(sampler as u32, Relaxed);
 }
 
@@ -122,9 +165,10 @@ fn start_event(slot: &Slot, period: Nanos, best: Sampler, trap: bool) -> Option<
             && sys::fcntl(fd, F_SETSIG, i64::from(SIGURG)) >= 0
             && sys::fcntl(fd, F_SETOWN_EX, owner.as_ptr() as i64) >= 0;
     slot.event.store(fd, Relaxed);
-    slot.asynchronous.store(u32::from(!trap), Relaxed);
+    slot.asynchronous.store(if trap { 0 } else { SIGURG as u32 }, Relaxed);
     if !ready || sys::ioctl(fd, IOC_ENABLE, 0) < 0 {
         slot.event.store(-1, Relaxed);
+        slot.asynchronous.store(0, Relaxed);
         sys::close(fd);
         return None;
     }
@@ -142,10 +186,17 @@ fn out_of_the_way(fd: i32) -> i32 {
     high as i32
 }
 
-fn start_timer(slot: &Slot, period: Nanos) -> Sampler {
-    slot.asynchronous.store(1, Relaxed);
-    match sys::cpu_timer(SIGURG, core::ptr::from_ref(slot).addr()) {
+fn start_timer(slot: &Slot, period: Nanos, permitted: Permitted) -> Sampler {
+    let signal = if (permitted.urg)() {
+        SIGURG
+    } else if (permitted.trap)() {
+        SIGTRAP
+    } else {
+        return Sampler::None; // a debugger would stop at every sample
+    };
+    match sys::cpu_timer(signal, core::ptr::from_ref(slot).addr()) {
         Some(timer) => {
+            slot.asynchronous.store(signal as u32, Relaxed);
             slot.timer.store(timer, Relaxed);
             sys::arm_timer(timer, period);
             Sampler::Timer
@@ -163,9 +214,13 @@ pub fn stop(slot: &Slot) {
 
 /// Stops sampling the thread of `slot`, which may be another one of this process.
 pub fn silence(slot: &Slot) {
+    // As long as a sample can come, it is known as one.
+    let counts = slot.event.load(Relaxed);
+    if counts >= 0 {
+        sys::ioctl(counts, IOC_DISABLE, 0);
+    }
     let (event, timer) = (slot.event.swap(-1, Relaxed), slot.timer.swap(-1, Relaxed));
     if event >= 0 {
-        sys::ioctl(event, IOC_DISABLE, 0);
         sys::close(event);
     }
     if timer >= 0 {
@@ -176,14 +231,27 @@ pub fn silence(slot: &Slot) {
 /// Stops sampling the calling thread for as long as it tries to execute another program: a sample that
 /// falls due meanwhile would be delivered to that program, which knows nothing of it. `vfork`ed children
 /// run on their parent's slot and are told apart by their thread ID.
+/// (A timer's `SIGURG` is ignored there.)
 pub fn suspend(slot: &Slot) -> bool {
-    let event = slot.event.load(Relaxed);
-    event >= 0 && slot.tid.load(Relaxed) == sys::gettid() && sys::ioctl(event, IOC_DISABLE, 0) >= 0
+    if slot.tid.load(Relaxed) != sys::gettid() {
+        return false;
+    }
+    let (event, timer) = (slot.event.load(Relaxed), slot.timer.load(Relaxed));
+    if timer >= 0 && slot.asynchronous.load(Relaxed) == SIGTRAP as u32 {
+        sys::arm_timer(timer, Nanos(0));
+        return true;
+    }
+    event >= 0 && sys::ioctl(event, IOC_DISABLE, 0) >= 0
 }
 
 /// The program could not be executed: goes on.
 pub fn resume(slot: &Slot) {
-    sys::ioctl(slot.event.load(Relaxed), IOC_ENABLE, 0);
+    let event = slot.event.load(Relaxed);
+    if event >= 0 {
+        sys::ioctl(event, IOC_ENABLE, 0);
+    } else {
+        set_period(slot, period::rest(slot, since_last_sample(slot, cpu_time(slot))));
+    }
 }
 
 /// Forgets a sampler that belongs to the parent process. (Its descriptor is a copy; timers are not
@@ -204,6 +272,22 @@ pub fn cpu_time(slot: &Slot) -> Nanos {
     counted.map_or_else(sys::cpu_time, Nanos)
 }
 
+/// The signals of which a thread's samples may be, as a mask: they are never blocked in the kernel.
+pub fn carriers(slot: &Slot) -> u64 {
+    let urg = slot.asynchronous.load(Relaxed) == SIGURG as u32;
+    1 << (SIGTRAP - 1) | if urg { 1 << (SIGURG - 1) } else { 0 }
+}
+
+/// Whether a `SIGURG` is a sample of this thread, by this event or by a timer.
+pub fn is_by_urg(slot: &Slot, event: i32, info: &[u64; 16]) -> bool {
+    match info[1] as u32 as i32 {
+        SI_TIMER => info[3] as usize == core::ptr::from_ref(slot).addr(),
+        // POLL_IN … POLL_HUP, with the descriptor behind the band.
+        1..=6 => info[3] as u32 as i32 == event,
+        _ => false,
+    }
+}
+
 /// What a pause comes after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
@@ -217,7 +301,6 @@ pub enum Behind {
 /// sample stands for that time, and the next one comes when it would have come without the pause. Those that fell due meanwhile have waited if the pause is in the
 /// handler of one, and were dropped otherwise. Called from the signal handler.
 pub fn paused(slot: &Slot, cpu: Nanos, behind: Behind) {
-    const SAMPLES: u64 = 1 << (SIGTRAP - 1) | 1 << (SIGURG - 1);
     let now = cpu_time(slot);
     let took = now.saturating_sub(cpu);
     slot.books.pausing.fetch_add(took.0, Relaxed);
@@ -225,7 +308,7 @@ pub fn paused(slot: &Slot, cpu: Nanos, behind: Behind) {
     let slept = took < SHORT;
     match behind {
         Behind::Sample => {
-            if sys::pending_signals() & SAMPLES != 0 {
+            if sys::pending_signals() & carriers(slot) != 0 {
                 slot.overdue.store(1, Relaxed);
             }
             if !slept {

@@ -12,11 +12,14 @@
 use crate::context::Context;
 use crate::memory::{attached, shared};
 use crate::room::Room;
-use crate::sampler::{SIGTRAP, SIGURG, TRAP_PERF, cpu_time, set_period, since_last_sample};
+use crate::sampler::{
+    SI_TIMER, SIGTRAP, SIGURG, TRAP_PERF, cpu_time, is_by_urg, set_period, since_last_sample,
+};
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
 use crate::{
-    account, callchain, deferral, delay, period, progress, region, signals, stretch, sys, ticks, tls, yields,
+    account, beliefs, callchain, deferral, delay, period, progress, region, signals, stretch, sys, ticks,
+    tls, urgent, yields,
 };
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
@@ -33,15 +36,14 @@ const SAMPLES_PER_PERIOD: u64 = 4;
 const SELDOM: Nanos = Nanos(200_000_000);
 /// The mean period, unless another one is asked for or threads spin.
 const USUAL: Nanos = Nanos(1_000_000);
+
 /// Whether a signal is one of our samples (and not the program's own use of the same signal).
 fn is_sample(slot: &Slot, signal: i32, info: &[u64; 16]) -> bool {
-    const SI_TIMER: i32 = -2;
     let code = info[1] as u32 as i32;
     let ours = info[3] as usize == core::ptr::from_ref(slot).addr();
     match (signal, code) {
-        (SIGTRAP, TRAP_PERF) | (SIGURG, SI_TIMER) => ours,
-        // POLL_IN … POLL_HUP, with the descriptor behind the band.
-        (SIGURG, 1..=6) => info[3] as u32 as i32 == slot.event.load(Relaxed),
+        (SIGTRAP, TRAP_PERF | SI_TIMER) => ours,
+        (SIGURG, _) => is_by_urg(slot, slot.event.load(Relaxed), info),
         _ => false,
     }
 }
@@ -56,7 +58,56 @@ fn is_stray(signal: i32, info: &[u64; 16]) -> bool {
     let Some(memory) = attached() else { return false };
     let start = core::ptr::from_ref(memory).addr();
     let ours = (start..start + SharedMemory::SIZE).contains(&(info[3] as usize));
-    (signal, info[1] as u32 as i32) == (SIGTRAP, TRAP_PERF) && ours
+    ours && matches!((signal, info[1] as u32 as i32), (SIGTRAP, TRAP_PERF) | (SIGURG | SIGTRAP, SI_TIMER))
+}
+
+/// Handles a signal if it is one of ours; false if it is the program's.
+///
+/// # Safety
+/// The arguments must be those that the kernel has passed to a handler.
+unsafe fn handles(signal: i32, info: *mut [u64; 16], context: *mut Context) -> bool {
+    // SAFETY: the kernel passes a siginfo and an ucontext.
+    unsafe {
+        match tls::slot() {
+            // It falls into a pause, which sets the period anew.
+            Some(slot) if is_sample(slot, signal, &*info) && deferral::is_whole(slot) => {
+                slot.overdue.store(1, Relaxed);
+            }
+            Some(slot) if is_sample(slot, signal, &*info) && urgent::leaves(slot, signal, &mut *context) => {}
+            Some(slot) if is_sample(slot, signal, &*info) => sampled(slot, &mut *context),
+            slot if is_visit(signal, &*info) && progress::interrupted(slot, (*info)[3]) => {}
+            // A sample of a thread that has just been given up, or is left alone.
+            _ if is_stray(signal, &*info) => {}
+            None if tls::last_slot().is_some_and(|slot| is_sample(slot, signal, &*info)) => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Whether the program's handler is not to run for a `SIGURG`, which the program has for itself: it is a sample of a thread that has not changed yet, or the thread has it
+/// blocked, but not in the kernel. Called where a handler is entered.
+///
+/// # Safety
+/// The arguments must be those that the kernel has passed to a handler.
+pub unsafe fn keeps(info: *mut [u64; 16], context: *mut Context) -> bool {
+    let slot = tls::slot();
+    let is_blocked = slot.filter(|slot| slot.masked.load(Relaxed) & 1 << beliefs::URG != 0);
+    // SAFETY: the caller vouches for the arguments.
+    unsafe {
+        let is_sample = handles(SIGURG, info, context);
+        if !is_sample && is_blocked.is_none() {
+            return false;
+        }
+        sys::restore_one_shot(i64::from(SIGURG), deferral::entrance());
+        if !is_sample && let Some(slot) = is_blocked {
+            urgent::give_back_here(slot, &*info, &mut *context);
+        }
+        if let Some(slot) = slot {
+            deferral::leave_handler(slot, &mut *context);
+        }
+    }
+    true
 }
 
 /// The handler of both signals.
@@ -66,17 +117,8 @@ fn is_stray(signal: i32, info: &[u64; 16]) -> bool {
 pub unsafe extern "C" fn handler(signal: i32, info: *mut [u64; 16], context: *mut Context) {
     // SAFETY: the kernel passes a siginfo and an ucontext.
     unsafe {
-        match tls::slot() {
-            // It falls into a pause, which sets the period anew.
-            Some(slot) if is_sample(slot, signal, &*info) && deferral::is_whole(slot) => {
-                slot.overdue.store(1, Relaxed);
-            }
-            Some(slot) if is_sample(slot, signal, &*info) => sampled(slot, &mut *context),
-            slot if is_visit(signal, &*info) && progress::interrupted(slot, (*info)[3]) => {}
-            // A sample of a thread that has just been given up, or is left alone.
-            _ if is_stray(signal, &*info) => {}
-            None if tls::last_slot().is_some_and(|slot| is_sample(slot, signal, &*info)) => {}
-            slot => signals::deliver(slot, signal, info, context),
+        if !handles(signal, info, context) {
+            signals::deliver(tls::slot(), signal, info, context);
         }
         if let Some(slot) = tls::last_slot() {
             deferral::leave_handler(slot, &mut *context);

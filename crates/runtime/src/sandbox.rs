@@ -10,6 +10,7 @@
 
 use crate::filter::{self, Instruction};
 use crate::memory::shared;
+use crate::signals::Kept;
 use crate::{sampler, sys, thread, tls};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use wire::Nanos;
@@ -35,7 +36,9 @@ pub fn entering(sandbox: Sandbox, all: bool, call: impl FnOnce() -> bool) {
         return;
     }
     let others = if all { leave_others(slot) } else { 0 };
+    let kept = Kept::of(slot);
     thread::end(slot);
+    kept.hand_over();
     if call() {
         tls::leave_some();
         shared().header.sandboxed.fetch_add(1 + others, Relaxed);

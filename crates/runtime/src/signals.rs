@@ -1,134 +1,73 @@
 //! Coexisting with the program's own use of signals.
 //!
-//! Our handler stays installed for both signals that carry samples, whatever the program does; what the
-//! program *believes* to have installed is kept here and is what `sigaction` tells it. Both are never
-//! blocked in the kernel (samples would be late), and the program's mask is answered from
-//! [`Slot::masked`]. A signal of these numbers that is not a sample is the program's: it goes to the
-//! program's handler, or waits here while the program has it masked.
+//! Our handler stays installed for the signals that carry samples, whatever the program does with `SIGTRAP`, and as long as it does nothing with `SIGURG` ([`urgent`]); what the
+//! program *believes* to have installed is kept here and is what `sigaction` tells it. A signal of these numbers that is not a sample is the program's, and
+//! goes to its handler.
+//!
+//! The signals that carry a thread's samples ([`sampler::carriers`](crate::sampler::carriers)) are never blocked in the kernel (samples would be late): the program's mask is answered
+//! from [`Slot::masked`], and a signal of the program's waits here while that has it. In threads that have no samples by `SIGURG` the kernel blocks it as the program asks.
 //!
 //! Of all other signals only the handlers are changed: see [`deferral`].
 
-use crate::actions::{self, Action, SA_SIGINFO};
+use crate::actions::{self, Act, Action, SA_SIGINFO};
 use crate::altstack::{self, SA_ONSTACK, Size, Stack};
+use crate::beliefs::{
+    BLOCK, OURS, SA_RESTART, SETMASK, SIG_DFL, SIG_ERR, SIG_HOLD, SIG_IGN, TRAP, TRAPS, UNBLOCK, URG, WANTED,
+    Wanted, bit, block_urg_at_traps, install_for, is_ours_now, is_real, kernel_action, mask_of, ours,
+    own_bits, take_held,
+};
 use crate::context::Context;
 use crate::deferral::{self, alone};
 use crate::real::real;
-use crate::sampler::{SIGTRAP, SIGURG};
-use crate::{sys, tls};
+use crate::sampler::{self, SIGTRAP, SIGURG, carriers};
+use crate::{sys, tls, urgent};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use wire::slot::Slot;
 
-const SA_RESTORER: u64 = 0x0400_0000;
-const SA_RESTART: u64 = 0x1000_0000;
 const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
-const SIG_DFL: usize = 0;
-const SIG_IGN: usize = 1;
-/// Of `sigset` alone: the signal is to be blocked.
-const SIG_HOLD: usize = 2;
-const SIG_ERR: usize = usize::MAX;
-
-/// The signals that carry samples, in the order of the bits of [`Slot::masked`].
-const OURS: [i32; 2] = [SIGURG, SIGTRAP];
-
-const fn bit(signal: i32) -> u64 {
-    1 << (signal - 1)
-}
-
-/// SIGKILL and SIGSTOP: no mask of the kernel's has them.
-const UNBLOCKABLE: u64 = bit(9) | bit(19);
 
 /// Both signals as a mask.
 const BITS: u64 = bit(SIGURG) | bit(SIGTRAP);
 
-const BLOCK: i64 = 0;
-const UNBLOCK: i64 = 1;
-const SETMASK: i64 = 2;
-
-/// The action that the program has asked for. Fields one by one: programs change actions from one
-/// thread, at start-up; a reader of a half-changed action sees what it would see natively.
-struct Wanted {
-    handler: AtomicUsize,
-    flags: AtomicU64,
-    mask: AtomicU64,
-}
-
-impl Wanted {
-    const fn new() -> Self {
-        Self { handler: AtomicUsize::new(SIG_DFL), flags: AtomicU64::new(0), mask: AtomicU64::new(0) }
-    }
-}
-
-static WANTED: [Wanted; 2] = [const { Wanted::new() }; 2];
-
-/// Zero when this process must not use `SIGTRAP`.
-static TRAPS: AtomicU32 = AtomicU32::new(0);
-
-/// Which of our signals this is.
-fn ours(signal: i32) -> Option<usize> {
-    OURS.iter().position(|own| *own == signal)
-}
-
-/// Whether samples may come by this signal.
-pub fn is_ours(signal: i64) -> bool {
-    i32::try_from(signal).is_ok_and(|signal| ours(signal).is_some())
-}
-
-/// The bits of [`OURS`] that are in a mask.
-fn own_bits(mask: u64) -> u32 {
-    OURS.iter().enumerate().fold(0, |bits, (i, signal)| bits | (u32::from(mask & bit(*signal) != 0) << i))
-}
-
-/// The mask of those bits.
-fn mask_of(bits: u32) -> u64 {
-    OURS.iter()
-        .enumerate()
-        .fold(0, |mask, (i, signal)| mask | if bits & (1 << i) != 0 { bit(*signal) } else { 0 })
-}
-
-core::arch::global_asm!(
-    // rt_sigreturn, called when the handler returns. The unwinder knows the frame by these very bytes.
-    ".type whatif_restore, @function",
-    "nop",
-    "whatif_restore:",
-    "mov rax, 15",
-    "syscall",
-);
-
-unsafe extern "C" {
-    fn whatif_restore();
-}
-
-/// Installs the handler of samples; what was there before is the program's wish (it may have been set
+/// Installs the handler of samples, and what is asked before the program's handler of `SIGURG`; what was there before is the program's wish (it may have been set
 /// to ignored by the parent). Returns the calling thread's [`Slot::masked`], for the parent may also have
 /// blocked them.
-pub fn install(handler: usize) -> u32 {
-    let action = sys::KernelAction {
-        handler,
-        flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART,
-        restorer: whatif_restore as *const () as usize,
-        mask: BITS,
-    };
-    deferral::samples_at(handler);
-    for (signal, wanted) in OURS.iter().zip(&WANTED) {
-        // SAFETY: the handler is `sampling::handler`, which lives as long as the process.
-        if let Some(old) = unsafe { sys::sigaction(i64::from(*signal), Some(&action)) } {
-            wanted.handler.store(old.handler, Relaxed);
-            wanted.flags.store(old.flags & !SA_RESTORER, Relaxed);
-            wanted.mask.store(old.mask, Relaxed);
-        }
+pub fn install(handler: usize, keeps: deferral::Keeps) -> u32 {
+    deferral::samples_at(handler, keeps);
+    if let Some(old) = install_for(SIGTRAP) {
+        WANTED[TRAP].set(old.handler, old.flags, old.mask);
     }
     // Constructors of the program's libraries may have run before.
-    for signal in (1..=64).filter(|signal| ours(*signal).is_none()) {
+    for signal in (1..=64).filter(|signal| *signal != SIGTRAP) {
         actions::take_over(signal);
     }
     // SAFETY: a `stack_t` of our own.
     unsafe { expect_stack(&altstack::current()) };
-    let mask = sys::mask_signals(UNBLOCK, BITS);
+    let mask = sys::mask_signals(UNBLOCK, bit(SIGTRAP));
     // A debugger would be told of every SIGTRAP, and stop.
     TRAPS.store(u32::from(!sys::is_traced()), Relaxed);
     own_bits(mask)
+}
+
+/// The program asks for an action of a signal, or is about to install `handler` for it: what it believes, if the kernel has our handler and is to keep it.
+fn belief(signal: i32, handler: Option<usize>) -> Option<&'static Wanted> {
+    // A `vfork`ed child has actions of its own, and its parent's memory.
+    let index = ours(signal).filter(|_| crate::memory::attached().is_some() && sys::is_own())?;
+    if index == URG {
+        if handler.is_some_and(is_real) {
+            urgent::take_here(own_slot());
+            return None;
+        }
+        kernel_action(SIGURG).filter(is_ours_now)?;
+    }
+    Some(&WANTED[index])
+}
+
+/// What the kernel says was installed before is our handler of `SIGURG`: what the program believes instead.
+fn former_belief(signal: i32, handler: usize) -> Option<&'static Wanted> {
+    (signal == SIGURG && handler == deferral::samples()).then_some(&WANTED[URG])
 }
 
 /// A thread is about to have an alternate stack.
@@ -147,18 +86,16 @@ pub unsafe fn expect_stack(stack: *const Stack) {
     }
     altstack::shield_all();
     if size == Size::Tiny {
-        OURS.iter().for_each(|signal| stay_on_threads_stack(i64::from(*signal)));
+        OURS.into_iter().for_each(stay_on_threads_stack);
     }
 }
 
 /// Has the handler of samples run on threads' own stacks.
-fn stay_on_threads_stack(signal: i64) {
-    // SAFETY: nothing is changed.
-    let now = unsafe { sys::sigaction(signal, None) };
-    let is_ours = |now: &sys::KernelAction| now.restorer == whatif_restore as *const () as usize;
-    if let Some(now) = now.filter(|now| is_ours(now) && now.flags & SA_ONSTACK != 0) {
+fn stay_on_threads_stack(signal: i32) {
+    if let Some(now) = kernel_action(signal).filter(|now| is_ours_now(now) && now.flags & SA_ONSTACK != 0) {
+        let changed = sys::KernelAction { flags: now.flags & !SA_ONSTACK, ..now };
         // SAFETY: the same handler as before.
-        unsafe { sys::sigaction(signal, Some(&sys::KernelAction { flags: now.flags & !SA_ONSTACK, ..now })) };
+        unsafe { sys::sigaction(i64::from(signal), Some(&changed)) };
     }
 }
 
@@ -173,21 +110,106 @@ pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> c_in
     }
 }
 
-/// Whether samples may come as `SIGTRAP`.
-pub fn may_trap() -> bool {
-    TRAPS.load(Relaxed) != 0
+/// A thread's sampling has begun: has the kernel block what the program has blocked and what carries no samples, and nothing that does.
+pub fn adopt(slot: &Slot) {
+    let ours = carriers(slot);
+    if ours & bit(SIGURG) != 0 {
+        block_urg_at_traps(true);
+    }
+    let kept = mask_of(slot.masked.load(Relaxed));
+    let blocked = sys::mask_signals(BLOCK, kept & !ours);
+    slot.masked.store(own_bits((kept | blocked) & ours), Relaxed);
+    // What is pending is held from here on.
+    if blocked & ours != 0 {
+        sys::mask_signals(UNBLOCK, ours);
+    }
 }
 
-/// For forked children.
-pub fn no_more_traps() {
-    TRAPS.store(0, Relaxed);
+/// Which of our signals a thread that the calling one creates is to have blocked, in the manner of [`Slot::masked`]. What the kernel has blocked it inherits, unless it begins
+/// with [`unshield`].
+pub fn handed_down(slot: &Slot) -> u32 {
+    let masked = slot.masked.load(Relaxed);
+    // A handler on a small stack has blocked them, not the program.
+    if !altstack::are_small() || altstack::is_on_one() {
+        return masked;
+    }
+    masked | own_bits(sys::mask_signals(BLOCK, 0) & !carriers(slot))
+}
+
+/// The program is about to wait for these signals without a handler: `SIGURG` has to be left to it if it is among them.
+///
+pub fn awaited(set: *const u64) {
+    if crate::memory::attached().is_none() || signals_in(set).is_none_or(|signals| signals & bit(SIGURG) == 0)
+    {
+        return;
+    }
+    urgent::take_here(own_slot());
+}
+
+/// The signals of a set (the kernel's 8 bytes of it), unless it is null or cannot be read.
+fn signals_in(set: *const u64) -> Option<u64> {
+    /// On the same stack, mostly.
+    const NEAR: usize = 1 << 16;
+    let here = 0_u8;
+    let from_here = set.addr().wrapping_sub((&raw const here).addr());
+    let can_be_read =
+        from_here < NEAR || !set.is_null() && sys::is_readable(set.addr(), size_of::<u64>()) == Ok(true);
+    // SAFETY: it can be read, and sets need not be aligned.
+    can_be_read.then(|| unsafe { set.read_unaligned() })
+}
+
+/// The slot of the calling thread, unless it is a `vfork`ed child, which has a mask of its own, and its parent's slot.
+pub fn own_slot() -> Option<&'static Slot> {
+    tls::slot().filter(|slot| slot.tid.load(Relaxed) == sys::gettid())
+}
+
+/// Runs `call`, which executes another program, with what the program has blocked really blocked: the other one begins so. No sample may come meanwhile.
+pub fn handing_on<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
+    blocking(mask_of(slot.masked.load(Relaxed)), call)
+}
+
+/// What a thread that is about to be left alone has blocked, and what waits for it, as far as the kernel does not know.
+pub struct Kept {
+    masked: u64,
+    held: [Option<[u64; 16]>; 2],
+}
+
+impl Kept {
+    pub fn of(slot: &Slot) -> Self {
+        Self { masked: mask_of(slot.masked.load(Relaxed)), held: [0, 1].map(|index| take_held(slot, index)) }
+    }
+
+    /// Tells the kernel. No more samples of the calling thread's can come.
+    pub fn hand_over(self) {
+        sys::mask_signals(BLOCK, self.masked);
+        for (signal, info) in OURS.into_iter().zip(self.held) {
+            if let Some(info) = info {
+                sys::raise_with(signal, &info);
+            }
+        }
+    }
+}
+
+/// Runs `call`, which creates a thread, with `SIGURG` really blocked if the program has it blocked: the new thread takes none before it is known here ([`adopt`]).
+pub fn handing_down<T>(call: impl FnOnce() -> T) -> T {
+    blocking(tls::slot().map_or(0, |slot| mask_of(slot.masked.load(Relaxed)) & bit(SIGURG)), call)
+}
+
+fn blocking<T>(signals: u64, call: impl FnOnce() -> T) -> T {
+    if signals == 0 {
+        return call();
+    }
+    let before = sys::mask_signals(BLOCK, signals);
+    let result = call();
+    sys::mask_signals(SETMASK, before);
+    result
 }
 
 /// Hands a signal that was not a sample to the program.
 ///
 /// # Safety
 /// The arguments must be those of the interrupted handler.
-pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], context: *mut Context) {
+pub unsafe fn deliver(slot: Option<&'static Slot>, signal: i32, info: *mut [u64; 16], context: *mut Context) {
     let Some(index) = ours(signal) else { return };
     let is_masked = |slot: &Slot| slot.masked.load(Relaxed) & (1 << index) != 0;
     // SAFETY: the kernel passed a siginfo of 16 words.
@@ -199,16 +221,33 @@ pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], co
     if let Some(slot) = slot
         && is_masked(slot)
     {
+        if signal == SIGURG && sampler::urg_is_taken() {
+            // SAFETY: the kernel passed a siginfo and an ucontext.
+            let (info, context) = unsafe { (&*info, &mut *context) };
+            if !deferral::is_midway(slot) || !deferral::defers(slot, signal, info, context) {
+                urgent::give_back_here(slot, info, context);
+            }
+            return;
+        }
         // SAFETY: the kernel passed a siginfo of 16 words.
         for (word, kept) in unsafe { &*info }.iter().zip(&slot.held_info[index]) {
             kept.store(*word, Relaxed);
         }
-        slot.held.fetch_or(1 << index, Relaxed);
+        slot.held.fetch_or(1 << index, SeqCst);
+        // The program has begun to wait for it meanwhile, and may not have seen it here.
+        if signal == SIGURG
+            && sampler::urg_is_taken()
+            && let Some(info) = take_held(slot, URG)
+        {
+            // SAFETY: the kernel passed an ucontext.
+            urgent::give_back_here(slot, &info, unsafe { &mut *context });
+        }
         return;
     }
-    if let Some(slot) = slot.filter(|slot| deferral::is_midway(slot)) {
+    if let Some(slot) = slot {
         // SAFETY: the kernel passed a siginfo and an ucontext.
-        if unsafe { deferral::defers(slot, signal, &*info, &mut *context) } {
+        let (info, context) = unsafe { (&*info, &mut *context) };
+        if deferral::has_to_wait(slot, signal, context) && deferral::defers(slot, signal, info, context) {
             return;
         }
     }
@@ -224,7 +263,8 @@ pub unsafe fn deliver(slot: Option<&Slot>, signal: i32, info: *mut [u64; 16], co
     if flags & SA_RESETHAND != 0 {
         wanted.handler.store(SIG_DFL, Relaxed);
     }
-    let before = sys::mask_signals(BLOCK, wanted.mask.load(Relaxed) & !BITS);
+    let carriers = slot.map_or(BITS, carriers);
+    let before = sys::mask_signals(BLOCK, wanted.mask.load(Relaxed) & !carriers);
     // SAFETY: the program installed this handler, with these flags, for this signal.
     unsafe {
         if flags & SA_SIGINFO != 0 {
@@ -259,18 +299,27 @@ pub unsafe extern "C" fn raise(number: c_int) -> c_int {
     result
 }
 
-/// Runs `call` with `SIGURG` blocked if that is what carries this thread's samples: for system calls that
+/// The signal that carries this thread's samples, if it is asynchronous, as a mask.
+fn asynchronous(slot: &Slot) -> u64 {
+    match slot.asynchronous.load(Relaxed) {
+        0 => 0,
+        signal => bit(signal as i32),
+    }
+}
+
+/// Runs `call` with that signal blocked: for system calls that
 /// fail with `EINTR` after any handler has run, `SA_RESTART` or not. A sample that falls due is taken
 /// right after.
 #[inline]
 pub fn undisturbed<T>(slot: &Slot, call: impl FnOnce() -> T) -> T {
-    if slot.asynchronous.load(Relaxed) == 0 {
+    let asynchronous = asynchronous(slot);
+    if asynchronous == 0 {
         return call();
     }
-    let before = sys::mask_signals(BLOCK, bit(SIGURG));
+    let before = sys::mask_signals(BLOCK, asynchronous);
     let result = call();
-    if before & bit(SIGURG) == 0 {
-        sys::mask_signals(UNBLOCK, bit(SIGURG));
+    if before & asynchronous == 0 {
+        sys::mask_signals(UNBLOCK, asynchronous);
     }
     result
 }
@@ -284,33 +333,28 @@ pub fn shielded<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A copy of a signal set without our signals, for calls that take pending signals: samples must not be
+/// A copy of a signal set without the signals that carry samples, for calls that take pending signals: samples must not be
 /// among them.
-///
-/// # Safety
-/// `set` must be null or point to a signal set (the kernel's 8 bytes of it are read).
-pub unsafe fn without_ours(set: *const u64, copy: &mut [u64; 16]) -> *const u64 {
-    if set.is_null() {
-        return set;
-    }
-    // SAFETY: the caller vouches for the set.
-    copy[0] = unsafe { *set } & !BITS;
+pub fn without_ours(slot: &Slot, set: *const u64, copy: &mut [u64; 16]) -> *const u64 {
+    awaited(set);
+    let Some(signals) = signals_in(set) else { return set };
+    copy[0] = signals & !carriers(slot);
     copy.as_ptr()
 }
 
-/// A copy of a signal set that `SIGURG` belongs to, for calls that change the mask while they wait; see
+/// A copy of a signal set that an asynchronous signal of samples belongs to, for calls that change the mask while they wait; see
 /// [`undisturbed`].
-///
-/// # Safety
-/// `set` must be null or point to a signal set (the kernel's 8 bytes of it are read).
-pub unsafe fn with_ours(slot: &Slot, set: *const u64, copy: &mut [u64; 16]) -> *const u64 {
-    let asynchronous = if slot.asynchronous.load(Relaxed) == 0 { 0 } else { bit(SIGURG) };
-    let ours = asynchronous | shield();
-    if set.is_null() || ours == 0 {
+pub fn with_ours(slot: &'static Slot, set: *const u64, copy: &mut [u64; 16]) -> *const u64 {
+    let Some(asked) = signals_in(set) else { return set };
+    // It is to come in the wait, and at no other time.
+    if mask_of(slot.masked.load(Relaxed)) & !asked & bit(SIGURG) != 0 {
+        urgent::take_here(Some(slot));
+    }
+    let ours = asynchronous(slot) | shield(slot);
+    if ours == 0 {
         return set;
     }
-    // SAFETY: the caller vouches for the set.
-    copy[0] = unsafe { *set } | ours;
+    copy[0] = asked | ours;
     copy.as_ptr()
 }
 
@@ -318,31 +362,37 @@ pub unsafe fn with_ours(slot: &Slot, set: *const u64, copy: &mut [u64; 16]) -> *
 #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     let function = real!(sigaction: fn(c_int, *const Action, *mut Action) -> c_int);
-    // A `vfork`ed child has actions of its own, and its parent's memory.
-    let own = ours(signal).filter(|_| crate::memory::attached().is_some() && sys::is_own());
-    let Some(wanted) = own.map(|index| &WANTED[index]) else {
-        // SAFETY: passes the arguments on.
-        return function.map_or(-1, |real| unsafe {
-            actions::of_others(signal, new, old, |new| real(signal, new, old))
-        });
-    };
     // SAFETY: both are null or valid, by the contract of `sigaction`; they may be the same.
     unsafe {
-        let fresh = new.as_ref().map(|new| (new.handler, new.flags, new.mask[0]));
-        if let Some(old) = old.as_mut() {
-            old.handler = wanted.handler.load(Relaxed);
-            old.flags = wanted.flags.load(Relaxed) as u32 as c_int;
-            old.mask = [0; 16];
-            old.mask[0] = wanted.mask.load(Relaxed);
-            old.restorer = 0;
+        let fresh = new.as_ref().copied();
+        if let Some(wanted) = belief(signal, fresh.map(|new| new.handler)) {
+            change(wanted, fresh, old.as_mut());
+            return 0;
         }
-        if let Some((handler, flags, mask)) = fresh {
-            wanted.handler.store(handler, Relaxed);
-            wanted.flags.store(u64::from(flags as u32), Relaxed);
-            wanted.mask.store(mask & !UNBLOCKABLE, Relaxed);
-        }
+        let result =
+            function.map_or(-1, |real| actions::of_others(signal, new, old, |new| real(signal, new, old)));
+        tell_former(signal, old.as_mut().filter(|_| result == 0));
+        result
     }
-    0
+}
+
+/// Has the program believe in `fresh`, and tells it what it has believed in.
+fn change<A: Act>(wanted: &Wanted, fresh: Option<A>, old: Option<&mut A>) {
+    if let Some(old) = old {
+        wanted.tell(old);
+    }
+    if let Some(mut fresh) = fresh {
+        wanted.set(*fresh.handler(), fresh.flags(), *fresh.mask());
+    }
+}
+
+/// Corrects what the kernel has told of our handler.
+pub fn tell_former<A: Act>(signal: i32, old: Option<&mut A>) {
+    if let Some(old) = old
+        && let Some(wanted) = former_belief(signal, *old.handler())
+    {
+        wanted.tell(old);
+    }
 }
 
 /// `rt_sigaction` for one of our signals, by `syscall(2)`: what the program believes. `None` for other signals, and for arguments that the kernel refuses.
@@ -355,31 +405,14 @@ pub unsafe fn raw_action(
     old: *mut sys::KernelAction,
     set_size: i64,
 ) -> Option<()> {
-    crate::memory::attached()?;
-    let wanted = &WANTED[ours(i32::try_from(signal).ok()?)?];
-    if set_size != size_of::<u64>() as i64
-        || !sys::is_own()
-        || !actions::is_there(new)
-        || !actions::is_there(old)
-    {
+    if set_size != size_of::<u64>() as i64 || !actions::is_there(new) || !actions::is_there(old) {
         return None;
     }
     // SAFETY: the caller vouches for both; they may be the same.
     unsafe {
         let fresh = new.as_ref().copied();
-        if let Some(old) = old.as_mut() {
-            *old = sys::KernelAction {
-                handler: wanted.handler.load(Relaxed),
-                flags: wanted.flags.load(Relaxed),
-                restorer: 0,
-                mask: wanted.mask.load(Relaxed),
-            };
-        }
-        if let Some(fresh) = fresh {
-            wanted.handler.store(fresh.handler, Relaxed);
-            wanted.flags.store(fresh.flags & !SA_RESTORER, Relaxed);
-            wanted.mask.store(fresh.mask & !UNBLOCKABLE, Relaxed);
-        }
+        let wanted = belief(i32::try_from(signal).ok()?, fresh.map(|new| new.handler))?;
+        change(wanted, fresh, old.as_mut());
     }
     Some(())
 }
@@ -410,16 +443,21 @@ signal!(sigset, 0);
 
 /// `call` installs a handler, which it is passed, by such a function.
 fn install_by_number(number: c_int, handler: usize, flags: u64, call: impl FnOnce(usize) -> usize) -> usize {
-    let is_own = sys::is_own();
-    let own = ours(number).filter(|_| crate::memory::attached().is_some() && handler != SIG_HOLD && is_own);
-    if is_own && own.is_none() && (1..=64).contains(&number) {
-        altstack::forget(i64::from(number));
-    }
-    let Some(wanted) = own.map(|index| &WANTED[index]) else {
+    let wanted = if handler == SIG_HOLD { None } else { belief(number, Some(handler)) };
+    let Some(wanted) = wanted else {
+        if sys::is_own() && (1..=64).contains(&number) {
+            altstack::forget(i64::from(number));
+        }
+        let believed = |old, registered| {
+            let of_urg = former_belief(number, old).map(|wanted| wanted.handler.load(Relaxed));
+            of_urg.unwrap_or_else(|| {
+                deferral::believed(number, old, registered).map_or(old, |(handler, _)| handler)
+            })
+        };
         let registered = deferral::register(number, handler, false);
         let Some(registered) = registered else {
             let old = call(handler);
-            return deferral::believed(number, old, None).map_or(old, |(handler, _)| handler);
+            return believed(old, None);
         };
         registered.tells(false);
         let old = call(deferral::entrance());
@@ -429,11 +467,10 @@ fn install_by_number(number: c_int, handler: usize, flags: u64, call: impl FnOnc
         }
         let informs = sys::inform(i64::from(number), deferral::entrance());
         registered.tells(informs);
-        return deferral::believed(number, old, Some(&registered)).map_or(old, |(handler, _)| handler);
+        return believed(old, Some(&registered));
     };
-    let old = wanted.handler.swap(handler, Relaxed);
-    wanted.flags.store(flags, Relaxed);
-    wanted.mask.store(if flags & SA_NODEFER == 0 { bit(number) } else { 0 }, Relaxed);
+    let old = wanted.handler.load(Relaxed);
+    wanted.set(handler, flags, if flags & SA_NODEFER == 0 { bit(number) } else { 0 });
     old
 }
 
@@ -449,12 +486,14 @@ unsafe fn mask(
 ) -> c_int {
     const ENOSYS: c_int = 38;
     let Some(real) = real else { return ENOSYS };
-    // A `vfork`ed child has a mask of its own, and its parent's slot.
-    let Some(slot) = tls::slot().filter(|slot| slot.tid.load(Relaxed) == sys::gettid()) else {
+    let Some(slot) = own_slot() else {
         // SAFETY: passes the arguments on.
         return unsafe { real(how, set, old) };
     };
-    let shield = shield();
+    // Both before anything else: handlers that run meanwhile change nothing for good, and a thread whose samples come by another signal meanwhile has
+    // in the kernel what was in the first.
+    let was = slot.masked.load(Relaxed);
+    let (ours, shield) = (carriers(slot), shield(slot));
     let mut copy = [0_u64; 16];
     // SAFETY: `set` is null or a signal set of 128 bytes, as is `old`.
     unsafe {
@@ -462,11 +501,11 @@ unsafe fn mask(
         let mut passed = set;
         if !set.is_null() {
             copy.copy_from_slice(core::slice::from_raw_parts(set, 16));
-            asked = own_bits(copy[0]);
+            asked = own_bits(copy[0] & ours);
             if i64::from(how) == UNBLOCK {
                 copy[0] &= !shield;
             } else {
-                copy[0] = copy[0] & !BITS | shield;
+                copy[0] = copy[0] & !ours | shield;
             }
             passed = copy.as_ptr();
         }
@@ -475,9 +514,8 @@ unsafe fn mask(
             return result;
         }
         deferral::end_entering(slot);
-        let was = slot.masked.load(Relaxed);
         if let Some(old) = old.as_mut() {
-            *old = (*old & !BITS) | mask_of(was);
+            *old = (*old & !(ours | shield)) | mask_of(was);
         }
         if !set.is_null() {
             let is = match i64::from(how) {
@@ -486,10 +524,16 @@ unsafe fn mask(
                 _ => asked,
             };
             slot.masked.store(is, Relaxed);
-            let due = slot.held.fetch_and(is, Relaxed) & !is;
-            for (index, signal) in OURS.iter().enumerate().filter(|(index, _)| due & (1 << index) != 0) {
-                let info = core::array::from_fn(|i| slot.held_info[index][i].load(Relaxed));
-                alone(slot, *signal, || sys::raise_with(*signal, &info));
+            let left = ours & !carriers(slot);
+            if left != 0 {
+                // SIGURG was left to the program meanwhile.
+                sys::mask_signals(if mask_of(is) & left == 0 { UNBLOCK } else { BLOCK }, left);
+            }
+            slot.masked.store(is & own_bits(carriers(slot)), Relaxed);
+            for (index, signal) in OURS.iter().enumerate().filter(|(index, _)| is & (1 << index) == 0) {
+                if let Some(info) = take_held(slot, index) {
+                    alone(slot, *signal, || sys::raise_with(*signal, &info));
+                }
             }
         }
         result
@@ -497,11 +541,11 @@ unsafe fn mask(
 }
 
 /// Which of our signals a handler on a small alternate stack has blocked ([`altstack`]). Once the thread has left it, they are unblocked.
-fn shield() -> u64 {
+fn shield(slot: &Slot) -> u64 {
     if !altstack::are_small() {
         return 0;
     }
-    let blocked = sys::mask_signals(BLOCK, 0) & BITS;
+    let blocked = sys::mask_signals(BLOCK, 0) & carriers(slot);
     if blocked == 0 || altstack::is_on_one() {
         return blocked;
     }
@@ -540,7 +584,7 @@ pub unsafe extern "C" fn sigpending(set: *mut u64) -> c_int {
         if result == 0
             && let Some(slot) = tls::slot()
         {
-            *set = (*set & !BITS) | mask_of(slot.held.load(Relaxed));
+            *set = (*set & !carriers(slot)) | mask_of(slot.held.load(Relaxed));
         }
         result
     }

@@ -31,6 +31,7 @@ mod number {
     pub const SIGALTSTACK: i64 = 131;
     pub const IOCTL: i64 = 16;
     pub const GETPID: i64 = 39;
+    pub const GETPPID: i64 = 110;
     pub const CLOSE: i64 = 3;
     pub const FSTAT: i64 = 5;
     pub const EXIT_GROUP: i64 = 231;
@@ -44,7 +45,10 @@ mod number {
     pub const TIMER_SETTIME: i64 = 223;
     pub const TIMER_DELETE: i64 = 226;
     pub const CLOCK_GETTIME: i64 = 228;
+    pub const KILL: i64 = 62;
     pub const TGKILL: i64 = 234;
+    pub const RT_SIGTIMEDWAIT: i64 = 128;
+    pub const RT_SIGQUEUEINFO: i64 = 129;
     pub const RT_TGSIGQUEUEINFO: i64 = 297;
     pub const PERF_EVENT_OPEN: i64 = 298;
     pub const PRLIMIT64: i64 = 302;
@@ -146,6 +150,11 @@ pub fn gettid() -> u32 {
 /// Whether the calling thread is the one that its slot belongs to. A `vfork`ed child has its parent's, and closes its own copies of descriptors.
 pub fn is_own() -> bool {
     tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == gettid())
+}
+
+pub fn getppid() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { call(number::GETPPID, [0; 6]) as u32 }
 }
 
 pub fn getpid() -> u32 {
@@ -511,6 +520,14 @@ pub fn restore_mask(mask: u64) {
     unsafe { call_at_any_time(number::RT_SIGPROCMASK, [SET, (&raw const mask) as i64, 0, 8, 0, 0]) };
 }
 
+/// Takes one of these signals, which are blocked, if one is pending: what came with it. One that is pending to the thread comes before one that is pending to the process.
+pub fn take_pending(signals: u64) -> Option<[u64; 16]> {
+    let (mut info, at_once) = ([0_u64; 16], [0_i64; 2]);
+    let arguments = [(&raw const signals) as i64, (&raw mut info) as i64, at_once.as_ptr() as i64, 8, 0, 0];
+    // SAFETY: a signal set of 8 bytes, a siginfo of 128 and a timespec.
+    (unsafe { call(number::RT_SIGTIMEDWAIT, arguments) } > 0).then_some(info)
+}
+
 /// Signals that wait for the calling thread to unblock them.
 pub fn pending_signals() -> u64 {
     let mut pending = 0_u64;
@@ -577,7 +594,7 @@ pub fn cpu_timer(signal: i32, value: usize) -> Option<i32> {
     (result == 0).then_some(id)
 }
 
-/// Lets a timer expire once after `after`, and not again.
+/// Lets a timer expire once after `after`, and not again; never, if that is zero.
 pub fn arm_timer(id: i32, after: Nanos) {
     let spec = [0_i64, 0, (after.0 / 1_000_000_000) as i64, (after.0 % 1_000_000_000) as i64];
     // SAFETY: `spec` is an itimerspec.
@@ -595,6 +612,9 @@ pub fn raise(signal: i32) {
     unsafe { call(number::TGKILL, [i64::from(getpid()), i64::from(gettid()), i64::from(signal), 0, 0, 0]) };
 }
 
+/// `si_code` of a signal that was sent to a thread.
+pub const SI_TKILL: i32 = -6;
+
 /// Sends the calling thread a signal with the information it once came with.
 pub fn raise_with(signal: i32, info: &[u64; 16]) {
     if !send_with(gettid(), signal, info) {
@@ -607,6 +627,25 @@ pub fn send_with(thread: u32, signal: i32, info: &[u64; 16]) -> bool {
     let arguments = [i64::from(getpid()), i64::from(thread), i64::from(signal), info.as_ptr() as i64, 0, 0];
     // SAFETY: `info` is a siginfo of 128 bytes.
     unsafe { call_at_any_time(number::RT_TGSIGQUEUEINFO, arguments) >= 0 }
+}
+
+/// The same for the process, in which any thread may take it. The kernel lets threads but the main one send nothing that looks as if it came from another
+/// process's `kill` or from the kernel: such a signal comes as from its `sigqueue`.
+pub fn send_to_process(signal: i32, info: &[u64; 16]) -> bool {
+    const SI_USER: i32 = 0;
+    const SI_QUEUE: i32 = -1;
+    let (code, sender) = (info[1] as u32 as i32, info[2] as u32);
+    if code == SI_USER && sender == getpid() {
+        // SAFETY: a signal that was sent to this process already.
+        return unsafe { call(number::KILL, [i64::from(getpid()), i64::from(signal), 0, 0, 0, 0]) >= 0 };
+    }
+    let mut info = *info;
+    if code >= 0 {
+        info[1] = info[1] & !u64::from(u32::MAX) | u64::from(SI_QUEUE as u32);
+    }
+    let arguments = [i64::from(getpid()), i64::from(signal), info.as_ptr() as i64, 0, 0, 0];
+    // SAFETY: `info` is a siginfo of 128 bytes.
+    unsafe { call(number::RT_SIGQUEUEINFO, arguments) >= 0 }
 }
 
 /// Ends the process with SIGABRT, whatever the program does about that signal.

@@ -4,7 +4,7 @@
 
 use crate::memory::shared;
 use crate::real::real;
-use crate::{delay, sampler, signals, stretch, sys, tls, wait};
+use crate::{delay, sampler, signals, stretch, sys, tls, urgent, wait};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
     AtomicU32,
@@ -42,12 +42,12 @@ pub fn register_main(stack_high: usize, masked: u32) {
         slot.stack_low.store(stack_high.saturating_sub(size), Relaxed);
         slot.local.inherit(wire::Account::default());
         slot.masked.store(masked, Relaxed);
-        begin(slot, signals::may_trap());
+        begin(slot);
     }
 }
 
 /// What every thread does with its slot when it starts to run.
-pub fn begin(slot: &'static Slot, trap: bool) {
+pub fn begin(slot: &'static Slot) {
     slot.doing(Activity::Running);
     slot.busy.store(0, Relaxed);
     slot.settling.store(0, Relaxed);
@@ -57,10 +57,10 @@ pub fn begin(slot: &'static Slot, trap: bool) {
     slot.passed.store(0, Relaxed);
     signals::unshield();
     tls::set_slot(Some(slot));
-    tls::settling(slot, || take_up(slot, trap));
+    tls::settling(slot, || take_up(slot));
 }
 
-fn take_up(slot: &'static Slot, trap: bool) {
+fn take_up(slot: &'static Slot) {
     slot.pid.store(sys::getpid(), Relaxed);
     // Release: a reader that sees the thread ID also sees whose it is.
     slot.tid.store(sys::gettid(), Release);
@@ -94,7 +94,8 @@ fn take_up(slot: &'static Slot, trap: bool) {
         // made before the program's.
         unsafe { set(key, core::ptr::from_ref(slot).cast()) };
     }
-    sampler::start(slot, trap);
+    sampler::start(slot, urgent::PERMITTED);
+    signals::adopt(slot);
 }
 
 /// The thread is over, or as good as. A thread that joins it is credited for the wait, so pay first (rule 4).
@@ -123,7 +124,7 @@ pub fn begin_again(former: &'static Slot) {
     slot.stack_high.store(former.stack_high.load(Relaxed), Relaxed);
     slot.masked.store(former.masked.load(Relaxed), Relaxed);
     slot.local.inherit(former.local.load());
-    begin(slot, signals::may_trap());
+    begin(slot);
 }
 
 /// A slot for a thread that is about to be created, with its creator's account.
@@ -140,7 +141,7 @@ pub fn reserve(start: usize, argument: *mut c_void, stack_size: usize) -> Option
         stretch::cross(creator, stretch::Call { function: start, subject: 0 });
     }
     let (local, masked) = tls::slot()
-        .map_or_else(Default::default, |creator| (creator.local.load(), creator.masked.load(Relaxed)));
+        .map_or_else(Default::default, |creator| (creator.local.load(), signals::handed_down(creator)));
     slot.local.inherit(if shared().header.has_rule(10) { local } else { local.emptied() });
     slot.masked.store(masked, Relaxed);
     Some(slot)
@@ -173,7 +174,7 @@ pub unsafe extern "C" fn run(slot: *mut c_void) -> *mut c_void {
     let slot: &'static Slot = unsafe { &*slot.cast() };
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
-    begin(slot, signals::may_trap());
+    begin(slot);
     wait::after_birth(slot);
     // SAFETY: what the program passed to `pthread_create`.
     let result = unsafe {
@@ -192,7 +193,7 @@ pub unsafe extern "C" fn run_c11(slot: *mut c_void) -> c_int {
     let slot: &'static Slot = unsafe { &*slot.cast() };
     let (start, argument) = (slot.start.load(Relaxed), slot.argument.load(Relaxed));
     find_stack(slot);
-    begin(slot, signals::may_trap());
+    begin(slot);
     wait::after_birth(slot);
     // SAFETY: what the program passed to `thrd_create`.
     let result = unsafe {

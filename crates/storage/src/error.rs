@@ -107,10 +107,20 @@ pub enum Error {
         path: PathBuf,
     },
     /// There is no profile database in the folder.
-    #[error("there is no profile database in {at}\n  start one with: whatif collect --db {at}", at = shown(.path))]
+    #[error(
+        "there is no profile database in {at}\n  {}",
+        if *.is_free {
+            format!("start one with: whatif collect --db {}", shown(.path))
+        } else {
+            "name the folder of one with --db, or start one in a folder of its own: whatif collect --db NEW-FOLDER".to_owned()
+        },
+        at = shown(.path)
+    )]
     NoDatabase {
         /// The folder.
         path: PathBuf,
+        /// Whether nothing is in it.
+        is_free: bool,
     },
     /// The catalogue in the folder is something else.
     #[error(

@@ -1,12 +1,14 @@
 //! Where an image's debug information is, when it is not in the image itself.
 //!
 //! The places that gdb looks at ("Debugging Information in Separate Files"): by build ID and by
-//! debug link below `/usr/lib/debug`, and debuginfod's local cache. Nothing is downloaded.
+//! debug link below `/usr/lib/debug`, and debuginfod's local cache; its servers at last, if they may be asked ([`debuginfod`]).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
+use crate::debuginfod;
 use crate::elf::Elf;
 
 /// A path, and what comes with it.
@@ -17,8 +19,11 @@ const GLOBAL: &str = "/usr/lib/debug";
 #[derive(Debug)]
 pub(crate) struct Files {
     pub image: Elf,
+    /// Of this machine.
     separate: Option<Elf>,
-    pub supplementary: Option<Elf>,
+    supplementary: Option<Elf>,
+    /// What servers have sent, and its supplementary file: they are not asked before there is a question about names or lines.
+    sent: OnceLock<(Option<Elf>, Option<Elf>)>,
 }
 
 impl Files {
@@ -26,23 +31,44 @@ impl Files {
         let separate = if has_debug_info(&image) { None } else { separate(&image) };
         let with_debug_info = separate.as_ref().unwrap_or(&image);
         let supplementary = supplementary(with_debug_info);
-        Files { image, separate, supplementary }
+        Files { image, separate, supplementary, sent: OnceLock::new() }
+    }
+
+    /// The file beside the image, of this machine or of a server.
+    fn separate(&self) -> Option<&Elf> {
+        let of_servers = || self.sent().and_then(|(separate, _)| separate.as_ref());
+        self.separate.as_ref().or_else(of_servers)
+    }
+
+    /// The file that dwz(1) split off.
+    pub fn supplementary(&self) -> Option<&Elf> {
+        let of_servers = || self.sent().and_then(|(_, supplementary)| supplementary.as_ref());
+        self.supplementary.as_ref().or_else(of_servers)
+    }
+
+    fn sent(&self) -> Option<&(Option<Elf>, Option<Elf>)> {
+        (self.separate.is_none() && !has_debug_info(&self.image)).then(|| {
+            self.sent.get_or_init(|| {
+                let sent = from_servers(&self.image);
+                let supplementary = sent.as_ref().and_then(supplementary);
+                (sent, supplementary)
+            })
+        })
     }
 
     /// The file that has debug information, if any has.
     pub fn debug(&self) -> Option<&Elf> {
-        let candidates = [Some(&self.image), self.separate.as_ref()];
-        candidates.into_iter().flatten().find(|elf| has_debug_info(elf))
+        self.with_symbols().find(|elf| has_debug_info(elf))
     }
 
     /// The files that may have symbols, best first.
     pub fn with_symbols(&self) -> impl Iterator<Item = &Elf> {
-        [Some(&self.image), self.separate.as_ref()].into_iter().flatten()
+        [Some(&self.image), self.separate()].into_iter().flatten()
     }
 
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Elf> {
-        [Some(&self.image), self.separate.as_ref(), self.supplementary.as_ref()].into_iter().flatten()
+        [Some(&self.image), self.separate(), self.supplementary()].into_iter().flatten()
     }
 
     /// The DWARF package that lies next to one of the files (`program.dwp`).
@@ -66,6 +92,11 @@ fn separate(image: &Elf) -> Option<Elf> {
         .as_deref()
         .and_then(|id| debug_files_of(id).find_map(|path| open_if(&path, |elf| is_build(elf, id))));
     by_build_id.or_else(|| by_debug_link(image))
+}
+
+fn from_servers(image: &Elf) -> Option<Elf> {
+    let id = image.headers.build_id.as_deref()?;
+    open_if(&debuginfod::fetch(&hex(id), &image.path)?, |elf| is_build(elf, id))
 }
 
 fn open_if(path: &Path, wanted: impl Fn(&Elf) -> bool) -> Option<Elf> {

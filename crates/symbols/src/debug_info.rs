@@ -74,7 +74,7 @@ impl DebugInfo {
     pub fn read(files: &Files) -> Option<DebugInfo> {
         let elf = files.debug()?;
         let sections = load(elf, false, PAGE);
-        let supplementary = files.supplementary.as_ref().map(|elf| load(elf, false, PAGE));
+        let supplementary = files.supplementary().map(|elf| load(elf, false, PAGE));
         let package = files.package().and_then(|elf| {
             let read = |id: SectionId| Ok::<_, gimli::Error>(section(&elf, id.dwo_name(), PAGE));
             DwarfPackageSections::load(read).ok()

@@ -166,6 +166,14 @@ impl Elf {
         self.read(load.offset.0.checked_add(address - load.address.0)?, size)
     }
 
+    /// The name of the section that is loaded at an address.
+    pub fn section_at(&self, address: u64) -> Option<&[u8]> {
+        let holds = |section: &&Section| {
+            section.address != 0 && address.checked_sub(section.address).is_some_and(|at| at < section.size)
+        };
+        self.headers.sections.iter().find(holds).map(|section| section.name.as_slice())
+    }
+
     /// The names of the libraries that it needs (`DT_NEEDED`); of a 64-bit file.
     pub fn needed(&self) -> Vec<String> {
         const ENTRY: usize = 16;

@@ -28,7 +28,7 @@ pub struct Image {
 impl Image {
     /// Opens an executable or shared library and locates its debug information: in the file, by
     /// build ID or debug link (below `/usr/lib/debug` and next to the file), in debuginfod's local
-    /// cache. Reads headers only.
+    /// cache. Reads headers only. (Servers of debuginfod, if they may be asked, are asked with the first question about names or lines.)
     ///
     /// # Errors
     ///
@@ -200,6 +200,24 @@ impl Image {
         };
         let range = by_symbol.or_else(by_debug_info)?;
         Some(Svma(range.start)..Svma(range.end))
+    }
+
+    /// The name of the section that is loaded at a stated address; none where the file has no sections.
+    pub fn section(&self, address: Svma) -> Option<String> {
+        self.elf().section_at(address.0).map(|name| String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// Whether any symbol, of a function or not, is at one of these stated addresses.
+    pub fn has_label(&self, range: &Range<Svma>) -> bool {
+        let range = range.start.0..range.end.0;
+        self.files.all().any(|elf| SymbolTable::has_label(elf, &range))
+    }
+
+    /// The functions of the symbol table, and those that unwinding tells of where that has few, which overlap a range of stated addresses.
+    pub fn functions_in(&self, range: &Range<Svma>) -> Vec<Range<Svma>> {
+        let overlaps = |one: &Range<u64>| one.start < range.end.0 && range.start.0 < one.end;
+        let found = self.symbols().ranges().filter(overlaps);
+        found.map(|one| Svma(one.start)..Svma(one.end)).collect()
     }
 
     /// Cuts `container` (usually from [`Image::container`]) into maximal ranges with the same

@@ -42,6 +42,7 @@ mod base_name;
 mod catalogue;
 mod debug_file;
 mod debug_info;
+pub mod debuginfod;
 mod demangle;
 mod die_name;
 mod elf;

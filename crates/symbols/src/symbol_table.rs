@@ -92,6 +92,22 @@ impl SymbolTable {
         Some(SymbolTable { functions: RangeIndex::new(entries), source, names, made_up: u32::MAX })
     }
 
+    /// Whether a symbol of any kind that belongs to a section is at an address in `range`; of 64-bit files.
+    pub fn has_label(elf: &Elf, range: &Range<u64>) -> bool {
+        if !elf.headers.is_64 {
+            return false;
+        }
+        let endian = if elf.headers.little_endian { Endianness::Little } else { Endianness::Big };
+        [".symtab", ".dynsym"].iter().filter_map(|table| elf.read_section(table)).any(|symbols| {
+            let symbols = object::pod::slice_from_all_bytes::<elf::Sym64<Endianness>>(&symbols);
+            let is_there = |symbol: &elf::Sym64<Endianness>| {
+                let of_section = !matches!(symbol.st_shndx(endian), elf::SHN_UNDEF | elf::SHN_ABS);
+                of_section && range.contains(&symbol.st_value(endian))
+            };
+            symbols.is_ok_and(|symbols| symbols.iter().any(is_there))
+        })
+    }
+
     /// The function that contains `address`: its range and name.
     pub fn containing(&self, address: u64) -> Option<&Entry<u32>> {
         self.functions.containing(address)

@@ -18,6 +18,14 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// What was typed. Ends the process where that is a mistake, or asks for help.
+    pub fn of_arguments() -> Self {
+        Self::try_parse()
+            .unwrap_or_else(|error| overview::with_nearest_command(error, std::env::args_os().nth(1)).exit())
+    }
+}
+
 /// `overview::GROUPS` says which of them are listed together. Those that are hidden are names of before, for scripts.
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -26,7 +26,6 @@ mod version;
 mod visitors;
 mod watch;
 
-use clap::Parser as _;
 use cli::{Cli, Command, Db, DbCommand};
 use controller::{FAILED, Usage, launch};
 
@@ -50,7 +49,7 @@ fn main() {
         let _ = show::print(overview::WELCOME);
         return;
     }
-    let command = match Cli::parse().command {
+    let command = match Cli::of_arguments().command {
         Command::Points(args) => args.as_run().unwrap_or_else(|error| error.exit()).command,
         Command::Former(former) => Command::Db(Db { command: former.now() }),
         command => command,

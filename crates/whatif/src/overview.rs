@@ -2,7 +2,9 @@
 
 use crate::cli::{Cli, Command};
 use clap::builder::styling::Styles;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Subcommand as _};
+use std::ffi::OsString;
 
 /// What `whatif` alone prints.
 pub const WELCOME: &str = "\
@@ -53,6 +55,21 @@ pub fn visible() -> clap::Command {
     without_hidden(&Cli::command()).version(env!("CARGO_PKG_VERSION"))
 }
 
+/// An error about a command that does not exist names the nearest ones that can be typed; clap looks among those of before, too, and finds
+/// all that are a little like it. `first`: the first argument.
+pub fn with_nearest_command(mut error: clap::Error, first: Option<OsString>) -> clap::Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let all = visible();
+    let group = first.and_then(|first| all.find_subcommand(first)).filter(|group| group.has_subcommands());
+    let names = group.unwrap_or(&all).get_subcommands().map(clap::Command::get_name);
+    let nearest = symbols::nearest_names(typed, names);
+    error.remove(ContextKind::SuggestedSubcommand);
+    if !nearest.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(nearest));
+    }
+    error
+}
+
 fn without_hidden(command: &clap::Command) -> clap::Command {
     let mut visible = clap::Command::new(command.get_name().to_owned())
         .args(command.get_arguments().filter(|argument| !argument.is_hide_set()).cloned())
@@ -94,6 +111,29 @@ mod tests {
         match command.has_subcommands() {
             true => command.get_subcommands().flat_map(leaves).collect(),
             false => vec![command.clone()],
+        }
+    }
+
+    #[test]
+    fn the_nearest_command_is_named() {
+        for (typed, near) in [
+            ("rnu", &["run"][..]),
+            ("repot", &["report"]),
+            ("opne", &["open"]),
+            ("comapre", &["compare"]),
+            ("stat", &["stats", "status"]),
+            ("db mrege", &["merge"]),
+            ("nonsense", &[]),
+        ] {
+            let words: Vec<_> = std::iter::once("whatif").chain(typed.split(' ')).collect();
+            let error = Cli::try_parse_from(&words).unwrap_err();
+            let error = with_nearest_command(error, Some(words[1].into()));
+            let found = match error.get(ContextKind::SuggestedSubcommand) {
+                Some(ContextValue::Strings(names)) => names.clone(),
+                _ => Vec::new(),
+            };
+            assert_eq!(found, near, "{typed}: {error}");
+            assert_eq!(error.exit_code(), 2);
         }
     }
 

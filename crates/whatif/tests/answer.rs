@@ -255,9 +255,9 @@ fn a_recording_is_shown_and_exported() {
     }
 }
 
-/// The report on one run of `handlers.c`.
+/// The report on one run of `handlers.c`, and its windows.
 #[track_caller]
-fn beside_handlers(mode: &str) -> Option<(serde_json::Value, profile::Books)> {
+fn beside_handlers(mode: &str) -> Option<(serde_json::Value, Vec<profile::Window>)> {
     let _alone = alone();
     let handlers = program("handlers.c")?;
     let sandbox = Sandbox::new();
@@ -272,37 +272,42 @@ fn beside_handlers(mode: &str) -> Option<(serde_json::Value, profile::Books)> {
     let report = sandbox.report();
     println!("{report:#}\n{}", sandbox.windows()); // shown if the test fails
     let rows = profile::Recording::open(&sandbox.recording()).unwrap().rows().unwrap();
-    let mut books = profile::Books::default();
-    for window in &rows.windows {
-        books.owed += window.books.owed;
-        books.unpaid += window.books.unpaid;
-    }
-    Some((report, books))
-}
-
-/// The slope of a region for a progress point in it.
-#[track_caller]
-fn slope_beside_handlers(mode: &str, name: &str) -> Option<f64> {
-    let (report, _) = beside_handlers(mode)?;
-    let estimates = region(&report, "A")["points"].as_array().unwrap();
-    let estimate = estimates.iter().find(|estimate| estimate["point"] == name);
-    Some(estimate.and_then(|e| e["slope"].as_f64()).unwrap_or_else(|| panic!("{report:#}")))
+    Some((report, rows.windows))
 }
 
 #[test]
 fn handlers_that_run_while_a_thread_pauses_do_not_pay_twice() {
+    let Some((report, windows)) = beside_handlers("write") else { return };
+    let sum = |of: fn(&profile::Books) -> profile::Nanos| {
+        windows.iter().map(|window| of(&window.books).as_secs_f64()).sum::<f64>()
+    };
+    // A debt that is paid twice is in what was paid twice.
+    let (owed, paid) = (sum(|books| books.owed), sum(|books| books.paid));
+    let settled =
+        paid + sum(|books| books.credited) + sum(|books| books.overslept) + sum(|books| books.unpaid);
+    assert!(
+        paid > 0.0 && (settled - owed).abs() < owed / 10.0,
+        "owed {owed}, settled {settled}, paid {paid}"
+    );
+
+    let estimates = region(&report, "A")["points"].as_array().unwrap();
+    let estimate = estimates.iter().find(|estimate| estimate["point"] == "b").unwrap();
+    let slope = |name: &str| estimate[name].as_f64().unwrap_or_else(|| panic!("{estimate:#}"));
     // Paid twice, the same debt promised +0.35. (Less than nothing is right here: the timer is the world's and
     // is not slowed down, so a paused program meets more of its signals in the time that counts.)
-    let Some(slope) = slope_beside_handlers("write", "b") else { return };
-    assert!((-0.7..=0.2).contains(&slope), "{slope}");
+    let is_right = (-0.7..=0.2).contains(&slope("slope"));
+    // Others that use the machine make three seconds too few; the interval has to say so.
+    let others = windows.iter().any(|window| window.flags.has(profile::WindowFlags::BUSY));
+    assert!(is_right || others && slope("slope_lo") <= 0.0, "{estimate:#}");
 }
 
 #[test]
 fn a_thread_that_jumps_out_of_a_handler_goes_on_paying() {
-    let Some((_, books)) = beside_handlers("jump") else { return };
+    let Some((_, windows)) = beside_handlers("jump") else { return };
     // The other thread is credited with half of what is owed: never paying leaves as much.
-    let (owed, unpaid) = (books.owed.as_secs_f64(), books.unpaid.as_secs_f64());
-    assert!(owed > 0.0 && unpaid < owed / 4.0, "{books:?}");
+    let owed: f64 = windows.iter().map(|window| window.books.owed.as_secs_f64()).sum();
+    let unpaid: f64 = windows.iter().map(|window| window.books.unpaid.as_secs_f64()).sum();
+    assert!(owed > 0.0 && unpaid < owed / 4.0, "owed {owed}, unpaid {unpaid}");
 }
 
 #[test]

@@ -100,6 +100,17 @@ fn what_changed_is_said_first() {
 }
 
 #[test]
+fn recordings_without_a_common_point_cannot_be_compared() {
+    let mut other = SLOWER.rows();
+    other.points.values_mut().for_each(|point| point.name = "others".into());
+    let sandbox = recordings(&BEFORE.rows(), &other);
+    let ended = compare(&sandbox, &[]).assert_code(2);
+    assert!(ended.stdout.contains("no progress point in common"), "{ended:#?}");
+    compare(&sandbox, &["--fail-if", "gain(requests) < -3%"]).assert_code(2);
+    compare(&sandbox, &["--json"]).assert_code(2);
+}
+
+#[test]
 fn the_page_has_what_the_json_has_and_the_gate_is_judged_all_the_same() {
     let sandbox = recordings(&BEFORE.rows(), &SLOWER.rows());
     let json = compare(&sandbox, &["--json"]).assert_code(0).stdout;

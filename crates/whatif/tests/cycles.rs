@@ -451,6 +451,66 @@ fn the_flame_page_of_a_difference_has_both() {
     assert_ne!(ended.code(), Some(0), "{ended:?}");
 }
 
+/// An epoch of an hour in which a release of a server lies in a folder of its own, and has `handles` of 1000 samples a minute in `handle`.
+fn add_release(store: &mut Store, release: u32, start: i64, handles: u32) {
+    let machine = MachineInfo { key: "m".into(), host: "m".into(), kernel: "6.1".into(), cpus: 2 };
+    let machine = store.machine(&machine).unwrap();
+    let event = store.event("cpu-clock").unwrap();
+    let name = format!("r{release}");
+    let epoch = store.begin_epoch(machine, &setting("stacks"), Some(&name), UnixSeconds(start)).unwrap();
+    let path = format!("/srv/shop/releases/{release}/bin/server");
+    let server = CodeImage { path, build_id: format!("{release:04x}"), kind: ImageKind::File };
+    let server = store.image(&server).unwrap();
+    let symbol = |name: &str| vec![Symbol { function: name.into(), ..Symbol::default() }];
+    store.add_symbols(server, &[(Offset(0x10), symbol("handle")), (Offset(0x20), symbol("log"))]).unwrap();
+    let label = store.label(&Label { process: "server".into(), cgroup: String::new() }).unwrap();
+    let node = |offset| Node { parent: Node::NONE, image: server, offset: Offset(offset) };
+    let mut batch = Batch { nodes: vec![node(0x10), node(0x20)], ..Batch::default() };
+    for minute in 0..60 {
+        let time = UnixSeconds(start + 60 * minute);
+        for (node, count) in [(0, handles), (1, 1000 - handles)] {
+            batch.counts.push(Count { time, label, event, node, count });
+        }
+        batch.books.push(Books {
+            event,
+            start: time,
+            length: Nanos::new(60_000_000_000),
+            expected: 1000,
+            stored: 1000,
+            unknown: 0,
+            lost: 0,
+            idle: 0,
+            covered: Nanos::new(100_000_000_000),
+            own_cpu: Nanos::new(1_000_000),
+            kernel_cpu: Nanos::new(1_000_000),
+            resident: 1 << 20,
+        });
+    }
+    store.flush(epoch, &batch).unwrap();
+    store.end_epoch(epoch, UnixSeconds(start + 3600)).unwrap();
+}
+
+#[test]
+fn a_function_is_the_same_in_the_next_release() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("db");
+    let mut store = Store::open(&folder).unwrap();
+    add_release(&mut store, 41, NOON, 400);
+    add_release(&mut store, 42, NOON + 3600, 600);
+    drop(store);
+    let made = Made { sandbox, folder };
+    let changes = made.json(&["diff", "r41", "r42"])["changes"].clone();
+    assert_eq!(changes.as_array().unwrap().len(), 2, "{changes:#}");
+    let handle = by_name(&changes)["handle"].clone();
+    assert_eq!(handle["image"], "server (2 paths)");
+    assert!((handle["difference"]["value"].as_f64().unwrap() - 0.2).abs() < 1e-6, "{handle:#}");
+    let images = made.json(&["diff", "r41", "r42", "--by", "image"])["changes"].clone();
+    assert_eq!(by_name(&images).keys().collect::<Vec<_>>(), ["server (2 paths)"], "{images:#}");
+    let rows = made.json(&["stats", "--across", "epoch"])["rows"].clone();
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows:#}");
+    assert_eq!(by_name(&rows)["handle"]["image"], "server (2 paths)", "{rows:#}");
+}
+
 #[test]
 fn differences_are_certain_or_not() {
     let made = made();

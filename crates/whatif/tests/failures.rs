@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
         does: "brief",
         status: 100,
         code: "too-short",
-        says: &["before an experiment was complete", "whatif run -o"],
+        says: &["before an experiment was complete", "--end-to-end"],
         ..NOTHING
     },
     // What is written down of the code.
@@ -142,9 +142,17 @@ const CASES: &[Case] = &[
     },
     Case {
         without: "perf",
-        options: &["-p", "fn:hot"],
+        options: &["-p", "common.h:57"],
         code: "sampled-point",
-        says: &["visits to hot could not be counted", "seccomp profile"],
+        says: &["visits to common.h:57 could not be counted", "seccomp profile"],
+        ..NOTHING
+    },
+    // The program counts them itself.
+    Case {
+        without: "perf",
+        options: &["-p", "fn:hot"],
+        code: "cpu-timer",
+        says: &["as coarse as the kernel's tick"],
         ..NOTHING
     },
     // How samples are taken.

@@ -31,6 +31,8 @@ fn what_is_not_there_or_cannot_be_executed() {
     let sandbox = Sandbox::new();
     assert_refused(launch(&sandbox, "no-such-program"), 127, "not found in PATH", "./no-such-program");
     assert_refused(launch(&sandbox, "./no-such-program"), 127, "not found", "spelling");
+    file(&sandbox, "here", b"#!/bin/sh\n", 0o755);
+    assert_refused(launch(&sandbox, "here"), 127, "not found in PATH", "type ./here instead");
     let plain = file(&sandbox, "plain", b"text", 0o644);
     assert_refused(launch(&sandbox, plain), 126, "plain", "chmod +x");
     assert_refused(launch(&sandbox, sandbox.folder()), 126, "is a folder", "Name the program");
@@ -81,6 +83,56 @@ fn a_static_program() {
     }
     let Some(fixed) = program_as("exits.c", "exits-static", &["-static"]) else { return };
     assert_refused(launch(&Sandbox::new(), fixed), 126, "statically linked", "without -static");
+}
+
+/// Go without C code, even if a linker of C made the program: its runtime uses threads and signals without the C library.
+#[test]
+fn a_go_program_without_c() {
+    let sandbox = Sandbox::new();
+    let info = "__attribute__((section(\".go.buildinfo\"), used)) const char info[16] = {1};\n";
+    let without = format!("{info}int main(void) {{ return 7; }}\n");
+    let with =
+        format!("#include <signal.h>\n{info}int main(void) {{ return sigaction(SIGUSR1, 0, 0) ? 1 : 7; }}\n");
+    for (name, source) in [("without", without), ("with", with)] {
+        std::fs::write(sandbox.path(&format!("{name}.c")), source).unwrap();
+        let mut compiler = sandbox.command("cc");
+        compiler.args(["-g", "-o", name]).arg(format!("{name}.c"));
+        if !compiler.status().is_ok_and(|status| status.success()) {
+            return skip("cc is not installed");
+        }
+    }
+    assert_refused(launch(&sandbox, "./without"), 126, "Go program without C code", "import \"C\"");
+    launch(&sandbox, "./with").assert_code(7);
+}
+
+/// Prints how long its input is, three times; what `before` and `after` the command in a shell make of it.
+fn input_of_three_runs(before: &str, after: &str) -> Ended {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("input"), "four").unwrap();
+    let whatif = env!("CARGO_BIN_EXE_whatif");
+    let mut shell = sandbox.command("sh");
+    let line = format!("{before} {whatif} run -q --repeat 3 --start-only -o recording.db -- wc -c {after}");
+    run({
+        shell.arg("-c").arg(line);
+        shell
+    })
+}
+
+#[test]
+fn every_run_reads_the_same_input() {
+    let file = input_of_three_runs("", "< input").assert_code(0);
+    assert_eq!(file.stdout.split_whitespace().collect::<Vec<_>>(), ["4"; 3], "{file:#?}");
+    let rest = input_of_three_runs("{ head -c 1 > /dev/null;", "; } < input").assert_code(0);
+    assert_eq!(rest.stdout.split_whitespace().collect::<Vec<_>>().len(), 3, "{rest:#?}");
+    // What comes through a pipe is gone, as far as it is known that there was something.
+    let pipe = input_of_three_runs("printf four | { sleep 1;", "; }").assert_code(0);
+    assert_eq!(pipe.stdout.trim(), "4", "{pipe:#?}");
+    assert!(pipe.stderr.contains("comes through a pipe") && pipe.stderr.contains("< FILE"), "{pipe:#?}");
+    // One through which nothing has come tells nothing.
+    let empty = input_of_three_runs("true | { sleep 0.3;", "; }").assert_code(0);
+    assert_eq!(empty.stdout.split_whitespace().collect::<Vec<_>>(), ["0"; 3], "{empty:#?}");
+    let closed = input_of_three_runs("sleep 0.3 |", "").assert_code(0);
+    assert_eq!(closed.stdout.split_whitespace().collect::<Vec<_>>(), ["0"; 3], "{closed:#?}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Progress points in programs that mark none: `-p` and `--latency`.
 
-use crate::support::{Sandbox, point, program, program_as, skip};
+use crate::support::{Sandbox, point, program, program_as, run, skip};
 use kernel::visits::Means;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 /// Whether visits can be counted here.
@@ -9,6 +11,20 @@ fn can_count() -> bool {
     let tried = kernel::visits::cost(Means::Breakpoint);
     if let Err(error) = &tried {
         skip(&format!("no breakpoints here: {error}"));
+    }
+    tried.is_ok()
+}
+
+/// Whether the code of a process can be changed through `/proc`: this one's, which stays as it is.
+fn can_change_code() -> bool {
+    let at = (can_change_code as fn() -> bool) as usize as u64;
+    let mut byte = [0];
+    let tried = OpenOptions::new().read(true).write(true).open("/proc/self/mem").and_then(|memory| {
+        memory.read_exact_at(&mut byte, at)?;
+        memory.write_all_at(&byte, at)
+    });
+    if let Err(error) = &tried {
+        skip(&format!("code cannot be changed here: {error}"));
     }
     tried.is_ok()
 }
@@ -41,6 +57,42 @@ fn visits_are_those_of_a_point_that_is_marked() {
     let latency = |name| point(&report, name)["latency_ns"].as_u64().unwrap();
     let (placed, marked) = (latency("begun..ended"), latency("round"));
     assert!(placed.abs_diff(marked) <= 50_000 + marked / 4, "{placed} ns, marked {marked} ns in {report:#}");
+}
+
+#[test]
+fn a_program_counts_visits_to_its_functions_itself() {
+    let Some(counted) = program("counted.c").filter(|_| can_count() && can_change_code()) else { return };
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["run", "--speedup", "50", "-o"]).arg(sandbox.recording());
+    let points = [
+        ("from_global", 1),
+        ("sign", 2),
+        ("in_register", 1),
+        ("entered_within", 1),
+        ("loops", 1),
+        ("calls", 1),
+    ];
+    for (name, _) in points {
+        command.args(["-p", name]);
+    }
+    command.arg("--").arg(&counted);
+    let ended = run(command).assert_code(0);
+    assert_eq!(ended.stdout, "done\n");
+    let says = "3 functions that the program counts itself (some ns a visit) and 3 hardware breakpoints";
+    assert!(ended.stderr.contains(says), "{ended:#?}");
+    let report = sandbox.report();
+    let visits = |name| point(&report, name)["visits"].as_u64().unwrap();
+    let marked = visits("marked");
+    assert!(marked > 100, "{report:#}");
+    for (name, each) in points {
+        let expected = each * marked;
+        assert!(
+            visits(name).abs_diff(expected) <= 40 + expected / 50,
+            "{name}: {} of {expected}",
+            visits(name)
+        );
+    }
 }
 
 #[test]

@@ -65,6 +65,7 @@ const WRITTEN_OUT: &[&str] = &[
     "sigaction",
     "sigaltstack",
     "signal",
+    "signalfd",
     "sigset",
     "ssignal",
     "sysv_signal",

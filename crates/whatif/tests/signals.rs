@@ -28,6 +28,35 @@ fn our_signals_can_be_blocked() {
 }
 
 #[test]
+fn our_signals_can_be_awaited() {
+    // `signalfd`, `sigwait`, `sigtimedwait`, `sigsuspend`, `ppoll`, `pselect`, `epoll_pwait`: each as the first that the program does of them.
+    for first in ["0", "1", "2", "3", "4", "5", "6"] {
+        unharmed(&["awaited", first, FORKED]);
+    }
+    unharmed(&["awaited", "0"]);
+    let Some(signals) = program("signals.c") else { return };
+    for first in ["0", "1", "4"] {
+        let options = [DELAYS, &["--sampler", "timer"]].concat();
+        let ended = Sandbox::new().compare(&options, &signals, &["awaited", first]);
+        assert!(ended.stdout.ends_with("done\n"), "{ended:#?}");
+    }
+}
+
+#[test]
+fn a_program_that_handles_sigurg_has_it_for_itself() {
+    let Some(urgent) = program("urgent.c") else { return };
+    for which in ["handled", "ignored", "blocked", "bad"] {
+        let sandbox = Sandbox::new();
+        for (options, arguments) in
+            [(&[][..], &[which][..]), (&[], &[which, FORKED]), (&["--sampler", "timer"], &[which])]
+        {
+            let ended = sandbox.compare(&[DELAYS, options].concat(), &urgent, arguments);
+            assert!(ended.stdout.ends_with("done\n"), "{ended:#?}");
+        }
+    }
+}
+
+#[test]
 fn breakpoints_are_the_programs() {
     unharmed(&["breakpoints"]);
 }

@@ -1,7 +1,11 @@
 //! What can be asked without an experiment: `whatif doctor`, `whatif points`, `--list-regions`; and regions that depend on
 //! their callers.
 
-use crate::support::{Ended, Sandbox, alone, program, program_as, region, run, target, target_as};
+use crate::support::{
+    Ended, Sandbox, alone, have, program, program_as, region, run, skip, target, target_as,
+};
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Runs `whatif` with these arguments, then a program and its own; nothing is left in its folder.
@@ -86,7 +90,7 @@ fn what_is_called_steadily_is_suggested() {
     let Some(units) = program("units.c") else { return };
     let ended = whatif(&["points", "--duration", "1"], &units, &[]).assert_code(0);
     if ended.stderr.contains("no suggestions") {
-        return crate::support::skip("visits cannot be counted here");
+        return skip("visits cannot be counted here");
     }
     let suggested: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("-p ")).collect();
     assert!(suggested.iter().any(|line| line.contains("-p fn:serve")), "{ended:#?}");
@@ -165,4 +169,46 @@ fn time_in_a_library_belongs_to_its_caller() {
 fn code_that_is_made_at_run_time_has_names() {
     let Some(jit) = program("jit.c") else { return };
     assert!(share(&listed("60", &[], &jit, &[]), "js:hot") > 85.0);
+}
+
+#[test]
+fn servers_are_asked_for_debug_information_if_the_user_names_some() {
+    let Some(units) = program("units.c") else { return };
+    if !have("objcopy") {
+        return skip("without objcopy nothing can be stripped here");
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let objcopy = |arguments: &[&OsStr]| {
+        let mut command = sandbox.command("objcopy");
+        command.args(arguments);
+        run(command).assert_code(0);
+    };
+    let (debug, stripped) = (sandbox.path("debug"), sandbox.path("units"));
+    objcopy(&["--only-keep-debug".as_ref(), units.as_ref(), debug.as_ref()]);
+    objcopy(&["--strip-all".as_ref(), units.as_ref(), stripped.as_ref()]);
+    // Stands for the client, which would ask the servers: `knows` says whether they have it.
+    let listed = |knows: bool| {
+        let (folder, asked) = (sandbox.path("bin"), sandbox.path("asked"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let answer = if knows { format!("echo {}", debug.display()) } else { "exit 1".to_owned() };
+        let script = format!("#!/bin/sh\necho \"$@\" >> {}\n{answer}\n", asked.display());
+        let client = folder.join("debuginfod-find");
+        std::fs::write(&client, script).unwrap();
+        std::fs::set_permissions(&client, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+        let mut command = sandbox.whatif();
+        command.env("DEBUGINFOD_URLS", "http://127.0.0.1:1").env("PATH", path);
+        command.args(["run", "--list-regions", "--duration", "1", "--"]).arg(&stripped);
+        let ended = run(command).assert_code(0);
+        let asked = std::fs::read_to_string(&asked).unwrap();
+        assert!(asked.lines().all(|line| line.starts_with("debuginfo ")), "{asked}");
+        (ended.stderr, asked.lines().count())
+    };
+    let (without, asked) = listed(false);
+    assert!(without.contains("the servers in DEBUGINFOD_URLS have none for"), "{without}");
+    assert!(!without.contains("units.c:"), "{without}");
+    assert_eq!(asked, 1, "only for the program, and once: {without}");
+    let (with, _) = listed(true);
+    assert!(with.contains("units.c:") && !with.contains("have none"), "{with}");
 }

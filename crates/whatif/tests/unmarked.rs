@@ -66,7 +66,7 @@ fn the_library_that_has_the_time_is_looked_into() {
     // It runs as it is printed.
     let sandbox = Sandbox::new();
     let whatif = env!("CARGO_BIN_EXE_whatif");
-    let typed = line.strip_prefix("Try: whatif run ").unwrap();
+    let typed = line.strip_prefix("Try: whatif run --duration 60 ").unwrap();
     let mut shell = sandbox.command("sh");
     shell.arg("-c").arg(format!("{whatif} run -q --duration 2s -o recording.db {typed}"));
     let ran = run(shell);
@@ -129,10 +129,11 @@ fn a_point_that_is_visited_too_often_is_refused_with_something_cooler() {
     let Some(often) = program("often.c").filter(|_| can_count()) else { return };
     let _alone = alone();
     let sandbox = Sandbox::new();
-    let ended = run_with(&sandbox, &["-p", "often", "--duration", "60s"], &often, &[]).assert_code(90);
-    assert!(ended.stderr.contains("counting visits to often takes"), "{ended:#?}");
+    // A line: functions count their visits themselves.
+    let ended = run_with(&sandbox, &["-p", "often.c:9", "--duration", "60s"], &often, &[]).assert_code(90);
+    assert!(ended.stderr.contains("counting visits to often.c:9 takes"), "{ended:#?}");
     assert!(ended.stderr.contains("-p fn:seldom"), "{ended:#?}");
-    assert!(!ended.stderr.lines().any(|line| line.trim_start().starts_with("-p fn:often")), "{ended:#?}");
+    assert!(!ended.stderr.lines().any(|line| line.trim_start().starts_with("-p often.c:9")), "{ended:#?}");
 }
 
 #[test]

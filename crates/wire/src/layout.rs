@@ -121,8 +121,7 @@ pub struct Header {
     pub machine_cpus: AtomicU32,
     /// Threads of others that want a CPU, a running mean; one thread is [`THREAD`].
     pub strangers: AtomicU32,
-    /// Not zero: the program waits with its first instruction until it is (a futex), because the controller has
-    /// something to do before.
+    /// A [`Hold`]: whether the program waits with its first instruction (a futex), because the controller has something to do before.
     pub hold: AtomicU32,
     /// Not zero when an image of the program calls the futex by an instruction of its own: a wait that no
     /// function of ours has seen is then taken for one on another thread.
@@ -143,6 +142,20 @@ pub enum Fault {
     ThreadsAreTheWorld = 4,
     /// Waits for the world are treated as waits for other threads (rule 5 for rule 6).
     TheWorldIsAThread = 8,
+}
+
+/// Whether the program waits with its first instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Hold {
+    /// It goes on.
+    Free = 0,
+    /// It waits for the controller, but not for ever.
+    Waits = 1,
+    /// The controller changes its code: it waits as long as there is a controller.
+    Changing = 2,
+    /// It has gone on without the controller, which must not change its code any more.
+    Gone = 3,
 }
 
 /// Whether threads know when they were without a CPU (rule 7).

@@ -308,7 +308,7 @@ pub struct Slot {
     /// Runtime only: samples since the thread's wait began. One that keeps using the CPU does not wait: it
     /// has left the call with `siglongjmp`.
     pub waited: AtomicU32,
-    /// Runtime only: whether samples are asynchronous signals, which end some system calls early.
+    /// Runtime only: the signal that carries samples if it is asynchronous, which ends some system calls early; zero otherwise.
     pub asynchronous: AtomicU32,
     /// Runtime only: those of our two signals that the program believes to have blocked, as bits.
     pub masked: AtomicU32,

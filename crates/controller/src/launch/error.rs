@@ -8,16 +8,22 @@ use std::path::PathBuf;
 pub enum LaunchError {
     /// No such program.
     #[error(
-        "`{}` was not found{}.\nCheck the spelling{}",
+        "`{0}` was not found{1}.\n{2}",
         .program.display(),
         if *.in_path { " in PATH" } else { "" },
-        if *.in_path { format!(", or give the way to it: whatif run -- ./{}", .program.display()) } else { ".".into() }
+        match (.in_path, .is_here) {
+            (false, _) => "Check the spelling of the path.".to_owned(),
+            (true, true) => format!("It is in this folder: type ./{} instead.", .program.display()),
+            (true, false) => format!("Check the spelling, or give the path to it, such as ./{}.", .program.display()),
+        }
     )]
     NotFound {
         /// As it was typed.
         program: PathBuf,
         /// Whether it was searched for, because it was typed without a slash.
         in_path: bool,
+        /// Whether a program of this name is in the current folder.
+        is_here: bool,
     },
 
     /// What the program needs to start is missing.
@@ -101,11 +107,11 @@ pub enum Obstacle {
          -C target-feature=+crt-static (Rust)."
     )]
     Static,
-    /// No loader either: Go links so unless C code is part of the program.
+    /// Go without C code: linked without a loader, and if not, with a runtime that installs its handlers of signals and creates its threads without the C library.
     #[error(
-        "it is a Go program without C code, so it is statically linked, and nothing can be loaded into it.\n\
-         Build it with cgo: CGO_ENABLED=1 go build -ldflags=-linkmode=external (frame pointers are there already). Without \
-         that, whatif collect samples it."
+        "it is a Go program without C code: it uses threads and signals without the C library, so that whatif cannot follow it.\n\
+         Add import \"C\" to a file of its main package, and build it with CGO_ENABLED=1 go build (frame pointers are there \
+         already). Without that, whatif collect samples it."
     )]
     Go,
     /// The loader ignores `LD_PRELOAD` for privileged programs.

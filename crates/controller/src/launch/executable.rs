@@ -2,7 +2,7 @@
 
 use super::error::{LaunchError, Obstacle};
 use object::elf::{self, FileHeader64};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::elf::{FileHeader, ProgramHeader, Sym, SymbolTable};
 use object::{Endianness, ReadCache, ReadRef};
 use rustix::fs::{Access, StatVfsMountFlags, access, fstatvfs, getxattr};
 use rustix::process::{getgid, getuid};
@@ -96,7 +96,10 @@ fn find(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, LaunchError> {
             }
         }
     }
-    Err(refused.unwrap_or(LaunchError::NotFound { program: program.into(), in_path: true }))
+    Err(refused.unwrap_or_else(|| {
+        let is_here = refusal(Path::new(program)).is_none();
+        LaunchError::NotFound { program: program.into(), in_path: true, is_here }
+    }))
 }
 
 /// Why the kernel would not execute the file, as far as permissions go.
@@ -109,7 +112,7 @@ fn refusal(path: &Path) -> Option<LaunchError> {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             Some(LaunchError::NotExecutable(path.into()))
         }
-        Err(_) => Some(LaunchError::NotFound { program: path.into(), in_path: false }),
+        Err(_) => Some(LaunchError::NotFound { program: path.into(), in_path: false, is_here: false }),
     }
 }
 
@@ -283,14 +286,30 @@ fn inspect<R: Read + Seek>(data: &ReadCache<R>) -> Option<Facts> {
     }
     let header = FileHeader64::<Endianness>::parse(data).ok()?;
     let endian = header.endian().ok()?;
+    let sections = || header.sections(endian, data).ok();
+    let is_go =
+        || sections().is_some_and(|sections| sections.section_by_name(endian, b".go.buildinfo").is_some());
     for segment in header.program_headers(endian, data).ok()? {
         if let Some(loader) = segment.interpreter(endian, data).ok()? {
+            let symbols = || sections()?.symbols(endian, data, elf::SHT_DYNSYM).ok();
+            let uses_c = || symbols().is_none_or(|symbols| imports(endian, &symbols, b"sigaction"));
+            if is_go() && !uses_c() {
+                return Some(Facts::Obstacle(Obstacle::Go));
+            }
             return Some(from_loader(OsStr::from_bytes(loader)));
         }
     }
-    let sections = header.sections(endian, data).ok();
-    let is_go = sections.is_some_and(|sections| sections.section_by_name(endian, b".go.buildinfo").is_some());
-    Some(Facts::Obstacle(if is_go { Obstacle::Go } else { Obstacle::Static }))
+    Some(Facts::Obstacle(if is_go() { Obstacle::Go } else { Obstacle::Static }))
+}
+
+fn imports<'d, R: ReadRef<'d>>(
+    endian: Endianness,
+    symbols: &SymbolTable<'d, FileHeader64<Endianness>, R>,
+    name: &[u8],
+) -> bool {
+    symbols
+        .iter()
+        .any(|symbol| symbol.is_undefined(endian) && symbols.symbol_name(endian, symbol) == Ok(name))
 }
 
 /// glibc's loader is `ld-linux-x86-64.so.2` wherever it lies; the LSB's is a link to it.

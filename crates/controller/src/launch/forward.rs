@@ -4,6 +4,8 @@
 //! window to the whole process group: the program has had it already, and what to do about it is its
 //! decision. What another process sends to our number it means for the program, which it knows no number of.
 //!
+//! What the program itself sends to its group (Apache does, when it ends) is not for us.
+//!
 //! A process that sends to the whole *group* (a shell's `kill %1`, `timeout`) cannot be told from one that
 //! sends to us: then the program gets the signal twice.
 
@@ -73,6 +75,9 @@ pub(super) fn begin(mut signals: SignalsInfo<WithOrigin>, child: &Child) -> io::
     let number = PROGRAMS.fetch_add(1, Ordering::Relaxed) + 1;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for origin in signals.forever() {
+            if sender(&origin) == Some(program.pid()) {
+                continue;
+            }
             let ends = matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT);
             if ends {
                 ASKED_TO_END.store(true, Ordering::Relaxed);
@@ -98,14 +103,19 @@ pub(super) fn begin(mut signals: SignalsInfo<WithOrigin>, child: &Child) -> io::
 }
 
 fn pass_on(origin: &Origin, program: &Progress) {
-    let from_process = matches!(origin.cause, Cause::Sent(_));
-    let sender = origin.process.map(|process| process.pid.cast_unsigned());
-    if is_meant_for_the_program(origin.signal, from_process, program.is_stopped_still())
-        && !sender.is_some_and(|sender| from_process && descends(sender, program.pid()))
+    let sender = sender(origin);
+    if is_meant_for_the_program(origin.signal, sender.is_some(), program.is_stopped_still())
+        && !sender.is_some_and(|sender| descends(sender, program.pid()))
         && let Some(signal) = Signal::from_named_raw(origin.signal)
     {
         program.send(signal);
     }
+}
+
+/// The process that has sent a signal; none if it was the kernel.
+fn sender(origin: &Origin) -> Option<u32> {
+    let process = origin.process.filter(|_| matches!(origin.cause, Cause::Sent(_)));
+    process.map(|process| process.pid.cast_unsigned())
 }
 
 fn is_meant_for_the_program(signal: i32, from_process: bool, stopped: bool) -> bool {

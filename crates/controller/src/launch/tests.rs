@@ -233,6 +233,16 @@ fn a_signal_to_the_whole_group_by_the_program_reaches_it_once() {
 }
 
 #[test]
+fn what_the_program_sends_to_its_group_at_its_end_does_not_end_us() {
+    // It is over when we look at the signal, or about to be.
+    for _ in 0..5 {
+        let (status, text) =
+            Running::script("trap '' TERM; echo ready >&2; kill -TERM 0; echo sent >&2; exit 7").end();
+        assert_eq!((status.code(), text.as_str()), (Some(7), "sent\n"));
+    }
+}
+
+#[test]
 fn both_stop_and_both_continue() {
     let mut command = whatif(&["sh", "-c", &format!("trap 'exit 7' USR1; {IDLE}")]);
     command.process_group(0).env(MODE, "stops");

@@ -1,25 +1,30 @@
 //! Progress points: those that the program registers, and those that the user places from outside, in a program that
 //! knows nothing of them.
 
+mod beginning;
+mod counting_code;
 mod known;
 mod place;
 mod rate;
 
+pub use counting_code::Function;
 pub use place::PointSpec;
 pub use rate::{CallRate, Meter, name_of};
 
 use crate::images::Images;
 use crate::region::RegionSpec;
 use anyhow::{Result, bail};
+use counting_code::{Patcher, Word};
 use kernel::visits::{self, Counter, Instruction, Means};
 use place::Place;
 use profile::{Point, PointKind};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use symbols::Scope;
 use wire::counter::VISIT;
+use wire::layout::Hold;
 use wire::stamps::Stamps;
 use wire::{Address, Nanos, SharedMemory};
 
@@ -40,11 +45,36 @@ struct Placed {
     refused: OnceLock<String>,
 }
 
-/// A counter, and the instruction that it counts; nowhere for system calls.
+/// What counts, and the instruction that it counts; nowhere for system calls.
 #[derive(Clone, Debug)]
 struct Watch {
     address: Option<Address>,
-    counter: Arc<Counter>,
+    counter: Arc<Counting>,
+}
+
+/// What counts.
+#[derive(Debug)]
+enum Counting {
+    Kernel(Counter),
+    /// The program does.
+    Itself(Word),
+}
+
+impl Counting {
+    fn count(&self) -> u64 {
+        match self {
+            Self::Kernel(counter) => counter.count(),
+            Self::Itself(word) => word.count(),
+        }
+    }
+
+    /// What the kernel counts by.
+    fn means(&self) -> Option<Means> {
+        match self {
+            Self::Kernel(counter) => Some(counter.means()),
+            Self::Itself(_) => None,
+        }
+    }
 }
 
 impl Placed {
@@ -52,7 +82,10 @@ impl Placed {
     fn new(memory: &'static SharedMemory, spec: &PointSpec, pid: u32) -> Result<Self> {
         let counters = match &spec.place {
             Place::SystemCall(name) => {
-                vec![Watch { address: None, counter: Arc::new(place::system_call(pid, name)?) }]
+                vec![Watch {
+                    address: None,
+                    counter: Arc::new(Counting::Kernel(place::system_call(pid, name)?)),
+                }]
             }
             _ => Vec::new(),
         };
@@ -77,7 +110,13 @@ impl Placed {
     /// Whether the runtime notes all visits.
     fn is_noted(&self) -> bool {
         let counters = self.counters();
-        self.noted.is_some() && counters.iter().all(|watch| watch.counter.means() == Means::Trap)
+        self.noted.is_some() && counters.iter().all(|watch| watch.counter.means() == Some(Means::Trap))
+    }
+
+    /// Whether the program counts all visits itself, which costs it next to nothing.
+    fn is_counted_by_itself(&self) -> bool {
+        let counters = self.counters();
+        !counters.is_empty() && counters.iter().all(|watch| watch.counter.means().is_none())
     }
 
     fn counted(&self) -> u64 {
@@ -179,6 +218,25 @@ fn refused(error: std::io::Error) -> anyhow::Error {
     anyhow::Error::from(error).context(advice)
 }
 
+/// The program waits, and goes on waiting until this is dropped, while its code is changed.
+struct Changing<'a>(&'a AtomicU32);
+
+impl<'a> Changing<'a> {
+    /// `None` if it does not wait.
+    fn begin(memory: &'a SharedMemory) -> Option<Self> {
+        let (waits, changing) = (Hold::Waits as u32, Hold::Changing as u32);
+        let hold = &memory.header.hold;
+        let waited = hold.compare_exchange(waits, changing, Ordering::AcqRel, Ordering::Relaxed);
+        waited.is_ok().then_some(Self(hold))
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.store(Hold::Waits as u32, Ordering::Release);
+    }
+}
+
 impl Points {
     /// Places what was asked for in the program that has just been mapped. What is not there yet may be in a library that
     /// it loads later, where `later` says so.
@@ -192,8 +250,13 @@ impl Points {
     ) -> Result<Self> {
         let placed = specs.iter().map(|spec| Placed::new(memory, spec, pid)).collect::<Result<_>>()?;
         let mut points = Self { memory, pid, placed, chosen: OnceLock::new() };
+        let changing = Changing::begin(memory);
+        let may_count = changing.is_some() && specs.iter().any(PointSpec::may_count_itself);
+        let entries = |spec: &PointSpec| images.instructions(|image| spec.entries(image, scope));
+        let watched = specs.iter().flat_map(entries).map(|instruction| instruction.address.0);
+        let patcher = if may_count { Patcher::new(pid, watched) } else { None };
         for (nth, spec) in specs.iter().enumerate() {
-            match points.find(&points.placed[nth], spec, images, scope) {
+            match points.find(&points.placed[nth], spec, images, scope, patcher.as_ref()) {
                 // There may be no breakpoint left.
                 Err(error) if spec.can_be_sampled() && error.root_cause().is::<std::io::Error>() => {
                     points.placed[nth].place = spec.place.sampled();
@@ -204,6 +267,8 @@ impl Points {
                 bail!(spec.missing(None));
             }
         }
+        drop(changing);
+        images.note_changed(patcher.map(Patcher::into_changed).unwrap_or_default());
         Ok(points)
     }
 
@@ -211,7 +276,7 @@ impl Points {
     pub fn follow(&self, specs: &[PointSpec], images: &Images, scope: &Scope) {
         let chosen = self.chosen.get().map(|(spec, placed)| (placed, spec));
         for (placed, spec) in self.placed.iter().zip(specs).chain(chosen) {
-            if let Err(error) = self.find(placed, spec, images, scope) {
+            if let Err(error) = self.find(placed, spec, images, scope, None) {
                 let _ = placed.refused.set(format!("{}: {error:#}", spec.place));
             }
         }
@@ -221,7 +286,7 @@ impl Points {
     pub fn choose(&self, place: &str, images: &Images, scope: &Scope) -> Result<()> {
         let spec = PointSpec::throughput(place)?;
         let placed = Placed::new(self.memory, &spec, self.pid)?;
-        self.find(&placed, &spec, images, scope)?;
+        self.find(&placed, &spec, images, scope, None)?;
         if placed.counters().is_empty() {
             bail!(spec.missing(None));
         }
@@ -243,8 +308,15 @@ impl Points {
         self.all().any(is_there) || self.registered().next().is_some()
     }
 
-    /// Watches the instructions of a place where they are now.
-    fn find(&self, placed: &Placed, spec: &PointSpec, images: &Images, scope: &Scope) -> Result<()> {
+    /// Watches the instructions of a place where they are now. `patcher`: of a program that waits for us.
+    fn find(
+        &self,
+        placed: &Placed,
+        spec: &PointSpec,
+        images: &Images,
+        scope: &Scope,
+        patcher: Option<&Patcher>,
+    ) -> Result<()> {
         if !placed.place.is_in_image() {
             return Ok(());
         }
@@ -254,7 +326,15 @@ impl Points {
         let known = |instruction: &Instruction| {
             there.iter().find(|watch| watch.address == Some(instruction.address)).cloned()
         };
-        let watch = |instruction| known(instruction).map_or_else(|| self.watch(placed, instruction), Ok);
+        let patcher = patcher.filter(|_| spec.may_count_itself());
+        let by_itself = |instruction: &Instruction| {
+            let counts = self.by_itself(instruction, images, patcher?)?;
+            Some(Watch { address: Some(instruction.address), counter: Arc::new(Counting::Itself(counts)) })
+        };
+        let watch = |instruction| {
+            let there = known(instruction).or_else(|| by_itself(instruction));
+            there.map_or_else(|| self.watch(placed, instruction), Ok)
+        };
         let watches = found.iter().map(watch).collect::<Result<Vec<_>>>()?;
         let mut counters = placed.counters();
         let is_gone = |watch: &&Watch| !watches.iter().any(|now| now.address == watch.address);
@@ -267,6 +347,15 @@ impl Points {
         Ok(())
     }
 
+    /// Has the program count its visits to a function itself, where that is safe.
+    fn by_itself(&self, instruction: &Instruction, images: &Images, patcher: &Patcher) -> Option<Word> {
+        let function = images.function_from(instruction.address)?;
+        // No program calls a point like that, and no two functions share one.
+        let name = format!("\u{1}{:x}", instruction.address.0);
+        let counter = self.memory.counters.get(wire::counter::Kind::Throughput, name.as_bytes())?;
+        patcher.count(&function, &counter.count, self.memory)
+    }
+
     /// A begin or an end is noted by the thread that visits it, where it can be. Two points at one place share what counts there otherwise.
     fn watch(&self, placed: &Placed, instruction: &Instruction) -> Result<Watch> {
         let address = Some(instruction.address);
@@ -275,15 +364,17 @@ impl Points {
             && !self.all().any(|other| other.counters().iter().any(|watch| watch.address == address))
             && let Ok(counter) = self.trap(instruction.address, noted)
         {
-            return Ok(Watch { address, counter: Arc::new(counter) });
+            return Ok(Watch { address, counter: Arc::new(Counting::Kernel(counter)) });
         }
-        let counts = |watch: &&Watch| watch.address == address && watch.counter.means() != Means::Trap;
+        let counts = |watch: &&Watch| watch.address == address && watch.counter.means() != Some(Means::Trap);
         let same = |placed: &Placed| placed.counters().iter().find(counts).cloned();
         match self.all().find_map(same) {
             Some(watch) => Ok(watch),
             None => Ok(Watch {
                 address,
-                counter: Arc::new(Counter::new(&self.pids(), instruction).map_err(refused)?),
+                counter: Arc::new(Counting::Kernel(
+                    Counter::new(&self.pids(), instruction).map_err(refused)?,
+                )),
             }),
         }
     }
@@ -350,9 +441,8 @@ impl Points {
 
     /// The points that the program has registered.
     fn registered(&self) -> impl Iterator<Item = &'static wire::counter::Counter> {
-        let is_ours = |counter: &&wire::counter::Counter| {
-            self.all().any(|placed| placed.noted.is_some_and(|noted| std::ptr::eq(noted, *counter)))
-        };
+        // No program calls a point like that.
+        let is_ours = |counter: &&wire::counter::Counter| counter.name().next() == Some(1);
         self.memory.counters.registered().filter(move |counter| !is_ours(counter))
     }
 
@@ -414,11 +504,15 @@ impl Points {
 
     /// The time that counting visits to each point has taken so far. `cost` and `noting`: as for [`means`](Self::means).
     pub fn spent(&self, cost: Option<Nanos>, noting: Option<Nanos>) -> Vec<(String, profile::Nanos)> {
-        let Some(cost) = cost else { return Vec::new() };
         let spent = |placed: &Placed| {
-            let trapped = !matches!(placed.place, Place::SystemCall(_));
-            let visits = if trapped { placed.counted() } else { 0 };
-            let cost = if placed.is_noted() { noting.unwrap_or(cost) } else { cost };
+            let is_free = matches!(placed.place, Place::SystemCall(_));
+            let visits = if is_free { 0 } else { placed.counted() };
+            let cost = match (placed.is_counted_by_itself(), placed.is_noted()) {
+                (true, _) => Some(counting_code::COST),
+                (_, true) => noting.or(cost),
+                (_, false) => cost,
+            };
+            let cost = cost.unwrap_or(Nanos(0));
             (placed.point.name.clone(), profile::Nanos::new(visits.saturating_mul(cost.0)))
         };
         self.all().map(spent).collect()
@@ -445,6 +539,8 @@ impl Points {
         let counters = counters.map(|watch| watch.counter);
         let different: Vec<_> = counters.filter(|counter| seen.insert(Arc::as_ptr(counter))).collect();
         let by = |means| different.iter().filter(|counter| counter.means() == means).count();
+        let by_itself = by(None);
+        let by = |means| by(Some(means));
         let several = |number: usize, what: &str| {
             (number > 0).then(|| format!("{number} {what}{}", if number == 1 { "" } else { "s" }))
         };
@@ -457,6 +553,8 @@ impl Points {
         });
         let cost = cost.map_or_else(String::new, |cost| format!(" ({:.1} µs a visit)", cost.0 as f64 / 1e3));
         let parts = [
+            several(by_itself, "function")
+                .map(|text| text + " that the program counts itself (some ns a visit)"),
             several(by(Means::Breakpoint), "hardware breakpoint").map(|text| text + &cost),
             several(by(Means::Trap), "hardware breakpoint")
                 .map(|text| text + " at which threads note the time of each visit" + &short),

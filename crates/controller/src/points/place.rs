@@ -174,6 +174,11 @@ impl PointSpec {
         self.place.is_in_image()
     }
 
+    /// Whether a program may be able to count its visits itself.
+    pub fn may_count_itself(&self) -> bool {
+        matches!(self.place, Place::Code(RegionSpec::Function(_))) && self.point.kind == PointKind::Throughput
+    }
+
     /// Whether samples can stand in for its visits, where those cannot be counted.
     pub fn can_be_sampled(&self) -> bool {
         matches!(self.place, Place::Code(_)) && self.point.kind == PointKind::Throughput

@@ -1,6 +1,7 @@
 //! How often places are visited, and how steadily: to find places that make good progress points.
 
 use super::PointSpec;
+use super::counting_code;
 use crate::images::Images;
 use anyhow::Result;
 use kernel::visits::{Counter, Instruction};
@@ -10,7 +11,7 @@ use symbols::Scope;
 /// How often visits are read.
 const STEPS: usize = 8;
 /// Time between two readings.
-const STEP: Nanos = Nanos::from_millis(50);
+const STEP: Nanos = Nanos::from_millis(75);
 /// After this time places are given up that are visited too often.
 const FIRST_LOOK: Nanos = Nanos::from_millis(5);
 /// Visits of a place may take this share of a CPU while they are counted to find out how often there are any.
@@ -24,8 +25,17 @@ pub struct CallRate {
     pub per_second: f64,
     /// The standard deviation from one reading to the next, as a share of the mean, beyond what counting explains.
     pub variation: f64,
+    /// Half of the 95 % interval of the rate, as a share of it.
+    pub error: f64,
     /// What counting every visit costs, as a share of a CPU; NaN if that is not known.
     pub cost: f64,
+}
+
+impl CallRate {
+    /// The same, if the program counts the visits itself.
+    pub fn by_itself(self) -> Self {
+        Self { cost: self.per_second * counting_code::COST.0 as f64 / 1e9, ..self }
+    }
 }
 
 /// What counts the visits to some places in a program that runs.
@@ -63,10 +73,18 @@ impl Meter<'_> {
     pub fn find(&self, places: &[String], images: &Images) -> Result<Vec<Vec<Instruction>>> {
         let find = |place: &String| -> Result<Vec<Instruction>> {
             let spec = PointSpec::throughput(place)?;
-            let found = images.instructions(|image| spec.entries(image, self.scope));
+            let mut found = images.instructions(|image| spec.entries(image, self.scope));
+            // No probe may be put there.
+            found.retain(|instruction| !images.is_changed(instruction.address));
             Ok(if found.len() > AT_A_TIME { Vec::new() } else { found })
         };
         places.iter().map(find).collect()
+    }
+
+    /// Whether the program could count all visits to a place itself, if it was named before it starts.
+    pub fn could_count_itself(&self, place: &[Instruction], images: &Images) -> bool {
+        let could = |instruction: &Instruction| images.function_from(instruction.address).is_some();
+        !place.is_empty() && place.iter().all(could)
     }
 
     /// How often each of these places is visited; `None` for what cannot be counted. Those that fit are counted at the same
@@ -119,7 +137,7 @@ impl Meter<'_> {
                 let visits = place.step();
                 let hot = self.cost(visits / seconds) > TOO_HOT;
                 if hot {
-                    rates[place.nth] = Some(self.rate(visits / seconds, 0.0));
+                    rates[place.nth] = Some(self.rate(visits / seconds, &[visits]));
                 } else if step == STEP {
                     place.steps.push(visits);
                 }
@@ -129,13 +147,14 @@ impl Meter<'_> {
         }
         for place in counted {
             let rate = place.steps.iter().sum::<f64>() / passed.max(1e-9);
-            rates[place.nth] = Some(self.rate(rate, variation(&place.steps)));
+            rates[place.nth] = Some(self.rate(rate, &place.steps));
         }
         Some(())
     }
 
-    fn rate(&self, per_second: f64, variation: f64) -> CallRate {
-        CallRate { per_second, variation, cost: self.cost(per_second) }
+    fn rate(&self, per_second: f64, steps: &[f64]) -> CallRate {
+        let (variation, error) = (variation(steps), error(steps));
+        CallRate { per_second, variation, error, cost: self.cost(per_second) }
     }
 
     /// What counting so many visits a second costs, as a share of a CPU.
@@ -144,16 +163,26 @@ impl Meter<'_> {
     }
 }
 
-/// See [`CallRate::variation`].
-fn variation(counts: &[f64]) -> f64 {
+/// Mean and variance of some counts.
+fn moments(counts: &[f64]) -> (f64, f64) {
     let n = counts.len() as f64;
     let mean = counts.iter().sum::<f64>() / n;
-    if mean <= 0.0 {
-        return 0.0;
-    }
     let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    (mean, variance)
+}
+
+/// See [`CallRate::variation`].
+fn variation(counts: &[f64]) -> f64 {
+    let (mean, variance) = moments(counts);
     // As many as that differ by chance alone.
-    (variance - mean).max(0.0).sqrt() / mean
+    if mean <= 0.0 { 0.0 } else { (variance - mean).max(0.0).sqrt() / mean }
+}
+
+/// See [`CallRate::error`].
+fn error(counts: &[f64]) -> f64 {
+    let (mean, variance) = moments(counts);
+    let of_mean = (variance.max(mean) / counts.len() as f64).sqrt();
+    if mean <= 0.0 { f64::INFINITY } else { 1.96 * of_mean / mean }
 }
 
 /// What to call a function with `-p fn:NAME`: its short name where no other function has that, else the full one.
@@ -168,6 +197,14 @@ pub fn name_of<'a>(region: &Region, names: impl Iterator<Item = &'a str>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_visits_tell_little_of_their_rate() {
+        assert!((error(&[100.0]) - 0.196).abs() < 1e-9, "by chance alone");
+        assert!((error(&[100.0; 4]) - 0.098).abs() < 1e-9);
+        assert!(error(&[0.0, 200.0, 0.0, 200.0]) > 0.9);
+        assert_eq!(error(&[0.0; 8]), f64::INFINITY);
+    }
 
     #[test]
     fn what_is_steady_does_not_vary() {

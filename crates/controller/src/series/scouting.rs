@@ -87,8 +87,9 @@ impl Series<'_> {
             scout.tries += 1;
             scout.next = passed + Nanos::new(PATIENCE.get() << scout.tries.min(MOST_DOUBLINGS));
             let pids = self.points.pids();
-            let found =
-                candidates::find(&self.options.scope, &pids, self.observer, |time| conductor.wait(time))?;
+            let found = candidates::find(&self.options.scope, false, &pids, self.observer, |time| {
+                conductor.wait(time)
+            })?;
             let Some(found) = found else { return Ok(false) };
             if found.is_empty() && scout.besides.is_empty() && self.widen(&mut scout, true)? {
                 continue;
@@ -155,7 +156,7 @@ impl Series<'_> {
                     "; the likeliest was {} ({}): {}",
                     printable(&first.candidate.place),
                     seen(first),
-                    survey::run_with(&first.candidate.place, self.options, &scout.besides)
+                    survey::run_with(&[], &first.candidate.place, self.options, &scout.besides)
                 );
             }
         }
@@ -175,7 +176,7 @@ fn seen(found: &Found) -> String {
     format!(
         "{:.0} a second ± {:.0} %, {:.0} % of the time, counting them costs {} of a CPU",
         rate.per_second,
-        100.0 * rate.variation,
+        100.0 * rate.error,
         100.0 * found.candidate.share,
         survey::cost(rate.cost)
     )
@@ -198,8 +199,9 @@ mod tests {
     #[test]
     fn the_best_is_a_function_that_is_visited_steadily_and_costs_little() {
         let found = |place: &str, share, variation, cost| {
-            let candidate = Candidate { place: place.to_owned(), at: String::new(), share, threads: 1 };
-            Found { candidate, rate: CallRate { per_second: 100.0, variation, cost } }
+            let candidate =
+                Candidate { place: place.to_owned(), at: String::new(), share, own: 0.0, threads: 1 };
+            Found { candidate, rate: CallRate { per_second: 100.0, variation, error: 0.1, cost } }
         };
         let all = [
             found("fn:hot", 0.9, 0.0, 0.5),

@@ -76,7 +76,8 @@ pub(super) fn without_point(profile: &Profile) -> Badge {
     let (cause, advice) = if profile.points.is_empty() {
         (
             "no progress point is marked, so that only the plain profile is known",
-            "let `whatif points` suggest places, and name one with -p",
+            "let `whatif points` suggest places, and name one with -p; or judge a program that ends by itself by how long it takes, with \
+             --end-to-end",
         )
     } else {
         (
@@ -137,12 +138,18 @@ fn not_trusted(profile: &Profile, piece: &Piece) -> Badge {
 }
 
 fn too_little(piece: &Piece) -> Badge {
+    let needed = piece.estimate.as_ref().and_then(Needed::of);
+    if let Some(needed) = needed.filter(|needed| !needed.helps()) {
+        // There are enough.
+        let cause = format!("{} experiments on {} leave it open", piece.experiments, piece.name);
+        return Badge::new(Quality::Noisy, cause, needed.advice());
+    }
     let made = match piece.experiments {
         0 => format!("{} was sampled, but no experiment was made on it", piece.name),
         1 => format!("there was only one experiment on {}", piece.name),
         made => format!("{made} experiments on {} do not settle it", piece.name),
     };
-    let advice = piece.estimate.as_ref().and_then(Needed::of).map(Needed::advice);
+    let advice = needed.map(Needed::advice);
     Badge::new(
         Quality::TooLittle,
         made,

@@ -9,6 +9,7 @@ mod badge;
 mod causes;
 mod needed;
 mod next;
+mod notes;
 mod piece;
 mod words;
 
@@ -29,6 +30,8 @@ pub struct Answer {
     /// One for each progress point that is not idle, in the order of [`Profile::points`]; where there is none, one without a target,
     /// which has the plain profile.
     pub points: Vec<PointAnswer>,
+    /// The command that was measured, how often, and for how long; `None` where it is not known.
+    pub measured: Option<String>,
     /// What to type next: open it, ask deeper, compare after the fix.
     pub next: Vec<Next>,
 }
@@ -44,11 +47,13 @@ pub struct PointAnswer {
     pub headline: Option<String>,
     /// The code to make faster first, as it is shown: `` `insert` (hash.c:80) ``. `None` where nothing is known to help.
     pub change: Option<String>,
-    /// What that brings: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per second; at most 31 % (24 to
-    /// 38)", or the best candidate where nothing is known to help yet.
+    /// What that brings: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per second; speeding it up
+    /// can bring 31 % (24 to 38) at best", or the best candidate where nothing is known to help yet.
     pub brings: Option<String>,
     /// Whether anything else may be worth as much: "Nothing else you could change is worth more." `None` where nothing is known to help.
     pub rest: Option<String>,
+    /// What has to be known before the answer is acted on, one or two sentences each: a unit of work that was chosen, code without a name.
+    pub notes: Vec<String>,
     /// One for each piece of code, the most useful first, then those that are still being measured, by their share.
     pub pieces: Vec<Piece>,
     /// What explains it, one sentence each.
@@ -67,13 +72,14 @@ impl Profile {
                 change: None,
                 brings: None,
                 rest: None,
+                notes: Vec::new(),
                 pieces: piece::without_point(self),
                 causes: Vec::new(),
             }],
             false => live.into_iter().map(|point| self.answer_for(point)).collect(),
         };
         let next = next::of(self, &points);
-        Answer { points, next }
+        Answer { points, measured: notes::measured(self), next }
     }
 
     fn answer_for(&self, point: &PointSummary) -> PointAnswer {
@@ -91,6 +97,7 @@ impl Profile {
                 .and_then(|piece| words::brings(point, piece.estimate.as_ref()?))
                 .or_else(|| open.and_then(|piece| words::may_bring(point, piece))),
             rest: best.map(|best| self.rest(point, best, &pieces)),
+            notes: notes::of(self, point, best.or(open)),
             causes: causes::of(self, point, &pieces),
             pieces,
         }
@@ -112,7 +119,8 @@ impl Profile {
             .filter(|piece| piece.estimate.is_none() && piece.region != best.region)
             .filter(is_hot)
             .collect();
-        let mut text = self.others_in_words(point, !open.is_empty());
+        let is_open = |piece: &Piece| piece.estimate.is_none() && piece.region != best.region;
+        let mut text = self.others_in_words(point, pieces.iter().any(is_open));
         if let Some(first) = open.first() {
             let share = first.share.unwrap_or(0.0) * 100.0;
             let more = match open.len() - 1 {

@@ -40,7 +40,8 @@ impl Needed {
         };
         let times = self.times();
         if !self.helps() {
-            "more experiments alone will not settle it: the method's own error is larger than the effect"
+            "more experiments will not settle it, because the error of the method is as large as the effect: ask about it in another way \
+             (--region, --latency), or change the load"
                 .into()
         } else if self.made == 0 {
             format!("let the program run longer ({more})")
@@ -68,7 +69,8 @@ mod tests {
             (
                 NEVER,
                 20,
-                "more experiments alone will not settle it: the method's own error is larger than the effect",
+                "more experiments will not settle it, because the error of the method is as large as the effect: ask about it in another way \
+                 (--region, --latency), or change the load",
             ),
             (5, 0, "let the program run longer (about 5 more experiments on it)"),
         ] {

@@ -1,7 +1,8 @@
 //! What to type next: open the report, ask deeper, compare after the fix.
 
-use super::{Needed, PointAnswer};
+use super::{Needed, PointAnswer, Quality};
 use crate::estimate::Verdict;
+use crate::model::{SessionStart, Warning};
 use crate::ranking::Profile;
 use crate::shell;
 
@@ -38,6 +39,28 @@ pub struct Next {
     pub command: String,
 }
 
+/// What was typed, as far as another run needs it to measure the same.
+#[derive(Default)]
+struct Typed {
+    words: Vec<String>,
+    /// Redirections: " < FILE", and " > /dev/null" where the output went into a file.
+    redirected: String,
+}
+
+fn typed(start: &SessionStart) -> Typed {
+    let options: serde_json::Value = serde_json::from_str(&start.options).unwrap_or_default();
+    let words = options["again"].as_array().into_iter().flatten();
+    let input = options["input"].as_str().map(|path| {
+        let below = path.strip_prefix(&start.directory).and_then(|rest| rest.strip_prefix('/'));
+        format!(" < {}", shell::command([below.unwrap_or(path)]))
+    });
+    let output = if options["writes_to_file"] == true { " > /dev/null" } else { "" };
+    Typed {
+        words: words.filter_map(|word| word.as_str().map(str::to_owned)).collect(),
+        redirected: input.unwrap_or_default() + output,
+    }
+}
+
 /// Three commands, as far as they are known to be right.
 pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     let Some(file) = profile.recording.as_ref().map(|path| path.to_string_lossy()) else { return Vec::new() };
@@ -46,7 +69,11 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         std::iter::once(session.start.program.as_str())
             .chain(session.start.arguments.iter().map(String::as_str))
     };
-    let with = |words: &[&str]| shell::command(words.iter().copied().chain(program()));
+    let mut typed = typed(&session.start);
+    if profile.rows.warnings.iter().any(|(_, warning)| warning.code == Warning::CHOSEN_POINT) {
+        let places = profile.points.iter().filter(|point| point.latency.is_none());
+        typed.words.extend(places.flat_map(|point| ["-p".to_owned(), point.name.clone()]));
+    }
     // As long as this one, if it was not the program that ended.
     let seconds =
         session.end.as_ref().filter(|end| end.stopped).map(|end| end.duration.as_secs_f64().round().max(1.0));
@@ -54,8 +81,9 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         let mut words = vec!["whatif".to_owned(), "run".to_owned()];
         words
             .extend(seconds.into_iter().flat_map(|seconds| ["--duration".to_owned(), format!("{seconds}s")]));
+        words.extend(typed.words.iter().cloned());
         words.extend(["-o".to_owned(), file.to_owned(), "--".to_owned()]);
-        shell::command(words.iter().map(String::as_str).chain(program()))
+        shell::command(words.iter().map(String::as_str).chain(program())) + &typed.redirected
     };
     let mut next = vec![Next {
         step: Step::Open,
@@ -67,7 +95,8 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         next.push(Next {
             step: Step::Deeper,
             why: "find a place that counts the program's work".into(),
-            command: with(&["whatif", "points", "--"]),
+            command: shell::command(["whatif", "points", "--"].into_iter().chain(program()))
+                + &typed.redirected,
         });
         return next;
     }
@@ -76,17 +105,24 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         .filter_map(|point| point.pieces.first())
         .find(|piece| piece.verdict() == Some(Verdict::Helps));
     let best = best.and_then(|piece| profile.rows.regions.get(&piece.region));
-    if let Some(best) = best {
+    let is_noisy = points.iter().any(|point| point.badge.quality == Quality::Noisy);
+    if best.is_some() && is_noisy && is_known {
         next.push(Next {
             step: Step::Deeper,
-            why: "see what the number rests on".into(),
+            why: "measure more, into the same recording: that narrows the intervals".into(),
+            command: again(&file),
+        });
+    } else if let Some(best) = best {
+        next.push(Next {
+            step: Step::Deeper,
+            why: "see the experiments and sums behind the number".into(),
             command: shell::command(["whatif", "report", "--explain", &best.name, &file]),
         });
     }
     if best.is_some() && is_known {
         next.push(Next {
             step: Step::Compare,
-            why: "when it is changed, measure again in the same way, and compare".into(),
+            why: "after your change, measure again in the same way".into(),
             command: format!(
                 "{} && {}",
                 again("after.db"),

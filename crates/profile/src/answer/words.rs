@@ -7,7 +7,7 @@ use crate::sentence::{per_visit, subject};
 use crate::units::Nanos;
 
 /// What less time at [`REFERENCE`] brings to a point: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per
-/// second; at most 31 % (24 to 38)". `None` where it is not known.
+/// second; speeding it up can bring 31 % (24 to 38) at best". `None` where it is not known.
 pub(super) fn brings(point: &PointSummary, estimate: &PointEstimate) -> Option<String> {
     let effect = estimate.effect.filter(|effect| effect.half_width().is_finite())?;
     let less = per_cent(effect.value, decimals(&effect));
@@ -25,7 +25,11 @@ pub(super) fn brings(point: &PointSummary, estimate: &PointEstimate) -> Option<S
     }
     let most = estimate.most.filter(|most| most.half_width().is_finite() && most.value > effect.value);
     if let Some(most) = most {
-        text.push_str(&format!("; at most {} ({})", per_cent(most.value, 0), percent_range(&most)));
+        text.push_str(&format!(
+            "; speeding it up can bring {} ({}) at best",
+            per_cent(most.value, 0),
+            percent_range(&most)
+        ));
     }
     Some(text)
 }
@@ -113,8 +117,9 @@ fn decimals(estimate: &Estimate) -> usize {
     usize::from(estimate.half_width() < 0.0095 || estimate.value.abs() < 0.0095)
 }
 
+/// No more time disappears than there was, however far an interval reaches.
 fn per_cent(value: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$} %", value * 100.0).replace('-', "−");
+    let text = format!("{:.decimals$} %", value.min(1.0) * 100.0).replace('-', "−");
     // Never "−0".
     if text.starts_with("−0") && !text.contains(|c: char| ('1'..='9').contains(&c)) {
         text.replacen('−', "", 1)
@@ -164,6 +169,7 @@ mod tests {
         assert_eq!(percent_range(&estimate(0.08, 0.004)), "7.6 to 8.4");
         assert_eq!(percent_range(&estimate(0.01, 0.03)), "−2 to 4");
         assert_eq!(percent_range(&estimate(0.016, 0.02)), "0 to 4");
+        assert_eq!(percent_range(&estimate(0.95, 0.07)), "88 to 100");
     }
 
     #[test]

@@ -53,6 +53,13 @@ pub struct PointChange<'a> {
     pub gain: Option<Estimate>,
 }
 
+impl PointChange<'_> {
+    /// Whether both recordings have the point.
+    pub fn is_in_both(&self) -> bool {
+        self.before.is_some() && self.after.is_some()
+    }
+}
+
 /// A progress point in one recording.
 #[derive(Clone, Copy, Debug)]
 pub struct PointLevel<'a> {

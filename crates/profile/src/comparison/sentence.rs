@@ -8,13 +8,18 @@ use crate::sentence::{name, plus_minus, subject};
 const NAMED: usize = 2;
 
 impl Comparison<'_> {
+    /// Whether both recordings have a progress point of the same name: without one nothing can be compared.
+    pub fn has_common_point(&self) -> bool {
+        self.points.iter().any(PointChange::is_in_both)
+    }
+
     /// The comparison in one sentence, such as "`requests` takes 12 % ± 2 % less time than before (1.1 × the throughput); `parse` (p.c:12)
     /// became critical."
     ///
     /// The number after "±" is half the 95 % interval. Throughput comes before latency, what is certain
     /// before what is not.
     pub fn sentence(&self) -> String {
-        let both = || self.points.iter().enumerate().filter(|(_, p)| p.before.is_some() && p.after.is_some());
+        let both = || self.points.iter().enumerate().filter(|(_, point)| point.is_in_both());
         let certain = both().find(|(_, point)| point.sign().is_some());
         let Some((nth, point)) = certain.or_else(|| both().find(|(_, p)| p.gain.is_some())).or(both().next())
         else {

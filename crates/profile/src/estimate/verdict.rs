@@ -130,7 +130,16 @@ pub(super) fn more_blocks_below(bar: f64, slope: &Estimate, method_error: f64, b
         let error = (slope.se * (blocks as f64 / total as f64).sqrt()).hypot(method_error);
         interval::beyond((slope.value.abs() - WORTH) / error, (total - 1) as f64) > bar
     };
-    (0..20).map(|power| 1 << power).find(|&more| !likely(more)).unwrap_or(NEVER)
+    let noise_is_small = || until_noise_is_small(slope, method_error, blocks);
+    (0..20).map(|power| 1 << power).find(|&more| !likely(more)).unwrap_or_else(noise_is_small)
+}
+
+/// Where the error of the method would be in the way if the estimate stayed where it is: about how many more blocks show whether it does. [`NEVER`], if there is hardly any
+/// noise left.
+fn until_noise_is_small(slope: &Estimate, method_error: f64, blocks: usize) -> u32 {
+    let noise = slope.half_width() / (interval::NORMAL * method_error);
+    let needed = blocks as f64 * (noise.powi(2) - 1.0);
+    if needed < 1.0 { NEVER } else { needed.ceil().min(f64::from(NEVER)) as u32 }
 }
 
 /// About how many more blocks would settle it, if the estimate stays where it is: intervals shrink with
@@ -157,6 +166,10 @@ pub(super) fn more_blocks(
     let within = nothing((method_error.powi(2) - doubt.powi(2)).max(0.0).sqrt()) - slope.value.abs();
     let within = within.max(0.0).powi(2) - (interval::NORMAL * doubt).powi(2);
     let settled = above.max(within).max(0.0).sqrt();
+    if settled == 0.0 {
+        let needed = until_noise_is_small(slope, method_error.max(doubt), blocks);
+        return Some(needed.max(missing as u32));
+    }
     let needed = blocks as f64 * (half / settled).powi(2) - blocks as f64;
     Some(needed.max(missing).max(1.0).ceil().min(f64::from(NEVER)) as u32)
 }
@@ -212,6 +225,8 @@ mod tests {
         assert_eq!(of(&slope(-0.01, 0.01), 0.03, 0.0, 20), Verdict::NoEffect);
         assert_eq!(of(&slope(-0.01, 0.01), 0.10, 0.095, 20), Verdict::NotEnoughData);
         assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.25, 0.35), 0.2, 0.0, 20), Some(1_000_000));
+        // But with few of them it may still turn out to be something else.
+        assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(-0.2, 0.8), 0.2, 0.0, 5), Some(4));
         // No number of experiments settles what hand-overs or time slices may be worth.
         assert_eq!(more_blocks(Verdict::NotEnoughData, &slope(0.01, 0.03), 0.2, 0.2, 20), Some(1_000_000));
     }

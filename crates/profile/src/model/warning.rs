@@ -13,3 +13,27 @@ pub struct Warning {
     /// What to do about it.
     pub advice: String,
 }
+
+/// The codes of what leaves a run without any answer.
+const FAILURES: [&str; 10] = [
+    "no-proc",
+    "no-debug-information",
+    "not-attached",
+    "runtime-mismatch",
+    "no-sampler",
+    "no-samples",
+    "nothing-in-scope",
+    "region-never-ran",
+    "no-progress-point",
+    "too-short",
+];
+
+impl Warning {
+    /// Whether it says why a run gave no answer.
+    pub fn is_failure(&self) -> bool {
+        FAILURES.contains(&self.code.as_str())
+    }
+
+    /// The code where no progress point was marked, and one was chosen.
+    pub const CHOSEN_POINT: &str = "chosen-point";
+}

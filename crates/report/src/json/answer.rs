@@ -14,14 +14,16 @@ const PIECES: usize = 200;
 #[derive(Serialize)]
 pub(super) struct OfAnswer {
     points: Vec<OfPointAnswer>,
+    measured: Option<String>,
     next: Vec<OfNext>,
 }
 
 impl OfAnswer {
     pub fn new(profile: &Profile) -> Self {
-        let Answer { points, next } = profile.answer();
+        let Answer { points, measured, next } = profile.answer();
         OfAnswer {
             points: points.into_iter().map(|point| OfPointAnswer::new(profile, point)).collect(),
+            measured,
             next: next.into_iter().map(OfNext::new).collect(),
         }
     }
@@ -36,6 +38,7 @@ struct OfPointAnswer {
     change: Option<String>,
     brings: Option<String>,
     rest: Option<String>,
+    notes: Vec<String>,
     causes: Vec<String>,
     pieces: Vec<OfPiece>,
     more_pieces: usize,
@@ -43,7 +46,7 @@ struct OfPointAnswer {
 
 impl OfPointAnswer {
     fn new(profile: &Profile, of_point: PointAnswer) -> Self {
-        let PointAnswer { target, badge, headline, change, brings, rest, pieces, causes } = of_point;
+        let PointAnswer { target, badge, headline, change, brings, rest, notes, pieces, causes } = of_point;
         let point = target.and_then(|target| profile.point(target));
         OfPointAnswer {
             point: point.map(|point| point.name.clone()),
@@ -53,6 +56,7 @@ impl OfPointAnswer {
             change,
             brings,
             rest,
+            notes,
             causes,
             more_pieces: pieces.len().saturating_sub(PIECES),
             pieces: pieces.iter().take(PIECES).map(OfPiece::new).collect(),

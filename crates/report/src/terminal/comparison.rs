@@ -31,7 +31,7 @@ pub fn render(comparison: &Comparison<'_>, style: Style) -> String {
     }
     let mut drawn = false;
     for (nth, point) in comparison.points.iter().enumerate() {
-        if point.before.is_some() && point.after.is_some() && point.gain.is_some() {
+        if point.is_in_both() && point.gain.is_some() {
             drawn |= table(&mut out, comparison, nth, style);
         }
     }

@@ -494,7 +494,8 @@ fn of_arrivals(arrivals: &Arrivals) -> String {
     };
     let held = arrivals.slope.map_or(String::new(), |(slope, error)| {
         format!(
-            "; {slope:.2} ± {error:.2} of the time for which arrivals were held up showed in the time until the next ({} arrivals)",
+            "; {slope:.2} (standard error {error:.2}) of the time for which arrivals were held up showed in the time until the next ({} \
+             arrivals)",
             arrivals.count
         )
     });

@@ -24,7 +24,12 @@ const SPEEDUPS: usize = 5;
 
 /// All of it. Ends with a newline.
 pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
-    let Answer { points, next } = profile.answer();
+    let Answer { points, measured, next } = profile.answer();
+    if let Some(measured) = measured {
+        let lines = wrap(&measured, style.width);
+        lines.iter().for_each(|line| line_of(out, &paint(style, Colour::Dim, line)));
+        line_of(out, "");
+    }
     for (nth, point) in points.iter().enumerate() {
         if nth > 0 {
             line_of(out, "");
@@ -72,6 +77,7 @@ fn heading(out: &mut String, profile: &Profile, point: &PointAnswer, nth: usize,
             let is_told =
                 point.badge.quality == Quality::NotTrusted && sentence.contains("not to be trusted");
             if is_told || sentence.contains(&point.badge.cause) {
+                point.notes.iter().for_each(|text| note(out, text, style));
                 return;
             }
         }
@@ -82,6 +88,7 @@ fn heading(out: &mut String, profile: &Profile, point: &PointAnswer, nth: usize,
         }
     }
     badge(out, &point.badge, style);
+    point.notes.iter().for_each(|text| note(out, text, style));
 }
 
 fn badge(out: &mut String, badge: &Badge, style: Style) {
@@ -150,7 +157,7 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
         let more = format!("  … and {} more: --top {}", point.pieces.len() - shown.len(), point.pieces.len());
         line_of(out, &paint(style, Colour::Dim, &more));
     }
-    let bars = if unit.is_empty() { "" } else { "│ no gain, █ at least, ░ at most (95 % interval). " };
+    let bars = if unit.is_empty() { "" } else { "█ certain, ░ possible (95 % interval), │ no gain. " };
     let begun = rows.iter().any(|(piece, _)| piece.state == State::Begun);
     let begun = if begun { format!("Judged when tried at {SPEEDUPS} speedups. ") } else { String::new() };
     let legend = format!("{bars}{begun}The last column is the share of the CPU time.");

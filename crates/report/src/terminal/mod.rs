@@ -73,7 +73,7 @@ pub fn render_details(profile: &Profile, style: Style) -> String {
         line_of(&mut out, "");
         let legend = format!(
             "slope: gain per speedup, so that 0.50 means {:.0} % less time per visit for {REFERENCE} less time in \
-             the region; ± is its standard error, then its 95 % interval.{}",
+             the region; its standard error (se), then its 95 % interval.{}",
             REFERENCE.fraction() * 50.0,
             table::legend(profile, style)
         );

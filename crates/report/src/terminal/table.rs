@@ -82,7 +82,7 @@ impl Cells {
     pub fn head() -> Cells {
         Cells {
             region: "region".into(),
-            slope: "slope ± se".into(),
+            slope: "slope (se)".into(),
             interval: "95 % interval".into(),
             verdict: "verdict",
             experiments: "experiments".into(),
@@ -201,8 +201,8 @@ pub(super) fn name(region: &Region) -> String {
 
 fn slope(estimate: &PointEstimate) -> String {
     match &estimate.slope {
-        Some(slope) if slope.se.is_finite() => number(format!("{:.2} ± {:.2}", slope.value, slope.se)),
-        Some(slope) => number(format!("{:.2} ±  ?  ", slope.value)),
+        Some(slope) if slope.se.is_finite() => number(format!("{:.2} ({:.2})", slope.value, slope.se)),
+        Some(slope) => number(format!("{:.2}  (?)  ", slope.value)),
         None => "–".into(),
     }
 }

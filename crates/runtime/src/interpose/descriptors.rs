@@ -6,7 +6,7 @@
 use crate::channel::{self, Ends, REMEMBERED};
 use crate::memory::{attached, shared};
 use crate::real::real;
-use crate::{arrivals, deadline, delay, epoll, sys, tls};
+use crate::{arrivals, deadline, delay, epoll, signals, sys, tls};
 use core::ffi::{c_int, c_uint};
 
 /// A descriptor is something else from now on; `None`: to be looked at when it is used next.
@@ -86,6 +86,9 @@ noted!(timerfd_create(clock: c_int, flags: c_int), fd => {
     remember(fd, None);
     deadline::created(fd, clock);
 });
+noted!(before {
+    signals::awaited(set)
+}, signalfd(fd: c_int, set: *const u64, flags: c_int));
 noted!(dup(from: c_int), fd => remember(fd, copied(from)));
 noted!(dup2(from: c_int, to: c_int), fd => replaced(from, fd));
 noted!(dup3(from: c_int, to: c_int, flags: c_int), fd => replaced(from, fd));

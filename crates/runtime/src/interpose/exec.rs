@@ -4,7 +4,7 @@
 //! of, and kill it. If the call fails, sampling goes on.
 
 use crate::real::real;
-use crate::{sampler, tls};
+use crate::{sampler, signals};
 use core::ffi::{c_int, c_long, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::slot::Activity;
@@ -13,13 +13,17 @@ type Ptr = *mut c_void;
 
 /// Calls with sampling paused.
 pub fn unsampled<T>(call: impl FnOnce() -> T) -> T {
-    let paused = tls::slot().filter(|slot| sampler::suspend(slot));
+    let own = signals::own_slot();
+    let paused = own.filter(|slot| sampler::suspend(slot));
     if let Some(slot) = paused {
         // Until it is noticed that it is gone, it does not count among those that run.
         slot.doing(Activity::WaitingForWorld);
         slot.executing.store(1, Relaxed);
     }
-    let result = call();
+    let result = match own {
+        Some(slot) => signals::handing_on(slot, call),
+        None => call(),
+    };
     if let Some(slot) = paused {
         slot.executing.store(0, Relaxed);
         slot.doing(Activity::Running);

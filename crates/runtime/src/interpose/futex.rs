@@ -6,13 +6,16 @@
 use crate::delay::{self, Watch};
 use crate::interpose::{exec, seccomp};
 use crate::real::real;
-use crate::{actions, channel, epoll, passing, signals, stretch, sys, tls, wait};
+use crate::{actions, beliefs, channel, epoll, passing, signals, stretch, sys, tls, wait};
 use core::ffi::{c_int, c_long};
 
 const SYS_IO_URING_ENTER: c_long = 426;
 const SYS_RT_SIGACTION: c_long = 13;
 const SYS_SIGALTSTACK: c_long = 131;
 const SYS_RT_TGSIGQUEUEINFO: c_long = 297;
+const SYS_RT_SIGTIMEDWAIT: c_long = 128;
+const SYS_SIGNALFD: c_long = 282;
+const SYS_SIGNALFD4: c_long = 289;
 const SYS_FUTEX: c_long = 202;
 const SYS_FUTEX_WAITV: c_long = 449;
 const SYS_FUTEX_WAKE: c_long = 454;
@@ -98,13 +101,19 @@ pub unsafe extern "C" fn syscall(
     if number == SYS_RT_SIGACTION && unsafe { signals::raw_action(a, new, old, d) }.is_some() {
         return 0;
     }
-    if number == SYS_RT_SIGACTION && signals::is_ours(a) && sys::is_own() && !actions::is_there(old) {
+    if number == SYS_RT_SIGACTION && beliefs::is_ours(a) && sys::is_own() && !actions::is_there(old) {
         // SAFETY: the program's own system call, which fails; it is not to change anything before.
         return unsafe { original(number, a, 0, c, d, e, f) };
     }
     if number == SYS_RT_TGSIGQUEUEINFO {
         passing::queues_for_thread();
     }
+    let awaited = match number {
+        SYS_RT_SIGTIMEDWAIT => a as usize,
+        SYS_SIGNALFD | SYS_SIGNALFD4 => b as usize,
+        _ => 0,
+    };
+    signals::awaited(core::ptr::with_exposed_provenance(awaited));
     if number == SYS_SIGALTSTACK {
         // SAFETY: the program's own argument.
         unsafe { signals::expect_stack(core::ptr::with_exposed_provenance(a as usize)) };
@@ -114,7 +123,12 @@ pub unsafe extern "C" fn syscall(
         let call = |new: *const sys::KernelAction| unsafe {
             original(number, a, new.expose_provenance() as c_long, c, d, e, f)
         };
-        return actions::raw(a, new, old, call);
+        let result = actions::raw(a, new, old, call);
+        if result == 0 {
+            // SAFETY: the kernel has written it.
+            signals::tell_former(a as i32, unsafe { old.as_mut() });
+        }
+        return result;
     }
     let (operation, slot) = (classify(number, b), tls::slot());
     if let (Operation::Waits | Operation::Wakes, Some(slot)) = (operation, slot) {

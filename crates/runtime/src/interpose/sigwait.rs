@@ -44,14 +44,14 @@ unsafe fn around(slot: &Slot, info: *const Info, call: impl FnOnce() -> c_int) -
 
 interpose!(@define sigwaitinfo(set: Set, info: Ptr) -> c_int, slot, original => {
     let (mut copy, mut own) = ([0_u64; 16], Info::NONE);
-    let set = signals::without_ours(set.cast(), &mut copy).cast();
+    let set = signals::without_ours(slot, set.cast(), &mut copy).cast();
     let info: Ptr = if info.is_null() { (&raw mut own).cast() } else { info };
     around(slot, info.cast(), || original(set, info))
 });
 
 interpose!(@define sigtimedwait(set: Set, info: Ptr, time: Ptr) -> c_int, slot, original => {
     let (mut copy, mut own) = ([0_u64; 16], Info::NONE);
-    let set = signals::without_ours(set.cast(), &mut copy).cast();
+    let set = signals::without_ours(slot, set.cast(), &mut copy).cast();
     let info: Ptr = if info.is_null() { (&raw mut own).cast() } else { info };
     around(slot, info.cast(), || original(set, info, time))
 });
@@ -60,7 +60,7 @@ interpose!(@define sigtimedwait(set: Set, info: Ptr, time: Ptr) -> c_int, slot, 
 // what to do.
 interpose!(@define sigwait(set: Set, signal: Ptr) -> c_int, slot, original => {
     let (mut copy, mut own) = ([0_u64; 16], Info::NONE);
-    let set: Set = signals::without_ours(set.cast(), &mut copy).cast();
+    let set: Set = signals::without_ours(slot, set.cast(), &mut copy).cast();
     let info: Ptr = (&raw mut own).cast();
     if let Some(describing) = real!(sigwaitinfo: fn(Set, Ptr) -> c_int) {
         let number = around(slot, info.cast(), || describing(set, info));

@@ -2,7 +2,7 @@
 
 use crate::memory::{attached, shared};
 use crate::real::real;
-use crate::{attach, thread};
+use crate::{attach, signals, thread};
 use core::ffi::{c_int, c_void};
 
 /// `errno.h`.
@@ -23,12 +23,9 @@ pub unsafe extern "C" fn pthread_create(
     unsafe {
         let slot = attached().and_then(|_| thread::reserve(start, argument, thread::stack_size(attributes)));
         let Some(slot) = slot else { return create(handle, attributes, start, argument) };
-        let result = create(
-            handle,
-            attributes,
-            thread::run as *const () as usize,
-            core::ptr::from_ref(slot).cast_mut().cast(),
-        );
+        let own = core::ptr::from_ref(slot).cast_mut().cast();
+        let result =
+            signals::handing_down(|| create(handle, attributes, thread::run as *const () as usize, own));
         if result != 0 {
             shared().slots.give_back(slot);
         }
@@ -49,7 +46,7 @@ pub unsafe extern "C" fn thrd_create(handle: *mut c_void, start: usize, argument
             attached().and_then(|_| thread::reserve(start, argument, thread::stack_size(core::ptr::null())));
         let Some(slot) = slot else { return create(handle, start, argument) };
         let own = core::ptr::from_ref(slot).cast_mut().cast();
-        let result = create(handle, thread::run_c11 as *const () as usize, own);
+        let result = signals::handing_down(|| create(handle, thread::run_c11 as *const () as usize, own));
         if result != 0 {
             shared().slots.give_back(slot);
         }

@@ -8,7 +8,7 @@ use std::fmt;
 const HOLDS: i32 = 1;
 /// Exit status when a condition cannot be judged: it names what is not there, or was not measured. The
 /// same as for an option that cannot be understood.
-const CANNOT_BE_JUDGED: i32 = 2;
+pub const CANNOT_BE_JUDGED: i32 = 2;
 
 /// What to think of a condition.
 #[derive(Clone, Copy, Debug, PartialEq)]

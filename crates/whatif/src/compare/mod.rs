@@ -31,7 +31,8 @@ pub fn compare(args: &cli::Compare) -> Result<i32> {
             format!("cannot write {}; choose another place with --html FILE", path.display())
         })?;
     }
-    Ok(args.fail_if.iter().map(|condition| judge(&comparison, condition)).max().unwrap_or(0))
+    let compared = if comparison.has_common_point() { 0 } else { gate::CANNOT_BE_JUDGED };
+    Ok(args.fail_if.iter().map(|condition| judge(&comparison, condition)).fold(compared, i32::max))
 }
 
 fn judge(comparison: &Comparison<'_>, condition: &Condition) -> i32 {

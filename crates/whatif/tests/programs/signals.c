@@ -1,6 +1,10 @@
 /* A program's own use of signals, of ours above all. The argument says which. */
 #include "common.h"
+#include <poll.h>
 #include <setjmp.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/signalfd.h>
 #include <sys/time.h>
 
 static volatile int handled, right, others;
@@ -283,6 +287,64 @@ static void interrupt(int number)
     pthread_join(thread, NULL);
 }
 
+static void *sends_later(void *unused)
+{
+    usleep(2000);
+    CHECK(kill(getpid(), SIGURG) == 0);
+    return unused;
+}
+
+enum { SIGNALFD, SIGWAIT, SIGTIMEDWAIT, SIGSUSPEND, PPOLL, PSELECT, EPOLL_PWAIT, WAYS };
+
+/* A signal that is blocked, and taken by waiting for it: sent before, or meanwhile. */
+static void awaited(int first)
+{
+    const struct timespec limit = {20, 0};
+    sigset_t ours, none, pending;
+    struct signalfd_siginfo described;
+    siginfo_t info;
+    int signal;
+    CHECK(sigaction(SIGURG, &(struct sigaction){.sa_handler = plain}, NULL) == 0);
+    CHECK(sigprocmask(SIG_BLOCK, NULL, &ours) == 0 && sigismember(&ours, SIGURG));
+    CHECK(sigemptyset(&none) == 0 && sigemptyset(&ours) == 0 && sigaddset(&ours, SIGURG) == 0);
+    const int epoll = epoll_create1(EPOLL_CLOEXEC);
+    for (int i = 0; i < 4 * WAYS && failures < 3; i++) {
+        const int way = (first + i / 4) % WAYS, before = handled;
+        pthread_t sender;
+        if (i % 2)
+            CHECK(pthread_create(&sender, NULL, sends_later, NULL) == 0);
+        else
+            CHECK(kill(getpid(), SIGURG) == 0);
+        other();
+        if (way == SIGNALFD) {
+            const int fd = signalfd(-1, &ours, SFD_CLOEXEC);
+            struct pollfd readable = {fd, POLLIN, 0};
+            CHECK(poll(&readable, 1, 20000) == 1 && read(fd, &described, sizeof described) == sizeof described);
+            CHECK(described.ssi_signo == SIGURG && (pid_t)described.ssi_pid == getpid() && close(fd) == 0);
+        } else if (way == SIGWAIT)
+            CHECK(sigwait(&ours, &signal) == 0 && signal == SIGURG);
+        else if (way == SIGTIMEDWAIT)
+            CHECK(sigtimedwait(&ours, &info, &limit) == SIGURG && info.si_code == SI_USER && info.si_pid == getpid());
+        /* Another thread that is just leaving the signal to us may have had it for a moment: then a wait ends early, and the signal is pending. */
+        for (int waits = 0; way >= SIGSUSPEND && handled == before && waits < 3; waits++) {
+            struct epoll_event event;
+            const int result = way == SIGSUSPEND ? sigsuspend(&none)
+                               : way == PPOLL    ? ppoll(NULL, 0, &limit, &none)
+                               : way == PSELECT  ? pselect(0, NULL, NULL, NULL, &limit, &none)
+                                                 : epoll_pwait(epoll, &event, 1, 20000, &none);
+            CHECK(result == -1 && errno == EINTR);
+        }
+        CHECK(handled - before == (way >= SIGSUSPEND));
+        CHECK(sigpending(&pending) == 0 && !sigismember(&pending, SIGURG));
+        CHECK(sigprocmask(SIG_BLOCK, NULL, &pending) == 0 && sigismember(&pending, SIGURG));
+        if (i % 2)
+            pthread_join(sender, NULL);
+    }
+    CHECK(kill(getpid(), SIGURG) == 0 && sigpending(&pending) == 0 && sigismember(&pending, SIGURG));
+    signal = handled;
+    CHECK(sigprocmask(SIG_UNBLOCK, &ours, NULL) == 0 && handled == signal + 1);
+}
+
 int main(int argc, char **argv)
 {
     const char *which = argc > 1 ? argv[1] : "";
@@ -290,6 +352,12 @@ int main(int argc, char **argv)
     if (argc > 2)
         tested = atoi(argv[2]);
     fork_if_asked(argc, argv);
+    if (!strcmp(which, "awaited")) {
+        sigset_t ours;
+        sigemptyset(&ours);
+        sigaddset(&ours, SIGURG);
+        sigprocmask(SIG_BLOCK, &ours, NULL);
+    }
     if (strcmp(which, "timer"))
         start_background();
     if (!strcmp(which, "handler"))
@@ -308,6 +376,8 @@ int main(int argc, char **argv)
         timer();
     else if (!strcmp(which, "restart"))
         restart();
+    else if (!strcmp(which, "awaited"))
+        awaited(tested);
     else if (!strcmp(which, "interrupt"))
         interrupt(SIGUSR1);
     else if (!strcmp(which, "interrupt_ours"))

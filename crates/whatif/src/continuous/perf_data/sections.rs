@@ -19,6 +19,9 @@ const TRACE: u32 = 71;
 /// The shortest description of an event, and one that is longer than any will be.
 const EVENT: std::ops::RangeInclusive<u64> = 64..=65_536;
 
+/// How long descriptions have been so far (`PERF_ATTR_SIZE_VER0` to `VER7`).
+const SIZES: [usize; 8] = [64, 72, 80, 96, 104, 112, 120, 128];
+
 /// A part of a file: where it begins, and how long it is.
 type Section = (u64, u64);
 
@@ -125,6 +128,12 @@ fn is_list(mut rest: &[u8]) -> Option<()> {
 fn are_events(mut rest: &[u8]) -> Option<()> {
     let (events, size) = (length(&mut rest)?, length(&mut rest)?);
     (0..events).try_for_each(|_| {
+        let mut own_size = rest.get(4..)?;
+        let own_size = length(&mut own_size)?;
+        // The library goes on behind what it has read of any other.
+        if own_size > size || !(SIZES.contains(&own_size) || own_size > SIZES[SIZES.len() - 1]) {
+            return None;
+        }
         skip(&mut rest, size)?;
         let numbers = length(&mut rest)?;
         let name = length(&mut rest)?;

@@ -72,10 +72,10 @@ fn a_small_terminal_has_what_tells_most() {
             "20 % less time in `hash.c:88` makes",
             "`requests` 12.0 % ± 0.6 % shorter; …",
             "What makes `requests` faster",
-            "region             slope ± se  verdict",
-            "hash.c:88         0.60 ± 0.00  helps",
-            "hash.c:12         0.00 ± 0.00  no effect",
-            "list.c:7         −0.40 ± 0.00  hurts",
+            "region             slope (se)  verdict",
+            "hash.c:88         0.60 (0.00)  helps",
+            "hash.c:12         0.00 (0.00)  no effect",
+            "list.c:7         −0.40 (0.00)  hurts",
             "",
             "q quit  ? help  ⏎ curve  / filter  s by",
         ]
@@ -90,13 +90,13 @@ fn a_usual_terminal_has_a_curve_too() {
         "20 % less time in `hash.c:88` makes `requests` 12.0 % ± 0.6 % shorter; nothing",
         "else you could change is worth more.",
         "What makes `requests` faster",
-        "region                   slope ± se  interval      verdict    share  experiments",
-        "hash.c:88               0.60 ± 0.00      │      ━  helps       11 %           30",
-        "hash.c:12               0.00 ± 0.00      ━         no effect   11 %           30",
-        "list.c:7               −0.40 ± 0.00  ━   │         hurts       11 %           30",
+        "region                   slope (se)  interval      verdict    share  experiments",
+        "hash.c:88               0.60 (0.00)      │      ━  helps       11 %           30",
+        "hash.c:12               0.00 (0.00)      ━         no effect   11 %           30",
+        "list.c:7               −0.40 (0.00)  ━   │         hurts       11 %           30",
         "",
         "hash.c:88",
-        "slope 0.60 ± 0.00 [0.59 … 0.60], 30 experiments: helps",
+        "slope 0.60 (0.00) [0.59 … 0.60], 30 experiments: helps",
     ];
     assert_eq!(shown[..table.len()], table);
     assert!(shown[11].starts_with("    60 % │ ") && shown[11].ends_with("⡤⠴⠒⠋"), "{shown:#?}");
@@ -124,9 +124,9 @@ fn a_large_terminal_has_everything() {
         "! and more",
         "see there",
         "What makes `requests` faster",
-        "region slope ± se 95 % interval verdict share experiments",
-        "hash.c:88 0.60 ± 0.00 │ ━ 0.59 … 0.60 helps 11 % 30",
-        "hash.c:12 0.00 ± 0.00 ━ −0.01 … 0.01 no effect 11 % 30",
+        "region slope (se) 95 % interval verdict share experiments",
+        "hash.c:88 0.60 (0.00) │ ━ 0.59 … 0.60 helps 11 % 30",
+        "hash.c:12 0.00 (0.00) ━ −0.01 … 0.01 no effect 11 % 30",
     ] {
         assert!(in_words.iter().any(|shown| shown == line), "{line:?} {shown:#?}");
     }
@@ -163,10 +163,10 @@ fn the_share_in_production_stands_beside_the_share_here() {
     assert_eq!(
         shown[4..8],
         [
-            "region                         slope ± se  interval      verdict    share  prod.",
-            "hash.c:88                     0.60 ± 0.00      │      ━  helps       11 %   31 %",
-            "hash.c:12                     0.00 ± 0.00      ━         no effect   11 %   <1 %",
-            "list.c:7                     −0.40 ± 0.00  ━   │         hurts       11 %      –",
+            "region                         slope (se)  interval      verdict    share  prod.",
+            "hash.c:88                     0.60 (0.00)      │      ━  helps       11 %   31 %",
+            "hash.c:12                     0.00 (0.00)      ━         no effect   11 %   <1 %",
+            "list.c:7                     −0.40 (0.00)  ━   │         hurts       11 %      –",
         ]
     );
 }

@@ -1,0 +1,303 @@
+//! Visits that the program counts itself: functions that begin with a jump to code which adds one to a word in shared memory.
+//!
+//! A breakpoint costs microseconds a visit, this costs nanoseconds. It is done while the program waits for us before its first instruction, from outside, in
+//! its memory alone: the file stays as it is, and children that it forks count as well. The code is put behind the function's own segment, into the rest of
+//! its last page, which nothing else uses.
+//!
+//! Only where nothing can go wrong: at the first instruction of a function, if no thread but the main one is there, and if that can go unnoticed ([`beginning`]). `r11` is put
+//! back, and what is below the stack pointer is left alone.
+
+use super::beginning::{self, Beginning, JUMP, is_branch};
+use iced_x86::{Decoder, DecoderOptions};
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use symbols::{Image, Svma};
+use wire::{Nanos, SharedMemory};
+
+const NOP: u8 = 0x90;
+/// Counting code takes no more bytes.
+const MOST_CODE: u64 = 96;
+const PAGE: u64 = 4096;
+/// What a visit costs: an addition that no other CPU does at the same time, and a jump forth and back. Measured by `bench -- points`.
+pub const COST: Nanos = Nanos(5);
+
+/// A function of a process, and where code can be put for it: addresses of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    start: u64,
+    beginning: Beginning,
+    room: Range<u64>,
+}
+
+impl Function {
+    /// The one that starts at a stated address of an image, which the process has `bias` further up. `None` where it must stay as it is.
+    pub fn of(image: &Image, start: Svma, bias: u64) -> Option<Self> {
+        let beginning = beginning::of(image, start)?;
+        let end = start.0.checked_add(beginning.code.len() as u64)?;
+        let holds = |load: &&symbols::Load| {
+            let in_file = load.address.0.saturating_add(load.file_size.min(load.memory_size));
+            load.executable && load.address.0 <= start.0 && end <= in_file
+        };
+        let load = image.loads().iter().find(holds)?;
+        let room = load.address.0.checked_add(load.memory_size)?;
+        let room = room..room.checked_next_multiple_of(PAGE)?;
+        let pages = |load: &symbols::Load| {
+            let end = load.address.0.saturating_add(load.memory_size);
+            load.address.0 / PAGE * PAGE..end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
+        };
+        let is_shared = |other: &symbols::Load| {
+            let pages = pages(other);
+            other != load && pages.start < room.end && room.start < pages.end
+        };
+        let is_used =
+            image.loads().iter().any(is_shared) || image.has_label(&(Svma(room.start + 1)..Svma(room.end)));
+        let there = |svma: u64| Svma(svma).to_process(bias);
+        let room = there(room.start)..there(room.end);
+        (!is_used && room.end - room.start >= MOST_CODE).then_some(Self {
+            start: there(start.0),
+            beginning,
+            room,
+        })
+    }
+
+    /// What gives way for the jump.
+    pub fn taken(&self) -> Range<u64> {
+        self.start..self.start + self.beginning.taken as u64
+    }
+}
+
+/// Puts counting code into one process.
+#[derive(Debug)]
+pub struct Patcher {
+    pid: u32,
+    /// Where the shared memory is in the process.
+    shared: u64,
+    /// Instructions that are watched otherwise, too, or twice: nothing can be put in the place of these.
+    watched: HashSet<u64>,
+    twice: HashSet<u64>,
+    changed: Mutex<Changed>,
+}
+
+#[derive(Debug, Default)]
+struct Changed {
+    /// The free part of each room, by its end.
+    free: HashMap<u64, u64>,
+    taken: Vec<Range<u64>>,
+}
+
+/// A word that the program adds to.
+#[derive(Debug)]
+pub struct Word(&'static AtomicU64);
+
+impl Word {
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Patcher {
+    /// For a process that waits for us, and shares memory with us; `watched`: all instructions whose visits are to be counted.
+    pub fn new(pid: u32, watched: impl IntoIterator<Item = u64>) -> Option<Self> {
+        let (mut once, mut twice) = (HashSet::new(), HashSet::new());
+        for address in watched {
+            if !once.insert(address) {
+                twice.insert(address);
+            }
+        }
+        Some(Self { pid, shared: shared_memory_of(pid)?, watched: once, twice, changed: Mutex::default() })
+    }
+
+    /// Has the function count its visits in `word`, which is in `memory`. `None` where that is not safe, and nothing is changed.
+    pub fn count(
+        &self,
+        function: &Function,
+        word: &'static AtomicU64,
+        memory: &SharedMemory,
+    ) -> Option<Word> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
+        let within = std::ptr::from_ref(word).addr().checked_sub(std::ptr::from_ref(memory).addr())?;
+        let taken = function.taken();
+        let is_watched = self.twice.contains(&taken.start)
+            || (taken.start + 1..taken.end).any(|address| self.watched.contains(&address));
+        if tasks.count() != 1 || within >= SharedMemory::SIZE || is_watched || !self.is_one_mapping(function)
+        {
+            return None;
+        }
+        let file = OpenOptions::new().read(true).write(true).open(format!("/proc/{}/mem", self.pid)).ok()?;
+        let mut code = vec![0; function.beginning.code.len()];
+        file.read_exact_at(&mut code, function.start).ok()?;
+        // A probe or a debugger has changed it.
+        if code != function.beginning.code {
+            return None;
+        }
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let overlaps = |other: &Range<u64>| other.start < taken.end && taken.start < other.end;
+        if changed.taken.iter().any(overlaps) {
+            return None;
+        }
+        let free = *changed.free.entry(function.room.end).or_insert(function.room.start);
+        let first = &code[..function.beginning.taken];
+        let counting = counting_code(free, first, function.start, self.shared + within as u64)?;
+        let end = free.checked_add(counting.len() as u64).filter(|end| *end <= function.room.end)?;
+        write(&file, &counting, free)?;
+        let mut entry = jump(function.start, free)?;
+        entry.resize(first.len(), NOP);
+        if write(&file, &entry, function.start).is_none() {
+            // As it was.
+            let _ = file.write_all_at(first, function.start);
+            return None;
+        }
+        changed.free.insert(function.room.end, end);
+        changed.taken.push(taken);
+        Some(Word(word))
+    }
+
+    /// The code that was changed.
+    pub fn into_changed(self) -> Vec<Range<u64>> {
+        self.changed.into_inner().unwrap_or_else(PoisonError::into_inner).taken
+    }
+
+    /// Whether the function and the room are mapped together, as code, and nothing else is.
+    fn is_one_mapping(&self, function: &Function) -> bool {
+        let holds = |mapping: &kernel::Mapping| {
+            mapping.executable && mapping.start.0 <= function.start && function.room.end <= mapping.end.0
+        };
+        kernel::maps(self.pid).is_ok_and(|mappings| mappings.iter().any(holds))
+    }
+}
+
+/// Writes it, and sees that it is there.
+fn write(file: &File, bytes: &[u8], at: u64) -> Option<()> {
+    let mut there = vec![0; bytes.len()];
+    file.write_all_at(bytes, at).ok()?;
+    file.read_exact_at(&mut there, at).ok()?;
+    (there == bytes).then_some(())
+}
+
+/// Instructions that are at `from`, for another place: what they find or lead to by its distance from themselves, they find from there.
+fn moved(instructions: &[u8], from: u64, to: u64) -> Option<Vec<u8>> {
+    /// `jo rel32`, the first of the conditional jumps in the order of their conditions.
+    const JO: [u8; 2] = [0x0f, 0x80];
+    let mut moved = Vec::new();
+    let mut decoder = Decoder::with_ip(64, instructions, from, DecoderOptions::NONE);
+    while decoder.can_decode() {
+        let at = decoder.position();
+        let instruction = decoder.decode();
+        let distance = |target: u64, next: usize| -> Option<[u8; 4]> {
+            let next = to.checked_add(next as u64)?;
+            Some(i32::try_from(target.wrapping_sub(next) as i64).ok()?.to_le_bytes())
+        };
+        let begin = moved.len();
+        if is_branch(&instruction) {
+            moved.extend([JO[0], JO[1] + condition(&instructions[at..])?]);
+            moved.extend(distance(instruction.near_branch_target(), begin + 6)?);
+            continue;
+        }
+        moved.extend(instructions.get(at..at + instruction.len())?);
+        if instruction.is_ip_rel_memory_operand() {
+            let offsets = decoder.get_constant_offsets(&instruction);
+            let distance = distance(instruction.ip_rel_memory_address(), begin + instruction.len())?;
+            let place = begin + offsets.displacement_offset()..;
+            let place = moved.get_mut(place)?.get_mut(..offsets.displacement_size())?;
+            if place.len() != distance.len() {
+                return None;
+            }
+            place.copy_from_slice(&distance);
+        }
+    }
+    Some(moved)
+}
+
+/// Which condition a conditional jump is about; `None` if it has a prefix.
+fn condition(jump: &[u8]) -> Option<u8> {
+    match *jump {
+        [short @ 0x70..=0x7f, ..] => Some(short & 15),
+        [0x0f, near @ 0x80..=0x8f, ..] => Some(near & 15),
+        _ => None,
+    }
+}
+
+/// Adds one to the word, does what the function begins with, and goes on behind that.
+fn counting_code(at: u64, first: &[u8], function: u64, word: u64) -> Option<Vec<u8>> {
+    let mut code = vec![0x48, 0x8d, 0x64, 0x24, 0x80]; // lea rsp, [rsp - 128]
+    code.extend([0x41, 0x53]); // push r11
+    code.extend([0x49, 0xbb]); // mov r11, word
+    code.extend(word.to_le_bytes());
+    code.extend([0xf0, 0x49, 0xff, 0x03]); // lock inc qword ptr [r11]
+    code.extend([0x41, 0x5b]); // pop r11
+    code.extend([0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]); // lea rsp, [rsp + 128]
+    code.extend(moved(first, function, at + code.len() as u64)?);
+    code.extend(jump(at + code.len() as u64, function + first.len() as u64)?);
+    Some(code)
+}
+
+/// A jump at `from` that leads to `to`, if it is near.
+fn jump(from: u64, to: u64) -> Option<Vec<u8>> {
+    let distance = i32::try_from(to.wrapping_sub(from.wrapping_add(JUMP as u64)) as i64).ok()?;
+    Some([&[0xe9][..], &distance.to_le_bytes()].concat())
+}
+
+/// Where the memory that we share with it is in a process.
+fn shared_memory_of(pid: u32) -> Option<u64> {
+    let is_shared = |mapping: &kernel::Mapping| {
+        let name = mapping.path.as_deref().map(|path| path.to_string_lossy().into_owned());
+        let length = mapping.end.0 - mapping.start.0;
+        name.is_some_and(|name| name.starts_with("/memfd:whatif"))
+            && mapping.offset.0 == 0
+            && length >= SharedMemory::SIZE as u64
+    };
+    kernel::maps(pid).ok()?.into_iter().find(is_shared).map(|mapping| mapping.start.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::Instruction;
+
+    #[test]
+    fn what_is_found_by_its_distance_is_found_from_elsewhere() {
+        // push rbp; cmp dword ptr [rip + 16], 7; lea rax, [rip - 3]
+        let code = [0x55, 0x83, 0x3d, 16, 0, 0, 0, 7, 0x48, 0x8d, 0x05, 0xfd, 0xff, 0xff, 0xff];
+        let addresses = |code: &[u8], at| -> Vec<u64> {
+            let decoded = Decoder::with_ip(64, code, at, DecoderOptions::NONE);
+            decoded.into_iter().map(|one| one.ip_rel_memory_address()).collect()
+        };
+        let there = moved(&code, 0x1000, 0x9000).unwrap();
+        assert_eq!(addresses(&there, 0x9000), addresses(&code, 0x1000));
+        assert_eq!((there[0], there[7]), (0x55, 7), "and nothing else is changed");
+        assert_eq!(moved(&code, 0x1000, 0x1_0000_0000_0000), None, "too far away");
+    }
+
+    #[test]
+    fn conditional_jumps_lead_where_they_led() {
+        // test esi, esi; jle 0x1014; jne 0x1234; nop
+        let code = [0x85, 0xf6, 0x7e, 0x10, 0x0f, 0x85, 0x2a, 2, 0, 0, 0x90];
+        let jumps = |code: &[u8], at| -> Vec<(String, u64)> {
+            let decoded = Decoder::with_ip(64, code, at, DecoderOptions::NONE).into_iter();
+            decoded.map(|one| (format!("{:?}", one.condition_code()), one.near_branch_target())).collect()
+        };
+        let there = moved(&code, 0x1000, 0x9000).unwrap();
+        assert_eq!(jumps(&there, 0x9000), jumps(&code, 0x1000));
+        assert_eq!(jumps(&code, 0x1000)[1], ("le".to_owned(), 0x1014));
+        // With a prefix that predicts it: as it is, or not at all.
+        assert_eq!(moved(&[0x3e, 0x7e, 0x10], 0x1000, 0x9000), None);
+    }
+
+    #[test]
+    fn the_code_adds_one_and_goes_on_where_it_came_from() {
+        let first = [0x55, 0x48, 0x89, 0xe5, 0x53];
+        let code = counting_code(0x9000, &first, 0x1000, 0x7f00_1234_5678).unwrap();
+        let decoded: Vec<Instruction> =
+            Decoder::with_ip(64, &code, 0x9000, DecoderOptions::NONE).iter().collect();
+        let kinds: Vec<String> = decoded.iter().map(|one| format!("{:?}", one.mnemonic())).collect();
+        assert_eq!(kinds, ["Lea", "Push", "Mov", "Inc", "Pop", "Lea", "Push", "Mov", "Push", "Jmp"]);
+        assert_eq!(decoded[2].immediate64(), 0x7f00_1234_5678);
+        assert!(decoded[3].has_lock_prefix());
+        assert_eq!(decoded[9].near_branch_target(), 0x1005);
+        assert_eq!(jump(0x1000, 0x1_0000_0000_0000), None);
+    }
+}

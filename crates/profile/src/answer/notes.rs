@@ -1,0 +1,85 @@
+//! What has to be known before the answer is acted on, in sentences: what was measured, what its unit of work is, and what has no name.
+
+use super::Piece;
+use crate::coz::UNKNOWN_PROGRAM;
+use crate::model::Warning;
+use crate::ranking::{PointSummary, Profile};
+use crate::sentence::subject;
+use crate::units::Nanos;
+use crate::{printable, shell};
+
+/// Commands that are longer are cut.
+const LONGEST: usize = 120;
+
+/// The command that was measured, how often, and for how long: `` `pigz -9 big.bin`: 3 runs, 12 s in all ``. `None` where it is not known.
+pub(super) fn measured(profile: &Profile) -> Option<String> {
+    let sessions = &profile.rows.sessions;
+    let start = &sessions.last().filter(|session| session.start.program != UNKNOWN_PROGRAM)?.start;
+    let words = std::iter::once(start.program_name()).chain(start.arguments.iter().map(String::as_str));
+    let mut command = shell::command(words);
+    if command.chars().count() > LONGEST {
+        command = command.chars().take(LONGEST).chain(['…']).collect();
+    }
+    let time: u64 = sessions.iter().filter_map(|session| Some(session.end.as_ref()?.duration.get())).sum();
+    let runs = match (sessions.len(), time) {
+        (1, 0) => return Some(format!("`{command}`")),
+        (1, _) => format!("one run of {}", Nanos::new(time)),
+        (runs, _) => format!("{runs} runs, {} in all", Nanos::new(time)),
+    };
+    Some(format!("`{command}`: {runs}"))
+}
+
+/// About a point and the best piece of code, if there is one.
+pub(super) fn of(profile: &Profile, point: &PointSummary, best: Option<&Piece>) -> Vec<String> {
+    let is_chosen = profile.rows.warnings.iter().any(|(_, warning)| warning.code == Warning::CHOSEN_POINT);
+    let chosen = (is_chosen && point.latency.is_none()).then(|| {
+        format!(
+            "No unit of work is marked: whatif chose {}, and counts visits to it. If a visit is not one unit of the program's work, name a \
+             better place with -p PLACE.",
+            subject(point)
+        )
+    });
+    let region = best.and_then(|best| profile.rows.regions.get(&best.region));
+    let itself = region.filter(|region| is_place_of(&point.name, &region.name)).map(|_| {
+        format!(
+            "{} is also what is counted: its gain is less work in each call, not fewer calls.",
+            subject(point)
+        )
+    });
+    let nameless = best.zip(region).filter(|(_, region)| is_address(&region.name)).map(|(best, region)| {
+        let file = region.name.rsplit_once('+').map_or("the program", |(file, _)| file);
+        format!(
+            "{} is an address, because {} has no names for its functions: install its debug symbols or compile it with -g, and run this again.",
+            best.name,
+            printable(file)
+        )
+    });
+    chosen.into_iter().chain(itself).chain(nameless).collect()
+}
+
+/// Whether a point counts visits to this function.
+fn is_place_of(point: &str, function: &str) -> bool {
+    point.strip_prefix("fn:").unwrap_or(point) == function
+}
+
+/// Whether a function is called by its place in its file: `pigz+0x5ec0`.
+fn is_address(name: &str) -> bool {
+    let digits = name.rsplit_once("+0x").map(|(_, digits)| digits);
+    digits.is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_only_an_address_has_no_name() {
+        for (name, expected) in
+            [("pigz+0x5ec0", true), ("operator+0x", false), ("a+0xg", false), ("insert", false)]
+        {
+            assert_eq!(is_address(name), expected, "{name}");
+        }
+        assert!(is_place_of("fn:insert", "insert") && is_place_of("insert", "insert"));
+        assert!(!is_place_of("hash.c:88", "insert"));
+    }
+}

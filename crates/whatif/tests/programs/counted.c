@@ -1,0 +1,117 @@
+/*
+ * Functions that begin in different ways, and are called once a round: when they are progress points, the program counts its visits itself. Two threads and a
+ * forked child make rounds; one point is marked, to compare with.
+ */
+#include "common.h"
+
+int global = 41;
+
+/* Its first instruction finds an operand by its distance from itself. */
+__attribute__((naked, noinline)) int from_global(void)
+{
+    __asm__("mov global(%rip), %eax\n"
+            "add $1, %eax\n"
+            "ret\n");
+}
+
+/* A conditional jump is among its first instructions. */
+__attribute__((naked, noinline)) int sign(int number)
+{
+    (void)number;
+    __asm__("test %edi, %edi\n"
+            "jle 1f\n"
+            "mov $1, %eax\n"
+            "ret\n"
+            "1: mov $-1, %eax\n"
+            "ret\n");
+}
+
+/* It is passed something in a register that no function is passed anything in. */
+__attribute__((naked, noinline)) long in_register(void)
+{
+    __asm__("mov %r11, %rax\n"
+            "add %r10, %rax\n"
+            "ret\n");
+}
+
+/* The following are counted in another way. Another function leads between the first instructions of this one: */
+__attribute__((naked, noinline)) int entered_within(int number)
+{
+    (void)number;
+    __asm__("push %rbx\n"
+            "mov %edi, %eax\n"
+            "add $1, %eax\n"
+            "pop %rbx\n"
+            "ret\n");
+}
+
+__attribute__((naked, noinline)) int enters_it(int number)
+{
+    (void)number;
+    __asm__("push %rbx\n"
+            "lea 10(%rdi), %eax\n"
+            "jmp entered_within + 3\n");
+}
+
+/* It leads back to its first instruction. */
+__attribute__((naked, noinline)) long loops(long turns)
+{
+    (void)turns;
+    __asm__("sub $1, %rdi\n"
+            "mov %rdi, %rax\n"
+            "jne loops\n"
+            "ret\n");
+}
+
+/* It calls within what a jump takes. */
+__attribute__((naked, noinline)) int calls(void)
+{
+    __asm__("push %rbx\n"
+            "call from_nothing\n"
+            "pop %rbx\n"
+            "ret\n");
+}
+
+__attribute__((noinline, used)) int from_nothing(void) { return 7; }
+
+static long call_in_register(long a, long b)
+{
+    long result;
+    __asm__ volatile("mov %1, %%r10\n"
+                     "mov %2, %%r11\n"
+                     "call in_register\n"
+                     "mov %%rax, %0\n"
+                     : "=r"(result)
+                     : "r"(a), "r"(b)
+                     : "rax", "r10", "r11", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "memory", "cc");
+    return result;
+}
+
+static void *rounds(void *unused)
+{
+    for (const double end = now() + 1.5; now() < end;) {
+        hot();
+        CHECK(from_global() == 42);
+        CHECK(sign(3) + sign(-3) == 0);
+        CHECK(call_in_register(1000, 7) == 1007);
+        CHECK(entered_within(1) == 2 && enters_it(1) == 12);
+        CHECK(loops(1) == 0);
+        CHECK(calls() == 7);
+        WHATIF_PROGRESS_NAMED("marked");
+    }
+    return unused;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    int status = -1;
+    const pid_t child = fork();
+    CHECK(pthread_create(&thread, NULL, rounds, NULL) == 0);
+    rounds(NULL);
+    pthread_join(thread, NULL);
+    if (child == 0)
+        _exit(failures);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    return done();
+}
