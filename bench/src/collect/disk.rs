@@ -116,6 +116,7 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
         sources: vec![source],
         rotate: false,
         stacks,
+        unwind: false,
         machine: true,
         ring_bytes: 1 << 20,
         seed: 1,

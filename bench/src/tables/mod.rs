@@ -67,6 +67,7 @@ fn record(options: &Options, shell: &str) -> Result<Trace> {
         sources: vec![source],
         rotate: false,
         stacks: true,
+        unwind: false,
         machine: true,
         ring_bytes: 1 << 21,
         seed: 1,

@@ -37,8 +37,9 @@ pub use compaction::Compaction;
 pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};
 pub use model::{
-    Batch, Books, CodeImage, CollectorEpoch, Count, EpochId, EventId, ImageId, ImageKind, LIST_GIVEN_UP,
-    Label, LabelId, MachineId, MachineInfo, Node, Offset, Setting, Symbol, TOO_MANY_STACKS, TOO_MUCH_MAPPED,
+    Batch, Books, CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, CodeImage, CollectorEpoch, Count, EpochId, EventId,
+    ImageId, ImageKind, LIST_GIVEN_UP, Label, LabelId, MachineId, MachineInfo, Node, Offset, Setting, Symbol,
+    TOO_MANY_STACKS, TOO_MUCH_MAPPED,
 };
 pub use names::KnownPositions;
 #[doc(hidden)]

@@ -53,6 +53,12 @@ pub const LIST_GIVEN_UP: &str = "[generated: list given up]";
 pub const TOO_MUCH_MAPPED: &str = "[unknown: too much mapped]";
 /// Path of the image that stands for callers (of kind [`ImageKind::Memory`]) where a user's stacks were too many.
 pub const TOO_MANY_STACKS: &str = "[callers: too many stacks]";
+/// Instead of callers: there are more frames than are taken.
+pub const CUT_DEEP: &str = "[truncated: too deep]";
+/// Instead of callers: less of the stack was copied.
+pub const CUT_SHORT: &str = "[truncated: stack larger than its copy]";
+/// Instead of callers: neither frame pointers nor unwind tables lead to them.
+pub const CUT_UNKNOWN: &str = "[truncated: no unwind table]";
 
 /// A file that samples fall into.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

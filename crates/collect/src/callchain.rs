@@ -3,6 +3,40 @@
 use kernel::stream::Sample;
 use wire::Address;
 
+/// Why callers are missing at the outer end of a callchain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// There are more than are taken.
+    Deep,
+    /// The stack was not copied that far.
+    Short,
+    /// Nothing says who has called the code.
+    Unknown,
+}
+
+impl Cut {
+    const ALL: [Self; 3] = [Self::Deep, Self::Short, Self::Unknown];
+
+    /// The end of a callchain that is cut: none of the kernel's marks.
+    pub fn mark(self) -> u64 {
+        Sample::MARKS + 1 + self as u64
+    }
+
+    /// Whether a callchain is cut.
+    pub fn of(callchain: &[u64]) -> Option<Self> {
+        let last = *callchain.last()?;
+        Self::ALL.into_iter().find(|cut| cut.mark() == last)
+    }
+}
+
+/// Frames that the kernel takes of a stack (`kernel.perf_event_max_stack`, unless it was changed).
+const DEEPEST_OF_KERNEL: usize = 127;
+
+/// Whether the kernel has taken as many frames as it takes.
+pub fn is_full(sample: &Sample<'_>) -> bool {
+    sample.callchain.iter().filter(|word| **word < Sample::MARKS).count() >= DEEPEST_OF_KERNEL
+}
+
 /// Frames that are taken of a stack, whatever a file says.
 const DEEPEST: usize = 1024;
 
@@ -46,7 +80,7 @@ mod tests {
     #[test]
     fn callchains_say_whose_addresses_follow() {
         let frames = |callchain: &[u64], address| {
-            let sample = Sample { id: 0, address: Address(address), pid: 1, tid: 1, callchain };
+            let sample = Sample { id: 0, address: Address(address), pid: 1, tid: 1, callchain, stack: None };
             super::frames(&sample)
                 .map(|(Address(address), in_kernel)| (address, in_kernel))
                 .collect::<Vec<_>>()

@@ -3,6 +3,7 @@
 use crate::legend::Legend;
 use crate::meter::Tally;
 use crate::stacks::{Counted, Frame};
+use crate::unwinding::Unwound;
 use archive::UnixSeconds;
 use kernel::stream::Source;
 use storage::Nanos;
@@ -26,6 +27,8 @@ pub struct Collected {
     pub own_cpu: Nanos,
     /// CPU time the kernel used for taking samples, as far as that is known.
     pub kernel_cpu: Nanos,
+    /// How stacks ended.
+    pub unwound: Unwound,
     /// Memory that the collector had resident, in bytes.
     pub resident: u64,
     /// CPUs that were sampled.

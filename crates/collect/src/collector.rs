@@ -6,11 +6,11 @@ use crate::merge::drain;
 use crate::own::{RESERVE, Watch, own_processes};
 use crate::reader::Reader;
 use crate::sink::SampleSink;
-use crate::start::{JITTER, Opened, Options, StartError, open_all, period_of};
+use crate::start::{Callers, JITTER, Opened, Options, StartError, open_all, period_of};
 use archive::UnixSeconds;
 use kernel::clock::{monotonic, process_cpu_time, sleep_until};
 use kernel::stream::{
-    Cpu, Scope, Source, Unit, add_threads, descriptors_left, is_out_of_descriptors, threads,
+    Cpu, Scope, Source, StackCopies, Unit, add_threads, descriptors_left, is_out_of_descriptors, threads,
 };
 use std::time::{Duration, SystemTime};
 use wire::Nanos;
@@ -49,6 +49,10 @@ pub struct Collector {
     next_reap: Nanos,
     own_before: Nanos,
     begun: (SystemTime, Nanos),
+    /// How callers are found; by copies of stacks, perhaps, and why not by BPF.
+    callers: Callers,
+    copies: Option<StackCopies>,
+    no_bpf: Option<std::io::Error>,
     /// What the kernel takes for a sample of the first source.
     cost: Option<Nanos>,
     /// Which of one's own processes are sampled.
@@ -69,7 +73,9 @@ impl Collector {
         };
         let machine = options.machine;
         let mut random = fastrand::Rng::with_seed(options.seed);
-        let Opened { cpus, periods, setup } = open_all(&scope, &options, &mut random)?;
+        let opened = open_all(&scope, &options, &mut random)?;
+        let callers = opened.callers();
+        let Opened { cpus, periods, setup, copies } = opened;
         if !machine && descriptors_left() < RESERVE {
             return Err(StartError::no_reserve());
         }
@@ -78,7 +84,15 @@ impl Collector {
         let clocks = options.sources.iter().map(is_clock).collect();
         let reader = Reader::new(cpus.len(), clocks, machine, options.limits, now);
         let cost = options.sources.first().and_then(|source| cost_of_a_sample(*source, setup));
+        let (copies, no_bpf) = match copies {
+            Some(Ok(copies)) => (Some(copies), None),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
         let mut collector = Self {
+            callers,
+            copies,
+            no_bpf,
             idle: vec![Nanos::ZERO; cpus.len()],
             cpus,
             periods,
@@ -160,6 +174,7 @@ impl Collector {
             books,
             own_cpu: storage::Nanos::new(own.saturating_sub(self.own_before).0),
             kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken)),
+            unwound: self.reader.follower.unwinding.take(),
             resident: resident(),
             cpus: self.cpus.len() as u32,
         };
@@ -180,6 +195,12 @@ impl Collector {
     #[must_use]
     pub fn has_a_governor(&self) -> bool {
         self.options.machine
+    }
+
+    /// How callers are found, and why not by BPF, if it is not to be had.
+    #[must_use]
+    pub fn callers(&self) -> (Callers, Option<&std::io::Error>) {
+        (self.callers, self.no_bpf.as_ref())
     }
 
     /// Processes that are not sampled just now, because no more descriptors may be opened.
@@ -288,6 +309,10 @@ impl Collector {
         drain(&mut self.cpus, &until, |cpu, time, record| reader.take(cpu, time, record));
         until.iter().enumerate().for_each(|(cpu, until)| reader.has_read(cpu, *until));
         reader.follower.refresh(now);
+        let wanted = std::mem::take(&mut reader.follower.unwinding.wanted);
+        if let Some(copies) = &self.copies {
+            wanted.into_iter().for_each(|(pid, bytes)| copies.want(pid, bytes));
+        }
     }
 
     /// Of one's own processes: those that were started by others since, and those that have ended.

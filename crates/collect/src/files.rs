@@ -126,7 +126,7 @@ fn is_memory(path: &[u8]) -> bool {
 
 /// A file, in the mount namespace of a process that still runs; not another one that was put in its place. Devices are not
 /// compared: btrfs and overlayfs have other numbers for the process that asks for the file than for the one that has mapped it.
-fn as_seen_by(pid: u32, path: &[u8], file: FileId) -> Option<PathBuf> {
+pub fn as_seen_by(pid: u32, path: &[u8], file: FileId) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     if !has_trusted_files(pid) {
         return None;

@@ -2,7 +2,8 @@
 //!
 //! Records come from the kernel while it writes them, or from a file ([`Origin`]); what they mean is the same.
 
-use crate::callchain::{frames, is_in_kernel};
+use crate::callchain::{Cut, frames, is_in_kernel};
+use crate::callers::{Callers, Owner};
 use crate::hash::{mix, secret};
 use crate::images::{ImageIndex, Images};
 use crate::jit::Generated;
@@ -14,11 +15,12 @@ use crate::origin::Origin;
 use crate::processes::Processes;
 use crate::sink::{SampleSeen, SampleSink};
 use crate::stacks::{Counted, Frame, Stacks, chain};
+use crate::unwinding::Unwinding;
 use archive::ImageKind;
 use kernel::maps::pids;
-use kernel::stream::{Record, Sample};
+use kernel::stream::{Record, Sample, UserStack};
 use std::collections::HashMap;
-use wire::Nanos;
+use wire::{Address, Nanos};
 
 /// Memory that images and labels may take before it is checked which are needed, in bytes.
 const SOME: usize = 1 << 20;
@@ -33,6 +35,8 @@ pub struct Follower {
     /// Whether the kernel reports the code it generates.
     follows_programs: bool,
     generated: Generated,
+    callers: Callers,
+    pub unwinding: Unwinding,
     stacks: Stacks,
     located: Vec<(ImageIndex, u64)>,
     /// What images and labels took when the others had been forgotten, in bytes.
@@ -60,18 +64,24 @@ pub struct Taken {
 
 impl Follower {
     /// Of records from this machine; `follows_programs`: the kernel reports the code it generates.
-    pub fn new(follows_programs: bool, limits: Limits) -> Self {
+    pub fn new(cpus: usize, follows_programs: bool, limits: Limits) -> Self {
         let images = Images::new(&kernel_build_id());
-        Self::with(Origin::Here, images, Kernel::read(follows_programs), follows_programs, limits)
+        Self::with((Origin::Here, cpus), images, Kernel::read(follows_programs), follows_programs, limits)
     }
 
     /// Of records from a file; see [`Origin::Recorded`]. `same_kernel`: the kernel that wrote them may be the one that runs here.
     pub fn recorded(same_kernel: bool, same_machine: bool) -> Self {
         let origin = Origin::Recorded { same_machine };
-        Self::with(origin, Images::new(&[]), Kernel::recorded(same_kernel), false, Limits::of_a_file())
+        Self::with((origin, 0), Images::new(&[]), Kernel::recorded(same_kernel), false, Limits::of_a_file())
     }
 
-    fn with(origin: Origin, images: Images, kernel: Kernel, follows_programs: bool, limits: Limits) -> Self {
+    fn with(
+        (origin, cpus): (Origin, usize),
+        images: Images,
+        kernel: Kernel,
+        follows_programs: bool,
+        limits: Limits,
+    ) -> Self {
         Self {
             origin,
             processes: Processes::new(origin, limits.processes),
@@ -79,6 +89,8 @@ impl Follower {
             kernel,
             follows_programs,
             generated: Generated::new(origin, limits.functions),
+            callers: Callers::new(limits.callers),
+            unwinding: Unwinding::new(cpus),
             stacks: Stacks::default(),
             located: Vec::new(),
             kept: 0,
@@ -162,6 +174,7 @@ impl Follower {
         self.stacks.mark(&mut images, &mut labels);
         self.images.keep(&images);
         self.processes.keep(&labels);
+        self.callers.keep(&images);
         self.kept = self.known();
     }
 
@@ -190,12 +203,19 @@ impl Follower {
                 self.processes.rename(pid, tid, executes, name, &mut self.images);
                 if executes {
                     self.generated.forget(pid);
+                    self.unwinding.forget(pid);
                 }
             }
-            Record::Fork { pid, parent } => self.processes.fork(pid, parent, &mut self.images),
+            Record::Fork { pid, parent } => {
+                self.processes.fork(pid, parent, &mut self.images);
+                if pid != parent {
+                    self.unwinding.fork(pid, parent);
+                }
+            }
             Record::Exit { pid } => {
                 if self.processes.exit(pid) {
                     self.generated.forget(pid);
+                    self.unwinding.forget(pid);
                 }
             }
             Record::KernelCode { start, gone: true, .. } => self.kernel.programs.remove(start),
@@ -209,8 +229,22 @@ impl Follower {
                     self.kernel.doubt();
                 }
             }
-            Record::Sample(_) | Record::Throttled { .. } | Record::Other => {}
+            Record::Sample(_) | Record::Stack { .. } | Record::Throttled { .. } | Record::Other => {}
         }
+    }
+
+    /// The stack of the sample that a CPU takes next.
+    pub fn stack(&mut self, cpu: usize, time: Nanos, (pid, tid): (u32, u32), stack: &UserStack<'_>) {
+        if self.unwinding.trusts(pid, time) {
+            return;
+        }
+        let (space, _) = self.processes.get(pid, &mut self.images);
+        let owner = Owner { pid, user: self.processes.user(pid) };
+        let Self { unwinding, callers, images, .. } = self;
+        unwinding.stack(cpu, tid, stack, |address| {
+            let (mapping, offset) = space.mapping(Address(address))?;
+            Some(callers.of(owner, mapping, offset, images))
+        });
     }
 
     /// A sample of an event, taken by a CPU.
@@ -218,8 +252,17 @@ impl Follower {
         let is_idle = sample.pid == 0 && is_in_kernel(sample) && self.kernel.is_idle(sample.address);
         if is_idle {
             self.idle(event, 1);
+            return Taken { is_known: true, is_idle };
         }
-        Taken { is_known: is_idle || self.busy(cpu, time, sample, event), is_idle }
+        if let Some(stack) = &sample.stack {
+            self.stack(cpu, time, (sample.pid, sample.tid), stack);
+        }
+        // For as long as the callchain is used.
+        let mut unwinding = std::mem::take(&mut self.unwinding);
+        let callchain = unwinding.callchain(cpu, time, sample);
+        let is_known = self.busy(cpu, time, &Sample { callchain, ..*sample }, event);
+        self.unwinding = unwinding;
+        Taken { is_known, is_idle }
     }
 
     /// Counts samples of a CPU that has nothing to do.
@@ -302,6 +345,7 @@ impl Follower {
         if located.is_empty() {
             located.push((Images::UNKNOWN, 0));
         }
+        located.extend(Cut::of(sample.callchain).map(|cut| (Images::cut(cut), 0)));
         let nodes = self.nodes.entry(user).or_insert(0);
         if *nodes >= self.most_nodes {
             // Others have stacks as well: this user has the functions that run, from now on.
@@ -360,12 +404,12 @@ mod tests {
 
     fn sample(pid: u32) -> Sample<'static> {
         let callchain = &[Sample::USER, 0x1010, 0x1020];
-        Sample { id: 7, address: Address(0x1010), pid, tid: pid, callchain }
+        Sample { id: 7, address: Address(0x1010), pid, tid: pid, callchain, stack: None }
     }
 
     #[test]
     fn a_build_server_does_not_fill_memory() {
-        let mut follower = Follower::new(true, Limits::of(64 << 20, 1e6));
+        let mut follower = Follower::new(1, true, Limits::of(64 << 20, 1e6));
         // One process stays, and what it has mapped.
         live_and_die(&mut follower, 0);
         let stays = FIRST - 1;
@@ -413,7 +457,7 @@ mod tests {
 
     #[test]
     fn what_no_process_has_and_no_sample_is_in_is_forgotten_without_a_write() {
-        let mut follower = Follower::new(true, Limits::of(64 << 20, 1e6));
+        let mut follower = Follower::new(1, true, Limits::of(64 << 20, 1e6));
         let mut most = 0;
         for number in 0..40_000 {
             let pid = FIRST + number;
@@ -432,7 +476,7 @@ mod tests {
     #[test]
     fn a_user_with_too_many_stacks_keeps_the_functions_that_run() {
         let limits = Limits { nodes: 1000, ..Limits::of(64 << 20, 1e6) };
-        let mut follower = Follower::new(true, limits);
+        let mut follower = Follower::new(1, true, limits);
         let pid = FIRST;
         follower.take(Record::Name { pid, tid: pid, executes: true, name: b"fuzz" });
         let (start, length, file) = (Address(0x1000), 0x1000_0000, FileId::default());
@@ -450,8 +494,14 @@ mod tests {
             let callchain: Vec<u64> = std::iter::once(Sample::USER)
                 .chain((0..100).map(|depth| 0x1000 + at * 200 + depth))
                 .collect();
-            let sample =
-                Sample { id: 0, address: Address(callchain[1]), pid, tid: pid, callchain: &callchain };
+            let sample = Sample {
+                id: 0,
+                address: Address(callchain[1]),
+                pid,
+                tid: pid,
+                callchain: &callchain,
+                stack: None,
+            };
             follower.sample(0, Nanos(at), &sample, 0);
         }
         let (frames, counts, legend) = follower.counted(Nanos::ZERO);
@@ -465,7 +515,7 @@ mod tests {
             .collect();
         assert!(cut.len() > 9900, "{}", cut.len());
         // Until they were counted.
-        let sample = Sample { id: 0, address: Address(0x1000), pid, tid: pid, callchain: &[] };
+        let sample = Sample { id: 0, address: Address(0x1000), pid, tid: pid, callchain: &[], stack: None };
         follower.sample(0, Nanos(0), &sample, 0);
         let (frames, ..) = follower.counted(Nanos::ZERO);
         assert_eq!(frames.len(), 1);

@@ -1,5 +1,6 @@
 //! The images that samples fall into, each with a number.
 
+use crate::callchain::Cut;
 use crate::hash::Hashed;
 use crate::slots::{Marks, Slots};
 use archive::{CodeImage, ImageKind};
@@ -34,8 +35,21 @@ impl Images {
     pub const TOO_MUCH: ImageIndex = ImageIndex(4);
     /// The callers of code of a user whose stacks are too many.
     pub const TOO_MANY: ImageIndex = ImageIndex(5);
-    const ALWAYS: [ImageIndex; 6] =
-        [Self::IDLE, Self::UNKNOWN, Self::KERNEL, Self::MEMORY, Self::TOO_MUCH, Self::TOO_MANY];
+    /// The callers of a stack that is cut; see [`Cut`].
+    pub const CUT_DEEP: ImageIndex = ImageIndex(6);
+    pub const CUT_SHORT: ImageIndex = ImageIndex(7);
+    pub const CUT_UNKNOWN: ImageIndex = ImageIndex(8);
+    const ALWAYS: [ImageIndex; 9] = [
+        Self::IDLE,
+        Self::UNKNOWN,
+        Self::KERNEL,
+        Self::MEMORY,
+        Self::TOO_MUCH,
+        Self::TOO_MANY,
+        Self::CUT_DEEP,
+        Self::CUT_SHORT,
+        Self::CUT_UNKNOWN,
+    ];
 
     /// With those that there always are.
     pub fn new(kernel_build_id: &[u8]) -> Self {
@@ -48,10 +62,22 @@ impl Images {
             (ImageKind::Memory, "[anonymous]", &[]),
             (ImageKind::Unknown, archive::TOO_MUCH_MAPPED, &[]),
             (ImageKind::Memory, archive::TOO_MANY_STACKS, &[]),
+            (ImageKind::Memory, archive::CUT_DEEP, &[]),
+            (ImageKind::Memory, archive::CUT_SHORT, &[]),
+            (ImageKind::Memory, archive::CUT_UNKNOWN, &[]),
         ] {
             images.intern(kind, name.as_bytes(), build_id);
         }
         images
+    }
+
+    /// What stands for the callers that are missing.
+    pub fn cut(cut: Cut) -> ImageIndex {
+        match cut {
+            Cut::Deep => Self::CUT_DEEP,
+            Cut::Short => Self::CUT_SHORT,
+            Cut::Unknown => Self::CUT_UNKNOWN,
+        }
     }
 
     /// The kernel has this build ID, as is known by now.

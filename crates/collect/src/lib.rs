@@ -16,6 +16,7 @@
 
 mod calibration;
 mod callchain;
+mod callers;
 mod cgroup;
 mod collected;
 mod collector;
@@ -43,6 +44,8 @@ mod slots;
 mod space;
 pub mod stacks;
 mod start;
+mod unwinding;
+mod walk;
 mod writer;
 
 pub use collected::Collected;
@@ -55,5 +58,6 @@ pub use limits::Limits;
 pub use meter::Tally;
 pub use recorded::{Recorded, Recording, Seen};
 pub use sink::{SampleSeen, SampleSink};
-pub use start::{Options, StartError};
+pub use start::{Callers, Options, StartError};
+pub use unwinding::Unwound;
 pub use writer::Writer;

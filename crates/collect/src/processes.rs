@@ -542,7 +542,7 @@ mod tests {
         processes.keep(&of_labels);
         images.keep(&of_images);
         assert_eq!(label(&processes, parent), "shell");
-        assert_eq!((processes.labels().len(), images.len()), (3, 7), "{:?}", processes.labels());
+        assert_eq!((processes.labels().len(), images.len()), (3, 10), "{:?}", processes.labels());
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Reader {
     /// reports the code it generates.
     pub fn new(cpus: usize, clocks: Vec<bool>, follows_programs: bool, limits: Limits, now: Nanos) -> Self {
         Self {
-            follower: Follower::new(follows_programs, limits),
+            follower: Follower::new(cpus, follows_programs, limits),
             meters: (0..cpus).map(|_| clocks.iter().map(|_| Meter::default()).collect()).collect(),
             clocks,
             ids: HashMap::new(),
@@ -70,6 +70,7 @@ impl Reader {
     pub fn take(&mut self, cpu: usize, time: Nanos, record: Record<'_>) {
         match record {
             Record::Sample(sample) => self.sample(cpu, time, &sample),
+            Record::Stack { pid, tid, stack } => self.follower.stack(cpu, time, (pid, tid), &stack),
             Record::Throttled { id } => {
                 let event = self.event(id);
                 self.meters[cpu][event as usize].throttled();

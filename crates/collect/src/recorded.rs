@@ -91,7 +91,8 @@ mod tests {
         let mut recorded = Recorded::new(false, false);
         // Ours: that we run now does not matter, nor what lies at these paths.
         let pid = std::process::id();
-        let sample = |address| Sample { id: 0, address: Address(address), pid, tid: pid, callchain: &[] };
+        let sample =
+            |address| Sample { id: 0, address: Address(address), pid, tid: pid, callchain: &[], stack: None };
         let own = only_records_say_what_there_was as *const () as u64;
         recorded.sample(Nanos(7_000_000_000), 1, &sample(own));
         recorded.take(Record::Name { pid, tid: pid, executes: false, name: b"then" });

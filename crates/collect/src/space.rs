@@ -70,10 +70,15 @@ impl Space {
 
     /// What lies at `address`, and at which position of it.
     pub fn find(&self, address: Address) -> Option<(ImageIndex, u64)> {
+        self.mapping(address).map(|(mapping, offset)| (mapping.image, offset))
+    }
+
+    /// What lies at `address`, and at which position of its image.
+    pub fn mapping(&self, address: Address) -> Option<(&Mapping, u64)> {
         let place = self.mappings.partition_point(|mapping| mapping.end <= address);
         let mapping = self.mappings.get(place).filter(|mapping| mapping.start <= address)?;
         // A damaged recording may say anything of where a mapping begins.
-        Some((mapping.image, mapping.offset.wrapping_add(address.0 - mapping.start.0)))
+        Some((mapping, mapping.offset.wrapping_add(address.0 - mapping.start.0)))
     }
 
     /// The images that are mapped.

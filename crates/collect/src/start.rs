@@ -1,7 +1,7 @@
 //! Opening the events: what is asked for, and why it may not be had.
 
 use crate::limits::Limits;
-use kernel::stream::{Cpu, Scope, Setup, Source, Unit, is_out_of_descriptors};
+use kernel::stream::{Cpu, Scope, Setup, Source, StackCopies, Unit, is_out_of_descriptors};
 use std::io;
 
 /// Periods differ from their mean by up to this part of it.
@@ -20,6 +20,8 @@ pub struct Options {
     pub rotate: bool,
     /// Callchains, or only the instruction.
     pub stacks: bool,
+    /// Callers of code without frame pointers as well.
+    pub unwind: bool,
     /// The whole machine, or the processes of this user.
     pub machine: bool,
     /// Room for the kernel to write into, for each CPU, in bytes.
@@ -116,6 +118,19 @@ pub fn period_of(source: Source, rate_hz: f64) -> f64 {
     }
 }
 
+/// How callers are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callers {
+    /// They are not asked for.
+    No,
+    /// The kernel follows frame pointers.
+    FramePointers,
+    /// And where programs have none, as much of their stacks is copied as it takes (BPF).
+    Copies,
+    /// The same, but the kernel copies as much of every stack: it allows no BPF.
+    CopiesOfAll,
+}
+
 /// What was opened.
 pub struct Opened {
     /// All CPUs that are online.
@@ -124,18 +139,53 @@ pub struct Opened {
     pub periods: Vec<Vec<u64>>,
     /// With what the kernel allowed.
     pub setup: Setup,
+    /// The copies of stacks, and why there are none if there should be.
+    pub copies: Option<std::io::Result<StackCopies>>,
 }
 
-/// Opens the events of all CPUs: with smaller rings, and then without the kernel's code, where it does not allow more.
+impl Opened {
+    /// How callers are found.
+    pub fn callers(&self) -> Callers {
+        match self.copies {
+            _ if !self.setup.stacks => Callers::No,
+            Some(Ok(_)) => Callers::Copies,
+            _ if self.setup.copies => Callers::CopiesOfAll,
+            _ => Callers::FramePointers,
+        }
+    }
+}
+
+/// Opens the events of all CPUs: with smaller rings, and then without the kernel's code, where it does not allow more; and with copies
+/// of stacks, if they are asked for.
 pub fn open_all(scope: &Scope, options: &Options, random: &mut fastrand::Rng) -> Result<Opened, StartError> {
-    let mut setup = Setup { stacks: options.stacks, kernel: true, ring_bytes: options.ring_bytes };
+    let copies = options.stacks && options.unwind;
+    if !copies || !options.machine {
+        return open_with(scope, options, copies, random);
+    }
+    let mut opened = open_with(scope, options, false, random)?;
+    match StackCopies::start(&mut opened.cpus) {
+        Ok(copies) => Ok(Opened { copies: Some(Ok(copies)), ..opened }),
+        Err(error) => {
+            drop(opened);
+            Ok(Opened { copies: Some(Err(error)), ..open_with(scope, options, true, random)? })
+        }
+    }
+}
+
+fn open_with(
+    scope: &Scope,
+    options: &Options,
+    copies: bool,
+    random: &mut fastrand::Rng,
+) -> Result<Opened, StartError> {
+    let mut setup = Setup { stacks: options.stacks, copies, kernel: true, ring_bytes: options.ring_bytes };
     loop {
         let opened =
             kernel::cpu::numbers().into_iter().map(|number| open(number, scope, setup, options, random));
         match opened.collect::<Result<Vec<_>, _>>() {
             Ok(opened) => {
                 let (cpus, periods) = opened.into_iter().unzip();
-                return Ok(Opened { cpus, periods, setup });
+                return Ok(Opened { cpus, periods, setup, copies: None });
             }
             // More memory would be locked than is allowed (`perf_event_mlock_kb`, `ulimit -l`), perhaps.
             Err(error) if error.is_permission() && setup.ring_bytes > LEAST_RING => setup.ring_bytes /= 2,

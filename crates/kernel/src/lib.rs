@@ -31,6 +31,7 @@
 //! Besides `wire` and the runtime, this is the only crate with unsafe code, so that the controller proper
 //! can forbid it. Each function that needs it is safe to call.
 
+mod bpf;
 pub mod child;
 pub mod clock;
 pub mod cpu;

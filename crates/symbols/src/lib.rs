@@ -39,6 +39,7 @@
 mod address;
 mod allowance;
 mod base_name;
+mod caller_lookup;
 mod catalogue;
 mod debug_file;
 mod debug_info;
@@ -70,6 +71,7 @@ mod unpacking;
 mod unwind;
 
 pub use address::{FileOffset, Load, Svma};
+pub use caller_lookup::{CallerLookup, FunctionCallers};
 pub use catalogue::LineLookup;
 pub use debug_file::{DebugFilePath, debug_file_paths, linked_debug_files};
 pub use elf::build_id_of_notes;

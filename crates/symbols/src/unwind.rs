@@ -32,6 +32,9 @@ pub enum Caller {
     Nobody,
     /// It is found by this rule.
     By(UnwindRule),
+    /// It is that of a stub of 16 bytes through which another image is called: the CFA is 8 bytes above the stack pointer, and in
+    /// its last five bytes 16. Only [`CallerLookup`](crate::CallerLookup) says so.
+    OfStub,
 }
 
 /// No table has more rows: one that claims to is damaged.
@@ -142,7 +145,7 @@ fn is_short(section: &[u8], at: usize) -> bool {
 type Section<'a> = EhFrame<EndianSlice<'a, LittleEndian>>;
 type Function<'a> = FrameDescriptionEntry<EndianSlice<'a, LittleEndian>>;
 
-fn rule(
+pub(crate) fn rule(
     cfa: &CfaRule<usize>,
     return_address: Option<RegisterRule<usize>>,
     frame_pointer: Option<RegisterRule<usize>>,

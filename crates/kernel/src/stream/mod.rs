@@ -7,12 +7,15 @@
 mod record;
 mod ring;
 mod source;
+mod stacks;
 
 pub use record::{Record, Sample};
 pub use ring::Ring;
 pub use source::{Source, Unit};
+pub use stacks::{MOST as MOST_COPIED, StackCopies, USUAL as USUALLY_COPIED, UserStack};
 
 use crate::event::{Attributes, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, Where, open};
+use record::Layout;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::param::page_size;
 use rustix::time::Timespec;
@@ -26,6 +29,8 @@ use wire::Nanos;
 pub struct Setup {
     /// Whether samples have callchains, and not only the instruction.
     pub stacks: bool,
+    /// Whether the kernel copies the stack with every sample, [`USUALLY_COPIED`] bytes of it: where [`StackCopies`] are not to be had.
+    pub copies: bool,
     /// Whether the kernel's own code is sampled.
     pub kernel: bool,
     /// Bytes of a CPU's ring: a power of two, and of whole pages.
@@ -89,7 +94,8 @@ impl Cpu {
             attributes.flags |= PROCESSES | KSYMBOL;
         }
         let anchor = open_newest(&mut attributes, place)?;
-        let ring = Ring::map(&anchor, setup.ring_bytes)?;
+        let layout = Layout { stacks: setup.stacks, copies: setup.copies, output: None };
+        let ring = Ring::map(&anchor, setup.ring_bytes, layout)?;
         Ok(Self { number, ring, setup, anchor, events: Vec::new() })
     }
 
@@ -280,7 +286,7 @@ fn read(descriptor: &OwnedFd) -> Reading {
 /// Whether this machine has an event, as far as this process may know.
 #[must_use]
 pub fn exists(source: Source) -> bool {
-    let setup = Setup { stacks: false, kernel: false, ring_bytes: page_size() };
+    let setup = Setup { stacks: false, copies: false, kernel: false, ring_bytes: page_size() };
     let mut attributes = attributes(source, setup);
     attributes.sample_period = 1_000_000_000;
     open_newest(&mut attributes, Where::Thread(0)).is_ok()
@@ -372,7 +378,9 @@ fn attributes(source: Source, setup: Setup) -> Attributes {
     let (kind, config) = source.numbers();
     Attributes {
         config,
-        sample_type: record::sample_type(setup.stacks),
+        sample_type: record::sample_type(setup.stacks, setup.copies),
+        sample_registers: if setup.copies { record::REGISTERS } else { 0 },
+        sample_stack: if setup.copies { USUALLY_COPIED } else { 0 },
         read_format: READ_RUNNING | READ_LOST,
         flags,
         wakeup: u32::try_from(setup.ring_bytes / 2).unwrap_or(u32::MAX),

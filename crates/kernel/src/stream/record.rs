@@ -1,5 +1,6 @@
 //! What is in a record.
 
+use super::stacks::UserStack;
 use crate::maps::FileId;
 use wire::{Address, Nanos};
 
@@ -7,11 +8,23 @@ const IP: u64 = 1 << 0;
 const TID: u64 = 1 << 1;
 const TIME: u64 = 1 << 2;
 const CALLCHAIN: u64 = 1 << 5;
+const RAW: u64 = 1 << 10;
+const REGISTERS_USER: u64 = 1 << 12;
+const STACK_USER: u64 = 1 << 13;
 const IDENTIFIER: u64 = 1 << 16;
 
+/// Frame pointer, stack pointer and instruction, in this order (`perf_regs.h` of x86).
+pub(super) const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+
 /// The words of a sample, in this order, and of the end of every other record.
-pub(super) fn sample_type(stacks: bool) -> u64 {
-    IDENTIFIER | IP | TID | TIME | if stacks { CALLCHAIN } else { 0 }
+pub(super) fn sample_type(stacks: bool, copies: bool) -> u64 {
+    let callers = if stacks { CALLCHAIN } else { 0 };
+    IDENTIFIER | IP | TID | TIME | callers | if copies { REGISTERS_USER | STACK_USER } else { 0 }
+}
+
+/// The same of a record in front of a sample that has a copy of its stack.
+pub(super) fn stack_type() -> u64 {
+    IDENTIFIER | IP | TID | TIME | RAW
 }
 
 const MMAP: u32 = 1;
@@ -29,11 +42,29 @@ const KSYMBOL_UNREGISTER: u16 = 1 << 0;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_BUILD_ID: u16 = 1 << 14;
 
+/// What samples of a ring consist of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub stacks: bool,
+    pub copies: bool,
+    /// By which the kernel calls the event of [`stack_type`], if there is one.
+    pub output: Option<u64>,
+}
+
 /// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// A sample.
     Sample(Sample<'a>),
+    /// The stack of the sample that this CPU takes next.
+    Stack {
+        /// The process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// Its stack.
+        stack: UserStack<'a>,
+    },
     /// A process maps code.
     Map {
         /// The process.
@@ -114,6 +145,8 @@ pub struct Sample<'a> {
     /// The addresses of the callers, from the instruction outwards, after marks that say whose code follows; empty where
     /// none were asked for.
     pub callchain: &'a [u64],
+    /// The process's stack, if it was copied with the sample ([`Setup::copies`](super::Setup::copies)).
+    pub stack: Option<UserStack<'a>>,
 }
 
 impl Sample<'_> {
@@ -140,29 +173,74 @@ fn kind(header: u64) -> u32 {
 }
 
 /// What the words say; a record that is shorter than it should be is [`Record::Other`].
-pub(super) fn parse<'a>(words: &'a [u64], bytes: &'a [u8]) -> Record<'a> {
+pub(super) fn parse<'a>(layout: Layout, words: &'a [u64], bytes: &'a [u8]) -> Record<'a> {
     let misc = (words[0] >> 32) as u16;
-    read(kind(words[0]), misc, words, bytes).unwrap_or(Record::Other)
+    let parsed = match kind(words[0]) {
+        SAMPLE if layout.output == words.get(1).copied() => stack(words, bytes),
+        SAMPLE => sample(layout, words, bytes).map(Record::Sample),
+        kind => read(kind, misc, words, bytes),
+    };
+    parsed.unwrap_or(Record::Other)
+}
+
+fn low(word: u64) -> u32 {
+    word as u32
+}
+
+fn high(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+/// The words that the kernel has counted in front of them, and how many words of `words` that makes together.
+fn counted(words: &[u64]) -> Option<(&[u64], usize)> {
+    let (&length, rest) = words.split_first()?;
+    let length = usize::try_from(length).ok()?;
+    Some((rest.get(..length)?, 1 + length))
+}
+
+fn sample<'a>(layout: Layout, words: &'a [u64], bytes: &'a [u8]) -> Option<Sample<'a>> {
+    let head: &[u64; 5] = words.first_chunk()?;
+    let mut at = head.len();
+    let callchain = match layout.stacks {
+        true => {
+            let (callchain, taken) = counted(&words[at..])?;
+            at += taken;
+            callchain
+        }
+        false => &[],
+    };
+    let (id, address) = (head[1], Address(head[2]));
+    let stack = layout.copies.then(|| copied(at, words, bytes)).flatten();
+    Some(Sample { id, address, pid: low(head[3]), tid: high(head[3]), callchain, stack })
+}
+
+/// The registers and the stack that were copied with a sample: from the word `at` on.
+fn copied<'a>(at: usize, words: &'a [u64], bytes: &'a [u8]) -> Option<UserStack<'a>> {
+    const ABI_64: u64 = 2;
+    let (&ABI_64, rest) = words.get(at..)?.split_first()? else { return None };
+    let &[frame_pointer, stack_pointer, instruction, length] = rest.first_chunk()?;
+    let length = usize::try_from(length).ok()?;
+    // How many of them were really there comes last.
+    let rest = bytes.get((at + 5) * 8..)?;
+    let filled = usize::try_from(u64::from_ne_bytes(*rest.get(length..)?.first_chunk()?)).ok()?;
+    let bytes = rest.get(..filled.min(length))?;
+    Some(UserStack { instruction, frame_pointer, stack_pointer, bytes })
+}
+
+/// What our own program has written in front of a sample: see [`super::stacks`].
+fn stack<'a>(words: &[u64], bytes: &'a [u8]) -> Option<Record<'a>> {
+    let head: &[u64; 5] = words.first_chunk()?;
+    // A length of 32 bits comes first.
+    let raw = bytes.get(size_of_val(head) + 4..)?;
+    let word = |at: usize| Some(u64::from_ne_bytes(*raw.get(at..)?.first_chunk()?));
+    let bytes = raw.get(32..)?.get(..usize::try_from(word(0)?).ok()?)?;
+    let (instruction, frame_pointer, stack_pointer) = (word(8)?, word(16)?, word(24)?);
+    let stack = UserStack { instruction, frame_pointer, stack_pointer, bytes };
+    Some(Record::Stack { pid: low(head[3]), tid: high(head[3]), stack })
 }
 
 fn read<'a>(kind: u32, misc: u16, words: &'a [u64], bytes: &'a [u8]) -> Option<Record<'a>> {
-    let low = |word: u64| word as u32;
-    let high = |word: u64| (word >> 32) as u32;
     Some(match kind {
-        SAMPLE => {
-            let head: &[u64; 5] = words.first_chunk()?;
-            let callchain = match words.get(5) {
-                Some(&length) => words[6..].get(..usize::try_from(length).ok()?)?,
-                None => &[],
-            };
-            Record::Sample(Sample {
-                id: head[1],
-                address: Address(head[2]),
-                pid: low(head[3]),
-                tid: high(head[3]),
-                callchain,
-            })
-        }
         MMAP2 | MMAP => {
             let head: &[u64; 5] = words.first_chunk()?;
             let (build_id, file, name): (&[u8], _, usize) = match (kind, misc & MISC_BUILD_ID != 0) {

@@ -1,6 +1,6 @@
 //! A ring, which the kernel writes and one reader reads.
 
-use super::record::{self, Record};
+use super::record::{self, Layout, Record};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::param::page_size;
 use std::io;
@@ -28,6 +28,7 @@ pub struct Ring {
     straightened: Vec<u64>,
     /// Words of the record at `position`, and whether they are in `straightened`; none if there is no record.
     current: Option<(usize, bool)>,
+    pub(super) layout: Layout,
 }
 
 // SAFETY: the mapping belongs to this value alone; nothing in it belongs to a thread.
@@ -35,7 +36,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// Maps the ring of an event: `size` bytes, a power of two and of whole pages.
-    pub(super) fn map(event: &OwnedFd, size: usize) -> io::Result<Self> {
+    pub(super) fn map(event: &OwnedFd, size: usize, layout: Layout) -> io::Result<Self> {
         assert!(size.is_power_of_two() && size.is_multiple_of(page_size()), "{size} bytes");
         // SAFETY: a fresh mapping at an address that the kernel chooses touches nothing that exists.
         let mapping = unsafe {
@@ -49,7 +50,8 @@ impl Ring {
             )?
         };
         let mapping = NonNull::new(mapping.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut ring = Self { mapping, size, position: 0, head: 0, straightened: Vec::new(), current: None };
+        let (position, head, straightened, current) = (0, 0, Vec::new(), None);
+        let mut ring = Self { mapping, size, position, head, straightened, current, layout };
         ring.refresh();
         Ok(ring)
     }
@@ -81,7 +83,7 @@ impl Ring {
         let words = self.words()?;
         // SAFETY: the bytes of the words.
         let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(words)) };
-        Some(record::parse(words, bytes))
+        Some(record::parse(self.layout, words, bytes))
     }
 
     /// Takes it.

@@ -4,7 +4,7 @@ use crate::maps::FileId;
 use std::time::{Duration, Instant};
 use wire::Nanos;
 
-const SETUP: Setup = Setup { stacks: true, kernel: true, ring_bytes: 1 << 18 };
+const SETUP: Setup = Setup { stacks: true, copies: false, kernel: true, ring_bytes: 1 << 18 };
 
 fn opened(scope: &Scope) -> Option<Vec<Cpu>> {
     let open = |number| {
@@ -136,11 +136,14 @@ fn code_that_the_kernel_generates_comes_and_goes() {
         let words = record(flags);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let (start, name) = (wire::Address(0xffff_ffff_c000_1000), &b"bpf_prog_0123456789abcdef_count"[..]);
-        assert_eq!(record::parse(&words, &bytes), Record::KernelCode { start, length: 0x140, name, gone });
+        assert_eq!(
+            record::parse(Layout::default(), &words, &bytes),
+            Record::KernelCode { start, length: 0x140, name, gone }
+        );
         assert_eq!(record::time(&words), Nanos(5));
         for length in 1..words.len() {
             // Cut off: something, but no panic.
-            record::parse(&words[..length], &bytes[..8 * length]);
+            record::parse(Layout::default(), &words[..length], &bytes[..8 * length]);
         }
     }
 }
@@ -157,9 +160,9 @@ fn a_file_that_is_mapped_is_known_by_its_build_id_or_its_inode() {
         let bytes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
         for length in 1..words.len() {
             // Cut off: something, but no panic.
-            record::parse(&words[..length], &bytes[..8 * length]);
+            record::parse(Layout::default(), &words[..length], &bytes[..8 * length]);
         }
-        match record::parse(&words, &bytes) {
+        match record::parse(Layout::default(), &words, &bytes) {
             Record::Map { pid: 7, build_id, file, path: b"/lib/some.so", .. } => (build_id.to_vec(), file),
             other => panic!("{other:?}"),
         }
@@ -176,9 +179,96 @@ fn the_kernel_says_which_event_it_throttles() {
     // Header, then time, identifier and stream, and the words at the end of every record.
     let words = [5 | 56 << 48, 1000, 77, 78, 0, 1000, 77];
     let bytes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
-    assert_eq!(record::parse(&words, &bytes), Record::Throttled { id: 77 });
+    assert_eq!(record::parse(Layout::default(), &words, &bytes), Record::Throttled { id: 77 });
     assert_eq!(record::time(&words), Nanos(1000));
-    assert_eq!(record::parse(&words[..2], &bytes[..16]), Record::Other);
+    assert_eq!(record::parse(Layout::default(), &words[..2], &bytes[..16]), Record::Other);
+}
+
+/// Burns with `MARK` on its stack.
+#[inline(never)]
+fn burn_marked(time: Duration) {
+    let mark = std::hint::black_box([MARK; 16]);
+    burn(time);
+    std::hint::black_box(&mark);
+}
+
+const MARK: u64 = 0x6d61_726b_6564_2121;
+
+/// The lengths of the stacks of `pid` that were copied, and in how many of them `MARK` is.
+fn copies(cpus: &mut [Cpu], pid: u32) -> (Vec<usize>, usize) {
+    let (mut lengths, mut marked) = (Vec::new(), 0);
+    for cpu in cpus {
+        let ring = cpu.ring();
+        ring.refresh();
+        let mut before = None;
+        while let Some(record) = ring.record() {
+            let stack = match record {
+                Record::Sample(sample) => {
+                    let before = before.take().map(|(_, stack)| stack);
+                    let stack = sample.stack.map(|UserStack { bytes, .. }| bytes.to_vec()).or(before);
+                    stack.filter(|_| sample.pid == pid)
+                }
+                Record::Stack { tid, stack, .. } => {
+                    before = Some((tid, stack.bytes.to_vec()));
+                    assert_ne!((tid, stack.instruction), (0, 0));
+                    None
+                }
+                _ => None,
+            };
+            if let Some(stack) = stack {
+                lengths.push(stack.len());
+                let words = stack.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+                marked += usize::from(words.filter(|word| *word == MARK).count() >= 16);
+            }
+            ring.next();
+        }
+        ring.release();
+    }
+    (lengths, marked)
+}
+
+#[test]
+fn the_kernel_copies_stacks_with_samples() {
+    let setup = Setup { copies: true, ..SETUP };
+    let scope = Scope::Threads(vec![own_thread()]);
+    let open = |number| {
+        let mut cpu = Cpu::open(number, &scope, setup)?;
+        cpu.add(Source::named("cpu-clock").unwrap(), 1_000_000, &scope)?;
+        io::Result::Ok(cpu)
+    };
+    let mut cpus: Vec<Cpu> = match crate::cpu::numbers().into_iter().map(open).collect() {
+        Ok(cpus) => cpus,
+        Err(error) => return eprintln!("skipped: CPUs cannot be sampled here: {error}"),
+    };
+    burn_marked(Duration::from_millis(100));
+    let (lengths, marked) = copies(&mut cpus, std::process::id());
+    // Some are of the beginning or of the end.
+    assert!(marked > 10 && marked > lengths.len() * 9 / 10, "{marked} of {}", lengths.len());
+    assert!(lengths.iter().all(|length| *length <= USUALLY_COPIED as usize), "{lengths:?}");
+}
+
+#[test]
+fn as_much_of_a_stack_is_copied_as_is_wanted() {
+    let Some(mut cpus) = opened(&Scope::Machine) else { return };
+    let copying = match StackCopies::start(&mut cpus) {
+        Ok(copying) => copying,
+        Err(error) => return eprintln!("skipped: BPF is not to be had here: {error}"),
+    };
+    let pid = std::process::id();
+    for (wanted, most) in
+        [(None, USUALLY_COPIED), (Some(1 << 10), 1 << 10), (Some(0), 0), (Some(u32::MAX), MOST_COPIED)]
+    {
+        copying.want(pid, wanted);
+        copies(&mut cpus, pid);
+        burn_marked(Duration::from_millis(100));
+        let (lengths, marked) = copies(&mut cpus, pid);
+        // Other tests burn as well, and the ring has room for eight of the largest.
+        assert_eq!(marked > 3, most > 0, "{wanted:?}: {marked} of {}", lengths.len());
+        assert!(lengths.iter().all(|length| *length <= most as usize), "{wanted:?}: {lengths:?}");
+        let longest = lengths.iter().max().copied().unwrap_or(0);
+        // The stacks of some threads are shorter than what is wanted.
+        assert!(longest >= (most as usize).min(1 << 10), "{wanted:?}: {longest}");
+    }
 }
 
 /// A thread that burns as much CPU time as it is told to, each time, until it is no longer told.

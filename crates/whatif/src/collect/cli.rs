@@ -21,6 +21,10 @@ pub struct Collect {
     #[arg(long)]
     pub pc_only: bool,
 
+    /// Callers by frame pointers only, which most programs of distributions have not [default: by their unwind tables as well]
+    #[arg(long)]
+    pub frame_pointers: bool,
+
     /// Sample the processes of this user only, which needs no privilege [default: the whole machine, if that is allowed]
     #[arg(long)]
     pub own: bool,

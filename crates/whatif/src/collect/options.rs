@@ -18,6 +18,7 @@ pub struct Options {
     pub events: Events,
     pub budget: Budget,
     pub stacks: bool,
+    pub unwind: bool,
     pub own: bool,
     /// Seconds.
     pub interval: i64,
@@ -75,6 +76,7 @@ impl Options {
             events: events(&args.events, kernel::stream::exists)?,
             budget: Budget { rate_hz: args.rate, cpu: percent / 100.0 },
             stacks: !args.pc_only,
+            unwind: !args.frame_pointers,
             own: args.own,
             interval: args.interval.into(),
             resolution: resolution.into(),

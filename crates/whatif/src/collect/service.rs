@@ -6,7 +6,7 @@ use super::status::{State, scope_in_words};
 use crate::continuous::{machine_key, remove_abandoned_trials};
 use anyhow::{Context as _, Result};
 use archive::{EpochId, MachineId, MachineInfo, Retention, Setting, Store, UnixSeconds};
-use collect::{Collector, Cost, Governor, Writer};
+use collect::{Callers, Collector, Cost, Governor, Writer};
 use kernel::clock::{monotonic, process_cpu_time, since_boot};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::os::unix::process::CommandExt as _;
@@ -97,7 +97,7 @@ impl<'a> Service<'a> {
         let setting = setting(options, scope);
         let epoch = begin_epoch(&mut store, machine, &setting, options)?;
         let now = now();
-        let state = State::new(options, &setting, epoch, collector.cost_of_a_sample());
+        let state = State::new(options, &setting, epoch, &collector);
         let mut service = Self {
             options,
             store,
@@ -161,9 +161,14 @@ impl<'a> Service<'a> {
             setting.events.join(", "),
             setting.rate_hz,
             self.numbers.len(),
-            if self.options.stacks { "with callers" } else { "without callers" },
+            callers_in_words(self.collector.callers().0),
             self.options.folder.display(),
         ));
+        if let (Callers::CopiesOfAll, Some(error)) = self.collector.callers() {
+            self.say(&format!(
+                "BPF is not to be had ({error}), so the kernel copies 8 KB of every stack; callers further up are missing"
+            ));
+        }
         if !setting.sampler.eq("perf") {
             self.say(&format!("sampled by {}", setting.sampler));
         }
@@ -367,6 +372,7 @@ fn collector(options: &Options) -> Result<(Collector, &'static str)> {
             sources: options.events.sources.clone(),
             rotate: options.events.rotate,
             stacks: options.stacks,
+            unwind: options.unwind,
             machine,
             ring_bytes: options.ring_bytes(),
             seed: options.seed,
@@ -394,6 +400,16 @@ fn setting(options: &Options, scope: &str) -> Setting {
         rate_hz: options.budget.rate_hz,
         resolution: profile::Nanos::from_millis(options.resolution.unsigned_abs() * 1000),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// How callers are found.
+pub fn callers_in_words(callers: Callers) -> &'static str {
+    match callers {
+        Callers::No => "without callers",
+        Callers::FramePointers => "with callers by frame pointers",
+        Callers::Copies => "with callers by frame pointers and unwind tables",
+        Callers::CopiesOfAll => "with callers by frame pointers and unwind tables (of all stacks)",
     }
 }
 

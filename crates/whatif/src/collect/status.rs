@@ -5,7 +5,7 @@ use super::options::Options;
 use crate::show;
 use anyhow::{Context as _, Result, bail};
 use archive::{EpochId, Setting};
-use collect::Collected;
+use collect::{Collected, Collector, Unwound};
 use cycles::default_folder;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -22,6 +22,7 @@ struct Sums {
     kernel: f64,
     /// Samples that there was no room for.
     no_room: u64,
+    unwound: Unwound,
     /// How often the kernel allowed no more samples for a moment.
     throttled: u64,
 }
@@ -39,7 +40,8 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(options: &Options, setting: &Setting, epoch: EpochId, cost: Option<wire::Nanos>) -> Self {
+    pub fn new(options: &Options, setting: &Setting, epoch: EpochId, collector: &Collector) -> Self {
+        let cost = collector.cost_of_a_sample();
         let fixed = json!({
             "pid": std::process::id(),
             "started_unix": super::service::now().0,
@@ -48,6 +50,7 @@ impl State {
             "events": setting.events,
             "sampler": setting.sampler,
             "mode": setting.mode,
+            "callers": super::service::callers_in_words(collector.callers().0),
             "rate_asked_hz": setting.rate_hz,
             "interval_s": options.interval,
             "max_cpu": options.budget.cpu,
@@ -62,6 +65,7 @@ impl State {
         self.sums.own += collected.own_cpu.get() as f64;
         self.sums.kernel += collected.kernel_cpu.get() as f64;
         self.sums.no_room += collected.books.iter().map(|books| books.no_room).sum::<u64>();
+        self.sums.unwound += collected.unwound;
         self.sums.throttled += collected.books.iter().map(|books| books.throttled).sum::<u64>();
         let books = |place: usize| {
             let books = collected.books.get(place).copied().unwrap_or_default();
@@ -100,6 +104,12 @@ impl State {
         let part = |sum: f64| sum / self.sums.machine.max(1.0);
         whole["own_cpu"] = part(self.sums.own).into();
         whole["no_room"] = self.sums.no_room.into();
+        let Unwound { whole: to_the_root, by_frame_pointers, short, unknown, deep } = self.sums.unwound;
+        whole["stacks"] = json!({
+            "whole": to_the_root, "by_frame_pointers": by_frame_pointers, "truncated": {
+                "copy_too_short": short, "no_unwind_table": unknown, "too_deep": deep,
+            },
+        });
         whole["throttled"] = self.sums.throttled.into();
         whole["kernel_cpu"] = part(self.sums.kernel).into();
         whole["problem"] = self.problem.clone().into();
@@ -183,7 +193,11 @@ fn words(state: &Value, now: i64) -> String {
         scope_in_words(&text(&state["scope"])),
         events.join(", "),
         number(&state["rate_asked_hz"]),
-        if state["mode"] == "pc" { "without callers" } else { "with callers" },
+        state["callers"].as_str().unwrap_or(if state["mode"] == "pc" {
+            "without callers"
+        } else {
+            "with callers"
+        }),
         state["epoch"],
         text(&state["sampler"]),
     ));
@@ -216,6 +230,7 @@ fn words(state: &Value, now: i64) -> String {
             ));
         }
     }
+    lines.extend(stacks(&state["stacks"]));
     if let Some(times @ 1..) = state["throttled"].as_u64() {
         lines.push(format!(
             "since the start the kernel has allowed no more samples {times} times, until its next tick: those are among the lost\n  \
@@ -235,6 +250,32 @@ fn words(state: &Value, now: i64) -> String {
         ));
     }
     lines.join("\n") + "\n"
+}
+
+/// How the stacks of samples ended since the start, of those that were unwound.
+fn stacks(state: &Value) -> Option<String> {
+    let count = |value: &Value| value.as_u64().unwrap_or(0);
+    let (whole, truncated) = (count(&state["whole"]), &state["truncated"]);
+    let kinds = [
+        ("copy_too_short", "larger than their copies"),
+        ("no_unwind_table", "without an unwind table"),
+        ("too_deep", "too deep"),
+    ];
+    let cut: u64 = kinds.iter().map(|(kind, _)| count(&truncated[kind])).sum();
+    let all = whole + cut;
+    let part = |count: u64| format!("{:.1} %", 100.0 * count as f64 / all as f64);
+    let of = |(kind, words): &(&str, &str)| {
+        let count = count(&truncated[kind]);
+        (count > 0).then(|| format!("{} {words}", part(count)))
+    };
+    let parts: Vec<String> = kinds.iter().filter_map(of).collect();
+    (all > 0).then(|| {
+        format!(
+            "stacks by unwind tables: {all}, {} of them whole{}",
+            part(whole),
+            if cut > 0 { format!("; truncated: {}", parts.join(", ")) } else { String::new() }
+        )
+    })
 }
 
 /// Whose code is sampled.

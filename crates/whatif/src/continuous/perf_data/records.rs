@@ -104,7 +104,7 @@ impl Decoder {
         let is_marked = matches!(self.callchain.get(1), Some(&(Sample::KERNEL | Sample::USER)));
         let callchain = &self.callchain[usize::from(is_marked)..];
         let (pid, tid) = (sample.pid.unwrap_or(0) as u32, sample.tid.unwrap_or(0) as u32);
-        let sample = Sample { id: 0, address: Address(address), pid, tid, callchain };
+        let sample = Sample { id: 0, address: Address(address), pid, tid, callchain, stack: None };
         self.to.sample(Nanos(time), event as u32, &sample);
     }
 }

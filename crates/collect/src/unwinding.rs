@@ -1,0 +1,387 @@
+//! Which processes' stacks are copied, how much of them, and the callchains that come of it.
+//!
+//! The kernel follows frame pointers by itself. Where a program keeps them, as its samples show, nothing is copied: only the frames outside of `main`, which
+//! belong to libraries without, are put behind what the kernel found, as they were when both were compared. A minute later they are compared again.
+
+use crate::callchain::{self, Cut};
+use crate::walk::{End, walk};
+use kernel::stream::{MOST_COPIED, Sample, USUALLY_COPIED, UserStack};
+use std::collections::HashMap;
+use std::ops::AddAssign;
+use symbols::Caller;
+use wire::Nanos;
+
+/// Samples after which it is decided what is copied of a process from then on.
+const WINDOW: u32 = 64;
+/// Samples among them that the kernel's callchain may be different in, if frame pointers are kept.
+const FEW: u32 = 2;
+/// Least that is copied, in bytes.
+const LEAST: u32 = 1 << 10;
+/// Frame pointers are trusted for this long.
+const TRUST: Nanos = Nanos(60_000_000_000);
+/// Samples that must have shown the same outermost frames.
+const ENOUGH: u32 = 3;
+/// Frames outside of those with frame pointers: what calls `main`, or a thread's first function.
+const MOST_OUTSIDE: usize = 4;
+/// Places at which a process's outermost frames begin.
+const MOST_ENDS: usize = 32;
+/// Processes whose habits are remembered.
+const MOST: usize = 1 << 13;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Unwinding {
+    habits: HashMap<u32, Habits>,
+    /// By CPU: what was found of the stack of the sample that it takes next.
+    found: Vec<Option<Found>>,
+    /// Other sizes than before, and processes of which nothing is known any more.
+    pub wanted: Vec<(u32, Option<u32>)>,
+    /// Samples since the last [`take`](Self::take), by how their stacks ended.
+    tally: Unwound,
+    addresses: Vec<u64>,
+}
+
+/// How the stacks of samples ended, of processes that have no frame pointers or are not known to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unwound {
+    /// Where the thread begins.
+    pub whole: u64,
+    /// By frame pointers.
+    pub by_frame_pointers: u64,
+    /// The copy was too short.
+    pub short: u64,
+    /// Nothing says who has called the code.
+    pub unknown: u64,
+    /// Too many frames.
+    pub deep: u64,
+}
+
+impl AddAssign for Unwound {
+    fn add_assign(&mut self, other: Self) {
+        self.whole += other.whole;
+        self.by_frame_pointers += other.by_frame_pointers;
+        self.short += other.short;
+        self.unknown += other.unknown;
+        self.deep += other.deep;
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Found {
+    tid: u32,
+    callchain: Vec<u64>,
+    end: End,
+    took: u32,
+}
+
+/// What the samples of a process have shown.
+#[derive(Clone, Debug)]
+struct Habits {
+    bytes: u32,
+    /// Frame pointers are followed until then.
+    trusted: Option<Nanos>,
+    window: Window,
+    /// What is outside of where the kernel's callchain ended.
+    ends: HashMap<u64, Outermost>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    samples: u32,
+    /// In which the kernel had followed frame pointers to the end.
+    alike: u32,
+    short: u32,
+    /// Most that was used of a copy, in bytes.
+    most: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Outermost {
+    frames: Vec<u64>,
+    seen: u32,
+    /// It was something else in another sample.
+    varies: bool,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self { bytes: USUALLY_COPIED, trusted: None, window: Window::default(), ends: HashMap::new() }
+    }
+}
+
+impl Unwinding {
+    /// Of samples that this many CPUs take.
+    pub fn new(cpus: usize) -> Self {
+        let (habits, wanted) = (HashMap::new(), Vec::new());
+        Self { habits, found: vec![None; cpus], wanted, tally: Unwound::default(), addresses: Vec::new() }
+    }
+
+    /// Whether frame pointers will do for a process.
+    pub fn trusts(&mut self, pid: u32, now: Nanos) -> bool {
+        let Some(habits) = self.habits.get_mut(&pid) else { return false };
+        match habits.trusted {
+            Some(until) if now < until => true,
+            Some(_) => {
+                *habits = Habits::default();
+                self.wanted.push((pid, None));
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// The stack of the sample that `cpu` takes next, of this thread.
+    pub fn stack(
+        &mut self,
+        cpu: usize,
+        tid: u32,
+        stack: &UserStack<'_>,
+        caller: impl FnMut(u64) -> Option<Caller>,
+    ) {
+        let Some(place) = self.found.get_mut(cpu) else { return };
+        let mut callchain = place.take().map_or_else(Vec::new, |before| before.callchain);
+        let (end, took) = walk(stack, caller, &mut callchain);
+        *place = Some(Found { tid, callchain, end, took });
+    }
+
+    /// The callchain of a sample, with all callers that are known.
+    pub fn callchain<'a>(&'a mut self, cpu: usize, time: Nanos, sample: &Sample<'a>) -> &'a [u64] {
+        let own = sample.callchain.iter().position(|word| *word == Sample::USER).map(|at| at + 1);
+        let found = self.found.get_mut(cpu).and_then(Option::take).filter(|found| found.tid == sample.tid);
+        // Kernel threads have no stack of their own.
+        let Some(own) = own else { return sample.callchain };
+        let (before, by_frame_pointers) = sample.callchain.split_at(own);
+        let Some(found) = found else {
+            return self.by_frame_pointers(time, sample, before, by_frame_pointers);
+        };
+        self.look(sample.pid, time, by_frame_pointers, &found);
+        self.addresses.clear();
+        self.addresses.extend_from_slice(before);
+        // A guess is not better than the kernel's.
+        let better = if found.end == End::Root || found.callchain.len() >= by_frame_pointers.len() {
+            &found.callchain[..]
+        } else {
+            by_frame_pointers
+        };
+        self.addresses.extend_from_slice(better);
+        let cut = match found.end {
+            End::Root => None,
+            End::Short => Some(Cut::Short),
+            End::Unknown => Some(Cut::Unknown),
+            End::Deep => Some(Cut::Deep),
+        };
+        *match found.end {
+            End::Root => &mut self.tally.whole,
+            End::Short => &mut self.tally.short,
+            End::Unknown => &mut self.tally.unknown,
+            End::Deep => &mut self.tally.deep,
+        } += 1;
+        self.addresses.extend(cut.map(Cut::mark));
+        // Its memory is for the next one.
+        if let Some(place) = self.found.get_mut(cpu) {
+            *place = Some(Found { tid: u32::MAX, ..found });
+        }
+        &self.addresses
+    }
+
+    fn by_frame_pointers<'a>(
+        &'a mut self,
+        time: Nanos,
+        sample: &Sample<'a>,
+        before: &[u64],
+        by_frame_pointers: &[u64],
+    ) -> &'a [u64] {
+        if callchain::is_full(sample) {
+            self.tally.deep += 1;
+            self.addresses.clear();
+            self.addresses.extend_from_slice(sample.callchain);
+            self.addresses.push(Cut::Deep.mark());
+            return &self.addresses;
+        }
+        if !self.trusts(sample.pid, time) {
+            return sample.callchain;
+        }
+        self.tally.by_frame_pointers += 1;
+        let outermost = self.habits.get(&sample.pid).zip(by_frame_pointers.last());
+        let Some(outermost) = outermost.and_then(|(habits, last)| habits.ends.get(last)) else {
+            return sample.callchain;
+        };
+        if outermost.varies || outermost.seen < ENOUGH {
+            return sample.callchain;
+        }
+        self.addresses.clear();
+        self.addresses.extend_from_slice(before);
+        self.addresses.extend_from_slice(by_frame_pointers);
+        self.addresses.extend_from_slice(&outermost.frames);
+        &self.addresses
+    }
+
+    /// Compares what was found with what the kernel found.
+    fn look(&mut self, pid: u32, now: Nanos, by_frame_pointers: &[u64], found: &Found) {
+        if self.habits.len() >= MOST && !self.habits.contains_key(&pid) {
+            self.wanted.extend(self.habits.drain().map(|(pid, _)| (pid, None)));
+        }
+        let habits = self.habits.entry(pid).or_default();
+        let window = &mut habits.window;
+        window.samples += 1;
+        window.short += u32::from(found.end == End::Short);
+        window.most = window.most.max(found.took);
+        let last = by_frame_pointers.last().copied().unwrap_or(0);
+        if found.end == End::Root
+            && let Some(outside) = found.callchain.strip_prefix(by_frame_pointers)
+            // Some caller was found by a frame pointer.
+            && by_frame_pointers.len() > 1
+            && outside.len() <= MOST_OUTSIDE
+        {
+            if habits.ends.len() < MOST_ENDS || habits.ends.contains_key(&last) {
+                let outermost = habits.ends.entry(last).or_insert_with(|| Outermost {
+                    frames: outside.to_vec(),
+                    seen: 0,
+                    varies: false,
+                });
+                outermost.seen += 1;
+                outermost.varies |= outermost.frames != outside;
+                window.alike += u32::from(!outermost.varies);
+            }
+        } else if let Some(outermost) = habits.ends.get_mut(&last) {
+            outermost.varies = true;
+        }
+        if window.samples < WINDOW {
+            return;
+        }
+        let Window { alike, short, most, .. } = std::mem::take(window);
+        let bytes = habits.bytes;
+        if alike + FEW >= WINDOW {
+            habits.trusted = Some(now + TRUST);
+            self.wanted.push((pid, Some(0)));
+            return;
+        }
+        habits.bytes = match most.saturating_add(most / 2).next_power_of_two().max(LEAST) {
+            _ if short > FEW => (2 * bytes).min(MOST_COPIED),
+            // With room for more.
+            enough if short == 0 && enough < bytes => enough,
+            _ => bytes,
+        };
+        if habits.bytes != bytes {
+            self.wanted.push((pid, Some(habits.bytes)));
+        }
+    }
+
+    /// A process was forked from another one, whose habits it has.
+    pub fn fork(&mut self, pid: u32, parent: u32) {
+        self.forget(pid);
+        let Some(habits) = self.habits.get(&parent).filter(|_| self.habits.len() < MOST).cloned() else {
+            return;
+        };
+        if habits.bytes != USUALLY_COPIED || habits.trusted.is_some() {
+            self.wanted.push((pid, Some(if habits.trusted.is_some() { 0 } else { habits.bytes })));
+        }
+        self.habits.insert(pid, habits);
+    }
+
+    /// A process has ended, or executes another program.
+    pub fn forget(&mut self, pid: u32) {
+        if let Some(habits) = self.habits.remove(&pid)
+            && (habits.bytes != USUALLY_COPIED || habits.trusted.is_some())
+        {
+            self.wanted.push((pid, None));
+        }
+    }
+
+    /// How stacks have ended since the last call.
+    pub fn take(&mut self) -> Unwound {
+        std::mem::take(&mut self.tally)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Address;
+
+    const INSIDE: [u64; 3] = [0x1010, 0x1020, 0x1030];
+    const OUTSIDE: [u64; 2] = [0x9010, 0x9020];
+    const MINUTE: u64 = 60_000_000_000;
+
+    fn sample(callchain: &[u64]) -> Sample<'_> {
+        Sample { id: 0, address: Address(0x1010), pid: 7, tid: 8, callchain, stack: None }
+    }
+
+    fn found(callchain: &[u64], end: End, took: u32) -> Option<Found> {
+        Some(Found { tid: 8, callchain: callchain.to_vec(), end, took })
+    }
+
+    /// The callchain of a sample for which the kernel found `kernel`, and the walk over its stack the rest.
+    fn seen(unwinding: &mut Unwinding, now: u64, kernel: &[u64], found: Option<Found>) -> Vec<u64> {
+        unwinding.found[0] = found;
+        let kernel = [&[Sample::USER], kernel].concat();
+        unwinding.callchain(0, Nanos(now), &sample(&kernel))[1..].to_vec()
+    }
+
+    #[test]
+    fn programs_with_frame_pointers_are_not_copied_until_they_are_looked_at_again() {
+        let mut unwinding = Unwinding::new(1);
+        let whole = [&INSIDE[..], &OUTSIDE].concat();
+        for _ in 0..WINDOW {
+            assert_eq!(seen(&mut unwinding, 1, &INSIDE, found(&whole, End::Root, 300)), whole);
+        }
+        assert_eq!(std::mem::take(&mut unwinding.wanted), [(7, Some(0))]);
+        assert!(unwinding.trusts(7, Nanos(2)));
+        assert_eq!(seen(&mut unwinding, 2, &INSIDE, None), whole, "with the outermost frames");
+        assert_eq!(seen(&mut unwinding, 2, &[0x1010], None), [0x1010], "it is not known what is outside");
+        // A worker of it.
+        unwinding.fork(9, 7);
+        assert_eq!(std::mem::take(&mut unwinding.wanted), [(9, Some(0))]);
+        unwinding.forget(9);
+        assert_eq!(std::mem::take(&mut unwinding.wanted), [(9, None)]);
+        assert!(!unwinding.trusts(7, Nanos(2 + MINUTE)));
+        assert_eq!(std::mem::take(&mut unwinding.wanted), [(7, None)]);
+        let expected = Unwound { whole: WINDOW.into(), by_frame_pointers: 2, ..Unwound::default() };
+        assert_eq!((unwinding.take(), unwinding.take()), (expected, Unwound::default()));
+    }
+
+    #[test]
+    fn outermost_frames_that_differ_are_not_put_behind_others() {
+        let mut unwinding = Unwinding::new(1);
+        let end = |nth: u64| [&INSIDE[..], &[0x9010 + nth % 2]].concat();
+        for nth in 0..u64::from(WINDOW) {
+            seen(&mut unwinding, 1, &INSIDE, found(&end(nth), End::Root, 300));
+        }
+        assert!(!unwinding.trusts(7, Nanos(2)));
+    }
+
+    #[test]
+    fn as_much_is_copied_as_is_needed() {
+        let mut unwinding = Unwinding::new(1);
+        let mut window = |end, took| {
+            for _ in 0..WINDOW {
+                seen(&mut unwinding, 1, &[0x1010], found(&INSIDE, end, took));
+            }
+            std::mem::take(&mut unwinding.wanted)
+        };
+        assert_eq!(window(End::Short, 8000), [(7, Some(16 << 10))]);
+        assert_eq!(window(End::Short, 16000), [(7, Some(32 << 10))]);
+        assert_eq!(window(End::Short, 32000), [], "that is all");
+        assert_eq!(window(End::Root, 700), [(7, Some(2 << 10))]);
+        assert_eq!(window(End::Root, 100), [(7, Some(LEAST))]);
+        assert_eq!(window(End::Root, 600), []);
+    }
+
+    #[test]
+    fn stacks_that_are_cut_have_a_mark() {
+        let mut unwinding = Unwinding::new(1);
+        for (end, cut) in [(End::Short, Cut::Short), (End::Unknown, Cut::Unknown), (End::Deep, Cut::Deep)] {
+            let expected = [&INSIDE[..], &[cut.mark()]].concat();
+            assert_eq!(seen(&mut unwinding, 1, &[0x1010], found(&INSIDE, end, 100)), expected);
+        }
+        // What the kernel found is more.
+        let more = [0x1010, 0x2020, 0x3030, 0x4040];
+        let expected = [&more[..], &[Cut::Unknown.mark()]].concat();
+        assert_eq!(seen(&mut unwinding, 1, &more, found(&INSIDE, End::Unknown, 100)), expected);
+        // Another thread's stack is not this one's.
+        let other = Some(Found { tid: 99, ..found(&INSIDE, End::Root, 100).unwrap() });
+        assert_eq!(seen(&mut unwinding, 1, &[0x1010], other), [0x1010]);
+        let full = vec![0x1010; 127];
+        assert_eq!(seen(&mut unwinding, 1, &full, None).last(), Some(&Cut::Deep.mark()));
+    }
+}

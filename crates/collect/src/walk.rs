@@ -1,0 +1,181 @@
+//! From a copy of a stack to the callers on it.
+
+use kernel::stream::UserStack;
+use symbols::Caller;
+
+/// How the walk over a stack ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where the thread begins.
+    Root,
+    /// Where the copy ends.
+    Short,
+    /// Where nothing says who has called the code.
+    Unknown,
+    /// After as many frames as are taken.
+    Deep,
+}
+
+/// Frames that are taken of a stack.
+pub const DEEPEST: usize = 512;
+
+/// A frame: what it executes, and the registers that its caller is found by.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    instruction: u64,
+    stack_pointer: u64,
+    frame_pointer: u64,
+}
+
+/// Puts into `addresses` the sampled instruction and where each call returns to, from the inside outwards. `caller` tells how to find
+/// the caller of the code at an address; `None` if there is no code. Also returns how many bytes of the copy it took.
+pub fn walk(
+    stack: &UserStack<'_>,
+    mut caller: impl FnMut(u64) -> Option<Caller>,
+    addresses: &mut Vec<u64>,
+) -> (End, u32) {
+    let &UserStack { instruction, stack_pointer, frame_pointer, .. } = stack;
+    let mut place = Place { instruction, stack_pointer, frame_pointer };
+    addresses.clear();
+    // What a call returns to may belong to the next function already.
+    let mut returns = 0;
+    let end = loop {
+        let Some(rule) = caller(place.instruction - returns) else {
+            // It was no frame: what led there was wrong.
+            if returns > 0 {
+                addresses.pop();
+            }
+            break End::Unknown;
+        };
+        // Code has been found there.
+        if returns == 0 {
+            addresses.push(instruction);
+        }
+        match step(stack, place, rule) {
+            Ok(next) => place = next,
+            Err(end) => break end,
+        }
+        if addresses.len() >= DEEPEST {
+            break End::Deep;
+        }
+        addresses.push(place.instruction);
+        returns = 1;
+    };
+    if addresses.is_empty() {
+        addresses.push(instruction);
+    }
+    (end, u32::try_from(place.stack_pointer.saturating_sub(stack_pointer)).unwrap_or(u32::MAX))
+}
+
+/// The caller's place.
+fn step(stack: &UserStack<'_>, place: Place, caller: Caller) -> Result<Place, End> {
+    const WORD: u64 = 8;
+    let above = |pointer: u64, bytes: u64| pointer.checked_add(bytes).ok_or(End::Unknown);
+    let (frame_end, saved) = match caller {
+        Caller::Nobody => return Err(End::Root),
+        Caller::By(rule) => {
+            let base = if rule.from_frame_pointer { place.frame_pointer } else { place.stack_pointer };
+            (above(base, rule.offset.into())?, rule.saved.map(u64::from))
+        }
+        Caller::OfStub => {
+            // Its last instructions, after it has pushed a number.
+            let pushed = if place.instruction & 15 >= 11 { WORD } else { 0 };
+            (above(place.stack_pointer, WORD + pushed)?, None)
+        }
+        // Generated code, and what is written by hand, keep frame pointers or cannot be walked.
+        Caller::Unknown => (above(place.frame_pointer, 2 * WORD)?, Some(2 * WORD)),
+    };
+    // Frames lie above those that they call.
+    if frame_end <= place.stack_pointer || frame_end % WORD != 0 {
+        return Err(End::Unknown);
+    }
+    let word = |below: u64| {
+        let address = frame_end.checked_sub(below).ok_or(End::Unknown)?;
+        let at = address.checked_sub(stack.stack_pointer).ok_or(End::Unknown)?;
+        let at = usize::try_from(at).map_err(|_| End::Unknown)?;
+        let bytes = stack.bytes.get(at..).and_then(|rest| rest.first_chunk());
+        // A guess may lead anywhere.
+        let missing = if caller == Caller::Unknown { End::Unknown } else { End::Short };
+        bytes.map(|bytes| u64::from_ne_bytes(*bytes)).ok_or(missing)
+    };
+    let instruction = word(WORD)?;
+    let frame_pointer = saved.map_or(Ok(place.frame_pointer), word)?;
+    if instruction == 0 {
+        return Err(End::Root);
+    }
+    Ok(Place { instruction, stack_pointer: frame_end, frame_pointer })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use symbols::UnwindRule;
+
+    const STACK: u64 = 0x7f00_0000;
+
+    fn by(from_frame_pointer: bool, offset: u32, saved: Option<u32>) -> Caller {
+        Caller::By(UnwindRule { from_frame_pointer, offset, saved })
+    }
+
+    /// Code at 0x1000 with a stack frame of 24 bytes, at 0x2000 with a frame pointer, at 0x3000 without a caller, at 0x4000 of which
+    /// nothing is written down, and a stub at 0x5000.
+    fn caller(address: u64) -> Option<Caller> {
+        Some(match address & !0xfff {
+            0x1000 => by(false, 24, None),
+            0x2000 => by(true, 16, Some(16)),
+            0x3000 => Caller::Nobody,
+            0x4000 => Caller::Unknown,
+            0x5000 => Caller::OfStub,
+            _ => return None,
+        })
+    }
+
+    fn walked(instruction: u64, frame_pointer: u64, words: &[u64]) -> (Vec<u64>, End, u32) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let stack = UserStack { instruction, frame_pointer, stack_pointer: STACK, bytes: &bytes };
+        let mut addresses = Vec::new();
+        let (end, taken) = walk(&stack, caller, &mut addresses);
+        (addresses, end, taken)
+    }
+
+    #[test]
+    fn callers_are_found_by_every_kind_of_rule() {
+        let frame = STACK + 32;
+        let words = [7, 7, 0x2010, 7, STACK + 64, 0x4010, 7, 7, 0, 0x3010, 0];
+        assert_eq!(walked(0x1010, frame, &words), (vec![0x1010, 0x2010, 0x4010, 0x3010], End::Root, 80));
+        // The stub pushes a number in its last bytes.
+        assert_eq!(walked(0x5004, 0, &[0x3010]), (vec![0x5004, 0x3010], End::Root, 8));
+        assert_eq!(walked(0x500b, 0, &[7, 0x3010]), (vec![0x500b, 0x3010], End::Root, 16));
+    }
+
+    #[test]
+    fn it_is_told_why_a_walk_ends() {
+        assert_eq!(walked(0x1010, 0, &[7, 7]), (vec![0x1010], End::Short, 0));
+        assert_eq!(walked(0x1010, 0, &[7, 7, 0x9990]), (vec![0x1010], End::Unknown, 24));
+        assert_eq!(walked(0x1010, 0, &[7, 7, 0]), (vec![0x1010], End::Root, 0));
+        assert_eq!(walked(0x9990, 0, &[7, 7, 7]), (vec![0x9990], End::Unknown, 0));
+        // A frame pointer that is none.
+        for nonsense in [0, 8, STACK - 16, STACK + 4, u64::MAX - 3] {
+            assert_eq!(walked(0x4010, nonsense, &[7; 64]), (vec![0x4010], End::Unknown, 0));
+        }
+        let deep: Vec<u64> = (0..3000).map(|nth| if nth % 3 == 2 { 0x1010 } else { 7 }).collect();
+        let (addresses, end, _) = walked(0x1010, 0, &deep);
+        assert_eq!((addresses.len(), end), (DEEPEST, End::Deep));
+    }
+
+    #[test]
+    fn any_words_can_be_walked() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..20_000 {
+            let word = |random: &mut fastrand::Rng| match random.u8(..4) {
+                0 => random.u64(0x1000..0x6000),
+                1 => STACK + 8 * random.u64(0..64),
+                _ => random.u64(..),
+            };
+            let words: Vec<u64> = (0..random.usize(0..64)).map(|_| word(&mut random)).collect();
+            let (instruction, frame_pointer) = (word(&mut random), word(&mut random));
+            let (addresses, ..) = walked(instruction, frame_pointer, &words);
+            assert!(addresses.len() <= 65 && addresses[0] == instruction);
+        }
+    }
+}

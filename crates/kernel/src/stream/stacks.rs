@@ -1,0 +1,241 @@
+//! Copies of the top of sampled stacks, so that callers can be found where there are no frame pointers.
+//!
+//! A program of ours runs in the kernel before each sample (`bpf`), looks up how much of this process's stack is wanted, and writes that into the
+//! same ring, in front of the sample. Nothing is copied of a process that needs none, and no more than it needs of the others.
+//! `PERF_SAMPLE_STACK_USER` would copy as much of all of them.
+
+use super::{Cpu, check, open_newest};
+use crate::bpf::{Code, Condition, Label, Map, MapKind, Operation, Program, Register};
+use crate::event::{Attributes, EXCLUDE_HYPERVISOR, Where};
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+/// The code of a process and its stack, when a sample was taken of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserStack<'a> {
+    /// The instruction that it executed, or that called the kernel.
+    pub instruction: u64,
+    /// The frame pointer, if the program uses it as one.
+    pub frame_pointer: u64,
+    /// The stack pointer.
+    pub stack_pointer: u64,
+    /// What lies at the stack pointer, as far as it was copied.
+    pub bytes: &'a [u8],
+}
+
+/// Most that is copied of a stack, in bytes.
+pub const MOST: u32 = 8 * PAGE as u32;
+/// What is copied of the stack of a process of which nothing is known, in bytes.
+pub const USUAL: u32 = 8 << 10;
+
+const PAGE: i32 = 4096;
+/// Processes that something else than the usual can be said of.
+const PROCESSES: usize = 1 << 16;
+/// In front of the bytes: how many they are, instruction, frame pointer, stack pointer.
+const HEADER: i32 = 32;
+
+/// Switched on for all events of some CPUs.
+#[derive(Debug)]
+pub struct StackCopies {
+    /// How many bytes are wanted, by process.
+    wanted: Map,
+    /// The rest lives as long as this does.
+    _program: Program,
+    _scratch: Map,
+    _outputs: Map,
+    _events: Vec<OwnedFd>,
+}
+
+impl StackCopies {
+    /// Copies stacks before each sample of all events that these CPUs have, from now on.
+    ///
+    /// # Errors
+    /// The kernel's error: `EPERM` without `CAP_BPF` and `CAP_PERFMON`, `EINVAL` or `EACCES` where the kernel lacks what the program
+    /// uses (before 5.15, or without BTF). Then nothing is copied.
+    pub fn start(cpus: &mut [Cpu]) -> io::Result<Self> {
+        let most = cpus.iter().map(|cpu| cpu.number as usize + 1).max().unwrap_or(1);
+        let wanted = Map::new(MapKind::Hash, 4, 4, PROCESSES)?;
+        let scratch = Map::new(MapKind::Array, 4, (HEADER as u32 + MOST) as usize, most)?;
+        let outputs = Map::new(MapKind::Events, 4, 4, most)?;
+        let program = Program::load(&copy(&wanted, &scratch, &outputs))?;
+        let mut events = Vec::new();
+        for cpu in &*cpus {
+            let output = output_of(cpu)?;
+            outputs.set(&cpu.number.to_ne_bytes(), &output.as_raw_fd().to_ne_bytes())?;
+            events.push(output);
+        }
+        let mut sampling = cpus.iter().flat_map(|cpu| &cpu.events).flat_map(|event| &event.descriptors);
+        sampling.try_for_each(|event| program.attach(event))?;
+        for (cpu, output) in cpus.iter_mut().zip(&events) {
+            cpu.ring.layout.output = super::id(output);
+        }
+        Ok(Self { wanted, _program: program, _scratch: scratch, _outputs: outputs, _events: events })
+    }
+
+    /// Copies this many bytes of the stack of a process from now on, [`MOST`] at most; nothing: as many as of one that is not known.
+    /// If there is no room to remember it, [`USUAL`].
+    pub fn want(&self, pid: u32, bytes: Option<u32>) {
+        match bytes {
+            Some(bytes) => drop(self.wanted.set(&pid.to_ne_bytes(), &bytes.min(MOST).to_ne_bytes())),
+            None => self.wanted.remove(&pid.to_ne_bytes()),
+        }
+    }
+}
+
+/// An event by which a program writes into the ring of a CPU.
+fn output_of(cpu: &Cpu) -> io::Result<OwnedFd> {
+    const SOFTWARE: u32 = 1;
+    const BPF_OUTPUT: u64 = 10;
+    let mut attributes = super::attributes(super::Source::NOTHING, cpu.setup);
+    (attributes.kind, attributes.config) = (SOFTWARE, BPF_OUTPUT);
+    attributes.sample_type = super::record::stack_type();
+    attributes.sample_period = 1;
+    attributes.flags |= EXCLUDE_HYPERVISOR;
+    let event = open_newest(&mut Attributes { ..attributes }, Where::Cpu(cpu.number))?;
+    // SAFETY: the argument is a descriptor, which the kernel only looks up.
+    check(unsafe {
+        libc::ioctl(event.as_raw_fd(), super::SET_OUTPUT, cpu.anchor.as_raw_fd() as libc::c_ulong)
+    })?;
+    Ok(event)
+}
+
+// Functions of the kernel (bpf-helpers(7)).
+const MAP_LOOKUP: i32 = 1;
+const SMP_PROCESSOR_ID: i32 = 8;
+const CURRENT_PID_TGID: i32 = 14;
+const PERF_EVENT_OUTPUT: i32 = 25;
+const PROBE_READ_USER: i32 = 112;
+const CURRENT_TASK: i32 = 158;
+const TASK_REGISTERS: i32 = 175;
+
+// Where `struct pt_regs` has them.
+const FRAME_POINTER: i16 = 32;
+const INSTRUCTION: i16 = 128;
+const CODE_SEGMENT: i16 = 136;
+const STACK_POINTER: i16 = 152;
+
+// On the program's own stack.
+const KEY: i16 = -4;
+const SAVED_INSTRUCTION: i16 = -16;
+const SAVED_FRAME_POINTER: i16 = -24;
+const COPIED: i16 = -32;
+const LENGTH: i16 = -40;
+
+/// The program. Its registers: 6 the sample, 7 the stack pointer, 8 how many bytes are wanted, 9 where they are put.
+fn copy<'a>(wanted: &'a Map, scratch: &'a Map, outputs: &'a Map) -> Code<'a> {
+    use Operation::{Add, And, Set, ShiftRight};
+    use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+    let mut code = Code::new();
+    let (end, known, in_kernel, copying, copied) =
+        (code.label(), code.label(), code.label(), code.label(), code.label());
+    code.register(Set, R6, R1);
+    code.call(CURRENT_PID_TGID);
+    code.number(ShiftRight, R0, 32);
+    code.jump_if(R0, Condition::Equal, 0, end);
+    code.store_half(R10, KEY, R0);
+    look_up(&mut code, wanted);
+    code.number(Set, R8, USUAL as i32);
+    code.jump_if(R0, Condition::Equal, 0, known);
+    code.load_half(R8, R0, 0);
+    code.here(known);
+    code.jump_if(R8, Condition::Equal, 0, end);
+    // The registers are those of the interrupted code, which may be the kernel's.
+    code.load(R1, R6, CODE_SEGMENT);
+    code.number(And, R1, 3);
+    code.jump_if(R1, Condition::Equal, 0, in_kernel);
+    registers(&mut code, R6, end);
+    code.jump(copying);
+    code.here(in_kernel);
+    code.call(CURRENT_TASK);
+    code.register(Set, R1, R0);
+    code.call(TASK_REGISTERS);
+    registers(&mut code, R0, end);
+    code.here(copying);
+    code.call(SMP_PROCESSOR_ID);
+    code.store_half(R10, KEY, R0);
+    look_up(&mut code, scratch);
+    code.jump_if(R0, Condition::Equal, 0, end);
+    code.register(Set, R9, R0);
+    for (place, saved) in [(8, SAVED_INSTRUCTION), (16, SAVED_FRAME_POINTER)] {
+        code.load(R1, R10, saved);
+        code.store(R9, place, R1);
+    }
+    code.store(R9, 24, R7);
+    code.number(Set, R1, 0);
+    code.store(R10, COPIED, R1);
+    // Page by page: where the stack ends, so does the copy.
+    for _ in 0..=MOST as i32 / PAGE {
+        copy_page(&mut code, copied);
+    }
+    code.here(copied);
+    code.load(R5, R10, COPIED);
+    code.jump_if(R5, Condition::Equal, 0, end);
+    code.jump_if(R5, Condition::Above, MOST as i32, end);
+    code.store(R9, 0, R5);
+    code.number(Add, R5, HEADER);
+    code.register(Set, R1, R6);
+    code.map(R2, outputs);
+    /// `BPF_F_CURRENT_CPU`
+    const THIS_CPU: u64 = 0xffff_ffff;
+    code.wide(R3, THIS_CPU);
+    code.register(Set, R4, R9);
+    code.call(PERF_EVENT_OUTPUT);
+    code.here(end);
+    // The sample itself is written in any case.
+    code.number(Set, R0, 1);
+    code.exit();
+    code
+}
+
+/// The value in a map of what was put into [`KEY`], or zero.
+fn look_up<'a>(code: &mut Code<'a>, map: &'a Map) {
+    code.map(Register::R1, map);
+    code.register(Operation::Set, Register::R2, Register::R10);
+    code.number(Operation::Add, Register::R2, KEY.into());
+    code.call(MAP_LOOKUP);
+}
+
+/// Takes what is needed of a process's registers; goes to `end` if it does not run 64-bit code.
+fn registers(code: &mut Code<'_>, from: Register, end: Label) {
+    const USER_64_BIT: i32 = 0x33;
+    code.load(Register::R1, from, CODE_SEGMENT);
+    code.jump_if(Register::R1, Condition::NotEqual, USER_64_BIT, end);
+    for (place, saved) in [(INSTRUCTION, SAVED_INSTRUCTION), (FRAME_POINTER, SAVED_FRAME_POINTER)] {
+        code.load(Register::R1, from, place);
+        code.store(Register::R10, saved, Register::R1);
+    }
+    code.load(Register::R7, from, STACK_POINTER);
+}
+
+/// Copies up to the end of a page of the stack, or as much as is wanted; goes to `copied` if that is all.
+fn copy_page(code: &mut Code<'_>, copied: Label) {
+    use Operation::{Add, And, Set, Subtract};
+    use Register::{R0, R1, R2, R3, R4, R7, R8, R9, R10};
+    let whole = code.label();
+    code.load(R1, R10, COPIED);
+    code.jump_if_register(R1, Condition::AtLeast, R8, copied);
+    code.jump_if(R1, Condition::Above, MOST as i32 - PAGE, copied);
+    // Up to the end of the page.
+    code.register(Set, R3, R7);
+    code.register(Add, R3, R1);
+    code.register(Set, R4, R3);
+    code.number(And, R4, PAGE - 1);
+    code.number(Set, R2, PAGE);
+    code.register(Subtract, R2, R4);
+    // As much as is wanted.
+    code.register(Set, R4, R8);
+    code.register(Subtract, R4, R1);
+    code.jump_if_register(R4, Condition::AtLeast, R2, whole);
+    code.register(Set, R2, R4);
+    code.here(whole);
+    code.jump_if(R2, Condition::Above, PAGE, copied);
+    code.store(R10, LENGTH, R2);
+    code.register(Add, R1, R9);
+    code.number(Add, R1, HEADER);
+    code.call(PROBE_READ_USER);
+    code.jump_if(R0, Condition::NotEqual, 0, copied);
+    code.load(R1, R10, COPIED);
+    code.load(R2, R10, LENGTH);
+    code.register(Add, R1, R2);
+    code.store(R10, COPIED, R1);
+}
