@@ -61,10 +61,12 @@ impl Daemon {
 
     /// CPU time that all its threads have used, in nanoseconds.
     pub fn all_cpu(&self) -> Result<f64> {
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.pid()))?;
-        let fields = text.rsplit_once(") ").context("no stat")?.1;
-        let ticks = fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
-        Ok(ticks.sum::<f64>() * 1e7)
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid()))?;
+        let of = |task: std::io::Result<fs::DirEntry>| {
+            let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<f64>().ok()
+        };
+        Ok(tasks.filter_map(of).sum())
     }
 
     /// The most memory it has had resident, in bytes.

@@ -11,6 +11,7 @@ mod daemon;
 mod disk;
 mod kills;
 mod loss;
+mod stacks;
 
 pub use daemon::{Daemon, books};
 
@@ -59,6 +60,8 @@ enum Part {
     Loss,
     /// Known shares
     Accuracy,
+    /// Whether stacks are whole, of programs of the distribution
+    Stacks,
     /// Bytes per sample, memory, and the time of queries over a day
     Disk,
     /// What is left after kill -9
@@ -85,6 +88,9 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
     }
     if wanted(Part::Accuracy) {
         bench.accuracy()?;
+    }
+    if wanted(Part::Stacks) {
+        bench.stacks()?;
     }
     if wanted(Part::Disk) {
         bench.disk()?;

@@ -7,7 +7,9 @@ use crate::images::{ImageIndex, Images};
 use crate::slots::Marks;
 use crate::space::Mapping;
 use archive::ImageKind;
+use kernel::clock::thread_cpu_time;
 use kernel::maps::FileId;
+use kernel::untrusted::{has_trusted_files, is_local};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,9 +21,9 @@ const MOST_POSITIONS: usize = 1 << 15;
 /// Files that are open at a time.
 const MOST_FILES: usize = 64;
 /// Part of one CPU that may go into reading what the programs of one user need.
-const SHARE: u32 = 50;
+const SHARE: u32 = 100;
 /// What a user's programs may take at once, after a while in which they needed nothing.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const AT_ONCE: Duration = Duration::from_secs(20);
 /// A file that could not be opened is tried again after this time: by another process, perhaps.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -49,7 +51,8 @@ struct Function {
 
 #[derive(Debug)]
 enum File {
-    Open(Arc<CallerLookup>),
+    /// And whether reading it may take forever.
+    Open(Arc<CallerLookup>, bool),
     /// Not before this.
     Missing(Instant),
 }
@@ -113,14 +116,14 @@ impl Callers {
 
     /// Reads what is written down for the function there; nothing if that cannot be done just now.
     fn learn(&mut self, owner: Owner, mapping: &Mapping, offset: u64, images: &Images) -> Option<Caller> {
-        let begin = Instant::now();
-        let paid = self.paid.get(&owner.user).copied().unwrap_or(begin);
-        if paid > begin + AT_ONCE {
+        let (now, begin) = (Instant::now(), thread_cpu_time());
+        let paid = self.paid.get(&owner.user).copied().unwrap_or(now);
+        if paid > now + AT_ONCE {
             return None;
         }
         let found = self.read(owner, mapping, offset, images);
-        let took = begin.elapsed();
-        self.paid.insert(owner.user, paid.max(begin) + took * SHARE);
+        let took = Duration::from_nanos(thread_cpu_time().saturating_sub(begin).0);
+        self.paid.insert(owner.user, paid.max(now) + took * SHARE);
         let FunctionCallers { code, rows } = found?.unwrap_or_else(|| {
             let start = offset - offset % UNKNOWN;
             FunctionCallers { code: start..start + UNKNOWN, rows: Vec::new() }
@@ -144,32 +147,41 @@ impl Callers {
         offset: u64,
         images: &Images,
     ) -> Option<Option<FunctionCallers>> {
-        let file = match self.files.get(&mapping.image) {
-            Some(File::Open(file)) => Arc::clone(file),
+        let (file, may_wait) = match self.files.get(&mapping.image) {
+            Some(File::Open(file, may_wait)) => (Arc::clone(file), *may_wait),
             Some(File::Missing(until)) if *until > Instant::now() => return None,
             _ => self.open(owner, mapping, images)?,
         };
-        self.errands.run(owner.user, move || file.function(FileOffset(offset)))
+        let read = move || file.function(FileOffset(offset));
+        if may_wait { self.errands.run(owner.user, read) } else { Some(read()) }
     }
 
-    fn open(&mut self, owner: Owner, mapping: &Mapping, images: &Images) -> Option<Arc<CallerLookup>> {
+    fn open(
+        &mut self,
+        owner: Owner,
+        mapping: &Mapping,
+        images: &Images,
+    ) -> Option<(Arc<CallerLookup>, bool)> {
         let image = images.get(mapping.image);
         let (path, build_id) = (image.path.clone(), image.build_id.clone());
         let (pid, Mapping { start, end, .. }) = (owner.pid, *mapping);
         let opened = self.errands.run(owner.user, move || {
             let is_it = |file: &CallerLookup| file.build_id().unwrap_or_default() == build_id;
             let open = |path: &Path| CallerLookup::open(path).ok().filter(is_it);
-            open(Path::new(&format!("/proc/{pid}/map_files/{:x}-{:x}", start.0, end.0)))
+            let file = open(Path::new(&format!("/proc/{pid}/map_files/{:x}-{:x}", start.0, end.0)))
                 .or_else(|| open(&as_seen_by(pid, path.as_bytes(), FileId::default())?))
                 // It has ended: the same file may still be there.
-                .or_else(|| (!build_id.is_empty()).then(|| open(Path::new(&path))).flatten())
+                .or_else(|| (!build_id.is_empty()).then(|| open(Path::new(&path))).flatten())?;
+            let may_wait = !is_local(file.file(), has_trusted_files(pid));
+            Some((Arc::new(file), may_wait))
         });
         if self.files.len() >= MOST_FILES {
             self.files.clear();
         }
-        let file = opened.flatten().map(Arc::new);
+        // Otherwise it was not tried.
+        let file = opened?;
         let state = match &file {
-            Some(file) => File::Open(Arc::clone(file)),
+            Some((file, may_wait)) => File::Open(Arc::clone(file), *may_wait),
             None => File::Missing(Instant::now() + AGAIN),
         };
         self.files.insert(mapping.image, state);

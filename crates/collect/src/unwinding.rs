@@ -246,7 +246,7 @@ impl Unwinding {
         } else if let Some(outermost) = habits.ends.get_mut(&last) {
             outermost.varies = true;
         }
-        if window.samples < WINDOW {
+        if window.samples < WINDOW && window.short <= FEW {
             return;
         }
         let Window { alike, short, most, .. } = std::mem::take(window);
@@ -354,14 +354,16 @@ mod tests {
     fn as_much_is_copied_as_is_needed() {
         let mut unwinding = Unwinding::new(1);
         let mut window = |end, took| {
-            for _ in 0..WINDOW {
+            // At once where copies are too short.
+            for _ in 0..if end == End::Short { FEW + 1 } else { WINDOW } {
                 seen(&mut unwinding, 1, &[0x1010], found(&INSIDE, end, took));
             }
             std::mem::take(&mut unwinding.wanted)
         };
         assert_eq!(window(End::Short, 8000), [(7, Some(16 << 10))]);
         assert_eq!(window(End::Short, 16000), [(7, Some(32 << 10))]);
-        assert_eq!(window(End::Short, 32000), [], "that is all");
+        assert_eq!(window(End::Short, 32000), [(7, Some(MOST_COPIED))]);
+        assert_eq!(window(End::Short, 50000), [], "that is all");
         assert_eq!(window(End::Root, 700), [(7, Some(2 << 10))]);
         assert_eq!(window(End::Root, 100), [(7, Some(LEAST))]);
         assert_eq!(window(End::Root, 600), []);

@@ -71,11 +71,27 @@ pub fn walk(
 fn step(stack: &UserStack<'_>, place: Place, caller: Caller) -> Result<Place, End> {
     const WORD: u64 = 8;
     let above = |pointer: u64, bytes: u64| pointer.checked_add(bytes).ok_or(End::Unknown);
-    let (frame_end, saved) = match caller {
+    let missing = if caller == Caller::Unknown { End::Unknown } else { End::Short };
+    let word = |address: u64| {
+        let at = address.checked_sub(stack.stack_pointer).ok_or(End::Unknown)?;
+        let at = usize::try_from(at).map_err(|_| End::Unknown)?;
+        let bytes = stack.bytes.get(at..).and_then(|rest| rest.first_chunk());
+        // A guess may lead anywhere.
+        bytes.map(|bytes| u64::from_ne_bytes(*bytes)).ok_or(missing)
+    };
+    let base =
+        |from_frame_pointer| if from_frame_pointer { place.frame_pointer } else { place.stack_pointer };
+    let below = |frame_end: u64, saved: Option<u32>| saved.map(|below| frame_end.wrapping_sub(below.into()));
+    let (frame_end, saved_at) = match caller {
         Caller::Nobody => return Err(End::Root),
         Caller::By(rule) => {
-            let base = if rule.from_frame_pointer { place.frame_pointer } else { place.stack_pointer };
-            (above(base, rule.offset.into())?, rule.saved.map(u64::from))
+            let frame_end = above(base(rule.from_frame_pointer), rule.offset.into())?;
+            (frame_end, below(frame_end, rule.saved))
+        }
+        Caller::ByWord(rule) => {
+            let at = base(rule.from_frame_pointer).checked_add_signed(rule.at.into()).ok_or(End::Unknown)?;
+            let frame_end = above(word(at)?, rule.plus.into())?;
+            (frame_end, below(frame_end, rule.saved).or(Some(place.frame_pointer)))
         }
         Caller::OfStub => {
             // Its last instructions, after it has pushed a number.
@@ -83,23 +99,16 @@ fn step(stack: &UserStack<'_>, place: Place, caller: Caller) -> Result<Place, En
             (above(place.stack_pointer, WORD + pushed)?, None)
         }
         // Generated code, and what is written by hand, keep frame pointers or cannot be walked.
-        Caller::Unknown => (above(place.frame_pointer, 2 * WORD)?, Some(2 * WORD)),
+        Caller::Unknown => (above(place.frame_pointer, 2 * WORD)?, Some(place.frame_pointer)),
     };
     // Frames lie above those that they call.
     if frame_end <= place.stack_pointer || frame_end % WORD != 0 {
         return Err(End::Unknown);
     }
-    let word = |below: u64| {
-        let address = frame_end.checked_sub(below).ok_or(End::Unknown)?;
-        let at = address.checked_sub(stack.stack_pointer).ok_or(End::Unknown)?;
-        let at = usize::try_from(at).map_err(|_| End::Unknown)?;
-        let bytes = stack.bytes.get(at..).and_then(|rest| rest.first_chunk());
-        // A guess may lead anywhere.
-        let missing = if caller == Caller::Unknown { End::Unknown } else { End::Short };
-        bytes.map(|bytes| u64::from_ne_bytes(*bytes)).ok_or(missing)
-    };
-    let instruction = word(WORD)?;
-    let frame_pointer = saved.map_or(Ok(place.frame_pointer), word)?;
+    let instruction = word(frame_end - WORD)?;
+    // Where it has been restored already, it is still said to lie below the stack pointer, where nothing is copied.
+    let saved_at = saved_at.filter(|at| *at >= stack.stack_pointer);
+    let frame_pointer = saved_at.map_or(Ok(place.frame_pointer), word)?;
     if instruction == 0 {
         return Err(End::Root);
     }
@@ -109,7 +118,7 @@ fn step(stack: &UserStack<'_>, place: Place, caller: Caller) -> Result<Place, En
 #[cfg(test)]
 mod tests {
     use super::*;
-    use symbols::UnwindRule;
+    use symbols::{UnwindRule, UnwindWord};
 
     const STACK: u64 = 0x7f00_0000;
 
@@ -118,7 +127,7 @@ mod tests {
     }
 
     /// Code at 0x1000 with a stack frame of 24 bytes, at 0x2000 with a frame pointer, at 0x3000 without a caller, at 0x4000 of which
-    /// nothing is written down, and a stub at 0x5000.
+    /// nothing is written down, a stub at 0x5000, and functions at 0x6000 and 0x7000 that have aligned their stacks.
     fn caller(address: u64) -> Option<Caller> {
         Some(match address & !0xfff {
             0x1000 => by(false, 24, None),
@@ -126,6 +135,10 @@ mod tests {
             0x3000 => Caller::Nobody,
             0x4000 => Caller::Unknown,
             0x5000 => Caller::OfStub,
+            0x6000 => Caller::ByWord(UnwindWord { from_frame_pointer: true, at: -8, plus: 0, saved: None }),
+            0x7000 => {
+                Caller::ByWord(UnwindWord { from_frame_pointer: false, at: 8, plus: 8, saved: Some(16) })
+            }
             _ => return None,
         })
     }
@@ -146,6 +159,27 @@ mod tests {
         // The stub pushes a number in its last bytes.
         assert_eq!(walked(0x5004, 0, &[0x3010]), (vec![0x5004, 0x3010], End::Root, 8));
         assert_eq!(walked(0x500b, 0, &[7, 0x3010]), (vec![0x500b, 0x3010], End::Root, 16));
+        // Its own frame pointer is put below the return address once more.
+        let aligned = [7, STACK + 48, STACK + 64, 7, STACK + 64, 0x4010, 7, 7, 0, 0x3010];
+        assert_eq!(walked(0x6010, STACK + 16, &aligned), (vec![0x6010, 0x4010, 0x3010], End::Root, 80));
+        let aligned = [7, STACK + 32, 7, STACK + 40, 0x4010, 0, 0x3010];
+        assert_eq!(walked(0x7010, 7, &aligned), (vec![0x7010, 0x4010, 0x3010], End::Root, 56));
+    }
+
+    #[test]
+    fn a_frame_pointer_that_was_restored_is_in_its_register() {
+        let epilogue = |address: u64| match address {
+            0x1010 => Some(by(false, 8, Some(16))),
+            0x2000..0x2100 => Some(by(true, 16, Some(16))),
+            0x3000..0x3100 => Some(Caller::Nobody),
+            _ => None,
+        };
+        let bytes: Vec<u8> = [0x2010_u64, 7, 9, 0x3010].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let stack =
+            UserStack { instruction: 0x1010, frame_pointer: STACK + 16, stack_pointer: STACK, bytes: &bytes };
+        let mut addresses = Vec::new();
+        assert_eq!(walk(&stack, epilogue, &mut addresses).0, End::Root);
+        assert_eq!(addresses, [0x1010, 0x2010, 0x3010]);
     }
 
     #[test]
@@ -168,7 +202,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..20_000 {
             let word = |random: &mut fastrand::Rng| match random.u8(..4) {
-                0 => random.u64(0x1000..0x6000),
+                0 => random.u64(0x1000..0x8000),
                 1 => STACK + 8 * random.u64(0..64),
                 _ => random.u64(..),
             };

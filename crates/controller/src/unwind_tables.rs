@@ -132,7 +132,7 @@ fn rows(image: &Image) -> Vec<Row> {
         saved: rule.saved.map(u64::from),
     };
     let caller = |caller: symbols::Caller| match caller {
-        symbols::Caller::Unknown | symbols::Caller::OfStub => Caller::Unknown,
+        symbols::Caller::Unknown | symbols::Caller::OfStub | symbols::Caller::ByWord(_) => Caller::Unknown,
         symbols::Caller::Nobody => Caller::Nobody,
         symbols::Caller::By(by) => Caller::By(rule(by)),
     };

@@ -1,7 +1,7 @@
 //! Files that others have made, perhaps with malicious intent.
 
 use crate::stream::own_user;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, fstatfs, open};
 use std::fs::{File, read_link};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -18,6 +18,29 @@ pub fn open_file(path: &Path, owner: u32) -> io::Result<File> {
     let metadata = file.metadata()?;
     let theirs = metadata.uid() == owner || metadata.uid() == 0;
     if metadata.is_file() && theirs { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+/// Whether a file is on a disk of this machine, or in its memory: reading it may take a while, but not forever. Not what lies on top of
+/// other file systems (overlayfs), unless those who have `made` it are trusted.
+#[must_use]
+pub fn is_local(file: &File, made_by_trusted: bool) -> bool {
+    // statfs(2): ext2 to ext4, xfs, btrfs, tmpfs, f2fs, squashfs, erofs, zfs, bcachefs.
+    const LOCAL: [u64; 9] = [
+        0xef53,
+        0x5846_5342,
+        0x9123_683e,
+        0x0102_1994,
+        0xf2f5_2010,
+        0x7371_7368,
+        0xe0f5_e1e2,
+        0x2fc1_2fc1,
+        0xca45_1a4e,
+    ];
+    const OVERLAY: u64 = 0x794c_7630;
+    let Ok(about) = fstatfs(file) else { return false };
+    // Some machines have it as a signed number of 32 bits.
+    let kind = about.f_type as u64 & u64::from(u32::MAX);
+    LOCAL.contains(&kind) || made_by_trusted && kind == OVERLAY
 }
 
 /// Whether a process has its files from us, from root, or from this user: it is in our mount namespace, or in one that belongs to the
@@ -61,6 +84,13 @@ mod tests {
         for path in ["/proc/self/exe", "/dev/zero", "/tmp", "/nothing"] {
             assert!(open_file(Path::new(path), own).is_err(), "{path}");
         }
+    }
+
+    #[test]
+    fn programs_are_local_and_what_the_kernel_makes_up_is_not() {
+        let program = File::open(std::env::current_exe().unwrap()).unwrap();
+        assert!(is_local(&program, true));
+        assert!(!is_local(&File::open("/proc/self/maps").unwrap(), true));
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //! Linkers sort the functions of `.eh_frame` into a table, `.eh_frame_hdr` (LSB Core, 10.6.2), in which one is found by halves. A large
 //! program has hundreds of thousands of functions, of which a thousand run.
 
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameOffset, LittleEndian, UnwindContext, UnwindSection as _, X86_64,
+    BaseAddresses, CfaRule, EhFrame, EhFrameOffset, EndianSlice, LittleEndian, Reader as _, RegisterRule,
+    UnwindContext, UnwindSection as _, X86_64,
 };
 use object::elf;
 
@@ -15,11 +18,12 @@ use crate::address::{FileOffset, Load};
 use crate::debug_file::hex;
 use crate::elf::{Content, Elf};
 use crate::error::ImageError;
-use crate::unwind::{Caller, rule};
+use crate::unwind::{Caller, UnwindWord, rule};
 
 /// An ELF file, of which it is known where the callers of functions are written down.
 #[derive(Debug)]
 pub struct CallerLookup {
+    file: Arc<File>,
     build_id: Option<Vec<u8>>,
     loads: Vec<Load>,
     tables: Option<Tables>,
@@ -63,13 +67,19 @@ impl CallerLookup {
         let elf = Elf::open(path)?;
         let is_known = elf.headers.machine == elf::EM_X86_64 && elf.headers.is_64;
         let tables = if is_known { Tables::of(&elf) } else { None };
-        Ok(Self { build_id: elf.headers.build_id, loads: elf.headers.loads, tables })
+        Ok(Self { file: elf.file, build_id: elf.headers.build_id, loads: elf.headers.loads, tables })
     }
 
     /// The GNU build ID in lower-case hexadecimal.
     #[must_use]
     pub fn build_id(&self) -> Option<String> {
         self.build_id.as_deref().map(hex)
+    }
+
+    /// What is read.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// Where the callers of the function at `offset` in the file are; `None` if that is written down nowhere.
@@ -149,6 +159,7 @@ impl Tables {
         {
             let caller = match row.cfa() {
                 CfaRule::Expression(at) if is_stub(&common, at) => Caller::OfStub,
+                CfaRule::Expression(at) => by_word(&common, at, row.register(X86_64::RBP)),
                 cfa => rule(cfa, row.register(X86_64::RA), row.register(X86_64::RBP)),
             };
             if rows.last().is_none_or(|(_, before)| *before != caller) {
@@ -172,13 +183,52 @@ impl Tables {
     }
 }
 
+/// What compilers write where a function has aligned its stack anew: what lies at a register plus a number, and perhaps a number more.
+fn by_word(
+    entries: &[u8],
+    cfa: &gimli::UnwindExpression<usize>,
+    frame_pointer: Option<RegisterRule<usize>>,
+) -> Caller {
+    const DEREFERENCE: u8 = 0x06;
+    const PLUS: u8 = 0x23;
+    /// What lies where the frame pointer points.
+    const AT_FRAME_POINTER: [u8; 2] = [0x76, 0x00];
+    let read = || {
+        let mut bytes = EndianSlice::new(bytes_of(entries, cfa), LittleEndian);
+        let from_frame_pointer = match bytes.read_u8().ok()? {
+            0x76 => true,
+            0x77 => false,
+            _ => return None,
+        };
+        let at = i32::try_from(bytes.read_sleb128().ok()?).ok()?;
+        let plus = match (bytes.read_u8().ok()?, bytes.is_empty()) {
+            (DEREFERENCE, true) => 0,
+            (DEREFERENCE, false) if bytes.read_u8().ok()? == PLUS => {
+                u32::try_from(bytes.read_uleb128().ok()?).ok()?
+            }
+            _ => return None,
+        };
+        let saved = match frame_pointer? {
+            RegisterRule::Offset(offset) => Some(u32::try_from(-offset).ok()?),
+            RegisterRule::Expression(at) if bytes_of(entries, &at) == AT_FRAME_POINTER => None,
+            _ => return None,
+        };
+        bytes.is_empty().then_some(UnwindWord { from_frame_pointer, at, plus, saved })
+    };
+    read().map_or(Caller::Unknown, Caller::ByWord)
+}
+
+fn bytes_of<'a>(entries: &'a [u8], expression: &gimli::UnwindExpression<usize>) -> &'a [u8] {
+    let end = expression.offset.saturating_add(expression.length);
+    entries.get(expression.offset..end).unwrap_or_default()
+}
+
 /// Whether an expression is the one that linkers write for the stubs through which other images are called: eight bytes above the stack
 /// pointer, and eight more after the stub has pushed a number, which it does in its last bytes (16 in all).
 fn is_stub(entries: &[u8], expression: &gimli::UnwindExpression<usize>) -> bool {
     const BEGINS: [u8; 6] = [0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a];
     const ENDS: [u8; 4] = [0x2a, 0x33, 0x24, 0x22];
-    let end = expression.offset.saturating_add(expression.length);
-    let bytes = entries.get(expression.offset..end).unwrap_or_default();
+    let bytes = bytes_of(entries, expression);
     // Between them: since which byte; 11, and 10 where the stub begins with a landing pad.
     bytes.len() == 11 && bytes.starts_with(&BEGINS) && bytes.ends_with(&ENDS) && bytes[6] == 0x3b
 }
@@ -206,7 +256,7 @@ mod tests {
             assert!(function.code.contains(&offset.0), "{address:#x}");
             let row = function.rows.partition_point(|(at, _)| *at <= offset.0) - 1;
             let found = function.rows[row].1;
-            if found != Caller::OfStub {
+            if !matches!(found, Caller::OfStub | Caller::ByWord(_)) {
                 assert_eq!(found, caller, "{address:#x}");
                 compared += 1;
             }

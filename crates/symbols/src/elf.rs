@@ -38,7 +38,7 @@ const LARGEST_CHECKED: u64 = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct Elf {
     pub path: PathBuf,
-    file: Arc<File>,
+    pub file: Arc<File>,
     length: u64,
     /// How much of it is on disk.
     on_disk: u64,

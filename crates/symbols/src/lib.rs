@@ -88,4 +88,4 @@ pub use segment::{Frame, Segment};
 pub use snippet::snippet;
 pub use suggestion::nearest_names;
 pub use symbol_table::Source as NameSource;
-pub use unwind::{Caller, UnwindRule};
+pub use unwind::{Caller, UnwindRule, UnwindWord};

@@ -23,6 +23,19 @@ pub struct UnwindRule {
     pub saved: Option<u32>,
 }
 
+/// The CFA is what lies at the stack pointer or the frame pointer plus `at`, and `plus` bytes more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnwindWord {
+    /// Whether it is counted from the frame pointer; otherwise from the stack pointer.
+    pub from_frame_pointer: bool,
+    /// Where the word is, in bytes from there.
+    pub at: i32,
+    /// Bytes from what it says to the CFA.
+    pub plus: u32,
+    /// How many bytes below the CFA the caller's frame pointer was saved; `None` if it lies where the frame pointer points.
+    pub saved: Option<u32>,
+}
+
 /// What is known of the caller of some code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
@@ -32,6 +45,8 @@ pub enum Caller {
     Nobody,
     /// It is found by this rule.
     By(UnwindRule),
+    /// The CFA was put onto the stack, where the stack was aligned anew. Only [`CallerLookup`](crate::CallerLookup) says so.
+    ByWord(UnwindWord),
     /// It is that of a stub of 16 bytes through which another image is called: the CFA is 8 bytes above the stack pointer, and in
     /// its last five bytes 16. Only [`CallerLookup`](crate::CallerLookup) says so.
     OfStub,

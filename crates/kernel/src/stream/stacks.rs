@@ -23,8 +23,8 @@ pub struct UserStack<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Most that is copied of a stack, in bytes.
-pub const MOST: u32 = 8 * PAGE as u32;
+/// Most that is copied of a stack, in bytes: no record is longer than 64 KB.
+pub const MOST: u32 = 14 * PAGE as u32;
 /// What is copied of the stack of a process of which nothing is known, in bytes.
 pub const USUAL: u32 = 8 << 10;
 
