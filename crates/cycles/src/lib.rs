@@ -34,6 +34,7 @@ mod stacks;
 mod stats;
 pub mod time;
 mod top;
+mod truncated;
 mod unknown;
 mod verdict;
 mod worth;

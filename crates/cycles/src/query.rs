@@ -3,7 +3,7 @@
 use super::arguments::Which;
 use super::names::Names;
 use super::pattern::{glob, is_in_cgroup, last, matching, none};
-use super::{folder, heading, nameless, time};
+use super::{folder, heading, nameless, time, truncated};
 use crate::Heading;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use archive::*;
@@ -181,6 +181,11 @@ impl Query {
     /// Warns of samples without names, once those that there are have been [learned](Names::learn).
     pub fn doubt_names(&mut self, positions: &[Position], samples: &[u64]) {
         self.heading.warnings.extend(nameless::note(&self.names, positions, samples));
+    }
+
+    /// Warns of stacks that are truncated.
+    pub fn doubt_stacks(&mut self, tree: &Tree) {
+        self.heading.warnings.extend(truncated::note(&self.names, tree));
     }
 
     /// The CPU time that so many samples stand for, in nanoseconds, if they do.

@@ -18,6 +18,7 @@ pub fn stacks(query: &mut Query) -> Result<Stacks> {
     let tree = query.tree()?;
     query.names.learn(&query.db, tree.positions.iter().copied())?;
     query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
+    query.doubt_stacks(&tree);
     Ok(named(&tree, &query.names))
 }
 
@@ -29,6 +30,7 @@ pub fn flame(query: &mut Query, inlined: bool) -> Result<Flame> {
     let (mut tree, processes) = query.forest()?;
     query.names.learn(&query.db, tree.positions.iter().copied())?;
     query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
+    query.doubt_stacks(&tree);
     let mut flame = Flame::default();
     for (process, leaves) in processes {
         tree.counts.fill(0);

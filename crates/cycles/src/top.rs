@@ -24,6 +24,7 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
     if gather != Gather::Image {
         query.names.learn(&query.db, tree.positions.iter().copied())?;
         query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
+        query.doubt_stacks(&tree);
     }
     let mut keys = Keys::new(&query.names, gather);
     let tallies = tally_of(&tree, &mut keys);

@@ -1,6 +1,6 @@
 //! `whatif collect` and `whatif status` on this machine, with everything else that runs on it.
 
-use crate::support::{Sandbox, have, program, run, skip};
+use crate::support::{Sandbox, have, program, program_as, run, skip};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -151,6 +151,55 @@ impl Drop for Killed {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Samples of a process that are in the database, and how many of them have all of their callers.
+#[track_caller]
+fn whole_stacks(folder: &Path, process: &str) -> (u64, u64) {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["flame", "--folded", "--process", process, "--db"]).arg(folder);
+    let ended = run(command);
+    if ended.stderr.contains("there are no") {
+        return (0, 0);
+    }
+    let ended = ended.assert_code(0);
+    let (mut all, mut whole) = (0, 0);
+    for line in ended.stdout.lines() {
+        let (stack, samples) = line.rsplit_once(' ').unwrap();
+        let samples: u64 = samples.parse().unwrap();
+        // Nothing else is worth a sample, but it may be interrupted.
+        all += if stack.contains("innermost") { samples } else { 0 };
+        let begins = stack.starts_with("_start") || stack.contains("__libc_start_main");
+        whole += if begins && stack.contains("main;outer;aligned;innermost") { samples } else { 0 };
+    }
+    (all, whole)
+}
+
+#[test]
+fn callers_are_found_with_frame_pointers_and_without() {
+    let flags = |pointers| ["-O1", pointers, "-fno-optimize-sibling-calls"];
+    let Some(without) = program_as("deep.c", "deep-none", &flags("-fomit-frame-pointer")) else { return };
+    let Some(with) = program_as("deep.c", "deep-kept", &flags("-fno-omit-frame-pointer")) else { return };
+    let _running = [without, with].map(|program| Killed(Command::new(program).spawn().unwrap()));
+    // The kernel copies all stacks where it samples one's own processes, otherwise BPF copies those that need it.
+    for own in [&[][..], &["--own"]] {
+        let options = [&["--rate", "500", "--interval", "1", "--max-cpu", "100%"], own].concat();
+        let Some(collecting) = Collecting::start(&options) else { return };
+        collecting.wait_for(|_| {
+            ["deep-none", "deep-kept"].iter().all(|name| whole_stacks(&collecting.folder, name).0 > 200)
+        });
+        let folder = collecting.end("-TERM");
+        for name in ["deep-none", "deep-kept"] {
+            let (all, whole) = whole_stacks(&folder, name);
+            // The unwind tables are read meanwhile.
+            assert!(whole > all * 9 / 10, "{name} {own:?}: {whole} of {all}");
+        }
+        let status = answer(&["status", "--json"], &folder);
+        assert!(status["callers"].as_str().unwrap().contains("unwind tables"), "{status:#}");
+        assert!(status["stacks"]["whole"].as_u64() > Some(200), "{status:#}");
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }
 

@@ -255,6 +255,22 @@ impl Flame {
                 self.boxes[parent as usize].total += total;
             }
         }
+        self.find_beginnings();
+    }
+
+    /// What starts a program has no name where it is stripped: it is known by what it calls, and calls nothing else.
+    fn find_beginnings(&mut self) {
+        let mut starts: Vec<Option<bool>> = vec![None; self.boxes.len()];
+        for one in &self.boxes {
+            if one.parent != StackNode::NONE && one.total > 0 {
+                let is_beginning = BEGINNINGS.contains(&self.names[one.name as usize].function.as_str());
+                let starts = &mut starts[one.parent as usize];
+                *starts = Some(starts.unwrap_or(true) && is_beginning);
+            }
+        }
+        for (one, starts) in self.boxes.iter_mut().zip(starts) {
+            one.is_cut &= one.own > 0 || starts != Some(true);
+        }
     }
 
     /// The same with what each box was before. What is no longer there has no samples.
@@ -324,6 +340,21 @@ mod tests {
         };
         assert_eq!(told, [of("a", "main", false), of("b", "serve", true)].concat());
         assert_eq!(flame.total(), 2222);
+        // What starts it has no name.
+        let mut stripped = Stacks::example();
+        stripped.positions[0].lines[0].base = "[server]".to_owned();
+        stripped.positions[2].lines[0].base = "__libc_start_main".to_owned();
+        for (calls_more, is_cut) in [(true, true), (false, false)] {
+            let mut flame = Flame::default();
+            if !calls_more {
+                stripped.nodes.remove(1);
+                stripped.nodes[0].count = 0;
+                stripped.nodes[2].parent = 1;
+            }
+            flame.add_process("c", &stripped, false);
+            flame.add_up();
+            assert_eq!(flame.boxes[1].is_cut, is_cut, "{:?}", flame.boxes);
+        }
         assert_eq!(flame.names.iter().filter(|name| name.function == "work").count(), 1);
         assert_eq!(flame.names[0].kind, CodeKind::Process);
     }

@@ -1,6 +1,6 @@
 //! The service, as systemd wants it.
 //!
-//! It runs as root without root's rights: five capabilities are left. An account of its own would make the database of an existing
+//! It runs as root without root's rights: six capabilities are left. An account of its own would make the database of an existing
 //! installation unwritable, and a dynamic one would put it below `/var/lib/private`, where the group that may read it cannot get.
 //!
 //! What is missing on purpose: `ProtectKernelTunables` and `ProtectKernelLogs` would take `/proc/kallsyms` away, by which code of the
@@ -10,7 +10,7 @@
 use std::path::Path;
 
 /// The system calls that are allowed: a test runs the collector with no others.
-const SYSTEM_CALLS: [&str; 2] = ["@system-service", "perf_event_open"];
+const SYSTEM_CALLS: [&str; 3] = ["@system-service", "perf_event_open", "bpf"];
 
 /// A unit that runs `program`.
 pub fn text(program: &Path) -> String {
@@ -31,8 +31,8 @@ LimitMEMLOCK=infinity
 Nice=5
 MemoryMax=128M
 # What sampling the processes of all users takes, and nothing else.
-AmbientCapabilities=CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE
-CapabilityBoundingSet=CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE
+AmbientCapabilities=CAP_PERFMON CAP_BPF CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE
+CapabilityBoundingSet=CAP_PERFMON CAP_BPF CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE
 NoNewPrivileges=true
 ProtectSystem=strict
 ProtectHome=read-only

@@ -1,0 +1,50 @@
+//! Stacks whose outermost frames are missing, as the collector has marked them: a warning above an answer.
+
+use super::names::Names;
+use crate::Note;
+use archive::{CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, Tree};
+
+/// A larger share of the samples is worth a warning: programs that have just been started have some, while their unwind tables are
+/// being read.
+const MUCH: f64 = 0.05;
+
+/// The warning, if it is worth one.
+pub fn note(names: &Names, tree: &Tree) -> Option<Note> {
+    let kinds = [
+        (CUT_UNKNOWN, "have code without an unwind table"),
+        (CUT_SHORT, "are larger than what is copied of them"),
+        (CUT_DEEP, "are deeper than what is followed"),
+    ];
+    let kind_at = |frame: usize| {
+        let (image, _) = tree.positions[tree.places[frame] as usize];
+        let path = &names.images().get(&image)?.path;
+        kinds.iter().position(|(mark, _)| mark == path)
+    };
+    // Callers come before those that they call.
+    let mut kind_of: Vec<Option<usize>> = Vec::with_capacity(tree.len());
+    let mut samples = [0_u64; 3];
+    for frame in 0..tree.len() {
+        let kind = tree.parent(frame).map_or_else(|| kind_at(frame), |parent| kind_of[parent]);
+        kind_of.push(kind);
+        if let Some(kind) = kind {
+            samples[kind] += tree.counts[frame];
+        }
+    }
+    let all: u64 = tree.counts.iter().sum();
+    let truncated: u64 = samples.iter().sum();
+    if truncated as f64 <= MUCH * all as f64 {
+        return None;
+    }
+    let part = |count: u64| format!("{:.1} %", 100.0 * count as f64 / all as f64);
+    let told = kinds.iter().zip(samples).filter(|(_, count)| *count > 0);
+    let told: Vec<String> = told.map(|((_, words), count)| format!("{} {words}", part(count))).collect();
+    Some(Note {
+        code: "truncated".to_owned(),
+        message: format!(
+            "{} of the stacks are truncated ({}), so the totals of callers are too low",
+            part(truncated),
+            told.join(", ")
+        ),
+        advice: "programs that are compiled with -fno-omit-frame-pointer have whole stacks; which functions: whatif flame".to_owned(),
+    })
+}
