@@ -180,6 +180,35 @@ impl Store {
         })
     }
 
+    /// Begins the epoch of something that was recorded elsewhere, which has a name of its own everywhere (`uid`). The epoch that has it
+    /// already, as an error, if it has samples.
+    ///
+    /// # Errors
+    ///
+    /// See [`machine`](Self::machine).
+    pub fn begin_imported(
+        &mut self,
+        uid: &str,
+        machine: MachineId,
+        setting: &Setting,
+        name: Option<&str>,
+        at: UnixSeconds,
+    ) -> Result<Result<EpochId, EpochId>, Error> {
+        self.write("begin an epoch", |to| {
+            let known = to
+                .query_row("SELECT id, flushes FROM epochs WHERE uid = ?", [uid], |row| {
+                    Ok((EpochId::new(row.get(0)?), row.get::<_, i64>(1)?))
+                })
+                .optional()?;
+            match known {
+                // It was interrupted before it had written anything.
+                Some((epoch, 0)) => Ok(Ok(epoch)),
+                Some((epoch, _)) => Ok(Err(epoch)),
+                None => catalogue::insert_epoch(to, uid, machine, (setting, name, at, None)).map(Ok),
+            }
+        })
+    }
+
     /// Ends an epoch.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! What it costs the kernel to take a sample on this machine: measured on ourselves, because the kernel does not account for it.
 
 use kernel::clock::monotonic;
-use kernel::stream::{Cpu, Scope, Setup, Source};
+use kernel::stream::{Cpu, Record, Scope, Setup, Source, StackCopies};
 use wire::Nanos;
 
 /// How long one measurement takes.
@@ -12,16 +12,18 @@ const PERIOD: Nanos = Nanos(150_000);
 const PAUSE: u64 = 1_500;
 const ROUNDS: usize = 5;
 
-/// The time from the interruption until the program goes on; nothing where it cannot be measured.
-pub fn cost_of_a_sample(source: Source, setup: Setup) -> Option<Nanos> {
+/// The time from the interruption until the program goes on, with a copy of the stack if there are `copies`; nothing where it cannot be
+/// measured.
+pub fn cost_of_a_sample(source: Source, setup: Setup, copies: bool) -> Option<Nanos> {
     let scope = Scope::Threads(vec![kernel::stream::own_thread()]);
-    let setup = Setup { ring_bytes: 1 << 16, ..setup };
+    let setup = Setup { ring_bytes: if copies || setup.copies { 1 << 20 } else { 1 << 16 }, ..setup };
     let mut cpus = Vec::new();
     for number in kernel::cpu::numbers() {
         let mut cpu = Cpu::open(number, &scope, setup).ok()?;
         cpu.add(source, PERIOD.0, &scope).ok()?;
         cpus.push(cpu);
     }
+    let _copies = copies.then(|| StackCopies::start(&mut cpus).ok()).flatten();
     let mut costs: Vec<f64> = (0..ROUNDS).filter_map(|_| measure(&mut cpus)).collect();
     costs.sort_by(f64::total_cmp);
     let median = costs.get(costs.len() / 2)?;
@@ -40,8 +42,8 @@ fn measure(cpus: &mut [Cpu]) -> Option<f64> {
     for cpu in cpus {
         let ring = cpu.ring();
         ring.refresh();
-        while ring.record().is_some() {
-            samples += 1;
+        while let Some(record) = ring.record() {
+            samples += u32::from(matches!(record, Record::Sample(_)));
             ring.next();
         }
         ring.release();

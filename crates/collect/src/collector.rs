@@ -83,7 +83,10 @@ impl Collector {
         let is_clock = |source: &Source| options.machine && source.name() == "cpu-clock";
         let clocks = options.sources.iter().map(is_clock).collect();
         let reader = Reader::new(cpus.len(), clocks, machine, options.limits, now);
-        let cost = options.sources.first().and_then(|source| cost_of_a_sample(*source, setup));
+        let cost = options
+            .sources
+            .first()
+            .and_then(|source| cost_of_a_sample(*source, setup, callers == Callers::Copies));
         let (copies, no_bpf) = match copies {
             Some(Ok(copies)) => (Some(copies), None),
             Some(Err(error)) => (None, Some(error)),

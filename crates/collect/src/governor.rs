@@ -1,5 +1,7 @@
 //! How often samples are taken: as asked, unless that costs more than it may.
 
+use wire::Nanos;
+
 /// What collecting may cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
@@ -32,13 +34,25 @@ pub struct Governor {
 const LEAST_HZ: f64 = 1.0;
 /// How many looks in a row make a change: what happens once is not the rate's fault.
 const LOOKS: u32 = 3;
+/// Part of the budget that a new rate is to take.
+const MARGIN: f64 = 0.95;
+/// Times the budget that are not waited for.
+const ALARMING: f64 = 3.0;
 /// A rate is only raised when this part of the budget is free at the new rate.
 const RESERVE: f64 = 0.2;
 
 impl Governor {
-    /// At the rate that was asked for.
-    pub fn new(budget: Budget) -> Self {
-        Self { budget, rate_hz: budget.rate_hz, above: 0, below: 0 }
+    /// At the rate that was asked for, or at which samples cost what they may, if each costs the kernel `a_sample`.
+    pub fn new(budget: Budget, a_sample: Option<Nanos>) -> Self {
+        let possible =
+            a_sample.map_or(f64::INFINITY, |each| MARGIN * budget.cpu * 1e9 / each.0.max(1) as f64);
+        let rate_hz = budget.rate_hz.min(possible.max(LEAST_HZ));
+        Self { budget, rate_hz, above: 0, below: 0 }
+    }
+
+    /// Whether something costs so much that it has to be looked at soon.
+    pub fn is_alarming(&self, cost: Cost) -> bool {
+        cost.own + cost.kernel > ALARMING * self.budget.cpu
     }
 
     /// Samples per second and CPU.
@@ -60,7 +74,7 @@ impl Governor {
         let before = self.rate_hz;
         if self.above >= LOOKS {
             // What it costs is mostly in proportion to the rate.
-            self.rate_hz = (self.rate_hz * 0.95 / part).max(LEAST_HZ.min(self.budget.rate_hz));
+            self.rate_hz = (self.rate_hz * MARGIN / part).max(LEAST_HZ.min(self.budget.rate_hz));
         } else if self.below >= LOOKS {
             self.rate_hz = possible;
         }
@@ -86,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_what_was_asked_for_or_what_it_may_cost() {
-        let governor = Governor::new(Budget { rate_hz: 997.0, cpu: 0.01 });
+        let governor = Governor::new(Budget { rate_hz: 997.0, cpu: 0.01 }, None);
         // A microsecond, ten, a hundred.
         assert_eq!(settle(governor, 1e-6, 50), 997.0);
         assert!((900.0..=997.0).contains(&settle(governor, 1e-5, 50)));
@@ -95,8 +109,17 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_costs_too_much_is_not_begun_with() {
+        let rate = |rate_hz, each| Governor::new(Budget { rate_hz, cpu: 0.01 }, Some(Nanos(each))).rate_hz();
+        assert_eq!(rate(97.0, 15_000), 97.0);
+        assert!((600.0..640.0).contains(&rate(20_000.0, 15_000)));
+        assert_eq!(rate(20_000.0, u64::MAX), LEAST_HZ);
+        assert_eq!(rate(0.5, u64::MAX), 0.5);
+    }
+
+    #[test]
     fn a_single_peak_changes_nothing_and_better_times_come_again() {
-        let mut governor = Governor::new(Budget { rate_hz: 97.0, cpu: 0.01 });
+        let mut governor = Governor::new(Budget { rate_hz: 97.0, cpu: 0.01 }, Some(Nanos(15_000)));
         let cost = |own| Cost { own, kernel: 0.0 };
         assert!(!governor.spent(cost(0.5)) && !governor.spent(cost(0.001)) && !governor.spent(cost(0.5)));
         assert!(!governor.is_holding_back());

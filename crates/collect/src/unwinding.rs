@@ -4,6 +4,7 @@
 //! belong to libraries without, are put behind what the kernel found, as they were when both were compared. A minute later they are compared again.
 
 use crate::callchain::{self, Cut};
+use crate::hash::Mixed;
 use crate::walk::{End, walk};
 use kernel::stream::{MOST_COPIED, Sample, USUALLY_COPIED, UserStack};
 use std::collections::HashMap;
@@ -31,7 +32,7 @@ const MOST: usize = 1 << 13;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Unwinding {
-    habits: HashMap<u32, Habits>,
+    habits: HashMap<u32, Habits, Mixed>,
     /// By CPU: what was found of the stack of the sample that it takes next.
     found: Vec<Option<Found>>,
     /// Other sizes than before, and processes of which nothing is known any more.
@@ -82,7 +83,7 @@ struct Habits {
     trusted: Option<Nanos>,
     window: Window,
     /// What is outside of where the kernel's callchain ended.
-    ends: HashMap<u64, Outermost>,
+    ends: HashMap<u64, Outermost, Mixed>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,14 +106,14 @@ struct Outermost {
 
 impl Default for Habits {
     fn default() -> Self {
-        Self { bytes: USUALLY_COPIED, trusted: None, window: Window::default(), ends: HashMap::new() }
+        Self { bytes: USUALLY_COPIED, trusted: None, window: Window::default(), ends: HashMap::default() }
     }
 }
 
 impl Unwinding {
     /// Of samples that this many CPUs take.
     pub fn new(cpus: usize) -> Self {
-        let (habits, wanted) = (HashMap::new(), Vec::new());
+        let (habits, wanted) = (HashMap::default(), Vec::new());
         Self { habits, found: vec![None; cpus], wanted, tally: Unwound::default(), addresses: Vec::new() }
     }
 

@@ -841,6 +841,8 @@ fn perf_data_becomes_an_epoch() {
             ended.stdout.contains("samples of cpu-clock") && ended.stdout.contains("in epoch 1"),
             "{ended:#?}"
         );
+        let ended = whatif_in(&sandbox, &folder, &["import", "perf.data"]).assert_code(90);
+        assert!(ended.stderr.contains("already, as epoch 1: its samples would count twice"), "{ended:#?}");
         let ended = whatif_in(&sandbox, &folder, &["import", "perf.data", "--name", "1"]).assert_code(90);
         assert!(ended.stderr.contains("cannot be the name of an epoch"), "{ended:#?}");
         let ended = whatif_in(&sandbox, &folder, &["top", "--by", "image", "--epoch", "perf", "--json"])

@@ -16,6 +16,8 @@ use std::time::{Duration, SystemTime};
 
 /// Time between two looks at what collecting costs.
 const LOOK: Duration = Duration::from_secs(10);
+/// The same while it costs several times what it may.
+const SOON: Duration = Duration::from_secs(1);
 /// Time between two looks at what is old.
 const GARBAGE: wire::Nanos = wire::Nanos(3_600_000_000_000);
 /// What the kernel takes for a sample where that could not be measured: about as much as on our virtual machines.
@@ -97,13 +99,16 @@ impl<'a> Service<'a> {
         let setting = setting(options, scope);
         let epoch = begin_epoch(&mut store, machine, &setting, options)?;
         let now = now();
+        // Of one's own processes the rate cannot be changed.
+        let a_sample = if collector.has_a_governor() { collector.cost_of_a_sample() } else { None };
+        let governor = Governor::new(options.budget, a_sample);
         let state = State::new(options, &setting, epoch, &collector);
         let mut service = Self {
             options,
             store,
             collector,
             writer: Writer::new(options.resolution),
-            governor: Governor::new(options.budget),
+            governor,
             epoch,
             pending: Pending::new(options.limits().pending),
             state,
@@ -119,6 +124,9 @@ impl<'a> Service<'a> {
         };
         service.state.write(&options.folder);
         service.greet(&setting);
+        if service.governor.is_holding_back() {
+            service.follow_governor();
+        }
         service.doubt_the_clock(now)?;
         Ok(service)
     }
@@ -279,7 +287,7 @@ impl<'a> Service<'a> {
     fn look(&mut self) {
         let (now, own) = (monotonic(), process_cpu_time());
         let passed = now.saturating_sub(self.looked.0);
-        if u128::from(passed.0) < LOOK.as_nanos() {
+        if u128::from(passed.0) < SOON.as_nanos() {
             return;
         }
         let machine = passed.0 as f64 * f64::from(self.collector.cpus());
@@ -289,6 +297,9 @@ impl<'a> Service<'a> {
             own: own.saturating_sub(self.looked.1).0 as f64 / machine,
             kernel: a_sample * (taken - self.looked.2) as f64 / machine,
         };
+        if u128::from(passed.0) < LOOK.as_nanos() && !self.governor.is_alarming(cost) {
+            return;
+        }
         self.looked = (now, own, taken);
         if self.collector.missed() > 0 && !self.missed {
             self.missed = true;
@@ -310,14 +321,18 @@ impl<'a> Service<'a> {
                 );
             }
             // What is asked for stays what it is.
-            self.governor = Governor::new(self.options.budget);
+            self.governor = Governor::new(self.options.budget, None);
         } else {
-            let rate = self.governor.rate_hz();
-            self.collector.set_rate(rate);
-            let why =
-                if self.governor.is_holding_back() { ": more would cost too much (--max-cpu)" } else { "" };
-            self.say(&format!("{rate:.0} samples a second and CPU from now on{why}"));
+            self.follow_governor();
         }
+    }
+
+    /// Takes as many samples as the governor says, which may be more again.
+    fn follow_governor(&mut self) {
+        let rate = self.governor.rate_hz();
+        self.collector.set_rate(rate);
+        let why = if self.governor.is_holding_back() { ": more would cost too much (--max-cpu)" } else { "" };
+        self.say(&format!("{rate:.0} samples a second and CPU from now on{why}"));
     }
 
     /// Writes what there is, and ends the epoch.

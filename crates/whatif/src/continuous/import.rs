@@ -2,7 +2,7 @@
 
 use super::perf_data;
 use crate::{cli, show};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use archive::{Batch, Books, Count, EventId, ImageKind, MachineInfo, Setting, Store, UnixSeconds};
 use collect::Recording;
 use cycles::check_epoch_name as check_name;
@@ -88,7 +88,18 @@ pub fn import(args: &cli::Import) -> Result<()> {
     for (image, symbols) in legend.symbols(&images, |_, _| false) {
         store.add_symbols(image, &symbols)?;
     }
-    let epoch = store.begin_epoch(machine, &setting, args.name.as_deref(), begin)?;
+    // The same recording, wherever it is imported.
+    let uid = format!("perf {} {} {} {}", content.host, content.first, content.last, content.samples());
+    let begun = store.begin_imported(&uid, machine, &setting, args.name.as_deref(), begin)?;
+    let epoch = match begun {
+        Ok(epoch) => epoch,
+        Err(epoch) => bail!(
+            "{from} is in {} already, as epoch {}: its samples would count twice; to have it once more, import it into another folder \
+             with --db DIR",
+            folder.display(),
+            epoch.get()
+        ),
+    };
     let nodes = frames.iter().map(|frame| frame.with(&images)).collect();
     let mut batch = Batch { nodes, ..Batch::default() };
     let mut sums = std::collections::BTreeMap::new();
