@@ -6,6 +6,7 @@ use crate::hash::Mixed;
 use crate::images::{ImageIndex, Images};
 use crate::slots::Marks;
 use crate::space::Mapping;
+use crate::walk::Code;
 use archive::ImageKind;
 use kernel::clock::thread_cpu_time;
 use kernel::maps::FileId;
@@ -20,10 +21,6 @@ use symbols::{Caller, CallerLookup, FileOffset, FunctionCallers};
 const MOST_POSITIONS: usize = 1 << 15;
 /// Files that are open at a time.
 const MOST_FILES: usize = 64;
-/// Part of one CPU that may go into reading what the programs of one user need.
-const SHARE: u32 = 100;
-/// What a user's programs may take at once, after a while in which they needed nothing.
-const AT_ONCE: Duration = Duration::from_secs(20);
 /// A file that could not be opened is tried again after this time: by another process, perhaps.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -38,8 +35,6 @@ pub struct Callers {
     bytes: usize,
     most: usize,
     errands: Errands,
-    /// Until when each user's files are paid for: not more than [`AT_ONCE`] beyond now.
-    paid: HashMap<u32, Instant>,
 }
 
 /// A piece of code, of which it is known where its callers are.
@@ -76,33 +71,31 @@ impl Callers {
             files: HashMap::new(),
             bytes: 0,
             most: most.saturating_sub(MOST_POSITIONS * size_of::<((u32, u64), Caller)>()),
-            errands: Errands::default(),
-            paid: HashMap::new(),
+            errands: Errands::frugal(),
         }
     }
 
     /// How to find the caller of the code at a position of an image, which a process has mapped.
-    pub fn of(&mut self, owner: Owner, mapping: &Mapping, offset: u64, images: &Images) -> Caller {
+    pub fn of(&mut self, owner: Owner, mapping: &Mapping, offset: u64, images: &Images) -> Code {
         let key = (mapping.image.0, offset);
         if let Some(known) = self.positions.get(&key) {
-            return *known;
+            return Code::Known(*known);
         }
         if images.get(mapping.image).kind != ImageKind::File {
-            return Caller::Unknown;
+            return Code::Known(Caller::Unknown);
         }
         let caller = match self.known(mapping.image, offset) {
             Some(caller) => caller,
             None => match self.learn(owner, mapping, offset, images) {
                 Some(caller) => caller,
-                // Later, perhaps.
-                None => return Caller::Unknown,
+                None => return Code::Unread,
             },
         };
         if self.positions.len() >= MOST_POSITIONS {
             self.positions.clear();
         }
         self.positions.insert(key, caller);
-        caller
+        Code::Known(caller)
     }
 
     fn known(&self, image: ImageIndex, offset: u64) -> Option<Caller> {
@@ -116,14 +109,10 @@ impl Callers {
 
     /// Reads what is written down for the function there; nothing if that cannot be done just now.
     fn learn(&mut self, owner: Owner, mapping: &Mapping, offset: u64, images: &Images) -> Option<Caller> {
-        let (now, begin) = (Instant::now(), thread_cpu_time());
-        let paid = self.paid.get(&owner.user).copied().unwrap_or(now);
-        if paid > now + AT_ONCE {
+        if !self.errands.accepts(owner.user) {
             return None;
         }
         let found = self.read(owner, mapping, offset, images);
-        let took = Duration::from_nanos(thread_cpu_time().saturating_sub(begin).0);
-        self.paid.insert(owner.user, paid.max(now) + took * SHARE);
         let FunctionCallers { code, rows } = found?.unwrap_or_else(|| {
             let start = offset - offset % UNKNOWN;
             FunctionCallers { code: start..start + UNKNOWN, rows: Vec::new() }
@@ -152,8 +141,13 @@ impl Callers {
             Some(File::Missing(until)) if *until > Instant::now() => return None,
             _ => self.open(owner, mapping, images)?,
         };
-        let read = move || file.function(FileOffset(offset));
-        if may_wait { self.errands.run(owner.user, read) } else { Some(read()) }
+        if may_wait {
+            return self.errands.run(owner.user, move || file.function(FileOffset(offset)));
+        }
+        let begin = thread_cpu_time();
+        let found = file.function(FileOffset(offset));
+        self.errands.charge(owner.user, thread_cpu_time().saturating_sub(begin));
+        Some(found)
     }
 
     fn open(
@@ -195,15 +189,13 @@ impl Callers {
         self.files.retain(|image, _| marks.has(image.0));
         let of = |function: &Function| size_of::<(u64, Function)>() * 2 + size_of_val(&*function.rows);
         self.bytes = self.functions.values().flat_map(BTreeMap::values).map(of).sum();
-        let now = Instant::now();
-        self.paid.retain(|_, paid| *paid > now);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::Address;
+    use wire::{Address, Nanos};
 
     /// What this process has mapped of its own program, and an image of it.
     fn ours(images: &mut Images) -> Mapping {
@@ -227,13 +219,13 @@ mod tests {
         let owner = Owner { pid: std::process::id(), user: 7 };
         let mut callers = Callers::new(8 << 20);
         let rule = callers.of(owner, &mapping, offset, &images);
-        assert!(matches!(rule, Caller::By(_)), "{rule:?}");
+        assert!(matches!(rule, Code::Known(Caller::By(_))), "{rule:?}");
         assert_eq!(callers.of(owner, &mapping, offset, &images), rule);
         let functions = |callers: &Callers| callers.functions.values().map(BTreeMap::len).sum::<usize>();
         assert_eq!(functions(&callers), 1);
         // Not even its neighbours, while the user has had enough.
-        callers.paid.insert(7, Instant::now() + 100 * AT_ONCE);
-        assert_eq!(callers.of(owner, &mapping, mapping.offset + 64, &images), Caller::Unknown);
+        callers.errands.charge(7, Nanos(10_000_000_000));
+        assert_eq!(callers.of(owner, &mapping, mapping.offset + 64, &images), Code::Unread);
         assert_eq!((functions(&callers), callers.of(owner, &mapping, offset, &images)), (1, rule));
         // What is no longer mapped is forgotten.
         callers.keep(&images.marks());
@@ -250,7 +242,7 @@ mod tests {
         let mapping = Mapping { image: other, ..ours };
         let mut callers = Callers::new(8 << 20);
         let owner = Owner { pid: std::process::id(), user: 7 };
-        assert_eq!(callers.of(owner, &mapping, mapping.offset + 64, &images), Caller::Unknown);
+        assert_eq!(callers.of(owner, &mapping, mapping.offset + 64, &images), Code::Unread);
         assert!(matches!(callers.files[&other], File::Missing(_)));
     }
 
@@ -261,7 +253,7 @@ mod tests {
         let mut callers = Callers::new(MOST_POSITIONS * size_of::<((u32, u64), Caller)>() + (16 << 10));
         let owner = Owner { pid: std::process::id(), user: 7 };
         for at in (0..mapping.end.0 - mapping.start.0).step_by(64).take(2000) {
-            callers.paid.clear();
+            callers.errands = Errands::default();
             callers.of(owner, &mapping, mapping.offset + at, &images);
             assert!(callers.bytes <= 16 << 10, "{}", callers.bytes);
         }

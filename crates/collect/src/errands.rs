@@ -1,9 +1,11 @@
 //! Work on files of others, with a time limit: a file system that never answers holds up a thread of its own, and nothing else.
 
+use kernel::clock::thread_cpu_time;
 use kernel::signals::AllBlocked;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
+use wire::Nanos;
 
 /// The longest that is waited for an answer, if the thread does not wait for a CPU. A disk that has to start turning takes longer; it is
 /// asked again later.
@@ -12,6 +14,10 @@ const LIMIT: Duration = Duration::from_millis(300);
 const USUAL: Duration = Duration::from_millis(20);
 /// Files of a user that were waited for are not looked at again for this many times as long.
 const REST: u32 = 20;
+/// Part of one CPU that may go into the files of one user: one part in so many.
+const SHARE: u32 = 100;
+/// How long that is added up: 200 ms at once, after a while in which nothing was needed.
+const AT_ONCE: Duration = Duration::from_secs(20);
 /// Threads that wait for files of one user. Each takes its stack and a descriptor, and none of them can be ended.
 const MOST: usize = 2;
 /// Threads that wait for files of all users.
@@ -28,6 +34,10 @@ pub struct Errands {
     away: Vec<(u32, Receiver<()>)>,
     /// Users whose files are not looked at before this.
     rests: HashMap<u32, Instant>,
+    /// Whether the CPU time that files take is limited, and until when each user's is used up, counted like this: not more than
+    /// [`AT_ONCE`] beyond now.
+    frugal: bool,
+    used: HashMap<u32, Instant>,
 }
 
 /// A thread that does one thing after the other.
@@ -39,6 +49,20 @@ struct Worker {
 }
 
 impl Errands {
+    /// Which take no more than a hundredth of a CPU for the files of one user.
+    pub fn frugal() -> Self {
+        Self { frugal: true, ..Self::default() }
+    }
+
+    /// CPU time that was used for files of a user elsewhere.
+    pub fn charge(&mut self, user: u32, took: Nanos) {
+        let now = Instant::now();
+        let until = self.used.get(&user).copied().unwrap_or(now).max(now);
+        // Whatever it took, it is over in a minute.
+        let longest = now + 3 * AT_ONCE;
+        self.used.insert(user, (until + Duration::from_nanos(took.0) * SHARE).min(longest));
+    }
+
     /// What `work` on files of a user returns; nothing if it does not return in time, or if files of this user are not looked at just
     /// now (see [`accepts`](Self::accepts)).
     pub fn run<T: Send + 'static>(
@@ -55,10 +79,12 @@ impl Errands {
         let whole: Work = Box::new(move || {
             let _ends = ends;
             let before = (Instant::now(), wanted_to_run());
+            let began = thread_cpu_time();
             let found = work();
+            let took = thread_cpu_time().saturating_sub(began);
             let waited = before.0.elapsed().saturating_sub(wanted_to_run().saturating_sub(before.1));
             // It may be waited for no longer.
-            let _ = answer.send((found, waited));
+            let _ = answer.send((found, waited, took));
         });
         let thread = match self.thread.take() {
             Some(thread) => thread,
@@ -71,7 +97,10 @@ impl Errands {
                 found => break found,
             }
         };
-        let waited = found.as_ref().map_or(LIMIT, |(_, waited)| *waited);
+        let waited = found.as_ref().map_or(LIMIT, |(_, waited, _)| *waited);
+        if let Ok((.., took)) = &found {
+            self.charge(user, *took);
+        }
         if waited > USUAL {
             self.rests.insert(user, Instant::now() + waited * REST);
         }
@@ -79,13 +108,17 @@ impl Errands {
             Err(RecvTimeoutError::Timeout) => self.away.push((user, ended)),
             _ => self.thread = Some(thread),
         }
-        found.ok().map(|(found, _)| found)
+        found.ok().map(|(found, ..)| found)
     }
 
     /// Whether files of a user are looked at just now: not if they have taken long lately, or have never answered.
     pub fn accepts(&mut self, user: u32) -> bool {
         let now = Instant::now();
         self.rests.retain(|_, until| *until > now);
+        self.used.retain(|_, until| *until > now);
+        if self.frugal && self.used.get(&user).is_some_and(|until| *until > now + AT_ONCE) {
+            return false;
+        }
         self.away.retain(|(_, ended)| {
             !matches!(ended.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected))
         });
@@ -151,6 +184,22 @@ mod tests {
             errands.run(66, || 11);
         }
         assert_eq!(errands.run(66, || 12), Some(12));
+    }
+
+    #[test]
+    fn files_that_cost_much_are_not_looked_at_for_a_while() {
+        let burn = || {
+            let begin = thread_cpu_time();
+            while thread_cpu_time().saturating_sub(begin) < Nanos(250_000_000) {}
+        };
+        let (mut frugal, mut generous) = (Errands::frugal(), Errands::default());
+        for (errands, accepts) in [(&mut frugal, false), (&mut generous, true)] {
+            assert!(errands.accepts(66) && errands.run(66, burn).is_some());
+            assert_eq!((errands.accepts(66), errands.accepts(1000)), (accepts, true));
+        }
+        // However much it was, it is over in a minute.
+        frugal.charge(66, Nanos(u64::MAX / 1000));
+        assert!(frugal.used[&66] <= Instant::now() + 3 * AT_ONCE);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct Files {
 impl Files {
     /// No file is known. Those that processes of a recording had mapped are not looked at: others may lie in their places.
     pub fn new(origin: Origin) -> Self {
-        Self { origin, known: HashMap::new(), state: RandomState::new(), errands: Errands::default() }
+        Self { origin, known: HashMap::new(), state: RandomState::new(), errands: Errands::frugal() }
     }
 
     /// The image of what a user's process has mapped already.

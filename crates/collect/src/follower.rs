@@ -16,6 +16,7 @@ use crate::processes::Processes;
 use crate::sink::{SampleSeen, SampleSink};
 use crate::stacks::{Counted, Frame, Stacks, chain};
 use crate::unwinding::Unwinding;
+use crate::walk::Code;
 use archive::ImageKind;
 use kernel::maps::pids;
 use kernel::stream::{Record, Sample, UserStack};
@@ -241,9 +242,9 @@ impl Follower {
         let (space, _) = self.processes.get(pid, &mut self.images);
         let owner = Owner { pid, user: self.processes.user(pid) };
         let Self { unwinding, callers, images, .. } = self;
-        unwinding.stack(cpu, tid, stack, |address| {
-            let (mapping, offset) = space.mapping(Address(address))?;
-            Some(callers.of(owner, mapping, offset, images))
+        unwinding.stack(cpu, tid, stack, |address| match space.mapping(Address(address)) {
+            Some((mapping, offset)) => callers.of(owner, mapping, offset, images),
+            None => Code::None,
         });
     }
 

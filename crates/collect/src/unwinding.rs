@@ -5,11 +5,10 @@
 
 use crate::callchain::{self, Cut};
 use crate::hash::Mixed;
-use crate::walk::{End, walk};
+use crate::walk::{Code, End, walk};
 use kernel::stream::{MOST_COPIED, Sample, USUALLY_COPIED, UserStack};
 use std::collections::HashMap;
 use std::ops::AddAssign;
-use symbols::Caller;
 use wire::Nanos;
 
 /// Samples after which it is decided what is copied of a process from then on.
@@ -132,16 +131,10 @@ impl Unwinding {
     }
 
     /// The stack of the sample that `cpu` takes next, of this thread.
-    pub fn stack(
-        &mut self,
-        cpu: usize,
-        tid: u32,
-        stack: &UserStack<'_>,
-        caller: impl FnMut(u64) -> Option<Caller>,
-    ) {
+    pub fn stack(&mut self, cpu: usize, tid: u32, stack: &UserStack<'_>, code: impl FnMut(u64) -> Code) {
         let Some(place) = self.found.get_mut(cpu) else { return };
         let mut callchain = place.take().map_or_else(Vec::new, |before| before.callchain);
-        let (end, took) = walk(stack, caller, &mut callchain);
+        let (end, took) = walk(stack, code, &mut callchain);
         *place = Some(Found { tid, callchain, end, took });
     }
 

@@ -3,6 +3,17 @@
 use kernel::stream::UserStack;
 use symbols::Caller;
 
+/// What is at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// No code.
+    None,
+    /// Code, of which it is not known yet how to find its caller.
+    Unread,
+    /// Code whose caller is found like this.
+    Known(Caller),
+}
+
 /// How the walk over a stack ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -27,11 +38,11 @@ struct Place {
     frame_pointer: u64,
 }
 
-/// Puts into `addresses` the sampled instruction and where each call returns to, from the inside outwards. `caller` tells how to find
-/// the caller of the code at an address; `None` if there is no code. Also returns how many bytes of the copy it took.
+/// Puts into `addresses` the sampled instruction and where each call returns to, from the inside outwards. `code` tells what is at an
+/// address. Also returns how many bytes of the copy it took.
 pub fn walk(
     stack: &UserStack<'_>,
-    mut caller: impl FnMut(u64) -> Option<Caller>,
+    mut code: impl FnMut(u64) -> Code,
     addresses: &mut Vec<u64>,
 ) -> (End, u32) {
     let &UserStack { instruction, stack_pointer, frame_pointer, .. } = stack;
@@ -40,18 +51,17 @@ pub fn walk(
     // What a call returns to may belong to the next function already.
     let mut returns = 0;
     let end = loop {
-        let Some(rule) = caller(place.instruction - returns) else {
+        let found = code(place.instruction - returns);
+        if found == Code::None {
             // It was no frame: what led there was wrong.
-            if returns > 0 {
-                addresses.pop();
-            }
+            addresses.pop();
             break End::Unknown;
-        };
-        // Code has been found there.
+        }
         if returns == 0 {
             addresses.push(instruction);
         }
-        match step(stack, place, rule) {
+        let Code::Known(caller) = found else { break End::Unknown };
+        match step(stack, place, caller) {
             Ok(next) => place = next,
             Err(end) => break end,
         }
@@ -128,8 +138,8 @@ mod tests {
 
     /// Code at 0x1000 with a stack frame of 24 bytes, at 0x2000 with a frame pointer, at 0x3000 without a caller, at 0x4000 of which
     /// nothing is written down, a stub at 0x5000, and functions at 0x6000 and 0x7000 that have aligned their stacks.
-    fn caller(address: u64) -> Option<Caller> {
-        Some(match address & !0xfff {
+    fn code(address: u64) -> Code {
+        Code::Known(match address & !0xfff {
             0x1000 => by(false, 24, None),
             0x2000 => by(true, 16, Some(16)),
             0x3000 => Caller::Nobody,
@@ -139,7 +149,8 @@ mod tests {
             0x7000 => {
                 Caller::ByWord(UnwindWord { from_frame_pointer: false, at: 8, plus: 8, saved: Some(16) })
             }
-            _ => return None,
+            0x8000 => return Code::Unread,
+            _ => return Code::None,
         })
     }
 
@@ -147,7 +158,7 @@ mod tests {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let stack = UserStack { instruction, frame_pointer, stack_pointer: STACK, bytes: &bytes };
         let mut addresses = Vec::new();
-        let (end, taken) = walk(&stack, caller, &mut addresses);
+        let (end, taken) = walk(&stack, code, &mut addresses);
         (addresses, end, taken)
     }
 
@@ -169,10 +180,10 @@ mod tests {
     #[test]
     fn a_frame_pointer_that_was_restored_is_in_its_register() {
         let epilogue = |address: u64| match address {
-            0x1010 => Some(by(false, 8, Some(16))),
-            0x2000..0x2100 => Some(by(true, 16, Some(16))),
-            0x3000..0x3100 => Some(Caller::Nobody),
-            _ => None,
+            0x1010 => Code::Known(by(false, 8, Some(16))),
+            0x2000..0x2100 => Code::Known(by(true, 16, Some(16))),
+            0x3000..0x3100 => Code::Known(Caller::Nobody),
+            _ => Code::None,
         };
         let bytes: Vec<u8> = [0x2010_u64, 7, 9, 0x3010].iter().flat_map(|word| word.to_ne_bytes()).collect();
         let stack =
@@ -186,6 +197,11 @@ mod tests {
     fn it_is_told_why_a_walk_ends() {
         assert_eq!(walked(0x1010, 0, &[7, 7]), (vec![0x1010], End::Short, 0));
         assert_eq!(walked(0x1010, 0, &[7, 7, 0x9990]), (vec![0x1010], End::Unknown, 24));
+        // Frame pointers are not guessed where there may be a table.
+        assert_eq!(
+            walked(0x1010, STACK + 24, &[7, 7, 0x8010, 0, 0x3010]),
+            (vec![0x1010, 0x8010], End::Unknown, 24)
+        );
         assert_eq!(walked(0x1010, 0, &[7, 7, 0]), (vec![0x1010], End::Root, 0));
         assert_eq!(walked(0x9990, 0, &[7, 7, 7]), (vec![0x9990], End::Unknown, 0));
         // A frame pointer that is none.
@@ -202,7 +218,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..20_000 {
             let word = |random: &mut fastrand::Rng| match random.u8(..4) {
-                0 => random.u64(0x1000..0x8000),
+                0 => random.u64(0x1000..0x9000),
                 1 => STACK + 8 * random.u64(0..64),
                 _ => random.u64(..),
             };
