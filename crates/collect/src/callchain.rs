@@ -29,12 +29,15 @@ impl Cut {
     }
 }
 
-/// Frames that the kernel takes of a stack (`kernel.perf_event_max_stack`, unless it was changed).
-const DEEPEST_OF_KERNEL: usize = 127;
+/// Frames that the kernel takes of a stack.
+pub fn deepest() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_stack").unwrap_or_default();
+    text.trim().parse().unwrap_or(127)
+}
 
-/// Whether the kernel has taken as many frames as it takes.
-pub fn is_full(sample: &Sample<'_>) -> bool {
-    sample.callchain.iter().filter(|word| **word < Sample::MARKS).count() >= DEEPEST_OF_KERNEL
+/// How many frames the kernel has taken.
+pub fn frames_of(sample: &Sample<'_>) -> usize {
+    sample.callchain.iter().filter(|word| **word < Sample::MARKS).count()
 }
 
 /// Frames that are taken of a stack, whatever a file says.

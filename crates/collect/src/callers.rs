@@ -7,10 +7,10 @@ use crate::images::{ImageIndex, Images};
 use crate::slots::Marks;
 use crate::space::Mapping;
 use crate::walk::Code;
-use archive::ImageKind;
+use archive::{CodeImage, ImageKind};
 use kernel::clock::thread_cpu_time;
 use kernel::maps::FileId;
-use kernel::untrusted::{has_trusted_files, is_local};
+use kernel::untrusted::{has_trusted_files, is_local, is_roots_own};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// See the module.
 #[derive(Debug)]
 pub struct Callers {
-    positions: HashMap<(u32, u64), Caller, Mixed>,
+    positions: HashMap<(Scope, u32, u64), Caller, Mixed>,
     /// By where they begin.
-    functions: HashMap<ImageIndex, BTreeMap<u64, Function>>,
-    files: HashMap<ImageIndex, File>,
+    functions: HashMap<(Scope, ImageIndex), BTreeMap<u64, Function>>,
+    files: HashMap<(Scope, ImageIndex), File>,
     /// What the functions take, in bytes, and may take.
     bytes: usize,
     most: usize,
@@ -46,10 +46,35 @@ struct Function {
 
 #[derive(Debug)]
 enum File {
-    /// And whether reading it may take forever.
-    Open(Arc<CallerLookup>, bool),
+    Open(Opened),
     /// Not before this.
     Missing(Instant),
+}
+
+#[derive(Clone, Debug)]
+struct Opened {
+    file: Arc<CallerLookup>,
+    /// Reading it may take forever.
+    may_wait: bool,
+    /// What it says is good for the processes of all users.
+    is_shared: bool,
+}
+
+/// For whom something is known. Anyone can make a file with a path and a build ID, in a mount namespace of one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Scope {
+    /// The file belongs to root, and no one else may write it.
+    All,
+    User(u32),
+    /// It has no build ID: another file may have been put in its place.
+    Process(u32),
+}
+
+impl Scope {
+    /// Where what is not shared is known.
+    fn of(owner: Owner, image: &CodeImage) -> Self {
+        if image.build_id.is_empty() { Self::Process(owner.pid) } else { Self::User(owner.user) }
+    }
 }
 
 /// Whose code it is.
@@ -70,36 +95,40 @@ impl Callers {
             functions: HashMap::new(),
             files: HashMap::new(),
             bytes: 0,
-            most: most.saturating_sub(MOST_POSITIONS * size_of::<((u32, u64), Caller)>()),
+            most: most.saturating_sub(MOST_POSITIONS * size_of::<((Scope, u32, u64), Caller)>()),
             errands: Errands::frugal(),
         }
     }
 
     /// How to find the caller of the code at a position of an image, which a process has mapped.
     pub fn of(&mut self, owner: Owner, mapping: &Mapping, offset: u64, images: &Images) -> Code {
-        let key = (mapping.image.0, offset);
-        if let Some(known) = self.positions.get(&key) {
+        if let Some(known) = self.positions.get(&(Scope::All, mapping.image.0, offset)) {
             return Code::Known(*known);
         }
-        if images.get(mapping.image).kind != ImageKind::File {
+        let image = images.get(mapping.image);
+        let own = Scope::of(owner, image);
+        if let Some(known) = self.positions.get(&(own, mapping.image.0, offset)) {
+            return Code::Known(*known);
+        }
+        if image.kind != ImageKind::File {
             return Code::Known(Caller::Unknown);
         }
-        let caller = match self.known(mapping.image, offset) {
-            Some(caller) => caller,
-            None => match self.learn(owner, mapping, offset, images) {
-                Some(caller) => caller,
-                None => return Code::Unread,
-            },
+        let known = |scope| Some((scope, self.known(scope, mapping.image, offset)?));
+        let Some((scope, caller)) = known(Scope::All)
+            .or_else(|| known(own))
+            .or_else(|| self.learn((owner, own), mapping, offset, images))
+        else {
+            return Code::Unread;
         };
         if self.positions.len() >= MOST_POSITIONS {
             self.positions.clear();
         }
-        self.positions.insert(key, caller);
+        self.positions.insert((scope, mapping.image.0, offset), caller);
         Code::Known(caller)
     }
 
-    fn known(&self, image: ImageIndex, offset: u64) -> Option<Caller> {
-        let (_, function) = self.functions.get(&image)?.range(..=offset).next_back()?;
+    fn known(&self, scope: Scope, image: ImageIndex, offset: u64) -> Option<Caller> {
+        let (_, function) = self.functions.get(&(scope, image))?.range(..=offset).next_back()?;
         if offset >= function.end {
             return None;
         }
@@ -108,15 +137,26 @@ impl Callers {
     }
 
     /// Reads what is written down for the function there; nothing if that cannot be done just now.
-    fn learn(&mut self, owner: Owner, mapping: &Mapping, offset: u64, images: &Images) -> Option<Caller> {
+    fn learn(
+        &mut self,
+        (owner, own): (Owner, Scope),
+        mapping: &Mapping,
+        offset: u64,
+        images: &Images,
+    ) -> Option<(Scope, Caller)> {
         if !self.errands.accepts(owner.user) {
             return None;
         }
-        let found = self.read(owner, mapping, offset, images);
-        let FunctionCallers { code, rows } = found?.unwrap_or_else(|| {
-            let start = offset - offset % UNKNOWN;
-            FunctionCallers { code: start..start + UNKNOWN, rows: Vec::new() }
-        });
+        let opened = self.opened((owner, own), mapping, images)?;
+        let scope = if opened.is_shared && own == Scope::User(owner.user) { Scope::All } else { own };
+        let FunctionCallers { code, rows } = if opened.file.has_tables() {
+            self.read(owner, &opened, offset)?.unwrap_or_else(|| {
+                let start = offset - offset % UNKNOWN;
+                FunctionCallers { code: start..start.saturating_add(UNKNOWN), rows: Vec::new() }
+            })
+        } else {
+            FunctionCallers { code: 0..u64::MAX, rows: Vec::new() }
+        };
         let bytes = size_of::<(u64, Function)>() * 2 + rows.len() * size_of::<(u64, Caller)>();
         if self.bytes + bytes > self.most {
             self.functions = HashMap::new();
@@ -124,24 +164,14 @@ impl Callers {
         }
         self.bytes += bytes;
         let function = Function { end: code.end, rows: rows.into() };
-        self.functions.entry(mapping.image).or_default().insert(code.start, function);
-        self.known(mapping.image, offset)
+        self.functions.entry((scope, mapping.image)).or_default().insert(code.start, function);
+        Some((scope, self.known(scope, mapping.image, offset)?))
     }
 
-    /// Nothing if it is not known, nothing of it if it is known that nothing is written down.
-    fn read(
-        &mut self,
-        owner: Owner,
-        mapping: &Mapping,
-        offset: u64,
-        images: &Images,
-    ) -> Option<Option<FunctionCallers>> {
-        let (file, may_wait) = match self.files.get(&mapping.image) {
-            Some(File::Open(file, may_wait)) => (Arc::clone(file), *may_wait),
-            Some(File::Missing(until)) if *until > Instant::now() => return None,
-            _ => self.open(owner, mapping, images)?,
-        };
-        if may_wait {
+    /// Nothing if it cannot be read, nothing of it if nothing is written down there.
+    fn read(&mut self, owner: Owner, opened: &Opened, offset: u64) -> Option<Option<FunctionCallers>> {
+        let file = Arc::clone(&opened.file);
+        if opened.may_wait {
             return self.errands.run(owner.user, move || file.function(FileOffset(offset)));
         }
         let begin = thread_cpu_time();
@@ -150,12 +180,13 @@ impl Callers {
         Some(found)
     }
 
-    fn open(
-        &mut self,
-        owner: Owner,
-        mapping: &Mapping,
-        images: &Images,
-    ) -> Option<(Arc<CallerLookup>, bool)> {
+    fn opened(&mut self, (owner, own): (Owner, Scope), mapping: &Mapping, images: &Images) -> Option<Opened> {
+        let key = (own, mapping.image);
+        match self.files.get(&key) {
+            Some(File::Open(opened)) => return Some(opened.clone()),
+            Some(File::Missing(until)) if *until > Instant::now() => return None,
+            _ => {}
+        }
         let image = images.get(mapping.image);
         let (path, build_id) = (image.path.clone(), image.build_id.clone());
         let (pid, Mapping { start, end, .. }) = (owner.pid, *mapping);
@@ -167,26 +198,30 @@ impl Callers {
                 // It has ended: the same file may still be there.
                 .or_else(|| (!build_id.is_empty()).then(|| open(Path::new(&path))).flatten())?;
             let may_wait = !is_local(file.file(), has_trusted_files(pid));
-            Some((Arc::new(file), may_wait))
+            let is_shared = is_roots_own(file.file());
+            Some(Opened { file: Arc::new(file), may_wait, is_shared })
         });
-        if self.files.len() >= MOST_FILES {
-            self.files.clear();
-        }
         // Otherwise it was not tried.
-        let file = opened?;
-        let state = match &file {
-            Some((file, may_wait)) => File::Open(Arc::clone(file), *may_wait),
+        let opened = opened?;
+        if self.files.len() >= MOST_FILES {
+            // One's own first.
+            let scope_is_own = |(scope, _): &&(Scope, ImageIndex)| *scope == own;
+            let oldest = self.files.keys().find(scope_is_own).or_else(|| self.files.keys().next()).copied();
+            oldest.map(|key| self.files.remove(&key));
+        }
+        let state = match &opened {
+            Some(opened) => File::Open(opened.clone()),
             None => File::Missing(Instant::now() + AGAIN),
         };
-        self.files.insert(mapping.image, state);
-        file
+        self.files.insert(key, state);
+        opened
     }
 
     /// Forgets images that have no mark: their numbers may be given to others.
     pub fn keep(&mut self, marks: &Marks) {
-        self.positions.retain(|(image, _), _| marks.has(*image));
-        self.functions.retain(|image, _| marks.has(image.0));
-        self.files.retain(|image, _| marks.has(image.0));
+        self.positions.retain(|(_, image, _), _| marks.has(*image));
+        self.functions.retain(|(_, image), _| marks.has(image.0));
+        self.files.retain(|(_, image), _| marks.has(image.0));
         let of = |function: &Function| size_of::<(u64, Function)>() * 2 + size_of_val(&*function.rows);
         self.bytes = self.functions.values().flat_map(BTreeMap::values).map(of).sum();
     }
@@ -243,14 +278,47 @@ mod tests {
         let mut callers = Callers::new(8 << 20);
         let owner = Owner { pid: std::process::id(), user: 7 };
         assert_eq!(callers.of(owner, &mapping, mapping.offset + 64, &images), Code::Unread);
-        assert!(matches!(callers.files[&other], File::Missing(_)));
+        assert!(matches!(callers.files[&(Scope::User(7), other)], File::Missing(_)));
+    }
+
+    #[test]
+    fn what_a_file_of_one_user_says_is_not_said_of_others() {
+        let mut images = Images::new(&[]);
+        let mapping = ours(&mut images);
+        let offset = mapping.offset + (ours as *const () as u64 - mapping.start.0) + 1;
+        let owner = |user| Owner { pid: std::process::id(), user };
+        for (is_shared, files) in [(false, 2), (true, 1)] {
+            let mut callers = Callers::new(8 << 20);
+            assert!(matches!(callers.of(owner(7), &mapping, offset, &images), Code::Known(_)));
+            if is_shared {
+                // As if it belonged to root.
+                let File::Open(opened) = callers.files.get_mut(&(Scope::User(7), mapping.image)).unwrap()
+                else {
+                    panic!("it is open");
+                };
+                opened.is_shared = true;
+                callers.functions.clear();
+                callers.positions.clear();
+                assert!(matches!(callers.of(owner(7), &mapping, offset, &images), Code::Known(_)));
+            } else if callers
+                .files
+                .values()
+                .any(|file| matches!(file, File::Open(opened) if opened.is_shared))
+            {
+                eprintln!("skipped: this program is one that no other user may change");
+                continue;
+            }
+            assert!(matches!(callers.of(owner(8), &mapping, offset, &images), Code::Known(_)));
+            assert_eq!(callers.files.len(), files, "{is_shared}");
+        }
     }
 
     #[test]
     fn memory_is_bounded() {
         let mut images = Images::new(&[]);
         let mapping = ours(&mut images);
-        let mut callers = Callers::new(MOST_POSITIONS * size_of::<((u32, u64), Caller)>() + (16 << 10));
+        let mut callers =
+            Callers::new(MOST_POSITIONS * size_of::<((Scope, u32, u64), Caller)>() + (16 << 10));
         let owner = Owner { pid: std::process::id(), user: 7 };
         for at in (0..mapping.end.0 - mapping.start.0).step_by(64).take(2000) {
             callers.errands = Errands::default();

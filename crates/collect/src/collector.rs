@@ -114,6 +114,7 @@ impl Collector {
             closed: Vec::new(),
         };
         collector.learn_ids();
+        collector.reader.follower.unwinding.is_on = matches!(callers, Callers::Copies | Callers::CopiesOfAll);
         if !machine {
             let others = own_processes().into_iter().filter(|pid| *pid != std::process::id()).collect();
             collector.watch(others);

@@ -16,6 +16,9 @@ const USUAL: Duration = Duration::from_millis(20);
 const REST: u32 = 20;
 /// Part of one CPU that may go into the files of one user: one part in so many.
 const SHARE: u32 = 100;
+/// The same for the files of all users together, whose numbers are cheap.
+const SHARE_OF_ALL: u32 = 25;
+const ALL: u32 = u32::MAX;
 /// How long that is added up: 200 ms at once, after a while in which nothing was needed.
 const AT_ONCE: Duration = Duration::from_secs(20);
 /// Threads that wait for files of one user. Each takes its stack and a descriptor, and none of them can be ended.
@@ -57,10 +60,12 @@ impl Errands {
     /// CPU time that was used for files of a user elsewhere.
     pub fn charge(&mut self, user: u32, took: Nanos) {
         let now = Instant::now();
-        let until = self.used.get(&user).copied().unwrap_or(now).max(now);
-        // Whatever it took, it is over in a minute.
-        let longest = now + 3 * AT_ONCE;
-        self.used.insert(user, (until + Duration::from_nanos(took.0) * SHARE).min(longest));
+        for (who, share) in [(user, SHARE), (ALL, SHARE_OF_ALL)] {
+            let until = self.used.get(&who).copied().unwrap_or(now).max(now);
+            // Whatever it took, it is over in a minute.
+            let longest = now + 3 * AT_ONCE;
+            self.used.insert(who, (until + Duration::from_nanos(took.0) * share).min(longest));
+        }
     }
 
     /// What `work` on files of a user returns; nothing if it does not return in time, or if files of this user are not looked at just
@@ -98,9 +103,9 @@ impl Errands {
             }
         };
         let waited = found.as_ref().map_or(LIMIT, |(_, waited, _)| *waited);
-        if let Ok((.., took)) = &found {
-            self.charge(user, *took);
-        }
+        // What has not come back may still be at it.
+        let took = found.as_ref().map_or(Nanos(LIMIT.as_nanos() as u64), |(.., took)| *took);
+        self.charge(user, took);
         if waited > USUAL {
             self.rests.insert(user, Instant::now() + waited * REST);
         }
@@ -116,7 +121,8 @@ impl Errands {
         let now = Instant::now();
         self.rests.retain(|_, until| *until > now);
         self.used.retain(|_, until| *until > now);
-        if self.frugal && self.used.get(&user).is_some_and(|until| *until > now + AT_ONCE) {
+        let is_used_up = |who| self.used.get(&who).is_some_and(|until| *until > now + AT_ONCE);
+        if self.frugal && (is_used_up(user) || is_used_up(ALL)) {
             return false;
         }
         self.away.retain(|(_, ended)| {
@@ -190,7 +196,7 @@ mod tests {
     fn files_that_cost_much_are_not_looked_at_for_a_while() {
         let burn = || {
             let begin = thread_cpu_time();
-            while thread_cpu_time().saturating_sub(begin) < Nanos(250_000_000) {}
+            while thread_cpu_time().saturating_sub(begin) < Nanos(220_000_000) {}
         };
         let (mut frugal, mut generous) = (Errands::frugal(), Errands::default());
         for (errands, accepts) in [(&mut frugal, false), (&mut generous, true)] {
@@ -200,6 +206,8 @@ mod tests {
         // However much it was, it is over in a minute.
         frugal.charge(66, Nanos(u64::MAX / 1000));
         assert!(frugal.used[&66] <= Instant::now() + 3 * AT_ONCE);
+        // All users together have a limit as well.
+        assert!(!frugal.accepts(1000));
     }
 
     #[test]

@@ -115,6 +115,7 @@ impl Follower {
     pub fn reap(&mut self) {
         for pid in self.processes.reap() {
             self.generated.forget(pid);
+            self.unwinding.forget(pid);
         }
     }
 
@@ -237,14 +238,15 @@ impl Follower {
     /// The stack of the sample that a CPU takes next.
     pub fn stack(&mut self, cpu: usize, time: Nanos, (pid, tid): (u32, u32), stack: &UserStack<'_>) {
         if self.unwinding.trusts(pid, time) {
+            self.unwinding.no_stack(cpu);
             return;
         }
         let (space, _) = self.processes.get(pid, &mut self.images);
         let owner = Owner { pid, user: self.processes.user(pid) };
         let Self { unwinding, callers, images, .. } = self;
         unwinding.stack(cpu, tid, stack, |address| match space.mapping(Address(address)) {
-            Some((mapping, offset)) => callers.of(owner, mapping, offset, images),
-            None => Code::None,
+            Some((mapping, offset)) => (mapping.image, callers.of(owner, mapping, offset, images)),
+            None => (Images::UNKNOWN, Code::None),
         });
     }
 

@@ -5,6 +5,7 @@
 
 use crate::callchain::{self, Cut};
 use crate::hash::Mixed;
+use crate::images::ImageIndex;
 use crate::walk::{Code, End, walk};
 use kernel::stream::{MOST_COPIED, Sample, USUALLY_COPIED, UserStack};
 use std::collections::HashMap;
@@ -39,6 +40,10 @@ pub struct Unwinding {
     /// Samples since the last [`take`](Self::take), by how their stacks ended.
     tally: Unwound,
     addresses: Vec<u64>,
+    /// Whether stacks are copied at all.
+    pub is_on: bool,
+    /// Frames that the kernel takes of a stack.
+    deepest: usize,
 }
 
 /// How the stacks of samples ended, of processes that have no frame pointers or are not known to.
@@ -66,10 +71,22 @@ impl AddAssign for Unwound {
     }
 }
 
+impl Found {
+    /// Whether all frames from this one on are in one image, but for the last, which starts the program or the thread: they are the
+    /// C library's own, and nothing else can be there.
+    fn is_of_one_library(&self, from: usize) -> bool {
+        let Some(images) = self.images.get(from..) else { return false };
+        let Some((_, inside)) = images.split_last() else { return false };
+        inside.iter().all(|image| *image == images[0])
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Found {
     tid: u32,
     callchain: Vec<u64>,
+    /// In which image each address is.
+    images: Vec<ImageIndex>,
     end: End,
     took: u32,
 }
@@ -113,7 +130,8 @@ impl Unwinding {
     /// Of samples that this many CPUs take.
     pub fn new(cpus: usize) -> Self {
         let (habits, wanted) = (HashMap::default(), Vec::new());
-        Self { habits, found: vec![None; cpus], wanted, tally: Unwound::default(), addresses: Vec::new() }
+        let (tally, addresses, deepest) = (Unwound::default(), Vec::new(), callchain::deepest());
+        Self { habits, found: vec![None; cpus], wanted, tally, addresses, is_on: false, deepest }
     }
 
     /// Whether frame pointers will do for a process.
@@ -131,20 +149,44 @@ impl Unwinding {
     }
 
     /// The stack of the sample that `cpu` takes next, of this thread.
-    pub fn stack(&mut self, cpu: usize, tid: u32, stack: &UserStack<'_>, code: impl FnMut(u64) -> Code) {
+    pub fn stack(
+        &mut self,
+        cpu: usize,
+        tid: u32,
+        stack: &UserStack<'_>,
+        mut code: impl FnMut(u64) -> (ImageIndex, Code),
+    ) {
         let Some(place) = self.found.get_mut(cpu) else { return };
-        let mut callchain = place.take().map_or_else(Vec::new, |before| before.callchain);
-        let (end, took) = walk(stack, code, &mut callchain);
-        *place = Some(Found { tid, callchain, end, took });
+        let before = place.take().map(|Found { callchain, images, .. }| (callchain, images));
+        let (mut callchain, mut images) = before.unwrap_or_default();
+        images.clear();
+        let look = |address| {
+            let (image, code) = code(address);
+            images.push(image);
+            code
+        };
+        let (end, took) = walk(stack, look, &mut callchain);
+        *place = Some(Found { tid, callchain, images, end, took });
+    }
+
+    /// The stack of the sample that `cpu` takes next is not looked at.
+    pub fn no_stack(&mut self, cpu: usize) {
+        if let Some(found) = self.found.get_mut(cpu).and_then(Option::as_mut) {
+            found.tid = u32::MAX;
+        }
     }
 
     /// The callchain of a sample, with all callers that are known.
     pub fn callchain<'a>(&'a mut self, cpu: usize, time: Nanos, sample: &Sample<'a>) -> &'a [u64] {
         let own = sample.callchain.iter().position(|word| *word == Sample::USER).map(|at| at + 1);
-        let found = self.found.get_mut(cpu).and_then(Option::take).filter(|found| found.tid == sample.tid);
+        let found = self.found.get_mut(cpu).and_then(Option::take);
         // Kernel threads have no stack of their own.
         let Some(own) = own else { return sample.callchain };
         let (before, by_frame_pointers) = sample.callchain.split_at(own);
+        // Where there was no room for a sample, its stack may be there without it.
+        let is_its =
+            |found: &Found| found.tid == sample.tid && found.callchain.first() == by_frame_pointers.first();
+        let found = found.filter(is_its);
         let Some(found) = found else {
             return self.by_frame_pointers(time, sample, before, by_frame_pointers);
         };
@@ -185,28 +227,28 @@ impl Unwinding {
         before: &[u64],
         by_frame_pointers: &[u64],
     ) -> &'a [u64] {
-        if callchain::is_full(sample) {
-            self.tally.deep += 1;
-            self.addresses.clear();
-            self.addresses.extend_from_slice(sample.callchain);
-            self.addresses.push(Cut::Deep.mark());
-            return &self.addresses;
-        }
-        if !self.trusts(sample.pid, time) {
-            return sample.callchain;
-        }
-        self.tally.by_frame_pointers += 1;
+        let is_trusted = self.trusts(sample.pid, time);
         let outermost = self.habits.get(&sample.pid).zip(by_frame_pointers.last());
-        let Some(outermost) = outermost.and_then(|(habits, last)| habits.ends.get(last)) else {
-            return sample.callchain;
-        };
-        if outermost.varies || outermost.seen < ENOUGH {
-            return sample.callchain;
-        }
+        let outermost = outermost.and_then(|(habits, last)| habits.ends.get(last));
         self.addresses.clear();
         self.addresses.extend_from_slice(before);
         self.addresses.extend_from_slice(by_frame_pointers);
-        self.addresses.extend_from_slice(&outermost.frames);
+        match outermost {
+            _ if callchain::frames_of(sample) >= self.deepest => {
+                self.tally.deep += 1;
+                self.addresses.push(Cut::Deep.mark());
+            }
+            Some(Outermost { frames, seen: ENOUGH.., varies: false }) if is_trusted => {
+                self.tally.by_frame_pointers += 1;
+                self.addresses.extend_from_slice(frames);
+            }
+            // Nothing was copied, and what is outside is not known.
+            _ if self.is_on => {
+                self.tally.unknown += 1;
+                self.addresses.push(Cut::Unknown.mark());
+            }
+            _ => {}
+        }
         &self.addresses
     }
 
@@ -226,6 +268,7 @@ impl Unwinding {
             // Some caller was found by a frame pointer.
             && by_frame_pointers.len() > 1
             && outside.len() <= MOST_OUTSIDE
+            && found.is_of_one_library(by_frame_pointers.len() - 1)
         {
             if habits.ends.len() < MOST_ENDS || habits.ends.contains_key(&last) {
                 let outermost = habits.ends.entry(last).or_insert_with(|| Outermost {
@@ -237,8 +280,6 @@ impl Unwinding {
                 outermost.varies |= outermost.frames != outside;
                 window.alike += u32::from(!outermost.varies);
             }
-        } else if let Some(outermost) = habits.ends.get_mut(&last) {
-            outermost.varies = true;
         }
         if window.samples < WINDOW && window.short <= FEW {
             return;
@@ -302,7 +343,10 @@ mod tests {
     }
 
     fn found(callchain: &[u64], end: End, took: u32) -> Option<Found> {
-        Some(Found { tid: 8, callchain: callchain.to_vec(), end, took })
+        // The program, and what is outside of it.
+        let image = |address: &u64| ImageIndex(if *address < 0x1030 { 10 } else { 11 });
+        let images = callchain.iter().map(image).collect();
+        Some(Found { tid: 8, callchain: callchain.to_vec(), images, end, took })
     }
 
     /// The callchain of a sample for which the kernel found `kernel`, and the walk over its stack the rest.
@@ -314,7 +358,7 @@ mod tests {
 
     #[test]
     fn programs_with_frame_pointers_are_not_copied_until_they_are_looked_at_again() {
-        let mut unwinding = Unwinding::new(1);
+        let mut unwinding = Unwinding { is_on: true, ..Unwinding::new(1) };
         let whole = [&INSIDE[..], &OUTSIDE].concat();
         for _ in 0..WINDOW {
             assert_eq!(seen(&mut unwinding, 1, &INSIDE, found(&whole, End::Root, 300)), whole);
@@ -322,7 +366,12 @@ mod tests {
         assert_eq!(std::mem::take(&mut unwinding.wanted), [(7, Some(0))]);
         assert!(unwinding.trusts(7, Nanos(2)));
         assert_eq!(seen(&mut unwinding, 2, &INSIDE, None), whole, "with the outermost frames");
-        assert_eq!(seen(&mut unwinding, 2, &[0x1010], None), [0x1010], "it is not known what is outside");
+        let cut = Cut::Unknown.mark();
+        assert_eq!(
+            seen(&mut unwinding, 2, &[0x1010], None),
+            [0x1010, cut],
+            "it is not known what is outside"
+        );
         // A worker of it.
         unwinding.fork(9, 7);
         assert_eq!(std::mem::take(&mut unwinding.wanted), [(9, Some(0))]);
@@ -330,13 +379,25 @@ mod tests {
         assert_eq!(std::mem::take(&mut unwinding.wanted), [(9, None)]);
         assert!(!unwinding.trusts(7, Nanos(2 + MINUTE)));
         assert_eq!(std::mem::take(&mut unwinding.wanted), [(7, None)]);
-        let expected = Unwound { whole: WINDOW.into(), by_frame_pointers: 2, ..Unwound::default() };
+        let expected =
+            Unwound { whole: WINDOW.into(), by_frame_pointers: 1, unknown: 1, ..Unwound::default() };
         assert_eq!((unwinding.take(), unwinding.take()), (expected, Unwound::default()));
     }
 
     #[test]
+    fn what_may_be_called_from_elsewhere_is_not_outermost() {
+        let mut unwinding = Unwinding { is_on: true, ..Unwinding::new(1) };
+        // A library's function that uses the frame pointer for something else, and two frames of the program outside of it.
+        let whole = [0x9000, 0x9010, 0x1010, 0x1020, 0x9020];
+        for _ in 0..WINDOW {
+            seen(&mut unwinding, 1, &whole[..2], found(&whole, End::Root, 300));
+        }
+        assert!(!unwinding.trusts(7, Nanos(2)));
+    }
+
+    #[test]
     fn outermost_frames_that_differ_are_not_put_behind_others() {
-        let mut unwinding = Unwinding::new(1);
+        let mut unwinding = Unwinding { is_on: true, ..Unwinding::new(1) };
         let end = |nth: u64| [&INSIDE[..], &[0x9010 + nth % 2]].concat();
         for nth in 0..u64::from(WINDOW) {
             seen(&mut unwinding, 1, &INSIDE, found(&end(nth), End::Root, 300));
@@ -346,7 +407,7 @@ mod tests {
 
     #[test]
     fn as_much_is_copied_as_is_needed() {
-        let mut unwinding = Unwinding::new(1);
+        let mut unwinding = Unwinding { is_on: true, ..Unwinding::new(1) };
         let mut window = |end, took| {
             // At once where copies are too short.
             for _ in 0..if end == End::Short { FEW + 1 } else { WINDOW } {
@@ -365,7 +426,7 @@ mod tests {
 
     #[test]
     fn stacks_that_are_cut_have_a_mark() {
-        let mut unwinding = Unwinding::new(1);
+        let mut unwinding = Unwinding { is_on: true, ..Unwinding::new(1) };
         for (end, cut) in [(End::Short, Cut::Short), (End::Unknown, Cut::Unknown), (End::Deep, Cut::Deep)] {
             let expected = [&INSIDE[..], &[cut.mark()]].concat();
             assert_eq!(seen(&mut unwinding, 1, &[0x1010], found(&INSIDE, end, 100)), expected);
@@ -376,7 +437,17 @@ mod tests {
         assert_eq!(seen(&mut unwinding, 1, &more, found(&INSIDE, End::Unknown, 100)), expected);
         // Another thread's stack is not this one's.
         let other = Some(Found { tid: 99, ..found(&INSIDE, End::Root, 100).unwrap() });
-        assert_eq!(seen(&mut unwinding, 1, &[0x1010], other), [0x1010]);
+        let cut = Cut::Unknown.mark();
+        assert_eq!(seen(&mut unwinding, 1, &[0x1010], other), [0x1010, cut]);
+        // Nor is that of another sample of it, or one that is not looked at.
+        assert_eq!(seen(&mut unwinding, 1, &[0x1018], found(&INSIDE, End::Root, 100)), [0x1018, cut]);
+        unwinding.found[0] = found(&INSIDE, End::Root, 100);
+        unwinding.no_stack(0);
+        let of_unread = std::mem::take(&mut unwinding.found[0]);
+        assert_eq!(seen(&mut unwinding, 1, &[0x1010], of_unread), [0x1010, cut]);
+        // Without copies there is nothing to expect.
+        unwinding.is_on = false;
+        assert_eq!(seen(&mut unwinding, 1, &[0x1010], None), [0x1010]);
         let full = vec![0x1010; 127];
         assert_eq!(seen(&mut unwinding, 1, &full, None).last(), Some(&Cut::Deep.mark()));
     }

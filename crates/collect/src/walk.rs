@@ -29,6 +29,8 @@ pub enum End {
 
 /// Frames that are taken of a stack.
 pub const DEEPEST: usize = 512;
+/// Frames among them that are found by frame pointers, as many as the kernel follows.
+const MOST_GUESSES: usize = 127;
 
 /// A frame: what it executes, and the registers that its caller is found by.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +51,7 @@ pub fn walk(
     let mut place = Place { instruction, stack_pointer, frame_pointer };
     addresses.clear();
     // What a call returns to may belong to the next function already.
-    let mut returns = 0;
+    let (mut returns, mut guesses) = (0, 0);
     let end = loop {
         let found = code(place.instruction - returns);
         if found == Code::None {
@@ -61,6 +63,10 @@ pub fn walk(
             addresses.push(instruction);
         }
         let Code::Known(caller) = found else { break End::Unknown };
+        guesses += usize::from(caller == Caller::Unknown);
+        if guesses > MOST_GUESSES {
+            break End::Deep;
+        }
         match step(stack, place, caller) {
             Ok(next) => place = next,
             Err(end) => break end,
@@ -94,6 +100,7 @@ fn step(stack: &UserStack<'_>, place: Place, caller: Caller) -> Result<Place, En
     let below = |frame_end: u64, saved: Option<u32>| saved.map(|below| frame_end.wrapping_sub(below.into()));
     let (frame_end, saved_at) = match caller {
         Caller::Nobody => return Err(End::Root),
+        Caller::Opaque => return Err(End::Unknown),
         Caller::By(rule) => {
             let frame_end = above(base(rule.from_frame_pointer), rule.offset.into())?;
             (frame_end, below(frame_end, rule.saved))
@@ -116,11 +123,12 @@ fn step(stack: &UserStack<'_>, place: Place, caller: Caller) -> Result<Place, En
         return Err(End::Unknown);
     }
     let instruction = word(frame_end - WORD)?;
-    // Where it has been restored already, it is still said to lie below the stack pointer, where nothing is copied.
+    // Where it has been restored already, the table still places it below the stack pointer, where nothing is copied.
     let saved_at = saved_at.filter(|at| *at >= stack.stack_pointer);
     let frame_pointer = saved_at.map_or(Ok(place.frame_pointer), word)?;
     if instruction == 0 {
-        return Err(End::Root);
+        // Nothing calls a thread's first function, but a guess may find anything.
+        return Err(if caller == Caller::Unknown { End::Unknown } else { End::Root });
     }
     Ok(Place { instruction, stack_pointer: frame_end, frame_pointer })
 }
@@ -150,6 +158,7 @@ mod tests {
                 Caller::ByWord(UnwindWord { from_frame_pointer: false, at: 8, plus: 8, saved: Some(16) })
             }
             0x8000 => return Code::Unread,
+            0x9000 => Caller::Opaque,
             _ => return Code::None,
         })
     }
@@ -196,14 +205,17 @@ mod tests {
     #[test]
     fn it_is_told_why_a_walk_ends() {
         assert_eq!(walked(0x1010, 0, &[7, 7]), (vec![0x1010], End::Short, 0));
-        assert_eq!(walked(0x1010, 0, &[7, 7, 0x9990]), (vec![0x1010], End::Unknown, 24));
+        assert_eq!(walked(0x1010, 0, &[7, 7, 0xa990]), (vec![0x1010], End::Unknown, 24));
         // Frame pointers are not guessed where there may be a table.
         assert_eq!(
             walked(0x1010, STACK + 24, &[7, 7, 0x8010, 0, 0x3010]),
             (vec![0x1010, 0x8010], End::Unknown, 24)
         );
         assert_eq!(walked(0x1010, 0, &[7, 7, 0]), (vec![0x1010], End::Root, 0));
-        assert_eq!(walked(0x9990, 0, &[7, 7, 7]), (vec![0x9990], End::Unknown, 0));
+        assert_eq!(walked(0xa990, 0, &[7, 7, 7]), (vec![0xa990], End::Unknown, 0));
+        // A guess that finds nothing is not the beginning; a rule that is not understood is no reason for one.
+        assert_eq!(walked(0x4010, STACK, &[0, 0, 0]), (vec![0x4010], End::Unknown, 0));
+        assert_eq!(walked(0x9010, STACK, &[7, 0x3010, 0]), (vec![0x9010], End::Unknown, 0));
         // A frame pointer that is none.
         for nonsense in [0, 8, STACK - 16, STACK + 4, u64::MAX - 3] {
             assert_eq!(walked(0x4010, nonsense, &[7; 64]), (vec![0x4010], End::Unknown, 0));
@@ -218,7 +230,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..20_000 {
             let word = |random: &mut fastrand::Rng| match random.u8(..4) {
-                0 => random.u64(0x1000..0x9000),
+                0 => random.u64(0x1000..0xa000),
                 1 => STACK + 8 * random.u64(0..64),
                 _ => random.u64(..),
             };

@@ -132,9 +132,9 @@ fn rows(image: &Image) -> Vec<Row> {
         saved: rule.saved.map(u64::from),
     };
     let caller = |caller: symbols::Caller| match caller {
-        symbols::Caller::Unknown | symbols::Caller::OfStub | symbols::Caller::ByWord(_) => Caller::Unknown,
         symbols::Caller::Nobody => Caller::Nobody,
         symbols::Caller::By(by) => Caller::By(rule(by)),
+        _ => Caller::Unknown,
     };
     image.unwind_rules().into_iter().map(|(at, of)| Row::new(at, caller(of))).collect()
 }

@@ -43,6 +43,13 @@ pub fn is_local(file: &File, made_by_trusted: bool) -> bool {
     LOCAL.contains(&kind) || made_by_trusted && kind == OVERLAY
 }
 
+/// Whether a file belongs to root, and root alone may write it.
+#[must_use]
+pub fn is_roots_own(file: &File) -> bool {
+    const WRITABLE_BY_OTHERS: u32 = 0o022;
+    file.metadata().is_ok_and(|about| about.uid() == 0 && about.mode() & WRITABLE_BY_OTHERS == 0)
+}
+
 /// Whether a process has its files from us, from root, or from this user: it is in our mount namespace, or in one that belongs to the
 /// user namespace of one of them. Any user can make user and mount namespaces, and a file system in them that never answers.
 #[must_use]
@@ -90,6 +97,7 @@ mod tests {
     fn programs_are_local_and_what_the_kernel_makes_up_is_not() {
         let program = File::open(std::env::current_exe().unwrap()).unwrap();
         assert!(is_local(&program, true));
+        assert!(is_roots_own(&File::open("/proc/self/maps").unwrap()) == (own_user() == 0));
         assert!(!is_local(&File::open("/proc/self/maps").unwrap(), true));
     }
 

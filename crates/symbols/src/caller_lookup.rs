@@ -76,6 +76,12 @@ impl CallerLookup {
         self.build_id.as_deref().map(hex)
     }
 
+    /// Whether anything is written down, in the form that linkers give it.
+    #[must_use]
+    pub fn has_tables(&self) -> bool {
+        self.tables.is_some()
+    }
+
     /// What is read.
     #[must_use]
     pub fn file(&self) -> &File {
@@ -162,6 +168,8 @@ impl Tables {
                 CfaRule::Expression(at) => by_word(&common, at, row.register(X86_64::RBP)),
                 cfa => rule(cfa, row.register(X86_64::RA), row.register(X86_64::RBP)),
             };
+            // It is written down, but not understood: there is nothing to guess.
+            let caller = if caller == Caller::Unknown { Caller::Opaque } else { caller };
             if rows.last().is_none_or(|(_, before)| *before != caller) {
                 rows.push((row.start_address(), caller));
             }
@@ -209,7 +217,7 @@ fn by_word(
             _ => return None,
         };
         let saved = match frame_pointer? {
-            RegisterRule::Offset(offset) => Some(u32::try_from(-offset).ok()?),
+            RegisterRule::Offset(offset) => Some(u32::try_from(offset.checked_neg()?).ok()?),
             RegisterRule::Expression(at) if bytes_of(entries, &at) == AT_FRAME_POINTER => None,
             _ => return None,
         };
@@ -256,7 +264,7 @@ mod tests {
             assert!(function.code.contains(&offset.0), "{address:#x}");
             let row = function.rows.partition_point(|(at, _)| *at <= offset.0) - 1;
             let found = function.rows[row].1;
-            if !matches!(found, Caller::OfStub | Caller::ByWord(_)) {
+            if !matches!(found, Caller::OfStub | Caller::ByWord(_) | Caller::Opaque) {
                 assert_eq!(found, caller, "{address:#x}");
                 compared += 1;
             }

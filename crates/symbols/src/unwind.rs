@@ -45,6 +45,8 @@ pub enum Caller {
     Nobody,
     /// It is found by this rule.
     By(UnwindRule),
+    /// How to find it is written down, but not understood. Only [`CallerLookup`](crate::CallerLookup) says so.
+    Opaque,
     /// The CFA was put onto the stack, where the stack was aligned anew. Only [`CallerLookup`](crate::CallerLookup) says so.
     ByWord(UnwindWord),
     /// It is that of a stub of 16 bytes through which another image is called: the CFA is 8 bytes above the stack pointer, and in
@@ -188,7 +190,7 @@ fn known_rule(
     };
     let saved = match frame_pointer {
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => None,
-        Some(RegisterRule::Offset(offset)) => Some(u32::try_from(-offset).ok()?),
+        Some(RegisterRule::Offset(offset)) => Some(u32::try_from(offset.checked_neg()?).ok()?),
         _ => return None,
     };
     Some(UnwindRule { from_frame_pointer, offset: u32::try_from(*offset).ok()?, saved })

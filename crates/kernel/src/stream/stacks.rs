@@ -53,6 +53,11 @@ impl StackCopies {
     /// The kernel's error: `EPERM` without `CAP_BPF` and `CAP_PERFMON`, `EINVAL` or `EACCES` where the kernel lacks what the program
     /// uses (before 5.15, or without BTF). Then nothing is copied.
     pub fn start(cpus: &mut [Cpu]) -> io::Result<Self> {
+        // The program knows processes by their numbers in the first namespace, and records say those of our own.
+        const FIRST: &str = "pid:[4026531836]";
+        if std::fs::read_link("/proc/self/ns/pid")?.as_os_str() != FIRST {
+            return Err(io::Error::other("processes have other numbers in this PID namespace"));
+        }
         let most = cpus.iter().map(|cpu| cpu.number as usize + 1).max().unwrap_or(1);
         let wanted = Map::new(MapKind::Hash, 4, 4, PROCESSES)?;
         let scratch = Map::new(MapKind::Array, 4, (HEADER as u32 + MOST) as usize, most)?;

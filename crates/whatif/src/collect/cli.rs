@@ -21,7 +21,7 @@ pub struct Collect {
     #[arg(long)]
     pub pc_only: bool,
 
-    /// Callers by frame pointers only, which most programs of distributions have not [default: by their unwind tables as well]
+    /// Callers by frame pointers only, which most programs of distributions lack [default: by their unwind tables as well]
     #[arg(long)]
     pub frame_pointers: bool,
 

@@ -102,7 +102,11 @@ impl Options {
 
     /// Room for the kernel, for each CPU: about two seconds of samples, in bytes.
     pub fn ring_bytes(&self) -> usize {
-        let a_sample = if self.stacks { 400.0 } else { 40.0 };
+        let a_sample = match (self.stacks, self.unwind) {
+            (true, true) => 2400.0,
+            (true, false) => 400.0,
+            _ => 40.0,
+        };
         let bytes = 2.0 * self.budget.rate_hz * a_sample * self.events.sources.len() as f64;
         (bytes as usize).next_power_of_two().clamp(1 << 18, 1 << 22)
     }

@@ -174,7 +174,7 @@ impl<'a> Service<'a> {
         ));
         if let (Callers::CopiesOfAll, Some(error)) = self.collector.callers() {
             self.say(&format!(
-                "BPF is not to be had ({error}), so the kernel copies 8 KB of every stack; callers further up are missing"
+                "BPF is not available ({error}), so the kernel copies 8 KB of every stack; frames beyond those are missing"
             ));
         }
         if !setting.sampler.eq("perf") {
