@@ -147,7 +147,9 @@ impl Callers {
         if !self.errands.accepts(owner.user) {
             return None;
         }
-        let opened = self.opened((owner, own), mapping, images)?;
+        // Whose it was when it was started need not be whose it is: a user who logs in begins as root.
+        let is_certain = kernel::cpu::user(owner.pid) == Some(owner.user);
+        let opened = self.opened((owner, own), mapping, images, is_certain)?;
         let scope = if opened.is_shared && own == Scope::User(owner.user) { Scope::All } else { own };
         let FunctionCallers { code, rows } = if opened.file.has_tables() {
             self.read(owner, &opened, offset)?.unwrap_or_else(|| {
@@ -180,10 +182,19 @@ impl Callers {
         Some(found)
     }
 
-    fn opened(&mut self, (owner, own): (Owner, Scope), mapping: &Mapping, images: &Images) -> Option<Opened> {
+    /// The file of an image; only one that is shared if it is not certain whose process it is.
+    fn opened(
+        &mut self,
+        (owner, own): (Owner, Scope),
+        mapping: &Mapping,
+        images: &Images,
+        is_certain: bool,
+    ) -> Option<Opened> {
         let key = (own, mapping.image);
         match self.files.get(&key) {
-            Some(File::Open(opened)) => return Some(opened.clone()),
+            Some(File::Open(opened)) => {
+                return Some(opened.clone()).filter(|opened| is_certain || opened.is_shared);
+            }
             Some(File::Missing(until)) if *until > Instant::now() => return None,
             _ => {}
         }
@@ -203,6 +214,9 @@ impl Callers {
         });
         // Otherwise it was not tried.
         let opened = opened?;
+        if !is_certain && opened.as_ref().is_none_or(|opened| !opened.is_shared) {
+            return None;
+        }
         if self.files.len() >= MOST_FILES {
             // One's own first.
             let scope_is_own = |(scope, _): &&(Scope, ImageIndex)| *scope == own;
@@ -251,7 +265,7 @@ mod tests {
         let mut images = Images::new(&[]);
         let mapping = ours(&mut images);
         let offset = mapping.offset + (ours as *const () as u64 - mapping.start.0) + 1;
-        let owner = Owner { pid: std::process::id(), user: 7 };
+        let owner = Owner { pid: std::process::id(), user: kernel::stream::own_user() };
         let mut callers = Callers::new(8 << 20);
         let rule = callers.of(owner, &mapping, offset, &images);
         assert!(matches!(rule, Code::Known(Caller::By(_))), "{rule:?}");
@@ -259,7 +273,7 @@ mod tests {
         let functions = |callers: &Callers| callers.functions.values().map(BTreeMap::len).sum::<usize>();
         assert_eq!(functions(&callers), 1);
         // Not even its neighbours, while the user has had enough.
-        callers.errands.charge(7, Nanos(10_000_000_000));
+        callers.errands.charge(owner.user, Nanos(10_000_000_000));
         assert_eq!(callers.of(owner, &mapping, mapping.offset + 64, &images), Code::Unread);
         assert_eq!((functions(&callers), callers.of(owner, &mapping, offset, &images)), (1, rule));
         // What is no longer mapped is forgotten.
@@ -276,9 +290,9 @@ mod tests {
         let other = images.intern(ImageKind::File, path.as_bytes(), &[1, 2, 3]);
         let mapping = Mapping { image: other, ..ours };
         let mut callers = Callers::new(8 << 20);
-        let owner = Owner { pid: std::process::id(), user: 7 };
+        let owner = Owner { pid: std::process::id(), user: kernel::stream::own_user() };
         assert_eq!(callers.of(owner, &mapping, mapping.offset + 64, &images), Code::Unread);
-        assert!(matches!(callers.files[&(Scope::User(7), other)], File::Missing(_)));
+        assert!(matches!(callers.files[&(Scope::User(owner.user), other)], File::Missing(_)));
     }
 
     #[test]
@@ -286,30 +300,29 @@ mod tests {
         let mut images = Images::new(&[]);
         let mapping = ours(&mut images);
         let offset = mapping.offset + (ours as *const () as u64 - mapping.start.0) + 1;
-        let owner = |user| Owner { pid: std::process::id(), user };
-        for (is_shared, files) in [(false, 2), (true, 1)] {
-            let mut callers = Callers::new(8 << 20);
-            assert!(matches!(callers.of(owner(7), &mapping, offset, &images), Code::Known(_)));
-            if is_shared {
-                // As if it belonged to root.
-                let File::Open(opened) = callers.files.get_mut(&(Scope::User(7), mapping.image)).unwrap()
-                else {
-                    panic!("it is open");
-                };
-                opened.is_shared = true;
-                callers.functions.clear();
-                callers.positions.clear();
-                assert!(matches!(callers.of(owner(7), &mapping, offset, &images), Code::Known(_)));
-            } else if callers
-                .files
-                .values()
-                .any(|file| matches!(file, File::Open(opened) if opened.is_shared))
-            {
-                eprintln!("skipped: this program is one that no other user may change");
-                continue;
+        let (pid, user) = (std::process::id(), kernel::stream::own_user());
+        let (we, other) = (Owner { pid, user }, Owner { pid, user: user + 1 });
+        let mut callers = Callers::new(8 << 20);
+        let known = callers.of(we, &mapping, offset, &images);
+        assert!(matches!(known, Code::Known(Caller::By(_))));
+        // This program is the tests' own, or root's.
+        for is_shared in [false, true] {
+            (callers.functions, callers.positions) = Default::default();
+            callers.files.retain(|(scope, _), _| *scope == Scope::User(user));
+            match callers.files.get_mut(&(Scope::User(user), mapping.image)) {
+                Some(File::Open(opened)) => opened.is_shared = is_shared,
+                missing => panic!("{missing:?}"),
             }
-            assert!(matches!(callers.of(owner(8), &mapping, offset, &images), Code::Known(_)));
-            assert_eq!(callers.files.len(), files, "{is_shared}");
+            assert_eq!(callers.of(we, &mapping, offset, &images), known);
+            // This process belongs to another user than it is said to: nothing may be learned from it.
+            let found =
+                callers.known(if is_shared { Scope::All } else { Scope::User(user) }, mapping.image, offset);
+            assert_eq!(found.map(Code::Known), Some(known), "{is_shared}");
+            let of_other = callers.known(Scope::User(user + 1), mapping.image, offset);
+            assert_eq!(of_other, None);
+            if is_shared {
+                assert_eq!(callers.of(other, &mapping, offset, &images), known);
+            }
         }
     }
 
@@ -319,7 +332,7 @@ mod tests {
         let mapping = ours(&mut images);
         let mut callers =
             Callers::new(MOST_POSITIONS * size_of::<((Scope, u32, u64), Caller)>() + (16 << 10));
-        let owner = Owner { pid: std::process::id(), user: 7 };
+        let owner = Owner { pid: std::process::id(), user: kernel::stream::own_user() };
         for at in (0..mapping.end.0 - mapping.start.0).step_by(64).take(2000) {
             callers.errands = Errands::default();
             callers.of(owner, &mapping, mapping.offset + at, &images);
