@@ -269,17 +269,16 @@ impl Unwinding {
             && by_frame_pointers.len() > 1
             && outside.len() <= MOST_OUTSIDE
             && found.is_of_one_library(by_frame_pointers.len() - 1)
+            && (habits.ends.len() < MOST_ENDS || habits.ends.contains_key(&last))
         {
-            if habits.ends.len() < MOST_ENDS || habits.ends.contains_key(&last) {
-                let outermost = habits.ends.entry(last).or_insert_with(|| Outermost {
-                    frames: outside.to_vec(),
-                    seen: 0,
-                    varies: false,
-                });
-                outermost.seen += 1;
-                outermost.varies |= outermost.frames != outside;
-                window.alike += u32::from(!outermost.varies);
-            }
+            let outermost = habits.ends.entry(last).or_insert_with(|| Outermost {
+                frames: outside.to_vec(),
+                seen: 0,
+                varies: false,
+            });
+            outermost.seen += 1;
+            outermost.varies |= outermost.frames != outside;
+            window.alike += u32::from(!outermost.varies);
         }
         if window.samples < WINDOW && window.short <= FEW {
             return;

@@ -38,13 +38,16 @@ struct Tables {
     functions: usize,
 }
 
+/// From each address or offset to the next one, this is how to find the caller.
+type Rows = Vec<(u64, Caller)>;
+
 /// Where the callers of one function are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionCallers {
     /// Its code, in the file.
     pub code: Range<u64>,
     /// Ascending: from each offset in the file to the next one, this is how to find the caller.
-    pub rows: Vec<(u64, Caller)>,
+    pub rows: Rows,
 }
 
 /// In front of the index: version, three encodings, the address of `.eh_frame`, how many functions there are.
@@ -55,6 +58,7 @@ const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const ENTRY: usize = 8;
 /// No function has more written down, nor have several in common.
 const LONGEST: u32 = 1 << 16;
+const SHORTEST: u32 = 8;
 /// No function has more rows.
 const MOST_ROWS: usize = 1 << 12;
 
@@ -142,7 +146,7 @@ impl Tables {
     }
 
     /// What is written down at a place: the function's code, and its rows, as addresses in memory.
-    fn function(&self, at: usize) -> Option<(Range<u64>, Vec<(u64, Caller)>)> {
+    fn function(&self, at: usize) -> Option<(Range<u64>, Rows)> {
         let own = self.entry(at)?;
         // The function refers to what it has in common with others, counted backwards from the word that says so.
         let back = usize::try_from(u32::from_le_bytes(*own.get(4..)?.first_chunk()?)).ok()?;
@@ -159,7 +163,7 @@ impl Tables {
         let code = function.initial_address()..function.initial_address().checked_add(function.len())?;
         let mut context = UnwindContext::new();
         let mut table = function.rows(&section, &bases, &mut context).ok()?;
-        let mut rows: Vec<(u64, Caller)> = Vec::new();
+        let mut rows = Rows::new();
         while let Ok(Some(row)) = table.next_row()
             && rows.len() < MOST_ROWS
         {
@@ -184,7 +188,7 @@ impl Tables {
         let (length, _) = within(4).then(|| frames.read(at, 4)).flatten()?;
         let length = u32::from_le_bytes(*length.first_chunk()?);
         let whole = 4 + usize::try_from(length).ok()?;
-        if length > LONGEST || length < 8 || !within(whole) {
+        if !(SHORTEST..=LONGEST).contains(&length) || !within(whole) {
             return None;
         }
         frames.read(at, whole).map(|(bytes, _)| bytes)
