@@ -38,6 +38,8 @@ pub struct Follower {
     generated: Generated,
     callers: Callers,
     pub unwinding: Unwinding,
+    /// That of the sample at hand.
+    callchain: Vec<u64>,
     stacks: Stacks,
     located: Vec<(ImageIndex, u64)>,
     /// What images and labels took when the others had been forgotten, in bytes.
@@ -92,6 +94,7 @@ impl Follower {
             generated: Generated::new(origin, limits.functions),
             callers: Callers::new(limits.callers),
             unwinding: Unwinding::new(cpus),
+            callchain: Vec::new(),
             stacks: Stacks::default(),
             located: Vec::new(),
             kept: 0,
@@ -260,11 +263,10 @@ impl Follower {
         if let Some(stack) = &sample.stack {
             self.stack(cpu, time, (sample.pid, sample.tid), stack);
         }
-        // For as long as the callchain is used.
-        let mut unwinding = std::mem::take(&mut self.unwinding);
-        let callchain = unwinding.callchain(cpu, time, sample);
-        let is_known = self.busy(cpu, time, &Sample { callchain, ..*sample }, event);
-        self.unwinding = unwinding;
+        let mut callchain = std::mem::take(&mut self.callchain);
+        self.unwinding.callchain(cpu, time, sample, &mut callchain);
+        let is_known = self.busy(cpu, time, &Sample { callchain: &callchain, ..*sample }, event);
+        self.callchain = callchain;
         Taken { is_known, is_idle }
     }
 

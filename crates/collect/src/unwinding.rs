@@ -30,7 +30,7 @@ const MOST_ENDS: usize = 32;
 const MOST: usize = 1 << 13;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Unwinding {
     habits: HashMap<u32, Habits, Mixed>,
     /// By CPU: what was found of the stack of the sample that it takes next.
@@ -39,7 +39,6 @@ pub struct Unwinding {
     pub wanted: Vec<(u32, Option<u32>)>,
     /// Samples since the last [`take`](Self::take), by how their stacks ended.
     tally: Unwound,
-    addresses: Vec<u64>,
     /// Whether stacks are copied at all.
     pub is_on: bool,
     /// Frames that the kernel takes of a stack.
@@ -130,8 +129,8 @@ impl Unwinding {
     /// Of samples that this many CPUs take.
     pub fn new(cpus: usize) -> Self {
         let (habits, wanted) = (HashMap::default(), Vec::new());
-        let (tally, addresses, deepest) = (Unwound::default(), Vec::new(), callchain::deepest());
-        Self { habits, found: vec![None; cpus], wanted, tally, addresses, is_on: false, deepest }
+        let (tally, deepest) = (Unwound::default(), callchain::deepest());
+        Self { habits, found: vec![None; cpus], wanted, tally, is_on: false, deepest }
     }
 
     /// Whether frame pointers will do for a process.
@@ -176,80 +175,66 @@ impl Unwinding {
         }
     }
 
-    /// The callchain of a sample, with all callers that are known.
-    pub fn callchain<'a>(&'a mut self, cpu: usize, time: Nanos, sample: &Sample<'a>) -> &'a [u64] {
-        let own = sample.callchain.iter().position(|word| *word == Sample::USER).map(|at| at + 1);
+    /// Puts the callchain of a sample into `addresses`, with all callers that are known.
+    pub fn callchain(&mut self, cpu: usize, time: Nanos, sample: &Sample<'_>, addresses: &mut Vec<u64>) {
+        addresses.clear();
+        addresses.extend_from_slice(sample.callchain);
         let found = self.found.get_mut(cpu).and_then(Option::take);
         // Kernel threads have no stack of their own.
-        let Some(own) = own else { return sample.callchain };
-        let (before, by_frame_pointers) = sample.callchain.split_at(own);
+        let Some(own) = sample.callchain.iter().position(|word| *word == Sample::USER) else { return };
+        let by_frame_pointers = &sample.callchain[own + 1..];
         // Where there was no room for a sample, its stack may be there without it.
         let is_its =
             |found: &Found| found.tid == sample.tid && found.callchain.first() == by_frame_pointers.first();
-        let found = found.filter(is_its);
-        let Some(found) = found else {
-            return self.by_frame_pointers(time, sample, before, by_frame_pointers);
+        let Some(found) = found.filter(is_its) else {
+            return self.by_frame_pointers(time, sample, by_frame_pointers.last(), addresses);
         };
         self.look(sample.pid, time, by_frame_pointers, &found);
-        self.addresses.clear();
-        self.addresses.extend_from_slice(before);
         // A guess is not better than the kernel's.
-        let better = if found.end == End::Root || found.callchain.len() >= by_frame_pointers.len() {
-            &found.callchain[..]
-        } else {
-            by_frame_pointers
+        if found.end == End::Root || found.callchain.len() >= by_frame_pointers.len() {
+            addresses.truncate(own + 1);
+            addresses.extend_from_slice(&found.callchain);
+        }
+        let (count, cut) = match found.end {
+            End::Root => (&mut self.tally.whole, None),
+            End::Short => (&mut self.tally.short, Some(Cut::Short)),
+            End::Unknown => (&mut self.tally.unknown, Some(Cut::Unknown)),
+            End::Deep => (&mut self.tally.deep, Some(Cut::Deep)),
         };
-        self.addresses.extend_from_slice(better);
-        let cut = match found.end {
-            End::Root => None,
-            End::Short => Some(Cut::Short),
-            End::Unknown => Some(Cut::Unknown),
-            End::Deep => Some(Cut::Deep),
-        };
-        *match found.end {
-            End::Root => &mut self.tally.whole,
-            End::Short => &mut self.tally.short,
-            End::Unknown => &mut self.tally.unknown,
-            End::Deep => &mut self.tally.deep,
-        } += 1;
-        self.addresses.extend(cut.map(Cut::mark));
+        *count += 1;
+        addresses.extend(cut.map(Cut::mark));
         // Its memory is for the next one.
         if let Some(place) = self.found.get_mut(cpu) {
             *place = Some(Found { tid: u32::MAX, ..found });
         }
-        &self.addresses
     }
 
-    fn by_frame_pointers<'a>(
-        &'a mut self,
+    /// The same of a sample without a copy; `last` is where the kernel's callchain ends.
+    fn by_frame_pointers(
+        &mut self,
         time: Nanos,
-        sample: &Sample<'a>,
-        before: &[u64],
-        by_frame_pointers: &[u64],
-    ) -> &'a [u64] {
+        sample: &Sample<'_>,
+        last: Option<&u64>,
+        addresses: &mut Vec<u64>,
+    ) {
         let is_trusted = self.trusts(sample.pid, time);
-        let outermost = self.habits.get(&sample.pid).zip(by_frame_pointers.last());
-        let outermost = outermost.and_then(|(habits, last)| habits.ends.get(last));
-        self.addresses.clear();
-        self.addresses.extend_from_slice(before);
-        self.addresses.extend_from_slice(by_frame_pointers);
-        match outermost {
+        let ends = self.habits.get(&sample.pid).map(|habits| &habits.ends);
+        match ends.zip(last).and_then(|(ends, last)| ends.get(last)) {
             _ if callchain::frames_of(sample) >= self.deepest => {
                 self.tally.deep += 1;
-                self.addresses.push(Cut::Deep.mark());
+                addresses.push(Cut::Deep.mark());
             }
             Some(Outermost { frames, seen: ENOUGH.., varies: false }) if is_trusted => {
                 self.tally.by_frame_pointers += 1;
-                self.addresses.extend_from_slice(frames);
+                addresses.extend_from_slice(frames);
             }
             // Nothing was copied, and what is outside is not known.
             _ if self.is_on => {
                 self.tally.unknown += 1;
-                self.addresses.push(Cut::Unknown.mark());
+                addresses.push(Cut::Unknown.mark());
             }
             _ => {}
         }
-        &self.addresses
     }
 
     /// Compares what was found with what the kernel found.
@@ -352,7 +337,9 @@ mod tests {
     fn seen(unwinding: &mut Unwinding, now: u64, kernel: &[u64], found: Option<Found>) -> Vec<u64> {
         unwinding.found[0] = found;
         let kernel = [&[Sample::USER], kernel].concat();
-        unwinding.callchain(0, Nanos(now), &sample(&kernel))[1..].to_vec()
+        let mut addresses = Vec::new();
+        unwinding.callchain(0, Nanos(now), &sample(&kernel), &mut addresses);
+        addresses[1..].to_vec()
     }
 
     #[test]
