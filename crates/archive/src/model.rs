@@ -57,8 +57,8 @@ pub const TOO_MANY_STACKS: &str = "[callers: too many stacks]";
 pub const CUT_DEEP: &str = "[truncated: too deep]";
 /// Instead of callers: less of the stack was copied.
 pub const CUT_SHORT: &str = "[truncated: stack larger than its copy]";
-/// Instead of callers: neither frame pointers nor unwind tables lead to them.
-pub const CUT_UNKNOWN: &str = "[truncated: no unwind table]";
+/// Instead of callers: neither frame pointers nor an unwind table that has been read leads to them.
+pub const CUT_UNKNOWN: &str = "[truncated: no unwind table at hand]";
 
 /// A file that samples fall into.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

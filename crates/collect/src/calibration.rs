@@ -1,7 +1,8 @@
 //! What it costs the kernel to take a sample on this machine: measured on ourselves, because the kernel does not account for it.
 
 use kernel::clock::monotonic;
-use kernel::stream::{Cpu, Record, Scope, Setup, Source, StackCopies};
+use kernel::stack_copies::StackCopies;
+use kernel::stream::{Cpu, Record, Scope, Setup, Source};
 use wire::Nanos;
 
 /// How long one measurement takes.

@@ -9,8 +9,9 @@ use crate::sink::SampleSink;
 use crate::start::{Callers, JITTER, Opened, Options, StartError, open_all, period_of};
 use archive::UnixSeconds;
 use kernel::clock::{monotonic, process_cpu_time, sleep_until};
+use kernel::stack_copies::StackCopies;
 use kernel::stream::{
-    Cpu, Scope, Source, StackCopies, Unit, add_threads, descriptors_left, is_out_of_descriptors, threads,
+    Cpu, Scope, Source, Unit, add_threads, descriptors_left, is_out_of_descriptors, threads,
 };
 use std::time::{Duration, SystemTime};
 use wire::Nanos;

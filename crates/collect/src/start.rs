@@ -1,7 +1,8 @@
 //! Opening the events: what is asked for, and why it may not be had.
 
 use crate::limits::Limits;
-use kernel::stream::{Cpu, Scope, Setup, Source, StackCopies, Unit, is_out_of_descriptors};
+use kernel::stack_copies::StackCopies;
+use kernel::stream::{Cpu, Scope, Setup, Source, Unit, is_out_of_descriptors};
 use std::io;
 
 /// Periods differ from their mean by up to this part of it.

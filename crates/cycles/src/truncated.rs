@@ -11,7 +11,7 @@ const MUCH: f64 = 0.05;
 /// The warning, if it is worth one.
 pub fn note(names: &Names, tree: &Tree) -> Option<Note> {
     let kinds = [
-        (CUT_UNKNOWN, "have code without an unwind table"),
+        (CUT_UNKNOWN, "have code without an unwind table at hand"),
         (CUT_SHORT, "are larger than what is copied of them"),
         (CUT_DEEP, "are deeper than what is followed"),
     ];
@@ -45,6 +45,6 @@ pub fn note(names: &Names, tree: &Tree) -> Option<Note> {
             part(truncated),
             told.join(", ")
         ),
-        advice: "programs that are compiled with -fno-omit-frame-pointer have whole stacks; which functions: whatif flame".to_owned(),
+        advice: "a program has some while it starts; which programs: whatif flame; docs/collector.md says what each kind means".to_owned(),
     })
 }

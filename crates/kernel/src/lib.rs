@@ -15,6 +15,7 @@
 //! * [`trial`]: what the kernel allows.
 //! * [`untrusted`]: opening files that others have made, if their owner is to be trusted.
 //! * [`perf_map`]: the list of functions that a process has generated, as it grows.
+//! * [`stack_copies`]: as much of sampled stacks as each process needs, by a BPF program.
 //! * [`stream`]: samples of whole CPUs, and what processes map, execute and end, as the kernel writes it.
 //! * [`visits`]: counting how often a process executes an instruction.
 //! * [`heap`]: giving memory back that is no longer needed.
@@ -43,6 +44,7 @@ pub mod perf_map;
 pub mod say;
 pub mod shared_mapping;
 pub mod signals;
+pub mod stack_copies;
 pub mod stream;
 pub mod trial;
 pub mod untrusted;

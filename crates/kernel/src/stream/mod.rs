@@ -7,12 +7,10 @@
 mod record;
 mod ring;
 mod source;
-mod stacks;
 
-pub use record::{Record, Sample};
+pub use record::{MOST_COPIED, Record, Sample, USUALLY_COPIED, UserStack};
 pub use ring::Ring;
 pub use source::{Source, Unit};
-pub use stacks::{MOST as MOST_COPIED, StackCopies, USUAL as USUALLY_COPIED, UserStack};
 
 use crate::event::{Attributes, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, Where, open};
 use record::Layout;
@@ -29,7 +27,8 @@ use wire::Nanos;
 pub struct Setup {
     /// Whether samples have callchains, and not only the instruction.
     pub stacks: bool,
-    /// Whether the kernel copies the stack with every sample, [`USUALLY_COPIED`] bytes of it: where [`StackCopies`] are not to be had.
+    /// Whether the kernel copies the stack with every sample, [`USUALLY_COPIED`] bytes of it: where
+    /// [`StackCopies`](crate::stack_copies::StackCopies) are not to be had.
     pub copies: bool,
     /// Whether the kernel's own code is sampled.
     pub kernel: bool,
@@ -222,6 +221,32 @@ impl Cpu {
             // SAFETY: these requests have no argument to speak of.
             unsafe { libc::ioctl(descriptor.as_raw_fd(), request, 0) };
         }
+    }
+
+    /// What is sampled.
+    pub(crate) fn sampling(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.events.iter().flat_map(|event| &event.descriptors)
+    }
+
+    /// An event by which a BPF program writes [`Record::Stack`] into the ring.
+    pub(crate) fn open_output(&mut self) -> io::Result<OwnedFd> {
+        const SOFTWARE: u32 = 1;
+        const BPF_OUTPUT: u64 = 10;
+        let attributes = attributes(Source::NOTHING, self.setup);
+        let mut attributes = Attributes {
+            kind: SOFTWARE,
+            config: BPF_OUTPUT,
+            sample_type: record::stack_type(),
+            sample_period: 1,
+            ..attributes
+        };
+        let event = open_newest(&mut attributes, Where::Cpu(self.number))?;
+        // SAFETY: the argument is a descriptor, which the kernel only looks up.
+        check(unsafe {
+            libc::ioctl(event.as_raw_fd(), SET_OUTPUT, self.anchor.as_raw_fd() as libc::c_ulong)
+        })?;
+        self.ring.layout.output = id(&event);
+        Ok(event)
     }
 
     /// Its ring.

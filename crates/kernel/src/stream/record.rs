@@ -1,6 +1,5 @@
 //! What is in a record.
 
-use super::stacks::UserStack;
 use crate::maps::FileId;
 use wire::{Address, Nanos};
 
@@ -41,6 +40,24 @@ const KSYMBOL_UNREGISTER: u16 = 1 << 0;
 
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_BUILD_ID: u16 = 1 << 14;
+
+/// The code of a process and its stack, when a sample was taken of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserStack<'a> {
+    /// The instruction that it executed, or that called the kernel.
+    pub instruction: u64,
+    /// The frame pointer, if the program uses it as one.
+    pub frame_pointer: u64,
+    /// The stack pointer.
+    pub stack_pointer: u64,
+    /// What lies at the stack pointer, as far as it was copied.
+    pub bytes: &'a [u8],
+}
+
+/// Most that is copied of a stack, in bytes: no record is longer than 64 KB.
+pub const MOST_COPIED: u32 = 14 << 12;
+/// What is copied of the stack of a process of which nothing is known, in bytes.
+pub const USUALLY_COPIED: u32 = 8 << 10;
 
 /// What samples of a ring consist of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -227,7 +244,7 @@ fn copied<'a>(at: usize, words: &'a [u64], bytes: &'a [u8]) -> Option<UserStack<
     Some(UserStack { instruction, frame_pointer, stack_pointer, bytes })
 }
 
-/// What our own program has written in front of a sample: see [`super::stacks`].
+/// What our own program has written in front of a sample: see [`crate::stack_copies`].
 fn stack<'a>(words: &[u64], bytes: &'a [u8]) -> Option<Record<'a>> {
     let head: &[u64; 5] = words.first_chunk()?;
     // A length of 32 bits comes first.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::clock::thread_cpu_time;
 use crate::maps::FileId;
+use crate::stack_copies::StackCopies;
 use std::time::{Duration, Instant};
 use wire::Nanos;
 

@@ -21,7 +21,7 @@ pub struct Collect {
     #[arg(long)]
     pub pc_only: bool,
 
-    /// Callers by frame pointers only, which most programs of distributions lack [default: by their unwind tables as well]
+    /// Find callers by frame pointers only, which most programs of distributions lack, and not by unwind tables
     #[arg(long)]
     pub frame_pointers: bool,
 
@@ -37,7 +37,7 @@ pub struct Collect {
     #[arg(long, value_name = "TIME", value_parser = controller::span::whole_seconds)]
     pub resolution: Option<u32>,
 
-    /// Take fewer samples when all of it costs more than this part of the machine
+    /// Take fewer samples when the collector and the sampling together cost more than this part of the machine
     #[arg(long, value_name = "PERCENT", default_value = "1%", allow_hyphen_values = true)]
     pub max_cpu: String,
 

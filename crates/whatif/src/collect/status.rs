@@ -184,8 +184,8 @@ fn words(state: &Value, now: i64) -> String {
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     let ago = |value: &Value| age(now - value.as_i64().unwrap_or(now));
     let mut lines = vec![match state["running"].as_bool() {
-        Some(true) => format!("collecting since {} (process {})", ago(&state["started_unix"]), state["pid"]),
-        _ => "not collecting; start it with: whatif collect".to_owned(),
+        Some(true) => format!("collecting for {} (process {})", ago(&state["started_unix"]), state["pid"]),
+        _ => format!("not collecting; start it with: whatif collect --db {}", text(&state["folder"])),
     }];
     let events: Vec<String> = state["events"].as_array().into_iter().flatten().map(&text).collect();
     lines.push(format!(
@@ -258,7 +258,7 @@ fn stacks(state: &Value) -> Option<String> {
     let (whole, truncated) = (count(&state["whole"]), &state["truncated"]);
     let kinds = [
         ("copy_too_short", "larger than their copies"),
-        ("no_unwind_table", "without an unwind table"),
+        ("no_unwind_table", "without an unwind table at hand"),
         ("too_deep", "too deep"),
     ];
     let cut: u64 = kinds.iter().map(|(kind, _)| count(&truncated[kind])).sum();
@@ -271,9 +271,10 @@ fn stacks(state: &Value) -> Option<String> {
     let parts: Vec<String> = kinds.iter().filter_map(of).collect();
     (all > 0).then(|| {
         format!(
-            "stacks by unwind tables: {all}, {} of them whole{}",
+            "stacks: {all} by unwind tables, {} of them whole{}; {} by frame pointers",
             part(whole),
-            if cut > 0 { format!("; truncated: {}", parts.join(", ")) } else { String::new() }
+            if cut > 0 { format!(" (truncated: {})", parts.join(", ")) } else { String::new() },
+            count(&state["by_frame_pointers"])
         )
     })
 }
@@ -306,7 +307,7 @@ mod tests {
         });
         let text = words(&state, 1090);
         assert!(
-            text.contains("collecting since 90 s (process 42)") && text.contains("nothing written yet"),
+            text.contains("collecting for 90 s (process 42)") && text.contains("nothing written yet"),
             "{text}"
         );
         state["last"] = json!({

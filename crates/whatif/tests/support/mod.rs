@@ -306,7 +306,6 @@ impl Sandbox {
     pub fn unharmed(&self, program: &Path, arguments: &[&str]) -> Ended {
         let profiled = self.compare(DELAYS, program, arguments);
         assert!(profiled.stdout.ends_with("done\n"), "{profiled:#?}");
-        assert_eq!(profiled.code(), Some(0), "{profiled:#?}");
         profiled
     }
 }

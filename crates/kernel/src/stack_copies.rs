@@ -4,29 +4,10 @@
 //! same ring, in front of the sample. Nothing is copied of a process that needs none, and no more than it needs of the others.
 //! `PERF_SAMPLE_STACK_USER` would copy as much of all of them.
 
-use super::{Cpu, check, open_newest};
 use crate::bpf::{Code, Condition, Label, Map, MapKind, Operation, Program, Register};
-use crate::event::{Attributes, EXCLUDE_HYPERVISOR, Where};
+use crate::stream::{Cpu, MOST_COPIED, USUALLY_COPIED};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-
-/// The code of a process and its stack, when a sample was taken of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UserStack<'a> {
-    /// The instruction that it executed, or that called the kernel.
-    pub instruction: u64,
-    /// The frame pointer, if the program uses it as one.
-    pub frame_pointer: u64,
-    /// The stack pointer.
-    pub stack_pointer: u64,
-    /// What lies at the stack pointer, as far as it was copied.
-    pub bytes: &'a [u8],
-}
-
-/// Most that is copied of a stack, in bytes: no record is longer than 64 KB.
-pub const MOST: u32 = 14 * PAGE as u32;
-/// What is copied of the stack of a process of which nothing is known, in bytes.
-pub const USUAL: u32 = 8 << 10;
 
 const PAGE: i32 = 4096;
 /// Processes that something else than the usual can be said of.
@@ -58,50 +39,29 @@ impl StackCopies {
         if std::fs::read_link("/proc/self/ns/pid")?.as_os_str() != FIRST {
             return Err(io::Error::other("processes have other numbers in this PID namespace"));
         }
-        let most = cpus.iter().map(|cpu| cpu.number as usize + 1).max().unwrap_or(1);
+        let most = cpus.iter().map(|cpu| cpu.number() as usize + 1).max().unwrap_or(1);
         let wanted = Map::new(MapKind::Hash, 4, 4, PROCESSES)?;
-        let scratch = Map::new(MapKind::Array, 4, (HEADER as u32 + MOST) as usize, most)?;
+        let scratch = Map::new(MapKind::Array, 4, (HEADER as u32 + MOST_COPIED) as usize, most)?;
         let outputs = Map::new(MapKind::Events, 4, 4, most)?;
         let program = Program::load(&copy(&wanted, &scratch, &outputs))?;
         let mut events = Vec::new();
-        for cpu in &*cpus {
-            let output = output_of(cpu)?;
-            outputs.set(&cpu.number.to_ne_bytes(), &output.as_raw_fd().to_ne_bytes())?;
+        for cpu in &mut *cpus {
+            let output = cpu.open_output()?;
+            outputs.set(&cpu.number().to_ne_bytes(), &output.as_raw_fd().to_ne_bytes())?;
             events.push(output);
         }
-        let mut sampling = cpus.iter().flat_map(|cpu| &cpu.events).flat_map(|event| &event.descriptors);
-        sampling.try_for_each(|event| program.attach(event))?;
-        for (cpu, output) in cpus.iter_mut().zip(&events) {
-            cpu.ring.layout.output = super::id(output);
-        }
+        cpus.iter().flat_map(Cpu::sampling).try_for_each(|event| program.attach(event))?;
         Ok(Self { wanted, _program: program, _scratch: scratch, _outputs: outputs, _events: events })
     }
 
-    /// Copies this many bytes of the stack of a process from now on, [`MOST`] at most; nothing: as many as of one that is not known.
-    /// If there is no room to remember it, [`USUAL`].
+    /// Copies this many bytes of the stack of a process from now on, [`MOST_COPIED`] at most; nothing: as many as of one that is not known.
+    /// If there is no room to remember it, [`USUALLY_COPIED`].
     pub fn want(&self, pid: u32, bytes: Option<u32>) {
         match bytes {
-            Some(bytes) => drop(self.wanted.set(&pid.to_ne_bytes(), &bytes.min(MOST).to_ne_bytes())),
+            Some(bytes) => drop(self.wanted.set(&pid.to_ne_bytes(), &bytes.min(MOST_COPIED).to_ne_bytes())),
             None => self.wanted.remove(&pid.to_ne_bytes()),
         }
     }
-}
-
-/// An event by which a program writes into the ring of a CPU.
-fn output_of(cpu: &Cpu) -> io::Result<OwnedFd> {
-    const SOFTWARE: u32 = 1;
-    const BPF_OUTPUT: u64 = 10;
-    let mut attributes = super::attributes(super::Source::NOTHING, cpu.setup);
-    (attributes.kind, attributes.config) = (SOFTWARE, BPF_OUTPUT);
-    attributes.sample_type = super::record::stack_type();
-    attributes.sample_period = 1;
-    attributes.flags |= EXCLUDE_HYPERVISOR;
-    let event = open_newest(&mut Attributes { ..attributes }, Where::Cpu(cpu.number))?;
-    // SAFETY: the argument is a descriptor, which the kernel only looks up.
-    check(unsafe {
-        libc::ioctl(event.as_raw_fd(), super::SET_OUTPUT, cpu.anchor.as_raw_fd() as libc::c_ulong)
-    })?;
-    Ok(event)
 }
 
 // Functions of the kernel (bpf-helpers(7)).
@@ -139,7 +99,7 @@ fn copy<'a>(wanted: &'a Map, scratch: &'a Map, outputs: &'a Map) -> Code<'a> {
     code.jump_if(R0, Condition::Equal, 0, end);
     code.store_half(R10, KEY, R0);
     look_up(&mut code, wanted);
-    code.number(Set, R8, USUAL as i32);
+    code.number(Set, R8, USUALLY_COPIED as i32);
     code.jump_if(R0, Condition::Equal, 0, known);
     code.load_half(R8, R0, 0);
     code.here(known);
@@ -169,13 +129,13 @@ fn copy<'a>(wanted: &'a Map, scratch: &'a Map, outputs: &'a Map) -> Code<'a> {
     code.number(Set, R1, 0);
     code.store(R10, COPIED, R1);
     // Page by page: where the stack ends, so does the copy.
-    for _ in 0..=MOST as i32 / PAGE {
+    for _ in 0..=MOST_COPIED as i32 / PAGE {
         copy_page(&mut code, copied);
     }
     code.here(copied);
     code.load(R5, R10, COPIED);
     code.jump_if(R5, Condition::Equal, 0, end);
-    code.jump_if(R5, Condition::Above, MOST as i32, end);
+    code.jump_if(R5, Condition::Above, MOST_COPIED as i32, end);
     code.store(R9, 0, R5);
     code.number(Add, R5, HEADER);
     code.register(Set, R1, R6);
@@ -219,7 +179,7 @@ fn copy_page(code: &mut Code<'_>, copied: Label) {
     let whole = code.label();
     code.load(R1, R10, COPIED);
     code.jump_if_register(R1, Condition::AtLeast, R8, copied);
-    code.jump_if(R1, Condition::Above, MOST as i32 - PAGE, copied);
+    code.jump_if(R1, Condition::Above, MOST_COPIED as i32 - PAGE, copied);
     // Up to the end of the page.
     code.register(Set, R3, R7);
     code.register(Add, R3, R1);
