@@ -48,13 +48,14 @@ static uint32_t wanted(void)
 
 static void end(struct connection *this)
 {
-    /* Structures are used again, and so are descriptors. */
+    /* Structures are used again, and so are descriptors: once it is unlocked it may be that of another connection. */
+    const int fd = this->fd;
     pthread_mutex_lock(&lock);
     this->alive = 0;
     this->next = unused;
     unused = this;
     pthread_mutex_unlock(&lock);
-    close(this->fd);
+    close(fd);
 }
 
 static void accept_one(int listener)
