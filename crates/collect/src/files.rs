@@ -163,6 +163,8 @@ mod tests {
         let file = maps[0].file;
         maps.iter_mut().for_each(|mapping| mapping.file = file);
         let mut build_id = |mapping: &Mapping| {
+            // However long the last one took.
+            files.errands = Errands::default();
             let image = files.image_of((std::process::id(), 0), mapping, &mut images);
             images.get(image).build_id.clone()
         };
@@ -181,6 +183,7 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         let path = program.as_os_str().as_bytes();
         let mut build_id = |pid, inode| {
+            files.errands = Errands::default();
             let file = FileId { device: (8, 1), inode };
             let image = files.image((pid, 0), path, &[], file, &mut images);
             images.get(image).build_id.clone()
