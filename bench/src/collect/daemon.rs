@@ -62,10 +62,8 @@ impl Daemon {
     /// CPU time that all its threads have used, in nanoseconds.
     pub fn all_cpu(&self) -> Result<f64> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid()))?;
-        let of = |task: std::io::Result<fs::DirEntry>| {
-            let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<f64>().ok()
-        };
+        let of =
+            |task: std::io::Result<fs::DirEntry>| cpu_of(task.ok()?.file_name().to_str()?.parse().ok()?).ok();
         Ok(tasks.filter_map(of).sum())
     }
 
@@ -103,7 +101,7 @@ pub fn state_of(folder: &Path) -> Option<Value> {
     serde_json::from_str(&fs::read_to_string(folder.join("status.json")).ok()?).ok()
 }
 
-/// CPU time of the first thread of a process, in nanoseconds: neither `perf record` nor we have others.
+/// CPU time of a thread, in nanoseconds; of a process that of its first one.
 pub fn cpu_of(pid: u32) -> Result<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
     text.split_whitespace().next().and_then(|word| word.parse().ok()).context("no schedstat")

@@ -44,6 +44,13 @@ struct Function {
     rows: Box<[(u64, Caller)]>,
 }
 
+impl Function {
+    /// Memory that it takes, about.
+    fn bytes(&self) -> usize {
+        size_of::<(u64, Self)>() * 2 + size_of_val(&*self.rows)
+    }
+}
+
 #[derive(Debug)]
 enum File {
     Open(Opened),
@@ -159,13 +166,12 @@ impl Callers {
         } else {
             FunctionCallers { code: 0..u64::MAX, rows: Vec::new() }
         };
-        let bytes = size_of::<(u64, Function)>() * 2 + rows.len() * size_of::<(u64, Caller)>();
-        if self.bytes + bytes > self.most {
+        let function = Function { end: code.end, rows: rows.into() };
+        if self.bytes + function.bytes() > self.most {
             self.functions = HashMap::new();
             self.bytes = 0;
         }
-        self.bytes += bytes;
-        let function = Function { end: code.end, rows: rows.into() };
+        self.bytes += function.bytes();
         self.functions.entry((scope, mapping.image)).or_default().insert(code.start, function);
         Some((scope, self.known(scope, mapping.image, offset)?))
     }
@@ -236,14 +242,14 @@ impl Callers {
         self.positions.retain(|(_, image, _), _| marks.has(*image));
         self.functions.retain(|(_, image), _| marks.has(image.0));
         self.files.retain(|(_, image), _| marks.has(image.0));
-        let of = |function: &Function| size_of::<(u64, Function)>() * 2 + size_of_val(&*function.rows);
-        self.bytes = self.functions.values().flat_map(BTreeMap::values).map(of).sum();
+        self.bytes = self.functions.values().flat_map(BTreeMap::values).map(Function::bytes).sum();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::read_build_id;
     use wire::{Address, Nanos};
 
     /// What this process has mapped of its own program, and an image of it.
@@ -252,11 +258,8 @@ mod tests {
         let address = Address(ours as *const () as u64);
         let ours = maps.into_iter().find(|mapping| mapping.contains(address)).unwrap();
         let path = ours.path.unwrap();
-        let build_id = CallerLookup::open(&path).unwrap().build_id().unwrap_or_default();
-        let bytes: Vec<u8> = (0..build_id.len() / 2)
-            .map(|nth| u8::from_str_radix(&build_id[2 * nth..2 * nth + 2], 16).unwrap())
-            .collect();
-        let image = images.intern(ImageKind::File, path.to_str().unwrap().as_bytes(), &bytes);
+        let build_id = read_build_id(&path).unwrap_or_default();
+        let image = images.intern(ImageKind::File, path.to_str().unwrap().as_bytes(), &build_id);
         Mapping { start: ours.start, end: ours.end, image, offset: ours.offset.0 }
     }
 
@@ -314,7 +317,7 @@ mod tests {
                 missing => panic!("{missing:?}"),
             }
             assert_eq!(callers.of(we, &mapping, offset, &images), known);
-            // This process belongs to another user than it is said to: nothing may be learned from it.
+            // Nothing may be learned for a user from a process of another one.
             let found =
                 callers.known(if is_shared { Scope::All } else { Scope::User(user) }, mapping.image, offset);
             assert_eq!(found.map(Code::Known), Some(known), "{is_shared}");

@@ -52,8 +52,7 @@ pub struct Collector {
     begun: (SystemTime, Nanos),
     /// How callers are found; by copies of stacks, perhaps, and why not by BPF.
     callers: Callers,
-    copies: Option<StackCopies>,
-    no_bpf: Option<std::io::Error>,
+    copies: Option<std::io::Result<StackCopies>>,
     /// What the kernel takes for a sample of the first source.
     cost: Option<Nanos>,
     /// Which of one's own processes are sampled.
@@ -88,15 +87,9 @@ impl Collector {
             .sources
             .first()
             .and_then(|source| cost_of_a_sample(*source, setup, callers == Callers::Copies));
-        let (copies, no_bpf) = match copies {
-            Some(Ok(copies)) => (Some(copies), None),
-            Some(Err(error)) => (None, Some(error)),
-            None => (None, None),
-        };
         let mut collector = Self {
             callers,
             copies,
-            no_bpf,
             idle: vec![Nanos::ZERO; cpus.len()],
             cpus,
             periods,
@@ -205,7 +198,7 @@ impl Collector {
     /// How callers are found, and why not by BPF, if it is not to be had.
     #[must_use]
     pub fn callers(&self) -> (Callers, Option<&std::io::Error>) {
-        (self.callers, self.no_bpf.as_ref())
+        (self.callers, self.copies.as_ref().and_then(|copies| copies.as_ref().err()))
     }
 
     /// Processes that are not sampled just now, because no more descriptors may be opened.
@@ -315,7 +308,7 @@ impl Collector {
         until.iter().enumerate().for_each(|(cpu, until)| reader.has_read(cpu, *until));
         reader.follower.refresh(now);
         let wanted = std::mem::take(&mut reader.follower.unwinding.wanted);
-        if let Some(copies) = &self.copies {
+        if let Some(Ok(copies)) = &self.copies {
             wanted.into_iter().for_each(|(pid, bytes)| copies.want(pid, bytes));
         }
     }

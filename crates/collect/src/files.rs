@@ -139,7 +139,8 @@ pub fn as_seen_by(pid: u32, path: &[u8], file: FileId) -> Option<PathBuf> {
     (file.inode == inode || file.inode == 0).then_some(seen)
 }
 
-fn read_build_id(path: &Path) -> Option<Vec<u8>> {
+/// The build ID of a file.
+pub fn read_build_id(path: &Path) -> Option<Vec<u8>> {
     let digits = symbols::Image::open(path).ok()?.build_id().filter(|digits| digits.len() <= 2 * LONGEST)?;
     let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
     (0..digits.len()).step_by(2).map(byte).collect()

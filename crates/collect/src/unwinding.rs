@@ -70,16 +70,6 @@ impl AddAssign for Unwound {
     }
 }
 
-impl Found {
-    /// Whether all frames from this one on are in one image, but for the last, which starts the program or the thread: they are the
-    /// C library's own, and nothing else can be there.
-    fn is_of_one_library(&self, from: usize) -> bool {
-        let Some(images) = self.images.get(from..) else { return false };
-        let Some((_, inside)) = images.split_last() else { return false };
-        inside.iter().all(|image| *image == images[0])
-    }
-}
-
 #[derive(Clone, Debug)]
 struct Found {
     tid: u32,
@@ -88,6 +78,16 @@ struct Found {
     images: Vec<ImageIndex>,
     end: End,
     took: u32,
+}
+
+impl Found {
+    /// Whether all frames from this one on are in one image, but for the last, which starts the program or the thread: they are the
+    /// C library's own, and nothing else can be there.
+    fn is_of_one_library(&self, from: usize) -> bool {
+        let Some(images) = self.images.get(from..) else { return false };
+        let Some((_, inside)) = images.split_last() else { return false };
+        inside.iter().all(|image| *image == images[0])
+    }
 }
 
 /// What the samples of a process have shown.
@@ -122,6 +122,14 @@ struct Outermost {
 impl Default for Habits {
     fn default() -> Self {
         Self { bytes: USUALLY_COPIED, trusted: None, window: Window::default(), ends: HashMap::default() }
+    }
+}
+
+impl Habits {
+    /// How much of the stack is copied, where it is not as much as usual.
+    fn wanted(&self) -> Option<u32> {
+        let bytes = if self.trusted.is_some() { 0 } else { self.bytes };
+        Some(bytes).filter(|bytes| *bytes != USUALLY_COPIED)
     }
 }
 
@@ -292,17 +300,13 @@ impl Unwinding {
         let Some(habits) = self.habits.get(&parent).filter(|_| self.habits.len() < MOST).cloned() else {
             return;
         };
-        if habits.bytes != USUALLY_COPIED || habits.trusted.is_some() {
-            self.wanted.push((pid, Some(if habits.trusted.is_some() { 0 } else { habits.bytes })));
-        }
+        self.wanted.extend(habits.wanted().map(|bytes| (pid, Some(bytes))));
         self.habits.insert(pid, habits);
     }
 
     /// A process has ended, or executes another program.
     pub fn forget(&mut self, pid: u32) {
-        if let Some(habits) = self.habits.remove(&pid)
-            && (habits.bytes != USUALLY_COPIED || habits.trusted.is_some())
-        {
+        if self.habits.remove(&pid).is_some_and(|habits| habits.wanted().is_some()) {
             self.wanted.push((pid, None));
         }
     }

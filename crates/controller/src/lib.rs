@@ -215,7 +215,7 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     Ok((exit, failure.map_or(0, |failure| failure.status())))
 }
 
-/// What is said while servers are asked for debug information.
+/// The message while servers are asked for debug information.
 fn told_of_servers(told: Told<'_>) {
     let name = |path: &Path| profile::printable(&path.display().to_string()).into_owned();
     match told {

@@ -2,8 +2,7 @@
 //! library is needed to have them.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE: libc::c_int = 2;
@@ -53,9 +52,14 @@ impl Map {
         let _ = self.change(MAP_DELETE, key, std::ptr::null());
     }
 
+    /// Its number, as programs and other maps know it.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.descriptor.as_raw_fd()
+    }
+
     /// The kernel reads a key and perhaps a value of the lengths that the map has: callers have compared them.
     fn change(&self, command: libc::c_int, key: &[u8], value: *const u8) -> io::Result<libc::c_long> {
-        let attributes = [self.descriptor.as_raw_fd() as u64, key.as_ptr() as u64, value as u64, 0];
+        let attributes = [self.descriptor() as u64, key.as_ptr() as u64, value as u64, 0];
         bpf(command, &attributes)
     }
 }
@@ -89,13 +93,6 @@ impl Program {
         // SAFETY: the argument is a descriptor, which the kernel only looks up.
         let result = unsafe { libc::ioctl(event.as_raw_fd(), SET_BPF, self.0.as_raw_fd()) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
-}
-
-impl Map {
-    /// Its number, as programs and other maps know it.
-    pub(crate) fn descriptor(&self) -> i32 {
-        self.descriptor.as_raw_fd()
     }
 }
 

@@ -38,6 +38,13 @@ pub struct Load {
     pub executable: bool,
 }
 
+/// The piece that is at `offset` in the file, and its stated address there; code is preferred where pieces share a page.
+pub(crate) fn stated(loads: &[Load], offset: FileOffset) -> Option<(&Load, Svma)> {
+    let inside = |load: &&Load| offset.0.checked_sub(load.offset.0).is_some_and(|at| at < load.memory_size);
+    let load = loads.iter().filter(inside).min_by_key(|load| !load.executable)?;
+    Some((load, Svma(load.address.0.checked_add(offset.0 - load.offset.0)?)))
+}
+
 /// The load bias of a mapping, from the program headers.
 ///
 /// `page` is the largest page size to expect. Adjacent segments of one file may share a page, so

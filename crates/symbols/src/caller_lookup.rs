@@ -14,7 +14,7 @@ use gimli::{
 };
 use object::elf;
 
-use crate::address::{FileOffset, Load};
+use crate::address::{FileOffset, Load, Svma, stated};
 use crate::debug_file::hex;
 use crate::elf::{Content, Elf};
 use crate::error::ImageError;
@@ -95,10 +95,7 @@ impl CallerLookup {
     /// Where the callers of the function at `offset` in the file are; `None` if that is written down nowhere.
     #[must_use]
     pub fn function(&self, offset: FileOffset) -> Option<FunctionCallers> {
-        let inside =
-            |load: &&Load| offset.0.checked_sub(load.offset.0).is_some_and(|at| at < load.memory_size);
-        let load = self.loads.iter().filter(|load| load.executable).find(inside)?;
-        let address = load.address.0.checked_add(offset.0 - load.offset.0)?;
+        let (load, Svma(address)) = stated(&self.loads, offset).filter(|(load, _)| load.executable)?;
         let in_file = |address: u64| load.offset.0.checked_add(address.checked_sub(load.address.0)?);
         let tables = self.tables.as_ref()?;
         let (code, rows) = tables.function(tables.find(address)?)?;

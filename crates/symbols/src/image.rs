@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use object::elf;
 
-use crate::address::{FileOffset, Load, Svma, bias};
+use crate::address::{FileOffset, Load, Svma, bias, stated};
 use crate::debug_file::{Files, hex};
 use crate::debug_info::DebugInfo;
 use crate::elf::Elf;
@@ -153,10 +153,7 @@ impl Image {
     /// The stated address of what is at `offset` in the file; code is preferred where pieces share a page. `None` if it
     /// is not loaded.
     pub fn stated(&self, offset: FileOffset) -> Option<Svma> {
-        let inside =
-            |load: &&Load| offset.0.checked_sub(load.offset.0).is_some_and(|at| at < load.memory_size);
-        let load = self.loads().iter().filter(inside).min_by_key(|load| !load.executable)?;
-        load.address.0.checked_add(offset.0 - load.offset.0).map(Svma)
+        stated(self.loads(), offset).map(|(_, address)| address)
     }
 
     /// Where in the file the byte at a stated address is. `None` if it is not in the file.
