@@ -24,6 +24,7 @@
 //! * `faults` lets system calls of the controller and the collector fail, and the power after each of their writes.
 //! * `hostile` lets programs of an ordinary user make the collector remember as much as they can.
 //! * `sanitizers` runs targets that are built with sanitizers.
+//! * `slowdown` runs programs of many kinds beside the collector, and beside `perf record`.
 //! * `soak` runs the collector, and a run with its page, for an hour, and says what grows.
 //! * `tables` tries hash tables on samples of this machine, as section 5.4 of the continuous-profiling paper does.
 //! * `points` times one visit to a progress point: marked, in a program that is not profiled, and placed from outside.
@@ -70,6 +71,7 @@ mod report;
 mod rounds;
 mod rules;
 mod sanitizers;
+mod slowdown;
 mod soak;
 mod start;
 mod subject;
@@ -147,6 +149,8 @@ enum What {
     Corners(corners::Options),
     /// What hostile programs cost the collector
     Hostile(hostile::Options),
+    /// How much slower programs get while the collector runs
+    Slowdown(slowdown::Options),
     /// Targets that are built with sanitizers, with the profiler and without
     Sanitizers(sanitizers::Options),
     /// Whether memory, descriptors or threads grow in an hour
@@ -183,6 +187,7 @@ fn main() -> Result<()> {
         What::Faults(options) => faults::run(&options, &whatif()?),
         What::Corners(options) => corners::run(&options, &whatif()?),
         What::Hostile(options) => hostile::run(&options, &machine, &whatif()?),
+        What::Slowdown(options) => slowdown::run(&options, &machine, &whatif()?),
         What::Sanitizers(options) => sanitizers::run(&options, &whatif()?),
         What::Soak(options) => soak::run(&options, &whatif()?),
         What::Tables(options) => tables::run(&options),

@@ -5,12 +5,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use archive::{MachineInfo, Setting, Store, UnixSeconds};
+use archive::{Database, MachineInfo, Selection, Setting, Store, UnixSeconds};
 use collect::{Collected, Collector, Writer};
 use kernel::stream::Source;
 
 use super::daemon::Daemon;
-use super::{Bench, as_number};
+use super::{Bench, as_number, build_machine};
 use crate::interval::{Interval, count};
 use crate::program;
 use crate::tables::load;
@@ -26,19 +26,30 @@ const RATE: f64 = 97.0;
 impl Bench<'_> {
     pub fn disk(&self) -> Result<()> {
         println!(
-            "a day of this machine at 97 Hz, replayed from {MINUTES} different minutes (recorded at 970 Hz in 6 s each) \
-             under a C compiler on one CPU and sqlite on the other"
+            "a day of this machine at 97 Hz, replayed from {MINUTES} different minutes (recorded at 970 Hz in 6 s each): \
+             under a C compiler on one CPU and sqlite on the other; then under two shells that run programs of a few milliseconds, \
+             which have 50,000 functions"
         );
-        for (name, stacks) in [("with callers", true), ("without callers", false)] {
+        let programs = tempfile::tempdir()?;
+        let steps = build_machine::build(programs.path())?;
+        let compiler = [crate::tables::COMPILE, "while :; do \"$T/sqlite\" >/dev/null; done"];
+        let days = [
+            ("with callers", compiler, true),
+            ("without callers", compiler, false),
+            ("build machine", [&*steps, &*steps], true),
+        ];
+        for (name, loads, stacks) in days {
             let folder = tempfile::tempdir()?;
-            let day = day(folder.path(), stacks)?;
+            let day = day(folder.path(), loads, stacks)?;
             println!(
-                "  {name:<16} {} samples, {:.2} bytes each after a single minute, {:.3} at the end of the day ({:.1} MB); \
-                 write {:.1} ms a minute, compaction {:.1} ms a minute (longest {:.0} ms)",
+                "  {name:<16} {} samples, {:.2} bytes each after a single minute, {:.3} at the end of the day ({:.1} MB, of which the \
+                 catalogue {:.1}; {} instructions); write {:.1} ms a minute, compaction {:.1} ms a minute (longest {:.0} ms)",
                 day.samples,
                 day.first_bytes / day.first_samples,
                 as_number(day.bytes) / as_number(day.samples),
                 as_number(day.bytes) / 1e6,
+                as_number(std::fs::metadata(folder.path().join("catalogue.db"))?.len()) / 1e6,
+                day.positions,
                 1e3 * day.writing.as_secs_f64() / count(DAY),
                 1e3 * day.compacting.as_secs_f64() / count(DAY),
                 1e3 * day.longest.as_secs_f64(),
@@ -100,6 +111,8 @@ struct Day {
     begin: i64,
     samples: u64,
     bytes: u64,
+    /// Different instructions that were sampled.
+    positions: usize,
     first_samples: f64,
     first_bytes: f64,
     writing: Duration,
@@ -108,8 +121,8 @@ struct Day {
 }
 
 /// Writes a day as the collector does.
-fn day(folder: &Path, stacks: bool) -> Result<Day> {
-    let loads = [load(crate::tables::COMPILE)?, load("while :; do \"$T/sqlite\" >/dev/null; done")?];
+fn day(folder: &Path, [first, second]: [&str; 2], stacks: bool) -> Result<Day> {
+    let loads = [load(first)?, load(second)?];
     let source = Source::named("cpu-clock").context("there is a clock")?;
     let mut collector = Collector::start(collect::Options {
         rate_hz: 10.0 * RATE,
@@ -149,6 +162,7 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
         begin,
         samples: 0,
         bytes: 0,
+        positions: 0,
         first_samples: 1.0,
         first_bytes: 0.0,
         writing: Duration::ZERO,
@@ -175,6 +189,7 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
     // What is over now is merged when the collector has time.
     while store.compact(UnixSeconds(begin + 2 * 86_400), &mut || ())?.read > 0 {}
     day.bytes = store.bytes()?;
+    day.positions = Database::open(folder)?.leaves(&Selection::default())?.len();
     Ok(day)
 }
 

@@ -6,6 +6,7 @@
 //! the clock. Throughput beside it is there to see that nothing was forgotten.
 
 mod accuracy;
+mod build_machine;
 mod cost;
 mod daemon;
 mod disk;
