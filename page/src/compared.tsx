@@ -167,7 +167,7 @@ const COLUMNS: GridColumn<ChangeRow, ChangeColumn | "interval" | "picture">[] = 
   },
   {
     id: "difference",
-    head: "differ",
+    head: "difference",
     title: "The slope after, less the slope before",
     numeric: true,
     width: "5.4em",
@@ -233,8 +233,8 @@ function ChangeTable() {
       />
       <p class="legend">
         slope: gain per speedup, in the first recording and in the second; then their difference and its 95&nbsp;% interval.
-        What is said to have changed is certain among all regions together: 5&nbsp;% of comparisons without any change would
-        say so of one. Hollow: before; filled: after.
+        Verdicts allow for how many regions there are: of 20 comparisons in which nothing changed, one reports a change.
+        Hollow: before; filled: after.
       </p>
     </>
   );

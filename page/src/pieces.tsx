@@ -153,7 +153,7 @@ function Row({ piece, scope, isLine = false }: { piece: Piece; scope: Scope; isL
     </>
   );
   return (
-    <li class={`piece-of ${piece.verdict ?? piece.state}`}>
+    <li class={`piece-of ${piece.verdict ?? piece.state}${isProbable(piece) ? " probable" : ""}`}>
       <div class="piece">
         <div class={isLine ? "code line" : "code"}>
           {lines.length > 0 && (
@@ -233,13 +233,23 @@ function Share({ piece: { share, production_share } }: { piece: Piece }) {
   return <span>{`${shareText(share)} of CPU time${there}`}</span>;
 }
 
-/** The verdict, or how far its experiments are. */
-function State({ piece: { state, verdict, tried, curve } }: { piece: Piece }) {
-  // A verdict is about all speedups; where this one is not certain, it does not say so much. As in the terminal.
+/** Whether it helps or hurts by all speedups together, but not for certain at the one that the terminal shows. */
+function isProbable({ verdict, curve }: Piece): boolean {
   const gain = gainAt(curve, REFERENCE);
   const unsure = gain !== null && gain.lo !== null && gain.hi !== null && gain.lo <= 0 && gain.hi >= 0;
-  if (unsure && (verdict === "helps" || verdict === "hurts")) {
-    return <div class="verdict not-enough-data">? {verdict === "helps" ? "may help" : "may hurt"}</div>;
+  return unsure && (verdict === "helps" || verdict === "hurts");
+}
+
+/** The verdict, or how far its experiments are. */
+function State({ piece }: { piece: Piece }) {
+  const { state, verdict, tried } = piece;
+  if (isProbable(piece)) {
+    const words = verdict === "helps" ? "probably helps" : "probably hurts";
+    return (
+      <div class="verdict not-enough-data" title="Certain for all speedups together, but not for this one">
+        ? {words}
+      </div>
+    );
   }
   if (verdict !== null) {
     return (
@@ -296,14 +306,24 @@ function Chart({ piece, axis, scope }: { piece: Piece; axis: Axis; scope: Scope 
   );
 }
 
-/** The interval; an end beyond the axis has no cap. */
+/** The end of an interval: an arrow, where it goes on beyond the axis. */
+function Cap({ at: x, y, arrow }: { at: string; y: number; arrow: string | null }) {
+  if (arrow === null) return <line x1={x} x2={x} y1={y - 4} y2={y + 4} />;
+  return (
+    <text x={x} y={y + 4.5} text-anchor="middle">
+      {arrow}
+    </text>
+  );
+}
+
+/** The interval. */
 function Whiskers({ axis, lo, hi, y }: { axis: Axis; lo: number; hi: number; y: number }) {
   const [from, to] = [across(at(axis, lo)), across(at(axis, hi))];
   return (
     <g class="whiskers">
       <line x1={from} x2={to} y1={y} y2={y} />
-      {lo >= axis.lo && <line x1={from} x2={from} y1={y - 4} y2={y + 4} />}
-      {hi <= axis.hi && <line x1={to} x2={to} y1={y - 4} y2={y + 4} />}
+      <Cap at={from} y={y} arrow={lo < axis.lo ? "◂" : null} />
+      <Cap at={to} y={y} arrow={hi > axis.hi ? "▸" : null} />
     </g>
   );
 }
@@ -325,7 +345,8 @@ function Legend({ report: { production }, pieces, axis }: { report: Report; piec
     <p class="legend">
       {axis && (
         <>
-          <span class="key bar" /> right of zero: it helps; left: it hurts; ├─┤ the 95&nbsp;% interval.{" "}
+          <span class="key bar" /> right of zero: it helps; left: it hurts; <span class="key open" /> not certain; ├─┤ the
+          95&nbsp;% interval.{" "}
         </>
       )}
       <span class="key share" /> share of CPU time, what an ordinary profiler shows; the largest fills the width.

@@ -99,18 +99,19 @@ export function heading({ answer, sentence }: Report, { point, kind }: PointAnsw
   return `Nothing that was tried is known to make ${shown} ${kind === "latency" ? "shorter" : "faster"}.`;
 }
 
-/** Less than this share more is "a little longer", and more than so many times are given as "10 times". */
-const [LITTLE, TIMES] = [0.5, 9.5];
+/** Less than this share more is "a little longer", and more than so many times are "much more". */
+const [LITTLE, TIMES] = [0.5, 8.5];
 
 /** How much more would settle what is not known, in one sentence. */
 export function needed(experiments: number, made: number): string {
   const more = experiments === 1 ? "about one more experiment on it" : `about ${experiments} more experiments on it`;
-  const times = 1 + experiments / Math.max(made, 1);
+  const again = experiments / Math.max(made, 1);
   if (made === 0) return `let the program run longer (${more})`;
-  if (times <= 1 + LITTLE) return `let the program run a little longer (${more})`;
-  return times < TIMES
-    ? `run it about ${Math.ceil(times)} times as long (${more})`
-    : `run it 10 times as long or longer (${more})`;
+  if (again <= LITTLE) return `measure a little longer, into the same recording (${more})`;
+  if (again <= 1) return `measure as long again, into the same recording (${more})`;
+  return again < TIMES
+    ? `measure about ${Math.ceil(again)} times as long again, into the same recording (${more})`
+    : "measure much more, on a quiet machine if you can";
 }
 
 /** A gain that is not 0 when it is rounded. */

@@ -5,7 +5,9 @@ import type { Next } from "./model";
 import { Prose } from "./text";
 
 export function Reasons({ causes, next }: { causes: string[]; next: Next[] }) {
-  if (causes.length === 0 && next.length === 0) return null;
+  // It is open.
+  const steps = next.filter(({ step }) => step !== "open");
+  if (causes.length === 0 && steps.length === 0) return null;
   return (
     <div class="reasons">
       {causes.length > 0 && (
@@ -20,12 +22,12 @@ export function Reasons({ causes, next }: { causes: string[]; next: Next[] }) {
           </ul>
         </section>
       )}
-      {next.length > 0 && (
+      {steps.length > 0 && (
         <section>
           <h2>What next</h2>
           <ol>
-            {next.map(({ step, why, command }) => (
-              <li key={step}>
+            {steps.map(({ why, command }) => (
+              <li key={command}>
                 <Prose text={`${why[0]?.toUpperCase() ?? ""}${why.slice(1)}:`} />
                 <Command text={command} />
               </li>

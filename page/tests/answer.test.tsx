@@ -120,9 +120,9 @@ test("a command at the end of an advice can be copied", () => {
   }
 });
 
-test("what helps over all speedups, but not certainly at 20 %, may help", () => {
+test("what helps over all speedups, but not certainly at 20 %, probably helps", () => {
   const report = realistic();
   const [first] = report.answer!.points[0]!.pieces;
   first!.curve = [[0.2, 0.03, -0.01, 0.07], [1, 0.3, 0.2, 0.4]];
-  expect(page(report)).toMatch(/hash hash\.c:80 36 % of CPU time \? may help 3 % −1 to 7/);
+  expect(page(report)).toMatch(/hash hash\.c:80 36 % of CPU time \? probably helps 3 % −1 to 7/);
 });

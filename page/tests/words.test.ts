@@ -19,7 +19,7 @@ test("what a region does", () => {
   );
   const open = estimate({ verdict: "not-enough-data", more_blocks: 1, effect_lo: null });
   expect(prose.claim(region(), open)).toBe(
-    "Not enough data yet to say what less time in `hash.c:88` does to `requests`: let the program run a little longer (about one more experiment on it).",
+    "Not enough data yet to say what less time in `hash.c:88` does to `requests`: measure a little longer, into the same recording (about one more experiment on it).",
   );
   expect(prose.claim(region(), estimate({ verdict: "no-effect" }))).toBe("Less time in `hash.c:88` has no effect on `requests`.");
 });
@@ -27,10 +27,10 @@ test("what a region does", () => {
 // The same numbers as in crates/profile/src/answer/needed.rs.
 test("how much more is needed is one sentence, and its two numbers agree", () => {
   for (const [experiments, made, wanted] of [
-    [1, 20, "let the program run a little longer (about one more experiment on it)"],
-    [1, 1, "run it about 2 times as long (about one more experiment on it)"],
-    [40, 20, "run it about 3 times as long (about 40 more experiments on it)"],
-    [900, 20, "run it 10 times as long or longer (about 900 more experiments on it)"],
+    [1, 20, "measure a little longer, into the same recording (about one more experiment on it)"],
+    [1, 1, "measure as long again, into the same recording (about one more experiment on it)"],
+    [40, 20, "measure about 2 times as long again, into the same recording (about 40 more experiments on it)"],
+    [900, 20, "measure much more, on a quiet machine if you can"],
     [5, 0, "let the program run longer (about 5 more experiments on it)"],
   ] as const) {
     expect(prose.needed(experiments, made)).toBe(wanted);

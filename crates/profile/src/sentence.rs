@@ -122,23 +122,33 @@ impl Profile {
     fn others(&self, point: &PointSummary, untried: bool) -> String {
         let ranked = self.of(point);
         let (region, best) = ranked[0];
-        let beats = |e: &PointEstimate| match (&e.slope, &best.slope) {
-            (Some(other), Some(best)) => other.overlaps(best),
-            _ => false,
+        // Over all speedups, or at the one that people are shown.
+        let beats = |e: &PointEstimate| {
+            let by_slope = e.slope.zip(best.slope).is_some_and(|(other, best)| other.overlaps(&best));
+            let by_effect = e.effect.zip(best.effect).is_some_and(|(other, best)| other.hi >= best.value);
+            by_slope || by_effect
         };
         // A line of the best function, or the function of the best line, is no rival.
         let others = || ranked[1..].iter().filter(|(r, _)| !nested(self.region(region), self.region(r)));
         let rival = others().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
-        let count = |verdict| others().filter(|(_, e)| e.verdict == verdict && beats(e)).count();
-        match (rival, count(Verdict::NotEnoughData)) {
-            _ if count(Verdict::NotTrusted) > 0 => {
-                format!("the numbers of {} other regions are not to be trusted", count(Verdict::NotTrusted))
-            }
+        let with = |verdict| {
+            let found = others().filter(move |(_, e)| e.verdict == verdict && beats(e));
+            let mut names = found.map(|(region, _)| name(self.region(region)));
+            let first = names.next()?;
+            Some(match names.count() {
+                0 => first,
+                1 => format!("{first} and one more piece of code"),
+                more => format!("{first} and {more} more pieces of code"),
+            })
+        };
+        if let Some(doubted) = with(Verdict::NotTrusted) {
+            return format!("the numbers of {doubted} are not to be trusted");
+        }
+        match (rival, with(Verdict::NotEnoughData)) {
             (Some((other, _)), _) => format!("{} may be worth as much", name(self.region(other))),
-            (None, 0) if untried => "nothing else that was tried is worth more".into(),
-            (None, 0) => "nothing else you could change is worth more".into(),
-            (None, 1) => "too little is known yet about one other region".into(),
-            (None, n) => format!("too little is known yet about {n} other regions"),
+            (None, Some(open)) => format!("{open} may be worth as much: too little is known yet"),
+            (None, None) if untried => "nothing else that was tried is worth more".into(),
+            (None, None) => "nothing else you could change is worth more".into(),
         }
     }
 

@@ -31,9 +31,7 @@ fn what_helps_most_is_named_first_with_what_it_brings() {
     assert_eq!(first.headline.as_deref(), Some("Speed up `hash.c:88` first"));
     let brings = first.brings.unwrap();
     assert!(brings.starts_with("20 % less time there → 11"), "{brings}");
-    for part in
-        [" % less time per `requests` (", "), 10", " k → 11", " k per second; speeding it up can bring 5"]
-    {
+    for part in [" % less time per `requests` (", "), 10", " k → 11", " k per second; at most 5"] {
         assert!(brings.contains(part), "{part:?} in {brings}");
     }
     assert_eq!(first.rest.as_deref(), Some("Nothing else you could change is worth more."));
@@ -112,7 +110,7 @@ fn lines_fold_under_their_function() {
 #[test]
 fn two_estimates_of_the_same_code_agree_or_the_interval_holds_both() {
     let same = only(&with_function(0.5, 0.5, 1)).pieces.remove(0);
-    assert!(same.note.unwrap().ends_with("the same result when measured by itself"));
+    assert_eq!(same.note, None, "there is nothing to explain");
     assert_eq!(same.estimate.unwrap().verdict, Verdict::Helps);
 
     let pieces = only(&with_function(0.6, 0.2, 1)).pieces;

@@ -173,7 +173,11 @@ fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge>
     let busy = profile.doubts.busy as f64 / profile.doubts.windows.max(1) as f64;
     if busy > BUSY {
         let cause = format!("other programs used the machine in {:.0} % of the experiments", busy * 100.0);
-        return Some(Badge::new(Quality::Noisy, cause, "stop them, or measure on a quiet machine"));
+        return Some(Badge::new(
+            Quality::Noisy,
+            cause,
+            "the intervals allow for that; stop them for narrower ones",
+        ));
     }
     let disturbed = estimate.disturbed as f64 / (estimate.disturbed + estimate.blocks).max(1) as f64;
     if disturbed > DISTURBED {

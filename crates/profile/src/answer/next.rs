@@ -39,6 +39,9 @@ pub struct Next {
     pub command: String,
 }
 
+/// No command asks for more than so many times what was measured.
+const MOST_AGAIN: f64 = 10.0;
+
 /// What was typed, as far as another run needs it to measure the same.
 #[derive(Default)]
 struct Typed {
@@ -70,20 +73,30 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
             .chain(session.start.arguments.iter().map(String::as_str))
     };
     let mut typed = typed(&session.start);
-    if profile.rows.warnings.iter().any(|(_, warning)| warning.code == Warning::CHOSEN_POINT) {
+    let is_chosen = profile.rows.warnings.iter().any(|(_, warning)| warning.code == Warning::CHOSEN_POINT);
+    if is_chosen {
         let places = profile.points.iter().filter(|point| point.latency.is_none());
         typed.words.extend(places.flat_map(|point| ["-p".to_owned(), point.name.clone()]));
     }
     // As long as this one, if it was not the program that ended.
     let seconds =
         session.end.as_ref().filter(|end| end.stopped).map(|end| end.duration.as_secs_f64().round().max(1.0));
-    let again = |file: &str| {
+    let measured: f64 =
+        profile.rows.sessions.iter().filter_map(|one| Some(one.end.as_ref()?.duration.as_secs_f64())).sum();
+    let again_for = |file: &str, seconds: Option<f64>| {
         let mut words = vec!["whatif".to_owned(), "run".to_owned()];
-        words
-            .extend(seconds.into_iter().flat_map(|seconds| ["--duration".to_owned(), format!("{seconds}s")]));
+        words.extend(
+            seconds.into_iter().flat_map(|seconds| ["--duration".to_owned(), format!("{seconds:.0}s")]),
+        );
         words.extend(typed.words.iter().cloned());
         words.extend(["-o".to_owned(), file.to_owned(), "--".to_owned()]);
         shell::command(words.iter().map(String::as_str).chain(program())) + &typed.redirected
+    };
+    let again = |file: &str| again_for(file, seconds);
+    // As much longer as the advice beside it says.
+    let enough = |needed: Needed| {
+        let more = (needed.again().min(MOST_AGAIN) * measured).ceil();
+        again_for(&file, seconds.map(|seconds| more.max(seconds)))
     };
     let mut next = vec![Next {
         step: Step::Open,
@@ -91,14 +104,20 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         command: shell::command(["whatif", "open", &file]),
     }];
     let is_known = session.start.program != crate::coz::UNKNOWN_PROGRAM;
+    let find = Next {
+        step: Step::Deeper,
+        why: "find a place that counts the program's work".into(),
+        command: shell::command(["whatif", "points", "--"].into_iter().chain(program())) + &typed.redirected,
+    };
     if points.iter().all(|point| point.target.is_none()) && is_known {
-        next.push(Next {
-            step: Step::Deeper,
-            why: "find a place that counts the program's work".into(),
-            command: shell::command(["whatif", "points", "--"].into_iter().chain(program()))
-                + &typed.redirected,
-        });
+        next.push(find);
         return next;
+    }
+    if is_chosen && is_known {
+        next.push(Next {
+            why: "find a place that counts the program's work, if this one does not".into(),
+            ..find
+        });
     }
     let best = points
         .iter()
@@ -112,7 +131,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
             why: "measure more, into the same recording: that narrows the intervals".into(),
             command: again(&file),
         });
-    } else if let Some(best) = best {
+    } else if let Some(best) = best.filter(|_| !is_chosen) {
         next.push(Next {
             step: Step::Deeper,
             why: "see the experiments and sums behind the number".into(),
@@ -139,6 +158,11 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
             step: Step::Deeper,
             why: "see what makes it uncertain".into(),
             command: shell::command(["whatif", "report", "--explain", &region.name, &file]),
+        }),
+        Some((_, needed)) if is_known => next.push(Next {
+            step: Step::Deeper,
+            why: "measure more, into the same recording".into(),
+            command: enough(needed),
         }),
         _ if best.is_none() && is_known => next.push(Next {
             step: Step::Deeper,

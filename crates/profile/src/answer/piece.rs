@@ -11,6 +11,8 @@ use crate::sentence::{name, plus_minus};
 
 /// A line that has this share of its function's samples is the same code as the function.
 const SAME_CODE: f64 = 0.9;
+/// Two gains of the same code that differ by no more than this share of the larger one say the same.
+const ALIKE: f64 = 0.25;
 
 /// How far the experiments on a piece of code are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,12 +217,16 @@ fn join(piece: &mut Piece, line: &Piece) {
     let (Some(of_piece), Some(of_line)) = (&mut piece.estimate, &line.estimate) else { return };
     let (Some(effect), Some(other)) = (of_piece.effect, of_line.effect) else { return };
     if effect.overlaps(&other) {
-        // Where neither is settled, that they agree says nothing.
+        // Where neither is settled, or they say the same, there is nothing to explain.
         let is_settled = of_piece.verdict != Verdict::NotEnoughData;
-        piece.note = is_settled.then(|| {
+        let differ = (effect.value - other.value).abs() > ALIKE * effect.value.abs().max(other.value.abs());
+        piece.note = (is_settled && differ).then(|| {
             format!(
-                "Nearly all the time of {} is spent in {}, which gives the same result when measured by itself",
-                piece.name, line.name
+                "Nearly all the time of {} is spent in {}; measured by itself, that gives {} ({}), so the two agree only roughly",
+                piece.name,
+                line.name,
+                super::percent(&other),
+                super::percent_range(&other)
             )
         });
         return;

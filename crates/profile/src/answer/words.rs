@@ -7,7 +7,7 @@ use crate::sentence::{per_visit, subject};
 use crate::units::Nanos;
 
 /// What less time at [`REFERENCE`] brings to a point: "20 % less time there → 8 % less time per `insert` (6 to 10), 371 k → 403 k per
-/// second; speeding it up can bring 31 % (24 to 38) at best". `None` where it is not known.
+/// second; at most 31 % less (24 to 38), however fast it gets". `None` where it is not known.
 pub(super) fn brings(point: &PointSummary, estimate: &PointEstimate) -> Option<String> {
     let effect = estimate.effect.filter(|effect| effect.half_width().is_finite())?;
     let less = per_cent(effect.value, decimals(&effect));
@@ -26,8 +26,8 @@ pub(super) fn brings(point: &PointSummary, estimate: &PointEstimate) -> Option<S
     let most = estimate.most.filter(|most| most.half_width().is_finite() && most.value > effect.value);
     if let Some(most) = most {
         text.push_str(&format!(
-            "; speeding it up can bring {} ({}) at best",
-            per_cent(most.value, 0),
+            "; at most {} less ({}), however fast it gets",
+            percent(&most),
             percent_range(&most)
         ));
     }
@@ -83,9 +83,12 @@ pub fn percent(estimate: &Estimate) -> String {
     per_cent(estimate.value, decimals(estimate))
 }
 
-/// An interval in per cent, without the sign: `6 to 10`.
+/// An interval in per cent, without the sign: `6 to 10`. One that ends before zero never seems to reach it.
 pub fn percent_range(estimate: &Estimate) -> String {
-    let decimals = decimals(estimate);
+    let is_hidden = |end: f64| end.abs() < 0.005;
+    let hides_sign =
+        estimate.lo > 0.0 && is_hidden(estimate.lo) || estimate.hi < 0.0 && is_hidden(estimate.hi);
+    let decimals = decimals(estimate).max(usize::from(hides_sign));
     let shown = |value: f64| per_cent(value, decimals).trim_end_matches(" %").to_owned();
     format!("{} to {}", shown(estimate.lo), shown(estimate.hi))
 }
@@ -170,6 +173,8 @@ mod tests {
         assert_eq!(percent_range(&estimate(0.01, 0.03)), "−2 to 4");
         assert_eq!(percent_range(&estimate(0.016, 0.02)), "0 to 4");
         assert_eq!(percent_range(&estimate(0.95, 0.07)), "88 to 100");
+        assert_eq!(percent_range(&estimate(0.107, 0.103)), "0.4 to 21.0");
+        assert_eq!(percent_range(&estimate(-0.107, 0.103)), "−21.0 to −0.4");
     }
 
     #[test]

@@ -49,9 +49,11 @@ impl Comparison<'_> {
         }
         match with(Change::CannotTell).len() {
             0 if with(Change::Unchanged).is_empty() => "no region was tried in both".into(),
-            0 => "no region matters more or less than before".into(),
-            1 => "nothing is known to matter more or less, but one region cannot be told yet".into(),
-            n => format!("nothing is known to matter more or less, but {n} regions cannot be told yet"),
+            0 => "no region is worth more or less than before".into(),
+            1 => "no region is known to be worth more or less than before; of one it is not clear yet".into(),
+            n => {
+                format!("no region is known to be worth more or less than before; of {n} it is not clear yet")
+            }
         }
     }
 }
@@ -74,15 +76,22 @@ fn point_claim(point: &PointChange<'_>) -> String {
         return format!("{subject} was not visited in both recordings, so that it cannot be compared");
     };
     let verb = if matches!(point.summary().target, Target::Latency { .. }) { "is" } else { "takes" };
-    let change = format!("{} {}", plus_minus(&gain, gain.value.abs()), point.word(gain.value));
     match point.sign() {
         Some(_) => {
+            let change = format!("{} {}", plus_minus(&gain, gain.value.abs()), point.word(gain.value));
             let throughput = point.throughput().map(|factor| format!(" ({factor} the throughput)"));
             format!("{subject} {verb} {change} than before{}", throughput.unwrap_or_default())
         }
         None if gain.half_width().is_finite() => {
             let (better, worse) = (point.word(1.0), point.word(-1.0));
-            format!("It is unclear whether {subject} {verb} {better} or {worse} than before ({change})")
+            let decimals = usize::from(gain.half_width() < 0.0095 || gain.value.abs() < 0.0095);
+            let end = |gain: f64| format!("{:.decimals$} % {}", 100.0 * gain.abs(), point.word(gain));
+            format!(
+                "It is not clear yet whether {subject} {verb} {better} or {worse} than before: {}, but anything from {} to {} fits the data",
+                end(gain.value),
+                end(gain.hi),
+                end(gain.lo)
+            )
         }
         None => format!("Too little was measured to say whether {subject} changed"),
     }

@@ -37,8 +37,8 @@ pub fn render(comparison: &Comparison<'_>, style: Style) -> String {
     }
     if drawn {
         let legend = "slope: gain per speedup, in the first recording and in the second; then their difference \
-                      and its 95 % interval. What is said to have changed is certain among all regions \
-                      together: 5 % of comparisons without any change would say so of one.";
+                      and its 95 % interval. Verdicts allow for how many regions there are: of 20 comparisons in \
+                      which nothing changed, one reports a change.";
         line_of(&mut out, "");
         note(&mut out, legend, style);
     }
@@ -112,7 +112,7 @@ fn table(out: &mut String, comparison: &Comparison<'_>, point: usize, style: Sty
         exactly("region", region),
         "before",
         "after",
-        "differ",
+        "difference",
         "95 % interval"
     );
     line_of(out, &paint(style, Colour::Dim, &head));

@@ -13,10 +13,12 @@ use super::{Style, line_of, note, table};
 /// What a gain and its interval take: "−10 % (−11 to −9)", with a decimal.
 const GAIN: usize = 18;
 const SHARE: usize = 5;
-/// The bar takes so much of what is left, within limits.
-const BAR: (usize, usize) = (3, 24);
-/// The least of a name.
-const NAME: usize = 6;
+/// The bar takes so much of what is left, within limits; where there is less, there is none.
+const BAR: (usize, usize) = (10, 24);
+/// The least of a name beside a bar, and without one.
+const NAME: (usize, usize) = (16, 6);
+/// Code that has not been tried is listed from this share on, and in any case so many pieces of it.
+const UNTRIED: (f64, usize) = (0.03, 3);
 /// Lines of a function that are shown below it.
 const LINES: usize = 2;
 /// An experiment at fewer speedups than this shows no curve.
@@ -119,10 +121,38 @@ impl Columns {
         let room = style.width.saturating_sub(GAIN + verdict + SHARE + 5 * 2 + 2);
         let longest =
             shown.iter().map(|(piece, indent)| piece.label.width() + indent.width()).max().unwrap_or(0);
-        // A name that is cut is worse than a short bar.
-        let bar = room.saturating_sub(longest).clamp(BAR.0, BAR.1);
-        Columns { name: longest.min(room.saturating_sub(bar)).max(NAME), bar, verdict }
+        // A name that is cut is worse than a short bar, and a bar that shows nothing worse than none.
+        let bar = match room.checked_sub(BAR.0) {
+            Some(left) if left >= NAME.0.min(longest) => room.saturating_sub(longest).clamp(BAR.0, BAR.1),
+            _ => 0,
+        };
+        Columns { name: longest.min(room.saturating_sub(bar)).max(NAME.1), bar, verdict }
     }
+}
+
+/// A name in exactly `width` columns: without its place, or its file, where there is no room for them.
+fn named(piece: &Piece, indent: &str, width: usize) -> String {
+    let whole = format!("{indent}{}", piece.label);
+    if whole.width() <= width {
+        return exactly(&whole, width);
+    }
+    let (name, place) = piece.label.rsplit_once(' ').unwrap_or((&piece.label, ""));
+    let address = name.rfind("+0x").map_or(name, |at| &name[at..]);
+    let fits = |text: &&str| indent.width() + text.width() <= width;
+    let short = [name, place.rsplit('/').next().unwrap_or(place), address]
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .find(fits);
+    exactly(&format!("{indent}{}", short.unwrap_or(&piece.label)), width)
+}
+
+/// How many of these are shown: none of code that was not tried and hardly takes time, unless there is nothing else.
+fn how_many(pieces: &[Piece], most: usize) -> usize {
+    let is_worth_a_row =
+        |piece: &Piece| piece.state != State::Sampled || piece.share.unwrap_or(0.0) >= UNTRIED.0;
+    let last = pieces.iter().rposition(is_worth_a_row).map_or(0, |last| last + 1);
+    let untried = pieces.iter().take_while(|piece| piece.state != State::Sampled).count();
+    last.max(untried + UNTRIED.1).min(pieces.len()).min(most)
 }
 
 /// One row for each piece of code.
@@ -130,7 +160,7 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
     if point.pieces.is_empty() {
         return;
     }
-    let shown = &point.pieces[..point.pieces.len().min(style.top)];
+    let shown = &point.pieces[..how_many(&point.pieces, style.top)];
     let of_point = point.target.and_then(|target| profile.point(target));
     let unit = match of_point.map(|of_point| (of_point.target, printable(&of_point.name))) {
         Some((Target::Throughput(_), name)) => format!("less time per `{name}`"),
@@ -150,6 +180,19 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
     line_of(out, "");
     line_of(out, &title);
     let axis = Axis::of(rows.iter().map(|(piece, _)| *piece));
+    if !unit.is_empty() {
+        let head = format!(
+            "  {:name$}  {}  {:GAIN$}  {:verdict$}  {:>SHARE$}",
+            "",
+            axis.scale(columns.bar),
+            "",
+            "",
+            "CPU",
+            name = columns.name,
+            verdict = columns.verdict
+        );
+        line_of(out, &paint(style, Colour::Dim, &head));
+    }
     for (piece, indent) in &rows {
         line_of(out, row(piece, indent, columns, axis, style).trim_end());
     }
@@ -157,10 +200,24 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
         let more = format!("  … and {} more: --top {}", point.pieces.len() - shown.len(), point.pieces.len());
         line_of(out, &paint(style, Colour::Dim, &more));
     }
-    let bars = if unit.is_empty() { "" } else { "█ certain, ░ possible (95 % interval), │ no gain. " };
+    let bars = match (unit.is_empty(), columns.bar) {
+        (true, _) => "",
+        (false, 0) => "In brackets: the 95 % interval. ",
+        (false, _) => "█ at least so much, ░ perhaps (95 % interval), │ zero. ",
+    };
     let begun = rows.iter().any(|(piece, _)| piece.state == State::Begun);
     let begun = if begun { format!("Judged when tried at {SPEEDUPS} speedups. ") } else { String::new() };
-    let legend = format!("{bars}{begun}The last column is the share of the CPU time.");
+    let is_probable = rows.iter().any(|(piece, _)| word(piece).0.starts_with("probably"));
+    let probably = match is_probable {
+        true => format!("Probably: it is certain for all speedups together, and not for {REFERENCE}. "),
+        false => String::new(),
+    };
+    let cpu = if unit.is_empty() {
+        "The last column is the share of the CPU time."
+    } else {
+        "CPU: the share of its time."
+    };
+    let legend = format!("{bars}{probably}{begun}{cpu}");
     for line in wrap(&legend, style.width - 2) {
         line_of(out, &paint(style, Colour::Dim, &format!("  {line}")));
     }
@@ -174,7 +231,7 @@ fn lines(piece: &Piece) -> impl Iterator<Item = &Piece> {
 
 fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) -> String {
     let Columns { name, bar, verdict } = columns;
-    let label = exactly(&format!("{indent}{}", piece.label), name);
+    let label = named(piece, indent, name);
     let share = table::share(piece.share);
     let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
     let (picture, gain) = match (effect.filter(|effect| effect.half_width().is_finite()), piece.state) {
@@ -183,7 +240,7 @@ fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) 
         }
         (None, State::Measured) => (axis.blank(bar), String::new()),
         (None, State::Begun) => {
-            (axis.blank(bar), format!("tried at {} of {SPEEDUPS}", piece.speedups.min(SPEEDUPS)))
+            (axis.blank(bar), format!("{} of {SPEEDUPS} speedups", piece.speedups.min(SPEEDUPS)))
         }
         (None, State::Sampled) => (axis.blank(bar), "not tried yet".into()),
     };
@@ -197,8 +254,8 @@ fn word(piece: &Piece) -> (&'static str, Colour) {
     let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
     let unsure = effect.is_some_and(|effect| effect.lo <= 0.0 && effect.hi >= 0.0);
     match piece.verdict() {
-        Some(Verdict::Helps) if unsure => ("may help", Colour::Yellow),
-        Some(Verdict::Hurts) if unsure => ("may hurt", Colour::Yellow),
+        Some(Verdict::Helps) if unsure => ("probably helps", Colour::Yellow),
+        Some(Verdict::Hurts) if unsure => ("probably hurts", Colour::Yellow),
         Some(verdict) => table::word(verdict),
         None => ("", Colour::Plain),
     }
@@ -221,39 +278,56 @@ impl Axis {
         Axis { low: low.max(-0.2), high: high.min(0.3) }
     }
 
-    fn column(self, gain: f64, width: usize) -> f64 {
-        (gain.clamp(self.low, self.high) - self.low) / (self.high - self.low) * width as f64
+    /// Columns to the left of the one that stands for zero, and to its right.
+    fn sides(self, width: usize) -> (usize, usize) {
+        let room = width.saturating_sub(1);
+        let left = (-self.low / (self.high - self.low) * room as f64).ceil() as usize;
+        // What is below zero is seen.
+        let left = left.max(usize::from(self.low < 0.0)).min(room);
+        (left, room - left)
     }
 
-    /// Full from zero to the end of the interval that is nearer to it, shaded up to the other one.
+    /// How many of `columns` on one side a gain reaches, where the side ends at `end`.
+    fn reach(gain: f64, end: f64, columns: usize) -> usize {
+        let part = if end == 0.0 { 0.0 } else { (gain / end).clamp(0.0, 1.0) };
+        let reached = (part * columns as f64).round() as usize;
+        // Whatever is there at all takes a column.
+        reached.max(usize::from(part > 0.0)).min(columns)
+    }
+
+    /// From zero: full up to the end of the interval that is nearer to it, shaded up to the other one.
     fn draw(self, effect: &Estimate, width: usize) -> String {
-        let zero = self.column(0.0, width);
-        let (lo, hi) = (self.column(effect.lo, width), self.column(effect.hi, width));
-        let sure = if effect.lo > 0.0 {
-            (zero, lo)
-        } else if effect.hi < 0.0 {
-            (hi, zero)
-        } else {
-            (zero, zero)
-        };
-        let cell = |nth: usize| {
-            let middle = nth as f64 + 0.5;
-            if (sure.0..sure.1).contains(&middle) {
-                '█'
-            } else if (lo..hi).contains(&middle) {
-                '░'
-            } else if self.low < 0.0 && nth == (zero as usize).min(width.saturating_sub(1)) {
-                '│'
-            } else {
-                ' '
+        if width == 0 {
+            return String::new();
+        }
+        let (left, right) = self.sides(width);
+        let side = |near: f64, far: f64, end: f64, columns: usize| {
+            let far = Axis::reach(far, end, columns);
+            let near = if near / end > 0.0 { Axis::reach(near, end, columns).min(far) } else { 0 };
+            move |nth: usize| match nth {
+                nth if nth < near => '█',
+                nth if nth < far => '░',
+                _ => ' ',
             }
         };
-        (0..width).map(cell).collect()
+        let below = side(effect.hi, effect.lo, self.low, left);
+        let above = side(effect.lo, effect.hi, self.high, right);
+        (0..left).rev().map(below).chain(['│']).chain((0..right).map(above)).collect()
     }
 
     fn blank(self, width: usize) -> String {
         let nothing = Estimate { value: 0.0, se: 0.0, lo: 0.0, hi: 0.0 };
         self.draw(&nothing, width)
+    }
+
+    /// What stands above the bars: zero, and how far they reach.
+    fn scale(self, width: usize) -> String {
+        let (left, right) = self.sides(width);
+        let end = format!("{:.0} %", 100.0 * self.high);
+        if width == 0 || right <= end.width() {
+            return " ".repeat(width);
+        }
+        format!("{}0{end:>right$}", " ".repeat(left))
     }
 }
 
@@ -265,14 +339,18 @@ mod tests {
     fn a_bar_is_full_as_far_as_it_is_sure() {
         let effect = |lo: f64, hi: f64| Estimate { value: (lo + hi) / 2.0, se: 0.0, lo, hi };
         let axis = Axis { low: 0.0, high: 0.2 };
-        assert_eq!(axis.draw(&effect(0.1, 0.2), 10), "█████░░░░░");
-        assert_eq!(axis.draw(&effect(-0.1, 0.1), 10), "░░░░░     ");
-        assert_eq!(axis.blank(10), "          ");
+        assert_eq!(axis.draw(&effect(0.1, 0.2), 11), "│█████░░░░░");
+        assert_eq!(axis.draw(&effect(-0.1, 0.1), 11), "│░░░░░     ");
+        assert_eq!(axis.blank(11), "│          ");
+        assert_eq!(axis.scale(11), "0      20 %");
         let both = Axis { low: -0.1, high: 0.1 };
-        assert_eq!(both.draw(&effect(0.06, 0.1), 10), "     ███░░");
-        assert_eq!(both.draw(&effect(-0.1, -0.06), 10), "░░███│    ");
+        assert_eq!(both.draw(&effect(0.06, 0.1), 11), "     │███░░");
+        assert_eq!(both.draw(&effect(-0.1, -0.06), 11), "░░███│     ");
+        assert_eq!(both.draw(&effect(-0.1, 0.02), 11), "░░░░░│░    ");
+        assert_eq!(both.scale(11), "     0 10 %");
         for width in 0..40 {
             assert_eq!(both.draw(&effect(-9.0, f64::MAX), width).chars().count(), width);
+            assert_eq!(both.scale(width).chars().count(), width);
         }
     }
 }
