@@ -469,7 +469,7 @@ mod tests {
             let pid = FIRST + number;
             let name = format!("cc-{number}");
             follower.take(Record::Name { pid, tid: pid, executes: true, name: name.as_bytes() });
-            follower.take(Record::Exit { pid });
+            follower.take(Record::Exit { pid, tid: pid });
             if number % 100 == 0 {
                 follower.processes.tend();
                 follower.forget_if_many();

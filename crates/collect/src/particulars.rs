@@ -317,9 +317,8 @@ mod tests {
     #[test]
     fn a_user_with_thousands_of_values_keeps_some_and_others_keep_theirs() {
         let mut particulars = Particulars::default();
-        let kept = (0..5000)
-            .filter(|number| !particulars.allowed(66, set(*number)).unwrap().is_empty())
-            .count();
+        let kept =
+            (0..5000).filter(|number| !particulars.allowed(66, set(*number)).unwrap().is_empty()).count();
         assert_eq!(kept, 64);
         assert_eq!(particulars.take_lapses().refused_labels, 5000 - 64);
         // Those that it has had do not count again.

@@ -771,14 +771,19 @@ mod tests {
         let (mut processes, mut images) = (Processes::new(Origin::Here, usize::MAX), Images::new(&[]));
         // A number that no process has, and ours.
         let (parent, we) = (1 << 29, std::process::id());
-        let launched = Label { process: "server".to_owned(), cgroup: "/launcher".to_owned(), ..Label::default() };
+        let launched =
+            Label { process: "server".to_owned(), cgroup: "/launcher".to_owned(), ..Label::default() };
         let label = processes.labels.intern(launched);
-        processes
-            .table
-            .insert(parent, Process { space: Rc::default(), label, names: None, user: 0, threads: 1, is_sampled: true });
+        processes.table.insert(
+            parent,
+            Process { space: Rc::default(), label, names: None, user: 0, threads: 1, is_sampled: true },
+        );
         // Along with many more than are looked up at a time.
         let others = (1..=1024).map(|other| parent + other);
-        others.clone().take(512).for_each(|other| processes.fork(other, parent, (other, parent), &mut images));
+        others
+            .clone()
+            .take(512)
+            .for_each(|other| processes.fork(other, parent, (other, parent), &mut images));
         processes.fork(we, parent, (we, parent), &mut images);
         others.skip(512).for_each(|other| processes.fork(other, parent, (other, parent), &mut images));
         (0..5).for_each(|_| processes.tend());
