@@ -7,7 +7,7 @@ use archive::{
 };
 use cycles::Flame;
 use cycles::arguments::{
-    Across, Causes, Compared, Diff, Epochs, Folder, List, Per, Stats, Sums, Top, Unknown, Which,
+    Across, Causes, Compared, Diff, Epochs, Folder, List, Per, Stats, Top, Unknown, Which,
 };
 use profile::Nanos;
 use report::cycles::{self as draw, Answer};
@@ -126,10 +126,10 @@ fn tools() -> Vec<Asked> {
         cycles::stats(&args).map(|answer| drawn(&answer)).map_err(wrong)
     };
     vec![
-        ("top", Box::new(move |which| top(which, Sums::Function))),
-        ("top of images", Box::new(move |which| top(which, Sums::Image))),
-        ("top of lines", Box::new(move |which| top(which, Sums::Line))),
-        ("top of processes", Box::new(move |which| top(which, Sums::Process))),
+        ("top", Box::new(move |which| top(which, "function"))),
+        ("top of images", Box::new(move |which| top(which, "image"))),
+        ("top of lines", Box::new(move |which| top(which, "line"))),
+        ("top of processes", Box::new(move |which| top(which, "process"))),
         ("diff of epochs", Box::new(move |which| diff(which, "1", "2"))),
         (
             "diff of times",
@@ -191,7 +191,7 @@ fn tools() -> Vec<Asked> {
                     image: Some("server".into()),
                     ..which.clone()
                 };
-                top(&one, Sums::Function)
+                top(&one, "function")
             }),
         ),
     ]
