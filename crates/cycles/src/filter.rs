@@ -146,14 +146,17 @@ impl Choice<'_> {
 
     /// That nothing is as it was asked for, and what there is.
     fn nothing(&self, of: &Expression) -> String {
-        let Expression::Test(Test { of, pattern }) = of else {
+        let Expression::Test(test @ Test { of, pattern }) = of else {
             return "nothing that was sampled is as --where says; see what there is: whatif top --by process,unit"
                 .to_owned();
         };
-        let is_there = |text: &String| {
-            // It is there, but not together with the rest that was asked for.
-            glob(pattern).is_ok_and(|glob| glob.is_match(text))
-        };
+        // Perhaps it is there, but not together with the rest that was asked for.
+        let is_there = self.condition(&Expression::Test(test.clone())).is_ok_and(|found| match found {
+            Condition::Label(found) => !found.is_empty(),
+            Condition::Image(found) => !found.is_empty(),
+            Condition::Epoch(found) => !found.is_empty(),
+            _ => true,
+        });
         let (what, known) = match of {
             Tested::Image => {
                 let names = self.images.values().map(|image| last(&image.path).to_owned());
@@ -168,7 +171,7 @@ impl Choice<'_> {
                 (key.to_string(), of_labels.chain(of_epochs).collect())
             }
         };
-        if known.iter().filter(|text| !text.is_empty()).any(is_there) {
+        if is_there {
             let what = match what.as_str() {
                 "cgroup" => "no process of that name ran in such a cgroup".to_owned(),
                 what => format!("no {what} '{}' goes with the rest", profile::printable(pattern)),

@@ -36,13 +36,17 @@ fn record(folder: &Path) {
         rate_hz: 97.0,
         resolution: Nanos::from_millis(60_000),
         version: "0".into(),
+        labels: Default::default(),
     };
     for nth in 0..2 {
         let at = UnixSeconds(START + 3600 * nth);
         let epoch = store.begin_epoch(machine, &setting, Some("before"), at).unwrap();
         let event = store.event("cpu-clock").unwrap();
-        let [label, other] = ["server", "worker"]
-            .map(|process| store.label(&Label { process: process.into(), cgroup: "/web".into() }).unwrap());
+        let [label, other] = ["server", "worker"].map(|process| {
+            store
+                .label(&Label { process: process.into(), cgroup: "/web".into(), ..Label::default() })
+                .unwrap()
+        });
         let program = CodeImage { path: "/bin/server".into(), build_id: "0a".into(), kind: ImageKind::File };
         let image = store.image(&program).unwrap();
         let length = Nanos::from_millis(60_000);
@@ -96,7 +100,8 @@ fn tools() -> Vec<Asked> {
         format!("{error:#}")
     }
     let causes = || Causes { recordings: Vec::new(), no_recordings: false };
-    let top = move |which: &Which, by| {
+    let top = move |which: &Which, by: &str| {
+        let by = by.parse().unwrap();
         let args = Top { which: which.clone(), causes: causes(), by, top: 20, inlined: true, json: false };
         cycles::top(&args).map(|answer| drawn(&answer)).map_err(wrong)
     };
