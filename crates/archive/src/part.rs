@@ -40,7 +40,8 @@ impl<'a> Part<'a> {
         let reader = ColumnReader::open(&folder.join(&segment.stacks_file))?;
         let stacks = Stacks::read(&reader)?;
         let is_in = |images: &Vec<ImageId>| {
-            stacks.images.iter().map(|&image| images.contains(&ImageId::new(i64::from(image)))).collect()
+            let images: HashSet<i64> = images.iter().map(|image| image.get()).collect();
+            stacks.images.iter().map(|&image| images.contains(&i64::from(image))).collect()
         };
         let wanted = selection.images.as_ref().map(is_in);
         let has_others = segment::events(&reader).iter().any(|&of| i64::from(of) != event.get());
@@ -129,7 +130,8 @@ impl<'a> Part<'a> {
             time.contains(&segment.begin) && time.contains(&segment.last)
         };
         let labelled = |labels: &Vec<LabelId>| {
-            catalogue::keys(&segment.labels).iter().all(|&key| labels.contains(&LabelId::new(key)))
+            let labels: HashSet<i64> = labels.iter().map(|label| label.get()).collect();
+            catalogue::keys(&segment.labels).iter().all(|key| labels.contains(key))
         };
         selection.time.as_ref().is_none_or(in_time)
             && selection.labels.as_ref().is_none_or(labelled)

@@ -28,8 +28,9 @@ type UserLabels = BTreeMap<String, String>;
 pub struct Particulars {
     /// Have not been looked at since they were started or executed something.
     fresh: HashSet<u32>,
-    /// Have, and after which call they have lived long.
+    /// Have, and at which call they have lived long; of those that are there several times the last counts.
     young: VecDeque<(u64, u32)>,
+    last: HashMap<u32, u64>,
     calls: u64,
     /// Whether command lines are asked for.
     pub with_commands: bool,
@@ -92,6 +93,7 @@ impl Default for Particulars {
         Self {
             fresh: HashSet::new(),
             young: VecDeque::new(),
+            last: HashMap::new(),
             calls: 0,
             with_commands: false,
             errands: Errands::frugal(),
@@ -128,19 +130,28 @@ impl Particulars {
         let mut due = Vec::with_capacity(chosen.len());
         for pid in chosen {
             self.fresh.remove(&pid);
-            self.young.push_back((self.calls + LONG, pid));
+            self.wait(pid);
             due.push(Due::Young(pid));
         }
         while due.len() < 2 * LOOKUPS
-            && let Some((_, pid)) = self.young.pop_front_if(|(call, _)| *call <= self.calls)
+            && let Some((call, pid)) = self.young.pop_front_if(|(call, _)| *call <= self.calls)
         {
             // It may have executed something else meanwhile.
-            let is_young = self.fresh.contains(&pid) || self.young.iter().any(|(_, other)| *other == pid);
-            if lives(pid) && !is_young {
-                due.push(Due::Old(pid));
+            if self.last.get(&pid) == Some(&call) {
+                self.last.remove(&pid);
+                if lives(pid) && !self.fresh.contains(&pid) {
+                    due.push(Due::Old(pid));
+                }
             }
         }
         due
+    }
+
+    /// Later is early enough: it has done nothing yet.
+    pub fn wait(&mut self, pid: u32) {
+        let call = self.calls + LONG;
+        self.young.push_back((call, pid));
+        self.last.insert(pid, call);
     }
 
     /// Looks into a process that runs as `user`; nothing if it has gone.
@@ -286,7 +297,7 @@ mod tests {
             old.extend(particulars.due(|_| true).into_iter().map(|due| (call, due)));
         }
         assert_eq!(old, [(11, Due::Old(1)), (12, Due::Old(3))]);
-        assert!(particulars.young.is_empty());
+        assert!(particulars.young.is_empty() && particulars.last.is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::images::Images;
 use crate::labels::{LabelIndex, Labels};
 use crate::limits::{Held, to_give_up};
 use crate::origin::Origin;
-use crate::particulars::{Lapses, Particulars};
+use crate::particulars::{Due, Lapses, Particulars};
 use crate::slots::Marks;
 use crate::space::{Mapping, Space};
 use crate::threads::{A_THREAD, Known, Threads};
@@ -480,6 +480,11 @@ impl Processes {
         let table = &self.table;
         for due in self.particulars.due(|pid| table.contains_key(&pid)) {
             let pid = due.pid();
+            // Most threads of the kernel never do anything: numbers are for others.
+            if matches!(due, Due::Old(_)) && !self.is_sampled(pid) {
+                self.particulars.wait(pid);
+                continue;
+            }
             let Some(user) = kernel::cpu::user(pid) else { continue };
             let Some(found) = self.particulars.look(due, user) else { continue };
             let Some(label) = self.table.get(&pid).map(|process| process.label) else { continue };
