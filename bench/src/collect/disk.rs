@@ -130,6 +130,7 @@ fn day(folder: &Path, [first, second]: [&str; 2], stacks: bool) -> Result<Day> {
         rotate: false,
         stacks,
         unwind: false,
+        commands: false,
         machine: true,
         ring_bytes: 1 << 20,
         seed: 1,

@@ -236,7 +236,17 @@ impl Bench<'_> {
         daemon.end()?;
         let mut flame = Command::new(whatif);
         flame
-            .args(["flame", "--folded", "--no-inlined", "--no-recordings", "--process", process, "--db"])
+            .args([
+                "flame",
+                "--folded",
+                "--roots",
+                "none",
+                "--no-inlined",
+                "--no-recordings",
+                "--process",
+                process,
+                "--db",
+            ])
             .arg(database.path());
         let output = program::output(&mut flame)?;
         let mut whole = Whole::default();

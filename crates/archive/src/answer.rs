@@ -72,6 +72,8 @@ pub enum By {
     Machine,
     /// Who ran.
     Label,
+    /// Who ran, in which epoch.
+    LabelAndEpoch,
     /// Spans of this many seconds.
     Time(i64),
 }
@@ -85,6 +87,8 @@ pub enum Group {
     Machine(MachineId),
     /// By label.
     Label(LabelId),
+    /// By label and epoch.
+    LabelAndEpoch(LabelId, EpochId),
     /// By time: the begin of the span.
     Time(UnixSeconds),
 }

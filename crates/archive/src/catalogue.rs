@@ -1,10 +1,10 @@
 //! Catalogue: the rows about segments and what they refer to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::draft::Written;
 use super::model::whole_seconds;
@@ -13,7 +13,7 @@ use super::{
     UnixSeconds,
 };
 use storage::Nanos;
-use storage::{integer, ns};
+use storage::{integer, ns, schema};
 
 /// Name of the file in the folder.
 pub(super) const FILE: &str = "catalogue.db";
@@ -167,6 +167,7 @@ pub(super) fn keys(list: &str) -> BTreeSet<i64> {
 /// All epochs, oldest first.
 pub(super) fn epochs(from: &Connection) -> rusqlite::Result<Vec<CollectorEpoch>> {
     let mut names = from.prepare_cached("SELECT name FROM epoch_events WHERE epoch = ? ORDER BY position")?;
+    let mut labels = epoch_labels(from)?;
     from.prepare_cached("SELECT * FROM epochs ORDER BY started_unix_s, id")?
         .query_map([], |row| {
             let id: i64 = row.get("id")?;
@@ -182,12 +183,27 @@ pub(super) fn epochs(from: &Connection) -> rusqlite::Result<Vec<CollectorEpoch>>
                     rate_hz: row.get("rate_hz")?,
                     resolution: Nanos::new(count(row, "resolution_ns")?),
                     version: row.get("version")?,
+                    labels: labels.remove(&id).unwrap_or_default(),
                 },
                 started: UnixSeconds(row.get("started_unix_s")?),
                 ended: row.get::<_, Option<i64>>("ended_unix_s")?.map(UnixSeconds),
             })
         })?
         .collect()
+}
+
+/// What epochs are called by their users; nothing in a file of an older layout.
+fn epoch_labels(from: &Connection) -> rusqlite::Result<HashMap<i64, BTreeMap<String, String>>> {
+    let mut labels: HashMap<i64, BTreeMap<String, String>> = HashMap::new();
+    if schema::columns(from, "epoch_labels")?.is_empty() {
+        return Ok(labels);
+    }
+    let mut all = from.prepare_cached("SELECT epoch, name, value FROM epoch_labels")?;
+    let mut rows = all.query([])?;
+    while let Some(row) = rows.next()? {
+        labels.entry(row.get(0)?).or_default().insert(row.get(1)?, row.get(2)?);
+    }
+    Ok(labels)
 }
 
 /// Adds an epoch; `uid` tells it from all others anywhere.
@@ -222,6 +238,10 @@ pub(super) fn insert_epoch(
     for (position, name) in (0_i64..).zip(&setting.events) {
         insert.execute(params![id, position, name])?;
     }
+    let mut insert = to.prepare_cached("INSERT INTO epoch_labels VALUES (?, ?, ?)")?;
+    for (name, value) in &setting.labels {
+        insert.execute(params![id, name, value])?;
+    }
     Ok(EpochId::new(id))
 }
 
@@ -253,7 +273,52 @@ pub(super) fn image(row: &Row<'_>) -> rusqlite::Result<CodeImage> {
 }
 
 pub(super) fn label(row: &Row<'_>) -> rusqlite::Result<Label> {
-    Ok(Label { process: row.get("process")?, cgroup: row.get("cgroup")? })
+    let (process, cgroup) = (row.get("process")?, row.get("cgroup")?);
+    let thread = match row.get("thread") {
+        // A file of an older layout.
+        Err(rusqlite::Error::InvalidColumnName(_)) => {
+            return Ok(Label { process, cgroup, ..Label::default() });
+        }
+        thread => thread?,
+    };
+    let user_labels: String = row.get("user_labels")?;
+    Ok(Label {
+        process,
+        cgroup,
+        thread,
+        pid: u32::try_from(count(row, "pid")?).unwrap_or(0),
+        command: row.get("command")?,
+        user_labels: serde_json::from_str(&user_labels).unwrap_or_default(),
+    })
+}
+
+/// Adds a label with this key.
+pub(super) fn insert_label(to: &Connection, key: i64, label: &Label) -> rusqlite::Result<()> {
+    let Label { process, cgroup, thread, pid, command, .. } = label;
+    to.prepare_cached(
+        "INSERT INTO labels (id, process, cgroup, thread, pid, command, user_labels) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params![key, process, cgroup, thread, pid, command, user_labels(label)])
+    .map(drop)
+}
+
+/// The key of a label, if it is there.
+pub(super) fn label_key(from: &Connection, label: &Label) -> rusqlite::Result<Option<i64>> {
+    let Label { process, cgroup, thread, pid, command, .. } = label;
+    from.prepare_cached(
+        "SELECT id FROM labels WHERE process = ? AND cgroup = ? AND thread = ? AND pid = ? AND command = ?
+             AND user_labels = ?",
+    )?
+    .query_row(params![process, cgroup, thread, pid, command, user_labels(label)], |row| row.get(0))
+    .optional()
+}
+
+/// A user's labels as text; nothing if there are none.
+fn user_labels(label: &Label) -> String {
+    if label.user_labels.is_empty() {
+        return String::new();
+    }
+    serde_json::to_string(&label.user_labels).unwrap_or_default()
 }
 
 /// The first and the last of some flushes of an epoch.

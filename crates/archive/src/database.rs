@@ -45,6 +45,8 @@ pub struct Selection {
     pub event: Option<EventId>,
     /// Only samples whose sampled instruction is in one of these images.
     pub images: Option<Vec<ImageId>>,
+    /// Only samples that this holds for.
+    pub condition: Option<Condition>,
 }
 
 impl Selection {
@@ -165,8 +167,8 @@ impl Database {
         Ok(begin.zip(end).map(|(begin, end)| begin..end))
     }
 
-    /// What became of the samples in the selected time, machines, epochs and event (labels and images do not count
-    /// here). They are of a flush each, and of an hour where time buckets are: as fine as the samples, and chosen by the
+    /// What became of the samples in the selected time, machines, epochs and event (labels, images and conditions
+    /// do not count here). They are of a flush each, and of an hour where time buckets are: as fine as the samples, and chosen by the
     /// same time buckets.
     ///
     /// # Errors

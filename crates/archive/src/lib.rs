@@ -16,6 +16,7 @@ mod catalogue;
 mod checksum;
 mod columns;
 mod compaction;
+mod condition;
 mod database;
 mod draft;
 mod frames;
@@ -34,12 +35,14 @@ mod store;
 
 pub use answer::{By, Forest, Group, Leaf, Parts, Position, Tree};
 pub use compaction::Compaction;
+pub use condition::{About, Condition};
 pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};
 pub use model::{
     Batch, Books, CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, CodeImage, CollectorEpoch, Count, EpochId, EventId,
-    ImageId, ImageKind, LIST_GIVEN_UP, Label, LabelId, MachineId, MachineInfo, Node, Offset, Setting, Symbol,
-    TOO_MANY_STACKS, TOO_MUCH_MAPPED,
+    ImageId, ImageKind, LIST_GIVEN_UP, LONGEST_LABEL, LONGEST_LABEL_NAME, Label, LabelId, MachineId,
+    MachineInfo, Node, Offset, Setting, Symbol, TOO_MANY_STACKS, TOO_MUCH_MAPPED, is_label_name,
+    is_label_value,
 };
 pub use names::KnownPositions;
 #[doc(hidden)]

@@ -1,5 +1,6 @@
 //! The nouns of a continuous profile.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use storage::{Nanos, UnixSeconds, integer};
@@ -9,7 +10,7 @@ storage::id! {
     ImageId
 }
 storage::id! {
-    /// Who ran: a process name in a cgroup.
+    /// Who ran: see `Label`.
     LabelId
 }
 storage::id! {
@@ -78,6 +79,32 @@ pub struct Label {
     pub process: String,
     /// Path of its cgroup, or nothing.
     pub cgroup: String,
+    /// Name of the thread; nothing where it is not known.
+    pub thread: String,
+    /// Number of the process; zero where it is not kept, as of short processes.
+    pub pid: u32,
+    /// Its command line, or nothing.
+    pub command: String,
+    /// What its user calls it, by name.
+    pub user_labels: BTreeMap<String, String>,
+}
+
+/// The most bytes that a value of a user's label may have.
+pub const LONGEST_LABEL: usize = 128;
+/// The most bytes that its name may have.
+pub const LONGEST_LABEL_NAME: usize = 32;
+
+/// Whether a user's label may be called so: small letters, digits, `_`, `.` and `-`.
+#[must_use]
+pub fn is_label_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.-".contains(&byte);
+    !name.is_empty() && name.len() <= LONGEST_LABEL_NAME && name.bytes().all(is_allowed)
+}
+
+/// Whether it may have this value: any text of one line that can be seen.
+#[must_use]
+pub fn is_label_value(value: &str) -> bool {
+    !value.is_empty() && value.len() <= LONGEST_LABEL && storage::printable(value) == value
 }
 
 /// A machine.
@@ -110,6 +137,8 @@ pub struct Setting {
     pub resolution: Nanos,
     /// The version of `whatif`.
     pub version: String,
+    /// What its user calls it, by name: `region` is `eu-1`.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl Setting {

@@ -40,7 +40,8 @@ impl<'a> Part<'a> {
         let reader = ColumnReader::open(&folder.join(&segment.stacks_file))?;
         let stacks = Stacks::read(&reader)?;
         let is_in = |images: &Vec<ImageId>| {
-            stacks.images.iter().map(|&image| images.contains(&ImageId::new(i64::from(image)))).collect()
+            let images: HashSet<i64> = images.iter().map(|image| image.get()).collect();
+            stacks.images.iter().map(|&image| images.contains(&i64::from(image))).collect()
         };
         let wanted = selection.images.as_ref().map(is_in);
         let has_others = segment::events(&reader).iter().any(|&of| i64::from(of) != event.get());
@@ -67,13 +68,17 @@ impl<'a> Part<'a> {
         match by {
             By::Epoch => Ok(vec![(Group::Epoch(self.segment.epoch), self.leaves()?)]),
             By::Machine => Ok(vec![(Group::Machine(self.segment.machine), self.leaves()?)]),
-            By::Label => {
+            By::Label | By::LabelAndEpoch => {
+                let group = |label: i32| match (by, LabelId::new(i64::from(label))) {
+                    (By::LabelAndEpoch, label) => Group::LabelAndEpoch(label, self.segment.epoch),
+                    (_, label) => Group::Label(label),
+                };
                 // Rows of a label are neighbours.
                 let mut groups: Vec<(Group, Leaves)> = Vec::new();
                 let mut before = None;
                 self.rows(true, |row| {
                     if before.replace(row.label) != Some(row.label) {
-                        groups.push((Group::Label(LabelId::new(i64::from(row.label))), Vec::new()));
+                        groups.push((group(row.label), Vec::new()));
                     }
                     if let Some((_, leaves)) = groups.last_mut() {
                         add(leaves, &row);
@@ -118,16 +123,19 @@ impl<'a> Part<'a> {
         Ok(labels)
     }
 
-    /// Whether all its samples are asked for, as far as time and labels go.
+    /// Whether all its samples are asked for, as far as time, labels and conditions go.
     fn is_whole(&self) -> bool {
         let (segment, selection) = (self.segment, self.selection);
         let in_time = |time: &std::ops::Range<UnixSeconds>| {
             time.contains(&segment.begin) && time.contains(&segment.last)
         };
         let labelled = |labels: &Vec<LabelId>| {
-            catalogue::keys(&segment.labels).iter().all(|&key| labels.contains(&LabelId::new(key)))
+            let labels: HashSet<i64> = labels.iter().map(|label| label.get()).collect();
+            catalogue::keys(&segment.labels).iter().all(|key| labels.contains(key))
         };
-        selection.time.as_ref().is_none_or(in_time) && selection.labels.as_ref().is_none_or(labelled)
+        selection.time.as_ref().is_none_or(in_time)
+            && selection.labels.as_ref().is_none_or(labelled)
+            && selection.condition.is_none()
     }
 
     fn wants(&self, frame: u32) -> bool {
@@ -139,13 +147,25 @@ impl<'a> Part<'a> {
         let labels: Option<HashSet<i64>> =
             self.selection.labels.as_ref().map(|labels| labels.iter().map(|label| label.get()).collect());
         let time = self.selection.time.as_ref();
-        let needed = Needed { labels: with_labels || labels.is_some(), events: self.has_others };
+        let condition = self.selection.condition.as_ref();
+        let mut known: HashMap<(i32, i32), bool> = HashMap::new();
+        let mut holds = |row: &Row| {
+            let Some(condition) = condition else { return true };
+            let image = self.stacks.images[row.node as usize];
+            *known.entry((row.label, image)).or_insert_with(|| {
+                let (label, image) = (LabelId::new(i64::from(row.label)), ImageId::new(i64::from(image)));
+                condition.holds(self.segment.epoch, label, image)
+            })
+        };
+        let with_labels = with_labels || labels.is_some() || condition.is_some();
+        let needed = Needed { labels: with_labels, events: self.has_others };
         let samples = self.folder.join(&self.segment.samples_file);
         segment::read_rows(&samples, self.stacks.len(), time, needed, |row| {
             if (!needed.events || i64::from(row.event) == self.event.get())
                 && time.is_none_or(|time| time.contains(&UnixSeconds(row.time)))
                 && labels.as_ref().is_none_or(|labels| labels.contains(&i64::from(row.label)))
                 && self.wants(row.node)
+                && holds(&row)
             {
                 each(row);
             }

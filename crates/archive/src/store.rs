@@ -245,12 +245,7 @@ impl Store {
     /// See [`machine`](Self::machine).
     pub fn label(&mut self, label: &Label) -> Result<LabelId, Error> {
         let connection = &self.connection;
-        let find = |label: &Label| {
-            connection
-                .prepare_cached("SELECT id FROM labels WHERE process = ? AND cgroup = ?")?
-                .query_row([&label.process, &label.cgroup], |row| row.get(0))
-                .optional()
-        };
+        let find = |label: &Label| catalogue::label_key(connection, label);
         self.labels.key(label, find).map(LabelId::new).map_err(|e| self.wrong(e))
     }
 
@@ -425,10 +420,7 @@ impl Store {
             for (image, key) in &images {
                 insert.execute(params![key, image.path, image.build_id, image.kind.name()])?;
             }
-            let mut insert = to.prepare_cached("INSERT INTO labels VALUES (?, ?, ?)")?;
-            for (label, key) in &labels {
-                insert.execute(params![key, label.process, label.cgroup])?;
-            }
+            labels.iter().try_for_each(|(label, key)| catalogue::insert_label(to, *key, label))?;
             body(to)
         });
         if result.is_err() {

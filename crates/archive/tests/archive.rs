@@ -35,7 +35,7 @@ fn check(folder: &Path, expected: &Expected, random: &mut fastrand::Rng) {
         let tree = database.tree(&selection).unwrap();
         assert_eq!(crate::expected::by_path(&tree), expected.paths(&selection), "{selection:?}");
         assert_eq!(database.by_label(&selection).unwrap(), expected.labels(&selection), "{selection:?}");
-        for by in [By::Epoch, By::Machine, By::Label, By::Time(3600), By::Time(7200)] {
+        for by in [By::Epoch, By::Machine, By::Label, By::LabelAndEpoch, By::Time(3600), By::Time(7200)] {
             let parts = database.parts(&selection, by).unwrap();
             let groups: BTreeMap<Group, _> = parts
                 .groups
@@ -182,7 +182,7 @@ fn hostile_names_come_back_as_they_were() {
     for (at, text) in (0_u32..).zip(hostile) {
         let image =
             CodeImage { path: text.to_owned(), build_id: text.to_owned(), kind: ImageKind::Generated };
-        let label = Label { process: text.to_owned(), cgroup: text.to_owned() };
+        let label = Label { process: text.to_owned(), cgroup: text.to_owned(), ..Label::default() };
         let (image_id, label_id) = (store.image(&image).unwrap(), store.label(&label).unwrap());
         let event = store.event(hostile[1]).unwrap();
         batch.nodes.push(archive::Node {
@@ -237,7 +237,8 @@ fn a_writer_that_runs_for_weeks_keeps_only_what_is_used() {
         build_id: String::new(),
         kind: ImageKind::File,
     };
-    let label = |number: i64| Label { process: format!("cc-{number}"), cgroup: String::new() };
+    let label =
+        |number: i64| Label { process: format!("cc-{number}"), cgroup: String::new(), ..Label::default() };
     let flush = |store: &mut Store, time: i64, numbers: std::ops::Range<i64>| {
         let event = store.event("cpu-clock").unwrap();
         let mut batch = Batch::default();
@@ -339,8 +340,11 @@ fn large_segments_are_merged_frame_by_frame() {
             .image(&CodeImage { path: "/bin/large".into(), build_id: String::new(), kind: ImageKind::File })
             .unwrap(),
     );
-    let labels = ["a", "b", "c"]
-        .map(|process| store.label(&Label { process: process.to_owned(), cgroup: String::new() }).unwrap());
+    let labels = ["a", "b", "c"].map(|process| {
+        store
+            .label(&Label { process: process.to_owned(), cgroup: String::new(), ..Label::default() })
+            .unwrap()
+    });
     // Every flush numbers the frames in another way.
     let offset = |flush: i64, frame: u32| Offset(u64::from((frame + 7919 * flush as u32) % FRAMES));
     let samples = |flush: i64, label: usize, offset: Offset| 1 + (offset.0 + flush as u64 * label as u64) % 5;
@@ -397,7 +401,9 @@ fn names_of_generated_code_go_with_its_samples() {
     for day in 0..2_i64 {
         let of_day = (FRAMES * day as u64..FRAMES * (day as u64 + 1)).map(Offset);
         let event = store.event("cpu-clock").unwrap();
-        let label = store.label(&Label { process: "java".into(), cgroup: String::new() }).unwrap();
+        let label = store
+            .label(&Label { process: "java".into(), cgroup: String::new(), ..Label::default() })
+            .unwrap();
         let image = *image.insert(store.image(&generated).unwrap());
         let mut batch = Batch::default();
         let mut names = Vec::new();

@@ -4,4 +4,5 @@ mod archive;
 mod crash;
 #[path = "support/expected.rs"]
 mod expected;
+mod labels;
 mod merge;

@@ -35,9 +35,9 @@ fn named(folder: &Path) -> Named {
                         .into_iter()
                         .map(|(image, offset)| (format!("{:?}", images[&image]), offset))
                         .collect();
-                    let Label { process, cgroup } = about;
+                    let Label { process, cgroup, thread, pid, .. } = about;
                     *named
-                        .entry((format!("{} {event_name} {process} {cgroup}", info.key), path))
+                        .entry((format!("{} {event_name} {process} {cgroup} {thread} {pid}", info.key), path))
                         .or_default() += count;
                 }
             }
@@ -57,7 +57,7 @@ fn filled(folder: &Path, key: &str, minutes: std::ops::Range<i64>, seed: u64) ->
     let mut store = Store::open(folder).unwrap();
     // So that the same key means something else.
     for number in 0..seed {
-        let label = Label { process: format!("only here {number}"), cgroup: key.into() };
+        let label = Label { process: format!("only here {number}"), cgroup: key.into(), ..Label::default() };
         store.label(&label).unwrap();
         store.event(&format!("only here {number}")).unwrap();
     }
@@ -159,7 +159,9 @@ fn a_collector_that_merges_meanwhile_is_no_damage() {
     let watcher = move |step: &'static str| {
         if step == "write an event" && std::mem::take(&mut is_first) {
             let mut batch = batch(&mut first, UnixSeconds(START + 40 * 60), &mut fastrand::Rng::with_seed(9));
-            let label = first.label(&Label { process: "new".into(), cgroup: String::new() }).unwrap();
+            let label = first
+                .label(&Label { process: "new".into(), cgroup: String::new(), ..Label::default() })
+                .unwrap();
             batch.counts.iter_mut().for_each(|count| count.label = label);
             first.flush(epoch, &batch).unwrap();
             while first.compact(UnixSeconds(START + 86_400 * 2), &mut || ()).unwrap().read > 0 {}

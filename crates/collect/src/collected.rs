@@ -2,6 +2,7 @@
 
 use crate::legend::Legend;
 use crate::meter::Tally;
+use crate::particulars::Lapses;
 use crate::stacks::{Counted, Frame};
 use crate::unwinding::Unwound;
 use archive::UnixSeconds;
@@ -29,6 +30,8 @@ pub struct Collected {
     pub kernel_cpu: Nanos,
     /// How stacks ended.
     pub unwound: Unwound,
+    /// What was left out of labels.
+    pub lapses: Lapses,
     /// Memory that the collector had resident, in bytes.
     pub resident: u64,
     /// CPUs that were sampled.

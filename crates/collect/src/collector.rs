@@ -82,7 +82,8 @@ impl Collector {
         let now = monotonic();
         let is_clock = |source: &Source| options.machine && source.name() == "cpu-clock";
         let clocks = options.sources.iter().map(is_clock).collect();
-        let reader = Reader::new(cpus.len(), clocks, machine, options.limits, now);
+        let mut reader = Reader::new(cpus.len(), clocks, machine, options.limits, now);
+        reader.follower.processes.particulars.with_commands = options.commands;
         let cost = options
             .sources
             .first()
@@ -173,6 +174,7 @@ impl Collector {
             own_cpu: storage::Nanos::new(own.saturating_sub(self.own_before).0),
             kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken)),
             unwound: self.reader.follower.unwinding.take(),
+            lapses: self.reader.follower.processes.take_lapses(),
             resident: resident(),
             cpus: self.cpus.len() as u32,
         };

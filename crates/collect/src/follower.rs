@@ -211,14 +211,14 @@ impl Follower {
                     self.unwinding.forget(pid);
                 }
             }
-            Record::Fork { pid, parent } => {
-                self.processes.fork(pid, parent, &mut self.images);
+            Record::Fork { pid, parent, threads } => {
+                self.processes.fork(pid, parent, threads, &mut self.images);
                 if pid != parent {
                     self.unwinding.fork(pid, parent);
                 }
             }
-            Record::Exit { pid } => {
-                if self.processes.exit(pid) {
+            Record::Exit { pid, tid } => {
+                if self.processes.exit(pid, tid) {
                     self.generated.forget(pid);
                     self.unwinding.forget(pid);
                 }
@@ -285,11 +285,12 @@ impl Follower {
 
     /// Whether its image is known.
     fn busy(&mut self, cpu: usize, time: Nanos, sample: &Sample<'_>, event: u32) -> bool {
-        let (space, label) = match self.processes.known_keys(sample.pid) {
+        let (space, label) = match self.processes.known_keys(sample.pid, sample.tid) {
             Some(keys) => keys,
             None => {
                 self.make_room();
-                let (space, label) = self.processes.get(sample.pid, &mut self.images);
+                let label = self.processes.label(sample.pid, sample.tid, &mut self.images);
+                let (space, _) = self.processes.get(sample.pid, &mut self.images);
                 (space.id, label)
             }
         };
@@ -386,7 +387,7 @@ mod tests {
         let (pid, name) = (FIRST + number, format!("cc-{number}"));
         let path = format!("/build/{number}/conftest");
         for record in [
-            Record::Fork { pid, parent: FIRST - 1 },
+            Record::Fork { pid, parent: FIRST - 1, threads: (pid, FIRST - 1) },
             Record::Name { pid, tid: pid, executes: true, name: name.as_bytes() },
             Record::Map {
                 pid,
@@ -398,7 +399,7 @@ mod tests {
                 path: path.as_bytes(),
             },
             Record::Sample(sample(pid)),
-            Record::Exit { pid },
+            Record::Exit { pid, tid: pid },
         ] {
             match record {
                 Record::Sample(sample) => drop(follower.sample(0, Nanos(u64::from(number)), &sample, 0)),
@@ -468,7 +469,7 @@ mod tests {
             let pid = FIRST + number;
             let name = format!("cc-{number}");
             follower.take(Record::Name { pid, tid: pid, executes: true, name: name.as_bytes() });
-            follower.take(Record::Exit { pid });
+            follower.take(Record::Exit { pid, tid: pid });
             if number % 100 == 0 {
                 follower.processes.tend();
                 follower.forget_if_many();

@@ -71,5 +71,13 @@ impl Labels {
 
 /// It is kept twice.
 fn bytes(label: &Label) -> usize {
-    2 * (size_of::<Label>() + label.process.len() + label.cgroup.len()) + 2 * size_of::<LabelIndex>()
+    2 * (size_of::<Label>() + letters(label)) + 2 * size_of::<LabelIndex>()
+}
+
+/// Memory that its texts take, about, in bytes.
+pub fn letters(label: &Label) -> usize {
+    let Label { process, cgroup, thread, pid: _, command, user_labels } = label;
+    let texts = [process, cgroup, thread, command].map(String::len).into_iter().sum::<usize>();
+    let a_pair = 2 * size_of::<(String, String)>();
+    texts + user_labels.iter().map(|(name, value)| a_pair + name.len() + value.len()).sum::<usize>()
 }

@@ -1,7 +1,7 @@
 //! What the numbers of a collection stand for, so that it can be stored when the collector knows of none of it any more.
 
 use crate::images::{ImageIndex, Images};
-use crate::labels::{LabelIndex, Labels};
+use crate::labels::{LabelIndex, Labels, letters};
 use crate::stacks::{Counted, Frame};
 use archive::{CodeImage, Label, Offset, Symbol};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub struct Legend {
     /// Images that frames are in.
     pub images: Vec<CodeImage>,
-    /// Names and cgroups of processes.
+    /// Who ran.
     pub labels: Vec<Label>,
     /// Names of functions that could not be found later.
     pub functions: Vec<String>,
@@ -87,7 +87,7 @@ impl Legend {
     /// Memory it takes, about, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let images = self.images.iter().map(|image| image.path.len() + image.build_id.len());
-        let labels = self.labels.iter().map(|label| label.process.len() + label.cgroup.len());
+        let labels = self.labels.iter().map(letters);
         size_of_val(&*self.images)
             + size_of_val(&*self.labels)
             + size_of_val(&*self.functions)

@@ -6,8 +6,10 @@ use crate::images::Images;
 use crate::labels::{LabelIndex, Labels};
 use crate::limits::{Held, to_give_up};
 use crate::origin::Origin;
+use crate::particulars::{Due, Lapses, Particulars};
 use crate::slots::Marks;
 use crate::space::{Mapping, Space};
+use crate::threads::{A_THREAD, Known, Threads};
 use archive::Label;
 use kernel::FileOffset;
 use kernel::cpu::ProcessStat;
@@ -22,14 +24,35 @@ use wire::Address;
 pub struct Process {
     /// What it has mapped.
     pub space: Rc<Space>,
-    /// Who it is.
+    /// Who it is: the label of its first thread.
     pub label: LabelIndex,
+    /// What its threads are called, once it has had several.
+    names: Option<Box<Threads>>,
     /// The user that it runs as.
     user: u32,
     /// Threads that have not ended.
     threads: u32,
     /// The kernel has reported something about it, or we have asked for it: it was not only there when everything was looked at.
     is_sampled: bool,
+}
+
+impl Process {
+    /// The label of one of its threads, if that is known.
+    fn label_of(&self, pid: u32, tid: u32) -> Option<LabelIndex> {
+        match &self.names {
+            Some(names) if tid != pid => match names.known(tid) {
+                Known::Label(label) => Some(label),
+                _ => None,
+            },
+            _ => Some(self.label),
+        }
+    }
+
+    /// All labels of it and of its threads.
+    fn labels(&self) -> impl Iterator<Item = LabelIndex> {
+        let of_threads = self.names.as_ref().map(|names| names.labels());
+        std::iter::once(self.label).chain(of_threads.into_iter().flatten())
+    }
 }
 
 /// All processes that are known.
@@ -39,8 +62,8 @@ pub struct Processes {
     table: HashMap<u32, Process>,
     /// Those that have ended lately: the kernel still works for them.
     departed: [HashMap<u32, Process>; 2],
-    /// Their cgroups have not been looked up since they were started or executed something.
-    fresh: HashSet<u32>,
+    /// What is looked up of those that have lived for a while.
+    pub particulars: Particulars,
     files: Files,
     next_space: u64,
     ended: LabelIndex,
@@ -73,14 +96,11 @@ enum Thing {
     Space(u64),
 }
 
-/// How many cgroups are looked up at a time.
-const LOOKUPS: usize = 256;
-
 impl Processes {
     /// No processes yet. All that is known of them may take about `most` bytes.
     pub fn new(origin: Origin, most: usize) -> Self {
         let mut labels = Labels::default();
-        let of = |process: &str| Label { process: process.to_owned(), cgroup: String::new() };
+        let of = |process: &str| Label { process: process.to_owned(), ..Label::default() };
         // In a recording they may well live; it does not say what they are called.
         let unknown = if origin.is_here() { "[ended]" } else { "" };
         let (ended, idle) = (labels.intern(of(unknown)), labels.intern(of("[idle]")));
@@ -88,7 +108,7 @@ impl Processes {
             origin,
             table: HashMap::new(),
             departed: Default::default(),
-            fresh: HashSet::new(),
+            particulars: Particulars::default(),
             files: Files::new(origin),
             next_space: 1,
             ended,
@@ -125,13 +145,54 @@ impl Processes {
         }
     }
 
-    /// Address space (by its number) and label of a process that is known.
-    pub fn known_keys(&self, pid: u32) -> Option<(u64, LabelIndex)> {
+    /// Address space (by its number) of a process, and label of one of its threads, if both are known.
+    pub fn known_keys(&self, pid: u32, tid: u32) -> Option<(u64, LabelIndex)> {
         match pid {
             0 => Some((0, self.idle)),
             u32::MAX => Some((0, self.ended)),
-            _ => self.known(pid).map(|process| (process.space.id, process.label)),
+            _ => self.known(pid).and_then(|process| Some((process.space.id, process.label_of(pid, tid)?))),
         }
+    }
+
+    /// The label of a thread of a process that there is.
+    pub fn label(&mut self, pid: u32, tid: u32, images: &mut Images) -> LabelIndex {
+        let (_, label) = self.get(pid, images);
+        let Some(process) = self.known(pid) else { return label };
+        if let Some(label) = process.label_of(pid, tid) {
+            return label;
+        }
+        let Some(threads) = &process.names else { return label };
+        if threads.known(tid) == Known::Nothing && threads.is_partial && threads.has_room(tid) {
+            self.ask(pid, tid);
+        }
+        self.label_thread(pid, tid).unwrap_or(label)
+    }
+
+    /// Asks the kernel what a thread is called that was there before us.
+    fn ask(&mut self, pid: u32, tid: u32) {
+        let Ok(name) = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")) else { return };
+        if let Some(threads) = self.table.get_mut(&pid).and_then(|process| process.names.as_mut()) {
+            threads.rename(tid, &String::from_utf8_lossy(name.trim_ascii_end()));
+            self.added += A_THREAD;
+        }
+    }
+
+    /// Gives the name of a thread a label.
+    fn label_thread(&mut self, pid: u32, tid: u32) -> Option<LabelIndex> {
+        let process = self.known(pid)?;
+        let of = self.labels.get(process.label);
+        let (thread, place) = match process.names.as_ref()?.known(tid) {
+            Known::Label(label) => return Some(label),
+            Known::Name(name, place) => (name.to_owned(), Some(place)),
+            Known::Nothing => (String::new(), None),
+        };
+        let label = self.intern(Label { thread, ..of.clone() });
+        if let (Some(place), Some(process)) = (place, self.table.get_mut(&pid))
+            && let Some(threads) = &mut process.names
+        {
+            threads.set_label(place, label);
+        }
+        Some(label)
     }
 
     fn known(&self, pid: u32) -> Option<&Process> {
@@ -168,7 +229,7 @@ impl Processes {
     fn adopt(&mut self, pid: u32, images: &mut Images) {
         if !self.origin.is_here() {
             let (space, label) = (Rc::new(Space::new(self.new_space())), self.ended);
-            let new = Process { space, label, user: 0, threads: 1, is_sampled: true };
+            let new = Process { space, label, names: None, user: 0, threads: 1, is_sampled: true };
             // It may have ended only as far as the recording says: threads that were there before it are not in it.
             let ended = self.departed.iter_mut().find_map(|departed| departed.remove(&pid));
             self.table.entry(pid).or_insert(ended.unwrap_or(new));
@@ -190,8 +251,18 @@ impl Processes {
             (code, _) => Rc::new(self.space_of((pid, user), code, images)),
         };
         let process = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
-        let label = self.intern(Label { process, cgroup: cgroup(pid).unwrap_or_default() });
-        self.table.insert(pid, Process { space, label, user, threads, is_sampled });
+        let known = self.known(pid).map(|process| self.labels.get(process.label).clone()).unwrap_or_default();
+        let names = self.table.get_mut(&pid).and_then(|process| process.names.take());
+        let mut names = names.or_else(|| (threads > 1).then(|| Box::new(Threads::of(pid, &process))));
+        if let Some(names) = &mut names {
+            names.doubt();
+            names.forget_labels();
+            names.rename(pid, &process);
+        }
+        let cgroup = cgroup(pid).unwrap_or_default();
+        let label = self.intern(Label { thread: process.clone(), process, cgroup, ..known });
+        self.table.insert(pid, Process { space, label, names, user, threads, is_sampled });
+        self.particulars.begins(pid);
         self.added += A_PROCESS;
     }
 
@@ -276,6 +347,7 @@ impl Processes {
     /// A thread has another name, or its process executes another program.
     pub fn rename(&mut self, pid: u32, tid: u32, executes: bool, name: &[u8], images: &mut Images) {
         if !executes && pid != tid {
+            self.rename_thread(pid, tid, name, images);
             return;
         }
         if !executes && !self.table.contains_key(&pid) {
@@ -287,14 +359,18 @@ impl Processes {
         if self.crowds.contains(&user) && self.known(pid).is_none() {
             return;
         }
-        let old = self.known(pid).map(|process| process.label);
-        let cgroup = old.map(|old| self.labels.get(old).cgroup.clone()).unwrap_or_default();
+        let old = self.known(pid).map(|process| self.labels.get(process.label));
+        let Label { cgroup, user_labels, pid: number, command, .. } = old.cloned().unwrap_or_default();
         let process = String::from_utf8_lossy(name).into_owned();
-        let label = self.intern(Label { process, cgroup });
+        // What it executes is another program, whose command line is another one.
+        let (number, command) = if executes { (0, String::new()) } else { (number, command) };
+        let label = Label { thread: process.clone(), process, cgroup, pid: number, command, user_labels };
+        let label = self.intern(label);
         self.added += A_PROCESS;
         let known = self.table.entry(pid).or_insert_with(|| Process {
             space: Rc::new(Space::new(id)),
             label,
+            names: None,
             user,
             threads: 1,
             is_sampled: true,
@@ -304,37 +380,83 @@ impl Processes {
         if executes {
             known.space = Rc::new(Space::new(id));
             known.threads = 1;
-            self.fresh.insert(pid);
+            // The others are gone, and the one that is left is the first, whichever it was.
+            known.names = None;
+            self.particulars.begins(pid);
+        }
+        if let Some(names) = &mut known.names {
+            names.forget_labels();
+            names.rename(pid, &self.labels.get(label).thread);
         }
     }
 
+    /// A thread that is not the first of its process has another name.
+    fn rename_thread(&mut self, pid: u32, tid: u32, name: &[u8], images: &mut Images) {
+        if !self.origin.is_here() && !self.table.contains_key(&pid) {
+            // A recording begins with the names of all.
+            self.adopt(pid, images);
+        }
+        // One that is met later is asked.
+        let Some(process) = self.table.get_mut(&pid) else { return };
+        let first = &self.labels.get(process.label).thread;
+        let names = process.names.get_or_insert_with(|| Box::new(Threads::of(pid, first)));
+        names.rename(tid, &String::from_utf8_lossy(name));
+        self.particulars.folded(names.take_folded());
+        self.added += A_THREAD;
+    }
+
     /// A thread or a process has started.
-    pub fn fork(&mut self, pid: u32, parent: u32, images: &mut Images) {
+    pub fn fork(&mut self, pid: u32, parent: u32, (thread, by): (u32, u32), images: &mut Images) {
         if pid == parent {
             if let Some(process) = self.table.get_mut(&pid) {
                 process.threads += 1;
+                let first = &self.labels.get(process.label).thread;
+                let names = process.names.get_or_insert_with(|| Box::new(Threads::of(pid, first)));
+                names.start(thread, by);
+                self.added += A_THREAD;
             }
             return;
         }
         let (space, label) = self.get(parent, images);
+        let label = self.label_of_child(label, (parent, by), images);
         let user = self.user_of_new(pid, parent);
         if self.crowds.contains(&user) {
             return;
         }
-        self.table.insert(pid, Process { space, label, user, threads: 1, is_sampled: true });
+        self.table.insert(pid, Process { space, label, names: None, user, threads: 1, is_sampled: true });
         self.added += A_PROCESS;
         // Perhaps from before its parent was moved to another cgroup.
-        self.fresh.insert(pid);
+        self.particulars.begins(pid);
         for departed in &mut self.departed {
             departed.remove(&pid);
         }
     }
 
+    /// The label of a process that a thread of another one, with this label, has started: of the same name, and without what is that one's
+    /// alone. Its thread is called as the one that has started it.
+    fn label_of_child(
+        &mut self,
+        label: LabelIndex,
+        (parent, by): (u32, u32),
+        images: &mut Images,
+    ) -> LabelIndex {
+        let of_thread = if by == parent { label } else { self.label(parent, by, images) };
+        let Label { pid, command, .. } = self.labels.get(of_thread);
+        if *pid == 0 && command.is_empty() {
+            return of_thread;
+        }
+        let child = Label { pid: 0, command: String::new(), ..self.labels.get(of_thread).clone() };
+        self.intern(child)
+    }
+
     /// A thread has ended; whether it was the last one of its process.
-    pub fn exit(&mut self, pid: u32) -> bool {
+    pub fn exit(&mut self, pid: u32, tid: u32) -> bool {
         let Some(process) = self.table.get_mut(&pid) else { return false };
         process.threads = process.threads.saturating_sub(1);
         if process.threads > 0 {
+            if let (Some(names), true) = (&mut process.names, tid != pid) {
+                names.end(tid);
+            }
             return false;
         }
         if let Some(process) = self.table.remove(&pid) {
@@ -351,30 +473,37 @@ impl Processes {
         }
     }
 
-    /// To be called now and then: looks up the cgroups of processes that have lived for a while (short ones are in that
-    /// of their parent), and forgets those that ended two calls ago.
+    /// To be called about once a second: looks up what is to be known of processes that have lived for a while (see
+    /// [`Particulars`]), and forgets those that ended two calls ago.
     pub fn tend(&mut self) {
         self.gone.clear();
         let table = &self.table;
-        self.fresh.retain(|pid| table.contains_key(pid));
-        // In a storm the others have to wait.
-        let chosen: Vec<u32> = self.fresh.iter().copied().take(LOOKUPS).collect();
-        for pid in chosen {
-            self.fresh.remove(&pid);
-            let Some(process) = self.table.get(&pid) else { continue };
-            let Some(cgroup) = cgroup(pid) else { continue };
-            let user = kernel::cpu::user(pid).unwrap_or(process.user);
-            let mut label = process.label;
-            let Label { process, cgroup: before } = self.labels.get(label);
-            if *before != cgroup {
-                label = self.intern(Label { process: process.clone(), cgroup });
+        for due in self.particulars.due(|pid| table.contains_key(&pid)) {
+            let pid = due.pid();
+            // Most threads of the kernel never do anything: numbers are for others.
+            if matches!(due, Due::Old(_)) && !self.is_sampled(pid) {
+                self.particulars.wait(pid);
+                continue;
             }
-            if let Some(process) = self.table.get_mut(&pid) {
-                (process.label, process.user) = (label, user);
+            let Some(user) = kernel::cpu::user(pid) else { continue };
+            let Some(found) = self.particulars.look(due, user) else { continue };
+            let Some(label) = self.table.get(&pid).map(|process| process.label) else { continue };
+            let label = found.change(self.labels.get(label)).map_or(label, |label| self.intern(label));
+            let Some(process) = self.table.get_mut(&pid) else { continue };
+            process.user = user;
+            if std::mem::replace(&mut process.label, label) != label
+                && let Some(names) = &mut process.names
+            {
+                names.forget_labels();
             }
         }
         self.departed.swap(0, 1);
         self.departed[0] = HashMap::new();
+    }
+
+    /// What was left out of labels since the last call.
+    pub fn take_lapses(&mut self) -> Lapses {
+        self.particulars.take_lapses()
     }
 
     /// Forgets what is known about files: one may have been replaced. And processes that have gone without a word, which
@@ -407,10 +536,12 @@ impl Processes {
         order.sort_by_key(|(pid, process)| (process.user, *pid));
         let mut held = Vec::with_capacity(order.len());
         for (pid, process) in order {
-            let mut bytes = A_PROCESS;
-            if !seen_labels.has(process.label.0) {
-                seen_labels.set(process.label.0);
-                bytes += self.labels.bytes_of(process.label);
+            let mut bytes = A_PROCESS + process.names.as_ref().map_or(0, |names| names.bytes());
+            for label in process.labels() {
+                if !seen_labels.has(label.0) {
+                    seen_labels.set(label.0);
+                    bytes += self.labels.bytes_of(label);
+                }
             }
             held.push(Held { user: process.user, bytes, thing: Thing::Process(pid) });
             if !seen_spaces.insert(process.space.id) || process.space.is_given_up() {
@@ -451,7 +582,7 @@ impl Processes {
     pub fn mark(&self, images: &mut Marks, labels: &mut Marks) {
         [self.ended, self.idle].iter().for_each(|label| labels.set(label.0));
         for process in self.table.values().chain(self.departed.iter().flat_map(HashMap::values)) {
-            labels.set(process.label.0);
+            process.labels().for_each(|label| labels.set(label.0));
             process.space.images().for_each(|image| images.set(image.0));
         }
     }
@@ -504,9 +635,9 @@ mod tests {
             b"/bin/shell",
             &mut images,
         );
-        processes.fork(child, parent, &mut images);
+        processes.fork(child, parent, (child, parent), &mut images);
         let (space, of_parent) = processes.get(child, &mut images);
-        assert_eq!(processes.known_keys(parent), Some((space.id, of_parent)), "they share");
+        assert_eq!(processes.known_keys(parent, parent), Some((space.id, of_parent)), "they share");
         // One of them maps more.
         maps_more(&mut processes, &mut images);
         let (changed, _) = processes.get(child, &mut images);
@@ -516,24 +647,24 @@ mod tests {
         assert_eq!((images.get(image).path.as_str(), offset), ("/lib/more.so", 0x2010));
         // Reported again: nothing has changed.
         maps_more(&mut processes, &mut images);
-        assert_eq!(processes.known_keys(child).unwrap().0, changed.id);
+        assert_eq!(processes.known_keys(child, child).unwrap().0, changed.id);
         // It executes another program.
         processes.rename(child, child, true, b"tool", &mut images);
         assert_eq!(processes.get(child, &mut images).0.find(Address(0x1000)), None);
         assert_eq!((label(&processes, child), label(&processes, parent)), ("tool", "shell"));
         // Threads' names are not those of the process.
-        processes.fork(child, child, &mut images);
+        processes.fork(child, child, (child + 1, child), &mut images);
         processes.rename(child, child + 1, false, b"worker", &mut images);
         assert_eq!(label(&processes, child), "tool");
-        assert!(!processes.exit(child));
-        assert!(processes.exit(child));
+        assert!(!processes.exit(child, child + 1));
+        assert!(processes.exit(child, child));
         assert!(!processes.is_sampled(child));
         // What the kernel does for it afterwards is still known to be its own.
         assert_eq!(label(&processes, child), "tool");
         processes.tend();
         assert_eq!(label(&processes, child), "tool");
         processes.tend();
-        assert_eq!(processes.known_keys(child), None);
+        assert_eq!(processes.known_keys(child, child), None);
         let (space, ended) = processes.get(child, &mut images);
         assert_eq!((space.id, ended), (0, processes.ended));
         // Names that are no longer in use are forgotten.
@@ -603,10 +734,10 @@ mod tests {
         }
         for nth in 1..20_000 {
             // Each with a name and a cgroup of its own.
-            processes.fork(hostile + nth, hostile, &mut images);
+            processes.fork(hostile + nth, hostile, (hostile + nth, hostile), &mut images);
             processes.rename(hostile + nth, hostile + nth, false, format!("p{nth}").as_bytes(), &mut images);
             if nth <= 1000 {
-                processes.fork(honest + nth, honest, &mut images);
+                processes.fork(honest + nth, honest, (honest + nth, honest), &mut images);
             }
             if processes.may_be_too_much() {
                 processes.make_room(&images);
@@ -616,12 +747,12 @@ mod tests {
             }
             assert!(processes.table.len() * A_PROCESS + processes.labels.bytes() < most);
         }
-        assert!((0..=1000).all(|nth| processes.known_keys(honest + nth).is_some()));
+        assert!((0..=1000).all(|nth| processes.known_keys(honest + nth, honest + nth).is_some()));
         assert!(processes.crowds.contains(&66) && !processes.crowds.contains(&1000));
         // A process of the crowd is not taken for one that has ended.
         let lost = (1..20_000).find(|nth| processes.known(hostile + nth).is_none()).unwrap();
-        processes.fork(hostile + lost, hostile, &mut images);
-        assert_eq!(processes.known_keys(hostile + lost), None);
+        processes.fork(hostile + lost, hostile, (hostile + lost, hostile), &mut images);
+        assert_eq!(processes.known_keys(hostile + lost, hostile + lost), None);
         // Files are forgotten now and then, and with them who had too many.
         processes.reap();
         assert!(processes.crowds.is_empty());
@@ -645,16 +776,21 @@ mod tests {
         let (mut processes, mut images) = (Processes::new(Origin::Here, usize::MAX), Images::new(&[]));
         // A number that no process has, and ours.
         let (parent, we) = (1 << 29, std::process::id());
-        let launched = Label { process: "server".to_owned(), cgroup: "/launcher".to_owned() };
+        let launched =
+            Label { process: "server".to_owned(), cgroup: "/launcher".to_owned(), ..Label::default() };
         let label = processes.labels.intern(launched);
-        processes
-            .table
-            .insert(parent, Process { space: Rc::default(), label, user: 0, threads: 1, is_sampled: true });
+        processes.table.insert(
+            parent,
+            Process { space: Rc::default(), label, names: None, user: 0, threads: 1, is_sampled: true },
+        );
         // Along with many more than are looked up at a time.
-        let others = (1..=4 * LOOKUPS as u32).map(|other| parent + other);
-        others.clone().take(2 * LOOKUPS).for_each(|other| processes.fork(other, parent, &mut images));
-        processes.fork(we, parent, &mut images);
-        others.skip(2 * LOOKUPS).for_each(|other| processes.fork(other, parent, &mut images));
+        let others = (1..=1024).map(|other| parent + other);
+        others
+            .clone()
+            .take(512)
+            .for_each(|other| processes.fork(other, parent, (other, parent), &mut images));
+        processes.fork(we, parent, (we, parent), &mut images);
+        others.skip(512).for_each(|other| processes.fork(other, parent, (other, parent), &mut images));
         (0..5).for_each(|_| processes.tend());
         let cgroup_of = |pid| &processes.labels.get(processes.known(pid).unwrap().label).cgroup;
         assert_eq!(*cgroup_of(we), cgroup(we).unwrap());
@@ -686,7 +822,7 @@ mod tests {
         (0..3000).for_each(|number| map(&mut processes, &mut images, number));
         assert_eq!(mappings(&mut processes, &mut images), 3000);
         // And when its end was reported.
-        assert!(processes.exit(pid));
+        assert!(processes.exit(pid, pid));
         scan(&mut processes, &mut images);
         assert_eq!(mappings(&mut processes, &mut images), 3000);
         child.wait().unwrap();

@@ -107,7 +107,7 @@ mod tests {
         };
         recorded.take(map(0x1000, b"/proc/self/exe"));
         // A thread that was not seen to start ends: its process goes on.
-        recorded.take(Record::Exit { pid });
+        recorded.take(Record::Exit { pid, tid: pid + 1 });
         recorded.take(map(0x5000, b"/bin/sh"));
         for time in [7_000_000_001, 7_999_999_999, 8_000_000_000] {
             recorded.sample(Nanos(time), 1, &sample(0x1010));

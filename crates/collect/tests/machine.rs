@@ -12,6 +12,7 @@ fn options(machine: bool, rate_hz: f64) -> Options {
         sources: vec![Source::named("cpu-clock").unwrap()],
         rotate: false,
         stacks: true,
+        commands: false,
         unwind: true,
         machine,
         ring_bytes: 1 << 19,

@@ -1,5 +1,7 @@
 //! What can be asked, as it is typed: the arguments of the tools.
 
+use crate::expression::Where;
+use crate::grouping::GroupBy;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -42,6 +44,11 @@ pub struct Which {
     #[arg(long, value_name = "GLOB")]
     pub image: Option<String>,
 
+    /// Of what this holds for: KEY=PATTERN or KEY!=PATTERN, with and, or, not and parentheses; keys are process, thread, pid, command,
+    /// cgroup, unit, slice, user, container, pod, image, machine and label.NAME. 'process=nginx* and label.shard=3'
+    #[arg(long = "where", value_name = "EXPR")]
+    pub only: Option<Where>,
+
     /// What was sampled [default: the first event there is]
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
@@ -75,9 +82,10 @@ pub struct Top {
     #[command(flatten)]
     pub causes: Causes,
 
-    /// What to add up
-    #[arg(long, value_enum, default_value_t = Sums::Function)]
-    pub by: Sums,
+    /// What to add up: function, image or line; or who ran: process, thread, pid, command, cgroup, unit, slice, user,
+    /// container, pod, machine, label.NAME; or several of these, such as unit,thread or unit,function
+    #[arg(long, value_name = "KEY,…", default_value = "function")]
+    pub by: GroupBy,
 
     /// Show that many
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -91,20 +99,6 @@ pub struct Top {
     /// As JSON (docs/json.md)
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sums {
-    /// Programs, libraries and the kernel
-    Image,
-    /// Functions
-    Function,
-    /// Source lines
-    Line,
-    /// Processes, by name
-    Process,
-    /// Cgroups
-    Cgroup,
 }
 
 #[derive(Debug, Args)]
@@ -226,6 +220,14 @@ pub enum Across {
     Day,
     /// Processes, by name
     Process,
+    /// Threads, by name
+    Thread,
+    /// Units of systemd
+    Unit,
+    /// Containers
+    Container,
+    /// Pods
+    Pod,
 }
 
 #[derive(Debug, Args)]

@@ -198,6 +198,45 @@ pub fn tally_of(tree: &Tree, keys: &mut Keys<'_>) -> Vec<Tally> {
     tally(tree, keys.all.len(), |nth| &of[tree.places[nth] as usize])
 }
 
+/// What some of the samples of a tree cost each key, by its number: those of these frames.
+pub struct Partly<'a> {
+    tree: &'a Tree,
+    /// The keys of each position, innermost first.
+    of: Vec<Vec<u32>>,
+    /// For which of the samples each key was last counted.
+    counted: Vec<u64>,
+    samples: u64,
+}
+
+impl<'a> Partly<'a> {
+    /// Of the samples of this tree.
+    pub fn new(tree: &'a Tree, keys: &mut Keys<'_>) -> Self {
+        let of = tree.positions.iter().map(|position| keys.of(*position)).collect();
+        Self { tree, of, counted: vec![0; keys.all().len()], samples: 0 }
+    }
+
+    /// What these frames, with samples of their own, cost.
+    pub fn tally(&mut self, leaves: &[(u32, u64)]) -> HashMap<u32, Tally> {
+        let mut tallies: HashMap<u32, Tally> = HashMap::new();
+        for &(leaf, count) in leaves {
+            self.samples += 1;
+            let mut at = Some(leaf as usize);
+            if let Some(innermost) = self.of[self.tree.places[leaf as usize] as usize].first() {
+                tallies.entry(*innermost).or_default().own += count;
+            }
+            while let Some(frame) = at {
+                for key in &self.of[self.tree.places[frame] as usize] {
+                    if std::mem::replace(&mut self.counted[*key as usize], self.samples) != self.samples {
+                        tallies.entry(*key).or_default().total += count;
+                    }
+                }
+                at = self.tree.parent(frame);
+            }
+        }
+        tallies
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +259,20 @@ mod tests {
         let tallies = tally(&tree, 3, |nth| KEYS[nth]);
         let of = |own, total| Tally { own, total };
         assert_eq!(tallies, [of(1, 11_111), of(110, 1110), of(11_000, 11_000)]);
+    }
+
+    #[test]
+    fn part_of_the_samples_is_counted_like_all_of_them() {
+        let tree = tree(&[(Node::NONE, 1), (0, 10), (1, 100), (2, 1000), (0, 10_000)]);
+        let tree = Tree { places: vec![0, 1, 1, 2, 2], ..tree };
+        let mut partly =
+            Partly { tree: &tree, of: vec![vec![0], vec![1], vec![2]], counted: vec![0; 3], samples: 0 };
+        let of = |own, total| Tally { own, total };
+        let all: Vec<(u32, u64)> = (0..).zip(tree.counts.iter().copied()).collect();
+        let expected = HashMap::from([(0, of(1, 11_111)), (1, of(110, 1110)), (2, of(11_000, 11_000))]);
+        assert_eq!(partly.tally(&all), expected);
+        let expected = HashMap::from([(0, of(0, 1100)), (1, of(100, 1100)), (2, of(1000, 1000))]);
+        assert_eq!(partly.tally(&all[2..4]), expected);
     }
 
     #[test]

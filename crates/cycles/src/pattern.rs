@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use globset::{GlobBuilder, GlobMatcher};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The last part of a path.
 pub fn last(path: &str) -> &str {
@@ -20,21 +20,6 @@ pub fn glob(pattern: &str) -> Result<GlobMatcher> {
 /// Names such as `[kernel]` stand in brackets, which are no sets of characters.
 fn escaped(pattern: &str) -> String {
     pattern.replace('[', "[[]")
-}
-
-/// The keys of all that have a text which matches; `None` if there is none.
-pub fn matching<K: Copy + Ord, V>(
-    pattern: &str,
-    all: &BTreeMap<K, V>,
-    texts: impl Fn(&V) -> Vec<&str>,
-) -> Option<Vec<K>> {
-    let glob = glob(pattern).ok()?;
-    let found: Vec<K> = all
-        .iter()
-        .filter(|(_, value)| texts(value).iter().any(|text| glob.is_match(text)))
-        .map(|(key, _)| *key)
-        .collect();
-    (!found.is_empty()).then_some(found)
 }
 
 /// Whether a cgroup, or one that it is in, is meant.

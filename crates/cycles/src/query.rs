@@ -1,8 +1,11 @@
 //! A query: what was typed becomes a selection and the heading of the answer.
 
 use super::arguments::Which;
+use super::filter::{self, Choice};
+use super::grouping::Groups;
+use super::label_key::LabelKey;
 use super::names::Names;
-use super::pattern::{glob, is_in_cgroup, last, matching, none};
+use super::pattern::none;
 use super::{folder, heading, nameless, time, truncated};
 use crate::Heading;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -43,8 +46,8 @@ pub fn open(named: Option<&Path>) -> Result<(PathBuf, Database)> {
     Ok((folder, db))
 }
 
-/// By name: nodes of a tree, and how many samples each has.
-type Roots = BTreeMap<String, Vec<(u32, u64)>>;
+/// By who ran, one text for each key: nodes of a tree, and how many samples each has.
+type Roots = BTreeMap<Vec<String>, Vec<(u32, u64)>>;
 
 impl Query {
     /// Understands what was typed.
@@ -75,12 +78,15 @@ impl Query {
         let (machines, epochs, images, events) = (db.machines()?, db.epochs()?, db.images()?, db.events()?);
         let mut selection = Selection {
             time: time_between(&span, since, until)?,
-            machines: which.machine.as_ref().map(|name| machines_named(name, &machines)).transpose()?,
             epochs: which.epoch.as_ref().map(|name| epochs_named(name, &epochs)).transpose()?,
-            labels: labels_of(which, &db)?,
-            images: which.image.as_ref().map(|name| images_named(name, &images)).transpose()?,
             ..Selection::default()
         };
+        let asked = filter::asked(which);
+        if !asked.is_empty() {
+            let labels = db.labels()?;
+            let choice = Choice { labels: &labels, images: &images, epochs: &epochs, machines: &machines };
+            filter::select(&asked, &choice, &mut selection)?;
+        }
         let event = match &which.event {
             Some(name) => event_named(name, &events)?,
             None => first_with_samples(&db, &selection, &events, folder)?,
@@ -138,19 +144,18 @@ impl Query {
         Ok(tree)
     }
 
-    /// All stacks, kept apart by the name of the process.
-    pub fn forest(&mut self) -> Result<(Tree, Roots)> {
-        let Forest { mut tree, groups } = self.db.forest(&self.selection, By::Label)?;
-        let labels = self.db.labels()?;
+    /// All stacks, kept apart by who ran.
+    pub fn forest(&mut self, by: &[LabelKey]) -> Result<(Tree, Roots)> {
+        let Forest { mut tree, groups } = self.db.forest(&self.selection, By::LabelAndEpoch)?;
+        let names = Groups::of(&self.db, by)?;
         let counts: Vec<bool> = tree.positions.iter().map(|(image, _)| self.counts(*image)).collect();
         let is_counted = |frame: u32| counts[tree.places[frame as usize] as usize];
-        let mut processes: BTreeMap<String, Vec<(u32, u64)>> = BTreeMap::new();
+        let mut roots = Roots::new();
         for (group, leaves) in groups {
-            let Group::Label(label) = group else { continue };
-            let name = labels.get(&label).map_or("", |label| label.process.as_str()).to_owned();
-            processes.entry(name).or_default().extend(leaves.iter().filter(|(frame, _)| is_counted(*frame)));
+            let counted = leaves.iter().filter(|(frame, _)| is_counted(*frame));
+            roots.entry(names.name(group)).or_default().extend(counted);
         }
-        processes.retain(|_, leaves| !leaves.is_empty());
+        roots.retain(|_, leaves| !leaves.is_empty());
         for (place, count) in tree.places.iter().zip(&mut tree.counts) {
             if !counts[*place as usize] {
                 *count = 0;
@@ -158,7 +163,7 @@ impl Query {
         }
         self.heading.samples = tree.counts.iter().sum();
         self.is_not_empty()?;
-        Ok((tree, processes))
+        Ok((tree, roots))
     }
 
     fn is_not_empty(&self) -> Result<()> {
@@ -202,7 +207,8 @@ fn said(which: &Which) -> Vec<String> {
         ("cgroup", &which.cgroup),
         ("image", &which.image),
     ];
-    asked.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))).collect()
+    let only = which.only.iter().map(|only| format!("where {}", only.text));
+    asked.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))).chain(only).collect()
 }
 
 /// The time that is asked for, if any is.
@@ -219,45 +225,6 @@ fn time_between(
     let to = until.unwrap_or(UnixSeconds(i64::MAX));
     ensure!(from < to, "--since {} is not before --until; give an earlier time", time::local(from));
     Ok(Some(from..to))
-}
-
-fn machines_named(pattern: &str, machines: &BTreeMap<MachineId, MachineInfo>) -> Result<Vec<MachineId>> {
-    matching(pattern, machines, |machine| vec![&machine.host, &machine.key])
-        .with_context(|| none("machine", pattern, machines.values().map(|machine| machine.host.as_str())))
-}
-
-fn images_named(pattern: &str, images: &BTreeMap<ImageId, CodeImage>) -> Result<Vec<ImageId>> {
-    matching(pattern, images, |image| vec![&image.path, last(&image.path)])
-        .with_context(|| none("image", pattern, images.values().map(|image| last(&image.path))))
-}
-
-/// The labels of the processes and cgroups that are asked for, if any are.
-fn labels_of(which: &Which, db: &Database) -> Result<Option<Vec<LabelId>>> {
-    if which.process.is_none() && which.cgroup.is_none() {
-        return Ok(None);
-    }
-    let labels = db.labels()?;
-    let mut found: BTreeMap<LabelId, Label> = labels.clone();
-    if let Some(pattern) = &which.process {
-        let glob = glob(pattern)?;
-        found.retain(|_, label| glob.is_match(&label.process));
-    }
-    if let Some(pattern) = &which.cgroup {
-        let glob = glob(pattern.trim_matches('/'))?;
-        found.retain(|_, label| is_in_cgroup(&glob, &label.cgroup));
-    }
-    if found.is_empty() {
-        match (&which.process, &which.cgroup) {
-            (Some(pattern), None) => {
-                bail!(none("process", pattern, labels.values().map(|label| label.process.as_str())))
-            }
-            (None, Some(pattern)) => {
-                bail!(none("cgroup", pattern, labels.values().map(|label| label.cgroup.as_str())))
-            }
-            _ => bail!("no process of that name ran in such a cgroup; see: whatif top --by cgroup"),
-        }
-    }
-    Ok(Some(found.into_keys().collect()))
 }
 
 fn event_named(name: &str, events: &BTreeMap<EventId, String>) -> Result<EventId> {

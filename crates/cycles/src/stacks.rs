@@ -1,6 +1,8 @@
 //! Stacks with names, for flame graphs and exports.
 
 use super::functions::base;
+use super::grouping::{NONE, Roots};
+use super::label_key::LabelKey;
 use super::nameless;
 use super::names::Names;
 use super::query::Query;
@@ -8,7 +10,7 @@ use super::worth::Worths;
 use crate::{CodeKind, CodePosition, Flame, ImageName, Line, StackNode, Stacks};
 use anyhow::Result;
 use archive::{ImageId, Node, Offset, Tree};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// All stacks of a query, with their names.
 ///
@@ -22,23 +24,82 @@ pub fn stacks(query: &mut Query) -> Result<Stacks> {
     Ok(named(&tree, &query.names))
 }
 
-/// The flame graph of a query, with processes as its outermost boxes.
+/// The flame graph of a query, with processes and threads as its outermost boxes.
 ///
 /// # Errors
 /// What the database says.
 pub fn flame(query: &mut Query, inlined: bool) -> Result<Flame> {
-    let (mut tree, processes) = query.forest()?;
+    flame_of(query, &Roots::default(), inlined)
+}
+
+/// The same with these as its outermost boxes.
+///
+/// # Errors
+/// What the database says.
+pub fn flame_of(query: &mut Query, Roots(by): &Roots, inlined: bool) -> Result<Flame> {
+    let (tree, groups) = query.forest(by)?;
     query.names.learn(&query.db, tree.positions.iter().copied())?;
     query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
     query.doubt_stacks(&tree);
+    let only = processes_of_one_name(by, groups.keys());
+    let mut shown: BTreeMap<Vec<&str>, Vec<(u32, u64)>> = BTreeMap::new();
+    for (roots, leaves) in &groups {
+        let is_shown = |at: &usize| by[*at] != LabelKey::Thread || !only.contains(&roots[..*at]);
+        let roots = (0..roots.len()).filter(is_shown).map(|at| roots[at].as_str()).collect();
+        shown.entry(roots).or_default().extend(leaves);
+    }
     let mut flame = Flame::default();
-    for (process, leaves) in processes {
-        tree.counts.fill(0);
-        leaves.iter().for_each(|(frame, count)| tree.counts[*frame as usize] += count);
-        flame.add_process(&process, &named(&tree, &query.names), inlined);
+    for (roots, leaves) in shown {
+        flame.add_above(&roots, &named(&branch(&tree, &leaves), &query.names), inlined);
     }
     flame.add_up();
     Ok(flame)
+}
+
+/// Of all who ran those (by what comes before the thread) whose threads have no names but that of their process: they need no box.
+fn processes_of_one_name<'a>(
+    by: &[LabelKey],
+    groups: impl Iterator<Item = &'a Vec<String>>,
+) -> HashSet<&'a [String]> {
+    let Some(thread) = by.iter().position(|key| *key == LabelKey::Thread) else { return HashSet::new() };
+    let process = by[..thread].iter().position(|key| *key == LabelKey::Process);
+    let mut is_one: HashMap<&[String], bool> = HashMap::new();
+    for group in groups {
+        let text = &group[thread];
+        let is_same = text == NONE || process.is_some_and(|process| group[process] == *text);
+        *is_one.entry(&group[..thread]).or_insert(true) &= is_same;
+    }
+    is_one.into_iter().filter(|(_, is_one)| *is_one).map(|(before, _)| before).collect()
+}
+
+/// The part of a tree that leads to some of its frames, with these samples.
+fn branch(tree: &Tree, leaves: &[(u32, u64)]) -> Tree {
+    let mut used: BTreeMap<u32, u64> = BTreeMap::new();
+    for (leaf, count) in leaves {
+        *used.entry(*leaf).or_insert(0) += count;
+        let mut at = *leaf as usize;
+        while let Some(caller) = tree.parent(at) {
+            if used.contains_key(&(caller as u32)) {
+                break;
+            }
+            used.insert(caller as u32, 0);
+            at = caller;
+        }
+    }
+    let mut branch = Tree::default();
+    let (mut frames, mut places) = (HashMap::new(), HashMap::new());
+    for (frame, count) in used {
+        let nth = frame as usize;
+        let place = *places.entry(tree.places[nth]).or_insert_with(|| {
+            branch.positions.push(tree.position(nth));
+            branch.positions.len() as u32 - 1
+        });
+        frames.insert(frame, branch.parents.len() as u32);
+        branch.parents.push(tree.parent(nth).map_or(Node::NONE, |caller| frames[&(caller as u32)]));
+        branch.places.push(place);
+        branch.counts.push(count);
+    }
+    branch
 }
 
 /// Says at each function what it is worth.

@@ -3,6 +3,8 @@
 use super::arguments::{self, Across, Compared};
 use super::files::{Paths, known_by};
 use super::functions::{Gather, Keys};
+use super::grouping::Groups;
+use super::label_key::LabelKey;
 use super::query::Query;
 use super::verdict::VariationVerdict;
 use super::worth::Worths;
@@ -10,7 +12,7 @@ use super::{nameless, time};
 use crate::{Part, Variation, Varying, Worth};
 use anyhow::{Result, ensure};
 use archive::{By, Group, Parts};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Samples by the index of their position.
 type Leaves = Vec<(u32, u64)>;
@@ -27,13 +29,18 @@ pub fn stats(args: &arguments::Stats) -> Result<Variation> {
         Across::Hour => (By::Time(3600), "hour"),
         Across::Day => (By::Time(86_400), "day"),
         Across::Process => (By::Label, "process"),
+        Across::Thread => (By::Label, "thread"),
+        Across::Unit => (By::Label, "unit"),
+        Across::Container => (By::Label, "container"),
+        Across::Pod => (By::Label, "pod"),
     };
     let parted = query.parts(by)?;
     if args.by == Compared::Function {
         query.names.learn(&query.db, parted.positions.iter().copied())?;
         query.doubt_names(&parted.positions, &nameless::of_parts(&parted));
     }
-    let mut parts = parts(&query, parted.groups)?;
+    let keys: Vec<LabelKey> = LabelKey::named(name).into_iter().filter(|_| by == By::Label).collect();
+    let mut parts = parts(&query, parted.groups, &keys)?;
     let all = parts.len();
     if parts.iter().filter(|(_, leaves)| Parts::samples(leaves) >= FEW).count() > 1 {
         parts.retain(|(_, leaves)| Parts::samples(leaves) >= FEW);
@@ -100,11 +107,12 @@ pub fn stats(args: &arguments::Stats) -> Result<Variation> {
     Ok(result)
 }
 
-/// The parts that have samples, with their names. Processes are the same if their names are.
-fn parts(query: &Query, groups: BTreeMap<Group, Leaves>) -> Result<Vec<(String, Leaves)>> {
+/// The parts that have samples, with their names. Processes, units and such are the same if their names are.
+fn parts(query: &Query, groups: BTreeMap<Group, Leaves>, by: &[LabelKey]) -> Result<Vec<(String, Leaves)>> {
     let epochs = query.db.epochs()?;
-    let (machines, labels) = (query.db.machines()?, query.db.labels()?);
+    let (machines, labels) = (query.db.machines()?, Groups::of(&query.db, by)?);
     let mut parts: Vec<(String, Leaves)> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
     for (group, leaves) in groups {
         let name = match group {
             Group::Epoch(id) => {
@@ -117,14 +125,17 @@ fn parts(query: &Query, groups: BTreeMap<Group, Leaves>) -> Result<Vec<(String, 
                 machines.get(&id).map_or_else(|| id.get().to_string(), |machine| machine.host.clone())
             }
             Group::Time(start) => time::local(start),
-            Group::Label(id) => labels.get(&id).map(|label| label.process.clone()).unwrap_or_default(),
+            Group::Label(_) | Group::LabelAndEpoch(..) => labels.name(group).join(", "),
         };
         if leaves.is_empty() {
             continue;
         }
-        match parts.iter_mut().find(|(known, _)| matches!(group, Group::Label(_)) && *known == name) {
-            Some((_, known)) => known.extend(leaves),
-            None => parts.push((name, leaves)),
+        match known.get(&name).filter(|_| matches!(group, Group::Label(_))) {
+            Some(nth) => parts[*nth].1.extend(leaves),
+            None => {
+                known.insert(name.clone(), parts.len());
+                parts.push((name, leaves));
+            }
         }
     }
     Ok(parts)

@@ -1,7 +1,8 @@
 //! `whatif top`: what costs most, and what it is worth.
 
-use super::arguments::{self, Sums};
-use super::functions::{Gather, Key, Keys, Tally, tally_of};
+use super::arguments;
+use super::functions::{Gather, Key, Keys, Partly, Tally, tally_of};
+use super::grouping::{CodeKey, Groups};
 use super::names::Names;
 use super::query::Query;
 use super::worth::{Worths, mark};
@@ -14,12 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// `whatif top`.
 pub fn top(args: &arguments::Top) -> Result<Top> {
     let mut query = Query::new(&args.which)?;
-    let gather = match args.by {
-        Sums::Process | Sums::Cgroup => return by_label(args, query),
-        Sums::Image => Gather::Image,
-        Sums::Function => Gather::Function { inlined: args.inlined },
-        Sums::Line => Gather::Line,
+    let gather = match args.by.code {
+        None => return by_label(args, query),
+        Some(CodeKey::Image) => Gather::Image,
+        Some(CodeKey::Function) => Gather::Function { inlined: args.inlined },
+        Some(CodeKey::Line) => Gather::Line,
     };
+    if !args.by.labels.is_empty() {
+        return by_both(args, query, gather);
+    }
     let tree = query.tree()?;
     if gather != Gather::Image {
         query.names.learn(&query.db, tree.positions.iter().copied())?;
@@ -29,10 +33,7 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
     let mut keys = Keys::new(&query.names, gather);
     let tallies = tally_of(&tree, &mut keys);
     let has_stacks = (0..tree.len()).any(|nth| tree.parent(nth).is_some());
-    let worths = match args.by {
-        Sums::Function => Worths::load(&args.causes, &query.db)?,
-        _ => Worths::default(),
-    };
+    let worths = worths(args, &query)?;
     let all: BTreeSet<usize> = (0..tallies.len()).filter(|nth| tallies[*nth].own > 0).collect();
     let mut ranked: Vec<usize> = all.iter().copied().collect();
     ranked.sort_by(|a, b| {
@@ -45,7 +46,7 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
     let is_shown: BTreeSet<usize> = ranked.into_iter().collect();
     let not_hot = not_hot(&query, &keys, &tallies, &worths, &is_shown, has_stacks);
     let result = Top {
-        by: name(args.by).to_owned(),
+        by: args.by.to_string(),
         rows,
         more,
         not_hot,
@@ -55,13 +56,11 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
     Ok(result)
 }
 
-fn name(by: Sums) -> &'static str {
-    match by {
-        Sums::Image => "image",
-        Sums::Function => "function",
-        Sums::Line => "line",
-        Sums::Process => "process",
-        Sums::Cgroup => "cgroup",
+/// What functions are worth, if it is functions that are asked for.
+fn worths(args: &arguments::Top, query: &Query) -> Result<Worths> {
+    match args.by.code {
+        Some(CodeKey::Function) => Worths::load(&args.causes, &query.db),
+        _ => Ok(Worths::default()),
     }
 }
 
@@ -73,6 +72,7 @@ fn row(query: &Query, key: &Key, tally: Tally, has_stacks: bool, worths: &Worths
     let cost: Share = share::of_counts(tally.own, all);
     let worth = worths.of(&key.name, &image);
     Row {
+        groups: Vec::new(),
         mark: mark(total_share.unwrap_or(cost.value), worth.as_ref()),
         image: if key.name == image.path { String::new() } else { image.path },
         build_id: image.build_id,
@@ -133,37 +133,71 @@ fn not_hot(
     found
 }
 
-/// By process or cgroup: all samples are of one.
+/// By who ran: all samples are of one.
 fn by_label(args: &arguments::Top, mut query: Query) -> Result<Top> {
-    let labels = query.db.labels()?;
     // With idle CPUs or only some images, positions decide what counts.
-    let parts = query.parts(By::Label)?;
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let parts = query.parts(By::LabelAndEpoch)?;
+    let names = Groups::of(&query.db, &args.by.labels)?;
+    let mut counts: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     for (group, leaves) in &parts.groups {
-        let archive::Group::Label(id) = group else { continue };
-        let name = match (labels.get(id), args.by) {
-            (Some(label), Sums::Process) => label.process.as_str(),
-            (Some(label), _) => label.cgroup.as_str(),
-            (None, _) => "",
-        };
-        let name = if name.is_empty() { "[none]" } else { name };
-        *counts.entry(name.to_owned()).or_default() += Parts::samples(leaves);
+        *counts.entry(names.name(*group)).or_default() += Parts::samples(leaves);
     }
-    let mut ranked: Vec<(String, u64)> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+    let mut ranked: Vec<(Vec<String>, u64)> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     ranked.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
     let more = ranked.len().saturating_sub(args.top);
     ranked.truncate(args.top);
     let rows = ranked
         .into_iter()
-        .map(|(name, samples)| Row {
-            name,
+        .map(|(texts, samples)| Row {
+            name: texts.join(", "),
+            groups: groups(args, texts),
             samples,
             share: share::of_counts(samples, query.heading.samples),
             cpu_ns: query.cpu_ns(samples),
             ..Row::default()
         })
         .collect();
-    let result =
-        Top { by: name(args.by).to_owned(), rows, more, heading: query.heading.clone(), ..Top::default() };
-    Ok(result)
+    Ok(Top { by: args.by.to_string(), rows, more, heading: query.heading.clone(), ..Top::default() })
+}
+
+/// By who ran and by code.
+fn by_both(args: &arguments::Top, mut query: Query, gather: Gather) -> Result<Top> {
+    let (tree, of_groups) = query.forest(&args.by.labels)?;
+    if gather != Gather::Image {
+        query.names.learn(&query.db, tree.positions.iter().copied())?;
+        query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
+        query.doubt_stacks(&tree);
+    }
+    let worths = worths(args, &query)?;
+    let has_stacks = (0..tree.len()).any(|nth| tree.parent(nth).is_some());
+    let mut keys = Keys::new(&query.names, gather);
+    let mut partly = Partly::new(&tree, &mut keys);
+    let mut ranked: Vec<(&Vec<String>, u32, Tally)> = Vec::new();
+    for (texts, leaves) in &of_groups {
+        let tallies = partly.tally(leaves).into_iter().filter(|(_, tally)| tally.own > 0);
+        ranked.extend(tallies.map(|(key, tally)| (texts, key, tally)));
+    }
+    let name = |key: u32| &keys.all()[key as usize].name;
+    ranked.sort_by(|(a, m, one), (b, n, other)| {
+        other.own.cmp(&one.own).then_with(|| (a, name(*m), m).cmp(&(b, name(*n), n)))
+    });
+    let more = ranked.len().saturating_sub(args.top);
+    ranked.truncate(args.top);
+    let row = |(texts, key, tally): (&Vec<String>, u32, Tally)| Row {
+        groups: groups(args, texts.clone()),
+        ..row(&query, &keys.all()[key as usize], tally, has_stacks, &worths)
+    };
+    Ok(Top {
+        by: args.by.to_string(),
+        rows: ranked.into_iter().map(row).collect(),
+        more,
+        recordings: worths.recordings.clone(),
+        heading: query.heading.clone(),
+        ..Top::default()
+    })
+}
+
+/// Who ran, with what it was asked by.
+fn groups(args: &arguments::Top, texts: Vec<String>) -> Vec<(String, String)> {
+    args.by.labels.iter().map(ToString::to_string).zip(texts).collect()
 }

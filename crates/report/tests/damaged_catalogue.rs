@@ -7,7 +7,7 @@ use archive::{
 };
 use cycles::Flame;
 use cycles::arguments::{
-    Across, Causes, Compared, Diff, Epochs, Folder, List, Per, Stats, Sums, Top, Unknown, Which,
+    Across, Causes, Compared, Diff, Epochs, Folder, List, Per, Stats, Top, Unknown, Which,
 };
 use profile::Nanos;
 use report::cycles::{self as draw, Answer};
@@ -36,13 +36,17 @@ fn record(folder: &Path) {
         rate_hz: 97.0,
         resolution: Nanos::from_millis(60_000),
         version: "0".into(),
+        labels: Default::default(),
     };
     for nth in 0..2 {
         let at = UnixSeconds(START + 3600 * nth);
         let epoch = store.begin_epoch(machine, &setting, Some("before"), at).unwrap();
         let event = store.event("cpu-clock").unwrap();
-        let [label, other] = ["server", "worker"]
-            .map(|process| store.label(&Label { process: process.into(), cgroup: "/web".into() }).unwrap());
+        let [label, other] = ["server", "worker"].map(|process| {
+            store
+                .label(&Label { process: process.into(), cgroup: "/web".into(), ..Label::default() })
+                .unwrap()
+        });
         let program = CodeImage { path: "/bin/server".into(), build_id: "0a".into(), kind: ImageKind::File };
         let image = store.image(&program).unwrap();
         let length = Nanos::from_millis(60_000);
@@ -96,7 +100,8 @@ fn tools() -> Vec<Asked> {
         format!("{error:#}")
     }
     let causes = || Causes { recordings: Vec::new(), no_recordings: false };
-    let top = move |which: &Which, by| {
+    let top = move |which: &Which, by: &str| {
+        let by = by.parse().unwrap();
         let args = Top { which: which.clone(), causes: causes(), by, top: 20, inlined: true, json: false };
         cycles::top(&args).map(|answer| drawn(&answer)).map_err(wrong)
     };
@@ -126,10 +131,10 @@ fn tools() -> Vec<Asked> {
         cycles::stats(&args).map(|answer| drawn(&answer)).map_err(wrong)
     };
     vec![
-        ("top", Box::new(move |which| top(which, Sums::Function))),
-        ("top of images", Box::new(move |which| top(which, Sums::Image))),
-        ("top of lines", Box::new(move |which| top(which, Sums::Line))),
-        ("top of processes", Box::new(move |which| top(which, Sums::Process))),
+        ("top", Box::new(move |which| top(which, "function"))),
+        ("top of images", Box::new(move |which| top(which, "image"))),
+        ("top of lines", Box::new(move |which| top(which, "line"))),
+        ("top of processes", Box::new(move |which| top(which, "process"))),
         ("diff of epochs", Box::new(move |which| diff(which, "1", "2"))),
         (
             "diff of times",
@@ -191,7 +196,7 @@ fn tools() -> Vec<Asked> {
                     image: Some("server".into()),
                     ..which.clone()
                 };
-                top(&one, Sums::Function)
+                top(&one, "function")
             }),
         ),
     ]

@@ -35,7 +35,8 @@
 //! | `epochs` | span of time with one setting of the collector | `uid` is the same in every database it is merged into; `ended_unix_s` is NULL while it runs, and until the next start if the collector was killed; `flushes` counts its flushes |
 //! | `epoch_events` | epoch and name of an event it was asked for | in order of `position` |
 //! | `events` | what can be sampled | |
-//! | `labels` | who ran: process name and cgroup | |
+//! | `epoch_labels` | epoch and label that its collector was given | since layout 12 |
+//! | `labels` | who ran | `thread`, `pid`, `command` and `user_labels` since layout 12: empty (`pid`: 0) where not known; `user_labels` is an object in JSON |
 //! | `code_images` | file, or what stands for one, that samples fall into | `kind` is `file`, `kernel`, `generated`, `memory`, `idle` or `unknown`; not the table `images`, which belongs to sessions |
 //! | `names` | name of a function or source file | `hash` finds it |
 //! | `symbols` | frame at a position of an image | `position` 0 is the innermost inlined function; `function` and `file` are keys of `names`; a file of no name is 0 |
@@ -56,7 +57,7 @@ use crate::Error;
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
-pub const VERSION: i64 = 11;
+pub const VERSION: i64 = 12;
 
 /// How long another program may take that prepares the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -98,6 +99,7 @@ fn create(to: &Transaction<'_>) -> rusqlite::Result<()> {
          {ARRIVALS}
          {LATENCIES}
          {STACKS}
+         {EPOCH_LABELS}
          {audits}
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {VERSION};"
@@ -116,6 +118,8 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     let latencies = if version < 9 { LATENCIES } else { "" };
     let stopped = if columns(to, "sessions")?.iter().any(|name| name == "stopped") { "" } else { STOPPED };
     let stacks = if version < 11 { STACKS } else { "" };
+    let is_narrow = (3..12).contains(&version) && !columns(to, "labels")?.iter().any(|name| name == "thread");
+    let labels = if is_narrow { WIDER_LABELS } else { "" };
     to.execute_batch(&format!(
         "{spans}
          {production}
@@ -123,6 +127,8 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
          {arrivals}
          {latencies}
          {stacks}
+         {labels}
+         {EPOCH_LABELS}
          {audits}
          {stopped}
          PRAGMA user_version = {VERSION};"
@@ -234,10 +240,14 @@ CREATE TABLE events (
     name TEXT NOT NULL UNIQUE
 );
 CREATE TABLE labels (
-    id      INTEGER PRIMARY KEY,
-    process TEXT NOT NULL,
-    cgroup  TEXT NOT NULL,
-    UNIQUE (process, cgroup)
+    id          INTEGER PRIMARY KEY,
+    process     TEXT NOT NULL,
+    cgroup      TEXT NOT NULL,
+    thread      TEXT NOT NULL DEFAULT '',
+    pid         INTEGER NOT NULL DEFAULT 0,
+    command     TEXT NOT NULL DEFAULT '',
+    user_labels TEXT NOT NULL DEFAULT '',
+    UNIQUE (process, cgroup, thread, pid, command, user_labels)
 );
 CREATE TABLE code_images (
     id       INTEGER PRIMARY KEY,
@@ -347,6 +357,33 @@ CREATE TABLE IF NOT EXISTS stack_samples (
     count     INTEGER NOT NULL,
     weight_ns INTEGER NOT NULL,
     PRIMARY KEY (session, stack)
+) WITHOUT ROWID;
+";
+
+/// What layout 12 changed: a label has more columns. Those that were unique must not be any more, so the table is another one.
+const WIDER_LABELS: &str = "
+ALTER TABLE labels RENAME TO narrow_labels;
+CREATE TABLE labels (
+    id          INTEGER PRIMARY KEY,
+    process     TEXT NOT NULL,
+    cgroup      TEXT NOT NULL,
+    thread      TEXT NOT NULL DEFAULT '',
+    pid         INTEGER NOT NULL DEFAULT 0,
+    command     TEXT NOT NULL DEFAULT '',
+    user_labels TEXT NOT NULL DEFAULT '',
+    UNIQUE (process, cgroup, thread, pid, command, user_labels)
+);
+INSERT INTO labels (id, process, cgroup) SELECT id, process, cgroup FROM narrow_labels;
+DROP TABLE narrow_labels;
+";
+
+/// What layout 12 added.
+const EPOCH_LABELS: &str = "
+CREATE TABLE IF NOT EXISTS epoch_labels (
+    epoch INTEGER NOT NULL REFERENCES epochs,
+    name  TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (epoch, name)
 ) WITHOUT ROWID;
 ";
 

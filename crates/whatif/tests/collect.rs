@@ -159,7 +159,7 @@ impl Drop for Killed {
 fn whole_stacks(folder: &Path, process: &str) -> (u64, u64) {
     let sandbox = Sandbox::new();
     let mut command = sandbox.whatif();
-    command.args(["flame", "--folded", "--process", process, "--db"]).arg(folder);
+    command.args(["flame", "--folded", "--roots", "none", "--process", process, "--db"]).arg(folder);
     let ended = run(command);
     if ended.stderr.contains("there are no") {
         return (0, 0);
@@ -201,6 +201,93 @@ fn callers_are_found_with_frame_pointers_and_without() {
         assert!(status["stacks"]["whole"].as_u64() > Some(200), "{status:#}");
         std::fs::remove_dir_all(folder).unwrap();
     }
+}
+
+/// The rows of `whatif top`, by what it was asked by.
+fn groups(folder: &Path, options: &[&str]) -> Vec<Value> {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["top", "--json", "--top", "100000"]).args(options).arg("--db").arg(folder);
+    let ended = run(command);
+    let Ok(answer) = serde_json::from_str::<Value>(&ended.stdout) else { return Vec::new() };
+    answer["rows"].as_array().unwrap().iter().map(|row| row["groups"].clone()).collect()
+}
+
+#[test]
+fn threads_numbers_and_labels_of_users_are_kept() {
+    let Some(program) = program("labelled.c") else { return };
+    let start = |labels: &str| {
+        Killed(Command::new(&program).arg("an argument").env("WHATIF_LABELS", labels).spawn().unwrap())
+    };
+    let wanted = "shard=3,tenant=acme";
+    let before = start(wanted);
+    let options =
+        ["--rate", "500", "--interval", "1", "--max-cpu", "100%", "--label", "region=eu", "--command-lines"];
+    let Some(collecting) = Collecting::start(&options) else { return };
+    let after = start(wanted);
+    // Too long, of many, and with what a terminal obeys.
+    let many: Vec<String> = (0..30).map(|number| format!("l{number}=v")).collect();
+    let hostile = [&"a=b,".repeat(30_000), &many.join(","), "a=\u{1b}[2J,B=c,d"];
+    let hostile: Vec<Killed> = hostile.iter().map(|labels| start(labels)).collect();
+    let folder = collecting.folder.clone();
+    let numbers = |of: &[&Killed]| of.iter().map(|killed| killed.0.id().to_string()).collect::<Vec<_>>();
+    let has = |rows: &[Value], key: &str, text: &str| rows.iter().any(|row| row[key] == text);
+    let shards = "process=labelled and label.shard=3 and thread=shard-?";
+    // Numbers are there once processes have lived for ten seconds.
+    collecting.wait_for(|_| {
+        let rows = groups(&folder, &["--by", "pid,thread", "--where", shards]);
+        numbers(&[&before, &after]).iter().all(|pid| {
+            ["shard-a", "shard-b"]
+                .iter()
+                .all(|thread| rows.iter().any(|row| row["pid"] == **pid && row["thread"] == *thread))
+        })
+    });
+    let all = numbers(&hostile.iter().collect::<Vec<_>>());
+    collecting.wait_for(|_| {
+        let rows = groups(&folder, &["--by", "pid", "--process", "labelled"]);
+        all.iter().all(|pid| has(&rows, "pid", pid))
+    });
+    let status = collecting.status();
+    let folder = collecting.end("-TERM");
+    // One was too long, 22 too many, three were no labels.
+    assert!(status["labels"]["user_labels_refused"].as_u64() >= Some(1 + 22 + 3), "{status:#}");
+    assert!(status["labels"]["thread_names_taken_together"].as_u64() > Some(0), "{status:#}");
+    // Whatever these may say, the others have the labels that they were given.
+    let rows = groups(&folder, &["--by", "label.a,label.l0,label.l9,pid", "--process", "labelled"]);
+    for (pid, [a, first, tenth]) in
+        all.iter().zip([["[none]", "[none]", "[none]"], ["[none]", "v", "[none]"], ["[none]"; 3]])
+    {
+        let of_pid: Vec<&Value> = rows.iter().filter(|row| row["pid"] == **pid).collect();
+        assert!(!of_pid.is_empty());
+        for row in of_pid {
+            assert_eq!([&row["label.a"], &row["label.l0"], &row["label.l9"]], [a, first, tenth], "{row:#}");
+        }
+    }
+    let rows = groups(&folder, &["--by", "label.region,label.tenant,command", "--where", shards]);
+    assert!(rows.iter().all(|row| row["label.region"] == "eu" && row["label.tenant"] == "acme"), "{rows:#?}");
+    let command = format!("{} an argument", program.display());
+    let command = &command[..command.len().min(256)];
+    assert!(has(&rows, "command", command), "{rows:#?}");
+    // Many threads with names of their own are one in the end, and the others are still told apart.
+    let rows = groups(&folder, &["--by", "thread", "--process", "labelled"]);
+    assert!(has(&rows, "thread", "pool-*") && has(&rows, "thread", "shard-a"), "{rows:#?}");
+    assert!(rows.len() <= 140, "{}", rows.len());
+    let rows = groups(&folder, &["--by", "thread,function", "--where", shards]);
+    assert!(has(&rows, "thread", "shard-a") && has(&rows, "thread", "shard-b"), "{rows:#?}");
+    // The same in the other tools.
+    let sandbox = Sandbox::new();
+    let mut folded = sandbox.whatif();
+    folded.args(["flame", "--folded", "--where", shards, "--db"]).arg(&folder);
+    let folded = run(folded).assert_code(0).stdout;
+    let is_right =
+        |line: &str| line.starts_with("labelled;shard-a;") || line.starts_with("labelled;shard-b;");
+    assert!(folded.lines().count() > 1 && folded.lines().all(is_right), "{folded}");
+    let of_shards = answer(&["top", "--json", "--where", shards], &folder)["heading"]["samples"].clone();
+    let across = answer(&["stats", "--json", "--across", "thread", "--where", shards], &folder);
+    assert_eq!(across["heading"]["samples"], of_shards);
+    assert_eq!(across["parts"].as_array().unwrap().len(), 2, "{across:#}");
+    answer(&["list", "work", "--json", "--where", shards], &folder);
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

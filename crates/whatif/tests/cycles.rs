@@ -89,7 +89,9 @@ fn add_epoch(
         .add_symbols(hostile, &[(Offset(1), symbol("</script><img src=x onerror=alert(1)>\u{1b}[31m;x"))])
         .unwrap();
     let label = |store: &mut Store, process: &str, cgroup: &str| {
-        store.label(&Label { process: process.to_owned(), cgroup: cgroup.to_owned() }).unwrap()
+        store
+            .label(&Label { process: process.to_owned(), cgroup: cgroup.to_owned(), ..Label::default() })
+            .unwrap()
     };
     let tester = label(store, "tester", "/user.slice/session-1.scope");
     let server = label(store, "server", "/system.slice/server.service");
@@ -347,7 +349,7 @@ fn flame_graphs_hold_hostile_names_as_text() {
     let page = std::fs::read_to_string(made.sandbox.path("whatif-flame.html")).unwrap();
     assert!(page.contains("script-src 'sha256-") && !page.contains("<img"), "{page}");
     assert!(page.contains("hot_in_this_test"));
-    let folded = made.text(&["flame", "--folded"]);
+    let folded = made.text(&["flame", "--folded", "--roots", "none"]);
     // Where it is inlined, the compiler decides.
     let without = folded.replace(";core::hint::black_box", "");
     assert!(
@@ -357,7 +359,7 @@ fn flame_graphs_hold_hostile_names_as_text() {
         "{folded}"
     );
     assert!(folded.contains(r"onerror=alert(1)>\u{1b}[31m:x "), "{folded}");
-    made.text(&["flame", "--folded", "-o", "x.folded"]);
+    made.text(&["flame", "--folded", "--roots", "none", "-o", "x.folded"]);
     assert_eq!(std::fs::read_to_string(made.sandbox.path("x.folded")).unwrap(), folded);
     let ended = made.whatif(&["flame", "-o", "nowhere/x.html"]).assert_code(90);
     assert!(
@@ -463,7 +465,8 @@ fn add_release(store: &mut Store, release: u32, start: i64, handles: u32) {
     let server = store.image(&server).unwrap();
     let symbol = |name: &str| vec![Symbol { function: name.into(), ..Symbol::default() }];
     store.add_symbols(server, &[(Offset(0x10), symbol("handle")), (Offset(0x20), symbol("log"))]).unwrap();
-    let label = store.label(&Label { process: "server".into(), cgroup: String::new() }).unwrap();
+    let label =
+        store.label(&Label { process: "server".into(), cgroup: String::new(), ..Label::default() }).unwrap();
     let node = |offset| Node { parent: Node::NONE, image: server, offset: Offset(offset) };
     let mut batch = Batch { nodes: vec![node(0x10), node(0x20)], ..Batch::default() };
     for minute in 0..60 {
@@ -889,6 +892,7 @@ fn setting(mode: &str) -> Setting {
         rate_hz: 10.0,
         resolution: Nanos::new(60_000_000_000),
         version: "0".to_owned(),
+        labels: Default::default(),
     }
 }
 
@@ -903,7 +907,9 @@ fn sampled_in(folder: &Path, path: &Path, build_id: &str, offset: u64) {
     let path = path.to_string_lossy().into_owned();
     let image =
         store.image(&CodeImage { path, build_id: build_id.to_owned(), kind: ImageKind::File }).unwrap();
-    let label = store.label(&Label { process: "gone".to_owned(), cgroup: String::new() }).unwrap();
+    let label = store
+        .label(&Label { process: "gone".to_owned(), cgroup: String::new(), ..Label::default() })
+        .unwrap();
     let time = UnixSeconds(NOON);
     let batch = Batch {
         nodes: vec![Node { parent: Node::NONE, image, offset: Offset(offset) }],

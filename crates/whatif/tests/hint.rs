@@ -45,6 +45,7 @@ fn database(folder: &Path, program: &Path, build: Build) {
         rate_hz: 10.0,
         resolution: Nanos::new(60_000_000_000),
         version: "0".into(),
+        labels: Default::default(),
     };
     let event = store.event("cpu-clock").unwrap();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
@@ -76,8 +77,9 @@ fn database(folder: &Path, program: &Path, build: Build) {
         store.add_symbols(own, &symbols).unwrap();
     }
     let process = name.rsplit('/').next().unwrap().chars().take(15).collect::<String>();
-    let label = store.label(&Label { process, cgroup: "/system.slice".into() }).unwrap();
-    let nobody = store.label(&Label { process: "swapper".into(), cgroup: String::new() }).unwrap();
+    let label = store.label(&Label { process, cgroup: "/system.slice".into(), ..Label::default() }).unwrap();
+    let nobody =
+        store.label(&Label { process: "swapper".into(), cgroup: String::new(), ..Label::default() }).unwrap();
     let [main, needed, nobody_waits, elsewhere] = functions.map(|name| offset(&image, name));
     let node = |parent, image, offset| Node { parent, image, offset };
     let nodes = vec![

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use archive::{
-    Batch, Books, By, CodeImage, Count, EpochId, EventId, Group, ImageId, ImageKind, Label, LabelId, Leaf,
-    MachineId, Node, Offset, Position, Selection, Setting, Store, Tree, UnixSeconds,
+    Batch, Books, By, CodeImage, Condition, Count, EpochId, EventId, Group, ImageId, ImageKind, Label,
+    LabelId, Leaf, MachineId, Node, Offset, Position, Selection, Setting, Store, Tree, UnixSeconds,
 };
 use storage::Nanos;
 
@@ -57,6 +57,9 @@ impl Expected {
                 && of.epochs.as_ref().is_none_or(|epochs| epochs.contains(&row.epoch))
                 && of.labels.as_ref().is_none_or(|labels| labels.contains(&row.label))
                 && of.images.as_ref().is_none_or(|images| images.contains(&row.path[row.path.len() - 1].0))
+                && of.condition.as_ref().is_none_or(|condition| {
+                    condition.holds(row.epoch, row.label, row.path[row.path.len() - 1].0)
+                })
         })
     }
 
@@ -78,6 +81,7 @@ impl Expected {
                 By::Epoch => Group::Epoch(row.epoch),
                 By::Machine => Group::Machine(row.machine),
                 By::Label => Group::Label(row.label),
+                By::LabelAndEpoch => Group::LabelAndEpoch(row.label, row.epoch),
                 By::Time(span) => Group::Time(UnixSeconds(row.time.0.div_euclid(span) * span)),
             };
             *groups.entry(group).or_default().entry(row.path[row.path.len() - 1]).or_default() += row.count;
@@ -135,6 +139,12 @@ impl Expected {
         if let (0, Some(a), Some(b)) = (random.u8(..3), row(random), row(random)) {
             of.images = Some(vec![a.path[a.path.len() - 1].0, b.path[0].0]);
         }
+        if let (0, Some(a), Some(b)) = (random.u8(..3), row(random), row(random)) {
+            let label = Condition::Label([a.label].into());
+            let image = Condition::Image([b.path[b.path.len() - 1].0].into());
+            let epoch = Condition::Not(Box::new(Condition::Epoch([b.epoch].into())));
+            of.condition = Some(Condition::Any(vec![label, Condition::All(vec![image, epoch])]));
+        }
         of
     }
 }
@@ -176,6 +186,7 @@ pub fn setting() -> Setting {
         rate_hz: 97.0,
         resolution: Nanos::new(60_000_000_000),
         version: "0".into(),
+        labels: [("region".to_owned(), "eu-1".to_owned())].into(),
     }
 }
 
@@ -205,7 +216,13 @@ pub fn batch(store: &mut Store, at: UnixSeconds, random: &mut fastrand::Rng) -> 
                 batch.nodes.push(node);
             }
         }
-        let label = Label { process: format!("p{}", random.u8(..5)), cgroup: format!("/{}", random.u8(..2)) };
+        let label = Label {
+            process: format!("p{}", random.u8(..5)),
+            cgroup: format!("/{}", random.u8(..2)),
+            thread: ["", "worker"][random.usize(..2)].to_owned(),
+            pid: [0, 7][random.usize(..2)],
+            ..Label::default()
+        };
         let count = Count {
             time: UnixSeconds(at.0 + 60 * random.i64(0..3)),
             label: store.label(&label).unwrap(),

@@ -52,24 +52,25 @@ impl Program {
         Found { same, others }
     }
 
-    /// The processes that run it. `inside`: samples of each in the program's file.
-    pub fn processes(
+    /// The labels of the processes that run it, with all their threads. `inside`: samples of each label in the program's file.
+    pub fn processes<'l>(
         &self,
-        labels: &BTreeMap<LabelId, Label>,
+        labels: &'l BTreeMap<LabelId, Label>,
         inside: &BTreeMap<LabelId, u64>,
     ) -> Vec<LabelId> {
         let all: u64 = inside.values().sum();
-        let has_name = |label: &Label| {
-            let name = self.name();
-            let end = (0..=COMM.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
-            label.process == name[..end]
-        };
+        let name = self.name();
+        let end = (0..=COMM.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
         let much = |count: u64| count > 0 && count as f64 >= MUCH * all as f64;
-        inside
-            .iter()
-            .filter(|(id, count)| **count > 0 && labels.get(id).is_some_and(has_name) || much(**count))
-            .map(|(id, _)| *id)
-            .collect()
+        let key = |label: &'l Label| (label.process.as_str(), label.cgroup.as_str());
+        let mut processes: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for (id, count) in inside {
+            if let Some(label) = labels.get(id) {
+                *processes.entry(key(label)).or_insert(0) += count;
+            }
+        }
+        processes.retain(|(process, _), count| *count > 0 && *process == &name[..end] || much(*count));
+        labels.iter().filter(|(_, label)| processes.contains_key(&key(label))).map(|(id, _)| *id).collect()
     }
 }
 
@@ -126,7 +127,12 @@ mod tests {
         let labels: BTreeMap<LabelId, Label> = ["a-server-with-a", "worker", "sh", "a-server"]
             .into_iter()
             .zip(1..)
-            .map(|(name, id)| (LabelId::new(id), Label { process: name.to_owned(), cgroup: String::new() }))
+            .map(|(name, id)| {
+                (
+                    LabelId::new(id),
+                    Label { process: name.to_owned(), cgroup: String::new(), ..Label::default() },
+                )
+            })
             .collect();
         for (inside, expected) in [
             (&[(1, 1), (2, 80), (3, 2)][..], &[1, 2][..]),
@@ -138,5 +144,19 @@ mod tests {
             let expected: Vec<LabelId> = expected.iter().map(|id| LabelId::new(*id)).collect();
             assert_eq!(program.processes(&labels, &inside), expected, "{inside:?}");
         }
+        // Threads that only run elsewhere belong to it as well.
+        let threads: BTreeMap<LabelId, Label> = ["main", "worker", "log"]
+            .into_iter()
+            .zip(1..)
+            .map(|(thread, id)| {
+                let process = if thread == "log" { "other" } else { "a-server-with-a" };
+                (
+                    LabelId::new(id),
+                    Label { process: process.into(), thread: thread.into(), ..Label::default() },
+                )
+            })
+            .collect();
+        let inside = [(LabelId::new(1), 5)].into();
+        assert_eq!(program.processes(&threads, &inside), [LabelId::new(1), LabelId::new(2)]);
     }
 }

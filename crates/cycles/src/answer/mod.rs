@@ -116,12 +116,12 @@ pub struct Worth {
     pub other_build: bool,
 }
 
-/// The most expensive, by image, function, line, process or cgroup.
+/// The most expensive, by image, function, line, who ran, or both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Top {
     /// What was asked.
     pub heading: Heading,
-    /// `function`
+    /// `function`, `unit,thread` or `unit,function`: who ran comes first.
     pub by: String,
     /// The most expensive, first first.
     pub rows: Vec<Row>,
@@ -136,7 +136,10 @@ pub struct Top {
 /// What one of them costs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Who ran, by what was asked for; not there where only code was.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_map")]
+    pub groups: Vec<(String, String)>,
+    /// Its name; where no code was asked for, that of who ran.
     pub name: String,
     /// The image it is in; empty where it is none's.
     pub image: String,
@@ -157,6 +160,11 @@ pub struct Row {
     /// What to think of both.
     #[serde(serialize_with = "mark_name")]
     pub mark: Option<Mark>,
+}
+
+// `serialize_with` passes references.
+fn as_map<S: Serializer>(pairs: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
 fn mark_name<S: Serializer>(mark: &Option<Mark>, to: S) -> Result<S::Ok, S::Error> {

@@ -190,6 +190,8 @@ pub struct Flame {
     /// Boxes; callers before those they call.
     pub boxes: Vec<FlameBox>,
     known_names: HashMap<(String, String), u32>,
+    /// Boxes of who ran, by the box below and the name.
+    roots: HashMap<(u32, u32), u32>,
 }
 
 impl Flame {
@@ -201,11 +203,17 @@ impl Flame {
         flame
     }
 
-    /// Adds the stacks of a process above a box of its own. [`add_up`](Self::add_up) comes after the last one.
-    pub(crate) fn add_process(&mut self, process: &str, stacks: &Stacks, inlined: bool) {
-        let name = self.name(process, "", CodeKind::Process);
-        let root = self.boxes.len() as u32;
-        self.boxes.push(FlameBox { parent: StackNode::NONE, name, ..FlameBox::default() });
+    /// Adds the stacks of some who ran above boxes of their own, such as process and thread, of which the outer ones may be there.
+    /// [`add_up`](Self::add_up) comes after the last one.
+    pub(crate) fn add_above(&mut self, roots: &[&str], stacks: &Stacks, inlined: bool) {
+        let mut root = StackNode::NONE;
+        for text in roots {
+            let name = self.name(text, "", CodeKind::Process);
+            root = *self.roots.entry((root, name)).or_insert_with(|| {
+                self.boxes.push(FlameBox { parent: root, name, ..FlameBox::default() });
+                self.boxes.len() as u32 - 1
+            });
+        }
         self.add(root, stacks, inlined);
     }
 
@@ -327,8 +335,8 @@ mod tests {
         let mut flame = Flame::default();
         let mut other = Stacks::example();
         other.positions[0].lines[0].base = "serve".to_owned();
-        flame.add_process("a", &Stacks::example(), false);
-        flame.add_process("b", &other, false);
+        flame.add_above(&["a"], &Stacks::example(), false);
+        flame.add_above(&["b"], &other, false);
         flame.add_up();
         let told: Vec<_> = flame
             .boxes
@@ -351,7 +359,7 @@ mod tests {
                 stripped.nodes[0].count = 0;
                 stripped.nodes[2].parent = 1;
             }
-            flame.add_process("c", &stripped, false);
+            flame.add_above(&["c"], &stripped, false);
             flame.add_up();
             assert_eq!(flame.boxes[1].is_cut, is_cut, "{:?}", flame.boxes);
         }

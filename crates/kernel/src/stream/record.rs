@@ -116,11 +116,15 @@ pub enum Record<'a> {
         pid: u32,
         /// The process that started it: the same if it is a thread.
         parent: u32,
+        /// The thread that starts, and the thread that started it.
+        threads: (u32, u32),
     },
     /// A thread ends.
     Exit {
         /// Its process.
         pid: u32,
+        /// The thread.
+        tid: u32,
     },
     /// The kernel has generated code (a BPF program, a trampoline), or does without it from now on.
     KernelCode {
@@ -287,8 +291,12 @@ fn read<'a>(kind: u32, misc: u16, words: &'a [u64], bytes: &'a [u8]) -> Option<R
             executes: misc & MISC_COMM_EXEC != 0,
             name: text(bytes.get(16..)?),
         },
-        FORK => Record::Fork { pid: low(*words.get(1)?), parent: high(words[1]) },
-        EXIT => Record::Exit { pid: low(*words.get(1)?) },
+        FORK => Record::Fork {
+            pid: low(*words.get(1)?),
+            parent: high(words[1]),
+            threads: (low(*words.get(2)?), high(words[2])),
+        },
+        EXIT => Record::Exit { pid: low(*words.get(1)?), tid: low(*words.get(2)?) },
         KSYMBOL => Record::KernelCode {
             start: Address(*words.get(1)?),
             length: low(*words.get(2)?),

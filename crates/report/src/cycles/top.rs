@@ -17,21 +17,22 @@ impl Answer for Top {
         let style = at_least(style);
         let mut out = String::new();
         heading::draw(&self.heading, &mut out, style);
-        let columns = [
+        // Who ran, each in a column of its own, and code, if both were asked for.
+        let by: Vec<&str> = self.by.split(',').collect();
+        let mut columns = vec![
             ("self", Set::Right),
             ("95 %", Set::Left),
             ("total", Set::Right),
             ("samples", Set::Right),
             ("CPU time", Set::Right),
             ("worth", Set::Left),
-            (self.by.as_str(), Set::Gives),
-            ("image", Set::Gives),
-            ("best line", Set::Gives),
         ];
+        columns.extend(by.iter().map(|by| (*by, Set::Gives)));
+        columns.extend([("image", Set::Gives), ("best line", Set::Gives)]);
         // With what it is worth there is no room for two ways to say what it costs.
         let has_worth = self.rows.iter().chain(&self.not_hot).any(|row| row.worth.is_some());
         let with_samples = style.width >= 100 || !has_worth;
-        let cells = |row: &Row| cells(row, with_samples);
+        let cells = |row: &Row| cells(row, with_samples, by.len());
         let rows: Vec<Cells> = self.rows.iter().map(cells).collect();
         grid::draw(&mut out, style, &columns, &rows);
         if self.more > 0 {
@@ -61,7 +62,7 @@ impl Answer for Top {
     }
 }
 
-fn cells(row: &Row, with_samples: bool) -> Cells {
+fn cells(row: &Row, with_samples: bool, by: usize) -> Cells {
     let colour = match (&row.worth, row.mark) {
         (Some(worth), _) if worth.verdict == Verdict::Helps => Colour::Green,
         (Some(worth), _) if worth.verdict == Verdict::Hurts => Colour::Red,
@@ -69,17 +70,19 @@ fn cells(row: &Row, with_samples: bool) -> Cells {
         _ => Colour::Plain,
     };
     let line = row.worth.as_ref().and_then(|worth| worth.line.as_deref()).unwrap_or_default();
-    let cells = vec![
+    let mut cells = vec![
         percent(row.share.value),
         plus_minus(row.share.half()),
         row.total_share.map_or_else(String::new, percent),
         if with_samples { count(row.samples) } else { String::new() },
         row.cpu_ns.map_or_else(String::new, span),
         row.worth.as_ref().map_or_else(String::new, |worth| worth::brief(worth, row.mark)),
-        printable(&row.name).into_owned(),
-        printable(short(&row.image)).into_owned(),
-        printable(line).into_owned(),
     ];
+    cells.extend(row.groups.iter().map(|(_, text)| printable(text).into_owned()));
+    if row.groups.len() < by {
+        cells.push(printable(&row.name).into_owned());
+    }
+    cells.extend([printable(short(&row.image)).into_owned(), printable(line).into_owned()]);
     Cells(cells, colour)
 }
 

@@ -25,6 +25,15 @@ pub struct Collect {
     #[arg(long)]
     pub frame_pointers: bool,
 
+    /// A label for all that is collected, such as region=eu; may be given several times. Processes have their own: see
+    /// WHATIF_LABELS in docs/continuous.md
+    #[arg(long, value_name = "NAME=VALUE", value_parser = super::options::label)]
+    pub label: Vec<(String, String)>,
+
+    /// Keep the command lines of processes that live for ten seconds, which may have passwords in them
+    #[arg(long)]
+    pub command_lines: bool,
+
     /// Sample the processes of this user only, which needs no privilege [default: the whole machine, if that is allowed]
     #[arg(long)]
     pub own: bool,

@@ -4,10 +4,11 @@ use super::cli::Collect;
 use super::events::{Events, events};
 use crate::continuous::bytes as size;
 use anyhow::{Context as _, Result, bail, ensure};
-use archive::Retention;
+use archive::{LONGEST_LABEL, LONGEST_LABEL_NAME, Retention, is_label_name, is_label_value};
 use collect::{Budget, Limits};
 use cycles::{check_epoch_name, default_folder, time::age};
 use profile::Nanos;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub struct Options {
     pub stacks: bool,
     pub unwind: bool,
     pub own: bool,
+    pub labels: BTreeMap<String, String>,
+    pub commands: bool,
     /// Seconds.
     pub interval: i64,
     /// Seconds.
@@ -31,6 +34,30 @@ pub struct Options {
     pub duration: Option<Duration>,
     pub seed: u64,
     pub quiet: bool,
+}
+
+/// A label, as it is typed: `region=eu`.
+pub fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if is_label_name(name) && is_label_value(value) => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err(format!(
+            "give NAME=VALUE, such as region=eu: the name of small letters, digits, _, . and - ({LONGEST_LABEL_NAME} at most), the \
+             value of {LONGEST_LABEL} bytes at most, without control characters"
+        )),
+    }
+}
+
+fn labels(given: &[(String, String)]) -> Result<BTreeMap<String, String>> {
+    let mut labels = BTreeMap::new();
+    for (name, value) in given {
+        ensure!(
+            labels.insert(name.clone(), value.clone()).is_none(),
+            "--label {name} is given twice; leave one out"
+        );
+    }
+    Ok(labels)
 }
 
 /// More samples than this are never needed, and the collector could not take them.
@@ -78,6 +105,8 @@ impl Options {
             stacks: !args.pc_only,
             unwind: !args.frame_pointers,
             own: args.own,
+            labels: labels(&args.label)?,
+            commands: args.command_lines,
             interval: args.interval.into(),
             resolution: resolution.into(),
             max_memory: bytes("--max-memory", &args.max_memory)?,

@@ -388,6 +388,7 @@ fn collector(options: &Options) -> Result<(Collector, &'static str)> {
             rotate: options.events.rotate,
             stacks: options.stacks,
             unwind: options.unwind,
+            commands: options.commands,
             machine,
             ring_bytes: options.ring_bytes(),
             seed: options.seed,
@@ -415,6 +416,7 @@ fn setting(options: &Options, scope: &str) -> Setting {
         rate_hz: options.budget.rate_hz,
         resolution: profile::Nanos::from_millis(options.resolution.unsigned_abs() * 1000),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        labels: options.labels.clone(),
     }
 }
 

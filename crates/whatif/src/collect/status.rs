@@ -5,7 +5,7 @@ use super::options::Options;
 use crate::show;
 use anyhow::{Context as _, Result, bail};
 use archive::{EpochId, Setting};
-use collect::{Collected, Collector, Unwound};
+use collect::{Collected, Collector, Lapses, Unwound};
 use cycles::default_folder;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -23,6 +23,8 @@ struct Sums {
     /// Samples that there was no room for.
     no_room: u64,
     unwound: Unwound,
+    /// What was left out of labels.
+    lapses: Lapses,
     /// How often the kernel allowed no more samples for a moment.
     throttled: u64,
 }
@@ -50,6 +52,7 @@ impl State {
             "events": setting.events,
             "sampler": setting.sampler,
             "mode": setting.mode,
+            "epoch_labels": setting.labels,
             "callers": super::service::callers_in_words(collector.callers().0),
             "rate_asked_hz": setting.rate_hz,
             "interval_s": options.interval,
@@ -66,6 +69,7 @@ impl State {
         self.sums.kernel += collected.kernel_cpu.get() as f64;
         self.sums.no_room += collected.books.iter().map(|books| books.no_room).sum::<u64>();
         self.sums.unwound += collected.unwound;
+        self.sums.lapses += collected.lapses;
         self.sums.throttled += collected.books.iter().map(|books| books.throttled).sum::<u64>();
         let books = |place: usize| {
             let books = collected.books.get(place).copied().unwrap_or_default();
@@ -109,6 +113,11 @@ impl State {
             "whole": to_the_root, "by_frame_pointers": by_frame_pointers, "truncated": {
                 "copy_too_short": short, "no_unwind_table": unknown, "too_deep": deep,
             },
+        });
+        let Lapses { folded_names, unnumbered, refused_labels, unread } = self.sums.lapses;
+        whole["labels"] = json!({
+            "thread_names_taken_together": folded_names, "processes_without_number": unnumbered,
+            "user_labels_refused": refused_labels, "environments_unread": unread,
         });
         whole["throttled"] = self.sums.throttled.into();
         whole["kernel_cpu"] = part(self.sums.kernel).into();
@@ -231,6 +240,7 @@ fn words(state: &Value, now: i64) -> String {
         }
     }
     lines.extend(stacks(&state["stacks"]));
+    lines.extend(labels(&state["labels"]));
     if let Some(times @ 1..) = state["throttled"].as_u64() {
         lines.push(format!(
             "since the start the kernel has allowed no more samples {times} times, until its next tick: those are among the lost\n  \
@@ -277,6 +287,22 @@ fn stacks(state: &Value) -> Option<String> {
             count(&state["by_frame_pointers"])
         )
     })
+}
+
+/// What was left out of labels since the start.
+fn labels(state: &Value) -> Option<String> {
+    let kinds = [
+        ("thread_names_taken_together", "names of threads were taken together"),
+        ("processes_without_number", "processes were not kept apart by number"),
+        ("user_labels_refused", "labels in WHATIF_LABELS were refused"),
+        ("environments_unread", "environments could not be read"),
+    ];
+    let of = |(kind, words): &(&str, &str)| {
+        let count = state[kind].as_u64().filter(|count| *count > 0)?;
+        Some(format!("{count} {words}"))
+    };
+    let parts: Vec<String> = kinds.iter().filter_map(of).collect();
+    (!parts.is_empty()).then(|| format!("labels: {} (docs/collector.md says when)", parts.join(", ")))
 }
 
 /// Whose code is sampled.

@@ -1,13 +1,16 @@
 //! What can be typed after `whatif top` and the other tools of continuous profiles, and after `whatif db` about a database of theirs.
 
 use clap::{Args, Subcommand};
+use cycles::Roots;
 use cycles::arguments::{Annotate, Causes, Diff, Epochs, Folder, List, Stats, Top, Unknown, Which};
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show what costs most, and what it is worth
-    #[command(after_help = "Example: whatif top --since 1d --by process")]
+    #[command(
+        after_help = "Example: whatif top --since 1d --by unit,thread --where 'process=nginx* and label.shard=3'"
+    )]
     Top(Top),
     /// Show what is different between two times, epochs or databases
     #[command(after_help = "Example: whatif diff 2d..1d 1d..now")]
@@ -16,7 +19,7 @@ pub enum Command {
     #[command(after_help = "Example: whatif stats --across day --since 7d")]
     Stats(Stats),
     /// Draw a flame graph, as one page for a browser
-    #[command(after_help = "Example: whatif flame --process 'nginx*' -o flame.html")]
+    #[command(after_help = "Example: whatif flame --process 'nginx*' --roots unit,thread -o flame.html")]
     Flame(Flame),
     /// Show the source of a function, with samples for each line
     #[command(after_help = "Example: whatif list parse_header")]
@@ -54,6 +57,11 @@ pub struct Flame {
     /// Write folded stacks instead, to standard output or FILE
     #[arg(long)]
     pub folded: bool,
+
+    /// The outermost boxes, or frames: who ran, by the keys of whatif top --by; none for functions only. Threads that are
+    /// called as their process get none
+    #[arg(long, value_name = "KEY,…", default_value = "process,thread")]
+    pub roots: Roots,
 
     /// Leave out inlined functions: their samples are those of the function that they were inlined into
     #[arg(long)]

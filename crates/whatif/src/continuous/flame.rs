@@ -4,7 +4,7 @@ use super::cli;
 use crate::show;
 use anyhow::{Context as _, Result};
 use cycles::arguments::Diff;
-use cycles::{Flame, Query, Worths};
+use cycles::{Query, Worths};
 use report::cycles as draw;
 use std::path::PathBuf;
 
@@ -12,14 +12,13 @@ use std::path::PathBuf;
 pub fn flame(args: &cli::Flame) -> Result<()> {
     let mut query = Query::new(&args.which)?;
     if args.folded {
-        let flame = Flame::new(&cycles::stacks(&mut query)?, !args.no_inlined);
-        let text = draw::folded(&flame);
+        let text = draw::folded(&cycles::flame_of(&mut query, &args.roots, !args.no_inlined)?);
         return match &args.output {
             Some(path) => write(path, &text),
             None => show::print(&text),
         };
     }
-    let mut flame = cycles::flame(&mut query, !args.no_inlined)?;
+    let mut flame = cycles::flame_of(&mut query, &args.roots, !args.no_inlined)?;
     cycles::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from("whatif-flame.html"));
     write(&path, &draw::page(&query.heading, &flame))?;

@@ -9,7 +9,7 @@ use cycles::check_epoch_name as check_name;
 use cycles::default_folder;
 use cycles::time;
 use profile::Nanos;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
@@ -76,6 +76,7 @@ pub fn import(args: &cli::Import) -> Result<()> {
         rate_hz: sampled().next().and_then(|event| event.rate_hz).unwrap_or(0.0),
         resolution: Nanos::new(resolution * 1_000_000_000),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        labels: BTreeMap::new(),
     };
     let Recording { frames, counts, legend } = &content.counted;
     let images = legend.images.iter().map(|image| store.image(image)).collect::<Result<Vec<_>, _>>()?;

@@ -36,9 +36,12 @@ impl Decoder {
                 self.to.take(Record::Name { pid, tid, executes, name: &comm.name.as_slice() });
             }
             EventRecord::Fork(fork) => {
-                self.to.take(Record::Fork { pid: fork.pid as u32, parent: fork.ppid as u32 });
+                let threads = (fork.tid as u32, fork.ptid as u32);
+                self.to.take(Record::Fork { pid: fork.pid as u32, parent: fork.ppid as u32, threads });
             }
-            EventRecord::Exit(exit) => self.to.take(Record::Exit { pid: exit.pid as u32 }),
+            EventRecord::Exit(exit) => {
+                self.to.take(Record::Exit { pid: exit.pid as u32, tid: exit.tid as u32 })
+            }
             EventRecord::Mmap(map) if map.is_executable || map.pid == KERNEL => {
                 let mapping = (map.address, map.length, map.page_offset);
                 self.map(map.pid, mapping, map.path, None, map.cpu_mode);
