@@ -208,7 +208,7 @@ impl Callers {
         let (path, build_id) = (image.path.clone(), image.build_id.clone());
         let (pid, Mapping { start, end, .. }) = (owner.pid, *mapping);
         let opened = self.errands.run(owner.user, move || {
-            let is_it = |file: &CallerLookup| file.build_id().unwrap_or_default() == build_id;
+            let is_it = |file: &CallerLookup| file.identity().unwrap_or_default() == build_id;
             let open = |path: &Path| CallerLookup::open(path).ok().filter(is_it);
             let file = open(Path::new(&format!("/proc/{pid}/map_files/{:x}-{:x}", start.0, end.0)))
                 .or_else(|| open(&as_seen_by(pid, path.as_bytes(), FileId::default())?))

@@ -154,7 +154,7 @@ fn open(image: &CodeImage) -> Result<Found, Problem> {
     }
     let path = Path::new(&image.path);
     let is_right =
-        |found: &Image| image.build_id.is_empty() || found.build_id().as_deref() == Some(&image.build_id);
+        |found: &Image| image.build_id.is_empty() || found.identity().as_deref() == Some(&image.build_id);
     let mut problem = Problem::Missing;
     // Whatever a path of another mount namespace names here, a pipe would never end.
     if path.is_file() {
