@@ -120,6 +120,7 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
         machine: true,
         ring_bytes: 1 << 20,
         seed: 1,
+        names: None,
         limits: collect::Limits::of(64 << 20, 1e9),
     })?;
     let mut minutes = Vec::new();

@@ -111,8 +111,7 @@ impl KeptNames {
             return false;
         }
         let now = SystemTime::now();
-        let is_old =
-            |at: SystemTime| now.duration_since(at).is_ok_and(|ago| ago > LATELY / 3) || at > now;
+        let is_old = |at: SystemTime| now.duration_since(at).is_ok_and(|ago| ago > LATELY / 3) || at > now;
         if fs::metadata(&path).and_then(|about| about.modified()).is_ok_and(is_old) {
             // Without, it is only removed earlier.
             let _ = File::options().append(true).open(&path).and_then(|file| file.set_modified(now));
@@ -392,7 +391,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let kept = KeptNames::of(folder.path(), 100_000);
         let large = large_table(30_000);
-        let name = |nth: usize| KeptNames::name(&image("/bin/a", &format!("{nth:04x}")), TableOwner::Root).unwrap();
+        let name =
+            |nth: usize| KeptNames::name(&image("/bin/a", &format!("{nth:04x}")), TableOwner::Root).unwrap();
         for nth in 0..3 {
             assert!(matches!(kept.add(&name(nth), &large).unwrap(), Kept::Added(_)));
         }
@@ -425,7 +425,11 @@ mod tests {
         kept.collect_garbage([].iter(), None, SystemTime::now());
         assert_eq!(there(&kept), [true; 3], "their samples may still be written");
         names.iter().for_each(|name| sampled(&kept, name, 2 * LATELY));
-        kept.collect_garbage([&images[0], &image("/bin/x", "bb"), &images[2]].into_iter(), None, SystemTime::now());
+        kept.collect_garbage(
+            [&images[0], &image("/bin/x", "bb"), &images[2]].into_iter(),
+            None,
+            SystemTime::now(),
+        );
         assert_eq!(there(&kept), [true, false, true]);
         sampled(&kept, &names[0], 3 * LATELY);
         kept.collect_garbage(images.iter(), Some(60), SystemTime::now());

@@ -119,11 +119,7 @@ struct Found {
     name: Vec<u8>,
 }
 
-fn search(
-    rows: &mut impl BufRead,
-    functions: u32,
-    wanted: &[Offset],
-) -> Option<BTreeMap<Offset, String>> {
+fn search(rows: &mut impl BufRead, functions: u32, wanted: &[Offset]) -> Option<BTreeMap<Offset, String>> {
     let mut best: BTreeMap<Offset, Found> = BTreeMap::new();
     let (mut start, mut name) = (0_u64, Vec::new());
     let last = wanted.last()?.0;

@@ -8,6 +8,7 @@ use crate::limits::{Held, to_give_up};
 use crate::origin::Origin;
 use crate::slots::Marks;
 use crate::space::{Mapping, Space};
+use crate::vdso;
 use archive::Label;
 use kernel::FileOffset;
 use kernel::cpu::ProcessStat;
@@ -246,7 +247,7 @@ impl Processes {
         }
         let before = images.bytes();
         let of = (pid, self.user_of_new(pid, pid));
-        let image = self.files.image(of, path, build_id, file, images);
+        let image = self.files.image(of, vdso::name_at(path, start), build_id, file, images);
         self.added += images.bytes() - before;
         let mapping = Mapping { start, end: Address(start.0.saturating_add(length)), image, offset };
         let id = self.new_space();

@@ -39,15 +39,24 @@ mod tests {
     fn people_know_the_public_name() {
         const PUBLIC: bool = true;
         for (best, others) in [
-            (("write", PUBLIC), &[("__write", PUBLIC), ("__libc_write", false), ("__GI___libc_write", false)][..]),
-            (("malloc", PUBLIC), &[("__libc_malloc", PUBLIC), ("__GI___libc_malloc", false), ("__malloc", false)]),
+            (
+                ("write", PUBLIC),
+                &[("__write", PUBLIC), ("__libc_write", false), ("__GI___libc_write", false)][..],
+            ),
+            (
+                ("malloc", PUBLIC),
+                &[("__libc_malloc", PUBLIC), ("__GI___libc_malloc", false), ("__malloc", false)],
+            ),
             (("puts", PUBLIC), &[("_IO_puts", PUBLIC)]),
             (("__libc_start_main", PUBLIC), &[("__libc_start_main_impl", false)]),
             (("__foo", false), &[("__GI_foo", false), ("__GI___foo", false), ("___foo", false)]),
             (("work", PUBLIC), &[("also_work", false)]),
         ] {
             for other in others {
-                assert!(rank(best.0.as_bytes(), best.1) > rank(other.0.as_bytes(), other.1), "{best:?} {other:?}");
+                assert!(
+                    rank(best.0.as_bytes(), best.1) > rank(other.0.as_bytes(), other.1),
+                    "{best:?} {other:?}"
+                );
             }
         }
     }

@@ -78,6 +78,12 @@ impl FunctionList {
         identity(&self.elf)
     }
 
+    /// Whether that is a build ID.
+    #[must_use]
+    pub fn has_build_id(&self) -> bool {
+        self.elf.headers.build_id.is_some()
+    }
+
     /// What is read.
     #[must_use]
     pub fn file(&self) -> &File {
@@ -173,9 +179,8 @@ impl ListedTable {
         let most = room.max(LEAST_ROOM) / size_of::<Function>();
         let code = hand.loads.iter().filter(|load| load.executable);
         let bounds = |load: &Load| (load.address.0, load.address.0.saturating_add(load.file_size));
-        let (lowest, highest) = code.map(bounds).fold((u64::MAX, 0), |(low, high), (start, end)| {
-            (low.min(start), high.max(end))
-        });
+        let (lowest, highest) =
+            code.map(bounds).fold((u64::MAX, 0), |(low, high), (start, end)| (low.min(start), high.max(end)));
         if lowest >= highest {
             return ListEnd::All;
         }
@@ -263,7 +268,8 @@ impl ListedTable {
             let Ok(symbols) = object::pod::slice_from_all_bytes::<H::Sym>(&bytes) else { return true };
             for symbol in symbols {
                 let is_function = matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC);
-                let (start, length): (u64, u64) = (symbol.st_value(endian).into(), symbol.st_size(endian).into());
+                let (start, length): (u64, u64) =
+                    (symbol.st_value(endian).into(), symbol.st_size(endian).into());
                 let is_here = is_function
                     && symbol.st_shndx(endian) != elf::SHN_UNDEF
                     && length > 0

@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn files_are_told_apart_by_what_is_in_them() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, copy, other) = (folder.path().join("one"), folder.path().join("copy"), folder.path().join("other"));
+        let (one, copy, other) =
+            (folder.path().join("one"), folder.path().join("copy"), folder.path().join("other"));
         let program = fs::read(std::env::current_exe().unwrap()).unwrap();
         fs::write(&one, &program).unwrap();
         fs::write(&copy, &program).unwrap();

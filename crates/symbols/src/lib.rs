@@ -74,6 +74,7 @@ mod suggestion;
 mod symbol_table;
 mod unpacking;
 mod unwind;
+mod vdso;
 
 pub use address::{FileOffset, Load, Svma};
 pub use caller_lookup::{CallerLookup, FunctionCallers};
@@ -96,3 +97,4 @@ pub use snippet::snippet;
 pub use suggestion::nearest_names;
 pub use symbol_table::Source as NameSource;
 pub use unwind::{Caller, UnwindRule, UnwindWord};
+pub use vdso::VdsoFunctions;

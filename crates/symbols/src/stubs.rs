@@ -34,7 +34,8 @@ pub(crate) fn stubs(elf: &Elf) -> Vec<Stub> {
         return Vec::new();
     }
     let imports = Imports::read(elf);
-    let mut stubs: Vec<Stub> = SECTIONS.iter().flat_map(|section| of_section(elf, section, &imports)).collect();
+    let mut stubs: Vec<Stub> =
+        SECTIONS.iter().flat_map(|section| of_section(elf, section, &imports)).collect();
     stubs.sort_by_key(|stub| stub.range.start);
     stubs.dedup_by_key(|stub| stub.range.start);
     stubs
@@ -68,7 +69,8 @@ impl Imports {
                 continue;
             };
             for entry in entries {
-                let wanted = [elf::R_X86_64_JUMP_SLOT, elf::R_X86_64_GLOB_DAT].contains(&entry.r_type(LittleEndian, false));
+                let wanted = [elf::R_X86_64_JUMP_SLOT, elf::R_X86_64_GLOB_DAT]
+                    .contains(&entry.r_type(LittleEndian, false));
                 let name = if wanted { name(entry.r_sym(LittleEndian, false)) } else { None };
                 if let Some(name) = &name {
                     imports.by_word.insert(entry.r_offset.get(LittleEndian), name.clone());
@@ -83,7 +85,8 @@ impl Imports {
 }
 
 fn of_section(elf: &Elf, section: &str, imports: &Imports) -> Vec<Stub> {
-    let (Some(range), Some(code)) = (elf.section_range(section), elf.read_section_up_to(section, LONGEST)) else {
+    let (Some(range), Some(code)) = (elf.section_range(section), elf.read_section_up_to(section, LONGEST))
+    else {
         return Vec::new();
     };
     // Without branch protection those of `.plt.got` are half as long.
