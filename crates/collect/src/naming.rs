@@ -490,6 +490,40 @@ mod tests {
         let _ = std::io::stdin().read_line(&mut String::new());
     }
 
+    /// `FILES="/usr/bin/git /usr/bin/node" cargo test --release -p whatif-collect --lib what_files_take -- --ignored --nocapture`
+    #[test]
+    #[ignore = "measures"]
+    fn what_files_take() {
+        let files = std::env::var("FILES").unwrap_or_else(|_| "/proc/self/exe".to_owned());
+        let folder = tempfile::tempdir().unwrap();
+        for file in files.split_whitespace().map(|file| fs::canonicalize(file).unwrap()) {
+            let settings =
+                NameKeeping { folder: folder.path().to_owned(), most_bytes: 1 << 30, memory: 4 << 20 };
+            let keeping = Keeping { names: KeptNames::of(folder.path(), 1 << 30), settings };
+            let image = image_of(&file);
+            let (start, end) = (Address(0), Address(0));
+            let wanted =
+                Wanted { index: ImageIndex(99), image: image.clone(), pid: 1 << 29, user: 0, start, end };
+            let (before, size) = (thread_cpu_time(), keeping.names.size().bytes);
+            let outcome = keeping.keep(&wanted);
+            let took = thread_cpu_time().saturating_sub(before);
+            let kept = keeping.names.size().bytes - size;
+            let length = fs::metadata(&file).unwrap().len();
+            let offsets: Vec<Offset> = (0..length / 4096).map(|page| Offset(page * 4096)).collect();
+            let before = thread_cpu_time();
+            let found = keeping.names.look_up(&image, &offsets);
+            let looked = thread_cpu_time().saturating_sub(before);
+            println!(
+                "{}: {length} bytes, {outcome:?}, {:.1} ms, {kept} bytes kept; {} of {} pages named in {:.1} ms",
+                file.display(),
+                took.0 as f64 / 1e6,
+                found.len(),
+                offsets.len(),
+                looked.0 as f64 / 1e6
+            );
+        }
+    }
+
     #[test]
     fn names_are_kept_once_for_a_build() {
         let folder = tempfile::tempdir().unwrap();
