@@ -10,12 +10,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::name_table::{self, HEADER};
+use super::name_table::{self, HEADER, NameTableWriter};
 use super::{CodeImage, Offset};
 
 /// Name of the folder.
@@ -119,12 +119,50 @@ impl KeptNames {
         true
     }
 
-    /// Keeps a table.
+    /// Begins a table, which is nowhere to be found before it is [kept](Self::keep).
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn add(&self, name: &str, table: &[u8]) -> io::Result<Kept> {
-        let new = room(table.len() as u64);
+    pub fn begin(&self, name: &str, most: u64) -> io::Result<NameTableWriter<File>> {
+        NameTableWriter::new(self.draft(name)?, most)
+    }
+
+    /// Keeps a table, if there is room.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep(&self, name: &str, table: NameTableWriter<File>) -> io::Result<Kept> {
+        let write = || {
+            let (file, header) = table.finish()?;
+            file.write_all_at(&header, 0)?;
+            Ok(file.metadata()?.len())
+        };
+        let kept = write().and_then(|bytes| self.place(name, bytes));
+        if !matches!(kept, Ok(Kept::Added(_))) {
+            self.give_up(name);
+        }
+        kept
+    }
+
+    /// Removes a table that was begun.
+    pub fn give_up(&self, name: &str) {
+        // What is left behind is removed with the next garbage.
+        let _ = fs::remove_file(self.draft_path(name));
+    }
+
+    fn draft_path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!(".{name}.new"))
+    }
+
+    fn draft(&self, name: &str) -> io::Result<File> {
+        DirBuilder::new().recursive(true).mode(0o750).create(&self.folder)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o640).open(self.draft_path(name))
+    }
+
+    /// Puts a table where it is found.
+    fn place(&self, name: &str, bytes: u64) -> io::Result<Kept> {
+        let new = room(bytes);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.is_none_or(|taken| taken + new > self.most) {
             *taken = Some(self.make_room(new, SystemTime::now()));
@@ -133,17 +171,22 @@ impl KeptNames {
         if before + new > self.most {
             return Ok(Kept::NoRoom);
         }
-        DirBuilder::new().recursive(true).mode(0o750).create(&self.folder)?;
-        let draft = self.folder.join(format!(".{name}.new"));
-        let write = || -> io::Result<()> {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&draft)?;
-            file.write_all(table)?;
-            fs::rename(&draft, self.folder.join(name))
-        };
-        write().inspect_err(|_| drop(fs::remove_file(&draft)))?;
+        fs::rename(self.draft_path(name), self.folder.join(name))?;
         *taken = Some(before + new);
-        Ok(Kept::Added(table.len() as u64))
+        Ok(Kept::Added(bytes))
+    }
+
+    /// Keeps a table of another folder.
+    fn copy(&self, name: &str, table: &[u8]) -> io::Result<()> {
+        let write = || {
+            self.draft(name)?.write_all(table)?;
+            self.place(name, table.len() as u64)
+        };
+        let kept = write();
+        if !matches!(kept, Ok(Kept::Added(_))) {
+            self.give_up(name);
+        }
+        kept.map(drop)
     }
 
     /// Removes what has not been sampled for longest until there is room for `new` bytes, if it can be had; returns what the others take.
@@ -222,7 +265,7 @@ impl KeptNames {
                     continue;
                 }
                 if let Some(table) = read(&path) {
-                    self.add(name, &table)?;
+                    self.copy(name, &table)?;
                 }
             }
         }
@@ -320,27 +363,26 @@ fn hash(path: &str) -> String {
 mod tests {
     use super::*;
     use crate::ImageKind;
-    use crate::name_table::NameTableWriter;
 
     fn image(path: &str, build_id: &str) -> CodeImage {
         CodeImage { path: path.to_owned(), build_id: build_id.to_owned(), kind: ImageKind::File }
     }
 
-    fn table(name: &str) -> Vec<u8> {
-        let mut writer = NameTableWriter::new(1 << 20).unwrap();
-        writer.push(Offset(0x1000), 0x1000, name.as_bytes()).unwrap();
-        writer.finish().unwrap()
+    fn add(kept: &KeptNames, name: &str, function: &str) -> Kept {
+        let mut writer = kept.begin(name, 1 << 20).unwrap();
+        writer.push(Offset(0x1000), 0x1000, function.as_bytes()).unwrap();
+        kept.keep(name, writer).unwrap()
     }
 
-    /// One that cannot be packed.
-    fn large_table(bytes: usize) -> Vec<u8> {
-        let mut random = fastrand::Rng::with_seed(bytes as u64);
-        let mut writer = NameTableWriter::new(1 << 30).unwrap();
-        for at in 0..bytes / 1000 {
-            let name: Vec<u8> = (0..1000).map(|_| random.u8(1..)).collect();
-            writer.push(Offset(at as u64), 1, &name).unwrap();
+    /// Adds a table that cannot be packed.
+    fn add_large(kept: &KeptNames, name: &str) -> Kept {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut writer = kept.begin(name, 1 << 20).unwrap();
+        for at in 0..30 {
+            let function: Vec<u8> = (0..1000).map(|_| random.u8(1..)).collect();
+            writer.push(Offset(at), 1, &function).unwrap();
         }
-        writer.finish().unwrap()
+        kept.keep(name, writer).unwrap()
     }
 
     fn found(folder: &Path, image: &CodeImage) -> Option<String> {
@@ -358,7 +400,7 @@ mod tests {
         let kept = KeptNames::of(folder.path(), 1 << 20);
         let (libc, other) = (image("/lib/libc.so", "ab12"), image("/home/u/libc.so", "ab12"));
         let add = |image: &CodeImage, owner, function: &str| {
-            kept.add(&KeptNames::name(image, owner).unwrap(), &table(function)).unwrap()
+            add(&kept, &KeptNames::name(image, owner).unwrap(), function)
         };
         add(&other, TableOwner::User(1000), "forged");
         assert_eq!(found(folder.path(), &other).as_deref(), Some("forged"));
@@ -390,20 +432,21 @@ mod tests {
     fn there_is_room_for_what_is_sampled() {
         let folder = tempfile::tempdir().unwrap();
         let kept = KeptNames::of(folder.path(), 100_000);
-        let large = large_table(30_000);
         let name =
             |nth: usize| KeptNames::name(&image("/bin/a", &format!("{nth:04x}")), TableOwner::Root).unwrap();
         for nth in 0..3 {
-            assert!(matches!(kept.add(&name(nth), &large).unwrap(), Kept::Added(_)));
+            assert!(matches!(add_large(&kept, &name(nth)), Kept::Added(_)));
         }
-        assert_eq!(kept.add(&name(3), &large).unwrap(), Kept::NoRoom, "all have been sampled lately");
+        assert_eq!(add_large(&kept, &name(3)), Kept::NoRoom, "all have been sampled lately");
         sampled(&kept, &name(1), 2 * LATELY);
         sampled(&kept, &name(2), 3 * LATELY);
         assert!(kept.has(&name(2)), "it is sampled again");
-        assert!(matches!(kept.add(&name(3), &large).unwrap(), Kept::Added(_)));
+        assert!(matches!(add_large(&kept, &name(3)), Kept::Added(_)));
         let has = [0, 1, 2, 3].map(|nth| kept.has(&name(nth)));
         assert_eq!(has, [true, false, true, true]);
-        assert_eq!(kept.size(), KeptSize { tables: 3, bytes: 3 * large.len() as u64 });
+        let KeptSize { tables, bytes } = kept.size();
+        assert!(tables == 3 && (90_000..100_000).contains(&bytes), "{bytes}");
+        assert_eq!(fs::read_dir(&kept.folder).unwrap().count(), 3, "nothing is left of what was refused");
     }
 
     #[test]
@@ -417,7 +460,7 @@ mod tests {
             .map(|(owner, image)| KeptNames::name(image, *owner).unwrap())
             .collect();
         for name in &names {
-            kept.add(name, &table("f")).unwrap();
+            add(&kept, name, "f");
         }
         let there = |kept: &KeptNames| -> Vec<bool> {
             names.iter().map(|name| is_whole(&kept.folder.join(name))).collect()
@@ -441,10 +484,10 @@ mod tests {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (theirs, ours) = (KeptNames::of(from.path(), 1 << 20), KeptNames::of(to.path(), 1 << 20));
         let (one, two, both) = (image("/bin/a", "aa"), image("/home/b", "bb"), image("/bin/c", "cc"));
-        theirs.add(&KeptNames::name(&one, TableOwner::Root).unwrap(), &table("one")).unwrap();
-        theirs.add(&KeptNames::name(&two, TableOwner::User(1000)).unwrap(), &table("two")).unwrap();
-        theirs.add(&KeptNames::name(&both, TableOwner::Root).unwrap(), &table("theirs")).unwrap();
-        ours.add(&KeptNames::name(&both, TableOwner::Root).unwrap(), &table("ours")).unwrap();
+        add(&theirs, &KeptNames::name(&one, TableOwner::Root).unwrap(), "one");
+        add(&theirs, &KeptNames::name(&two, TableOwner::User(1000)).unwrap(), "two");
+        add(&theirs, &KeptNames::name(&both, TableOwner::Root).unwrap(), "theirs");
+        add(&ours, &KeptNames::name(&both, TableOwner::Root).unwrap(), "ours");
         ours.merge(&theirs, [&one, &two, &both].into_iter()).unwrap();
         for (image, expected) in [(&one, "one"), (&two, "two"), (&both, "ours")] {
             assert_eq!(found(to.path(), image).as_deref(), Some(expected));

@@ -21,24 +21,26 @@ const LEVEL: i32 = 5;
 const WINDOW: u32 = 18;
 
 /// Makes a table, function by function.
-pub struct NameTableWriter {
-    packed: zstd::Encoder<'static, Vec<u8>>,
+pub struct NameTableWriter<W: Write> {
+    packed: zstd::Encoder<'static, Summed<W>>,
     /// Of the function before.
     start: u64,
     name: Vec<u8>,
     functions: u32,
     /// Bytes that the packed table may take.
-    most: usize,
+    most: u64,
     row: Vec<u8>,
 }
 
-impl NameTableWriter {
+impl<W: Write> NameTableWriter<W> {
     /// An empty one, which may take this many bytes.
     ///
     /// # Errors
-    /// There is not enough memory.
-    pub fn new(most: usize) -> io::Result<NameTableWriter> {
-        let mut packed = zstd::Encoder::new(vec![0; HEADER], LEVEL)?;
+    /// It cannot be written.
+    pub fn new(mut to: W, most: u64) -> io::Result<NameTableWriter<W>> {
+        to.write_all(&[0; HEADER])?;
+        let to = Summed { to, hasher: crc32fast::Hasher::new(), bytes: 0 };
+        let mut packed = zstd::Encoder::new(to, LEVEL)?;
         packed.window_log(WINDOW)?;
         Ok(NameTableWriter { packed, start: 0, name: Vec::new(), functions: 0, most, row: Vec::new() })
     }
@@ -46,7 +48,7 @@ impl NameTableWriter {
     /// Adds a function, which begins where the one before it does or later; whether there is room for more.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// It cannot be written.
     pub fn push(&mut self, Offset(start): Offset, length: u64, name: &[u8]) -> io::Result<bool> {
         if name.is_empty() || name.len() > LONGEST_NAME || start < self.start {
             return Ok(true);
@@ -62,7 +64,7 @@ impl NameTableWriter {
         self.name.truncate(shared);
         self.name.extend_from_slice(&name[shared..]);
         self.functions = self.functions.saturating_add(1);
-        Ok(self.packed.get_ref().len() < self.most)
+        Ok(self.packed.get_ref().bytes < self.most)
     }
 
     /// How many functions it has.
@@ -71,20 +73,36 @@ impl NameTableWriter {
         self.functions
     }
 
-    /// The bytes of the file.
-    ///
-    /// # Errors
-    /// There is not enough memory.
-    pub fn finish(self) -> io::Result<Vec<u8>> {
+    /// What was written into, with an empty header, and the header that belongs there.
+    pub(super) fn finish(self) -> io::Result<(W, [u8; HEADER])> {
         let functions = self.functions;
-        let mut bytes = self.packed.finish()?;
-        let (header, packed) = bytes.split_at_mut(HEADER);
-        let length = packed.len() as u64;
+        let Summed { to, hasher, bytes } = self.packed.finish()?;
+        let mut header = [0; HEADER];
         header[..8].copy_from_slice(MAGIC);
-        header[8..12].copy_from_slice(&crc32fast::hash(packed).to_le_bytes());
+        header[8..12].copy_from_slice(&hasher.finalize().to_le_bytes());
         header[12..16].copy_from_slice(&functions.to_le_bytes());
-        header[16..].copy_from_slice(&length.to_le_bytes());
-        Ok(bytes)
+        header[16..].copy_from_slice(&bytes.to_le_bytes());
+        Ok((to, header))
+    }
+}
+
+/// What is written, and its checksum and length.
+struct Summed<W> {
+    to: W,
+    hasher: crc32fast::Hasher,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Summed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }
 
@@ -177,12 +195,18 @@ fn number(from: &mut impl Read) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn finish(writer: NameTableWriter<Vec<u8>>) -> Vec<u8> {
+        let (mut table, header) = writer.finish().unwrap();
+        table[..HEADER].copy_from_slice(&header);
+        table
+    }
+
     fn table(functions: &[(u64, u64, &str)]) -> Vec<u8> {
-        let mut writer = NameTableWriter::new(1 << 20).unwrap();
+        let mut writer = NameTableWriter::new(Vec::new(), 1 << 20).unwrap();
         for (start, length, name) in functions {
             assert!(writer.push(Offset(*start), *length, name.as_bytes()).unwrap());
         }
-        writer.finish().unwrap()
+        finish(writer)
     }
 
     fn names(table: &[u8], wanted: &[u64]) -> Vec<(u64, String)> {
@@ -216,7 +240,7 @@ mod tests {
     #[test]
     fn many_names_are_kept_and_what_cannot_be_is_left_out() {
         let long = "n".repeat(LONGEST_NAME + 1);
-        let mut writer = NameTableWriter::new(1 << 20).unwrap();
+        let mut writer = NameTableWriter::new(Vec::new(), 1 << 20).unwrap();
         for nth in 0..20_000_u64 {
             let name = format!("_ZN7project6module8function{nth}E");
             assert!(writer.push(Offset(nth * 64), 64, name.as_bytes()).unwrap());
@@ -224,13 +248,13 @@ mod tests {
         writer.push(Offset(20_000 * 64), 64, long.as_bytes()).unwrap();
         writer.push(Offset(64), 64, b"too late").unwrap();
         assert_eq!(writer.functions(), 20_000);
-        let table = writer.finish().unwrap();
+        let table = finish(writer);
         assert!(table.len() < 60_000, "{}", table.len());
         let found = names(&table, &[64 * 777 + 63, 64 * 19_999, 20_000 * 64]);
         let name = |nth: u64| format!("_ZN7project6module8function{nth}E");
         assert_eq!(found, [(64 * 777 + 63, name(777)), (64 * 19_999, name(19_999))]);
         // It says when there is no room for more.
-        let mut full = NameTableWriter::new(1000).unwrap();
+        let mut full = NameTableWriter::new(Vec::new(), 1000).unwrap();
         let mut random = fastrand::Rng::with_seed(1);
         assert!((0..100_000_u64).any(|at| {
             let name: Vec<u8> = (0..100).map(|_| random.u8(1..)).collect();

@@ -16,6 +16,7 @@ use kernel::maps::FileId;
 use kernel::signals::AllBlocked;
 use kernel::untrusted::{has_trusted_files, is_local, is_roots_own};
 use std::collections::{HashMap, VecDeque};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ use wire::Nanos;
 
 /// Files that wait to be read.
 const MOST_WAITING: usize = 1024;
+/// The same of one user.
+const MOST_OF_USER: usize = 128;
 /// Files of one user that are read one after the other.
 const BATCH: usize = 8;
 /// A thread that has waited for so long for one file is left behind.
@@ -168,7 +171,8 @@ impl Naming {
     /// A process of a user has a file mapped here, which has samples.
     pub fn want(&mut self, (pid, user): (u32, u32), mapping: &Mapping, image: &CodeImage) {
         let is_file = image.kind == ImageKind::File && !image.build_id.is_empty();
-        if !is_file || self.waiting.len() >= MOST_WAITING {
+        let of_user = || self.waiting.iter().filter(|wanted| wanted.user == user).count();
+        if !is_file || self.waiting.len() >= MOST_WAITING || of_user() >= MOST_OF_USER {
             return;
         }
         let Mapping { start, end, image: index, .. } = *mapping;
@@ -332,15 +336,20 @@ impl Keeping {
         if owner != TableOwner::Root && self.names.has(&name) {
             return Outcome::There;
         }
-        let most = usize::try_from(self.settings.most_bytes / LARGEST).unwrap_or(usize::MAX);
-        let Ok(writer) = NameTableWriter::new(most) else { return Outcome::NotWritten };
-        let mut table = Table { writer, end: thread_cpu_time() + LONGEST };
+        let Ok(writer) = self.names.begin(&name, self.settings.most_bytes / LARGEST) else {
+            return Outcome::NotWritten;
+        };
+        let mut table = Table { writer, end: thread_cpu_time() + LONGEST, is_broken: false };
         let end = list.read(self.settings.memory, &mut table);
+        if table.is_broken {
+            self.names.give_up(&name);
+            return Outcome::NotWritten;
+        }
         if table.writer.functions() == 0 {
+            self.names.give_up(&name);
             return Outcome::Nameless;
         }
-        let Ok(table) = table.writer.finish() else { return Outcome::NotWritten };
-        match self.names.add(&name, &table) {
+        match self.names.keep(&name, table.writer) {
             Ok(Kept::Added(_)) => Outcome::Kept { in_part: end == ListEnd::Stopped },
             Ok(Kept::NoRoom) => Outcome::NoRoom,
             Err(_) => Outcome::NotWritten,
@@ -385,14 +394,17 @@ impl Wanted {
 
 /// Takes functions while there is room and time.
 struct Table {
-    writer: NameTableWriter,
+    writer: NameTableWriter<File>,
     end: Nanos,
+    /// The disk is full.
+    is_broken: bool,
 }
 
 impl TakesFunctions for Table {
     fn take(&mut self, FileOffset(start): FileOffset, length: u64, name: &str) -> bool {
-        self.writer.functions() < MOST_FUNCTIONS
-            && self.writer.push(Offset(start), length, name.as_bytes()).unwrap_or(false)
+        let pushed = self.writer.push(Offset(start), length, name.as_bytes());
+        self.is_broken |= pushed.is_err();
+        pushed.unwrap_or(false) && self.writer.functions() < MOST_FUNCTIONS
     }
 
     fn may_go_on(&mut self) -> bool {

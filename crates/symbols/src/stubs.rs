@@ -17,7 +17,7 @@ const SECTIONS: [&str; 3] = [".plt", ".plt.sec", ".plt.got"];
 const STUB: u64 = 16;
 /// The sections of programs with 60,000 imported functions are not larger.
 const LONGEST: u64 = 1 << 20;
-const LONGEST_TABLE: u64 = 16 << 20;
+const LONGEST_TABLE: u64 = 4 << 20;
 
 /// A stub, and what it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
