@@ -16,6 +16,7 @@ use crate::origin::Origin;
 use crate::processes::Processes;
 use crate::sink::{SampleSeen, SampleSink};
 use crate::stacks::{Counted, Frame, Stacks, chain};
+use crate::unidentified::Unidentified;
 use crate::unwinding::Unwinding;
 use crate::vdso;
 use crate::walk::Code;
@@ -42,6 +43,7 @@ pub struct Follower {
     callers: Callers,
     pub unwinding: Unwinding,
     pub naming: Naming,
+    unidentified: Unidentified,
     vdso: VdsoFunctions,
     /// That of the sample at hand.
     callchain: Vec<u64>,
@@ -103,6 +105,7 @@ impl Follower {
             callers: Callers::new(limits.callers),
             unwinding: Unwinding::new(cpus),
             naming: Naming::default(),
+            unidentified: Unidentified::default(),
             vdso: VdsoFunctions::default(),
             callchain: Vec::new(),
             stacks: Stacks::default(),
@@ -129,6 +132,7 @@ impl Follower {
         for pid in self.processes.reap() {
             self.generated.forget(pid);
             self.unwinding.forget(pid);
+            self.unidentified.forget(pid);
         }
     }
 
@@ -137,6 +141,9 @@ impl Follower {
         self.generated.look(now);
         for pid in self.generated.take_grown() {
             self.processes.refresh(pid);
+        }
+        for pid in self.unidentified.due(now) {
+            self.processes.visit(pid, &mut self.images);
         }
     }
 
@@ -221,6 +228,7 @@ impl Follower {
                 if executes {
                     self.generated.forget(pid);
                     self.unwinding.forget(pid);
+                    self.unidentified.forget(pid);
                 }
             }
             Record::Fork { pid, parent } => {
@@ -233,6 +241,7 @@ impl Follower {
                 if self.processes.exit(pid) {
                     self.generated.forget(pid);
                     self.unwinding.forget(pid);
+                    self.unidentified.forget(pid);
                 }
             }
             Record::KernelCode { start, gone: true, .. } => self.kernel.programs.remove(start),
@@ -343,7 +352,12 @@ impl Follower {
                 if let Some((mapping, _)) = found
                     && self.naming.wants(mapping.image)
                 {
-                    self.naming.want((sample.pid, user), mapping, self.images.get(mapping.image));
+                    let image = self.images.get(mapping.image);
+                    if image.kind == ImageKind::File && image.build_id.is_empty() {
+                        self.unidentified.note(sample.pid, time);
+                    } else {
+                        self.naming.want((sample.pid, user), mapping, image);
+                    }
                 }
                 match found.map(|(mapping, offset)| (mapping.image, offset)) {
                     Some((Images::MEMORY, _)) => {

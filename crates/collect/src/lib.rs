@@ -45,6 +45,7 @@ mod slots;
 mod space;
 pub mod stacks;
 mod start;
+mod unidentified;
 mod unwinding;
 mod vdso;
 mod walk;
