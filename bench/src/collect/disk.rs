@@ -134,6 +134,7 @@ fn day(folder: &Path, [first, second]: [&str; 2], stacks: bool) -> Result<Day> {
         machine: true,
         ring_bytes: 1 << 20,
         seed: 1,
+        names: None,
         limits: collect::Limits::of(64 << 20, 1e9),
     })?;
     let mut minutes = Vec::new();

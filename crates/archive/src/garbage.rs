@@ -1,6 +1,7 @@
 //! Garbage: what is old is thinned out, then removed.
 
 use std::collections::{BTreeSet, HashSet};
+use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, Transaction, params};
 
@@ -10,7 +11,7 @@ use super::compaction::UNREADABLE;
 use super::model::whole_seconds;
 use super::rewrite::{Changes, rewrite};
 use super::segment::Stacks;
-use super::{Store, UnixSeconds};
+use super::{CodeImage, Store, UnixSeconds};
 use storage::{Error, Nanos};
 
 /// How long things are kept.
@@ -76,9 +77,11 @@ impl Store {
             }
         }
         if let Some(most) = retention.most_bytes {
+            self.remove_kept_names(Some(most), now)?;
             self.remove_beyond(most, &mut removed)?;
         }
         self.remove_unused()?;
+        self.remove_kept_names(None, now)?;
         removed.bytes = before.saturating_sub(self.bytes()?);
         coarsened.map(|()| removed)
     }
@@ -144,6 +147,18 @@ impl Store {
         self.remove_files(old.iter().flat_map(Segment::files));
         removed.segments += old.len();
         removed.samples += old.iter().map(|segment| segment.samples).sum::<u64>();
+        Ok(())
+    }
+
+    /// Removes names that were kept of images which no segment has any more, and those that take more than half of `most` bytes.
+    fn remove_kept_names(&self, most: Option<u64>, now: UnixSeconds) -> Result<(), Error> {
+        let images = || -> rusqlite::Result<Vec<CodeImage>> {
+            let mut all = self.connection.prepare("SELECT * FROM code_images")?;
+            all.query_map([], catalogue::image)?.collect()
+        };
+        let images = images().map_err(|e| self.wrong(e))?;
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(now.0).unwrap_or(0));
+        self.names.collect_garbage(images.iter(), most.map(|most| most / 2), now);
         Ok(())
     }
 

@@ -21,9 +21,11 @@ mod database;
 mod draft;
 mod frames;
 mod garbage;
+mod kept_names;
 mod lock;
 mod merge;
 mod model;
+mod name_table;
 mod names;
 mod pages;
 mod part;
@@ -38,12 +40,14 @@ pub use compaction::Compaction;
 pub use condition::{About, Condition};
 pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};
+pub use kept_names::{Kept, KeptNames, KeptSize, LATELY, TableOwner};
 pub use model::{
     Batch, Books, CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, CodeImage, CollectorEpoch, Count, EpochId, EventId,
     ImageId, ImageKind, LIST_GIVEN_UP, LONGEST_LABEL, LONGEST_LABEL_NAME, Label, LabelId, MachineId,
     MachineInfo, Node, Offset, Setting, Symbol, TOO_MANY_STACKS, TOO_MUCH_MAPPED, is_label_name,
     is_label_value,
 };
+pub use name_table::NameTableWriter;
 pub use names::KnownPositions;
 #[doc(hidden)]
 pub use steps::Watcher;

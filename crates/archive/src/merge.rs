@@ -8,8 +8,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::catalogue::{self, Flushes, RowFacts, Segment};
 use super::columns::wrong;
 use super::compaction::UNREADABLE;
+use super::draft::failed;
 use super::rewrite::{Changes, Keys, rewrite, unreadable};
-use super::{Books, Database, EpochId, EventId, MachineId, MachineInfo, Selection, Store, names};
+use super::{Books, Database, EpochId, EventId, KeptNames, MachineId, MachineInfo, Selection, Store, names};
 use storage::Error;
 
 impl Store {
@@ -39,7 +40,15 @@ impl Store {
         })?;
         self.merge_books(other, &epochs, &keys)?;
         self.merge_symbols(other, &keys)?;
+        self.merge_kept_names(other)?;
         Ok(left_out)
+    }
+
+    /// Names that were kept for the images there.
+    fn merge_kept_names(&self, other: &Database) -> Result<(), Error> {
+        let images = other.images()?;
+        let theirs = KeptNames::of(other.folder(), u64::MAX);
+        self.names.merge(&theirs, images.values()).map_err(|e| failed(&self.folder, &e))
     }
 
     /// The keys here of the epochs there.

@@ -34,6 +34,7 @@ pub struct Store {
     pub(super) steps: Steps,
     pub(super) images: Keyring<CodeImage>,
     pub(super) labels: Keyring<Label>,
+    pub(super) names: KeptNames,
     events: HashMap<String, EventId>,
     _lock: Lock,
 }
@@ -132,6 +133,7 @@ impl Store {
         let store = Store {
             images: Keyring::new(&connection, "code_images").map_err(sql)?,
             labels: Keyring::new(&connection, "labels").map_err(sql)?,
+            names: KeptNames::of(folder, u64::MAX),
             folder: folder.to_owned(),
             segments,
             connection,
@@ -326,7 +328,7 @@ impl Store {
         }))
     }
 
-    /// Bytes of catalogue and segments.
+    /// Bytes of catalogue, segments and kept names.
     ///
     /// # Errors
     ///
@@ -341,6 +343,7 @@ impl Store {
             Ok(bytes)
         };
         let folders = of(&self.folder).and_then(|bytes| Ok(bytes + of(&self.segments)?));
+        let folders = folders.map(|bytes| bytes + self.names.size().bytes);
         folders.map_err(|e| failed(&self.folder, &e))
     }
 

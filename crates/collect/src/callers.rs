@@ -208,7 +208,7 @@ impl Callers {
         let (path, build_id) = (image.path.clone(), image.build_id.clone());
         let (pid, Mapping { start, end, .. }) = (owner.pid, *mapping);
         let opened = self.errands.run(owner.user, move || {
-            let is_it = |file: &CallerLookup| file.build_id().unwrap_or_default() == build_id;
+            let is_it = |file: &CallerLookup| file.identity().unwrap_or_default() == build_id;
             let open = |path: &Path| CallerLookup::open(path).ok().filter(is_it);
             let file = open(Path::new(&format!("/proc/{pid}/map_files/{:x}-{:x}", start.0, end.0)))
                 .or_else(|| open(&as_seen_by(pid, path.as_bytes(), FileId::default())?))
@@ -249,7 +249,7 @@ impl Callers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::read_build_id;
+    use crate::files::read_identity;
     use wire::{Address, Nanos};
 
     /// What this process has mapped of its own program, and an image of it.
@@ -258,7 +258,7 @@ mod tests {
         let address = Address(ours as *const () as u64);
         let ours = maps.into_iter().find(|mapping| mapping.contains(address)).unwrap();
         let path = ours.path.unwrap();
-        let build_id = read_build_id(&path).unwrap_or_default();
+        let build_id = read_identity(&path).unwrap_or_default();
         let image = images.intern(ImageKind::File, path.to_str().unwrap().as_bytes(), &build_id);
         Mapping { start: ours.start, end: ours.end, image, offset: ours.offset.0 }
     }

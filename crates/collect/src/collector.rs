@@ -3,6 +3,7 @@
 use crate::calibration::cost_of_a_sample;
 use crate::collected::Collected;
 use crate::merge::drain;
+use crate::naming::NamesRead;
 use crate::own::{RESERVE, Watch, own_processes};
 use crate::reader::Reader;
 use crate::sink::SampleSink;
@@ -108,6 +109,9 @@ impl Collector {
             watch: Watch::new(if machine { 0 } else { descriptors_left() }),
             closed: Vec::new(),
         };
+        if let Some(names) = collector.options.names.clone() {
+            collector.reader.follower.naming.keep(names);
+        }
         collector.learn_ids();
         collector.reader.follower.unwinding.is_on = matches!(callers, Callers::Copies | Callers::CopiesOfAll);
         if !machine {
@@ -139,6 +143,7 @@ impl Collector {
             self.reader.follower.processes.tend();
         }
         self.drain(None);
+        self.reader.follower.naming.tend();
         if now >= self.next_look {
             self.next_look = now + INTERVAL;
             self.watch_more();
@@ -207,6 +212,23 @@ impl Collector {
     #[must_use]
     pub fn missed(&self) -> usize {
         self.watch.missed()
+    }
+
+    /// What became of the names of the files that were sampled.
+    #[must_use]
+    pub fn names_read(&self) -> NamesRead {
+        self.reader.follower.naming.read()
+    }
+
+    /// Waits, for a moment at most, until the names of the files that were sampled have been read.
+    pub fn settle_names(&mut self, most: Duration) {
+        let end = monotonic() + Nanos(u64::try_from(most.as_nanos()).unwrap_or(u64::MAX));
+        let naming = &mut self.reader.follower.naming;
+        naming.tend();
+        while !naming.is_idle() && monotonic() < end {
+            sleep_until(monotonic() + Nanos(5_000_000));
+            naming.tend();
+        }
     }
 
     /// Samples so far.

@@ -150,9 +150,14 @@ impl Worker {
 
     /// Whether it waits for a CPU, or has one: the machine is busy.
     fn wants_to_run(&self) -> bool {
-        std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.tid))
-            .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('R')))
+        is_running(self.tid)
     }
+}
+
+/// Whether a thread of ours waits for a CPU, or has one.
+pub fn is_running(tid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"))
+        .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('R')))
 }
 
 /// How long the calling thread has had a CPU, or has waited for one, since it was started (sched-stats.rst); nothing where the kernel

@@ -1,8 +1,9 @@
 //! Files that processes have mapped: their build IDs, where the kernel does not say them.
 
 use crate::errands::Errands;
-use crate::images::{ImageIndex, Images};
+use crate::images::{ImageIndex, Images, hex};
 use crate::origin::Origin;
+use crate::vdso;
 use archive::ImageKind;
 use kernel::Mapping;
 use kernel::maps::FileId;
@@ -11,6 +12,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Files whose build IDs are remembered.
 const MOST: usize = 8192;
@@ -25,13 +27,50 @@ pub struct Files {
     /// a container. Programs cannot choose the hash: it begins with a secret.
     known: HashMap<FileId, (u64, Vec<u8>)>,
     state: RandomState,
+    contents: Arc<Contents>,
     errands: Errands,
+}
+
+/// What stands for the build IDs of files that have none, as long as they are the same files: in the place of a program that is compiled again there may
+/// be one with the same inode.
+#[derive(Debug, Default)]
+struct Contents(Mutex<HashMap<Content, Vec<u8>>>);
+
+/// A file as it was at a moment: device, inode, length, and when it was changed last.
+type Content = (u64, u64, u64, (i64, i64));
+
+impl Contents {
+    fn identity(&self, path: &Path) -> Option<Vec<u8>> {
+        let list = symbols::FunctionList::open(path).ok()?;
+        if list.has_build_id() {
+            return bytes(&list.identity()?);
+        }
+        let about = list.file().metadata().ok()?;
+        let content = (about.dev(), about.ino(), about.len(), (about.ctime(), about.ctime_nsec()));
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(identity) = known().get(&content) {
+            return Some(identity.clone());
+        }
+        let identity = bytes(&list.identity()?)?;
+        let mut known = known();
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(content, identity.clone());
+        Some(identity)
+    }
 }
 
 impl Files {
     /// No file is known. Those that processes of a recording had mapped are not looked at: others may lie in their places.
     pub fn new(origin: Origin) -> Self {
-        Self { origin, known: HashMap::new(), state: RandomState::new(), errands: Errands::frugal() }
+        Self {
+            origin,
+            known: HashMap::new(),
+            state: RandomState::new(),
+            contents: Arc::default(),
+            errands: Errands::frugal(),
+        }
     }
 
     /// The image of what a user's process has mapped already.
@@ -44,14 +83,15 @@ impl Files {
         use std::os::unix::ffi::OsStrExt as _;
         let path = mapping.path.as_deref().map_or(&b"//anon"[..], |path| path.as_os_str().as_bytes());
         if !mapping.is_file() || is_memory(path) {
-            return no_file(path, images);
+            return no_file(vdso::name_at(path, mapping.start), images);
         }
         let (file, is_deleted, owned) = (mapping.file, mapping.deleted, path.to_owned());
         let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
+        let contents = Arc::clone(&self.contents);
         let build_id = self.build_id(user, path, file, move || {
             // Takes `CAP_CHECKPOINT_RESTORE`. Without, what was deleted or replaced cannot be had any more.
             let seen = || as_seen_by(pid, &owned, file).filter(|_| !is_deleted);
-            read_build_id(Path::new(&mapped)).or_else(|| read_build_id(&seen()?))
+            contents.identity(Path::new(&mapped)).or_else(|| contents.identity(&seen()?))
         });
         if mapping.deleted && build_id.is_empty() {
             // As the kernel writes it: names must not be looked for in what lies at the path now.
@@ -71,8 +111,8 @@ impl Files {
     ) -> ImageIndex {
         match path.first() {
             Some(b'/') if !is_memory(path) && build_id.is_empty() && self.origin.is_here() => {
-                let owned = path.to_owned();
-                let read = move || read_build_id(&as_seen_by(pid, &owned, file)?);
+                let (owned, contents) = (path.to_owned(), Arc::clone(&self.contents));
+                let read = move || contents.identity(&as_seen_by(pid, &owned, file)?);
                 images.intern(ImageKind::File, path, &self.build_id(user, path, file, read))
             }
             Some(b'/') if !is_memory(path) => images.intern(ImageKind::File, path, build_id),
@@ -98,7 +138,8 @@ impl Files {
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        if !found.is_empty() && file.inode != 0 {
+        let is_build_id = !found.is_empty() && !symbols::is_content_identity(&hex(&found));
+        if is_build_id && file.inode != 0 {
             self.known.insert(file, (hash, found.clone()));
         }
         found
@@ -111,10 +152,10 @@ impl Files {
 }
 
 fn no_file(path: &[u8], images: &mut Images) -> ImageIndex {
-    match path {
-        b"[vdso]" | b"[vsyscall]" => images.intern(ImageKind::Memory, path, &[]),
-        _ => Images::MEMORY,
+    if vdso::is_one(path) || path == b"[vsyscall]" {
+        return images.intern(ImageKind::Memory, path, &[]);
     }
+    Images::MEMORY
 }
 
 /// Whether a path, as the kernel says it of a mapping, is that of memory which a program may fill with code that it generates.
@@ -139,9 +180,17 @@ pub fn as_seen_by(pid: u32, path: &[u8], file: FileId) -> Option<PathBuf> {
     (file.inode == inode || file.inode == 0).then_some(seen)
 }
 
-/// The build ID of a file.
-pub fn read_build_id(path: &Path) -> Option<Vec<u8>> {
-    let digits = symbols::Image::open(path).ok()?.build_id().filter(|digits| digits.len() <= 2 * LONGEST)?;
+/// The build ID of a file, or what stands for one where it has none.
+#[cfg(test)]
+pub fn read_identity(path: &Path) -> Option<Vec<u8>> {
+    Contents::default().identity(path)
+}
+
+/// What hexadecimal digits stand for; nothing of more than build IDs have.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    if digits.len() > 2 * LONGEST {
+        return None;
+    }
     let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
     (0..digits.len()).step_by(2).map(byte).collect()
 }
@@ -219,6 +268,41 @@ mod tests {
         assert_eq!(image_of(deleted), (format!("{path} (deleted)"), String::new()));
         let file = FileId { inode: hidden.file.inode + 1, ..hidden.file };
         assert_eq!(image_of(Mapping { file, ..hidden }), (path, String::new()));
+    }
+
+    #[test]
+    fn a_program_that_is_compiled_again_is_another_one() {
+        use std::io::{Seek as _, Write as _};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        // Without sections there is no build ID.
+        let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let mut header = program[..1 << 16].to_vec();
+        header[0x28..0x30].fill(0);
+        header[0x3c..0x40].fill(0);
+        let segments = usize::from(u16::from_le_bytes([header[0x38], header[0x39]]));
+        for segment in 0..segments {
+            // Nor are there notes (4).
+            let at = 0x40 + 56 * segment;
+            if header[at] == 4 {
+                header[at] = 0;
+            }
+        }
+        std::fs::write(&path, &header).unwrap();
+        let contents = Contents::default();
+        let first = contents.identity(&path).unwrap();
+        assert!(symbols::is_content_identity(&hex(&first)), "{}", hex(&first));
+        assert_eq!(contents.identity(&path).as_ref(), Some(&first));
+        assert_eq!(contents.0.lock().unwrap().len(), 1);
+        // The same file with another content of the same length.
+        let mut file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.seek(std::io::SeekFrom::Start(0x8000)).unwrap();
+        file.write_all(&[0xff; 64]).unwrap();
+        // The clock of the file system need not have gone on.
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        let later = contents.identity(&path).unwrap();
+        let is_told = file.metadata().unwrap().ctime_nsec() != 0 && contents.0.lock().unwrap().len() == 2;
+        assert!(later != first || !is_told);
     }
 
     #[test]

@@ -11,16 +11,20 @@ use crate::kernel_code::{Kernel, kernel_build_id, modules_text};
 use crate::labels::LabelIndex;
 use crate::legend::Legend;
 use crate::limits::Limits;
+use crate::naming::Naming;
 use crate::origin::Origin;
 use crate::processes::Processes;
 use crate::sink::{SampleSeen, SampleSink};
 use crate::stacks::{Counted, Frame, Stacks, chain};
+use crate::unidentified::Unidentified;
 use crate::unwinding::Unwinding;
+use crate::vdso;
 use crate::walk::Code;
 use archive::ImageKind;
 use kernel::maps::pids;
 use kernel::stream::{Record, Sample, UserStack};
 use std::collections::HashMap;
+use symbols::VdsoFunctions;
 use wire::{Address, Nanos};
 
 /// Memory that images and labels may take before it is checked which are needed, in bytes.
@@ -38,6 +42,9 @@ pub struct Follower {
     generated: Generated,
     callers: Callers,
     pub unwinding: Unwinding,
+    pub naming: Naming,
+    unidentified: Unidentified,
+    vdso: VdsoFunctions,
     /// That of the sample at hand.
     callchain: Vec<u64>,
     stacks: Stacks,
@@ -68,8 +75,11 @@ pub struct Taken {
 impl Follower {
     /// Of records from this machine; `follows_programs`: the kernel reports the code it generates.
     pub fn new(cpus: usize, follows_programs: bool, limits: Limits) -> Self {
-        let images = Images::new(&kernel_build_id());
-        Self::with((Origin::Here, cpus), images, Kernel::read(follows_programs), follows_programs, limits)
+        let mut images = Images::new(&kernel_build_id());
+        let vdso = vdso::read();
+        images.set_vdso(vdso.build_id());
+        let kernel = Kernel::read(follows_programs);
+        Self { vdso, ..Self::with((Origin::Here, cpus), images, kernel, follows_programs, limits) }
     }
 
     /// Of records from a file; see [`Origin::Recorded`]. `same_kernel`: the kernel that wrote them may be the one that runs here.
@@ -94,6 +104,9 @@ impl Follower {
             generated: Generated::new(origin, limits.functions),
             callers: Callers::new(limits.callers),
             unwinding: Unwinding::new(cpus),
+            naming: Naming::default(),
+            unidentified: Unidentified::default(),
+            vdso: VdsoFunctions::default(),
             callchain: Vec::new(),
             stacks: Stacks::default(),
             located: Vec::new(),
@@ -119,6 +132,7 @@ impl Follower {
         for pid in self.processes.reap() {
             self.generated.forget(pid);
             self.unwinding.forget(pid);
+            self.unidentified.forget(pid);
         }
     }
 
@@ -128,16 +142,20 @@ impl Follower {
         for pid in self.generated.take_grown() {
             self.processes.refresh(pid);
         }
+        for pid in self.unidentified.due(now) {
+            self.processes.visit(pid, &mut self.images);
+        }
     }
 
     /// Everything that was counted since the last call, and what its numbers stand for.
     pub fn counted(&mut self, now: Nanos) -> (Vec<Frame>, Vec<Counted>, Legend) {
         let (mut frames, mut counts) = self.stacks.take();
         self.nodes = HashMap::new();
-        let Self { processes, images, kernel, generated, .. } = self;
+        let Self { processes, images, kernel, generated, vdso, .. } = self;
         let name = |image: ImageIndex, offset| match images.get(image).kind {
             ImageKind::Kernel => kernel.name(image, offset),
             ImageKind::Generated => generated.name(image, offset),
+            _ if image == Images::VDSO => vdso.name(offset),
             _ => None,
         };
         let legend = Legend::of(&mut frames, &mut counts, images, processes.labels(), name);
@@ -180,6 +198,7 @@ impl Follower {
         self.images.keep(&images);
         self.processes.keep(&labels);
         self.callers.keep(&images);
+        self.naming.keep_marked(&images);
         self.kept = self.known();
     }
 
@@ -209,6 +228,7 @@ impl Follower {
                 if executes {
                     self.generated.forget(pid);
                     self.unwinding.forget(pid);
+                    self.unidentified.forget(pid);
                 }
             }
             Record::Fork { pid, parent, threads } => {
@@ -221,6 +241,7 @@ impl Follower {
                 if self.processes.exit(pid, tid) {
                     self.generated.forget(pid);
                     self.unwinding.forget(pid);
+                    self.unidentified.forget(pid);
                 }
             }
             Record::KernelCode { start, gone: true, .. } => self.kernel.programs.remove(start),
@@ -328,7 +349,18 @@ impl Follower {
                     None => self.kernel.locate(address, &mut self.images),
                 })
             } else {
-                match space.find(address) {
+                let found = space.mapping(address);
+                if let Some((mapping, _)) = found
+                    && self.naming.wants(mapping.image)
+                {
+                    let image = self.images.get(mapping.image);
+                    if image.kind == ImageKind::File && image.build_id.is_empty() {
+                        self.unidentified.note(sample.pid, time);
+                    } else {
+                        self.naming.want((sample.pid, user), mapping, image);
+                    }
+                }
+                match found.map(|(mapping, offset)| (mapping.image, offset)) {
                     Some((Images::MEMORY, _)) => {
                         let name = &self.processes.labels().get(label).process;
                         let generated =

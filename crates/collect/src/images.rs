@@ -39,7 +39,9 @@ impl Images {
     pub const CUT_DEEP: ImageIndex = ImageIndex(6);
     pub const CUT_SHORT: ImageIndex = ImageIndex(7);
     pub const CUT_UNKNOWN: ImageIndex = ImageIndex(8);
-    const ALWAYS: [ImageIndex; 9] = [
+    /// The kernel's pages in every process.
+    pub const VDSO: ImageIndex = ImageIndex(9);
+    const ALWAYS: [ImageIndex; 10] = [
         Self::IDLE,
         Self::UNKNOWN,
         Self::KERNEL,
@@ -49,6 +51,7 @@ impl Images {
         Self::CUT_DEEP,
         Self::CUT_SHORT,
         Self::CUT_UNKNOWN,
+        Self::VDSO,
     ];
 
     /// With those that there always are.
@@ -65,6 +68,7 @@ impl Images {
             (ImageKind::Memory, archive::CUT_DEEP, &[]),
             (ImageKind::Memory, archive::CUT_SHORT, &[]),
             (ImageKind::Memory, archive::CUT_UNKNOWN, &[]),
+            (ImageKind::Memory, "[vdso]", &[]),
         ] {
             images.intern(kind, name.as_bytes(), build_id);
         }
@@ -83,6 +87,11 @@ impl Images {
     /// The kernel has this build ID, as is known by now.
     pub fn set_kernel(&mut self, build_id: &[u8]) {
         self.slots.get_mut(Self::KERNEL.0).build_id = hex(build_id);
+    }
+
+    /// The kernel's pages in every process have this build ID.
+    pub fn set_vdso(&mut self, build_id: &[u8]) {
+        self.slots.get_mut(Self::VDSO.0).build_id = hex(build_id);
     }
 
     /// The number of an image.
@@ -145,7 +154,8 @@ fn bytes(image: &CodeImage) -> usize {
     size_of::<CodeImage>() + image.path.len() + image.build_id.len() + 2 * size_of::<(u64, ImageIndex)>()
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// In hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

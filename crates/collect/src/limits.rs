@@ -13,6 +13,8 @@ pub struct Limits {
     pub processes: usize,
     /// Where the callers of code are, in bytes.
     pub callers: usize,
+    /// The functions of a file whose names are read, in bytes.
+    pub names: usize,
     /// Cuts that wait to be written, in bytes.
     pub pending: usize,
     /// New nodes of stacks of one user between two writes.
@@ -28,10 +30,11 @@ impl Limits {
     pub fn of(bytes: u64, samples: f64) -> Self {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         Self {
-            counts: bytes / 16 * 5,
+            counts: bytes / 4,
             functions: bytes / 4,
             processes: bytes / 4,
             callers: bytes / 16,
+            names: bytes / 16,
             pending: bytes / 8,
             nodes: (NODES * samples) as usize,
         }
@@ -41,7 +44,15 @@ impl Limits {
     #[must_use]
     pub fn of_a_file() -> Self {
         let bytes = 1 << 30;
-        Self { counts: bytes, functions: bytes, processes: bytes, callers: 0, pending: 0, nodes: usize::MAX }
+        Self {
+            counts: bytes,
+            functions: bytes,
+            processes: bytes,
+            callers: 0,
+            names: 0,
+            pending: 0,
+            nodes: usize::MAX,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::particulars::{Due, Lapses, Particulars};
 use crate::slots::Marks;
 use crate::space::{Mapping, Space};
 use crate::threads::{A_THREAD, Known, Threads};
+use crate::vdso;
 use archive::Label;
 use kernel::FileOffset;
 use kernel::cpu::ProcessStat;
@@ -317,7 +318,7 @@ impl Processes {
         }
         let before = images.bytes();
         let of = (pid, self.user_of_new(pid, pid));
-        let image = self.files.image(of, path, build_id, file, images);
+        let image = self.files.image(of, vdso::name_at(path, start), build_id, file, images);
         self.added += images.bytes() - before;
         let mapping = Mapping { start, end: Address(start.0.saturating_add(length)), image, offset };
         let id = self.new_space();
@@ -673,7 +674,7 @@ mod tests {
         processes.keep(&of_labels);
         images.keep(&of_images);
         assert_eq!(label(&processes, parent), "shell");
-        assert_eq!((processes.labels().len(), images.len()), (3, 10), "{:?}", processes.labels());
+        assert_eq!((processes.labels().len(), images.len()), (3, 11), "{:?}", processes.labels());
     }
 
     #[test]

@@ -69,6 +69,7 @@ impl Space {
     }
 
     /// What lies at `address`, and at which position of it.
+    #[cfg(test)]
     pub fn find(&self, address: Address) -> Option<(ImageIndex, u64)> {
         self.mapping(address).map(|(mapping, offset)| (mapping.image, offset))
     }

@@ -1,6 +1,7 @@
 //! Opening the events: what is asked for, and why it may not be had.
 
 use crate::limits::Limits;
+use crate::naming::NameKeeping;
 use kernel::stack_copies::StackCopies;
 use kernel::stream::{Cpu, Scope, Setup, Source, Unit, is_out_of_descriptors};
 use std::io;
@@ -33,6 +34,8 @@ pub struct Options {
     pub seed: u64,
     /// How much memory lists may take that grow with what programs do.
     pub limits: Limits,
+    /// Where the names of functions are kept, if they are.
+    pub names: Option<NameKeeping>,
 }
 
 /// Why nothing can be collected.

@@ -16,6 +16,7 @@ fn options(machine: bool, rate_hz: f64) -> Options {
         unwind: true,
         machine,
         ring_bytes: 1 << 19,
+        names: None,
         seed: 1,
         limits: Limits::of(64 << 20, 1e6),
     }

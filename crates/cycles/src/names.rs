@@ -1,12 +1,13 @@
 //! Names for positions in images.
 //!
 //! What the catalogue knows comes first: names of the kernel, of generated code, and all that an earlier query found. The
-//! rest is looked up in files, but only in the very build that was sampled, and kept in the catalogue for the next query.
+//! rest is looked up in files, but only in the very build that was sampled, and kept in the catalogue for the next query. What no file says any
+//! more is among the names that the collector has kept (`archive::KeptNames`): of functions, without lines.
 
 use super::pattern::last;
 use super::running::Running;
 use anyhow::Result;
-use archive::{CodeImage, Database, ImageId, ImageKind, KnownPositions, Offset, Position, Symbol};
+use archive::{CodeImage, Database, ImageId, ImageKind, KeptNames, KnownPositions, Offset, Position, Symbol};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -154,7 +155,7 @@ fn open(image: &CodeImage) -> Result<Found, Problem> {
     }
     let path = Path::new(&image.path);
     let is_right =
-        |found: &Image| image.build_id.is_empty() || found.build_id().as_deref() == Some(&image.build_id);
+        |found: &Image| image.build_id.is_empty() || found.identity().as_deref() == Some(&image.build_id);
     let mut problem = Problem::Missing;
     // Whatever a path of another mount namespace names here, a pipe would never end.
     if path.is_file() {
@@ -182,13 +183,21 @@ pub struct Names {
     running: Running,
     images: BTreeMap<ImageId, CodeImage>,
     known: HashMap<ImageId, KnownPositions>,
+    /// Names that the collector has kept of files.
+    kept: Option<KeptNames>,
     problems: BTreeMap<ImageId, Problem>,
 }
 
 impl Names {
     /// No names yet.
     pub fn new(images: BTreeMap<ImageId, CodeImage>) -> Names {
-        Names { running: Running::default(), images, known: HashMap::new(), problems: BTreeMap::new() }
+        Names {
+            running: Running::default(),
+            images,
+            known: HashMap::new(),
+            kept: None,
+            problems: BTreeMap::new(),
+        }
     }
 
     /// Finds the file of an image: the very build, where it belongs, or as a process has it that still runs.
@@ -223,6 +232,7 @@ impl Names {
             by_image.iter().map(|(id, _)| *id).filter(|id| !self.known.contains_key(id)).collect();
         self.known.extend(db.symbols(&new)?);
         let mut jobs: Vec<(ImageId, Vec<Offset>)> = Vec::new();
+        let mut unnamed: Vec<(ImageId, Vec<Offset>, Problem)> = Vec::new();
         for (id, positions) in by_image {
             let (known, image) = (&self.known[&id], self.image(id));
             let offsets = positions.iter().map(|(_, offset)| *offset);
@@ -237,31 +247,55 @@ impl Names {
                 }
                 continue;
             }
-            let (all, searched) = (missing.len(), searched(&image));
-            missing.retain(|offset| known.nameless.get(offset) != Some(&searched));
-            if missing.len() < all {
-                self.problems.insert(id, Problem::NoSymbols);
+            let searched = searched(&image);
+            let is_nameless = |offset: &mut Offset| known.nameless.get(offset) == Some(&searched);
+            let nameless: Vec<Offset> = missing.extract_if(.., is_nameless).collect();
+            if !nameless.is_empty() {
+                unnamed.push((id, nameless, Problem::NoSymbols));
             }
             if !missing.is_empty() {
                 jobs.push((id, missing));
             }
         }
-        for (id, found) in look_up(&self.images, &jobs, &self.running) {
+        for ((id, found), (_, wanted)) in look_up(&self.images, &jobs, &self.running).into_iter().zip(&jobs) {
             match found {
                 Ok(found) => {
-                    if found.iter().any(|(_, symbols)| symbols.is_empty()) {
-                        self.problems.insert(id, Problem::NoSymbols);
+                    let nameless = found.iter().filter(|(_, symbols)| symbols.is_empty());
+                    let nameless: Vec<Offset> = nameless.map(|(offset, _)| *offset).collect();
+                    if !nameless.is_empty() {
+                        unnamed.push((id, nameless, Problem::NoSymbols));
                     }
                     db.remember_symbols(id, &found, searched(&self.image(id)));
                     let named = found.into_iter().filter(|(_, symbols)| !symbols.is_empty());
                     self.known.entry(id).or_default().named.extend(named);
                 }
-                Err(problem) => {
-                    self.problems.insert(id, problem);
-                }
+                Err(problem) => unnamed.push((id, wanted.clone(), problem)),
             }
         }
+        self.take_kept(db, unnamed);
         Ok(())
+    }
+
+    /// What files do not say just now, the collector may have read from them. It is not remembered as what files say: they may say more again,
+    /// such as lines.
+    fn take_kept(&mut self, db: &Database, unnamed: Vec<(ImageId, Vec<Offset>, Problem)>) {
+        let kept = self.kept.get_or_insert_with(|| KeptNames::of(db.folder(), 0));
+        let images = &self.images;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let found = in_threads(threads, unnamed.len(), |nth| {
+            let (id, offsets, _) = &unnamed[nth];
+            images.get(id).map(|image| kept.look_up(image, offsets)).unwrap_or_default()
+        });
+        for ((id, offsets, problem), found) in unnamed.into_iter().zip(found) {
+            if found.len() < offsets.len() {
+                self.problems.insert(id, problem);
+            }
+            let named = found.into_iter().map(|(offset, name)| {
+                let function = symbols::FunctionName::from_linkage(&name).full().into();
+                (offset, vec![Symbol { function, ..Symbol::default() }])
+            });
+            self.known.entry(id).or_default().named.extend(named);
+        }
     }
 
     /// What is at a position, innermost inlined function first; nothing if it is unknown.

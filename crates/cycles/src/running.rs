@@ -34,7 +34,7 @@ impl Running {
         }
         let seen = self.seen.get_or_init(Seen::now);
         let path = Path::new(image.path.strip_suffix(" (deleted)").unwrap_or(&image.path));
-        let is_right = |(found, _): &(Image, PathBuf)| found.build_id().as_deref() == Some(&image.build_id);
+        let is_right = |(found, _): &(Image, PathBuf)| found.identity().as_deref() == Some(&image.build_id);
         let links = seen.gone.get(path).into_iter().flatten();
         let of_code = links.filter_map(|link| Some((Image::open(link).ok()?, link.clone())));
         let below = path.strip_prefix("/").unwrap_or(path);

@@ -115,7 +115,8 @@ impl Worths {
             return Some(exact.worth.clone());
         }
         let other = of_function().filter(same_path).min_by_key(|known| known.rank)?;
-        let no_builds = image.build_id.is_empty() && other.image.build_id.is_none();
+        let has_none = image.build_id.is_empty() || symbols::is_content_identity(&image.build_id);
+        let no_builds = has_none && other.image.build_id.is_none();
         Some(Worth { other_build: !no_builds, ..other.worth.clone() })
     }
 

@@ -15,16 +15,16 @@ use gimli::{
 use object::elf;
 
 use crate::address::{FileOffset, Load, Svma, stated};
-use crate::debug_file::hex;
 use crate::elf::{Content, Elf};
 use crate::error::ImageError;
+use crate::identity::identity;
 use crate::unwind::{Caller, UnwindWord, rule};
 
 /// An ELF file, of which it is known where the callers of functions are written down.
 #[derive(Debug)]
 pub struct CallerLookup {
     file: Arc<File>,
-    build_id: Option<Vec<u8>>,
+    identity: Option<String>,
     loads: Vec<Load>,
     tables: Option<Tables>,
 }
@@ -71,13 +71,14 @@ impl CallerLookup {
         let elf = Elf::open(path)?;
         let is_known = elf.headers.machine == elf::EM_X86_64 && elf.headers.is_64;
         let tables = if is_known { Tables::of(&elf) } else { None };
-        Ok(Self { file: elf.file, build_id: elf.headers.build_id, loads: elf.headers.loads, tables })
+        let identity = identity(&elf);
+        Ok(Self { file: elf.file, identity, loads: elf.headers.loads, tables })
     }
 
-    /// The GNU build ID in lower-case hexadecimal.
+    /// See [`Image::identity`](crate::Image::identity).
     #[must_use]
-    pub fn build_id(&self) -> Option<String> {
-        self.build_id.as_deref().map(hex)
+    pub fn identity(&self) -> Option<&str> {
+        self.identity.as_deref()
     }
 
     /// Whether anything is written down, in the form that linkers give it.
@@ -251,7 +252,7 @@ mod tests {
     fn one_function_has_the_rules_that_all_together_have() {
         let path = std::env::current_exe().unwrap();
         let (lookup, image) = (CallerLookup::open(&path).unwrap(), Image::open(&path).unwrap());
-        assert_eq!(lookup.build_id(), image.build_id());
+        assert_eq!(lookup.identity(), image.identity().as_deref());
         let all = image.unwind_rules();
         let (mut compared, mut random) = (0, fastrand::Rng::with_seed(5));
         let known: Vec<_> = all.windows(2).filter(|pair| pair[0].1 != Caller::Unknown).collect();

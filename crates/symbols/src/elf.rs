@@ -99,6 +99,11 @@ impl Elf {
         Ok(Elf { path: path.to_owned(), file: Arc::new(file), length, on_disk, headers, refused })
     }
 
+    /// The length of the file, in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
     pub fn has_section(&self, name: &str) -> bool {
         self.section(name).is_some()
     }
@@ -219,7 +224,8 @@ impl Elf {
         self.headers.sections.iter().find(|section| section.name == name.as_bytes() && section.size > 0)
     }
 
-    fn read(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
+    /// `size` bytes of the file, from `offset` on.
+    pub fn read(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
         // Before allocating what a damaged header asks for.
         if offset.checked_add(size)? > self.length || size > LONGEST_WHOLE {
             return None;

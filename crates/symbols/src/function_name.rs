@@ -6,6 +6,9 @@ use std::sync::Arc;
 use crate::base_name::base_name;
 use crate::demangle::demangle;
 
+/// What follows the name of the function that a stub calls.
+const STUB: &str = "@plt";
+
 /// A demangled function name. Cheap to clone; equal when the full names are equal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionName(Arc<Parts>);
@@ -19,7 +22,16 @@ struct Parts {
 impl FunctionName {
     /// From a name as the linker knows it; names that are not mangled stay as they are.
     pub fn from_linkage(linkage: &str) -> Self {
-        FunctionName::from_demangled(demangle(linkage))
+        match linkage.strip_suffix(STUB) {
+            Some(_) => FunctionName::of_stub(linkage),
+            None => FunctionName::from_demangled(demangle(linkage)),
+        }
+    }
+
+    /// From that of a stub: a name as the linker knows it, and `@plt`.
+    pub(crate) fn of_stub(name: &str) -> Self {
+        let function = name.strip_suffix(STUB).unwrap_or(name);
+        FunctionName::from_demangled(demangle(function) + STUB)
     }
 
     /// From a name as people read it, for example one that was stored.

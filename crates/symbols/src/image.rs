@@ -12,15 +12,18 @@ use crate::debug_info::DebugInfo;
 use crate::elf::Elf;
 use crate::error::ImageError;
 use crate::function_name::FunctionName;
+use crate::identity::identity;
 use crate::inline_tree::InlineTrees;
 use crate::scope::Scope;
 use crate::segment::{Frame, Part, Row, Segment, split};
+use crate::stubs::{Stub, stubs};
 use crate::symbol_table::{Source, SymbolTable};
 
 /// An ELF file and its debug information, understood as far as it was asked about.
 pub struct Image {
     files: Files,
     symbols: OnceLock<SymbolTable>,
+    stubs: OnceLock<Vec<Stub>>,
     debug_info: OnceLock<Option<DebugInfo>>,
     trees: InlineTrees,
 }
@@ -39,6 +42,7 @@ impl Image {
         Ok(Image {
             files: Files::locate(Elf::open(path)?),
             symbols: OnceLock::new(),
+            stubs: OnceLock::new(),
             debug_info: OnceLock::new(),
             trees: InlineTrees::default(),
         })
@@ -61,6 +65,11 @@ impl Image {
     /// The GNU build ID in lower-case hexadecimal.
     pub fn build_id(&self) -> Option<String> {
         self.files.image.headers.build_id.as_deref().map(hex)
+    }
+
+    /// What tells this build from all others: the build ID, or what stands for one where there is none. `None` if the file cannot be read.
+    pub fn identity(&self) -> Option<String> {
+        identity(&self.files.image)
     }
 
     /// Whether there is line information anywhere. Note that every Rust program has some, for the
@@ -247,11 +256,18 @@ impl Image {
         only(self.split(address..Svma(end), self.symbol(address), scope))
     }
 
-    /// The name that the symbol table has for the function that contains `address`; none if that is only called by its
-    /// address.
+    /// The name that the symbol table has for the function that contains `address`, or the function that a stub there calls; none if
+    /// that is only called by its address.
     pub fn symbol(&self, address: Svma) -> Option<FunctionName> {
-        let entry = self.symbols().containing(address.0)?;
-        self.symbols().real_name(entry)
+        let entry = self.symbols().containing(address.0);
+        entry.and_then(|entry| self.symbols().real_name(entry)).or_else(|| self.stub(address))
+    }
+
+    fn stub(&self, Svma(address): Svma) -> Option<FunctionName> {
+        let stubs = self.stubs.get_or_init(|| stubs(self.elf()));
+        let after = stubs.partition_point(|stub| stub.range.start <= address);
+        let stub = stubs.get(after.checked_sub(1)?).filter(|stub| stub.range.contains(&address))?;
+        Some(FunctionName::of_stub(&stub.name))
     }
 
     pub(crate) fn elf(&self) -> &Elf {

@@ -13,6 +13,7 @@
 //! * [`FunctionName`]: demangled names, and a [`base`](FunctionName::base) that all instances of a
 //!   generic share.
 //! * [`Scope`]: which source files are the user's own.
+//! * [`FunctionList`]: all functions of a file, for those who keep names.
 //! * [`Kallsyms`], [`JitMap`]: the names that the kernel says of its own code, and runtimes of the code that they generate.
 //! * [`inspect`]: what a launcher must know about a program before it runs it.
 //!
@@ -37,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod alias;
 mod allowance;
 mod base_name;
 mod caller_lookup;
@@ -50,7 +52,9 @@ mod elf;
 mod entries;
 mod error;
 mod executable;
+mod function_list;
 mod function_name;
+mod identity;
 mod image;
 mod inline_tree;
 mod jit;
@@ -64,11 +68,13 @@ mod search;
 mod section;
 mod segment;
 mod snippet;
+mod stubs;
 mod subprograms;
 mod suggestion;
 mod symbol_table;
 mod unpacking;
 mod unwind;
+mod vdso;
 
 pub use address::{FileOffset, Load, Svma};
 pub use caller_lookup::{CallerLookup, FunctionCallers};
@@ -77,7 +83,9 @@ pub use debug_file::{DebugFilePath, debug_file_paths, linked_debug_files};
 pub use elf::build_id_of_notes;
 pub use error::{ImageError, ScopeError};
 pub use executable::{Class, ElfProgram, Executable, Linking, Machine, inspect};
+pub use function_list::{FunctionList, ListEnd, TakesFunctions};
 pub use function_name::FunctionName;
+pub use identity::is_content_identity;
 pub use image::Image;
 pub use jit::{JitDump, JitMap};
 pub use kallsyms::Kallsyms;
@@ -89,3 +97,4 @@ pub use snippet::snippet;
 pub use suggestion::nearest_names;
 pub use symbol_table::Source as NameSource;
 pub use unwind::{Caller, UnwindRule, UnwindWord};
+pub use vdso::VdsoFunctions;

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::address::Svma;
+use crate::alias::is_better;
 use crate::function_name::FunctionName;
 use crate::inline_tree::InlineTree;
 use crate::scope::Scope;
@@ -174,7 +175,9 @@ impl Frames<'_> {
             // symbol of the out-of-line function has.
             if node.parent.is_none()
                 && let Some(symbol) = self.symbol
-                && (function.is_unknown() || symbol.matches(function.full()))
+                && (function.is_unknown()
+                    || symbol.matches(function.full())
+                    || is_better(symbol.full(), function.full()))
             {
                 function = symbol.clone();
             }

@@ -7,6 +7,7 @@ use object::read::StringTable;
 use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, elf};
 
+use crate::alias::{plain, rank};
 use crate::allowance::LONGEST_TEXT;
 use crate::elf::Elf;
 use crate::function_name::{FunctionName, FunctionPattern};
@@ -116,7 +117,7 @@ impl SymbolTable {
     /// The demangled name of an entry.
     pub fn name(&self, entry: &Entry<u32>) -> FunctionName {
         let bytes = name_at(&self.names, entry.value);
-        FunctionName::from_linkage(&String::from_utf8_lossy(bytes))
+        FunctionName::from_linkage(plain(&String::from_utf8_lossy(bytes)))
     }
 
     /// The demangled name of an entry, unless it is only a place.
@@ -161,7 +162,7 @@ impl SymbolTable {
 }
 
 /// Empty for one that is longer than names are.
-fn name_at(names: &[u8], offset: u32) -> &[u8] {
+pub(crate) fn name_at(names: &[u8], offset: u32) -> &[u8] {
     let names = names.get(offset as usize..).unwrap_or_default();
     let names = &names[..names.len().min(LONGEST_TEXT)];
     let table: StringTable<'_> = StringTable::new(names, 0, names.len() as u64);
@@ -197,10 +198,8 @@ fn functions<H: FileHeader<Endian = Endianness>>(
             // Names are long, and many may be parts of one.
             let text = names.get(name as usize..).unwrap_or_default();
             let has_name = text.first().is_some_and(|byte| *byte != 0);
-            let underscores = text.iter().take_while(|byte| **byte == b'_').take(99).count() as u32;
-            let liked = u32::from(symbol.st_bind() == elf::STB_GLOBAL);
             // Unnamed functions tell nothing that the debug information does not.
-            let preference = liked * 100 + 99 - underscores;
+            let preference = rank(text, symbol.st_bind() != elf::STB_LOCAL);
             has_name.then_some(Function { start, end, name, preference })
         })
         .collect()

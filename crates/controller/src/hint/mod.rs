@@ -116,7 +116,7 @@ pub fn expected(here: f64, in_production: Option<f64>) -> f64 {
 impl Question {
     fn answer(mut self) -> Result<Answer> {
         self.program.build_id =
-            symbols::Image::open(Path::new(&self.program.path)).ok().and_then(|image| image.build_id());
+            symbols::Image::open(Path::new(&self.program.path)).ok().and_then(|image| image.identity());
         let (folder, db) = cycles::open(Some(&self.source.folder))?;
         let which = cycles::arguments::Which::default();
         let mut query = cycles::Query::between(&which, &folder, db, Some(self.source.since), None)?;

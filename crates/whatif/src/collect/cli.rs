@@ -58,6 +58,11 @@ pub struct Collect {
     #[arg(long, value_name = "SIZE", default_value = "2G")]
     pub max_disk: String,
 
+    /// Keep at most this much of the names of functions in files that were sampled, so that they stay when the files have gone; it is part of
+    /// --max-disk; 0 keeps none [default: 200M, or a quarter of --max-disk if that is less]
+    #[arg(long, value_name = "SIZE")]
+    pub max_symbols: Option<String>,
+
     /// Remove what is older than this
     #[arg(long, value_name = "AGE", default_value = "90d")]
     pub keep: String,

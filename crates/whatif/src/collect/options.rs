@@ -30,6 +30,8 @@ pub struct Options {
     /// Bytes.
     pub max_memory: u64,
     pub retention: Retention,
+    /// Bytes that names of functions may take in the database.
+    pub max_symbols: u64,
     pub name: Option<String>,
     pub duration: Option<Duration>,
     pub seed: u64,
@@ -64,6 +66,8 @@ fn labels(given: &[(String, String)]) -> Result<BTreeMap<String, String>> {
 const MOST_HZ: f64 = 50_000.0;
 /// Less memory would be written at every look at it, and less of the disk has no room for what was written last.
 const LEAST_BYTES: u64 = 10_000_000;
+/// What names may take of a large disk: those of some thousand programs and libraries.
+const USUAL_SYMBOLS: u64 = 200_000_000;
 /// What is old is looked for that often.
 const LEAST_KEPT: Nanos = Nanos::new(3_600_000_000_000);
 /// So many segments get longer time buckets in an hour: shortening the time after which they do leaves many to change.
@@ -95,6 +99,19 @@ impl Options {
         let old = |option: &str, text: &str| -> Result<Nanos> {
             age(text).with_context(|| format!("{option} {text} is no age; give such as 12h, 30d or 8w"))
         };
+        let max_disk = bytes("--max-disk", &args.max_disk)?;
+        let max_symbols = match &args.max_symbols {
+            None => USUAL_SYMBOLS.min(max_disk / 4),
+            Some(text) => size(text).with_context(|| {
+                format!("--max-symbols {text} is no size; give bytes, or such as 40M, or 0 for none")
+            })?,
+        };
+        ensure!(
+            max_symbols <= max_disk / 2,
+            "--max-symbols {} is more than half of --max-disk {}, of which it is a part; give more of the disk, or less for names",
+            args.max_symbols.as_deref().unwrap_or_default(),
+            args.max_disk
+        );
         let keep = old("--keep", &args.keep)?;
         ensure!(keep >= LEAST_KEPT, "--keep {} removes what was just written; give 1h or more", args.keep);
         args.name.as_deref().map_or(Ok(()), check_epoch_name)?;
@@ -114,8 +131,9 @@ impl Options {
                 keep: Some(keep),
                 coarse_after: Some(old("--coarse-after", &args.coarse_after)?),
                 most_coarsened: Some(MOST_COARSENED),
-                most_bytes: Some(bytes("--max-disk", &args.max_disk)?),
+                most_bytes: Some(max_disk),
             },
+            max_symbols,
             name: args.name.clone(),
             duration: args.duration,
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..)),

@@ -6,7 +6,7 @@ use super::status::{State, scope_in_words};
 use crate::continuous::{machine_key, remove_abandoned_trials};
 use anyhow::{Context as _, Result};
 use archive::{EpochId, MachineId, MachineInfo, Retention, Setting, Store, UnixSeconds};
-use collect::{Callers, Collector, Cost, Governor, Writer};
+use collect::{Callers, Collector, Cost, Governor, NameKeeping, Writer};
 use kernel::clock::{monotonic, process_cpu_time, since_boot};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::os::unix::process::CommandExt as _;
@@ -26,6 +26,8 @@ const SOME: f64 = 10_000.0;
 const DOUBT: wire::Nanos = wire::Nanos(86_400_000_000_000);
 /// A collector that has not run for this long is no reason to doubt the clock.
 const ABSENCE: profile::Nanos = profile::Nanos::new(30 * 86_400_000_000_000);
+/// At the end names of files that were just sampled are waited for, but no longer than this.
+const SETTLE: Duration = Duration::from_secs(1);
 /// The longest the kernel is left alone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -208,6 +210,7 @@ impl<'a> Service<'a> {
     fn flush(&mut self) {
         let collected = self.collector.collect();
         self.state.counted(&collected, self.governor.rate_hz());
+        self.state.names(self.collector.names_read());
         self.pending.push(collected);
         let (writer, store, epoch) = (&mut self.writer, &mut self.store, self.epoch);
         let written = self.pending.write(|collected| writer.write(collected, store, epoch).map(drop));
@@ -337,6 +340,7 @@ impl<'a> Service<'a> {
 
     /// Writes what there is, and ends the epoch.
     fn end(mut self) -> Result<()> {
+        self.collector.settle_names(SETTLE);
         self.flush();
         let lost = self.state.problem().map(str::to_owned);
         if let Some(problem) = lost {
@@ -393,6 +397,11 @@ fn collector(options: &Options) -> Result<(Collector, &'static str)> {
             ring_bytes: options.ring_bytes(),
             seed: options.seed,
             limits: options.limits(),
+            names: (options.max_symbols > 0).then(|| NameKeeping {
+                folder: options.folder.clone(),
+                most_bytes: options.max_symbols,
+                memory: options.limits().names,
+            }),
         })
     };
     if !options.own {

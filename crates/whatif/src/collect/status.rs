@@ -4,8 +4,8 @@ use super::cli;
 use super::options::Options;
 use crate::show;
 use anyhow::{Context as _, Result, bail};
-use archive::{EpochId, Setting};
-use collect::{Collected, Collector, Lapses, Unwound};
+use archive::{EpochId, KeptNames, Setting};
+use collect::{Collected, Collector, Lapses, NamesRead, Unwound};
 use cycles::default_folder;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -39,6 +39,8 @@ pub struct State {
     problem: Option<String>,
     waiting: usize,
     given_up: u64,
+    names: NamesRead,
+    max_symbols: u64,
 }
 
 impl State {
@@ -59,7 +61,8 @@ impl State {
             "max_cpu": options.budget.cpu,
             "kernel_cost_of_a_sample_ns": cost.map(|cost| cost.0),
         });
-        Self { fixed, last: Value::Null, sums: Sums::default(), problem: None, waiting: 0, given_up: 0 }
+        let (sums, names, max_symbols) = (Sums::default(), NamesRead::default(), options.max_symbols);
+        Self { fixed, last: Value::Null, sums, problem: None, waiting: 0, given_up: 0, names, max_symbols }
     }
 
     /// What the last interval brought.
@@ -86,6 +89,11 @@ impl State {
             "rate_hz": rate_hz,
             "resident_bytes": collected.resident,
         });
+    }
+
+    /// Which names were read since the start.
+    pub fn names(&mut self, names: NamesRead) {
+        self.names = names;
     }
 
     /// What has not been written.
@@ -118,6 +126,13 @@ impl State {
         whole["labels"] = json!({
             "thread_names_taken_together": folded_names, "processes_without_number": unnumbered,
             "user_labels_refused": refused_labels, "environments_unread": unread,
+        });
+        let NamesRead { kept, in_part, nameless, gone, no_room, not_written, never_answered } = self.names;
+        whole["symbols"] = json!({
+            "max_bytes": self.max_symbols, "read": kept, "in_part": in_part, "left_out": {
+                "no_symbols": nameless, "gone": gone, "no_room": no_room, "not_written": not_written,
+                "never_answered": never_answered,
+            },
         });
         whole["throttled"] = self.sums.throttled.into();
         whole["kernel_cpu"] = part(self.sums.kernel).into();
@@ -164,6 +179,10 @@ pub fn status(args: &cli::Status) -> Result<()> {
     state["running"] = is_running(&state).into();
     state["folder"] = folder.display().to_string().into();
     state["folder_bytes"] = bytes.into();
+    if state["symbols"].is_object() {
+        let size = KeptNames::of(&folder, 0).size();
+        (state["symbols"]["files"], state["symbols"]["bytes"]) = (size.tables.into(), size.bytes.into());
+    }
     if args.json {
         return show::print(&format!("{state:#}\n"));
     }
@@ -241,6 +260,7 @@ fn words(state: &Value, now: i64) -> String {
     }
     lines.extend(stacks(&state["stacks"]));
     lines.extend(labels(&state["labels"]));
+    lines.extend(names(&state["symbols"]));
     if let Some(times @ 1..) = state["throttled"].as_u64() {
         lines.push(format!(
             "since the start the kernel has allowed no more samples {times} times, until its next tick: those are among the lost\n  \
@@ -305,6 +325,39 @@ fn labels(state: &Value) -> Option<String> {
     (!parts.is_empty()).then(|| format!("labels: {} (docs/collector.md says when)", parts.join(", ")))
 }
 
+/// Of how many files names are kept, and of which not.
+fn names(state: &Value) -> Option<String> {
+    let count = |value: &Value| value.as_u64().unwrap_or(0);
+    let left_out = [
+        ("gone", "gone or not readable when their names were to be read"),
+        ("no_symbols", "without symbols"),
+        ("no_room", "for lack of room: allow more with --max-symbols"),
+        ("not_written", "the disk did not take"),
+        ("never_answered", "never answered"),
+    ];
+    let of = |(kind, words): &(&str, &str)| {
+        let count = count(&state["left_out"][kind]);
+        (count > 0).then(|| format!("{count} {words}"))
+    };
+    let left_out: Vec<String> = left_out.iter().filter_map(of).collect();
+    let part = match count(&state["in_part"]) {
+        0 => String::new(),
+        part => format!(", {part} of them in part"),
+    };
+    match count(&state["max_bytes"]) {
+        _ if state.is_null() => None,
+        0 => Some("names: not kept (--max-symbols 0)".to_owned()),
+        most => Some(format!(
+            "names: kept of {} files, {:.1} MB of {:.0} MB; {} read since the start{part}{}",
+            count(&state["files"]),
+            count(&state["bytes"]) as f64 / 1e6,
+            most as f64 / 1e6,
+            count(&state["read"]),
+            if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) }
+        )),
+    }
+}
+
 /// Whose code is sampled.
 pub fn scope_in_words(scope: &str) -> &str {
     if scope == "machine" { "the whole machine" } else { scope }
@@ -343,6 +396,11 @@ mod tests {
         });
         state["own_cpu"] = 0.0002.into();
         assert!(!words(&state, 1090).contains("max_sample_rate"));
+        assert!(!words(&state, 1090).contains("names:"));
+        state["symbols"] = json!({
+            "max_bytes": 200_000_000, "files": 12, "bytes": 1_500_000, "read": 9, "in_part": 1,
+            "left_out": {"gone": 3, "no_symbols": 0, "no_room": 2},
+        });
         state["throttled"] = 12.into();
         state["problem"] = "the disk is full".into();
         state["running"] = false.into();
@@ -353,6 +411,8 @@ mod tests {
             "0.02 % of the machine",
             "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost (0 for",
             "no more samples 12 times",
+            "names: kept of 12 files, 1.5 MB of 200 MB; 9 read since the start, 1 of them in part; left out: 3 gone",
+            "2 for lack of room: allow more with --max-symbols",
             "nothing can be stored: the disk is full",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -18,6 +18,8 @@ const PREFIX: &str = ".trial-";
 const CATALOGUE: [&str; 2] = ["catalogue.db", "catalogue.db-wal"];
 /// The segments, which never change: a second name for each of them costs nothing.
 const SEGMENTS: &str = "segments";
+/// The same for names that were kept; not there before there are any.
+const NAMES: &str = "symbols";
 /// How often copying the catalogue is attempted while another process keeps writing it.
 const ATTEMPTS: usize = 20;
 /// How often a folder is removed in which another thread may still make files.
@@ -63,29 +65,41 @@ impl Trial {
     }
 
     fn fill(&self, of: &Path) -> Result<()> {
-        let (from, to) = (of.join(SEGMENTS), self.folder.join(SEGMENTS));
-        fs::create_dir(&to).with_context(|| format!("cannot write {}; make room there", to.display()))?;
+        for shared in [SEGMENTS, NAMES] {
+            let to = self.folder.join(shared);
+            fs::create_dir(&to).with_context(|| format!("cannot write {}; make room there", to.display()))?;
+        }
         for _ in 0..ATTEMPTS {
             let before = CATALOGUE.map(|file| changed(&of.join(file)));
             for file in CATALOGUE {
                 self.copy(&of.join(file), &self.folder.join(file))?;
             }
             // Segments that the catalogue does not name do not count.
-            let entries = fs::read_dir(&from);
-            let entries = entries.with_context(|| format!("cannot read {}; be its user", from.display()))?;
-            for entry in entries {
-                let entry = entry?;
-                let second = to.join(entry.file_name());
-                if !second.exists() {
-                    if_there(fs::hard_link(entry.path(), second))
-                        .with_context(|| no_second_name(&entry.path(), of))?;
-                }
+            self.share(of, SEGMENTS)?;
+            if of.join(NAMES).exists() {
+                self.share(of, NAMES)?;
             }
             if before == CATALOGUE.map(|file| changed(&of.join(file))) {
                 return Ok(());
             }
         }
         bail!("the database is being written all the time; try again when the collector has finished")
+    }
+
+    /// Gives the files in a folder of the database a second name.
+    fn share(&self, of: &Path, shared: &str) -> Result<()> {
+        let (from, to) = (of.join(shared), self.folder.join(shared));
+        let entries = fs::read_dir(&from);
+        let entries = entries.with_context(|| format!("cannot read {}; be its user", from.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let second = to.join(entry.file_name());
+            if !second.exists() {
+                if_there(fs::hard_link(entry.path(), second))
+                    .with_context(|| no_second_name(&entry.path(), of))?;
+            }
+        }
+        Ok(())
     }
 
     /// The log of an earlier attempt does not belong to a catalogue that has none now.
