@@ -117,6 +117,7 @@ fn day(folder: &Path, stacks: bool) -> Result<Day> {
         rotate: false,
         stacks,
         unwind: false,
+        off_cpu: false,
         machine: true,
         ring_bytes: 1 << 20,
         seed: 1,

@@ -68,6 +68,7 @@ fn record(options: &Options, shell: &str) -> Result<Trace> {
         rotate: false,
         stacks: true,
         unwind: false,
+        off_cpu: false,
         machine: true,
         ring_bytes: 1 << 21,
         seed: 1,

@@ -3,6 +3,7 @@
 use crate::calibration::cost_of_a_sample;
 use crate::collected::Collected;
 use crate::merge::drain;
+use crate::off_cpu::OffCpu;
 use crate::own::{RESERVE, Watch, own_processes};
 use crate::reader::Reader;
 use crate::sink::SampleSink;
@@ -55,6 +56,8 @@ pub struct Collector {
     copies: Option<std::io::Result<StackCopies>>,
     /// What the kernel takes for a sample of the first source.
     cost: Option<Nanos>,
+    /// Why time off the CPU is not collected, if it should be.
+    no_off_cpu: Option<std::io::Error>,
     /// Which of one's own processes are sampled.
     watch: Watch,
     /// Numbers of the descriptors that were closed when they were last looked at.
@@ -88,6 +91,7 @@ impl Collector {
             .first()
             .and_then(|source| cost_of_a_sample(*source, setup, callers == Callers::Copies));
         let mut collector = Self {
+            no_off_cpu: None,
             callers,
             copies,
             idle: vec![Nanos::ZERO; cpus.len()],
@@ -119,6 +123,7 @@ impl Collector {
         // Those that start meanwhile are in the rings.
         collector.reader.follower.scan();
         collector.take_turns();
+        collector.start_off_cpu();
         // What was counted while we were starting is discarded.
         collector.collect();
         Ok(collector)
@@ -136,6 +141,9 @@ impl Collector {
             self.end_intervals(false);
             self.next_interval = now + Nanos((INTERVAL.0 as f64 * self.random_factor(0.2)) as u64);
             self.reader.follower.processes.tend();
+            if let Some(off_cpu) = &mut self.reader.off_cpu {
+                off_cpu.look(now);
+            }
         }
         self.drain(None);
         if now >= self.next_look {
@@ -155,9 +163,16 @@ impl Collector {
         let ends = self.end_intervals(false);
         sleep_until(monotonic() + LATE + Nanos(1_000_000));
         self.drain(Some(&ends));
+        if let Some(off_cpu) = &mut self.reader.off_cpu {
+            let end = ends.iter().copied().min().unwrap_or_else(monotonic);
+            off_cpu.go_on(&mut self.reader.follower, end);
+        }
         let (frames, counts, legend) = self.reader.follower.counted(monotonic());
         let books = self.reader.books();
-        let taken: u64 = books.iter().map(|books| books.stored + books.unknown).sum();
+        let of_events = books.iter().take(self.options.sources.len());
+        let taken: u64 = of_events.map(|books| books.stored + books.unknown).sum();
+        let mut events = self.options.sources.clone();
+        events.extend(self.reader.off_cpu.as_ref().map(|_| Source::OFF_CPU));
         let now = (SystemTime::now(), monotonic());
         let own = process_cpu_time();
         let length = now.1.saturating_sub(self.begun.1);
@@ -168,7 +183,7 @@ impl Collector {
             frames,
             counts,
             legend,
-            events: self.options.sources.clone(),
+            events,
             books,
             own_cpu: storage::Nanos::new(own.saturating_sub(self.own_before).0),
             kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken)),
@@ -199,6 +214,12 @@ impl Collector {
     #[must_use]
     pub fn callers(&self) -> (Callers, Option<&std::io::Error>) {
         (self.callers, self.copies.as_ref().and_then(|copies| copies.as_ref().err()))
+    }
+
+    /// Whether time off the CPU is collected, and why not, if it should be.
+    #[must_use]
+    pub fn off_cpu(&self) -> (bool, Option<&std::io::Error>) {
+        (self.reader.off_cpu.is_some(), self.no_off_cpu.as_ref())
     }
 
     /// Processes that are not sampled just now, because no more descriptors may be opened.
@@ -283,6 +304,33 @@ impl Collector {
             self.take_turns();
         }
         ends
+    }
+
+    fn start_off_cpu(&mut self) {
+        if !self.options.off_cpu {
+            return;
+        }
+        let started = match self.options {
+            Options { machine: false, .. } => {
+                Err(std::io::Error::other("it takes the right to sample the whole machine"))
+            }
+            Options { stacks: false, .. } => {
+                Err(std::io::Error::other("it takes callers, and so no --pc-only"))
+            }
+            _ => {
+                let copies = self.copies.as_ref().and_then(|copies| copies.as_ref().ok());
+                let event = self.options.sources.len() as u32;
+                let (seed, now) = (self.random.u64(..), monotonic());
+                OffCpu::start(&mut self.cpus, copies, event, self.options.rate_hz, seed, now)
+            }
+        };
+        match started {
+            Ok(off_cpu) => {
+                off_cpu.scan(monotonic());
+                self.reader.off_cpu = Some(off_cpu);
+            }
+            Err(error) => self.no_off_cpu = Some(error),
+        }
     }
 
     fn take_turns(&mut self) {

@@ -33,6 +33,7 @@ mod legend;
 mod limits;
 mod merge;
 mod meter;
+mod off_cpu;
 mod origin;
 mod own;
 mod processes;
@@ -45,6 +46,7 @@ mod space;
 pub mod stacks;
 mod start;
 mod unwinding;
+mod waits;
 mod walk;
 mod writer;
 

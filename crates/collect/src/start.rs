@@ -23,6 +23,8 @@ pub struct Options {
     pub stacks: bool,
     /// Callers of code without frame pointers as well.
     pub unwind: bool,
+    /// Where threads wait, as well.
+    pub off_cpu: bool,
     /// The whole machine, or the processes of this user.
     pub machine: bool,
     /// Room for the kernel to write into, for each CPU, in bytes.

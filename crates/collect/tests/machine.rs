@@ -13,6 +13,7 @@ fn options(machine: bool, rate_hz: f64) -> Options {
         rotate: false,
         stacks: true,
         unwind: true,
+        off_cpu: false,
         machine,
         ring_bytes: 1 << 19,
         seed: 1,

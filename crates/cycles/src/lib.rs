@@ -40,7 +40,9 @@ mod verdict;
 mod worth;
 
 pub use annotate::annotate;
+// The event whose samples are of waiting time.
 pub use answer::*;
+pub use archive::{OFF_CPU, OFF_CPU_FRAME};
 pub use diff::{diff, flames};
 pub use epochs::{check_name as check_epoch_name, epochs, name_newest};
 pub use folder::default_folder;

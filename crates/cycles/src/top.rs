@@ -8,7 +8,7 @@ use super::worth::{Worths, mark};
 use super::{nameless, share};
 use crate::{Row, Share, Top};
 use anyhow::Result;
-use archive::{By, Parts};
+use archive::{By, OFF_CPU, Parts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `whatif top`.
@@ -33,10 +33,13 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
         Sums::Function => Worths::load(&args.causes, &query.db)?,
         _ => Worths::default(),
     };
-    let all: BTreeSet<usize> = (0..tallies.len()).filter(|nth| tallies[*nth].own > 0).collect();
-    let mut ranked: Vec<usize> = all.iter().copied().collect();
+    // Waiting itself is always the kernel's: what matters is for whom.
+    let by_total = has_stacks && (args.total || query.heading.event == OFF_CPU);
+    let cost = |nth: usize| if by_total { tallies[nth].total } else { tallies[nth].own };
+    let mut ranked: Vec<usize> = (0..tallies.len()).filter(|nth| cost(*nth) > 0).collect();
     ranked.sort_by(|a, b| {
-        tallies[*b].own.cmp(&tallies[*a].own).then_with(|| keys.all()[*a].name.cmp(&keys.all()[*b].name))
+        let by_own = tallies[*b].own.cmp(&tallies[*a].own);
+        cost(*b).cmp(&cost(*a)).then(by_own).then_with(|| keys.all()[*a].name.cmp(&keys.all()[*b].name))
     });
     let more = ranked.len().saturating_sub(args.top);
     ranked.truncate(args.top);
@@ -46,6 +49,7 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
     let not_hot = not_hot(&query, &keys, &tallies, &worths, &is_shown, has_stacks);
     let result = Top {
         by: name(args.by).to_owned(),
+        by_total,
         rows,
         more,
         not_hot,

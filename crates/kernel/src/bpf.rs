@@ -180,7 +180,12 @@ fn bpf_mut<T>(command: libc::c_int, attributes: &mut [T]) -> io::Result<libc::c_
     // SAFETY: the kernel reads and writes as many bytes of the attributes as they have, and as many of what they point to as callers have
     // room for there.
     let result = unsafe {
-        libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size_of_val(attributes) as libc::c_uint)
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            attributes.as_mut_ptr(),
+            size_of_val(attributes) as libc::c_uint,
+        )
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

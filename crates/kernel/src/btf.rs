@@ -72,8 +72,9 @@ impl Types {
     }
 
     fn find(&self, kind: u32, name: &str) -> io::Result<usize> {
-        let is_it =
-            |at: usize| self.word(at + 4).is_some_and(|info| kind_of(info) == kind) && self.is_called(at, name);
+        let is_it = |at: usize| {
+            self.word(at + 4).is_some_and(|info| kind_of(info) == kind) && self.is_called(at, name)
+        };
         let found = self.types.iter().position(|at| is_it(*at));
         found.ok_or_else(|| io::Error::other(format!("this kernel has no {name}")))
     }
@@ -98,7 +99,8 @@ impl Types {
         let members = (0..(info & 0xffff) as usize).map(|member| at + HEAD + 12 * member);
         let found = members.into_iter().find(|member| self.is_called(*member, field));
         let place = found.and_then(|member| self.word(member + 8));
-        let place = place.ok_or_else(|| io::Error::other(format!("this kernel's {structure} has no {field}")))?;
+        let place =
+            place.ok_or_else(|| io::Error::other(format!("this kernel's {structure} has no {field}")))?;
         let has_bits = info >> 31 != 0;
         Ok(match has_bits {
             true => Field { bit: place & 0xff_ffff, bits: Some(place >> 24).filter(|bits| *bits > 0) },
@@ -153,7 +155,9 @@ mod tests {
 
     #[test]
     fn what_is_no_description_is_refused() {
-        for bytes in [vec![], vec![0x9f, 0xeb], vec![0xff; 64], [&[0x9f, 0xeb, 1, 0][..], &[0xff; 20]].concat()] {
+        for bytes in
+            [vec![], vec![0x9f, 0xeb], vec![0xff; 64], [&[0x9f, 0xeb, 1, 0][..], &[0xff; 20]].concat()]
+        {
             assert!(Types::of(bytes.clone()).is_none(), "{bytes:x?}");
         }
         // One type of a kind that there is not.

@@ -14,8 +14,8 @@ use crate::bpf::{Code, Condition, Label, Map, MapKind, Operation, Program, Regis
 use crate::btf::Types;
 use crate::stack_copies::StackCopies;
 use crate::stack_reading::{
-    COPIED, CURRENT_TASK, KEY, PAGE, SAVED_FRAME_POINTER, SAVED_INSTRUCTION, SMP_PROCESSOR_ID, TASK_REGISTERS,
-    copy_page, look_up, output, registers,
+    COPIED, CURRENT_TASK, KEY, PAGE, SAVED_FRAME_POINTER, SAVED_INSTRUCTION, SMP_PROCESSOR_ID,
+    TASK_REGISTERS, copy_page, look_up, output, registers,
 };
 use crate::stream::{Cpu, KERNEL_FRAMES, MOST_COPIED, USUALLY_COPIED, WAIT_ENDS_BYTES, WAIT_HEADER};
 use Operation::{Add, And, Multiply, Or, Set, ShiftRight, Subtract};
@@ -47,6 +47,8 @@ pub struct Waits {
 /// A thread that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
+    /// Its process.
+    pub pid: u32,
     /// Its number.
     pub tid: u32,
     /// Since when.
@@ -112,7 +114,8 @@ impl Waits {
         let threads = Map::new(MapKind::Hash, 4, ENTRY as usize, THREADS)?;
         let scratch = Map::new(MapKind::Array, 4, (WAIT_HEADER as u32 + MOST_COPIED) as usize, most)?;
         let outputs = Map::new(MapKind::Events, 4, 4, most)?;
-        let (period_map, problems) = (Map::new(MapKind::Array, 4, 8, 1)?, Map::new(MapKind::Array, 4, 16, 1)?);
+        let (period_map, problems) =
+            (Map::new(MapKind::Array, 4, 8, 1)?, Map::new(MapKind::Array, 4, 16, 1)?);
         let mut events = Vec::new();
         for cpu in &mut *cpus {
             let output = cpu.open_wait_output()?;
@@ -155,11 +158,13 @@ impl Waits {
         let _ = self.period.set(&[0; 4], &clipped(period).to_ne_bytes());
     }
 
-    /// Says that a thread waits since `since`, in a state, of which nothing is known because it has done so all the time.
-    pub fn add(&self, tid: u32, since: Nanos, state: State) {
+    /// Says that a thread waits of which nothing is known, because it has done so all the time.
+    pub fn add(&self, waiting: Waiting) {
+        let Waiting { pid, tid, since, state } = waiting;
         let mut entry = [0_u8; ENTRY as usize];
         entry[SINCE as usize..][..8].copy_from_slice(&since.0.to_ne_bytes());
         entry[STATE as usize..][..4].copy_from_slice(&state.word().to_ne_bytes());
+        entry[PROCESS as usize..][..4].copy_from_slice(&pid.to_ne_bytes());
         self.threads.add(&tid.to_ne_bytes(), &entry);
     }
 
@@ -171,7 +176,8 @@ impl Waits {
             let word = |at: i16| Some(u64::from_ne_bytes(*value.get(at as usize..)?.first_chunk()?));
             let tid = key.first_chunk().map(|tid| u32::from_ne_bytes(*tid));
             if let (Some(tid), Some(since @ 1..), Some(state)) = (tid, word(SINCE), word(STATE)) {
-                waiting.push(Waiting { tid, since: Nanos(since), state: State::of(state as u32) });
+                let (pid, state) = ((state >> 32) as u32, State::of(state as u32));
+                waiting.push(Waiting { pid, tid, since: Nanos(since), state });
             }
         });
         waiting
@@ -191,10 +197,12 @@ fn clipped(period: Nanos) -> u64 {
     period.0.clamp(1, LONGEST_PERIOD.0)
 }
 
-// What is kept of a thread: since when it waits (zero if it runs), how long it is expected to wait, its state, who has woken it and when.
+// What is kept of a thread: since when it waits (zero if it runs), how long it is expected to wait, its state and
+// process, who has woken it and when.
 const SINCE: i16 = 0;
 const EXPECTED: i16 = 8;
 const STATE: i16 = 16;
+const PROCESS: i16 = 20;
 const WAKER: i16 = 24;
 const WAKER_KIND: i16 = 28;
 const WOKEN: i16 = 32;
@@ -276,7 +284,6 @@ const ENTRY_COPY: i16 = -128;
 
 const KERNEL_BYTES: i32 = 8 * KERNEL_FRAMES as i32;
 
-
 /// Runs at each switch. Its registers: 6 what it was called with, 7 the thread (then its stack pointer), 8 the time (then how many bytes are wanted),
 /// 9 what is known of the thread (then where the record is put).
 fn switched<'a>(maps: &Maps<'a>, fields: &Fields) -> Code<'a> {
@@ -345,6 +352,8 @@ fn goes<'a>(code: &mut Code<'a>, maps: &Maps<'a>, fields: &Fields, end: Label) {
     code.store(R9, SINCE, R8);
     code.load(R1, R10, WORD);
     code.store_half(R9, STATE, R1);
+    code.load_half(R1, R7, fields.tgid);
+    code.store_half(R9, PROCESS, R1);
     code.number(Set, R1, 0);
     code.store(R9, WAKER, R1);
     code.store(R9, WOKEN, R1);
@@ -676,9 +685,9 @@ mod tests {
                         assert!(stack.bytes.len() > 100, "{}", stack.bytes.len());
                         began.push((since, stack.instruction));
                     }
-                    Record::WaitEnds(WaitEnds { tid: of, since, until, state, woken, user, kernel, .. })
-                        if of == tid && until.0 - since.0 >= 20_000_000 =>
-                    {
+                    Record::WaitEnds(WaitEnds {
+                        tid: of, since, until, state, woken, user, kernel, ..
+                    }) if of == tid && until.0 - since.0 >= 20_000_000 => {
                         assert!(kernel.addresses().next().is_some());
                         ended.push((since, user.0, state, woken));
                     }

@@ -10,10 +10,10 @@ mod source;
 mod wait;
 
 pub use record::{KernelStack, MOST_COPIED, Record, Sample, USUALLY_COPIED, UserStack};
-pub use wait::{WaitEnds, Waker};
-pub(crate) use wait::{KERNEL_FRAMES, WAIT_ENDS_BYTES, WAIT_HEADER};
 pub use ring::Ring;
 pub use source::{Source, Unit};
+pub(crate) use wait::{KERNEL_FRAMES, WAIT_ENDS_BYTES, WAIT_HEADER};
+pub use wait::{WaitEnds, Waker};
 
 use crate::event::{Attributes, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, Where, open};
 use record::Layout;

@@ -1,7 +1,7 @@
 //! What is in a record.
 
-use crate::maps::FileId;
 use super::wait::{self, WaitEnds};
+use crate::maps::FileId;
 use wire::{Address, Nanos};
 
 const IP: u64 = 1 << 0;

@@ -25,6 +25,10 @@ pub struct Collect {
     #[arg(long)]
     pub frame_pointers: bool,
 
+    /// Collect where threads wait as well, by BPF: for whatif top --off-cpu
+    #[arg(long)]
+    pub off_cpu: bool,
+
     /// Sample the processes of this user only, which needs no privilege [default: the whole machine, if that is allowed]
     #[arg(long)]
     pub own: bool,

@@ -19,6 +19,7 @@ pub struct Options {
     pub budget: Budget,
     pub stacks: bool,
     pub unwind: bool,
+    pub off_cpu: bool,
     pub own: bool,
     /// Seconds.
     pub interval: i64,
@@ -77,6 +78,7 @@ impl Options {
             budget: Budget { rate_hz: args.rate, cpu: percent / 100.0 },
             stacks: !args.pc_only,
             unwind: !args.frame_pointers,
+            off_cpu: args.off_cpu,
             own: args.own,
             interval: args.interval.into(),
             resolution: resolution.into(),

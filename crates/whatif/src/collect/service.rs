@@ -96,7 +96,7 @@ impl<'a> Service<'a> {
         remove_abandoned_trials(&options.folder);
         let (collector, scope) = collector(options)?;
         let machine = store.machine(&machine(collector.cpus()))?;
-        let setting = setting(options, scope);
+        let setting = setting(options, scope, &collector);
         let epoch = begin_epoch(&mut store, machine, &setting, options)?;
         let now = now();
         // Of one's own processes the rate cannot be changed.
@@ -175,6 +175,12 @@ impl<'a> Service<'a> {
         if let (Callers::CopiesOfAll, Some(error)) = self.collector.callers() {
             self.say(&format!(
                 "BPF is not available ({error}), so the kernel copies 8 KB of every stack; frames beyond those are missing"
+            ));
+        }
+        if let Some(error) = self.collector.off_cpu().1 {
+            self.say(&format!(
+                "time off the CPU is not collected: {error}\n  it takes root or CAP_BPF and CAP_PERFMON, and Linux 5.15 with BTF; \
+                 everything else is collected"
             ));
         }
         if !setting.sampler.eq("perf") {
@@ -388,6 +394,7 @@ fn collector(options: &Options) -> Result<(Collector, &'static str)> {
             rotate: options.events.rotate,
             stacks: options.stacks,
             unwind: options.unwind,
+            off_cpu: options.off_cpu,
             machine,
             ring_bytes: options.ring_bytes(),
             seed: options.seed,
@@ -406,11 +413,16 @@ fn collector(options: &Options) -> Result<(Collector, &'static str)> {
     Ok((of(false)?, "own processes"))
 }
 
-fn setting(options: &Options, scope: &str) -> Setting {
+fn setting(options: &Options, scope: &str, collector: &Collector) -> Setting {
+    let mut events: Vec<String> =
+        options.events.sources.iter().map(|source| source.name().to_owned()).collect();
+    if collector.off_cpu().0 {
+        events.push(archive::OFF_CPU.to_owned());
+    }
     Setting {
         scope: scope.to_owned(),
         mode: if options.stacks { "stacks" } else { "pc" }.to_owned(),
-        events: options.events.sources.iter().map(|source| source.name().to_owned()).collect(),
+        events,
         sampler: options.events.sampler.clone(),
         rate_hz: options.budget.rate_hz,
         resolution: profile::Nanos::from_millis(options.resolution.unsigned_abs() * 1000),
