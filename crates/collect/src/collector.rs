@@ -3,7 +3,7 @@
 use crate::calibration::cost_of_a_sample;
 use crate::collected::Collected;
 use crate::merge::drain;
-use crate::off_cpu::OffCpu;
+use crate::off_cpu::{Costs, OffCpu};
 use crate::own::{RESERVE, Watch, own_processes};
 use crate::reader::Reader;
 use crate::sink::SampleSink;
@@ -58,6 +58,10 @@ pub struct Collector {
     cost: Option<Nanos>,
     /// Why time off the CPU is not collected, if it should be.
     no_off_cpu: Option<std::io::Error>,
+    /// What that had cost the kernel when counts were last handed over.
+    off_cpu_before: Nanos,
+    /// It costs too much.
+    off_cpu_ends: bool,
     /// Which of one's own processes are sampled.
     watch: Watch,
     /// Numbers of the descriptors that were closed when they were last looked at.
@@ -92,6 +96,8 @@ impl Collector {
             .and_then(|source| cost_of_a_sample(*source, setup, callers == Callers::Copies));
         let mut collector = Self {
             no_off_cpu: None,
+            off_cpu_before: Nanos::ZERO,
+            off_cpu_ends: false,
             callers,
             copies,
             idle: vec![Nanos::ZERO; cpus.len()],
@@ -173,6 +179,12 @@ impl Collector {
         let taken: u64 = of_events.map(|books| books.stored + books.unknown).sum();
         let mut events = self.options.sources.clone();
         events.extend(self.reader.off_cpu.as_ref().map(|_| Source::OFF_CPU));
+        let off_cpu = self.cost_of_off_cpu();
+        let off_cpu = off_cpu.saturating_sub(std::mem::replace(&mut self.off_cpu_before, off_cpu));
+        if self.off_cpu_ends {
+            // Nothing that is counted from now on is of it.
+            (self.reader.off_cpu, self.off_cpu_before) = (None, Nanos::ZERO);
+        }
         let now = (SystemTime::now(), monotonic());
         let own = process_cpu_time();
         let length = now.1.saturating_sub(self.begun.1);
@@ -186,7 +198,7 @@ impl Collector {
             events,
             books,
             own_cpu: storage::Nanos::new(own.saturating_sub(self.own_before).0),
-            kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken)),
+            kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken) + off_cpu.0),
             unwound: self.reader.follower.unwinding.take(),
             resident: resident(),
             cpus: self.cpus.len() as u32,
@@ -220,6 +232,23 @@ impl Collector {
     #[must_use]
     pub fn off_cpu(&self) -> (bool, Option<&std::io::Error>) {
         (self.reader.off_cpu.is_some(), self.no_off_cpu.as_ref())
+    }
+
+    /// What collecting time off the CPU has cost the kernel since it began.
+    #[must_use]
+    pub fn cost_of_off_cpu(&self) -> Nanos {
+        self.reader.off_cpu.as_ref().map_or(Nanos::ZERO, OffCpu::cost)
+    }
+
+    /// Ends collecting time off the CPU, with the next [`collect`](Self::collect).
+    pub fn end_off_cpu(&mut self) {
+        self.off_cpu_ends = true;
+    }
+
+    /// What a switch and a record cost the kernel, if time off the CPU is collected.
+    #[must_use]
+    pub fn costs_of_off_cpu(&self) -> Option<Costs> {
+        self.reader.off_cpu.as_ref().map(OffCpu::costs)
     }
 
     /// Processes that are not sampled just now, because no more descriptors may be opened.

@@ -58,6 +58,7 @@ pub use labels::LabelIndex;
 pub use legend::{Legend, Named};
 pub use limits::Limits;
 pub use meter::Tally;
+pub use off_cpu::Costs;
 pub use recorded::{Recorded, Recording, Seen};
 pub use sink::{SampleSeen, SampleSink};
 pub use start::{Callers, Options, StartError};

@@ -7,9 +7,11 @@ use crate::meter::Tally;
 use crate::waits::{Part, Waits};
 use crate::walk::End;
 use archive::{STOPPED, WAITS, WAITS_FOR_CPU, WAITS_FOR_DEVICE, WAITS_UNINTERRUPTIBLE, WOKEN_BY};
+use kernel::cpu::switches;
 use kernel::maps::pids;
 use kernel::stack_copies::StackCopies;
 use kernel::stream::{Cpu, Record, Sample, UserStack, WaitEnds, Waker, threads};
+use kernel::switching::cost_of_a_switch;
 use kernel::waits::{LONGEST_PERIOD, State, Waiting};
 use std::io;
 use wire::{Address, Nanos};
@@ -37,8 +39,19 @@ pub struct OffCpu {
     looked: Nanos,
     /// What the programs had no room for until the books were last taken.
     lost: Nanos,
-    /// Records since the beginning.
-    pub taken: u64,
+    /// What a switch and a record cost the kernel, and how many there have been.
+    costs: Costs,
+    switches: u64,
+    all_records: u64,
+}
+
+/// What the programs cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// At each switch, with the wake-up before it.
+    pub switch: Nanos,
+    /// For each record besides.
+    pub record: Nanos,
 }
 
 impl OffCpu {
@@ -56,7 +69,10 @@ impl OffCpu {
     ) -> io::Result<Self> {
         let sample = Nanos((1e9 / rate_hz) as u64);
         let period = sample.min(LONGEST_PERIOD);
-        let programs = kernel::waits::Waits::start(cpus, copies, period)?;
+        let before = cost_of_a_switch();
+        let programs = kernel::waits::Waits::start(cpus, copies, LONGEST_PERIOD)?;
+        let costs = costs(before, &programs);
+        programs.set_period(period);
         Ok(Self {
             programs,
             waits: Waits::new(sample, seed),
@@ -69,7 +85,9 @@ impl OffCpu {
             records: 0,
             looked: now,
             lost: Nanos::ZERO,
-            taken: 0,
+            costs,
+            switches: switches(),
+            all_records: 0,
         })
     }
 
@@ -87,7 +105,7 @@ impl OffCpu {
     /// A record.
     pub fn take(&mut self, follower: &mut Follower, cpu: usize, time: Nanos, record: &Record<'_>) {
         self.records += 1;
-        self.taken += 1;
+        self.all_records += 1;
         match record {
             Record::WaitBegins { pid, tid, since, kernel, stack } => {
                 let UserStack { instruction, stack_pointer, .. } = *stack;
@@ -155,6 +173,17 @@ impl OffCpu {
         tally
     }
 
+    /// What the programs have cost the kernel since the beginning.
+    pub fn cost(&self) -> Nanos {
+        let of_switches = switches().saturating_sub(self.switches) * self.costs.switch.0;
+        Nanos(of_switches + self.all_records * self.costs.record.0)
+    }
+
+    /// What a switch and a record cost.
+    pub fn costs(&self) -> Costs {
+        self.costs
+    }
+
     /// Holds down how many records there are.
     pub fn look(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.looked);
@@ -171,6 +200,26 @@ impl OffCpu {
             self.programs.set_period(next);
         }
     }
+}
+
+/// Measured on ourselves: switches cost so much `before`, and now with the programs, which write nothing or everything.
+fn costs(before: Option<Nanos>, programs: &kernel::waits::Waits) -> Costs {
+    let without_records = cost_of_a_switch();
+    programs.set_period(Nanos(1));
+    let with_records = cost_of_a_switch();
+    let more = |after: Option<Nanos>, before: Option<Nanos>| {
+        after.zip(before).map(|(after, before)| after.saturating_sub(before))
+    };
+    Costs {
+        switch: more(without_records, before).unwrap_or(Costs::SOME.switch),
+        // The stack of the one that goes and the wait of the one that comes.
+        record: more(with_records, without_records).map_or(Costs::SOME.record, |both| Nanos(both.0 / 2)),
+    }
+}
+
+impl Costs {
+    /// Where they cannot be measured: about as on our virtual machines.
+    const SOME: Self = Self { switch: Nanos(200), record: Nanos(1500) };
 }
 
 /// The period that keeps records below `most` a second and CPU, if there are `rate` of them now.

@@ -50,7 +50,7 @@ pub use list::list;
 pub use names::Names;
 pub use pattern::last;
 pub use query::{Query, open};
-pub use stacks::{flame, stacks, value};
+pub use stacks::{both, flame, stacks, value};
 pub use stats::stats;
 pub use top::top;
 pub use unknown::unknown;

@@ -6,8 +6,8 @@ use super::names::Names;
 use super::query::Query;
 use super::worth::Worths;
 use crate::{CodeKind, CodePosition, Flame, ImageName, Line, StackNode, Stacks};
-use anyhow::Result;
-use archive::{ImageId, Node, Offset, Tree};
+use anyhow::{Result, bail};
+use archive::{ImageId, Node, OFF_CPU, Offset, Tree};
 use std::collections::HashMap;
 
 /// All stacks of a query, with their names.
@@ -38,6 +38,48 @@ pub fn flame(query: &mut Query, inlined: bool) -> Result<Flame> {
         flame.add_process(&process, &named(&tree, &query.names), inlined);
     }
     flame.add_up();
+    Ok(flame)
+}
+
+/// The flame graph of time on and off the CPU: `query` is of the clock, `off` the same of [`OFF_CPU`]. Its samples are as long as those of
+/// `off`, and so are those that `query` says it has.
+///
+/// # Errors
+/// What the database says; what was sampled is no clock.
+pub fn both(query: &mut Query, off: &mut Query, inlined: bool) -> Result<Flame> {
+    let (Some(on_each), Some(off_each)) = (query.heading.nanos_per_sample, off.heading.nanos_per_sample)
+    else {
+        bail!(
+            "{} is counted and not timed, so it cannot stand beside time off the CPU\n  choose a clock: --event cpu-clock",
+            query.heading.event
+        );
+    };
+    let mut flame = Flame::default();
+    let mut samples = 0;
+    for (query, scale) in [(&mut *query, on_each / off_each), (&mut *off, 1.0)] {
+        let (mut tree, processes) = query.forest()?;
+        query.names.learn(&query.db, tree.positions.iter().copied())?;
+        query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
+        query.doubt_stacks(&tree);
+        for (process, leaves) in processes {
+            tree.counts.fill(0);
+            leaves.iter().for_each(|(frame, count)| tree.counts[*frame as usize] += count);
+            // What is left of one goes to the next, so that no time is lost.
+            let mut left = 0.5;
+            for count in tree.counts.iter_mut().filter(|count| **count > 0) {
+                left += *count as f64 * scale;
+                *count = left as u64;
+                left -= *count as f64;
+            }
+            samples += tree.counts.iter().sum::<u64>();
+            flame.add_process(&process, &named(&tree, &query.names), inlined);
+        }
+    }
+    flame.add_up();
+    let heading = &mut query.heading;
+    heading.event = format!("{} and {OFF_CPU}", heading.event);
+    heading.warnings.append(&mut off.heading.warnings);
+    (heading.samples, heading.nanos_per_sample) = (samples, Some(off_each));
     Ok(flame)
 }
 

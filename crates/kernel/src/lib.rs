@@ -12,6 +12,7 @@
 //! * [`cpu`]: who uses the machine's CPUs.
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
+//! * [`switching`]: what it takes to switch from one thread to another.
 //! * [`trial`]: what the kernel allows.
 //! * [`untrusted`]: opening files that others have made, if their owner is to be trusted.
 //! * [`perf_map`]: the list of functions that a process has generated, as it grows.
@@ -49,6 +50,7 @@ pub mod signals;
 pub mod stack_copies;
 mod stack_reading;
 pub mod stream;
+pub mod switching;
 pub mod trial;
 pub mod untrusted;
 pub mod usage;

@@ -86,7 +86,10 @@ struct Service<'a> {
     /// Whether the warnings that processes are missed and that sampling costs too much have been printed.
     missed: bool,
     costly: bool,
-    looked: (wire::Nanos, wire::Nanos, u64),
+    /// At what time, and what had been spent then: CPU time, samples, the kernel's time for waits.
+    looked: (wire::Nanos, wire::Nanos, u64, wire::Nanos),
+    /// Looks in a row at which waits alone cost more than everything may.
+    waits_above: u32,
     numbers: Vec<u32>,
 }
 
@@ -119,7 +122,8 @@ impl<'a> Service<'a> {
             untidy: false,
             missed: false,
             costly: false,
-            looked: (monotonic(), process_cpu_time(), 0),
+            looked: (monotonic(), process_cpu_time(), 0, wire::Nanos::ZERO),
+            waits_above: 0,
             numbers: kernel::cpu::numbers(),
         };
         service.state.write(&options.folder);
@@ -298,15 +302,17 @@ impl<'a> Service<'a> {
         }
         let machine = passed.0 as f64 * f64::from(self.collector.cpus());
         let a_sample = self.collector.cost_of_a_sample().map_or(SOME, |cost| cost.0 as f64);
-        let taken = self.collector.taken();
+        let (taken, off_cpu) = (self.collector.taken(), self.collector.cost_of_off_cpu());
+        let of_off_cpu = off_cpu.saturating_sub(self.looked.3).0 as f64 / machine;
         let cost = Cost {
             own: own.saturating_sub(self.looked.1).0 as f64 / machine,
-            kernel: a_sample * (taken - self.looked.2) as f64 / machine,
+            kernel: a_sample * (taken - self.looked.2) as f64 / machine + of_off_cpu,
         };
         if u128::from(passed.0) < LOOK.as_nanos() && !self.governor.is_alarming(cost) {
             return;
         }
-        self.looked = (now, own, taken);
+        self.looked = (now, own, taken, off_cpu);
+        self.look_at_off_cpu(of_off_cpu);
         if self.collector.missed() > 0 && !self.missed {
             self.missed = true;
             kernel::say!(
@@ -331,6 +337,24 @@ impl<'a> Service<'a> {
         } else {
             self.follow_governor();
         }
+    }
+
+    /// Gives up time off the CPU where it alone costs more than everything may: it does not depend on the rate.
+    fn look_at_off_cpu(&mut self, cost: f64) {
+        const LOOKS: u32 = 3;
+        self.waits_above = if cost > self.options.budget.cpu { self.waits_above + 1 } else { 0 };
+        if self.waits_above < LOOKS {
+            return;
+        }
+        self.waits_above = 0;
+        self.collector.end_off_cpu();
+        self.flush();
+        self.looked.3 = wire::Nanos::ZERO;
+        kernel::say!(
+            "whatif: time off the CPU is not collected any more: there are so many switches between threads that it costs {:.1} % of the \
+             machine; begin again with a larger --max-cpu",
+            100.0 * cost
+        );
     }
 
     /// Takes as many samples as the governor says, which may be more again.
