@@ -390,12 +390,12 @@ impl Follower {
             };
             match place {
                 Some(place) => located.push(place),
-                // Callers that are nowhere: the stack has no frame pointers there.
-                None if !located.is_empty() => {}
+                // Callers that are nowhere: the stack has no frame pointers there. Of waits, nothing but the time may be known.
+                None if !located.is_empty() || !outside.is_empty() => {}
                 None => located.push((Images::UNKNOWN, 0)),
             }
         }
-        if located.is_empty() {
+        if located.is_empty() && outside.is_empty() {
             located.push((Images::UNKNOWN, 0));
         }
         located.extend(Cut::of(sample.callchain).map(|cut| (Images::cut(cut), 0)));

@@ -14,6 +14,8 @@ use wire::Nanos;
 
 /// Memory that stacks of waits may take, in bytes.
 const MOST_BYTES: usize = 4 << 20;
+/// Places of a thread whose stacks are kept.
+const PLACES: usize = 8;
 /// Waits that are not much longer than a period may end without a record: their beginning is not counted before they end.
 const SURE: u64 = 2;
 
@@ -23,8 +25,8 @@ pub struct Waits {
     /// Time that a sample stands for.
     sample: Nanos,
     random: fastrand::Rng,
-    /// By thread: the last stack that was copied.
-    begun: HashMap<u32, Begun, Mixed>,
+    /// By thread: the stacks that were copied, the last one first; one for each place where it waits.
+    begun: HashMap<u32, Vec<Begun>, Mixed>,
     /// Memory that they take, about.
     bytes: usize,
     /// By thread: since when it waits, and until when that has been counted.
@@ -76,7 +78,13 @@ impl Waits {
         scheduler: &Range<u64>,
         own: impl FnOnce(&mut Vec<u64>) -> Option<Cut>,
     ) {
-        let mut begun = self.begun.remove(&tid).unwrap_or_default();
+        let places = self.begun.entry(tid).or_default();
+        let old = places.iter().position(|begun| begun.user == user);
+        let mut begun = match old {
+            Some(old) => places.remove(old),
+            None if places.len() >= PLACES => places.pop().unwrap_or_default(),
+            None => Begun::default(),
+        };
         self.bytes = self.bytes.saturating_sub(begun.bytes());
         let chain = &mut begun.callchain;
         chain.clear();
@@ -95,11 +103,11 @@ impl Waits {
             chain.extend(cut.map(Cut::mark));
         }
         self.bytes += begun.bytes();
+        places.insert(0, begun);
         if self.bytes > MOST_BYTES {
-            self.begun.clear();
-            self.bytes = begun.bytes();
+            self.begun = HashMap::default();
+            self.bytes = 0;
         }
-        self.begun.insert(tid, begun);
     }
 
     /// A wait has ended: what it counts for, and its callchain in `callchain`.
@@ -146,7 +154,9 @@ impl Waits {
             let samples = self.samples(now.saturating_sub(since).0 as f64);
             counted.insert(wait.tid, wait.since..now);
             if samples > 0 {
-                let begun = self.begun.get(&wait.tid).filter(|begun| begun.since == wait.since);
+                let places = self.begun.get(&wait.tid);
+                let begun =
+                    places.and_then(|places| places.first()).filter(|begun| begun.since == wait.since);
                 let callchain = begun.map_or(&[][..], |begun| &begun.callchain);
                 take(wait, callchain, Part { state: wait.state, waker: None, samples });
             }
@@ -162,9 +172,10 @@ impl Waits {
     pub fn keep(&mut self, waiting: &[Waiting], then: Nanos) {
         let alive: HashMap<u32, Nanos, Mixed> =
             waiting.iter().map(|waiting| (waiting.tid, waiting.since)).collect();
-        self.begun.retain(|tid, begun| begun.since >= then || alive.contains_key(tid));
+        let is_new = |places: &[Begun]| places.iter().any(|begun| begun.since >= then);
+        self.begun.retain(|tid, places| alive.contains_key(tid) || is_new(places));
         self.begun.shrink_to(2 * self.begun.len());
-        self.bytes = self.begun.values().map(Begun::bytes).sum();
+        self.bytes = self.begun.values().flatten().map(Begun::bytes).sum();
         self.counted.retain(|tid, counted| counted.end >= then || alive.contains_key(tid));
     }
 
@@ -177,7 +188,8 @@ impl Waits {
 
     fn callchain_of(&self, wait: &WaitEnds<'_>, callchain: &mut Vec<u64>) {
         callchain.clear();
-        let begun = self.begun.get(&wait.tid).filter(|begun| begun.user == wait.user);
+        let places = self.begun.get(&wait.tid).into_iter().flatten();
+        let begun = places.into_iter().find(|begun| begun.user == wait.user);
         if let Some(begun) = begun
             && begun.since == wait.since
         {
@@ -195,7 +207,7 @@ impl Waits {
 
 impl Begun {
     fn bytes(&self) -> usize {
-        size_of::<(u32, Self)>() + self.callchain.capacity() * size_of::<u64>()
+        size_of::<Self>() + self.callchain.capacity() * size_of::<u64>()
     }
 }
 
@@ -248,6 +260,15 @@ mod tests {
         assert_eq!(callchain, [&[Sample::KERNEL][..], &own].concat());
         waits.ends(&WaitEnds { user: (0x1010, 0x7e00), ..wait(600, 700) }, &mut callchain);
         assert_eq!(callchain.last(), Some(&Cut::Unknown.mark()), "another stack");
+        // It waits at other places meanwhile.
+        for nth in 0..PLACES as u64 - 1 {
+            waits.begins(8, Nanos(nth), (0x2000 + nth, 0x7f00), std::iter::empty(), &(0..0), |_| None);
+        }
+        waits.ends(&wait(800, 900), &mut callchain);
+        assert_eq!(callchain, [&[Sample::KERNEL][..], &own].concat());
+        waits.begins(8, Nanos(9), (0x3000, 0x7f00), std::iter::empty(), &(0..0), |_| None);
+        waits.ends(&wait(800, 900), &mut callchain);
+        assert_eq!(callchain.last(), Some(&Cut::Unknown.mark()), "forgotten");
     }
 
     #[test]
@@ -316,6 +337,6 @@ mod tests {
             waits.begins(tid, Nanos(1), USER, std::iter::empty(), &(0..0), own);
             assert!(waits.bytes <= MOST_BYTES + 20_000);
         }
-        assert!(!waits.begun.is_empty());
+        assert!(waits.bytes > 0);
     }
 }

@@ -8,7 +8,7 @@ use super::worth::{Worths, mark};
 use super::{nameless, share};
 use crate::{Row, Share, Top};
 use anyhow::Result;
-use archive::{By, OFF_CPU, Parts};
+use archive::{By, ImageKind, OFF_CPU, Parts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `whatif top`.
@@ -36,7 +36,13 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
     // Waiting itself is always the kernel's: what matters is for whom.
     let by_total = has_stacks && (args.total || query.heading.event == OFF_CPU);
     let cost = |nth: usize| if by_total { tallies[nth].total } else { tallies[nth].own };
-    let mut ranked: Vec<usize> = (0..tallies.len()).filter(|nth| cost(*nth) > 0).collect();
+    // How the kernel gets to where it waits is of no use here.
+    let is_kernel = |nth: usize| {
+        let image = query.names.images().get(&keys.all()[nth].image);
+        image.is_some_and(|image| image.kind == ImageKind::Kernel)
+    };
+    let is_shown = |nth: &usize| cost(*nth) > 0 && (args.total || tallies[*nth].own > 0 || !is_kernel(*nth));
+    let mut ranked: Vec<usize> = (0..tallies.len()).filter(is_shown).collect();
     ranked.sort_by(|a, b| {
         let by_own = tallies[*b].own.cmp(&tallies[*a].own);
         cost(*b).cmp(&cost(*a)).then(by_own).then_with(|| keys.all()[*a].name.cmp(&keys.all()[*b].name))
