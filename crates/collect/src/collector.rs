@@ -347,10 +347,9 @@ impl Collector {
                 Err(std::io::Error::other("it takes callers, and so no --pc-only"))
             }
             _ => {
-                let copies = self.copies.as_ref().and_then(|copies| copies.as_ref().ok());
                 let event = self.options.sources.len() as u32;
                 let (seed, now) = (self.random.u64(..), monotonic());
-                OffCpu::start(&mut self.cpus, copies, event, self.options.rate_hz, seed, now)
+                OffCpu::start(&mut self.cpus, event, self.options.rate_hz, seed, now)
             }
         };
         match started {

@@ -256,8 +256,8 @@ impl Follower {
         });
     }
 
-    /// Puts the callers on a process's stack into `callchain`.
-    pub fn walk(&mut self, pid: u32, stack: &UserStack<'_>, callchain: &mut Vec<u64>) -> End {
+    /// Puts the callers on a process's stack into `callchain`. Also returns how many bytes of the copy that took.
+    pub fn walk(&mut self, pid: u32, stack: &UserStack<'_>, callchain: &mut Vec<u64>) -> (End, u32) {
         let (space, _) = self.processes.get(pid, &mut self.images);
         let owner = Owner { pid, user: self.processes.user(pid) };
         let Self { callers, images, .. } = self;
@@ -265,7 +265,7 @@ impl Follower {
             Some((mapping, offset)) => callers.of(owner, mapping, offset, images),
             None => Code::None,
         };
-        walk(stack, code, callchain).0
+        walk(stack, code, callchain)
     }
 
     /// The kernel's code that waits for others.

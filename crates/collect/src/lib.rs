@@ -20,6 +20,7 @@ mod callers;
 mod cgroup;
 mod collected;
 mod collector;
+mod copy_sizes;
 mod errands;
 mod files;
 mod follower;

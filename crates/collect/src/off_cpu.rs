@@ -1,6 +1,7 @@
 //! Time off the CPU: starts the kernel's programs, counts what they write, keeps its books, and holds down how much that is.
 
 use crate::callchain::Cut;
+use crate::copy_sizes::CopySizes;
 use crate::follower::Follower;
 use crate::images::ImageIndex;
 use crate::meter::Tally;
@@ -9,7 +10,6 @@ use crate::walk::End;
 use archive::{STOPPED, WAITS, WAITS_FOR_CPU, WAITS_FOR_DEVICE, WAITS_UNINTERRUPTIBLE, WOKEN_BY};
 use kernel::cpu::switches;
 use kernel::maps::pids;
-use kernel::stack_copies::StackCopies;
 use kernel::stream::{Cpu, Record, Sample, UserStack, WaitEnds, Waker, threads};
 use kernel::switching::cost_of_a_switch;
 use kernel::waits::{LONGEST_PERIOD, State, Waiting};
@@ -26,6 +26,7 @@ const RECORDS: f64 = 4.0;
 pub struct OffCpu {
     programs: kernel::waits::Waits,
     waits: Waits,
+    sizes: CopySizes,
     /// The number of its event.
     event: u32,
     /// The time that a sample stands for, and that records of short waits stand for just now.
@@ -59,23 +60,17 @@ impl OffCpu {
     ///
     /// # Errors
     /// The kernel's error; see [`kernel::waits::Waits::start`].
-    pub fn start(
-        cpus: &mut [Cpu],
-        copies: Option<&StackCopies>,
-        event: u32,
-        rate_hz: f64,
-        seed: u64,
-        now: Nanos,
-    ) -> io::Result<Self> {
+    pub fn start(cpus: &mut [Cpu], event: u32, rate_hz: f64, seed: u64, now: Nanos) -> io::Result<Self> {
         let sample = Nanos((1e9 / rate_hz) as u64);
         let period = sample.min(LONGEST_PERIOD);
         let before = cost_of_a_switch();
-        let programs = kernel::waits::Waits::start(cpus, copies, LONGEST_PERIOD)?;
+        let programs = kernel::waits::Waits::start(cpus, LONGEST_PERIOD)?;
         let costs = costs(before, &programs);
         programs.set_period(period);
         Ok(Self {
             programs,
             waits: Waits::new(sample, seed),
+            sizes: CopySizes::default(),
             event,
             sample,
             period,
@@ -110,9 +105,16 @@ impl OffCpu {
             Record::WaitBegins { pid, tid, since, kernel, stack } => {
                 let UserStack { instruction, stack_pointer, .. } = *stack;
                 let scheduler = follower.scheduler();
-                let own = |callchain: &mut Vec<u64>| cut(follower.walk(*pid, stack, callchain));
+                let Self { waits, sizes, programs, .. } = self;
+                let own = |callchain: &mut Vec<u64>| {
+                    let (end, took) = follower.walk(*pid, stack, callchain);
+                    if let Some(bytes) = sizes.walked(*pid, end == End::Short, took) {
+                        programs.want(*pid, bytes);
+                    }
+                    cut(end)
+                };
                 let user = (instruction, stack_pointer);
-                self.waits.begins(*tid, *since, user, kernel.addresses(), &scheduler, own);
+                waits.begins(*tid, *since, user, kernel.addresses(), &scheduler, own);
             }
             Record::WaitEnds(wait) => self.ends(follower, cpu, time, wait),
             _ => {}

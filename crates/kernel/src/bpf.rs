@@ -20,6 +20,8 @@ pub(crate) enum MapKind {
     Array = 2,
     /// Of perf events, by CPU.
     Events = 4,
+    /// A hash that forgets what was not used for longest when it is full.
+    Recent = 9,
 }
 
 /// A table that programs and processes share.

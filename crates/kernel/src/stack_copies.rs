@@ -53,11 +53,6 @@ impl StackCopies {
         Ok(Self { wanted, _program: program, _scratch: scratch, _outputs: outputs, _events: events })
     }
 
-    /// How many bytes are wanted of each process.
-    pub(crate) fn wanted(&self) -> &Map {
-        &self.wanted
-    }
-
     /// Copies this many bytes of the stack of a process from now on, [`MOST_COPIED`] at most; nothing: as many as of one that is not known.
     /// If there is no room to remember it, [`USUALLY_COPIED`].
     pub fn want(&self, pid: u32, bytes: Option<u32>) {

@@ -12,12 +12,11 @@
 
 use crate::bpf::{Code, Condition, Label, Map, MapKind, Operation, Program, Register};
 use crate::btf::Types;
-use crate::stack_copies::StackCopies;
 use crate::stack_reading::{
     COPIED, CURRENT_TASK, KEY, PAGE, SAVED_FRAME_POINTER, SAVED_INSTRUCTION, SMP_PROCESSOR_ID,
     TASK_REGISTERS, copy_page, look_up, output, registers,
 };
-use crate::stream::{Cpu, KERNEL_FRAMES, MOST_COPIED, USUALLY_COPIED, WAIT_ENDS_BYTES, WAIT_HEADER};
+use crate::stream::{Cpu, KERNEL_FRAMES, MOST_COPIED, WAIT_ENDS_BYTES, WAIT_HEADER};
 use Operation::{Add, And, Multiply, Or, Set, ShiftRight, Subtract};
 use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use std::io;
@@ -26,6 +25,10 @@ use wire::Nanos;
 
 /// Threads that are followed at a time.
 const THREADS: usize = 1 << 15;
+/// Processes of which it is known how much of their stacks is copied.
+const PROCESSES: usize = 1 << 13;
+/// What is copied of the stack of a process of which nothing is known, in bytes.
+pub const USUALLY: u32 = 4 << 10;
 /// The longest period: the program multiplies it by a number of 32 bits.
 pub const LONGEST_PERIOD: Nanos = Nanos(1 << 31);
 
@@ -34,6 +37,8 @@ pub const LONGEST_PERIOD: Nanos = Nanos(1 << 31);
 pub struct Waits {
     /// By thread.
     threads: Map,
+    /// How many bytes of stacks are copied, by process.
+    wanted: Map,
     period: Map,
     problems: Map,
     /// The rest lives as long as this does.
@@ -103,17 +108,18 @@ impl State {
 }
 
 impl Waits {
-    /// Begins, with this period. `copies`: how much is copied of each process's stack, if that is known.
+    /// Begins, with this period.
     ///
     /// # Errors
     /// The kernel's error: `EPERM` without `CAP_BPF` and `CAP_PERFMON`; or what it lacks (BTF, Linux 5.15).
-    pub fn start(cpus: &mut [Cpu], copies: Option<&StackCopies>, period: Nanos) -> io::Result<Self> {
+    pub fn start(cpus: &mut [Cpu], period: Nanos) -> io::Result<Self> {
         crate::stack_copies::is_in_first_namespace()?;
         let types = Types::read()?;
         let most = cpus.iter().map(|cpu| cpu.number() as usize + 1).max().unwrap_or(1);
         let threads = Map::new(MapKind::Hash, 4, ENTRY as usize, THREADS)?;
         let scratch = Map::new(MapKind::Array, 4, (WAIT_HEADER as u32 + MOST_COPIED) as usize, most)?;
         let outputs = Map::new(MapKind::Events, 4, 4, most)?;
+        let wanted = Map::new(MapKind::Recent, 4, 4, PROCESSES)?;
         let (period_map, problems) =
             (Map::new(MapKind::Array, 4, 8, 1)?, Map::new(MapKind::Array, 4, 16, 1)?);
         let mut events = Vec::new();
@@ -131,7 +137,7 @@ impl Waits {
             outputs: &outputs,
             period: &period_map,
             problems: &problems,
-            wanted: copies.map(StackCopies::wanted),
+            wanted: &wanted,
         };
         let programs = [
             Program::load_for_tracepoint(&switched(&maps, &fields), switch)?,
@@ -143,6 +149,7 @@ impl Waits {
         let links = [woken.attach_to_tracepoint()?, switched.attach_to_tracepoint()?];
         Ok(Self {
             threads,
+            wanted,
             period: period_map,
             problems,
             _programs: programs,
@@ -156,6 +163,11 @@ impl Waits {
     /// Another period from now on, [`LONGEST_PERIOD`] at most.
     pub fn set_period(&self, period: Nanos) {
         let _ = self.period.set(&[0; 4], &clipped(period).to_ne_bytes());
+    }
+
+    /// Copies this many bytes of the stacks of a process from now on, [`MOST_COPIED`] at most.
+    pub fn want(&self, pid: u32, bytes: u32) {
+        let _ = self.wanted.set(&pid.to_ne_bytes(), &bytes.min(MOST_COPIED).to_ne_bytes());
     }
 
     /// Says that a thread waits of which nothing is known, because it has done so all the time.
@@ -262,7 +274,7 @@ struct Maps<'a> {
     outputs: &'a Map,
     period: &'a Map,
     problems: &'a Map,
-    wanted: Option<&'a Map>,
+    wanted: &'a Map,
 }
 
 // Functions of the kernel (bpf-helpers(7)).
@@ -455,17 +467,12 @@ fn copy<'a>(code: &mut Code<'a>, maps: &Maps<'a>, fields: &Fields, end: Label) {
         code.store(R9, place, R1);
     }
     code.store(R9, 24, R7);
-    code.number(Set, R8, USUALLY_COPIED as i32);
-    if let Some(wanted) = maps.wanted {
-        code.load(R1, R10, WORD);
-        code.store_half(R10, KEY, R1);
-        look_up(code, wanted);
-        code.jump_if(R0, Condition::Equal, 0, much);
-        code.load_half(R1, R0, 0);
-        // Fewer are enough for its samples, or none.
-        code.jump_if_register(R8, Condition::AtLeast, R1, much);
-        code.register(Set, R8, R1);
-    }
+    code.number(Set, R8, USUALLY as i32);
+    code.load(R1, R10, WORD);
+    code.store_half(R10, KEY, R1);
+    look_up(code, maps.wanted);
+    code.jump_if(R0, Condition::Equal, 0, much);
+    code.load_half(R8, R0, 0);
     code.here(much);
     // Page by page: where the stack ends, so does the copy.
     for _ in 0..=MOST_COPIED as i32 / PAGE {
@@ -664,7 +671,7 @@ mod tests {
             Ok(cpus) => cpus,
             Err(error) => return eprintln!("skipped: CPUs cannot be sampled here: {error}"),
         };
-        let waits = match Waits::start(&mut cpus, None, Nanos(1_000_000)) {
+        let waits = match Waits::start(&mut cpus, Nanos(1_000_000)) {
             Ok(waits) => waits,
             Err(error) => return eprintln!("skipped: BPF is not to be had here: {error}"),
         };

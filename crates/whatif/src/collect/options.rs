@@ -109,7 +109,9 @@ impl Options {
             (true, false) => 400.0,
             _ => 40.0,
         };
-        let bytes = 2.0 * self.budget.rate_hz * a_sample * self.events.sources.len() as f64;
+        // Stacks of threads that wait: at most two a sample, of one to four kilobytes.
+        let a_wait = if self.off_cpu { 2.0 * 2400.0 } else { 0.0 };
+        let bytes = 2.0 * self.budget.rate_hz * (a_sample * self.events.sources.len() as f64 + a_wait);
         (bytes as usize).next_power_of_two().clamp(1 << 18, 1 << 22)
     }
 }

@@ -181,6 +181,13 @@ impl<'a> Service<'a> {
                 "BPF is not available ({error}), so the kernel copies 8 KB of every stack; frames beyond those are missing"
             ));
         }
+        if let Some(costs) = self.collector.costs_of_off_cpu() {
+            self.say(&format!(
+                "time off the CPU costs the kernel {} ns a switch between threads, and {:.1} µs for each that is written",
+                costs.switch.0,
+                costs.record.0 as f64 / 1e3
+            ));
+        }
         if let Some(error) = self.collector.off_cpu().1 {
             self.say(&format!(
                 "time off the CPU is not collected: {error}\n  it takes root or CAP_BPF and CAP_PERFMON, and Linux 5.15 with BTF; \
