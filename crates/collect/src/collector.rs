@@ -349,7 +349,14 @@ impl Collector {
             _ => {
                 let event = self.options.sources.len() as u32;
                 let (seed, now) = (self.random.u64(..), monotonic());
-                OffCpu::start(&mut self.cpus, event, self.options.rate_hz, seed, now)
+                OffCpu::start(
+                    &mut self.cpus,
+                    event,
+                    self.options.rate_hz,
+                    self.options.limits.waits,
+                    seed,
+                    now,
+                )
             }
         };
         match started {

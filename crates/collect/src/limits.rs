@@ -13,6 +13,8 @@ pub struct Limits {
     pub processes: usize,
     /// Where the callers of code are, in bytes.
     pub callers: usize,
+    /// Stacks of threads that wait, in bytes.
+    pub waits: usize,
     /// Cuts that wait to be written, in bytes.
     pub pending: usize,
     /// New nodes of stacks of one user between two writes.
@@ -28,10 +30,11 @@ impl Limits {
     pub fn of(bytes: u64, samples: f64) -> Self {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         Self {
-            counts: bytes / 16 * 5,
+            counts: bytes / 32 * 9,
             functions: bytes / 4,
             processes: bytes / 4,
             callers: bytes / 16,
+            waits: bytes / 32,
             pending: bytes / 8,
             nodes: (NODES * samples) as usize,
         }
@@ -41,7 +44,15 @@ impl Limits {
     #[must_use]
     pub fn of_a_file() -> Self {
         let bytes = 1 << 30;
-        Self { counts: bytes, functions: bytes, processes: bytes, callers: 0, pending: 0, nodes: usize::MAX }
+        Self {
+            counts: bytes,
+            functions: bytes,
+            processes: bytes,
+            callers: 0,
+            waits: 0,
+            pending: 0,
+            nodes: usize::MAX,
+        }
     }
 }
 
@@ -127,8 +138,14 @@ mod tests {
     #[test]
     fn all_lists_together_take_what_is_allowed() {
         for bytes in [10_000_000, 64_000_000, u64::MAX] {
-            let Limits { counts, functions, processes, callers, pending, .. } = Limits::of(bytes, 1000.0);
-            let sum = counts as u64 + functions as u64 + processes as u64 + callers as u64 + pending as u64;
+            let Limits { counts, functions, processes, callers, waits, pending, .. } =
+                Limits::of(bytes, 1000.0);
+            let sum = waits as u64
+                + counts as u64
+                + functions as u64
+                + processes as u64
+                + callers as u64
+                + pending as u64;
             assert!(sum <= bytes && sum > bytes / 10 * 9, "{sum} of {bytes}");
         }
     }

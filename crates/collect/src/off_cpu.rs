@@ -69,7 +69,7 @@ impl OffCpu {
         programs.set_period(period);
         Ok(Self {
             programs,
-            waits: Waits::new(sample, seed),
+            waits: Waits::new(sample, most_bytes, seed),
             sizes: CopySizes::default(),
             event,
             sample,

@@ -12,8 +12,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 use wire::Nanos;
 
-/// Memory that stacks of waits may take, in bytes.
-const MOST_BYTES: usize = 4 << 20;
 /// Places of a thread whose stacks are kept.
 const PLACES: usize = 8;
 /// Waits that are not much longer than a period may end without a record: their beginning is not counted before they end.
@@ -29,6 +27,7 @@ pub struct Waits {
     begun: HashMap<u32, Vec<Begun>, Mixed>,
     /// Memory that they take, about.
     bytes: usize,
+    most_bytes: usize,
     /// By thread: since when it waits, and until when that has been counted.
     counted: HashMap<u32, Range<Nanos>, Mixed>,
 }
@@ -57,13 +56,14 @@ pub struct Part {
 }
 
 impl Waits {
-    /// `sample`: the time that a sample stands for.
-    pub fn new(sample: Nanos, seed: u64) -> Self {
+    /// `sample`: the time that a sample stands for; `most_bytes`: memory that stacks may take.
+    pub fn new(sample: Nanos, most_bytes: usize, seed: u64) -> Self {
         Self {
             sample: Nanos(sample.0.max(1)),
             random: fastrand::Rng::with_seed(seed),
             begun: HashMap::default(),
             bytes: 0,
+            most_bytes,
             counted: HashMap::default(),
         }
     }
@@ -104,7 +104,7 @@ impl Waits {
         }
         self.bytes += begun.bytes();
         places.insert(0, begun);
-        if self.bytes > MOST_BYTES {
+        if self.bytes > self.most_bytes {
             self.begun = HashMap::default();
             self.bytes = 0;
         }
@@ -217,6 +217,7 @@ mod tests {
     use kernel::stream::KernelStack;
 
     const MS: u64 = 1_000_000;
+    const MOST_BYTES: usize = 1 << 20;
     const USER: (u64, u64) = (0x1010, 0x7f00);
 
     fn wait(since: u64, until: u64) -> WaitEnds<'static> {
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_wait_has_the_stack_that_was_copied_when_it_began_or_at_the_same_place() {
-        let mut waits = Waits::new(Nanos(10 * MS), 1);
+        let mut waits = Waits::new(Nanos(10 * MS), MOST_BYTES, 1);
         let mut callchain = Vec::new();
         waits.ends(&wait(0, 100), &mut callchain);
         assert_eq!(callchain, [Sample::KERNEL, Sample::USER, 0x1010, Cut::Unknown.mark()]);
@@ -273,7 +274,7 @@ mod tests {
 
     #[test]
     fn samples_are_in_proportion_to_time_whatever_waits_are_like() {
-        let mut waits = Waits::new(Nanos(10 * MS), 2);
+        let mut waits = Waits::new(Nanos(10 * MS), MOST_BYTES, 2);
         let mut callchain = Vec::new();
         let long = waits.ends(&wait(0, 1005), &mut callchain);
         assert!((100..=101).contains(&samples(&long)), "{long:?}");
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn the_time_after_a_thread_was_woken_is_spent_waiting_for_a_cpu() {
-        let mut waits = Waits::new(Nanos(MS), 3);
+        let mut waits = Waits::new(Nanos(MS), MOST_BYTES, 3);
         let mut callchain = Vec::new();
         let woken = Some((Waker::Interrupt, Nanos(70 * MS)));
         let parts = waits.ends(&WaitEnds { woken, ..wait(0, 100) }, &mut callchain);
@@ -301,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_goes_on_is_counted_once() {
-        let mut waits = Waits::new(Nanos(MS), 4);
+        let mut waits = Waits::new(Nanos(MS), MOST_BYTES, 4);
         begins(&mut waits, 1000);
         let waiting = [Waiting { pid: 7, tid: 8, since: Nanos(1000 * MS), state: State::Interruptible }];
         let go_on = |waits: &mut Waits, now: u64| {
@@ -328,14 +329,14 @@ mod tests {
 
     #[test]
     fn stacks_of_many_threads_take_bounded_memory() {
-        let mut waits = Waits::new(Nanos(MS), 5);
+        let mut waits = Waits::new(Nanos(MS), MOST_BYTES, 5);
         for tid in 0..20_000 {
             let own = |frames: &mut Vec<u64>| {
                 frames.extend(0x1000..0x1200);
                 None
             };
             waits.begins(tid, Nanos(1), USER, std::iter::empty(), &(0..0), own);
-            assert!(waits.bytes <= MOST_BYTES + 20_000);
+            assert!(waits.bytes <= MOST_BYTES);
         }
         assert!(waits.bytes > 0);
     }

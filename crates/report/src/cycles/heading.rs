@@ -33,6 +33,11 @@ pub(super) fn time_of(heading: &Heading) -> &'static str {
     if heading.event == OFF_CPU { "waiting" } else { "CPU time" }
 }
 
+/// What the time is called in other tools' formats.
+pub(super) fn kind_of_time(heading: &Heading) -> &'static str {
+    if heading.event == OFF_CPU { "off-cpu" } else { "cpu" }
+}
+
 /// The books in words.
 fn account(heading: &Heading) -> String {
     let Books { expected, stored, unknown, lost, idle, covered_ns, .. } = heading.books;
