@@ -390,6 +390,9 @@ impl Collector {
         drain(&mut self.cpus, &until, |cpu, time, record| reader.take(cpu, time, record));
         until.iter().enumerate().for_each(|(cpu, until)| reader.has_read(cpu, *until));
         reader.follower.refresh(now);
+        if let Some(off_cpu) = &mut reader.off_cpu {
+            off_cpu.has_read(now);
+        }
         let wanted = std::mem::take(&mut reader.follower.unwinding.wanted);
         if let Some(Ok(copies)) = &self.copies {
             wanted.into_iter().for_each(|(pid, bytes)| copies.want(pid, bytes));

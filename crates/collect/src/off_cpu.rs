@@ -18,8 +18,15 @@ use wire::{Address, Nanos};
 
 /// What is kept of stacks is looked through after this long.
 const KEPT: Nanos = Nanos(2_000_000_000);
-/// Records per second and CPU are this many times the rate of samples at most.
+/// Waits that are written are this many times as many as samples of a CPU at most, in the long run.
 const RECORDS: f64 = 4.0;
+/// The same of stacks that are copied.
+const STACKS: f64 = 2.0;
+/// Turns of two threads in a measurement of what a switch costs; with records, as many as a ring has room for.
+const MANY: usize = 1000;
+const FEW: usize = 60;
+/// Stacks that are copied on a CPU at most before they are read.
+const AT_ONCE: f64 = 128.0;
 
 /// See the module.
 #[derive(Debug)]
@@ -35,6 +42,8 @@ pub struct OffCpu {
     cpus: f64,
     callchain: Vec<u64>,
     tally: Tally,
+    /// Stacks that each CPU may copy, and when that was last counted.
+    allowed: (f64, Nanos),
     /// Records since the last look at how many there are.
     records: u64,
     looked: Nanos,
@@ -60,13 +69,22 @@ impl OffCpu {
     ///
     /// # Errors
     /// The kernel's error; see [`kernel::waits::Waits::start`].
-    pub fn start(cpus: &mut [Cpu], event: u32, rate_hz: f64, seed: u64, now: Nanos) -> io::Result<Self> {
+    pub fn start(
+        cpus: &mut [Cpu],
+        event: u32,
+        rate_hz: f64,
+        most_bytes: usize,
+        seed: u64,
+        now: Nanos,
+    ) -> io::Result<Self> {
         let sample = Nanos((1e9 / rate_hz) as u64);
         let period = sample.min(LONGEST_PERIOD);
-        let before = cost_of_a_switch();
+        let before = cost_of_a_switch(MANY, || ());
         let programs = kernel::waits::Waits::start(cpus, LONGEST_PERIOD)?;
-        let costs = costs(before, &programs);
+        let costs = costs(before, &programs, cpus);
+        programs.allow(AT_ONCE as u64);
         programs.set_period(period);
+        let lost = programs.problems().0;
         Ok(Self {
             programs,
             waits: Waits::new(sample, most_bytes, seed),
@@ -77,9 +95,10 @@ impl OffCpu {
             cpus: cpus.len() as f64,
             callchain: Vec::new(),
             tally: Tally::default(),
+            allowed: (AT_ONCE, now),
             records: 0,
             looked: now,
-            lost: Nanos::ZERO,
+            lost,
             costs,
             switches: switches(),
             all_records: 0,
@@ -99,7 +118,6 @@ impl OffCpu {
 
     /// A record.
     pub fn take(&mut self, follower: &mut Follower, cpu: usize, time: Nanos, record: &Record<'_>) {
-        self.records += 1;
         self.all_records += 1;
         match record {
             Record::WaitBegins { pid, tid, since, kernel, stack } => {
@@ -122,6 +140,7 @@ impl OffCpu {
     }
 
     fn ends(&mut self, follower: &mut Follower, cpu: usize, time: Nanos, wait: &WaitEnds<'_>) {
+        self.records += 1;
         let mut callchain = std::mem::take(&mut self.callchain);
         for part in self.waits.ends(wait, &mut callchain) {
             self.count(follower, (cpu, time), (wait.pid, wait.tid), &callchain, &part);
@@ -186,6 +205,17 @@ impl OffCpu {
         self.costs
     }
 
+    /// All records until now have been read: there is room for more stacks.
+    pub fn has_read(&mut self, now: Nanos) {
+        let (allowed, before) = self.allowed;
+        let passed = now.saturating_sub(before).0 as f64;
+        let more = (STACKS * passed / self.sample.0.max(1) as f64).min(AT_ONCE);
+        if allowed.max(more) >= 1.0 {
+            self.programs.allow(allowed.max(more) as u64);
+            self.allowed = (0.0, now);
+        }
+    }
+
     /// Holds down how many records there are.
     pub fn look(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.looked);
@@ -205,10 +235,12 @@ impl OffCpu {
 }
 
 /// Measured on ourselves: switches cost so much `before`, and now with the programs, which write nothing or everything.
-fn costs(before: Option<Nanos>, programs: &kernel::waits::Waits) -> Costs {
-    let without_records = cost_of_a_switch();
+fn costs(before: Option<Nanos>, programs: &kernel::waits::Waits, cpus: &mut [Cpu]) -> Costs {
+    let without_records = cost_of_a_switch(MANY, || ());
+    programs.allow(u64::MAX);
     programs.set_period(Nanos(1));
-    let with_records = cost_of_a_switch();
+    let with_records = cost_of_a_switch(FEW, || discard(cpus));
+    discard(cpus);
     let more = |after: Option<Nanos>, before: Option<Nanos>| {
         after.zip(before).map(|(after, before)| after.saturating_sub(before))
     };
@@ -216,6 +248,18 @@ fn costs(before: Option<Nanos>, programs: &kernel::waits::Waits) -> Costs {
         switch: more(without_records, before).unwrap_or(Costs::SOME.switch),
         // The stack of the one that goes and the wait of the one that comes.
         record: more(with_records, without_records).map_or(Costs::SOME.record, |both| Nanos(both.0 / 2)),
+    }
+}
+
+/// Gives up what is in the rings.
+fn discard(cpus: &mut [Cpu]) {
+    for cpu in cpus {
+        let ring = cpu.ring();
+        ring.refresh();
+        while ring.record().is_some() {
+            ring.next();
+        }
+        ring.release();
     }
 }
 

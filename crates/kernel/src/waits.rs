@@ -39,6 +39,9 @@ pub struct Waits {
     threads: Map,
     /// How many bytes of stacks are copied, by process.
     wanted: Map,
+    /// How many stacks may still be copied, by CPU.
+    allowance: Map,
+    cpus: Vec<u32>,
     period: Map,
     problems: Map,
     /// The rest lives as long as this does.
@@ -120,6 +123,7 @@ impl Waits {
         let scratch = Map::new(MapKind::Array, 4, (WAIT_HEADER as u32 + MOST_COPIED) as usize, most)?;
         let outputs = Map::new(MapKind::Events, 4, 4, most)?;
         let wanted = Map::new(MapKind::Recent, 4, 4, PROCESSES)?;
+        let allowance = Map::new(MapKind::Array, 4, 8, most)?;
         let (period_map, problems) =
             (Map::new(MapKind::Array, 4, 8, 1)?, Map::new(MapKind::Array, 4, 16, 1)?);
         let mut events = Vec::new();
@@ -138,6 +142,7 @@ impl Waits {
             period: &period_map,
             problems: &problems,
             wanted: &wanted,
+            allowance: &allowance,
         };
         let programs = [
             Program::load_for_tracepoint(&switched(&maps, &fields), switch)?,
@@ -150,6 +155,8 @@ impl Waits {
         Ok(Self {
             threads,
             wanted,
+            allowance,
+            cpus: cpus.iter().map(Cpu::number).collect(),
             period: period_map,
             problems,
             _programs: programs,
@@ -163,6 +170,13 @@ impl Waits {
     /// Another period from now on, [`LONGEST_PERIOD`] at most.
     pub fn set_period(&self, period: Nanos) {
         let _ = self.period.set(&[0; 4], &clipped(period).to_ne_bytes());
+    }
+
+    /// Copies so many stacks on each CPU at most, until the next call. There are none before the first.
+    pub fn allow(&self, stacks: u64) {
+        for cpu in &self.cpus {
+            let _ = self.allowance.set(&cpu.to_ne_bytes(), &stacks.to_ne_bytes());
+        }
     }
 
     /// Copies this many bytes of the stacks of a process from now on, [`MOST_COPIED`] at most.
@@ -275,6 +289,7 @@ struct Maps<'a> {
     period: &'a Map,
     problems: &'a Map,
     wanted: &'a Map,
+    allowance: &'a Map,
 }
 
 // Functions of the kernel (bpf-helpers(7)).
@@ -446,6 +461,13 @@ fn copy<'a>(code: &mut Code<'a>, maps: &Maps<'a>, fields: &Fields, end: Label) {
     code.load_half(R1, R7, fields.tgid);
     code.store(R10, WORD, R1);
     place(code, maps, end);
+    // The ring must have room for everything else, whatever runs here until it is read.
+    look_up(code, maps.allowance);
+    code.jump_if(R0, Condition::Equal, 0, end);
+    code.load(R1, R0, 0);
+    code.jump_if(R1, Condition::Equal, 0, end);
+    code.number(Subtract, R1, 1);
+    code.store(R0, 0, R1);
     code.store(R9, 32, R8);
     code.register(Set, R1, R6);
     code.register(Set, R2, R9);
@@ -675,6 +697,7 @@ mod tests {
             Ok(waits) => waits,
             Err(error) => return eprintln!("skipped: BPF is not to be had here: {error}"),
         };
+        waits.allow(1000);
         let sleeper = std::thread::spawn(|| {
             (0..5).for_each(|_| std::thread::sleep(Duration::from_millis(20)));
             crate::stream::own_thread()
