@@ -28,6 +28,8 @@ pub struct Waits {
     /// Memory that they take, about.
     bytes: usize,
     most_bytes: usize,
+    /// When waits that go on were last counted.
+    went_on: Nanos,
     /// By thread: since when it waits, and until when that has been counted.
     counted: HashMap<u32, Range<Nanos>, Mixed>,
 }
@@ -64,6 +66,7 @@ impl Waits {
             begun: HashMap::default(),
             bytes: 0,
             most_bytes,
+            went_on: Nanos::ZERO,
             counted: HashMap::default(),
         }
     }
@@ -151,16 +154,20 @@ impl Waits {
             }
             let before = self.counted.get(&wait.tid).filter(|counted| counted.start == wait.since);
             let since = before.map_or(wait.since, |counted| counted.end);
+            let places = self.begun.get(&wait.tid);
+            let begun = places.and_then(|places| places.first()).filter(|begun| begun.since == wait.since);
+            // Without its stack: it has time to end, and then the place is known where it waited.
+            if begun.is_none() && wait.since > self.went_on {
+                continue;
+            }
+            let callchain = begun.map_or_else(Vec::new, |begun| begun.callchain.clone());
             let samples = self.samples(now.saturating_sub(since).0 as f64);
             counted.insert(wait.tid, wait.since..now);
             if samples > 0 {
-                let places = self.begun.get(&wait.tid);
-                let begun =
-                    places.and_then(|places| places.first()).filter(|begun| begun.since == wait.since);
-                let callchain = begun.map_or(&[][..], |begun| &begun.callchain);
-                take(wait, callchain, Part { state: wait.state, waker: None, samples });
+                take(wait, &callchain, Part { state: wait.state, waker: None, samples });
             }
         }
+        self.went_on = now;
         // The others have ended, and will be heard of.
         for (tid, range) in std::mem::take(&mut self.counted) {
             counted.entry(tid).or_insert(range);
@@ -325,6 +332,24 @@ mod tests {
         assert!((1000..=1001).contains(&next), "{next}");
         waits.keep(&[], Nanos(5000 * MS));
         assert_eq!((waits.begun.len(), waits.counted.len(), waits.bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_wait_without_its_stack_is_given_time_to_end() {
+        let mut waits = Waits::new(Nanos(MS), MOST_BYTES, 6);
+        let waiting = [Waiting { pid: 7, tid: 8, since: Nanos(1000 * MS), state: State::Interruptible }];
+        let go_on = |waits: &mut Waits, now: u64| {
+            let mut sum = 0;
+            waits.go_on(&waiting, Nanos(now * MS), Nanos(MS), |_, callchain, part| {
+                assert!(callchain.is_empty());
+                sum += part.samples;
+            });
+            sum
+        };
+        waits.went_on = Nanos(900 * MS);
+        assert_eq!(go_on(&mut waits, 1500), 0);
+        let second = go_on(&mut waits, 2000);
+        assert!((1000..=1001).contains(&second), "{second}: all of it");
     }
 
     #[test]

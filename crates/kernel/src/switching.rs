@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use wire::Nanos;
 
 /// Measurements, of which the shortest counts: whatever else happens makes them longer.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 
 /// The CPU time of a switch between two threads of this process that wake each other, on one CPU, with all that is done meanwhile. Other threads must
 /// not run. They take turns so often in each measurement, and `prepare` is called before it. `None` where threads cannot be started or held on one CPU.
