@@ -16,7 +16,11 @@ use crate::stack_reading::{
     COPIED, CURRENT_TASK, KEY, PAGE, SAVED_FRAME_POINTER, SAVED_INSTRUCTION, SMP_PROCESSOR_ID,
     TASK_REGISTERS, copy_page, look_up, output, registers,
 };
-use crate::stream::{Cpu, KERNEL_FRAMES, MOST_COPIED, WAIT_ENDS_BYTES, WAIT_HEADER};
+pub use crate::stream::WaitState as State;
+use crate::stream::{
+    BY_INTERRUPT, BY_THREAD, Cpu, FOR_DEVICE, KERNEL_FRAMES, MOST_COPIED, TASK_DEAD, WAIT_ENDS_BYTES,
+    WAIT_HEADER,
+};
 use Operation::{Add, And, Multiply, Or, Set, ShiftRight, Subtract};
 use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use std::io;
@@ -63,51 +67,6 @@ pub struct Waiting {
     pub since: Nanos,
     /// In which state.
     pub state: State,
-}
-
-/// How a thread waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// It could run, and has no CPU.
-    Runnable,
-    /// For something that a signal interrupts.
-    Interruptible,
-    /// For something that no signal interrupts.
-    Uninterruptible,
-    /// For a disk, or another device.
-    Device,
-    /// Until it is continued, or traced further.
-    Stopped,
-}
-
-/// In the word of states: the thread waits for a device.
-const FOR_DEVICE: u32 = 1 << 30;
-const TASK_UNINTERRUPTIBLE: u32 = 2;
-const TASK_STOPPED: u32 = 4 | 8;
-const TASK_DEAD: i32 = 0x80;
-const TASK_IDLE: u32 = 0x400;
-
-impl State {
-    /// As the kernel has it, with [`FOR_DEVICE`].
-    pub(crate) fn of(word: u32) -> Self {
-        match word {
-            _ if word & !FOR_DEVICE == 0 => Self::Runnable,
-            _ if word & TASK_STOPPED != 0 => Self::Stopped,
-            _ if word & TASK_UNINTERRUPTIBLE == 0 || word & TASK_IDLE != 0 => Self::Interruptible,
-            _ if word & FOR_DEVICE != 0 => Self::Device,
-            _ => Self::Uninterruptible,
-        }
-    }
-
-    fn word(self) -> u32 {
-        match self {
-            Self::Runnable => 0,
-            Self::Interruptible => 1,
-            Self::Uninterruptible => TASK_UNINTERRUPTIBLE,
-            Self::Device => TASK_UNINTERRUPTIBLE | FOR_DEVICE,
-            Self::Stopped => TASK_STOPPED,
-        }
-    }
 }
 
 impl Waits {
@@ -233,10 +192,6 @@ const WAKER: i16 = 24;
 const WAKER_KIND: i16 = 28;
 const WOKEN: i16 = 32;
 const ENTRY: i16 = 40;
-
-/// Another thread has woken it, or an interrupt: in [`WAKER_KIND`].
-pub(crate) const BY_THREAD: i32 = 1;
-pub(crate) const BY_INTERRUPT: i32 = 2;
 
 // In the value of `problems`.
 const NO_ROOM: i16 = 0;
@@ -673,17 +628,6 @@ mod tests {
     use super::*;
     use crate::stream::{Record, Scope, Setup, WaitEnds};
     use std::time::Duration;
-
-    #[test]
-    fn states_are_told_apart() {
-        for state in
-            [State::Runnable, State::Interruptible, State::Uninterruptible, State::Device, State::Stopped]
-        {
-            assert_eq!(State::of(state.word()), state);
-        }
-        // A kernel thread without work; one that only a deadly signal wakes.
-        assert_eq!((State::of(0x402), State::of(0x102)), (State::Interruptible, State::Uninterruptible));
-    }
 
     #[test]
     fn waits_are_written_with_their_length_and_their_stack() {

@@ -12,8 +12,10 @@ mod wait;
 pub use record::{KernelStack, MOST_COPIED, Record, Sample, USUALLY_COPIED, UserStack};
 pub use ring::Ring;
 pub use source::{Source, Unit};
-pub(crate) use wait::{KERNEL_FRAMES, WAIT_ENDS_BYTES, WAIT_HEADER};
-pub use wait::{WaitEnds, Waker};
+pub(crate) use wait::{
+    BY_INTERRUPT, BY_THREAD, FOR_DEVICE, KERNEL_FRAMES, TASK_DEAD, WAIT_ENDS_BYTES, WAIT_HEADER,
+};
+pub use wait::{WaitEnds, WaitState, Waker};
 
 use crate::event::{Attributes, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, Where, open};
 use record::Layout;

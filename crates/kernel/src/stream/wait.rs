@@ -1,7 +1,6 @@
 //! What the programs of [`crate::waits`] write.
 
 use super::record::{KernelStack, Record, UserStack};
-use crate::waits::{BY_INTERRUPT, BY_THREAD, State};
 use wire::Nanos;
 
 /// Frames that are taken of the kernel's stack.
@@ -10,6 +9,55 @@ pub(crate) const KERNEL_FRAMES: usize = 32;
 pub(crate) const WAIT_HEADER: i32 = 48 + 8 * KERNEL_FRAMES as i32;
 /// A record of a wait that has ended.
 pub(crate) const WAIT_ENDS_BYTES: usize = 88 + 8 * KERNEL_FRAMES;
+
+/// How a thread waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitState {
+    /// It could run, and has no CPU.
+    Runnable,
+    /// For something that a signal interrupts.
+    Interruptible,
+    /// For something that no signal interrupts.
+    Uninterruptible,
+    /// For a disk, or another device.
+    Device,
+    /// Until it is continued, or traced further.
+    Stopped,
+}
+
+/// In the word of states: the thread waits for a device.
+pub(crate) const FOR_DEVICE: u32 = 1 << 30;
+const TASK_UNINTERRUPTIBLE: u32 = 2;
+const TASK_STOPPED: u32 = 4 | 8;
+pub(crate) const TASK_DEAD: i32 = 0x80;
+const TASK_IDLE: u32 = 0x400;
+
+impl WaitState {
+    /// As the kernel has it, with [`FOR_DEVICE`].
+    pub(crate) fn of(word: u32) -> Self {
+        match word {
+            _ if word & !FOR_DEVICE == 0 => Self::Runnable,
+            _ if word & TASK_STOPPED != 0 => Self::Stopped,
+            _ if word & TASK_UNINTERRUPTIBLE == 0 || word & TASK_IDLE != 0 => Self::Interruptible,
+            _ if word & FOR_DEVICE != 0 => Self::Device,
+            _ => Self::Uninterruptible,
+        }
+    }
+
+    pub(crate) fn word(self) -> u32 {
+        match self {
+            Self::Runnable => 0,
+            Self::Interruptible => 1,
+            Self::Uninterruptible => TASK_UNINTERRUPTIBLE,
+            Self::Device => TASK_UNINTERRUPTIBLE | FOR_DEVICE,
+            Self::Stopped => TASK_STOPPED,
+        }
+    }
+}
+
+/// Another thread has woken it, or an interrupt: as the program writes it.
+pub(crate) const BY_THREAD: i32 = 1;
+pub(crate) const BY_INTERRUPT: i32 = 2;
 
 /// A thread that waited runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +71,7 @@ pub struct WaitEnds<'a> {
     /// Until when.
     pub until: Nanos,
     /// In which state.
-    pub state: State,
+    pub state: WaitState,
     /// Who woke it, and when, if it has slept.
     pub woken: Option<(Waker, Nanos)>,
     /// The process's own instruction that it waits in, and the stack pointer; zeros if there are none.
@@ -71,10 +119,26 @@ pub(super) fn parse<'a>(words: &[u64], bytes: &'a [u8]) -> Option<Record<'a>> {
         tid: low(word(8)?),
         since: Nanos(word(16)?),
         until: Nanos(word(24)?),
-        state: State::of(low(word(32)?)),
+        state: WaitState::of(low(word(32)?)),
         woken: waker.map(|waker| (waker, woken_at)),
         user: (word(56)?, word(64)?),
         period: Nanos(word(72)?),
         kernel: kernel(80)?,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WaitState as State;
+
+    #[test]
+    fn states_are_told_apart() {
+        for state in
+            [State::Runnable, State::Interruptible, State::Uninterruptible, State::Device, State::Stopped]
+        {
+            assert_eq!(State::of(state.word()), state);
+        }
+        // A kernel thread without work; one that only a deadly signal wakes.
+        assert_eq!((State::of(0x402), State::of(0x102)), (State::Interruptible, State::Uninterruptible));
+    }
 }
