@@ -131,6 +131,7 @@ fn day(folder: &Path, [first, second]: [&str; 2], stacks: bool) -> Result<Day> {
         stacks,
         unwind: false,
         commands: false,
+        off_cpu: false,
         machine: true,
         ring_bytes: 1 << 20,
         seed: 1,

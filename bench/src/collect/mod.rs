@@ -12,6 +12,7 @@ mod daemon;
 mod disk;
 mod kills;
 mod loss;
+mod off_cpu;
 mod stacks;
 
 pub use daemon::{Daemon, books};
@@ -61,6 +62,8 @@ enum Part {
     Loss,
     /// Known shares
     Accuracy,
+    /// Known waits, and what it costs to find them
+    Offcpu,
     /// Whether stacks are whole, of programs of the distribution
     Stacks,
     /// Bytes per sample, memory, and the time of queries over a day
@@ -89,6 +92,9 @@ pub fn run(options: &Options, machine: &Machine, whatif: &Whatif) -> Result<()> 
     }
     if wanted(Part::Accuracy) {
         bench.accuracy()?;
+    }
+    if wanted(Part::Offcpu) {
+        bench.off_cpu()?;
     }
     if wanted(Part::Stacks) {
         bench.stacks()?;

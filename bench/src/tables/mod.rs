@@ -69,6 +69,8 @@ fn record(options: &Options, shell: &str) -> Result<Trace> {
         stacks: true,
         unwind: false,
         commands: false,
+        off_cpu: false,
+        names: None,
         machine: true,
         ring_bytes: 1 << 21,
         seed: 1,

@@ -34,6 +34,7 @@ mod rewrite;
 mod segment;
 mod steps;
 mod store;
+mod waits;
 
 pub use answer::{By, Forest, Group, Leaf, Parts, Position, Tree};
 pub use compaction::Compaction;
@@ -53,3 +54,6 @@ pub use names::KnownPositions;
 pub use steps::Watcher;
 pub use storage::UnixSeconds;
 pub use store::{Flushed, Store};
+pub use waits::{
+    OFF_CPU, OFF_CPU_FRAME, STOPPED, WAITS, WAITS_FOR_CPU, WAITS_FOR_DEVICE, WAITS_UNINTERRUPTIBLE, WOKEN_BY,
+};

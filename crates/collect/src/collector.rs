@@ -4,6 +4,7 @@ use crate::calibration::cost_of_a_sample;
 use crate::collected::Collected;
 use crate::merge::drain;
 use crate::naming::NamesRead;
+use crate::off_cpu::{Costs, OffCpu};
 use crate::own::{RESERVE, Watch, own_processes};
 use crate::reader::Reader;
 use crate::sink::SampleSink;
@@ -56,6 +57,12 @@ pub struct Collector {
     copies: Option<std::io::Result<StackCopies>>,
     /// What the kernel takes for a sample of the first source.
     cost: Option<Nanos>,
+    /// Why time off the CPU is not collected, if it should be.
+    no_off_cpu: Option<std::io::Error>,
+    /// What that had cost the kernel when counts were last handed over.
+    off_cpu_before: Nanos,
+    /// It costs too much.
+    off_cpu_ends: bool,
     /// Which of one's own processes are sampled.
     watch: Watch,
     /// Numbers of the descriptors that were closed when they were last looked at.
@@ -90,6 +97,9 @@ impl Collector {
             .first()
             .and_then(|source| cost_of_a_sample(*source, setup, callers == Callers::Copies));
         let mut collector = Self {
+            no_off_cpu: None,
+            off_cpu_before: Nanos::ZERO,
+            off_cpu_ends: false,
             callers,
             copies,
             idle: vec![Nanos::ZERO; cpus.len()],
@@ -124,6 +134,7 @@ impl Collector {
         // Those that start meanwhile are in the rings.
         collector.reader.follower.scan();
         collector.take_turns();
+        collector.start_off_cpu();
         // What was counted while we were starting is discarded.
         collector.collect();
         Ok(collector)
@@ -141,6 +152,9 @@ impl Collector {
             self.end_intervals(false);
             self.next_interval = now + Nanos((INTERVAL.0 as f64 * self.random_factor(0.2)) as u64);
             self.reader.follower.processes.tend();
+            if let Some(off_cpu) = &mut self.reader.off_cpu {
+                off_cpu.look(now);
+            }
         }
         self.drain(None);
         self.reader.follower.naming.tend();
@@ -161,9 +175,22 @@ impl Collector {
         let ends = self.end_intervals(false);
         sleep_until(monotonic() + LATE + Nanos(1_000_000));
         self.drain(Some(&ends));
+        if let Some(off_cpu) = &mut self.reader.off_cpu {
+            let end = ends.iter().copied().min().unwrap_or_else(monotonic);
+            off_cpu.go_on(&mut self.reader.follower, end);
+        }
         let (frames, counts, legend) = self.reader.follower.counted(monotonic());
         let books = self.reader.books();
-        let taken: u64 = books.iter().map(|books| books.stored + books.unknown).sum();
+        let of_events = books.iter().take(self.options.sources.len());
+        let taken: u64 = of_events.map(|books| books.stored + books.unknown).sum();
+        let mut events = self.options.sources.clone();
+        events.extend(self.reader.off_cpu.as_ref().map(|_| Source::OFF_CPU));
+        let off_cpu = self.cost_of_off_cpu();
+        let off_cpu = off_cpu.saturating_sub(std::mem::replace(&mut self.off_cpu_before, off_cpu));
+        if self.off_cpu_ends {
+            // Nothing that is counted from now on is of it.
+            (self.reader.off_cpu, self.off_cpu_before) = (None, Nanos::ZERO);
+        }
         let now = (SystemTime::now(), monotonic());
         let own = process_cpu_time();
         let length = now.1.saturating_sub(self.begun.1);
@@ -174,10 +201,10 @@ impl Collector {
             frames,
             counts,
             legend,
-            events: self.options.sources.clone(),
+            events,
             books,
             own_cpu: storage::Nanos::new(own.saturating_sub(self.own_before).0),
-            kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken)),
+            kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken) + off_cpu.0),
             unwound: self.reader.follower.unwinding.take(),
             lapses: self.reader.follower.processes.take_lapses(),
             resident: resident(),
@@ -206,6 +233,29 @@ impl Collector {
     #[must_use]
     pub fn callers(&self) -> (Callers, Option<&std::io::Error>) {
         (self.callers, self.copies.as_ref().and_then(|copies| copies.as_ref().err()))
+    }
+
+    /// Whether time off the CPU is collected, and why not, if it should be.
+    #[must_use]
+    pub fn off_cpu(&self) -> (bool, Option<&std::io::Error>) {
+        (self.reader.off_cpu.is_some(), self.no_off_cpu.as_ref())
+    }
+
+    /// What collecting time off the CPU has cost the kernel since it began.
+    #[must_use]
+    pub fn cost_of_off_cpu(&self) -> Nanos {
+        self.reader.off_cpu.as_ref().map_or(Nanos::ZERO, OffCpu::cost)
+    }
+
+    /// Ends collecting time off the CPU, with the next [`collect`](Self::collect).
+    pub fn end_off_cpu(&mut self) {
+        self.off_cpu_ends = true;
+    }
+
+    /// What a switch and a record cost the kernel, if time off the CPU is collected.
+    #[must_use]
+    pub fn costs_of_off_cpu(&self) -> Option<Costs> {
+        self.reader.off_cpu.as_ref().map(OffCpu::costs)
     }
 
     /// Processes that are not sampled just now, because no more descriptors may be opened.
@@ -309,6 +359,39 @@ impl Collector {
         ends
     }
 
+    fn start_off_cpu(&mut self) {
+        if !self.options.off_cpu {
+            return;
+        }
+        let started = match self.options {
+            Options { machine: false, .. } => {
+                Err(std::io::Error::other("it takes the right to sample the whole machine"))
+            }
+            Options { stacks: false, .. } => {
+                Err(std::io::Error::other("it takes callers, and so no --pc-only"))
+            }
+            _ => {
+                let event = self.options.sources.len() as u32;
+                let (seed, now) = (self.random.u64(..), monotonic());
+                OffCpu::start(
+                    &mut self.cpus,
+                    event,
+                    self.options.rate_hz,
+                    self.options.limits.waits,
+                    seed,
+                    now,
+                )
+            }
+        };
+        match started {
+            Ok(off_cpu) => {
+                off_cpu.scan(monotonic());
+                self.reader.off_cpu = Some(off_cpu);
+            }
+            Err(error) => self.no_off_cpu = Some(error),
+        }
+    }
+
     fn take_turns(&mut self) {
         let others = self.options.sources.len().saturating_sub(1);
         if !self.options.rotate || others < 2 {
@@ -331,6 +414,9 @@ impl Collector {
         drain(&mut self.cpus, &until, |cpu, time, record| reader.take(cpu, time, record));
         until.iter().enumerate().for_each(|(cpu, until)| reader.has_read(cpu, *until));
         reader.follower.refresh(now);
+        if let Some(off_cpu) = &mut reader.off_cpu {
+            off_cpu.has_read(now);
+        }
         let wanted = std::mem::take(&mut reader.follower.unwinding.wanted);
         if let Some(Ok(copies)) = &self.copies {
             wanted.into_iter().for_each(|(pid, bytes)| copies.want(pid, bytes));

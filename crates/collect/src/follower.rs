@@ -19,11 +19,12 @@ use crate::stacks::{Counted, Frame, Stacks, chain};
 use crate::unidentified::Unidentified;
 use crate::unwinding::Unwinding;
 use crate::vdso;
-use crate::walk::Code;
+use crate::walk::{Code, End, walk};
 use archive::ImageKind;
 use kernel::maps::pids;
 use kernel::stream::{Record, Sample, UserStack};
 use std::collections::HashMap;
+use std::ops::Range;
 use symbols::VdsoFunctions;
 use wire::{Address, Nanos};
 
@@ -256,6 +257,8 @@ impl Follower {
                 }
             }
             Record::Sample(_) | Record::Stack { .. } | Record::Throttled { .. } | Record::Other => {}
+            // See `OffCpu`.
+            Record::WaitBegins { .. } | Record::WaitEnds(_) => {}
         }
     }
 
@@ -274,6 +277,34 @@ impl Follower {
         });
     }
 
+    /// Puts the callers on a process's stack into `callchain`. Also returns how many bytes of the copy that took.
+    pub fn walk(&mut self, pid: u32, stack: &UserStack<'_>, callchain: &mut Vec<u64>) -> (End, u32) {
+        let (space, _) = self.processes.get(pid, &mut self.images);
+        let owner = Owner { pid, user: self.processes.user(pid) };
+        let Self { callers, images, .. } = self;
+        let code = |address| match space.mapping(Address(address)) {
+            Some((mapping, offset)) => callers.of(owner, mapping, offset, images),
+            None => Code::None,
+        };
+        walk(stack, code, callchain)
+    }
+
+    /// The kernel's code that waits for others.
+    pub fn scheduler(&self) -> Range<u64> {
+        self.kernel.scheduler()
+    }
+
+    /// The image of something that has a name in brackets, as a frame.
+    pub fn bracketed(&mut self, name: &str) -> ImageIndex {
+        self.images.intern(ImageKind::Memory, name.as_bytes(), &[])
+    }
+
+    /// What a process is called, if that is known.
+    pub fn name_of(&self, pid: u32) -> Option<&str> {
+        let (_, label) = self.processes.known_keys(pid, pid)?;
+        Some(&self.processes.labels().get(label).process)
+    }
+
     /// A sample of an event, taken by a CPU.
     pub fn sample(&mut self, cpu: usize, time: Nanos, sample: &Sample<'_>, event: u32) -> Taken {
         let is_idle = sample.pid == 0 && is_in_kernel(sample) && self.kernel.is_idle(sample.address);
@@ -286,7 +317,7 @@ impl Follower {
         }
         let mut callchain = std::mem::take(&mut self.callchain);
         self.unwinding.callchain(cpu, time, sample, &mut callchain);
-        let is_known = self.busy(cpu, time, &Sample { callchain: &callchain, ..*sample }, event);
+        let is_known = self.busy(cpu, time, &Sample { callchain: &callchain, ..*sample }, event, &[], 1);
         self.callchain = callchain;
         Taken { is_known, is_idle }
     }
@@ -304,8 +335,17 @@ impl Follower {
         self.stacks.more(chain, left);
     }
 
-    /// Whether its image is known.
-    fn busy(&mut self, cpu: usize, time: Nanos, sample: &Sample<'_>, event: u32) -> bool {
+    /// Counts a sample so many times. `outside`: what stands outside of its outermost frame, from the inside outwards. Whether its image is
+    /// known.
+    pub fn busy(
+        &mut self,
+        cpu: usize,
+        time: Nanos,
+        sample: &Sample<'_>,
+        event: u32,
+        outside: &[ImageIndex],
+        count: u32,
+    ) -> bool {
         let (space, label) = match self.processes.known_keys(sample.pid, sample.tid) {
             Some(keys) => keys,
             None => {
@@ -316,17 +356,19 @@ impl Follower {
             }
         };
         let seed = mix(self.secret ^ space, u64::from(label.0) << 32 | u64::from(event));
+        let seed = outside.iter().fold(seed, |seed, image| mix(seed, u64::from(image.0)));
         let only = [sample.address.0];
         let callchain = if sample.callchain.is_empty() { &only[..] } else { sample.callchain };
         let chain = chain(seed, callchain);
         let node = match self.stacks.again(chain) {
             Some(node) => node,
             None => {
-                let node = self.resolve(time, sample, label);
+                let node = self.resolve(time, sample, label, outside);
                 self.stacks.first(chain, node, label, event);
                 node
             }
         };
+        self.stacks.more(chain, count - 1);
         let frame = self.stacks.frame(node);
         if let Some(sink) = &mut self.sink {
             let Frame { image, offset, .. } = frame;
@@ -337,7 +379,13 @@ impl Follower {
     }
 
     /// The node of a callchain that is new.
-    fn resolve(&mut self, time: Nanos, sample: &Sample<'_>, label: LabelIndex) -> u32 {
+    fn resolve(
+        &mut self,
+        time: Nanos,
+        sample: &Sample<'_>,
+        label: LabelIndex,
+        outside: &[ImageIndex],
+    ) -> u32 {
         let (space, _) = self.processes.get(sample.pid, &mut self.images);
         let user = self.processes.user(sample.pid);
         let mut located = std::mem::take(&mut self.located);
@@ -375,15 +423,16 @@ impl Follower {
             };
             match place {
                 Some(place) => located.push(place),
-                // Callers that are nowhere: the stack has no frame pointers there.
-                None if !located.is_empty() => {}
+                // Callers that are nowhere: the stack has no frame pointers there. Of waits, nothing but the time may be known.
+                None if !located.is_empty() || !outside.is_empty() => {}
                 None => located.push((Images::UNKNOWN, 0)),
             }
         }
-        if located.is_empty() {
+        if located.is_empty() && outside.is_empty() {
             located.push((Images::UNKNOWN, 0));
         }
         located.extend(Cut::of(sample.callchain).map(|cut| (Images::cut(cut), 0)));
+        located.extend(outside.iter().map(|image| (*image, 0)));
         let nodes = self.nodes.entry(user).or_insert(0);
         if *nodes >= self.most_nodes {
             // Others have stacks as well: this user has the functions that run, from now on.

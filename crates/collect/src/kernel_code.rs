@@ -209,6 +209,11 @@ impl Kernel {
         (start >= base).then_some(name)
     }
 
+    /// The code by which threads wait for others, as `/proc/PID/wchan` leaves it out; nothing where that is unknown.
+    pub fn scheduler(&self) -> Range<u64> {
+        self.names.scheduler()
+    }
+
     /// Whether a CPU that is here (in its idle process) has nothing to do. Without names: always.
     pub fn is_idle(&self, address: Address) -> bool {
         self.names.is_empty() || self.idle.iter().any(|range| range.contains(&address.0))

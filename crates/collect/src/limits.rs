@@ -15,6 +15,8 @@ pub struct Limits {
     pub callers: usize,
     /// The functions of a file whose names are read, in bytes.
     pub names: usize,
+    /// Stacks of threads that wait, in bytes.
+    pub waits: usize,
     /// Cuts that wait to be written, in bytes.
     pub pending: usize,
     /// New nodes of stacks of one user between two writes.
@@ -30,11 +32,12 @@ impl Limits {
     pub fn of(bytes: u64, samples: f64) -> Self {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         Self {
-            counts: bytes / 4,
+            counts: bytes / 32 * 7,
             functions: bytes / 4,
             processes: bytes / 4,
             callers: bytes / 16,
             names: bytes / 16,
+            waits: bytes / 32,
             pending: bytes / 8,
             nodes: (NODES * samples) as usize,
         }
@@ -50,6 +53,7 @@ impl Limits {
             processes: bytes,
             callers: 0,
             names: 0,
+            waits: 0,
             pending: 0,
             nodes: usize::MAX,
         }
@@ -138,8 +142,14 @@ mod tests {
     #[test]
     fn all_lists_together_take_what_is_allowed() {
         for bytes in [10_000_000, 64_000_000, u64::MAX] {
-            let Limits { counts, functions, processes, callers, pending, .. } = Limits::of(bytes, 1000.0);
-            let sum = counts as u64 + functions as u64 + processes as u64 + callers as u64 + pending as u64;
+            let Limits { counts, functions, processes, callers, waits, pending, .. } =
+                Limits::of(bytes, 1000.0);
+            let sum = waits as u64
+                + counts as u64
+                + functions as u64
+                + processes as u64
+                + callers as u64
+                + pending as u64;
             assert!(sum <= bytes && sum > bytes / 10 * 9, "{sum} of {bytes}");
         }
     }

@@ -3,6 +3,7 @@
 use crate::follower::{Follower, Taken};
 use crate::limits::Limits;
 use crate::meter::{Meter, Tally};
+use crate::off_cpu::OffCpu;
 use kernel::stream::{Record, Sample};
 use std::collections::HashMap;
 use wire::Nanos;
@@ -22,6 +23,8 @@ pub struct Reader {
     pub ids: HashMap<u64, u32>,
     /// Samples so far.
     pub taken: u64,
+    /// Where threads wait, if that is collected.
+    pub off_cpu: Option<OffCpu>,
     /// Everything that runs has to be looked at again.
     confused: bool,
     scanned: Nanos,
@@ -37,6 +40,7 @@ impl Reader {
             clocks,
             ids: HashMap::new(),
             taken: 0,
+            off_cpu: None,
             confused: false,
             scanned: now,
         }
@@ -57,12 +61,13 @@ impl Reader {
         }
     }
 
-    /// What became of the samples of each source since the last call.
+    /// What became of the samples of each source since the last call, and then of time off the CPU.
     pub fn books(&mut self) -> Vec<Tally> {
         let mut books = vec![Tally::default(); self.clocks.len()];
         for meters in &mut self.meters {
             meters.iter_mut().zip(&mut books).for_each(|(meter, books)| books.add(meter.take()));
         }
+        books.extend(self.off_cpu.as_mut().map(OffCpu::books));
         books
     }
 
@@ -74,6 +79,11 @@ impl Reader {
             Record::Throttled { id } => {
                 let event = self.event(id);
                 self.meters[cpu][event as usize].throttled();
+            }
+            Record::WaitBegins { .. } | Record::WaitEnds(_) => {
+                if let Some(off_cpu) = &mut self.off_cpu {
+                    off_cpu.take(&mut self.follower, cpu, time, &record);
+                }
             }
             record => {
                 self.confused |= matches!(record, Record::Lost { records: 1.. });

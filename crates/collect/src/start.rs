@@ -26,6 +26,8 @@ pub struct Options {
     pub unwind: bool,
     /// Command lines of processes that live long.
     pub commands: bool,
+    /// Where threads wait, as well.
+    pub off_cpu: bool,
     /// The whole machine, or the processes of this user.
     pub machine: bool,
     /// Room for the kernel to write into, for each CPU, in bytes.

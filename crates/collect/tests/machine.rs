@@ -14,6 +14,7 @@ fn options(machine: bool, rate_hz: f64) -> Options {
         stacks: true,
         commands: false,
         unwind: true,
+        off_cpu: false,
         machine,
         ring_bytes: 1 << 19,
         names: None,

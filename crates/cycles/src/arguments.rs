@@ -53,6 +53,10 @@ pub struct Which {
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
 
+    /// Where threads wait, and not what runs: the same as --event off-cpu
+    #[arg(long, conflicts_with_all = ["event", "idle"])]
+    pub off_cpu: bool,
+
     /// Of one epoch, by number or name; see: whatif db epochs
     #[arg(long, value_name = "EPOCH")]
     pub epoch: Option<String>,
@@ -90,6 +94,10 @@ pub struct Top {
     /// Show that many
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+
+    /// Rank by what is in functions with all that they call, those included that only call; so --off-cpu does
+    #[arg(long)]
+    pub total: bool,
 
     /// Inlined functions are functions of their own; otherwise their samples are those of the function that they
     /// were inlined into, as perf report has it. Lines are always those of the innermost

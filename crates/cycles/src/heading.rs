@@ -2,7 +2,7 @@
 
 use super::time;
 use crate::{Books as Totals, Heading, Note};
-use archive::{Books, CollectorEpoch, EpochId, MachineId, MachineInfo};
+use archive::{Books, CollectorEpoch, EpochId, MachineId, MachineInfo, OFF_CPU};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A larger share of samples that were lost, or have no image or name, is worth a warning.
@@ -41,9 +41,10 @@ pub fn of(
     let most = used.iter().max_by_key(|epoch| by_epoch[&epoch.id]);
     let asked_rate = most.map_or(0.0, |epoch| epoch.setting.rate_hz);
     let is_clock = event.contains("clock");
+    let is_time = is_clock || event == OFF_CPU;
     // One of CPUs that run all the time ticks for all of their time.
     let whole_machine = is_clock && used.iter().all(|epoch| epoch.setting.scope == "machine");
-    let nanos_per_sample = (is_clock && totals.expected > 0 && totals.covered_ns > 0)
+    let nanos_per_sample = (is_time && totals.expected > 0 && totals.covered_ns > 0)
         .then(|| totals.covered_ns as f64 / totals.expected as f64);
     let mut heading = Heading {
         event: event.to_owned(),
@@ -120,6 +121,7 @@ mod tests {
         let books = [(EpochId::new(1), books)];
         let of = |event| super::of(event, &books, &[], &BTreeMap::new()).nanos_per_sample;
         assert_eq!(of("cpu-clock"), Some(1e7));
+        assert_eq!(of(OFF_CPU), Some(1e7), "of time that threads wait");
         assert_eq!((of("page-faults"), of("cycles")), (None, None));
     }
 

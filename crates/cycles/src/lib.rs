@@ -45,7 +45,9 @@ mod verdict;
 mod worth;
 
 pub use annotate::annotate;
+// The event whose samples are of waiting time.
 pub use answer::*;
+pub use archive::{OFF_CPU, OFF_CPU_FRAME};
 pub use diff::{diff, flames};
 pub use epochs::{check_name as check_epoch_name, epochs, name_newest};
 pub use expression::Where;
@@ -56,7 +58,7 @@ pub use list::list;
 pub use names::Names;
 pub use pattern::last;
 pub use query::{Query, open};
-pub use stacks::{flame, flame_of, stacks, value};
+pub use stacks::{both, flame, flame_of, stacks, value};
 pub use stats::stats;
 pub use top::top;
 pub use unknown::unknown;

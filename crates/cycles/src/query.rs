@@ -88,6 +88,7 @@ impl Query {
             filter::select(&asked, &choice, &mut selection)?;
         }
         let event = match &which.event {
+            _ if which.off_cpu => off_cpu(&events, folder)?,
             Some(name) => event_named(name, &events)?,
             None => first_with_samples(&db, &selection, &events, folder)?,
         };
@@ -232,6 +233,17 @@ fn event_named(name: &str, events: &BTreeMap<EventId, String>) -> Result<EventId
         Some((event, _)) => Ok(*event),
         None => bail!(none("event", name, events.values().map(String::as_str))),
     }
+}
+
+/// The event of waiting time.
+fn off_cpu(events: &BTreeMap<EventId, String>, folder: &Path) -> Result<EventId> {
+    let found = events.iter().find(|(_, name)| *name == OFF_CPU).map(|(event, _)| *event);
+    found.ok_or_else(|| {
+        anyhow!(
+            "{} has no time off the CPU\n  collect it with: whatif collect --off-cpu (it takes BPF, and says if there is none)",
+            folder.display()
+        )
+    })
 }
 
 /// The first event that has samples in the selection, or else the first.

@@ -8,8 +8,8 @@ use super::names::Names;
 use super::query::Query;
 use super::worth::Worths;
 use crate::{CodeKind, CodePosition, Flame, ImageName, Line, StackNode, Stacks};
-use anyhow::Result;
-use archive::{ImageId, Node, Offset, Tree};
+use anyhow::{Result, bail};
+use archive::{ImageId, Node, OFF_CPU, Offset, Tree};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// All stacks of a query, with their names.
@@ -36,7 +36,21 @@ pub fn flame(query: &mut Query, inlined: bool) -> Result<Flame> {
 ///
 /// # Errors
 /// What the database says.
-pub fn flame_of(query: &mut Query, Roots(by): &Roots, inlined: bool) -> Result<Flame> {
+pub fn flame_of(query: &mut Query, roots: &Roots, inlined: bool) -> Result<Flame> {
+    let mut flame = Flame::default();
+    add_forest(&mut flame, query, roots, 1.0, inlined)?;
+    flame.add_up();
+    Ok(flame)
+}
+
+/// Adds the stacks of a query above their outermost boxes, with so many samples for each that it has; returns how many there are now.
+fn add_forest(
+    flame: &mut Flame,
+    query: &mut Query,
+    Roots(by): &Roots,
+    scale: f64,
+    inlined: bool,
+) -> Result<u64> {
     let (tree, groups) = query.forest(by)?;
     query.names.learn(&query.db, tree.positions.iter().copied())?;
     query.doubt_names(&tree.positions, &nameless::of_tree(&tree));
@@ -48,12 +62,20 @@ pub fn flame_of(query: &mut Query, Roots(by): &Roots, inlined: bool) -> Result<F
         let roots = (0..roots.len()).filter(is_shown).map(|at| roots[at].as_str()).collect();
         shown.entry(roots).or_default().extend(leaves);
     }
-    let mut flame = Flame::default();
+    let mut samples = 0;
     for (roots, leaves) in shown {
-        flame.add_above(&roots, &named(&branch(&tree, &leaves), &query.names), inlined);
+        let mut branch = branch(&tree, &leaves);
+        // What is left of one goes to the next, so that no time is lost.
+        let mut left = 0.5;
+        for count in branch.counts.iter_mut().filter(|count| **count > 0) {
+            left += *count as f64 * scale;
+            *count = left as u64;
+            left -= *count as f64;
+        }
+        samples += branch.counts.iter().sum::<u64>();
+        flame.add_above(&roots, &named(&branch, &query.names), inlined);
     }
-    flame.add_up();
-    Ok(flame)
+    Ok(samples)
 }
 
 /// Of all who ran those (by what comes before the thread) whose threads have no names but that of their process: they need no box.
@@ -100,6 +122,30 @@ fn branch(tree: &Tree, leaves: &[(u32, u64)]) -> Tree {
         branch.counts.push(count);
     }
     branch
+}
+
+/// The flame graph of time on and off the CPU: `query` is of the clock, `off` the same of [`OFF_CPU`]. Its samples are as long as those of
+/// `off`, and so are those that `query` says it has.
+///
+/// # Errors
+/// What the database says; what was sampled is no clock.
+pub fn both(query: &mut Query, off: &mut Query, roots: &Roots, inlined: bool) -> Result<Flame> {
+    let (Some(on_each), Some(off_each)) = (query.heading.nanos_per_sample, off.heading.nanos_per_sample)
+    else {
+        bail!(
+            "{} is counted and not timed, so it cannot stand beside time off the CPU\n  choose a clock: --event cpu-clock",
+            query.heading.event
+        );
+    };
+    let mut flame = Flame::default();
+    let samples = add_forest(&mut flame, query, roots, on_each / off_each, inlined)?
+        + add_forest(&mut flame, off, roots, 1.0, inlined)?;
+    flame.add_up();
+    let heading = &mut query.heading;
+    heading.event = format!("{} and {OFF_CPU}", heading.event);
+    heading.warnings.append(&mut off.heading.warnings);
+    (heading.samples, heading.nanos_per_sample) = (samples, Some(off_each));
+    Ok(flame)
 }
 
 /// Says at each function what it is worth.

@@ -9,7 +9,7 @@ use super::worth::{Worths, mark};
 use super::{nameless, share};
 use crate::{Row, Share, Top};
 use anyhow::Result;
-use archive::{By, Parts};
+use archive::{By, ImageKind, OFF_CPU, Parts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `whatif top`.
@@ -34,10 +34,19 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
     let tallies = tally_of(&tree, &mut keys);
     let has_stacks = (0..tree.len()).any(|nth| tree.parent(nth).is_some());
     let worths = worths(args, &query)?;
-    let all: BTreeSet<usize> = (0..tallies.len()).filter(|nth| tallies[*nth].own > 0).collect();
-    let mut ranked: Vec<usize> = all.iter().copied().collect();
+    // Waiting itself is always the kernel's: what matters is for whom.
+    let by_total = has_stacks && (args.total || query.heading.event == OFF_CPU);
+    let cost = |nth: usize| if by_total { tallies[nth].total } else { tallies[nth].own };
+    // How the kernel gets to where it waits is of no use here.
+    let is_kernel = |nth: usize| {
+        let image = query.names.images().get(&keys.all()[nth].image);
+        image.is_some_and(|image| image.kind == ImageKind::Kernel)
+    };
+    let is_shown = |nth: &usize| cost(*nth) > 0 && (args.total || tallies[*nth].own > 0 || !is_kernel(*nth));
+    let mut ranked: Vec<usize> = (0..tallies.len()).filter(is_shown).collect();
     ranked.sort_by(|a, b| {
-        tallies[*b].own.cmp(&tallies[*a].own).then_with(|| keys.all()[*a].name.cmp(&keys.all()[*b].name))
+        let by_own = tallies[*b].own.cmp(&tallies[*a].own);
+        cost(*b).cmp(&cost(*a)).then(by_own).then_with(|| keys.all()[*a].name.cmp(&keys.all()[*b].name))
     });
     let more = ranked.len().saturating_sub(args.top);
     ranked.truncate(args.top);
@@ -47,6 +56,7 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
     let not_hot = not_hot(&query, &keys, &tallies, &worths, &is_shown, has_stacks);
     let result = Top {
         by: args.by.to_string(),
+        by_total,
         rows,
         more,
         not_hot,

@@ -15,16 +15,20 @@ pub fn note(names: &Names, tree: &Tree) -> Option<Note> {
         (CUT_SHORT, "are larger than what is copied of them"),
         (CUT_DEEP, "are deeper than what is followed"),
     ];
-    let kind_at = |frame: usize| {
-        let (image, _) = tree.positions[tree.places[frame] as usize];
-        let path = &names.images().get(&image)?.path;
+    let kind_at = |image: &archive::ImageId| {
+        let path = &names.images().get(image)?.path;
         kinds.iter().position(|(mark, _)| mark == path)
     };
+    let kind_at: Vec<Option<usize>> = tree.positions.iter().map(|(image, _)| kind_at(image)).collect();
     // Callers come before those that they call.
     let mut kind_of: Vec<Option<usize>> = Vec::with_capacity(tree.len());
     let mut samples = [0_u64; 3];
     for frame in 0..tree.len() {
-        let kind = tree.parent(frame).map_or_else(|| kind_at(frame), |parent| kind_of[parent]);
+        // The frames that say how a thread waits are outside of it.
+        let kind = tree
+            .parent(frame)
+            .and_then(|parent| kind_of[parent])
+            .or_else(|| kind_at[tree.places[frame] as usize]);
         kind_of.push(kind);
         if let Some(kind) = kind {
             samples[kind] += tree.counts[frame];

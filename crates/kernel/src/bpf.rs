@@ -5,9 +5,12 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 const MAP_CREATE: libc::c_int = 0;
+const MAP_LOOKUP: libc::c_int = 1;
 const MAP_UPDATE: libc::c_int = 2;
 const MAP_DELETE: libc::c_int = 3;
 const PROGRAM_LOAD: libc::c_int = 5;
+const TRACEPOINT_OPEN: libc::c_int = 17;
+const MAP_LOOKUP_BATCH: libc::c_int = 24;
 
 /// What a map is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub(crate) enum MapKind {
     Array = 2,
     /// Of perf events, by CPU.
     Events = 4,
+    /// A hash that forgets what was not used for longest when it is full.
+    Recent = 9,
 }
 
 /// A table that programs and processes share.
@@ -46,6 +51,55 @@ impl Map {
         self.change(MAP_UPDATE, key, value.as_ptr()).map(drop)
     }
 
+    /// Puts `value` in the place of `key`, if nothing is there.
+    pub(crate) fn add(&self, key: &[u8], value: &[u8]) {
+        const NOT_THERE: u64 = 1;
+        assert!(key.len() == self.key && value.len() == self.value, "{self:?}");
+        let attributes = [self.descriptor() as u64, key.as_ptr() as u64, value.as_ptr() as u64, NOT_THERE];
+        let _ = bpf(MAP_UPDATE, &attributes);
+    }
+
+    /// Writes what is there for `key` to `value`; false if nothing is.
+    pub(crate) fn get(&self, key: &[u8], value: &mut [u8]) -> bool {
+        assert!(key.len() == self.key && value.len() == self.value, "{self:?}");
+        let mut attributes = [self.descriptor() as u64, key.as_ptr() as u64, value.as_mut_ptr() as u64, 0];
+        bpf_mut(MAP_LOOKUP, &mut attributes).is_ok()
+    }
+
+    /// All keys and values of a hash; what is put there meanwhile may be missing.
+    pub(crate) fn entries(&self, mut take: impl FnMut(&[u8], &[u8])) {
+        const AT_ONCE: usize = 1 << 12;
+        let (mut keys, mut values) = (vec![0_u8; AT_ONCE * self.key], vec![0_u8; AT_ONCE * self.value]);
+        let mut place = 0_u64;
+        let mut before = 0_u64;
+        loop {
+            let from = if before == 0 { 0 } else { &raw const place as u64 };
+            let count_and_map = AT_ONCE as u64 | (self.descriptor() as u64) << 32;
+            let mut attributes = [
+                from,
+                &raw mut place as u64,
+                keys.as_mut_ptr() as u64,
+                values.as_mut_ptr() as u64,
+                count_and_map,
+                0,
+            ];
+            let read = bpf_mut(MAP_LOOKUP_BATCH, &mut attributes);
+            let count = (attributes[4] as u32 as usize).min(AT_ONCE);
+            match &read {
+                // That was all.
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                Err(_) => return,
+                Ok(_) => {}
+            }
+            let entries = keys.chunks(self.key).zip(values.chunks(self.value));
+            entries.take(count).for_each(|(key, value)| take(key, value));
+            if read.is_err() || count == 0 {
+                return;
+            }
+            before = 1;
+        }
+    }
+
     /// Removes what is there for `key`, if anything.
     pub(crate) fn remove(&self, key: &[u8]) {
         assert!(key.len() == self.key, "{self:?}");
@@ -64,7 +118,7 @@ impl Map {
     }
 }
 
-/// A program of a perf event.
+/// A program of a perf event or a tracepoint.
 #[derive(Debug)]
 pub(crate) struct Program(OwnedFd);
 
@@ -75,13 +129,40 @@ impl Program {
     /// As for [`Map::new`]; `EINVAL` and `EACCES` where the kernel does not know what it uses.
     pub(crate) fn load(code: &Code<'_>) -> io::Result<Self> {
         const PERF_EVENT: u32 = 7;
+        Self::load_as(PERF_EVENT, code, |_| ())
+    }
+
+    fn load_as(kind: u32, code: &Code<'_>, change: impl FnOnce(&mut [u64; 16])) -> io::Result<Self> {
         /// Functions that read memory are for programs that are compatible with the kernel's licence.
         const LICENCE: &[u8] = b"Dual MIT/GPL\0";
         let words = code.finished();
-        let first = u64::from(PERF_EVENT) | (words.len() as u64) << 32;
+        let first = u64::from(kind) | (words.len() as u64) << 32;
         let mut attributes = [0_u64; 16];
         attributes[..3].copy_from_slice(&[first, words.as_ptr() as u64, LICENCE.as_ptr() as u64]);
+        change(&mut attributes);
         bpf(PROGRAM_LOAD, &attributes).map(|number| Self(descriptor(number)))
+    }
+
+    /// The same of a program for a tracepoint, by the number of its type.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub(crate) fn load_for_tracepoint(code: &Code<'_>, number: u32) -> io::Result<Self> {
+        const TRACING: u32 = 26;
+        const TRACEPOINT: u64 = 23;
+        Self::load_as(TRACING, code, |attributes| {
+            attributes[8] = TRACEPOINT << 32;
+            attributes[13] = u64::from(number) << 32;
+        })
+    }
+
+    /// Runs it at every visit of its tracepoint, until what is returned is closed.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn attach_to_tracepoint(&self) -> io::Result<OwnedFd> {
+        let attributes = [0, self.0.as_raw_fd() as u64, 0];
+        bpf(TRACEPOINT_OPEN, &attributes).map(descriptor)
     }
 
     /// Runs it before every sample of an event.
@@ -94,6 +175,21 @@ impl Program {
         let result = unsafe { libc::ioctl(event.as_raw_fd(), SET_BPF, self.0.as_raw_fd()) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
+}
+
+/// The same of a command that writes to what the attributes point to, or to them.
+fn bpf_mut<T>(command: libc::c_int, attributes: &mut [T]) -> io::Result<libc::c_long> {
+    // SAFETY: the kernel reads and writes as many bytes of the attributes as they have, and as many of what they point to as callers have
+    // room for there.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            attributes.as_mut_ptr(),
+            size_of_val(attributes) as libc::c_uint,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 fn bpf<T>(command: libc::c_int, attributes: &[T]) -> io::Result<libc::c_long> {
@@ -136,6 +232,8 @@ pub(crate) enum Register {
 pub(crate) enum Operation {
     Add = 0x00,
     Subtract = 0x10,
+    Multiply = 0x20,
+    Or = 0x40,
     And = 0x50,
     ShiftRight = 0x70,
     Set = 0xb0,
@@ -148,6 +246,8 @@ pub(crate) enum Condition {
     Equal = 0x10,
     Above = 0x20,
     AtLeast = 0x30,
+    /// They have a bit in common.
+    Common = 0x40,
     NotEqual = 0x50,
 }
 
@@ -204,6 +304,11 @@ impl<'a> Code<'a> {
     /// Writes the lower four bytes to `to` + `offset`.
     pub(crate) fn store_half(&mut self, to: Register, offset: i16, from: Register) {
         self.word(0x63, to, from as u8, offset, 0);
+    }
+
+    /// Adds to the eight bytes at `to` + `offset`, at once.
+    pub(crate) fn add_at(&mut self, to: Register, offset: i16, from: Register) {
+        self.word(0xdb, to, from as u8, offset, 0);
     }
 
     /// A number of 64 bits.

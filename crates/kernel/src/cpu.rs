@@ -78,6 +78,13 @@ fn list(text: &str) -> Option<Vec<u32>> {
 /// More than any kernel is built for.
 const MOST_CPUS: u32 = 1 << 16;
 
+/// Switches from one thread to another since the start of the machine, on all CPUs.
+#[must_use]
+pub fn switches() -> u64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok()).unwrap_or(0)
+}
+
 /// How long each CPU has been idle (or waiting for a device) since the start, by its number; in ticks.
 #[must_use]
 pub fn idle() -> std::collections::HashMap<u32, Nanos> {

@@ -12,10 +12,12 @@
 //! * [`cpu`]: who uses the machine's CPUs.
 //! * [`signals`]: the dispositions this process was started with, and dying by a signal.
 //! * [`child`]: starting a program as if we were not there.
+//! * [`switching`]: what it takes to switch from one thread to another.
 //! * [`trial`]: what the kernel allows.
 //! * [`untrusted`]: opening files that others have made, if their owner is to be trusted.
 //! * [`perf_map`]: the list of functions that a process has generated, as it grows.
 //! * [`stack_copies`]: as much of sampled stacks as each process needs, by a BPF program.
+//! * [`waits`]: where threads wait, by BPF programs at switches and wake-ups.
 //! * [`stream`]: samples of whole CPUs, and what processes map, execute and end, as the kernel writes it.
 //! * [`visits`]: counting how often a process executes an instruction.
 //! * [`heap`]: giving memory back that is no longer needed.
@@ -33,6 +35,7 @@
 //! can forbid it. Each function that needs it is safe to call.
 
 mod bpf;
+mod btf;
 pub mod child;
 pub mod clock;
 pub mod cpu;
@@ -45,11 +48,14 @@ pub mod say;
 pub mod shared_mapping;
 pub mod signals;
 pub mod stack_copies;
+mod stack_reading;
 pub mod stream;
+pub mod switching;
 pub mod trial;
 pub mod untrusted;
 pub mod usage;
 pub mod visits;
+pub mod waits;
 pub mod wakeup;
 
 pub use maps::{FileOffset, Mapping, maps};

@@ -4,12 +4,15 @@
 //! same ring, in front of the sample. Nothing is copied of a process that needs none, and no more than it needs of the others.
 //! `PERF_SAMPLE_STACK_USER` would copy as much of all of them.
 
-use crate::bpf::{Code, Condition, Label, Map, MapKind, Operation, Program, Register};
+use crate::bpf::{Code, Condition, Map, MapKind, Operation, Program, Register};
+use crate::stack_reading::{
+    CODE_SEGMENT, COPIED, CURRENT_PID_TGID, CURRENT_TASK, KEY, PAGE, SAVED_FRAME_POINTER, SAVED_INSTRUCTION,
+    SMP_PROCESSOR_ID, TASK_REGISTERS, copy_page, look_up, output, registers,
+};
 use crate::stream::{Cpu, MOST_COPIED, USUALLY_COPIED};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-const PAGE: i32 = 4096;
 /// Processes that something else than the usual can be said of.
 const PROCESSES: usize = 1 << 16;
 /// In front of the bytes: how many they are, instruction, frame pointer, stack pointer.
@@ -34,11 +37,7 @@ impl StackCopies {
     /// The kernel's error: `EPERM` without `CAP_BPF` and `CAP_PERFMON`, `EINVAL` or `EACCES` where the kernel lacks what the program
     /// uses (before 5.15, or without BTF). Then nothing is copied.
     pub fn start(cpus: &mut [Cpu]) -> io::Result<Self> {
-        // The program knows processes by their numbers in the first namespace, and records say those of our own.
-        const FIRST: &str = "pid:[4026531836]";
-        if std::fs::read_link("/proc/self/ns/pid")?.as_os_str() != FIRST {
-            return Err(io::Error::other("processes have other numbers in this PID namespace"));
-        }
+        is_in_first_namespace()?;
         let most = cpus.iter().map(|cpu| cpu.number() as usize + 1).max().unwrap_or(1);
         let wanted = Map::new(MapKind::Hash, 4, 4, PROCESSES)?;
         let scratch = Map::new(MapKind::Array, 4, (HEADER as u32 + MOST_COPIED) as usize, most)?;
@@ -64,32 +63,19 @@ impl StackCopies {
     }
 }
 
-// Functions of the kernel (bpf-helpers(7)).
-const MAP_LOOKUP: i32 = 1;
-const SMP_PROCESSOR_ID: i32 = 8;
-const CURRENT_PID_TGID: i32 = 14;
-const PERF_EVENT_OUTPUT: i32 = 25;
-const PROBE_READ_USER: i32 = 112;
-const CURRENT_TASK: i32 = 158;
-const TASK_REGISTERS: i32 = 175;
-
-// Where `struct pt_regs` has them.
-const FRAME_POINTER: i16 = 32;
-const INSTRUCTION: i16 = 128;
-const CODE_SEGMENT: i16 = 136;
-const STACK_POINTER: i16 = 152;
-
-// On the program's own stack.
-const KEY: i16 = -4;
-const SAVED_INSTRUCTION: i16 = -16;
-const SAVED_FRAME_POINTER: i16 = -24;
-const COPIED: i16 = -32;
-const LENGTH: i16 = -40;
+/// Programs know processes by their numbers in the first namespace, and records say those of our own.
+pub(crate) fn is_in_first_namespace() -> io::Result<()> {
+    const FIRST: &str = "pid:[4026531836]";
+    match std::fs::read_link("/proc/self/ns/pid")?.as_os_str() == FIRST {
+        true => Ok(()),
+        false => Err(io::Error::other("processes have other numbers in this PID namespace")),
+    }
+}
 
 /// The program. Its registers: 6 the sample, 7 the stack pointer, 8 how many bytes are wanted, 9 where they are put.
 fn copy<'a>(wanted: &'a Map, scratch: &'a Map, outputs: &'a Map) -> Code<'a> {
     use Operation::{Add, And, Set, ShiftRight};
-    use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+    use Register::{R0, R1, R5, R6, R7, R8, R9, R10};
     let mut code = Code::new();
     let (end, known, in_kernel, copying, copied) =
         (code.label(), code.label(), code.label(), code.label(), code.label());
@@ -130,7 +116,7 @@ fn copy<'a>(wanted: &'a Map, scratch: &'a Map, outputs: &'a Map) -> Code<'a> {
     code.store(R10, COPIED, R1);
     // Page by page: where the stack ends, so does the copy.
     for _ in 0..=MOST_COPIED as i32 / PAGE {
-        copy_page(&mut code, copied);
+        copy_page(&mut code, HEADER, copied);
     }
     code.here(copied);
     code.load(R5, R10, COPIED);
@@ -138,69 +124,10 @@ fn copy<'a>(wanted: &'a Map, scratch: &'a Map, outputs: &'a Map) -> Code<'a> {
     code.jump_if(R5, Condition::Above, MOST_COPIED as i32, end);
     code.store(R9, 0, R5);
     code.number(Add, R5, HEADER);
-    code.register(Set, R1, R6);
-    code.map(R2, outputs);
-    /// `BPF_F_CURRENT_CPU`
-    const THIS_CPU: u64 = 0xffff_ffff;
-    code.wide(R3, THIS_CPU);
-    code.register(Set, R4, R9);
-    code.call(PERF_EVENT_OUTPUT);
+    output(&mut code, outputs);
     code.here(end);
     // The sample itself is written in any case.
     code.number(Set, R0, 1);
     code.exit();
     code
-}
-
-/// The value in a map of what was put into [`KEY`], or zero.
-fn look_up<'a>(code: &mut Code<'a>, map: &'a Map) {
-    code.map(Register::R1, map);
-    code.register(Operation::Set, Register::R2, Register::R10);
-    code.number(Operation::Add, Register::R2, KEY.into());
-    code.call(MAP_LOOKUP);
-}
-
-/// Takes what is needed of a process's registers; goes to `end` if it does not run 64-bit code.
-fn registers(code: &mut Code<'_>, from: Register, end: Label) {
-    const USER_64_BIT: i32 = 0x33;
-    code.load(Register::R1, from, CODE_SEGMENT);
-    code.jump_if(Register::R1, Condition::NotEqual, USER_64_BIT, end);
-    for (place, saved) in [(INSTRUCTION, SAVED_INSTRUCTION), (FRAME_POINTER, SAVED_FRAME_POINTER)] {
-        code.load(Register::R1, from, place);
-        code.store(Register::R10, saved, Register::R1);
-    }
-    code.load(Register::R7, from, STACK_POINTER);
-}
-
-/// Copies up to the end of a page of the stack, or as much as is wanted; goes to `copied` if that is all.
-fn copy_page(code: &mut Code<'_>, copied: Label) {
-    use Operation::{Add, And, Set, Subtract};
-    use Register::{R0, R1, R2, R3, R4, R7, R8, R9, R10};
-    let whole = code.label();
-    code.load(R1, R10, COPIED);
-    code.jump_if_register(R1, Condition::AtLeast, R8, copied);
-    code.jump_if(R1, Condition::Above, MOST_COPIED as i32 - PAGE, copied);
-    // Up to the end of the page.
-    code.register(Set, R3, R7);
-    code.register(Add, R3, R1);
-    code.register(Set, R4, R3);
-    code.number(And, R4, PAGE - 1);
-    code.number(Set, R2, PAGE);
-    code.register(Subtract, R2, R4);
-    // As much as is wanted.
-    code.register(Set, R4, R8);
-    code.register(Subtract, R4, R1);
-    code.jump_if_register(R4, Condition::AtLeast, R2, whole);
-    code.register(Set, R2, R4);
-    code.here(whole);
-    code.jump_if(R2, Condition::Above, PAGE, copied);
-    code.store(R10, LENGTH, R2);
-    code.register(Add, R1, R9);
-    code.number(Add, R1, HEADER);
-    code.call(PROBE_READ_USER);
-    code.jump_if(R0, Condition::NotEqual, 0, copied);
-    code.load(R1, R10, COPIED);
-    code.load(R2, R10, LENGTH);
-    code.register(Add, R1, R2);
-    code.store(R10, COPIED, R1);
 }

@@ -82,6 +82,7 @@ fn top() -> Top {
     Top {
         heading: heading(),
         by: "function".to_owned(),
+        by_total: false,
         rows: vec![
             row(
                 "inflate_block",
@@ -104,6 +105,18 @@ fn top() -> Top {
         )],
         recordings: vec!["run.db".to_owned()],
     }
+}
+
+#[test]
+fn time_off_the_cpu_is_waiting_and_no_cpu_time() {
+    let mut top = top();
+    (top.heading.event, top.by_total) = ("off-cpu".to_owned(), true);
+    let text = top.draw(Style::default());
+    assert!(text.contains("samples of time that threads wait, 10 ms each"), "{text}");
+    assert!(text.contains("waiting") && !text.contains("CPU time"), "{text}");
+    // With all it calls: 500,000 samples.
+    let row = text.lines().find(|line| line.contains("parse_header")).unwrap();
+    assert!(row.contains("1 h 23 min"), "{row}");
 }
 
 #[test]

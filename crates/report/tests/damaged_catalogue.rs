@@ -102,7 +102,15 @@ fn tools() -> Vec<Asked> {
     let causes = || Causes { recordings: Vec::new(), no_recordings: false };
     let top = move |which: &Which, by: &str| {
         let by = by.parse().unwrap();
-        let args = Top { which: which.clone(), causes: causes(), by, top: 20, inlined: true, json: false };
+        let args = Top {
+            which: which.clone(),
+            causes: causes(),
+            by,
+            top: 20,
+            inlined: true,
+            total: false,
+            json: false,
+        };
         cycles::top(&args).map(|answer| drawn(&answer)).map_err(wrong)
     };
     let diff = move |which: &Which, before: &str, after: &str| {

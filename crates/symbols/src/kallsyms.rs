@@ -9,6 +9,7 @@ use std::ops::Range;
 pub struct Kallsyms {
     text: u64,
     end: u64,
+    scheduler: Range<u64>,
     /// Of every function, in order: distance from `text`, and where its name begins in `names`.
     functions: Vec<(u32, u32)>,
     /// Names, each followed by a zero.
@@ -56,6 +57,8 @@ impl Kallsyms {
         };
         match name {
             "_text" => self.text = address,
+            "__sched_text_start" => self.scheduler.start = address,
+            "__sched_text_end" => self.scheduler.end = address,
             "_etext" | "_einittext" => self.end = self.end.max(address),
             _ => {}
         }
@@ -66,6 +69,11 @@ impl Kallsyms {
         far.push((address, self.names.len() as u32));
         self.names.extend(name.bytes());
         self.names.push(0);
+    }
+
+    /// Where the code is that waits for others; empty if that is not known.
+    pub fn scheduler(&self) -> Range<u64> {
+        self.scheduler.clone()
     }
 
     /// The address of `_text`, from which positions in the kernel count; zero if it is not known.

@@ -24,6 +24,7 @@ mod launch;
 mod live;
 mod matrix;
 mod named;
+mod off_cpu;
 mod placed_points;
 mod points;
 mod runtime_symbols;

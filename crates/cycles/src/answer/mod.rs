@@ -36,7 +36,7 @@ pub struct Heading {
     pub asked_rate: f64,
     /// Samples that the answer is about.
     pub samples: u64,
-    /// CPU time that one sample stands for, in nanoseconds; `null` where the event is no clock.
+    /// Time that one sample stands for, in nanoseconds: CPU time, or waiting time where the event is `off-cpu`; `null` where it is no clock.
     pub nanos_per_sample: Option<f64>,
     /// Whether samples of idle CPUs are part of the answer.
     pub with_idle: bool,
@@ -57,7 +57,7 @@ pub struct Books {
     pub lost: u64,
     /// Samples of idle CPUs, which are among the stored.
     pub idle: u64,
-    /// CPU time that they stand for.
+    /// Time that they stand for: CPU time, or waiting time where the event is `off-cpu`.
     pub covered_ns: u64,
     /// CPU time of the collector.
     pub own_cpu_ns: u64,
@@ -123,6 +123,8 @@ pub struct Top {
     pub heading: Heading,
     /// `function`, `unit,thread` or `unit,function`: who ran comes first.
     pub by: String,
+    /// Whether the first are those with the most in all that they call, rather than in themselves.
+    pub by_total: bool,
     /// The most expensive, first first.
     pub rows: Vec<Row>,
     /// How many are not among them.
@@ -149,7 +151,7 @@ pub struct Row {
     pub samples: u64,
     /// The share of all samples that are in it.
     pub share: Share,
-    /// The CPU time its samples stand for; `null` where the event is no clock.
+    /// The time its samples stand for, likewise; `null` where the event is no clock.
     pub cpu_ns: Option<u64>,
     /// Samples in it and in what it calls; `null` where it is not known.
     pub total: Option<u64>,

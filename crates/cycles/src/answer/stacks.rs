@@ -1,7 +1,7 @@
 //! Stacks with names, and the same merged by function: what flame graphs are made of.
 
 use super::Worth;
-use archive::{CodeImage, ImageKind};
+use archive::{CodeImage, ImageKind, OFF_CPU_FRAME, WOKEN_BY};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -19,6 +19,8 @@ pub enum CodeKind {
     Kernel,
     /// Made by the program while it ran.
     Generated,
+    /// No code: what is inside of it waits.
+    Waiting,
     /// Nothing is known of it.
     #[default]
     Unknown,
@@ -31,11 +33,17 @@ impl CodeKind {
         match image.kind {
             ImageKind::Kernel | ImageKind::Idle => CodeKind::Kernel,
             ImageKind::Generated => CodeKind::Generated,
+            ImageKind::Memory if is_wait(&image.path) => CodeKind::Waiting,
             ImageKind::Memory | ImageKind::Unknown => CodeKind::Unknown,
             ImageKind::File if name.ends_with(".so") || name.contains(".so.") => CodeKind::Library,
             ImageKind::File => CodeKind::Program,
         }
     }
+}
+
+/// Whether it is the name of a frame that says how a thread waits, or who ended that.
+fn is_wait(path: &str) -> bool {
+    path.starts_with(OFF_CPU_FRAME) || path.starts_with(WOKEN_BY)
 }
 
 /// Functions that stacks are known to begin with: those that start programs, threads, kernel threads and CPUs.
@@ -234,7 +242,11 @@ impl Flame {
                     .entry((&line.base, position.image))
                     .or_insert_with(|| self.name(&line.base, &image.path, image.kind));
                 at = *known.entry((at, name)).or_insert_with(|| {
-                    let is_cut = has_callers && at == root && !BEGINNINGS.contains(&line.base.as_str());
+                    let outside = self.boxes[at as usize].name as usize;
+                    let is_outermost = at == root || self.names[outside].kind == CodeKind::Waiting;
+                    let is_code = image.kind != CodeKind::Waiting;
+                    let is_cut =
+                        has_callers && is_outermost && is_code && !BEGINNINGS.contains(&line.base.as_str());
                     self.boxes.push(FlameBox { parent: at, name, is_cut, ..FlameBox::default() });
                     self.boxes.len() as u32 - 1
                 });

@@ -7,10 +7,15 @@
 mod record;
 mod ring;
 mod source;
+mod wait;
 
-pub use record::{MOST_COPIED, Record, Sample, USUALLY_COPIED, UserStack};
+pub use record::{KernelStack, MOST_COPIED, Record, Sample, USUALLY_COPIED, UserStack};
 pub use ring::Ring;
 pub use source::{Source, Unit};
+pub(crate) use wait::{
+    BY_INTERRUPT, BY_THREAD, FOR_DEVICE, KERNEL_FRAMES, TASK_DEAD, WAIT_ENDS_BYTES, WAIT_HEADER,
+};
+pub use wait::{WaitEnds, WaitState, Waker};
 
 use crate::event::{Attributes, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, Where, open};
 use record::Layout;
@@ -93,7 +98,7 @@ impl Cpu {
             attributes.flags |= PROCESSES | KSYMBOL;
         }
         let anchor = open_newest(&mut attributes, place)?;
-        let layout = Layout { stacks: setup.stacks, copies: setup.copies, output: None };
+        let layout = Layout { stacks: setup.stacks, copies: setup.copies, output: None, waits: None };
         let ring = Ring::map(&anchor, setup.ring_bytes, layout)?;
         Ok(Self { number, ring, setup, anchor, events: Vec::new() })
     }
@@ -230,6 +235,19 @@ impl Cpu {
 
     /// An event by which a BPF program writes [`Record::Stack`] into the ring.
     pub(crate) fn open_output(&mut self) -> io::Result<OwnedFd> {
+        let event = self.open_program_output()?;
+        self.ring.layout.output = id(&event);
+        Ok(event)
+    }
+
+    /// An event by which one writes [`Record::WaitBegins`] and [`Record::WaitEnds`].
+    pub(crate) fn open_wait_output(&mut self) -> io::Result<OwnedFd> {
+        let event = self.open_program_output()?;
+        self.ring.layout.waits = id(&event);
+        Ok(event)
+    }
+
+    fn open_program_output(&self) -> io::Result<OwnedFd> {
         const SOFTWARE: u32 = 1;
         const BPF_OUTPUT: u64 = 10;
         let attributes = attributes(Source::NOTHING, self.setup);
@@ -245,7 +263,6 @@ impl Cpu {
         check(unsafe {
             libc::ioctl(event.as_raw_fd(), SET_OUTPUT, self.anchor.as_raw_fd() as libc::c_ulong)
         })?;
-        self.ring.layout.output = id(&event);
         Ok(event)
     }
 

@@ -1,5 +1,6 @@
 //! What is in a record.
 
+use super::wait::{self, WaitEnds};
 use crate::maps::FileId;
 use wire::{Address, Nanos};
 
@@ -54,6 +55,17 @@ pub struct UserStack<'a> {
     pub bytes: &'a [u8],
 }
 
+/// Frames of the kernel's stack, as a program has written them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelStack<'a>(pub(super) &'a [u8]);
+
+impl KernelStack<'_> {
+    /// From the inside outwards.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes))
+    }
+}
+
 /// Most that is copied of a stack, in bytes: no record is longer than 64 KB.
 pub const MOST_COPIED: u32 = 14 << 12;
 /// What is copied of the stack of a process of which nothing is known, in bytes.
@@ -66,6 +78,8 @@ pub(super) struct Layout {
     pub copies: bool,
     /// By which the kernel calls the event of [`stack_type`], if there is one.
     pub output: Option<u64>,
+    /// The same of waits.
+    pub waits: Option<u64>,
 }
 
 /// A record.
@@ -82,6 +96,21 @@ pub enum Record<'a> {
         /// Its stack.
         stack: UserStack<'a>,
     },
+    /// A thread has been switched away from, perhaps for long, and this is its stack.
+    WaitBegins {
+        /// The process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// When.
+        since: Nanos,
+        /// The kernel's frames.
+        kernel: KernelStack<'a>,
+        /// Its own; no bytes and zeros if that could not be copied.
+        stack: UserStack<'a>,
+    },
+    /// A thread has been switched to again, and this wait counts.
+    WaitEnds(WaitEnds<'a>),
     /// A process maps code.
     Map {
         /// The process.
@@ -198,6 +227,7 @@ pub(super) fn parse<'a>(layout: Layout, words: &'a [u64], bytes: &'a [u8]) -> Re
     let misc = (words[0] >> 32) as u16;
     let parsed = match kind(words[0]) {
         SAMPLE if layout.output == words.get(1).copied() => stack(words, bytes),
+        SAMPLE if layout.waits == words.get(1).copied() => wait::parse(words, bytes),
         SAMPLE => sample(layout, words, bytes).map(Record::Sample),
         kind => read(kind, misc, words, bytes),
     };

@@ -47,6 +47,9 @@ impl Source {
     pub(super) const NOTHING: Self =
         Self { name: "dummy", kind: SOFTWARE, config: 9, unit: Unit::Occurrences };
 
+    /// Time that threads wait, which no event of the kernel counts: see [`crate::waits`]. Not among the [`names`](Self::names).
+    pub const OFF_CPU: Self = Self { name: "off-cpu", kind: SOFTWARE, config: 9, unit: Unit::Nanos };
+
     /// The source of this name, as perf-list(1) has it.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

@@ -36,6 +36,7 @@
     library: "shared libraries",
     kernel: "the kernel",
     generated: "made at run time (JIT)",
+    waiting: "time off the CPU: what is below waits",
     unknown: "nothing known",
     process: "a process",
   };
@@ -420,9 +421,14 @@
   by("title").textContent = printable(parts.join(", "));
   document.title = `whatif flame: ${by("title").textContent}`;
   const { books } = heading;
+  const isTime = heading.event.includes("off-cpu");
+  function pace() {
+    if (isTime) return `; each stands for ${(heading.nanos_per_sample / 1e6).toFixed(1)} ms`;
+    return `; ${heading.rate.toFixed(1)} a second and CPU`;
+  }
   by("account").textContent =
-    `${count(whole.total)} samples here. Of all: expected ${count(books.expected)} = stored ${count(books.stored)} + ` +
-    `unknown ${count(books.unknown)} + lost ${count(books.lost)}; ${heading.rate.toFixed(1)} a second and CPU.`;
+    `${count(whole.total)} samples here. Of all${heading.event.includes(" and ") ? " on the CPU" : ""}: expected ${count(books.expected)} = stored ${count(books.stored)} + ` +
+    `unknown ${count(books.unknown)} + lost ${count(books.lost)}${pace()}.`;
   for (const note of heading.warnings) {
     const item = document.createElement("li");
     item.textContent = printable(`! ${note.message} — ${note.advice}`);

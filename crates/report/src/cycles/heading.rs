@@ -4,7 +4,7 @@ use super::quantity::{count, percent, span};
 use crate::terminal::Style;
 use crate::terminal::columns::wrap;
 use crate::terminal::paint::{Colour, paint};
-use cycles::{Books, Heading};
+use cycles::{Books, Heading, OFF_CPU};
 use profile::printable;
 
 /// Appends the heading and its warnings, and an empty line.
@@ -28,11 +28,35 @@ pub(super) fn draw(heading: &Heading, out: &mut String, style: Style) {
     out.push('\n');
 }
 
+/// What the column of times is called.
+pub(super) fn time_of(heading: &Heading) -> &'static str {
+    if heading.event == OFF_CPU { "waiting" } else { "CPU time" }
+}
+
+/// What the time is called in other tools' formats.
+pub(super) fn kind_of_time(heading: &Heading) -> &'static str {
+    if heading.event == OFF_CPU { "off-cpu" } else { "cpu" }
+}
+
 /// The books in words.
 fn account(heading: &Heading) -> String {
     let Books { expected, stored, unknown, lost, idle, covered_ns, .. } = heading.books;
     let of = |part: u64| if expected > 0 { part as f64 / expected as f64 } else { 0.0 };
     let taken = stored + unknown;
+    if heading.event == OFF_CPU {
+        return format!(
+            "samples of time that threads wait, {} each: {} = stored {} + unknown {} ({}) + lost {} ({}), {} of waiting; {} samples here",
+            span(heading.nanos_per_sample.unwrap_or(0.0).round() as u64),
+            count(expected),
+            count(stored),
+            count(unknown),
+            percent(of(unknown)),
+            count(lost),
+            percent(of(lost)),
+            span(covered_ns),
+            count(heading.samples)
+        );
+    }
     let idle_share = if taken > 0 { idle as f64 / taken as f64 } else { 0.0 };
     let idle = match (idle, heading.with_idle) {
         (0, _) => String::new(),

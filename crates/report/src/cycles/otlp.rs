@@ -1,5 +1,6 @@
 //! The samples as OTLP profiles: a protocol buffer, as a file exporter writes it.
 
+use super::heading::kind_of_time;
 use super::otlp_message::*;
 use super::pprof::{Texts, duration, innermost_first, whole};
 use cycles::{Heading, Stacks};
@@ -22,7 +23,7 @@ fn data(heading: &Heading, stacks: &Stacks) -> ProfilesData {
     let sample_type = ValueType { type_strindex: of("samples"), unit_strindex: of("count") };
     let period_type = heading
         .nanos_per_sample
-        .map(|_| ValueType { type_strindex: of("cpu"), unit_strindex: of("nanoseconds") });
+        .map(|_| ValueType { type_strindex: of(kind_of_time(heading)), unit_strindex: of("nanoseconds") });
 
     let mut attribute_table = vec![Attribute::default()];
     let mut mapping_table = vec![Mapping::default()];

@@ -1,5 +1,6 @@
 //! The samples for pprof, with their stacks: a gzipped protocol buffer.
 
+use super::heading::kind_of_time;
 use crate::pprof::message::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
 use cycles::{Heading, StackNode, Stacks};
 use flate2::write::GzEncoder;
@@ -20,7 +21,7 @@ fn message(heading: &Heading, stacks: &Stacks) -> Profile {
     let mut type_of =
         |name: &str, unit: &str| ValueType { r#type: texts.place(name), unit: texts.place(unit) };
     let samples = type_of("samples", "count");
-    let time = heading.nanos_per_sample.map(|nanos| (type_of("cpu", "nanoseconds"), nanos));
+    let time = heading.nanos_per_sample.map(|nanos| (type_of(kind_of_time(heading), "nanoseconds"), nanos));
     let mapping = (1..)
         .zip(&stacks.images)
         .map(|(id, image)| Mapping {

@@ -1,7 +1,7 @@
 //! What costs most, and what it is worth.
 
 use super::grid::{self, Cells, Set};
-use super::heading::{self, lines};
+use super::heading::{self, lines, time_of};
 use super::quantity::{count, percent, plus_minus, span};
 use super::worth;
 use super::{Answer, at_least};
@@ -24,7 +24,7 @@ impl Answer for Top {
             ("95 %", Set::Left),
             ("total", Set::Right),
             ("samples", Set::Right),
-            ("CPU time", Set::Right),
+            (time_of(&self.heading), Set::Right),
             ("worth", Set::Left),
         ];
         columns.extend(by.iter().map(|by| (*by, Set::Gives)));
@@ -32,7 +32,13 @@ impl Answer for Top {
         // With what it is worth there is no room for two ways to say what it costs.
         let has_worth = self.rows.iter().chain(&self.not_hot).any(|row| row.worth.is_some());
         let with_samples = style.width >= 100 || !has_worth;
-        let cells = |row: &Row| cells(row, with_samples, by.len());
+        let each = self.heading.nanos_per_sample.unwrap_or(0.0);
+        let cells = |row: &Row| {
+            // The time of what they are ranked by.
+            let total = row.total.filter(|_| self.by_total).zip(row.cpu_ns);
+            let time = total.map(|(total, _)| (total as f64 * each).round() as u64).or(row.cpu_ns);
+            cells(row, time, with_samples, by.len())
+        };
         let rows: Vec<Cells> = self.rows.iter().map(cells).collect();
         grid::draw(&mut out, style, &columns, &rows);
         if self.more > 0 {
@@ -62,7 +68,7 @@ impl Answer for Top {
     }
 }
 
-fn cells(row: &Row, with_samples: bool, by: usize) -> Cells {
+fn cells(row: &Row, time: Option<u64>, with_samples: bool, by: usize) -> Cells {
     let colour = match (&row.worth, row.mark) {
         (Some(worth), _) if worth.verdict == Verdict::Helps => Colour::Green,
         (Some(worth), _) if worth.verdict == Verdict::Hurts => Colour::Red,
@@ -75,7 +81,7 @@ fn cells(row: &Row, with_samples: bool, by: usize) -> Cells {
         plus_minus(row.share.half()),
         row.total_share.map_or_else(String::new, percent),
         if with_samples { count(row.samples) } else { String::new() },
-        row.cpu_ns.map_or_else(String::new, span),
+        time.map_or_else(String::new, span),
         row.worth.as_ref().map_or_else(String::new, |worth| worth::brief(worth, row.mark)),
     ];
     cells.extend(row.groups.iter().map(|(_, text)| printable(text).into_owned()));

@@ -34,6 +34,10 @@ pub struct Collect {
     #[arg(long)]
     pub command_lines: bool,
 
+    /// Collect where threads wait as well, by BPF: for whatif top --off-cpu
+    #[arg(long)]
+    pub off_cpu: bool,
+
     /// Sample the processes of this user only, which needs no privilege [default: the whole machine, if that is allowed]
     #[arg(long)]
     pub own: bool,

@@ -20,6 +20,7 @@ pub struct Options {
     pub budget: Budget,
     pub stacks: bool,
     pub unwind: bool,
+    pub off_cpu: bool,
     pub own: bool,
     pub labels: BTreeMap<String, String>,
     pub commands: bool,
@@ -121,6 +122,7 @@ impl Options {
             budget: Budget { rate_hz: args.rate, cpu: percent / 100.0 },
             stacks: !args.pc_only,
             unwind: !args.frame_pointers,
+            off_cpu: args.off_cpu,
             own: args.own,
             labels: labels(&args.label)?,
             commands: args.command_lines,
@@ -154,7 +156,9 @@ impl Options {
             (true, false) => 400.0,
             _ => 40.0,
         };
-        let bytes = 2.0 * self.budget.rate_hz * a_sample * self.events.sources.len() as f64;
+        // Stacks of threads that wait: at most two a sample, of one to four kilobytes.
+        let a_wait = if self.off_cpu { 2.0 * 2400.0 } else { 0.0 };
+        let bytes = 2.0 * self.budget.rate_hz * (a_sample * self.events.sources.len() as f64 + a_wait);
         (bytes as usize).next_power_of_two().clamp(1 << 18, 1 << 22)
     }
 }

@@ -88,7 +88,10 @@ struct Service<'a> {
     /// Whether the warnings that processes are missed and that sampling costs too much have been printed.
     missed: bool,
     costly: bool,
-    looked: (wire::Nanos, wire::Nanos, u64),
+    /// At what time, and what had been spent then: CPU time, samples, the kernel's time for waits.
+    looked: (wire::Nanos, wire::Nanos, u64, wire::Nanos),
+    /// Looks in a row at which waits alone cost more than everything may.
+    waits_above: u32,
     numbers: Vec<u32>,
 }
 
@@ -98,7 +101,7 @@ impl<'a> Service<'a> {
         remove_abandoned_trials(&options.folder);
         let (collector, scope) = collector(options)?;
         let machine = store.machine(&machine(collector.cpus()))?;
-        let setting = setting(options, scope);
+        let setting = setting(options, scope, &collector);
         let epoch = begin_epoch(&mut store, machine, &setting, options)?;
         let now = now();
         // Of one's own processes the rate cannot be changed.
@@ -121,7 +124,8 @@ impl<'a> Service<'a> {
             untidy: false,
             missed: false,
             costly: false,
-            looked: (monotonic(), process_cpu_time(), 0),
+            looked: (monotonic(), process_cpu_time(), 0, wire::Nanos::ZERO),
+            waits_above: 0,
             numbers: kernel::cpu::numbers(),
         };
         service.state.write(&options.folder);
@@ -177,6 +181,19 @@ impl<'a> Service<'a> {
         if let (Callers::CopiesOfAll, Some(error)) = self.collector.callers() {
             self.say(&format!(
                 "BPF is not available ({error}), so the kernel copies 8 KB of every stack; frames beyond those are missing"
+            ));
+        }
+        if let Some(costs) = self.collector.costs_of_off_cpu() {
+            self.say(&format!(
+                "time off the CPU costs the kernel {} ns a switch between threads, and {:.1} µs for each that is written",
+                costs.switch.0,
+                costs.record.0 as f64 / 1e3
+            ));
+        }
+        if let Some(error) = self.collector.off_cpu().1 {
+            self.say(&format!(
+                "time off the CPU is not collected: {error}\n  it takes root or CAP_BPF and CAP_PERFMON, and Linux 5.15 with BTF; \
+                 everything else is collected"
             ));
         }
         if !setting.sampler.eq("perf") {
@@ -295,15 +312,17 @@ impl<'a> Service<'a> {
         }
         let machine = passed.0 as f64 * f64::from(self.collector.cpus());
         let a_sample = self.collector.cost_of_a_sample().map_or(SOME, |cost| cost.0 as f64);
-        let taken = self.collector.taken();
+        let (taken, off_cpu) = (self.collector.taken(), self.collector.cost_of_off_cpu());
+        let of_off_cpu = off_cpu.saturating_sub(self.looked.3).0 as f64 / machine;
         let cost = Cost {
             own: own.saturating_sub(self.looked.1).0 as f64 / machine,
-            kernel: a_sample * (taken - self.looked.2) as f64 / machine,
+            kernel: a_sample * (taken - self.looked.2) as f64 / machine + of_off_cpu,
         };
         if u128::from(passed.0) < LOOK.as_nanos() && !self.governor.is_alarming(cost) {
             return;
         }
-        self.looked = (now, own, taken);
+        self.looked = (now, own, taken, off_cpu);
+        self.look_at_off_cpu(of_off_cpu);
         if self.collector.missed() > 0 && !self.missed {
             self.missed = true;
             kernel::say!(
@@ -328,6 +347,24 @@ impl<'a> Service<'a> {
         } else {
             self.follow_governor();
         }
+    }
+
+    /// Gives up time off the CPU where it alone costs more than everything may: it does not depend on the rate.
+    fn look_at_off_cpu(&mut self, cost: f64) {
+        const LOOKS: u32 = 3;
+        self.waits_above = if cost > self.options.budget.cpu { self.waits_above + 1 } else { 0 };
+        if self.waits_above < LOOKS {
+            return;
+        }
+        self.waits_above = 0;
+        self.collector.end_off_cpu();
+        self.flush();
+        self.looked.3 = wire::Nanos::ZERO;
+        kernel::say!(
+            "whatif: time off the CPU is not collected any more: there are so many switches between threads that it costs {:.1} % of the \
+             machine; begin again with a larger --max-cpu",
+            100.0 * cost
+        );
     }
 
     /// Takes as many samples as the governor says, which may be more again.
@@ -393,6 +430,7 @@ fn collector(options: &Options) -> Result<(Collector, &'static str)> {
             stacks: options.stacks,
             unwind: options.unwind,
             commands: options.commands,
+            off_cpu: options.off_cpu,
             machine,
             ring_bytes: options.ring_bytes(),
             seed: options.seed,
@@ -416,11 +454,16 @@ fn collector(options: &Options) -> Result<(Collector, &'static str)> {
     Ok((of(false)?, "own processes"))
 }
 
-fn setting(options: &Options, scope: &str) -> Setting {
+fn setting(options: &Options, scope: &str, collector: &Collector) -> Setting {
+    let mut events: Vec<String> =
+        options.events.sources.iter().map(|source| source.name().to_owned()).collect();
+    if collector.off_cpu().0 {
+        events.push(archive::OFF_CPU.to_owned());
+    }
     Setting {
         scope: scope.to_owned(),
         mode: if options.stacks { "stacks" } else { "pc" }.to_owned(),
-        events: options.events.sources.iter().map(|source| source.name().to_owned()).collect(),
+        events,
         sampler: options.events.sampler.clone(),
         rate_hz: options.budget.rate_hz,
         resolution: profile::Nanos::from_millis(options.resolution.unsigned_abs() * 1000),

@@ -50,6 +50,10 @@ pub struct Flame {
     #[command(flatten)]
     pub causes: Causes,
 
+    /// Time on and off the CPU in one graph, in the same unit
+    #[arg(long, conflicts_with_all = ["off_cpu", "folded"])]
+    pub both: bool,
+
     /// The page to write [default: whatif-flame.html in this folder]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

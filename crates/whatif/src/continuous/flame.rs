@@ -3,7 +3,7 @@
 use super::cli;
 use crate::show;
 use anyhow::{Context as _, Result};
-use cycles::arguments::Diff;
+use cycles::arguments::{Diff, Which};
 use cycles::{Query, Worths};
 use report::cycles as draw;
 use std::path::PathBuf;
@@ -18,7 +18,12 @@ pub fn flame(args: &cli::Flame) -> Result<()> {
             None => show::print(&text),
         };
     }
-    let mut flame = cycles::flame_of(&mut query, &args.roots, !args.no_inlined)?;
+    let mut flame = if args.both {
+        let mut off = Query::new(&Which { off_cpu: true, event: None, ..args.which.clone() })?;
+        cycles::both(&mut query, &mut off, &args.roots, !args.no_inlined)?
+    } else {
+        cycles::flame_of(&mut query, &args.roots, !args.no_inlined)?
+    };
     cycles::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from("whatif-flame.html"));
     write(&path, &draw::page(&query.heading, &flame))?;

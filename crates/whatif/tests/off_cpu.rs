@@ -1,0 +1,105 @@
+//! Where threads wait, against what a program knows of itself.
+
+use crate::support::{Sandbox, program_as, run, skip};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const FUNCTIONS: [&str; 4] = ["sleeps", "locks", "reads", "syncs"];
+
+/// A collector of the whole machine; none, said aloud, where there can be none.
+fn collector(sandbox: &Sandbox, db: &Path) -> Option<Child> {
+    let mut command = sandbox.whatif();
+    command.args(["collect", "--off-cpu", "--rate", "199", "--max-cpu", "100%", "--db"]).arg(db);
+    command.args(["--interval", "1h", "--resolution", "1h"]);
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().map_or_else(String::new, Result::unwrap);
+    // Whatever else it says must have somewhere to go.
+    std::thread::spawn(move || lines.for_each(drop));
+    if first.contains("off-cpu") {
+        return Some(child);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    skip(&format!("time off the CPU is not to be had here: {first}"));
+    None
+}
+
+fn end(mut collector: Child) {
+    assert!(Command::new("kill").arg(collector.id().to_string()).status().unwrap().success());
+    assert!(collector.wait().unwrap().success());
+}
+
+fn top(sandbox: &Sandbox, db: &Path, arguments: &[&str]) -> Value {
+    let mut command = sandbox.whatif();
+    command.args(["top", "--json", "--top", "1000", "--db"]).arg(db).args(arguments);
+    let ended = run(command).assert_code(0);
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+/// Seconds of each function, with all it calls.
+fn waited(top: &Value) -> BTreeMap<String, f64> {
+    let each = top["heading"]["nanos_per_sample"].as_f64().unwrap();
+    let rows = top["rows"].as_array().unwrap().iter();
+    let mut sums = BTreeMap::new();
+    for row in rows {
+        let seconds = row["total"].as_f64().unwrap_or(0.0) * each / 1e9;
+        *sums.entry(row["name"].as_str().unwrap().to_owned()).or_insert(0.0) += seconds;
+    }
+    sums
+}
+
+#[test]
+fn waits_have_their_length_and_the_functions_that_wait() {
+    let flags = [
+        ("waits-without", &["-fomit-frame-pointer"][..]),
+        ("waits-with", &["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"]),
+    ];
+    let sandbox = Sandbox::new();
+    let db = sandbox.path("db");
+    let mut said = Vec::new();
+    let Some(collector) = collector(&sandbox, &db) else { return };
+    for (name, flags) in flags {
+        let Some(program) = program_as("waits.c", name, flags) else {
+            return end(collector);
+        };
+        // Waits of some milliseconds, longer than a sample and shorter.
+        let output = Command::new(program).args(["6", "2000"]).arg(sandbox.path("file")).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        said.push((name, String::from_utf8(output.stdout).unwrap()));
+    }
+    end(collector);
+    for (name, said) in said {
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let truth: Vec<f64> = words.chunks(2).map(|pair| pair[1].parse().unwrap()).collect();
+        let all: f64 = truth.iter().sum();
+        let found = waited(&top(&sandbox, &db, &["--off-cpu", "--process", name]));
+        let seconds: Vec<f64> =
+            FUNCTIONS.iter().map(|name| found.get(*name).copied().unwrap_or(0.0)).collect();
+        let sum: f64 = seconds.iter().sum();
+        println!("{name}: {said}  found {seconds:.3?}");
+        // Some of the time that the program measures it runs.
+        assert!(sum > 0.8 * all && sum < 1.05 * all, "{name}: {said} {found:#?}");
+        for ((function, truth), found) in FUNCTIONS.iter().zip(&truth).zip(&seconds) {
+            let (truth, found) = (truth / all, found / sum);
+            assert!((truth - found).abs() < 0.05, "{name}: {function} {truth:.3} {found:.3}");
+        }
+        // Timers wake what sleeps, and threads of its own what wants a lock or reads.
+        let of_it = found.get("[woken by its own process]").copied().unwrap_or(0.0);
+        let by_interrupts = found.get("[woken by an interrupt]").copied().unwrap_or(0.0);
+        assert!(of_it > 0.7 * (seconds[1] + seconds[2]), "{found:#?}");
+        assert!(by_interrupts > 0.7 * seconds[0], "{found:#?}");
+        // The other samples are not mixed with these.
+        let on = top(&sandbox, &db, &["--process", name]);
+        assert_eq!(on["heading"]["event"], "cpu-clock");
+    }
+    let flame = sandbox.path("flame.html");
+    let mut command = sandbox.whatif();
+    command.args(["flame", "--both", "--db"]).arg(&db).arg("-o").arg(&flame);
+    run(command).assert_code(0);
+    let page = std::fs::read_to_string(flame).unwrap();
+    assert!(page.contains(r#""kind":"waiting""#) && page.contains("cpu-clock and off-cpu"));
+}
