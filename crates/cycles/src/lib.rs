@@ -29,6 +29,7 @@ mod names;
 mod pattern;
 mod query;
 mod running;
+mod servers;
 mod share;
 mod stacks;
 mod stats;

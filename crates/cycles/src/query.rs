@@ -3,7 +3,7 @@
 use super::arguments::Which;
 use super::names::Names;
 use super::pattern::{glob, is_in_cgroup, last, matching, none};
-use super::{folder, heading, nameless, time, truncated};
+use super::{folder, heading, nameless, servers, time, truncated};
 use crate::Heading;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use archive::*;
@@ -65,6 +65,9 @@ impl Query {
         since: Option<UnixSeconds>,
         until: Option<UnixSeconds>,
     ) -> Result<Query> {
+        if which.debuginfod {
+            servers::ask();
+        }
         let Some(span) = db.span()? else {
             bail!(
                 "there are no samples in {} yet\n  see whether the collector runs: whatif status --db {}",

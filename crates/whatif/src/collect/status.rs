@@ -118,9 +118,10 @@ impl State {
                 "copy_too_short": short, "no_unwind_table": unknown, "too_deep": deep,
             },
         });
-        let NamesRead { kept, in_part, nameless, gone, no_room, not_written, never_answered } = self.names;
+        let NamesRead { kept, in_part, nameless, gone, no_room, not_written, never_answered, cpu } =
+            self.names;
         whole["symbols"] = json!({
-            "max_bytes": self.max_symbols, "read": kept, "in_part": in_part, "left_out": {
+            "max_bytes": self.max_symbols, "cpu_s": cpu.0 as f64 / 1e9, "read": kept, "in_part": in_part, "left_out": {
                 "no_symbols": nameless, "gone": gone, "no_room": no_room, "not_written": not_written,
                 "never_answered": never_answered,
             },
