@@ -43,6 +43,8 @@ const AGAIN_AT_MOST: Duration = Duration::from_secs(300);
 const REMIND: Duration = Duration::from_secs(1200);
 /// CPU time that one file may take.
 const LONGEST: Nanos = Nanos(3_000_000_000);
+/// Files with larger symbol tables take more than some milliseconds.
+const LARGE: u64 = 2 << 20;
 /// The largest table, as a part of what all may take.
 const LARGEST: u64 = 8;
 /// Functions that one file may have.
@@ -76,6 +78,8 @@ pub struct NamesRead {
     pub not_written: u64,
     /// Files that never answered.
     pub never_answered: u64,
+    /// CPU time that reading has taken.
+    pub cpu: Nanos,
 }
 
 /// See the module.
@@ -116,6 +120,8 @@ struct Wanted {
     user: u32,
     start: Address,
     end: Address,
+    /// It is its turn even if it takes long.
+    may_be_large: bool,
 }
 
 /// What became of it.
@@ -123,6 +129,8 @@ struct Wanted {
 enum Outcome {
     /// It was known before.
     There,
+    /// It takes long, and is read when the others have been.
+    Large,
     Kept {
         in_part: bool,
     },
@@ -181,7 +189,8 @@ impl Naming {
             None => 0,
         };
         self.known.insert(index, State::Wanted(tried));
-        self.waiting.push_back(Wanted { index, image: image.clone(), pid, user, start, end });
+        let image = image.clone();
+        self.waiting.push_back(Wanted { index, image, pid, user, start, end, may_be_large: false });
     }
 
     /// Looks what has been read, and lets others be read. To be called often.
@@ -209,8 +218,13 @@ impl Naming {
             && let Some(wanted) = clerk.has.pop_front()
         {
             clerk.since = now;
+            self.read.cpu = self.read.cpu + took;
             if let Some(expenses) = &mut self.expenses {
                 expenses.charge(wanted.user, took);
+            }
+            if outcome == Outcome::Large {
+                self.waiting.push_back(Wanted { may_be_large: true, ..wanted });
+                continue;
             }
             self.learn(&wanted, outcome, now);
         }
@@ -219,7 +233,7 @@ impl Naming {
     fn learn(&mut self, wanted: &Wanted, outcome: Outcome, now: Instant) {
         let read = &mut self.read;
         match outcome {
-            Outcome::There => {}
+            Outcome::There | Outcome::Large => {}
             Outcome::Kept { in_part } => {
                 read.kept += 1;
                 read.in_part += u64::from(in_part);
@@ -267,10 +281,14 @@ impl Naming {
             let is_away = away.iter().any(|(of, _)| *of == user);
             !is_away && expenses.as_mut().is_some_and(|expenses| expenses.accepts(user))
         };
-        let Some(user) = waiting.iter().map(|wanted| wanted.user).find(|user| accepts(*user)) else { return };
+        // Those that take long come last, and one at a time.
+        let of = |large: bool| waiting.iter().filter(move |wanted| wanted.may_be_large == large);
+        let mut users = of(false).chain(of(true)).map(|wanted| (wanted.user, wanted.may_be_large));
+        let Some((user, large)) = users.find(|(user, _)| accepts(*user)) else { return };
+        let most = if large { 1 } else { BATCH };
         let mut batch = Vec::new();
         waiting.retain(|wanted| {
-            let is_sent = wanted.user == user && batch.len() < BATCH;
+            let is_sent = (wanted.user, wanted.may_be_large) == (user, large) && batch.len() < most;
             if is_sent {
                 batch.push(wanted.clone());
             }
@@ -335,6 +353,9 @@ impl Keeping {
         let Some(name) = name(owner) else { return Outcome::Nameless };
         if owner != TableOwner::Root && self.names.has(&name) {
             return Outcome::There;
+        }
+        if !wanted.may_be_large && list.table_bytes() > LARGE {
+            return Outcome::Large;
         }
         let Ok(writer) = self.names.begin(&name, self.settings.most_bytes / LARGEST) else {
             return Outcome::NotWritten;
@@ -454,7 +475,7 @@ mod tests {
             naming.tend();
             std::thread::yield_now();
         }
-        naming.read()
+        NamesRead { cpu: Nanos::ZERO, ..naming.read() }
     }
 
     fn image_of(program: &Path) -> CodeImage {
@@ -514,8 +535,15 @@ mod tests {
             let keeping = Keeping { names: KeptNames::of(folder.path(), 1 << 30), settings };
             let image = image_of(&file);
             let (start, end) = (Address(0), Address(0));
-            let wanted =
-                Wanted { index: ImageIndex(99), image: image.clone(), pid: 1 << 29, user: 0, start, end };
+            let wanted = Wanted {
+                index: ImageIndex(99),
+                image: image.clone(),
+                pid: 1 << 29,
+                user: 0,
+                start,
+                end,
+                may_be_large: true,
+            };
             let (before, size) = (thread_cpu_time(), keeping.names.size().bytes);
             let outcome = keeping.keep(&wanted);
             let took = thread_cpu_time().saturating_sub(before);
@@ -597,6 +625,7 @@ mod tests {
             user: 66,
             start: mapping.start,
             end: mapping.end,
+            may_be_large: false,
         };
         naming.known.insert(stuck.index, State::Wanted(0));
         let since = Instant::now().checked_sub(2 * PATIENCE).unwrap();
@@ -627,6 +656,7 @@ mod tests {
             user: 66,
             start: mapping.start,
             end: mapping.end,
+            may_be_large: false,
         });
         naming.tend();
         assert_eq!(naming.away.len(), 0, "it has come back");

@@ -64,6 +64,10 @@ pub struct Which {
     /// Count idle CPUs, too
     #[arg(long)]
     pub idle: bool,
+
+    /// Ask the servers in DEBUGINFOD_URLS for names and lines that are not here (takes debuginfod-find)
+    #[arg(long)]
+    pub debuginfod: bool,
 }
 
 /// What is known of causes.

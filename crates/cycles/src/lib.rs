@@ -34,6 +34,7 @@ mod names;
 mod pattern;
 mod query;
 mod running;
+mod servers;
 mod share;
 mod stacks;
 mod stats;

