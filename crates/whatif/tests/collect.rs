@@ -247,6 +247,7 @@ fn threads_numbers_and_labels_of_users_are_kept() {
         let rows = groups(&folder, &["--by", "pid", "--process", "labelled"]);
         all.iter().all(|pid| has(&rows, "pid", pid))
     });
+    collecting.wait_for(|_| has(&groups(&folder, &["--by", "thread"]), "thread", "pool-*"));
     let status = collecting.status();
     let folder = collecting.end("-TERM");
     // One was too long, 22 too many, three were no labels.
