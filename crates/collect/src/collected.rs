@@ -2,6 +2,7 @@
 
 use crate::legend::Legend;
 use crate::meter::Tally;
+use crate::python::Interpreted;
 use crate::stacks::{Counted, Frame};
 use crate::unwinding::Unwound;
 use archive::UnixSeconds;
@@ -29,6 +30,8 @@ pub struct Collected {
     pub kernel_cpu: Nanos,
     /// How stacks ended.
     pub unwound: Unwound,
+    /// What became of those of processes that run Python.
+    pub interpreted: Interpreted,
     /// Memory that the collector had resident, in bytes.
     pub resident: u64,
     /// CPUs that were sampled.

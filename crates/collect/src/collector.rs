@@ -109,6 +109,7 @@ impl Collector {
         };
         collector.learn_ids();
         collector.reader.follower.unwinding.is_on = matches!(callers, Callers::Copies | Callers::CopiesOfAll);
+        collector.reader.follower.python.is_on = collector.reads_interpreters();
         if !machine {
             let others = own_processes().into_iter().filter(|pid| *pid != std::process::id()).collect();
             collector.watch(others);
@@ -173,6 +174,7 @@ impl Collector {
             own_cpu: storage::Nanos::new(own.saturating_sub(self.own_before).0),
             kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken)),
             unwound: self.reader.follower.unwinding.take(),
+            interpreted: self.reader.follower.python.take(),
             resident: resident(),
             cpus: self.cpus.len() as u32,
         };
@@ -199,6 +201,12 @@ impl Collector {
     #[must_use]
     pub fn callers(&self) -> (Callers, Option<&std::io::Error>) {
         (self.callers, self.copies.as_ref().and_then(|copies| copies.as_ref().err()))
+    }
+
+    /// Whether the frames of Python's interpreter are read with samples.
+    #[must_use]
+    pub fn reads_interpreters(&self) -> bool {
+        matches!(&self.copies, Some(Ok(copies)) if copies.reads_interpreters())
     }
 
     /// Processes that are not sampled just now, because no more descriptors may be opened.
@@ -310,6 +318,8 @@ impl Collector {
         let wanted = std::mem::take(&mut reader.follower.unwinding.wanted);
         if let Some(Ok(copies)) = &self.copies {
             wanted.into_iter().for_each(|(pid, bytes)| copies.want(pid, bytes));
+            let wanted = std::mem::take(&mut reader.follower.python.wanted);
+            wanted.iter().for_each(|(pid, interpreter)| copies.follow(*pid, interpreter.as_ref()));
         }
     }
 

@@ -18,6 +18,7 @@ use crate::address::{FileOffset, Load, Svma, stated};
 use crate::debug_file::hex;
 use crate::elf::{Content, Elf};
 use crate::error::ImageError;
+use crate::exports::PythonExports;
 use crate::unwind::{Caller, UnwindWord, rule};
 
 /// An ELF file, of which it is known where the callers of functions are written down.
@@ -27,6 +28,7 @@ pub struct CallerLookup {
     build_id: Option<Vec<u8>>,
     loads: Vec<Load>,
     tables: Option<Tables>,
+    python: Option<PythonExports>,
 }
 
 /// The sections, and where they are in memory before the load bias is added.
@@ -71,7 +73,8 @@ impl CallerLookup {
         let elf = Elf::open(path)?;
         let is_known = elf.headers.machine == elf::EM_X86_64 && elf.headers.is_64;
         let tables = if is_known { Tables::of(&elf) } else { None };
-        Ok(Self { file: elf.file, build_id: elf.headers.build_id, loads: elf.headers.loads, tables })
+        let python = if is_known { PythonExports::of(&elf) } else { None };
+        Ok(Self { file: elf.file, build_id: elf.headers.build_id, loads: elf.headers.loads, tables, python })
     }
 
     /// The GNU build ID in lower-case hexadecimal.
@@ -84,6 +87,12 @@ impl CallerLookup {
     #[must_use]
     pub fn has_tables(&self) -> bool {
         self.tables.is_some()
+    }
+
+    /// The Python interpreter in it, if there is one.
+    #[must_use]
+    pub fn python(&self) -> Option<&PythonExports> {
+        self.python.as_ref()
     }
 
     /// What is read.

@@ -5,7 +5,7 @@ use super::options::Options;
 use crate::show;
 use anyhow::{Context as _, Result, bail};
 use archive::{EpochId, Setting};
-use collect::{Collected, Collector, Unwound};
+use collect::{Collected, Collector, Interpreted, Unwound};
 use cycles::default_folder;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -23,6 +23,7 @@ struct Sums {
     /// Samples that there was no room for.
     no_room: u64,
     unwound: Unwound,
+    interpreted: Interpreted,
     /// How often the kernel allowed no more samples for a moment.
     throttled: u64,
 }
@@ -66,6 +67,7 @@ impl State {
         self.sums.kernel += collected.kernel_cpu.get() as f64;
         self.sums.no_room += collected.books.iter().map(|books| books.no_room).sum::<u64>();
         self.sums.unwound += collected.unwound;
+        self.sums.interpreted += collected.interpreted;
         self.sums.throttled += collected.books.iter().map(|books| books.throttled).sum::<u64>();
         let books = |place: usize| {
             let books = collected.books.get(place).copied().unwrap_or_default();
@@ -108,6 +110,21 @@ impl State {
         whole["stacks"] = json!({
             "whole": to_the_root, "by_frame_pointers": by_frame_pointers, "truncated": {
                 "copy_too_short": short, "no_unwind_table": unknown, "too_deep": deep,
+            },
+        });
+        let Interpreted {
+            named,
+            mismatched,
+            other_threads,
+            unnamed_frames,
+            unknown_versions,
+            not_allowed,
+            given_up,
+        } = self.sums.interpreted;
+        whole["python"] = json!({
+            "named": named, "mismatched": mismatched, "other_threads": other_threads, "unnamed_frames": unnamed_frames,
+            "processes": {
+                "unknown_version": unknown_versions, "not_allowed": not_allowed, "given_up": given_up,
             },
         });
         whole["throttled"] = self.sums.throttled.into();
