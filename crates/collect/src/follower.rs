@@ -301,7 +301,9 @@ impl Follower {
         let (space, _) = self.processes.get(pid, &mut self.images);
         let owner = Owner { pid, user: self.processes.user(pid) };
         let image = space.find(start).map(|(image, _)| image);
-        if image.is_some_and(|image| self.callers.python(owner, image, &self.images).is_some()) {
+        if image.is_some_and(|image| self.callers.python(owner, image, &self.images).is_some())
+            && self.python.looks_ahead(time)
+        {
             self.decide(time, owner, &space);
         }
     }

@@ -13,7 +13,7 @@ use crate::python_layout::{Layout, Runs, Unknown};
 use crate::python_merge::{Merged, Native, Run, merge};
 use crate::python_names::{CodeName, Places};
 use kernel::process_memory::{ProcessMemory, pid_namespace};
-use kernel::python_frames::{FramesEnd, Interpreter, InterpreterFrame, InterpreterFrames};
+use kernel::python_frames::{self, FramesEnd, Interpreter, InterpreterFrame, InterpreterFrames};
 use kernel::stream::UserStack;
 use std::collections::{HashMap, HashSet};
 use std::ops::AddAssign;
@@ -28,6 +28,10 @@ const MOST_OF_USER: usize = 128;
 const PATIENCE: Nanos = Nanos(10_000_000_000);
 /// A process that could not be read is tried again after this time.
 const AGAIN: Nanos = Nanos(2_000_000_000);
+/// Processes of which it is known that they do not run Python, or cannot be read; the others are asked again.
+const MOST_OTHERS: usize = 1 << 13;
+/// Processes that are read before they have had a sample, in a second: many end without one.
+const AHEAD: u32 = 20;
 /// Memory that a code object takes, about, in bytes.
 const A_CODE: usize = 2 * size_of::<(u64, Known)>();
 const A_PROCESS: usize = 2 * size_of::<(u32, State)>();
@@ -42,6 +46,8 @@ pub struct Python {
     followed: HashMap<u32, Interpreter, Mixed>,
     /// By CPU: the frames of the sample that it takes next.
     pending: Vec<Pending>,
+    /// Since when processes were read before they had a sample, and how many.
+    ahead: (Nanos, u32),
     functions: Functions,
     shares: Shares,
     errands: Errands,
@@ -93,7 +99,7 @@ enum State {
         space: u64,
         generation: u64,
     },
-    Runs(Running),
+    Runs(Box<Running>),
     /// Not before this.
     Failed {
         until: Nanos,
@@ -145,6 +151,7 @@ impl Python {
             processes: HashMap::default(),
             followed: HashMap::default(),
             pending: vec![Pending::default(); cpus],
+            ahead: (Nanos::ZERO, 0),
             functions: Functions::default(),
             shares: Shares::new(most),
             errands: Errands::frugal(),
@@ -169,7 +176,24 @@ impl Python {
     /// Nothing that a process has mapped is known to be an interpreter.
     pub fn is_other(&mut self, pid: u32, space: u64, generation: u64) {
         self.stop(pid);
+        self.make_few();
         self.processes.insert(pid, State::Other { space, generation });
+    }
+
+    fn make_few(&mut self) {
+        if self.processes.len() >= MOST_OTHERS + MOST_PROCESSES {
+            self.processes.retain(|_, state| matches!(state, State::Runs(_)));
+        }
+    }
+
+    /// Whether one more process may be read that has had no sample yet.
+    pub fn looks_ahead(&mut self, now: Nanos) -> bool {
+        const SECOND: Nanos = Nanos(1_000_000_000);
+        if now.saturating_sub(self.ahead.0) > SECOND {
+            self.ahead = (now, 0);
+        }
+        self.ahead.1 += 1;
+        self.ahead.1 <= AHEAD
     }
 
     /// A process has mapped the code of an interpreter at `start` from `offset` of its file on. Whether its frames are read from now on.
@@ -183,6 +207,7 @@ impl Python {
         let Owner { pid, user } = owner;
         self.stop(pid);
         let failed = State::Failed { until: now + AGAIN };
+        self.make_few();
         let (mut all, mut of_user) = (0, 0);
         for state in self.processes.values() {
             if let State::Runs(running) = state {
@@ -201,7 +226,7 @@ impl Python {
             Some(Ok((memory, layout, interpreter))) => {
                 let running = Running { user, memory: Arc::new(memory), layout, codes: HashMap::default() };
                 self.shares.change(user, 0, running.bytes());
-                self.processes.insert(pid, State::Runs(running));
+                self.processes.insert(pid, State::Runs(Box::new(running)));
                 self.follow(pid, interpreter);
                 true
             }
@@ -225,6 +250,9 @@ impl Python {
     }
 
     fn follow(&mut self, pid: u32, interpreter: Interpreter) {
+        if self.followed.len() >= python_frames::MOST_PROCESSES && !self.followed.contains_key(&pid) {
+            return;
+        }
         if self.followed.insert(pid, interpreter) != Some(interpreter) {
             self.wanted.push((pid, Some(interpreter)));
         }
@@ -437,13 +465,13 @@ fn divide(pending: &Pending, kind: Runs, stack: &UserStack<'_>, runs: &mut Vec<R
             Runs::Structures { next, .. } => {
                 frames += 1;
                 if is_last {
-                    runs.push(Run { place: Some(structure), frames });
+                    runs.push(Run { place: Some(structure), frames, is_whole: true });
                     frames = 0;
                     structure = structure.checked_add(next).and_then(on_stack).unwrap_or(u64::MAX);
                 }
             }
             Runs::Frames { .. } if is_last => {
-                runs.push(Run { place: Some(frame.address), frames });
+                runs.push(Run { place: Some(frame.address), frames, is_whole: true });
                 frames = 0;
             }
             Runs::Frames { .. } => frames += 1,
@@ -451,8 +479,197 @@ fn divide(pending: &Pending, kind: Runs, stack: &UserStack<'_>, runs: &mut Vec<R
     }
     if frames > 0 {
         let place = matches!(kind, Runs::Structures { .. }).then_some(structure);
-        // What is beyond it is missing only if it was left out.
-        let place = if pending.end == Some(FramesEnd::Deep) { None } else { place };
-        runs.push(Run { place, frames });
+        runs.push(Run { place, frames, is_whole: false });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Code objects, strings and frames as a process of 3.12 has them: in this one.
+    struct Forged {
+        strings: Vec<Box<[u8; 64]>>,
+        codes: Vec<Box<[u64; 20]>>,
+    }
+
+    impl Forged {
+        /// With functions of these names.
+        fn new(names: impl Iterator<Item = String>) -> Self {
+            let strings: Vec<_> = names.map(|name| string(&name)).collect();
+            let codes = strings.iter().map(|string| code(string)).collect();
+            Self { strings, codes }
+        }
+
+        fn address(&self, nth: usize) -> u64 {
+            self.codes[nth].as_ptr() as u64
+        }
+    }
+
+    fn string(text: &str) -> Box<[u8; 64]> {
+        let mut object = Box::new([0; 64]);
+        object[16..24].copy_from_slice(&(text.len() as u64).to_ne_bytes());
+        object[32..36].copy_from_slice(&(1_u32 << 2 | 1 << 5 | 1 << 6).to_ne_bytes());
+        object[40..40 + text.len()].copy_from_slice(text.as_bytes());
+        object
+    }
+
+    fn code(name: &[u8; 64]) -> Box<[u64; 20]> {
+        let mut object = Box::new([0; 20]);
+        (object[112 / 8], object[128 / 8]) = (name.as_ptr() as u64, name.as_ptr() as u64);
+        object
+    }
+
+    /// This process as one that runs Python 3.12.
+    fn running(python: &mut Python, pid: u32, user: u32) {
+        let layout = Layout::of_version(0x030c_01f0).unwrap();
+        let memory = Arc::new(ProcessMemory::open(std::process::id()).unwrap());
+        let running = Running { user, memory, layout, codes: HashMap::default() };
+        python.shares.change(user, 0, running.bytes());
+        python.processes.insert(pid, State::Runs(Box::new(running)));
+        python.follow(pid, layout.interpreter(0x1000, (1, 2)));
+    }
+
+    const STACK: u64 = 0x7f00_0000;
+
+    /// Frames of functions (code at an address, owned by the thread) and those that end runs (owned by the C stack), at some places.
+    fn frames(of: &[(u64, u64)]) -> Vec<InterpreterFrame> {
+        let flags = |code| if code == 0 { 3 << 48 } else { 0 };
+        of.iter().map(|&(address, code)| InterpreterFrame { address, code, flags: flags(code) }).collect()
+    }
+
+    /// The names of what a sample's frames become, and what that is in the stack of C functions 10 (to 8), 20 (to 16), 30.
+    fn interpreted(
+        python: &mut Python,
+        pid: u32,
+        frames: Vec<InterpreterFrame>,
+        end: FramesEnd,
+        now: u64,
+    ) -> (Merged, Vec<String>) {
+        python.pending[0] = Pending { tid: 9, first: STACK, end: Some(end), frames };
+        let stack = UserStack { instruction: 10, frame_pointer: 0, stack_pointer: STACK, bytes: &[] };
+        if !python.prepare(0, (pid, 9), &stack, Nanos(now)) {
+            return (Merged::No, Vec::new());
+        }
+        assert!(!python.prepare(0, (pid, 9), &stack, Nanos(now)), "they are of one sample");
+        let native = Native {
+            addresses: &[10, 20, 30],
+            ends: &[STACK + 8, STACK + 16],
+            stack_pointer: STACK,
+            is_cut: false,
+        };
+        let mut merged = Vec::new();
+        let how = python.merge(&native, |nth| nth == 1, &mut merged);
+        let name =
+            |address: &u64| python.function(*address).map_or(address.to_string(), |of| of.function.clone());
+        (how, merged.iter().map(name).collect())
+    }
+
+    #[test]
+    fn functions_have_the_names_that_their_process_has_for_them() {
+        let mut python = Python::new(1, 1 << 20);
+        running(&mut python, 7, 1000);
+        let mut forged = Forged::new(["inner", "outer"].map(str::to_owned).into_iter());
+        let of = frames(&[(1, forged.address(0)), (2, forged.address(1)), (STACK + 8, 0)]);
+        let named =
+            |names: &[&str]| (Merged::Whole, names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let now = |python: &mut Python, now: u64| {
+            interpreted(python, 7, of.clone(), FramesEnd::Outermost, now * SECOND)
+        };
+        assert_eq!(now(&mut python, 1), named(&["10", "inner", "outer", "30"]));
+        // Other code at the same address is seen after a while.
+        let other = string("other");
+        *forged.codes[0] = *code(&other);
+        assert_eq!(now(&mut python, 5), named(&["10", "inner", "outer", "30"]));
+        assert_eq!(now(&mut python, 12), named(&["10", "other", "outer", "30"]));
+        // No code there any more.
+        forged.codes[0].fill(8);
+        assert_eq!(now(&mut python, 40), named(&["10", "[without a name]", "outer", "30"]));
+        assert_eq!(forged.strings.len(), 2);
+        let expected = Interpreted { named: 4, unnamed_frames: 1, ..Interpreted::default() };
+        assert_eq!((python.take(), python.take()), (expected, Interpreted::default()));
+        python.forget_functions();
+        assert_eq!(now(&mut python, 41), named(&["10", "[without a name]", "outer", "30"]));
+        python.forget(7);
+        assert_eq!(now(&mut python, 42), (Merged::No, vec![]));
+        assert_eq!(python.wanted.last(), Some(&(7, None)));
+        assert_eq!(python.shares.taken(), 0);
+    }
+
+    #[test]
+    fn frames_that_lead_nowhere_change_nothing() {
+        let mut python = Python::new(1, 1 << 20);
+        running(&mut python, 7, 1000);
+        let forged = Forged::new(["inner"].map(str::to_owned).into_iter());
+        let inner = (1, forged.address(0));
+        let mut how = |of: &[(u64, u64)], end| interpreted(&mut python, 7, frames(of), end, SECOND);
+        assert_eq!(how(&[], FramesEnd::NoThread).0, Merged::No);
+        assert_eq!(how(&[], FramesEnd::Outermost).0, Merged::No);
+        // Ends of runs that are not on the stack, or in one function of it.
+        assert_eq!(how(&[inner, (1, 0)], FramesEnd::Outermost).0, Merged::No);
+        assert_eq!(how(&[inner, (STACK, 0), inner, (STACK, 0)], FramesEnd::Outermost).0, Merged::No);
+        // In a circle.
+        let round = vec![inner; 512];
+        let (merged, names) = how(&round, FramesEnd::Deep);
+        assert_eq!((merged, names.len()), (Merged::Cut, 513));
+        assert_eq!(how(&round, FramesEnd::Unreadable).0, Merged::Cut);
+        let Interpreted { named, mismatched, other_threads, .. } = python.take();
+        assert_eq!((named, mismatched, other_threads), (2, 2, 1));
+    }
+
+    #[test]
+    fn who_makes_up_functions_loses_their_names_and_no_one_else() {
+        let mut python = Python::new(1, 1 << 20);
+        let good = Forged::new(["good"].map(str::to_owned).into_iter());
+        running(&mut python, 7, 1000);
+        running(&mut python, 8, 66);
+        let of_good = frames(&[(1, good.address(0)), (STACK + 8, 0)]);
+        let is_named = |python: &mut Python| {
+            let (_, names) = interpreted(python, 7, of_good.clone(), FramesEnd::Outermost, SECOND);
+            names == ["10", "good", "30"]
+        };
+        assert!(is_named(&mut python));
+        for round in 0..40_u64 {
+            // What reading them costs is another matter.
+            python.errands = Errands::default();
+            let many = Forged::new((0..500).map(|nth| format!("f{}", nth + 500 * round)));
+            let of: Vec<_> = (0..500).map(|nth| (1, many.address(nth))).chain([(STACK + 8, 0)]).collect();
+            interpreted(&mut python, 8, frames(&of), FramesEnd::Outermost, round * SECOND);
+            assert!(python.shares.taken() <= 1 << 20, "{}", python.shares.taken());
+            std::mem::forget(many);
+        }
+        assert_eq!(python.take().given_up, 1);
+        assert_eq!(python.wanted.last(), Some(&(8, None)), "the kernel reads its frames no more");
+        assert!(is_named(&mut python));
+        python.forget_functions();
+        assert!(is_named(&mut python));
+    }
+
+    #[test]
+    fn runs_of_3_11_are_told_apart_by_structures_on_the_stack() {
+        let stack_words = [0, STACK + 24, 0, 0, 0, u64::MAX];
+        let bytes: Vec<u8> = stack_words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let stack = UserStack { instruction: 0, frame_pointer: 0, stack_pointer: STACK, bytes: &bytes };
+        let kind = Layout::of_version(0x030b_02f0).unwrap().runs();
+        let frame = |entry: u64| InterpreterFrame { address: 1, code: 2, flags: entry << 32 };
+        let mut runs = Vec::new();
+        let mut divided = |frames: &[InterpreterFrame], end| {
+            // The structure at 8 bytes below the stack has the next one's address in its third word.
+            let pending = Pending { tid: 1, first: STACK - 8, end: Some(end), frames: frames.to_vec() };
+            divide(&pending, kind, &stack, &mut runs);
+            runs.clone()
+        };
+        let run = |place, frames, is_whole| Run { place: Some(place), frames, is_whole };
+        assert_eq!(
+            divided(&[frame(0), frame(1), frame(1)], FramesEnd::Outermost),
+            [run(STACK - 8, 2, true), run(STACK + 24, 1, true)]
+        );
+        assert_eq!(
+            divided(&[frame(1), frame(0)], FramesEnd::Deep),
+            [run(STACK - 8, 1, true), run(STACK + 24, 1, false)]
+        );
+        assert_eq!(divided(&[], FramesEnd::Outermost), []);
     }
 }

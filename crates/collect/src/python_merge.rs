@@ -18,10 +18,12 @@ pub struct Native<'a> {
 /// Python functions that are executed by one call of the interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Something on the C stack that belongs to this call; unknown where not all of the run could be read.
+    /// Something on the C stack that belongs to this call, where it is known.
     pub place: Option<u64>,
     /// How many they are.
     pub frames: usize,
+    /// None are missing.
+    pub is_whole: bool,
 }
 
 /// What came of it.
@@ -37,7 +39,7 @@ pub enum Merged {
 }
 
 /// Puts into `merged` the stack with `frames` (innermost first; those of one run after those of another) in the places of the calls that execute
-/// them. Where a run is not whole, `is_evaluator` tells (by their numbers in the stack) which calls could execute it.
+/// them. Where the place of a run is unknown, `is_evaluator` tells (by their numbers in the stack) which calls could execute it.
 pub fn merge(
     native: &Native<'_>,
     runs: &[Run],
@@ -67,7 +69,7 @@ pub fn merge(
                 }
                 merged.extend_from_slice(own);
                 (at, done) = (nth + 1, done + run.frames);
-                if run.place.is_none() {
+                if !run.is_whole {
                     return Merged::Cut;
                 }
             }
@@ -112,7 +114,8 @@ mod tests {
 
     fn merged(native: Native<'_>, runs: &[(Option<u64>, usize)]) -> (Merged, Vec<u64>) {
         let frames: Vec<u64> = (1..=9).collect();
-        let runs: Vec<Run> = runs.iter().map(|&(place, frames)| Run { place, frames }).collect();
+        let runs: Vec<Run> =
+            runs.iter().map(|&(place, frames)| Run { place, frames, is_whole: place.is_some() }).collect();
         let mut merged = vec![77];
         let end = merge(&native, &runs, &frames, |nth| matches!(nth, 1 | 3), &mut merged);
         (end, merged)
@@ -161,5 +164,8 @@ mod tests {
     fn a_run_that_is_not_whole_ends_the_stack() {
         assert_eq!(merged(NATIVE, &[(Some(120), 2), (None, 3)]), (Merged::Cut, vec![10, 1, 2, 30, 3, 4, 5]));
         assert_eq!(merged(NATIVE, &[(None, 3)]), (Merged::Cut, vec![10, 1, 2, 3]));
+        let (mut stack, run) = (Vec::new(), Run { place: Some(160), frames: 2, is_whole: false });
+        assert_eq!(merge(&NATIVE, &[run], &[1, 2], |_| false, &mut stack), Merged::Cut);
+        assert_eq!(stack, [10, 20, 30, 1, 2]);
     }
 }

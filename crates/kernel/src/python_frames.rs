@@ -11,9 +11,9 @@ use std::io;
 /// Frames that are read of a stack.
 pub const MOST_FRAMES: usize = 512;
 /// Threads and interpreters that are looked at for one.
-pub const MOST_THREADS: usize = 128;
+pub const MOST_THREADS: usize = 256;
 /// Processes whose frames are read.
-const PROCESSES: usize = 1 << 12;
+pub const MOST_PROCESSES: usize = 1 << 12;
 
 /// Where an interpreter has its frames: addresses in its process, and distances in bytes.
 ///
@@ -169,7 +169,7 @@ pub(crate) struct Maps {
 impl Maps {
     /// For CPUs whose numbers are below `cpus`.
     pub(crate) fn new(cpus: usize) -> io::Result<Self> {
-        let interpreters = Map::new(MapKind::Hash, 4, WORDS * 8, PROCESSES)?;
+        let interpreters = Map::new(MapKind::Hash, 4, WORDS * 8, MOST_PROCESSES)?;
         let scratch = Map::new(MapKind::Array, 4, (BUFFER + READ) as usize, cpus)?;
         Ok(Self { interpreters, scratch })
     }

@@ -25,6 +25,7 @@ mod live;
 mod matrix;
 mod placed_points;
 mod points;
+mod python;
 mod runtime_symbols;
 mod sandboxes;
 mod sanitizers;

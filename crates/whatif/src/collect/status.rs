@@ -52,6 +52,7 @@ impl State {
             "sampler": setting.sampler,
             "mode": setting.mode,
             "callers": super::service::callers_in_words(collector.callers().0),
+            "reads_python": collector.reads_interpreters(),
             "rate_asked_hz": setting.rate_hz,
             "interval_s": options.interval,
             "max_cpu": options.budget.cpu,
@@ -248,6 +249,14 @@ fn words(state: &Value, now: i64) -> String {
         }
     }
     lines.extend(stacks(&state["stacks"]));
+    lines.extend(python(&state["python"]));
+    if state["reads_python"] == false && state["stacks"].is_object() {
+        lines.push(
+            "Python's functions are not on stacks: only C functions of the interpreter; reading its frames takes BPF (CAP_BPF and CAP_PERFMON, \
+             Linux 5.15), for the whole machine"
+                .to_owned(),
+        );
+    }
     if let Some(times @ 1..) = state["throttled"].as_u64() {
         lines.push(format!(
             "since the start the kernel has allowed no more samples {times} times, until its next tick: those are among the lost\n  \
@@ -294,6 +303,26 @@ fn stacks(state: &Value) -> Option<String> {
             count(&state["by_frame_pointers"])
         )
     })
+}
+
+/// What became of the samples of processes that run Python since the start.
+fn python(state: &Value) -> Option<String> {
+    let count = |value: &Value| value.as_u64().unwrap_or(0);
+    let processes = &state["processes"];
+    let kinds = [
+        (&state["mismatched"], "samples whose frames do not belong to the C stack"),
+        (&state["other_threads"], "samples of threads that the interpreter does not know"),
+        (&state["unnamed_frames"], "frames without a name"),
+        (&processes["unknown_version"], "processes of another version than 3.11, 3.12 and 3.13"),
+        (&processes["not_allowed"], "processes that may not be read (CAP_SYS_PTRACE)"),
+        (&processes["given_up"], "processes given up because their user has too many or too many functions"),
+    ];
+    let of =
+        |(value, words): &(&Value, &str)| (count(value) > 0).then(|| format!("{} {words}", count(value)));
+    let parts: Vec<String> = kinds.iter().filter_map(of).collect();
+    let named = count(&state["named"]);
+    let without = if parts.is_empty() { String::new() } else { format!(" (without: {})", parts.join(", ")) };
+    (named > 0 || !parts.is_empty()).then(|| format!("Python: {named} samples with its functions{without}"))
 }
 
 /// Whose code is sampled.
