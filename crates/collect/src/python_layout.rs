@@ -16,8 +16,7 @@ pub struct Layout {
     next_thread: u64,
     number: u64,
     frame: u64,
-    /// A frame of the interpreter on the C stack for each run of frames, or a structure there that it has for this; from this place in
-    /// the structure on follows the address of the next one.
+    /// How runs of frames are told apart.
     runs: Runs,
     code: u64,
     previous: u64,
@@ -193,3 +192,86 @@ fn is_released(version: u64) -> bool {
 const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
 /// Words of `_Py_DebugOffsets` of 3.13, up to the last one that is needed.
 const SAID: usize = 71;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What 3.13.0 says of itself.
+    fn said() -> [u64; SAID] {
+        let mut words = [0; SAID];
+        for (nth, word) in [
+            (0, COOKIE),
+            (1, 0x030d_00f0),
+            (5, 632),
+            (8, 7264),
+            (9, 7344),
+            (21, 8),
+            (23, 72),
+            (25, 160),
+            (29, 8),
+            (30, 0),
+            (33, 70),
+            (35, 112),
+            (37, 128),
+            (39, 68),
+            (68, 32),
+            (69, 16),
+            (70, 40),
+        ] {
+            words[nth] = word;
+        }
+        words
+    }
+
+    #[test]
+    fn versions_that_are_not_known_have_no_layout() {
+        for known in [0x030b_00f0, 0x030b_02f0, 0x030b_0ef0, 0x030c_01f0] {
+            assert!(Layout::of_version(known).is_some(), "{known:x}");
+        }
+        // 3.10, 3.13 (which says it itself), 3.11 alpha and candidate, 3.14, nonsense.
+        for unknown in
+            [0x030a_00f0, 0x030d_00f0, 0x030b_00a1, 0x030b_00c2, 0x030e_00f0, 0, u64::MAX, 0x1_030b_02f0]
+        {
+            assert_eq!(Layout::of_version(unknown), None, "{unknown:x}");
+        }
+    }
+
+    #[test]
+    fn what_an_interpreter_says_is_taken_if_it_is_possible() {
+        let layout = Layout::said(&said()).unwrap();
+        let like_3_12 =
+            NameLayout { file: 112, qualified: 128, line: 68, length: 16, state: 32, ascii: 40, other: 56 };
+        assert_eq!((layout.names, layout.runs), (like_3_12, Runs::Frames { owner: 70 }));
+        let interpreter = layout.interpreter(0x1000, (4, 5));
+        assert_eq!((interpreter.head, interpreter.number, interpreter.indirect), (0x1000 + 632, 160, None));
+        // Another version, a candidate, without the global lock, distances that lead away from what is described.
+        for (nth, word) in [
+            (1, 0x030e_00f0),
+            (1, 0x030d_00c1),
+            (2, 1),
+            (5, 1 << 20),
+            (25, u64::MAX),
+            (29, 65),
+            (30, u64::MAX),
+            (33, 63),
+            (33, 72),
+            (37, 1 << 40),
+            (70, u64::MAX),
+        ] {
+            let mut words = said();
+            words[nth] = word;
+            assert_eq!(Layout::said(&words), None, "{nth}: {word:x}");
+        }
+    }
+
+    #[test]
+    fn the_last_frame_of_a_run_is_told_by_its_flags() {
+        let frame = |flags| InterpreterFrame { address: 0, code: 0, flags };
+        let (old, new) = (PYTHON_3_11.runs, PYTHON_3_12.runs);
+        // As they were read from running interpreters: `stacktop`, `is_entry` and `owner`; `stacktop`, `return_offset` and `owner`.
+        assert!(old.is_last(&frame(1 << 32 | 5)) && !old.is_last(&frame(5)));
+        assert!(new.is_last(&frame(3 << 48 | 5)) && !new.is_last(&frame(1 << 48 | 4 << 32 | 5)));
+        assert!(!new.is_last(&frame(0)));
+    }
+}

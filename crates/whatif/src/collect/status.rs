@@ -250,10 +250,11 @@ fn words(state: &Value, now: i64) -> String {
     }
     lines.extend(stacks(&state["stacks"]));
     lines.extend(python(&state["python"]));
-    if state["reads_python"] == false && state["stacks"].is_object() {
+    let by_tables = state["callers"].as_str().is_some_and(|callers| callers.contains("unwind tables"));
+    if state["reads_python"] == false && by_tables {
         lines.push(
-            "Python's functions are not on stacks: only C functions of the interpreter; reading its frames takes BPF (CAP_BPF and CAP_PERFMON, \
-             Linux 5.15), for the whole machine"
+            "Python's functions are not on stacks: only C functions of the interpreter; reading its frames takes BPF, for the whole machine\n  \
+             run it as root, or as a service (whatif collect --print unit), on Linux 5.15 or later"
                 .to_owned(),
         );
     }
