@@ -95,6 +95,8 @@ struct Whole {
     /// Stacks that begin where a process or a thread does.
     rooted: u64,
     truncated: u64,
+    /// Stacks with functions of Python.
+    interpreted: u64,
 }
 
 impl Whole {
@@ -103,6 +105,8 @@ impl Whole {
         /// What is called where a program or a thread begins.
         const ROOTS: [&str; 5] =
             ["_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone3"];
+        /// Code of a script's own, and what Python calls the argument of a generator.
+        const PYTHON: [&str; 2] = ["<module>", "<genexpr>"];
         let is_mark = |frame: &&&str| !frame.starts_with("[truncated");
         let frames: Vec<&&str> = stack.iter().filter(is_mark).collect();
         let is_root = |frame: &&&str| {
@@ -113,6 +117,7 @@ impl Whole {
         self.single += if frames.len() == 1 { samples } else { 0 };
         self.rooted += if frames.iter().take(3).any(is_root) { samples } else { 0 };
         self.truncated += if frames.len() < stack.len() { samples } else { 0 };
+        self.interpreted += if frames.iter().any(|frame| PYTHON.contains(frame)) { samples } else { 0 };
     }
 
     fn part(&self, of: u64) -> f64 {
@@ -164,6 +169,13 @@ impl Bench<'_> {
                     ours.text(),
                     pointers.text()
                 );
+                if ours.interpreted > 0 {
+                    println!(
+                        "{:<18} {rate:>4}   {:.1} % with Python's functions",
+                        "",
+                        ours.part(ours.interpreted)
+                    );
+                }
             }
         }
         Ok(())

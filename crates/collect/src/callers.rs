@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use symbols::{Caller, CallerLookup, FileOffset, FunctionCallers};
+use symbols::{Caller, CallerLookup, FileOffset, FunctionCallers, PythonExports};
 
 /// Positions whose callers are known at once.
 const MOST_POSITIONS: usize = 1 << 15;
@@ -31,6 +31,9 @@ pub struct Callers {
     /// By where they begin.
     functions: HashMap<(Scope, ImageIndex), BTreeMap<u64, Function>>,
     files: HashMap<(Scope, ImageIndex), File>,
+    /// Files that have an interpreter of Python, and how many have been found.
+    pythons: HashMap<(Scope, ImageIndex), Arc<PythonExports>>,
+    generation: u64,
     /// What the functions take, in bytes, and may take.
     bytes: usize,
     most: usize,
@@ -101,6 +104,8 @@ impl Callers {
             positions: HashMap::default(),
             functions: HashMap::new(),
             files: HashMap::new(),
+            pythons: HashMap::new(),
+            generation: 0,
             bytes: 0,
             most: most.saturating_sub(MOST_POSITIONS * size_of::<((Scope, u32, u64), Caller)>()),
             errands: Errands::frugal(),
@@ -229,6 +234,13 @@ impl Callers {
             let oldest = self.files.keys().find(scope_is_own).or_else(|| self.files.keys().next()).copied();
             oldest.map(|key| self.files.remove(&key));
         }
+        if let Some(opened) = &opened
+            && let Some(python) = opened.file.python()
+        {
+            let scope = if opened.is_shared && own == Scope::User(owner.user) { Scope::All } else { own };
+            self.pythons.insert((scope, mapping.image), Arc::new(python.clone()));
+            self.generation += 1;
+        }
         let state = match &opened {
             Some(opened) => File::Open(opened.clone()),
             None => File::Missing(Instant::now() + AGAIN),
@@ -237,11 +249,23 @@ impl Callers {
         opened
     }
 
+    /// The interpreter of Python in an image that a process has mapped, as far as is known.
+    pub fn python(&self, owner: Owner, image: ImageIndex, images: &Images) -> Option<&Arc<PythonExports>> {
+        let own = Scope::of(owner, images.get(image));
+        [Scope::All, own].into_iter().find_map(|scope| self.pythons.get(&(scope, image)))
+    }
+
+    /// Another number after more files with interpreters have been found; zero before the first one.
+    pub fn pythons(&self) -> u64 {
+        self.generation
+    }
+
     /// Forgets images that have no mark: their numbers may be given to others.
     pub fn keep(&mut self, marks: &Marks) {
         self.positions.retain(|(_, image, _), _| marks.has(*image));
         self.functions.retain(|(_, image), _| marks.has(image.0));
         self.files.retain(|(_, image), _| marks.has(image.0));
+        self.pythons.retain(|(_, image), _| marks.has(image.0));
         self.bytes = self.functions.values().flat_map(BTreeMap::values).map(Function::bytes).sum();
     }
 }

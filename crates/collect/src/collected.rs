@@ -3,6 +3,7 @@
 use crate::legend::Legend;
 use crate::meter::Tally;
 use crate::particulars::Lapses;
+use crate::python::Interpreted;
 use crate::stacks::{Counted, Frame};
 use crate::unwinding::Unwound;
 use archive::UnixSeconds;
@@ -32,6 +33,8 @@ pub struct Collected {
     pub unwound: Unwound,
     /// What was left out of labels.
     pub lapses: Lapses,
+    /// What became of those of processes that run Python.
+    pub interpreted: Interpreted,
     /// Memory that the collector had resident, in bytes.
     pub resident: u64,
     /// CPUs that were sampled.

@@ -124,6 +124,7 @@ impl Collector {
         }
         collector.learn_ids();
         collector.reader.follower.unwinding.is_on = matches!(callers, Callers::Copies | Callers::CopiesOfAll);
+        collector.reader.follower.python.is_on = collector.reads_interpreters();
         if !machine {
             let others = own_processes().into_iter().filter(|pid| *pid != std::process::id()).collect();
             collector.watch(others);
@@ -207,6 +208,7 @@ impl Collector {
             kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken) + off_cpu.0),
             unwound: self.reader.follower.unwinding.take(),
             lapses: self.reader.follower.processes.take_lapses(),
+            interpreted: self.reader.follower.python.take(),
             resident: resident(),
             cpus: self.cpus.len() as u32,
         };
@@ -256,6 +258,12 @@ impl Collector {
     #[must_use]
     pub fn costs_of_off_cpu(&self) -> Option<Costs> {
         self.reader.off_cpu.as_ref().map(OffCpu::costs)
+    }
+
+    /// Whether the frames of Python's interpreter are read with samples.
+    #[must_use]
+    pub fn reads_interpreters(&self) -> bool {
+        matches!(&self.copies, Some(Ok(copies)) if copies.reads_interpreters())
     }
 
     /// Processes that are not sampled just now, because no more descriptors may be opened.
@@ -420,6 +428,8 @@ impl Collector {
         let wanted = std::mem::take(&mut reader.follower.unwinding.wanted);
         if let Some(Ok(copies)) = &self.copies {
             wanted.into_iter().for_each(|(pid, bytes)| copies.want(pid, bytes));
+            let wanted = std::mem::take(&mut reader.follower.python.wanted);
+            wanted.iter().for_each(|(pid, interpreter)| copies.follow(*pid, interpreter.as_ref()));
         }
     }
 

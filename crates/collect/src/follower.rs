@@ -14,7 +14,9 @@ use crate::limits::Limits;
 use crate::naming::Naming;
 use crate::origin::Origin;
 use crate::processes::Processes;
+use crate::python::Python;
 use crate::sink::{SampleSeen, SampleSink};
+use crate::space::Space;
 use crate::stacks::{Counted, Frame, Stacks, chain};
 use crate::unidentified::Unidentified;
 use crate::unwinding::Unwinding;
@@ -22,6 +24,7 @@ use crate::vdso;
 use crate::walk::{Code, End, walk};
 use archive::ImageKind;
 use kernel::maps::pids;
+use kernel::python_frames::InterpreterFrames;
 use kernel::stream::{Record, Sample, UserStack};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -46,6 +49,7 @@ pub struct Follower {
     pub naming: Naming,
     unidentified: Unidentified,
     vdso: VdsoFunctions,
+    pub python: Python,
     /// That of the sample at hand.
     callchain: Vec<u64>,
     stacks: Stacks,
@@ -102,7 +106,8 @@ impl Follower {
             images,
             kernel,
             follows_programs,
-            generated: Generated::new(origin, limits.functions),
+            generated: Generated::new(origin, limits.functions / 4 * 3),
+            python: Python::new(cpus, limits.functions / 4),
             callers: Callers::new(limits.callers),
             unwinding: Unwinding::new(cpus),
             naming: Naming::default(),
@@ -131,10 +136,16 @@ impl Follower {
     /// Forgets processes that have gone without a word.
     pub fn reap(&mut self) {
         for pid in self.processes.reap() {
-            self.generated.forget(pid);
-            self.unwinding.forget(pid);
-            self.unidentified.forget(pid);
+            self.forget_process(pid);
         }
+    }
+
+    /// A process has ended, or executes another program.
+    fn forget_process(&mut self, pid: u32) {
+        self.generated.forget(pid);
+        self.unwinding.forget(pid);
+        self.python.forget(pid);
+        self.unidentified.forget(pid);
     }
 
     /// Processes that have generated code: the same address may be another function now.
@@ -161,6 +172,7 @@ impl Follower {
         };
         let legend = Legend::of(&mut frames, &mut counts, images, processes.labels(), name);
         self.generated.forget_names();
+        self.python.forget_functions();
         if self.origin.is_here() {
             let follows = self.follows_programs;
             self.kernel.look_again(now, &modules_text(), || Kernel::read(follows));
@@ -227,22 +239,21 @@ impl Follower {
             Record::Name { pid, tid, executes, name } => {
                 self.processes.rename(pid, tid, executes, name, &mut self.images);
                 if executes {
-                    self.generated.forget(pid);
-                    self.unwinding.forget(pid);
-                    self.unidentified.forget(pid);
+                    self.forget_process(pid);
                 }
             }
             Record::Fork { pid, parent, threads } => {
                 self.processes.fork(pid, parent, threads, &mut self.images);
                 if pid != parent {
                     self.unwinding.fork(pid, parent);
+                    if self.python.fork(pid, parent) {
+                        self.unwinding.copy(pid);
+                    }
                 }
             }
             Record::Exit { pid, tid } => {
                 if self.processes.exit(pid, tid) {
-                    self.generated.forget(pid);
-                    self.unwinding.forget(pid);
-                    self.unidentified.forget(pid);
+                    self.forget_process(pid);
                 }
             }
             Record::KernelCode { start, gone: true, .. } => self.kernel.programs.remove(start),
@@ -256,7 +267,11 @@ impl Follower {
                     self.kernel.doubt();
                 }
             }
-            Record::Sample(_) | Record::Stack { .. } | Record::Throttled { .. } | Record::Other => {}
+            Record::Sample(_)
+            | Record::Stack { .. }
+            | Record::Interpreter { .. }
+            | Record::Throttled { .. }
+            | Record::Other => {}
             // See `OffCpu`.
             Record::WaitBegins { .. } | Record::WaitEnds(_) => {}
         }
@@ -275,6 +290,76 @@ impl Follower {
             Some((mapping, offset)) => (mapping.image, callers.of(owner, mapping, offset, images)),
             None => (Images::UNKNOWN, Code::None),
         });
+        if self.python.is_on && self.callers.pythons() > 0 {
+            self.interpret(cpu, time, (owner, tid), &space, stack);
+        }
+    }
+
+    /// Whether a process runs Python, if that is not known yet.
+    fn decide(&mut self, time: Nanos, owner: Owner, space: &Space) {
+        let Self { python, callers, images, unwinding, .. } = self;
+        let generation = callers.pythons();
+        if python.is_decided(owner.pid, space.id, generation, time) {
+            return;
+        }
+        let interpreter = space.mappings().iter().find_map(|mapping| {
+            Some((callers.python(owner, mapping.image, images)?, (mapping.start.0, mapping.offset)))
+        });
+        match interpreter {
+            Some((exports, place)) => {
+                if python.is_python(owner, exports, place, time) {
+                    unwinding.copy(owner.pid);
+                }
+            }
+            None => python.is_other(owner.pid, space.id, generation),
+        }
+    }
+
+    /// A process has mapped code at an address. If it is an interpreter that is known, its frames are read from its first sample on.
+    pub fn mapped(&mut self, pid: u32, start: Address, time: Nanos) {
+        if !self.python.is_on || self.callers.pythons() == 0 || self.processes.known_keys(pid, pid).is_none()
+        {
+            return;
+        }
+        let (space, _) = self.processes.get(pid, &mut self.images);
+        let owner = Owner { pid, user: self.processes.user(pid) };
+        let image = space.mapping(start).map(|(mapping, _)| mapping.image);
+        if image.is_some_and(|image| self.callers.python(owner, image, &self.images).is_some())
+            && self.python.looks_ahead(time)
+        {
+            self.decide(time, owner, &space);
+        }
+    }
+
+    /// The frames of the interpreter that runs the sample that a CPU takes next.
+    pub fn interpreter(&mut self, cpu: usize, tid: u32, frames: &InterpreterFrames<'_>) {
+        self.python.frames(cpu, tid, frames);
+    }
+
+    /// Puts Python's functions into the stack of the sample that a CPU takes next, if its process runs Python.
+    fn interpret(
+        &mut self,
+        cpu: usize,
+        time: Nanos,
+        (owner, tid): (Owner, u32),
+        space: &Space,
+        stack: &UserStack<'_>,
+    ) {
+        self.decide(time, owner, space);
+        let Self { python, callers, images, unwinding, .. } = self;
+        if python.prepare(cpu, (owner.pid, tid), stack, time) {
+            unwinding.merge(cpu, |native, of_frames, merged| {
+                let is_evaluator = |nth: usize| {
+                    let image = of_frames.get(nth).copied().unwrap_or(Images::UNKNOWN);
+                    let evaluator =
+                        callers.python(owner, image, images).and_then(|python| python.evaluator());
+                    let address = native.addresses[nth] - u64::from(nth > 0);
+                    let place = space.mapping(Address(address)).map(|(_, offset)| offset);
+                    evaluator.zip(place).is_some_and(|(evaluator, place)| evaluator.contains(&place))
+                };
+                python.merge(native, is_evaluator, merged)
+            });
+        }
     }
 
     /// Puts the callers on a process's stack into `callchain`. Also returns how many bytes of the copy that took.
@@ -286,7 +371,7 @@ impl Follower {
             Some((mapping, offset)) => callers.of(owner, mapping, offset, images),
             None => Code::None,
         };
-        walk(stack, code, callchain)
+        walk(stack, code, callchain, &mut Vec::new())
     }
 
     /// The kernel's code that waits for others.
@@ -391,7 +476,10 @@ impl Follower {
         let mut located = std::mem::take(&mut self.located);
         located.clear();
         for (address, in_kernel) in frames(sample) {
-            let place = if in_kernel {
+            let place = if let Some(source) = self.python.function(address.0) {
+                let (file, function) = (&source.file, source.function.clone());
+                Some(self.generated.position_in(file, function, &mut self.images))
+            } else if in_kernel {
                 Some(match self.kernel.programs.find(address) {
                     Some(name) => self.generated.position("the kernel", name.to_owned(), &mut self.images),
                     None => self.kernel.locate(address, &mut self.images),

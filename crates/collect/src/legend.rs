@@ -3,8 +3,9 @@
 use crate::images::{ImageIndex, Images};
 use crate::labels::{LabelIndex, Labels, letters};
 use crate::stacks::{Counted, Frame};
-use archive::{CodeImage, Label, Offset, Symbol};
+use archive::{CodeImage, ImageKind, Label, Offset, Symbol};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// See the module. Numbers are places in these lists.
 #[derive(Clone, Debug, Default)]
@@ -75,10 +76,14 @@ impl Legend {
     ) -> BTreeMap<K, Vec<(Offset, Vec<Symbol>)>> {
         let mut new: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for &Named { image, offset, function } in &self.named {
+            // Functions of scripts are in an image that is called like their file.
+            let of = &self.images[image.0 as usize];
+            let is_script = of.kind == ImageKind::Generated && !of.path.starts_with('[');
+            let file = if is_script { of.path.as_str().into() } else { Arc::default() };
             let (image, offset) = (images[image.0 as usize], Offset(offset));
             if !stored(image, offset) {
                 let function = self.functions[function as usize].as_str().into();
-                new.entry(image).or_default().push((offset, vec![Symbol { function, ..Symbol::default() }]));
+                new.entry(image).or_default().push((offset, vec![Symbol { function, file, line: 0 }]));
             }
         }
         new

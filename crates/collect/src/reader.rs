@@ -76,6 +76,7 @@ impl Reader {
         match record {
             Record::Sample(sample) => self.sample(cpu, time, &sample),
             Record::Stack { pid, tid, stack } => self.follower.stack(cpu, time, (pid, tid), &stack),
+            Record::Interpreter { tid, frames, .. } => self.follower.interpreter(cpu, tid, &frames),
             Record::Throttled { id } => {
                 let event = self.event(id);
                 self.meters[cpu][event as usize].throttled();
@@ -88,6 +89,9 @@ impl Reader {
             record => {
                 self.confused |= matches!(record, Record::Lost { records: 1.. });
                 self.follower.take(record);
+                if let Record::Map { pid, start, .. } = record {
+                    self.follower.mapped(pid, start, time);
+                }
             }
         }
     }

@@ -87,6 +87,11 @@ impl Space {
         self.mappings.iter().map(|mapping| mapping.image)
     }
 
+    /// What is mapped.
+    pub fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
     /// Memory that it takes without its images, about, in bytes.
     pub fn bytes(&self) -> usize {
         self.mappings.len() * size_of::<Mapping>()

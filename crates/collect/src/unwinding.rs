@@ -6,9 +6,10 @@
 use crate::callchain::{self, Cut};
 use crate::hash::Mixed;
 use crate::images::ImageIndex;
+use crate::python_merge::{Merged, Native};
 use crate::walk::{Code, End, walk};
 use kernel::stream::{MOST_COPIED, Sample, USUALLY_COPIED, UserStack};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::AddAssign;
 use wire::Nanos;
 
@@ -43,6 +44,8 @@ pub struct Unwinding {
     pub is_on: bool,
     /// Frames that the kernel takes of a stack.
     deepest: usize,
+    /// Processes whose frame pointers will not do, whatever they are: it must be known where on the stack the frames are.
+    copied: HashSet<u32>,
 }
 
 /// How the stacks of samples ended, of processes that have no frame pointers or are not known to.
@@ -70,10 +73,16 @@ impl AddAssign for Unwound {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Found {
     tid: u32,
     callchain: Vec<u64>,
+    /// Where on the stack each frame ends, as far as it is known.
+    ends: Vec<u64>,
+    stack_pointer: u64,
+    /// The same callchain with an interpreter's frames in it, and what came of putting them there.
+    merged: Vec<u64>,
+    how: Merged,
     /// In which image each address is.
     images: Vec<ImageIndex>,
     end: End,
@@ -138,7 +147,8 @@ impl Unwinding {
     pub fn new(cpus: usize) -> Self {
         let (habits, wanted) = (HashMap::default(), Vec::new());
         let (tally, deepest) = (Unwound::default(), callchain::deepest());
-        Self { habits, found: vec![None; cpus], wanted, tally, is_on: false, deepest }
+        let (found, copied) = (vec![None; cpus], HashSet::new());
+        Self { habits, found, wanted, tally, is_on: false, deepest, copied }
     }
 
     /// Whether frame pointers will do for a process.
@@ -164,16 +174,38 @@ impl Unwinding {
         mut code: impl FnMut(u64) -> (ImageIndex, Code),
     ) {
         let Some(place) = self.found.get_mut(cpu) else { return };
-        let before = place.take().map(|Found { callchain, images, .. }| (callchain, images));
-        let (mut callchain, mut images) = before.unwrap_or_default();
+        let mut found = place.take().unwrap_or_default();
+        let Found { callchain, ends, images, .. } = &mut found;
         images.clear();
         let look = |address| {
             let (image, code) = code(address);
             images.push(image);
             code
         };
-        let (end, took) = walk(stack, look, &mut callchain);
-        *place = Some(Found { tid, callchain, images, end, took });
+        let (end, took) = walk(stack, look, callchain, ends);
+        *place = Some(Found { tid, end, took, stack_pointer: stack.stack_pointer, how: Merged::No, ..found });
+    }
+
+    /// Puts an interpreter's frames into the stack that `cpu` has found last. `merge` gets that and the images that it is in.
+    pub fn merge(
+        &mut self,
+        cpu: usize,
+        merge: impl FnOnce(&Native<'_>, &[ImageIndex], &mut Vec<u64>) -> Merged,
+    ) {
+        let Some(found) = self.found.get_mut(cpu).and_then(Option::as_mut) else { return };
+        let Found { callchain, ends, stack_pointer, end, images, merged, .. } = found;
+        let (stack_pointer, is_cut) = (*stack_pointer, *end != End::Root);
+        let native = Native { addresses: callchain, ends, stack_pointer, is_cut };
+        found.how = merge(&native, images, merged);
+    }
+
+    /// Copies the stacks of a process, even if it keeps frame pointers.
+    pub fn copy(&mut self, pid: u32) {
+        self.copied.insert(pid);
+        if let Some(habits) = self.habits.get_mut(&pid).filter(|habits| habits.trusted.is_some()) {
+            *habits = Habits::default();
+            self.wanted.push((pid, None));
+        }
     }
 
     /// The stack of the sample that `cpu` takes next is not looked at.
@@ -199,11 +231,15 @@ impl Unwinding {
         };
         self.look(sample.pid, time, by_frame_pointers, &found);
         // A guess is not better than the kernel's.
-        if found.end == End::Root || found.callchain.len() >= by_frame_pointers.len() {
+        if found.how != Merged::No {
+            addresses.truncate(own + 1);
+            addresses.extend_from_slice(&found.merged);
+        } else if found.end == End::Root || found.callchain.len() >= by_frame_pointers.len() {
             addresses.truncate(own + 1);
             addresses.extend_from_slice(&found.callchain);
         }
-        let (count, cut) = match found.end {
+        let end = if found.how == Merged::Cut { End::Deep } else { found.end };
+        let (count, cut) = match end {
             End::Root => (&mut self.tally.whole, None),
             End::Short => (&mut self.tally.short, Some(Cut::Short)),
             End::Unknown => (&mut self.tally.unknown, Some(Cut::Unknown)),
@@ -278,7 +314,7 @@ impl Unwinding {
         }
         let Window { alike, short, most, .. } = std::mem::take(window);
         let bytes = habits.bytes;
-        if alike + FEW >= WINDOW {
+        if alike + FEW >= WINDOW && !self.copied.contains(&pid) {
             habits.trusted = Some(now + TRUST);
             self.wanted.push((pid, Some(0)));
             return;
@@ -306,6 +342,7 @@ impl Unwinding {
 
     /// A process has ended, or executes another program.
     pub fn forget(&mut self, pid: u32) {
+        self.copied.remove(&pid);
         if self.habits.remove(&pid).is_some_and(|habits| habits.wanted().is_some()) {
             self.wanted.push((pid, None));
         }
@@ -334,7 +371,7 @@ mod tests {
         // The program, and what is outside of it.
         let image = |address: &u64| ImageIndex(if *address < 0x1030 { 10 } else { 11 });
         let images = callchain.iter().map(image).collect();
-        Some(Found { tid: 8, callchain: callchain.to_vec(), images, end, took })
+        Some(Found { tid: 8, callchain: callchain.to_vec(), images, end, took, ..Found::default() })
     }
 
     /// The callchain of a sample for which the kernel found `kernel`, and the walk over its stack the rest.

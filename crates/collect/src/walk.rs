@@ -15,13 +15,14 @@ pub enum Code {
 }
 
 /// How the walk over a stack ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
     /// Where the thread begins.
     Root,
     /// Where the copy ends.
     Short,
     /// Where nothing says who has called the code.
+    #[default]
     Unknown,
     /// After as many frames as are taken.
     Deep,
@@ -41,15 +42,18 @@ struct Place {
 }
 
 /// Puts into `addresses` the sampled instruction and where each call returns to, from the inside outwards. `code` tells what is at an
-/// address. Also returns how many bytes of the copy it took.
+/// address. Puts into `ends` where on the stack each of these frames ends, as far as that is known. Also returns how many bytes of the copy
+/// it took.
 pub fn walk(
     stack: &UserStack<'_>,
     mut code: impl FnMut(u64) -> Code,
     addresses: &mut Vec<u64>,
+    ends: &mut Vec<u64>,
 ) -> (End, u32) {
     let &UserStack { instruction, stack_pointer, frame_pointer, .. } = stack;
     let mut place = Place { instruction, stack_pointer, frame_pointer };
     addresses.clear();
+    ends.clear();
     // What a call returns to may belong to the next function already.
     let (mut returns, mut guesses) = (0, 0);
     let end = loop {
@@ -68,7 +72,10 @@ pub fn walk(
             break End::Deep;
         }
         match step(stack, place, caller) {
-            Ok(next) => place = next,
+            Ok(next) => {
+                place = next;
+                ends.push(next.stack_pointer);
+            }
             Err(end) => break end,
         }
         if addresses.len() >= DEEPEST {
@@ -167,7 +174,7 @@ mod tests {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let stack = UserStack { instruction, frame_pointer, stack_pointer: STACK, bytes: &bytes };
         let mut addresses = Vec::new();
-        let (end, taken) = walk(&stack, code, &mut addresses);
+        let (end, taken) = walk(&stack, code, &mut addresses, &mut Vec::new());
         (addresses, end, taken)
     }
 
@@ -198,7 +205,7 @@ mod tests {
         let stack =
             UserStack { instruction: 0x1010, frame_pointer: STACK + 16, stack_pointer: STACK, bytes: &bytes };
         let mut addresses = Vec::new();
-        assert_eq!(walk(&stack, epilogue, &mut addresses).0, End::Root);
+        assert_eq!(walk(&stack, epilogue, &mut addresses, &mut Vec::new()).0, End::Root);
         assert_eq!(addresses, [0x1010, 0x2010, 0x3010]);
     }
 

@@ -16,6 +16,8 @@
 //! * [`trial`]: what the kernel allows.
 //! * [`untrusted`]: opening files that others have made, if their owner is to be trusted.
 //! * [`perf_map`]: the list of functions that a process has generated, as it grows.
+//! * [`process_memory`]: reading the memory of a process.
+//! * [`python_frames`]: the frames of Python's interpreter when a sample is taken.
 //! * [`stack_copies`]: as much of sampled stacks as each process needs, by a BPF program.
 //! * [`waits`]: where threads wait, by BPF programs at switches and wake-ups.
 //! * [`stream`]: samples of whole CPUs, and what processes map, execute and end, as the kernel writes it.
@@ -44,6 +46,8 @@ mod file_size_limit;
 pub mod heap;
 pub mod maps;
 pub mod perf_map;
+pub mod process_memory;
+pub mod python_frames;
 pub mod say;
 pub mod shared_mapping;
 pub mod signals;

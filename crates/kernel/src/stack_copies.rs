@@ -5,6 +5,7 @@
 //! `PERF_SAMPLE_STACK_USER` would copy as much of all of them.
 
 use crate::bpf::{Code, Condition, Map, MapKind, Operation, Program, Register};
+use crate::python_frames::{self, Interpreter};
 use crate::stack_reading::{
     CODE_SEGMENT, COPIED, CURRENT_PID_TGID, CURRENT_TASK, KEY, PAGE, SAVED_FRAME_POINTER, SAVED_INSTRUCTION,
     SMP_PROCESSOR_ID, TASK_REGISTERS, copy_page, look_up, output, registers,
@@ -23,6 +24,8 @@ const HEADER: i32 = 32;
 pub struct StackCopies {
     /// How many bytes are wanted, by process.
     wanted: Map,
+    /// Whose interpreters' frames are read as well, if the kernel lets it.
+    interpreters: Option<python_frames::Maps>,
     /// The rest lives as long as this does.
     _program: Program,
     _scratch: Map,
@@ -42,7 +45,17 @@ impl StackCopies {
         let wanted = Map::new(MapKind::Hash, 4, 4, PROCESSES)?;
         let scratch = Map::new(MapKind::Array, 4, (HEADER as u32 + MOST_COPIED) as usize, most)?;
         let outputs = Map::new(MapKind::Events, 4, 4, most)?;
-        let program = Program::load(&copy(&wanted, &scratch, &outputs))?;
+        let mut interpreters = python_frames::Maps::new(most).ok();
+        let with =
+            interpreters.as_ref().map(|maps| Program::load(&copy(&wanted, &scratch, &outputs, Some(maps))));
+        let program = match with {
+            Some(Ok(program)) => program,
+            // A kernel that does not understand loops, or a function that they call.
+            _ => {
+                interpreters = None;
+                Program::load(&copy(&wanted, &scratch, &outputs, None))?
+            }
+        };
         let mut events = Vec::new();
         for cpu in &mut *cpus {
             let output = cpu.open_output()?;
@@ -50,7 +63,14 @@ impl StackCopies {
             events.push(output);
         }
         cpus.iter().flat_map(Cpu::sampling).try_for_each(|event| program.attach(event))?;
-        Ok(Self { wanted, _program: program, _scratch: scratch, _outputs: outputs, _events: events })
+        Ok(Self {
+            wanted,
+            interpreters,
+            _program: program,
+            _scratch: scratch,
+            _outputs: outputs,
+            _events: events,
+        })
     }
 
     /// Copies this many bytes of the stack of a process from now on, [`MOST_COPIED`] at most; nothing: as many as of one that is not known.
@@ -59,6 +79,19 @@ impl StackCopies {
         match bytes {
             Some(bytes) => drop(self.wanted.set(&pid.to_ne_bytes(), &bytes.min(MOST_COPIED).to_ne_bytes())),
             None => self.wanted.remove(&pid.to_ne_bytes()),
+        }
+    }
+
+    /// Whether the frames of interpreters can be read.
+    #[must_use]
+    pub fn reads_interpreters(&self) -> bool {
+        self.interpreters.is_some()
+    }
+
+    /// Reads the frames of a process's interpreter from now on, or no longer.
+    pub fn follow(&self, pid: u32, interpreter: Option<&Interpreter>) {
+        if let Some(maps) = &self.interpreters {
+            maps.follow(pid, interpreter);
         }
     }
 }
@@ -73,7 +106,12 @@ pub(crate) fn is_in_first_namespace() -> io::Result<()> {
 }
 
 /// The program. Its registers: 6 the sample, 7 the stack pointer, 8 how many bytes are wanted, 9 where they are put.
-fn copy<'a>(wanted: &'a Map, scratch: &'a Map, outputs: &'a Map) -> Code<'a> {
+fn copy<'a>(
+    wanted: &'a Map,
+    scratch: &'a Map,
+    outputs: &'a Map,
+    interpreters: Option<&'a python_frames::Maps>,
+) -> Code<'a> {
     use Operation::{Add, And, Set, ShiftRight};
     use Register::{R0, R1, R5, R6, R7, R8, R9, R10};
     let mut code = Code::new();
@@ -90,6 +128,9 @@ fn copy<'a>(wanted: &'a Map, scratch: &'a Map, outputs: &'a Map) -> Code<'a> {
     code.load_half(R8, R0, 0);
     code.here(known);
     code.jump_if(R8, Condition::Equal, 0, end);
+    if let Some(maps) = interpreters {
+        python_frames::write(&mut code, maps, outputs);
+    }
     // The registers are those of the interrupted code, which may be the kernel's.
     code.load(R1, R6, CODE_SEGMENT);
     code.number(And, R1, 3);

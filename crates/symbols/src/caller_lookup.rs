@@ -17,6 +17,7 @@ use object::elf;
 use crate::address::{FileOffset, Load, Svma, stated};
 use crate::elf::{Content, Elf};
 use crate::error::ImageError;
+use crate::exports::PythonExports;
 use crate::identity::identity;
 use crate::unwind::{Caller, UnwindWord, rule};
 
@@ -27,6 +28,7 @@ pub struct CallerLookup {
     identity: Option<String>,
     loads: Vec<Load>,
     tables: Option<Tables>,
+    python: Option<PythonExports>,
 }
 
 /// The sections, and where they are in memory before the load bias is added.
@@ -72,7 +74,8 @@ impl CallerLookup {
         let is_known = elf.headers.machine == elf::EM_X86_64 && elf.headers.is_64;
         let tables = if is_known { Tables::of(&elf) } else { None };
         let identity = identity(&elf);
-        Ok(Self { file: elf.file, identity, loads: elf.headers.loads, tables })
+        let python = if is_known { PythonExports::of(&elf) } else { None };
+        Ok(Self { file: elf.file, identity, loads: elf.headers.loads, tables, python })
     }
 
     /// See [`Image::identity`](crate::Image::identity).
@@ -85,6 +88,12 @@ impl CallerLookup {
     #[must_use]
     pub fn has_tables(&self) -> bool {
         self.tables.is_some()
+    }
+
+    /// The Python interpreter in it, if there is one.
+    #[must_use]
+    pub fn python(&self) -> Option<&PythonExports> {
+        self.python.as_ref()
     }
 
     /// What is read.

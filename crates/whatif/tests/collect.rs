@@ -9,17 +9,17 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Receiver;
 
 /// A collector, and something that keeps a CPU busy.
-struct Collecting {
+pub struct Collecting {
     child: Child,
     said: Receiver<String>,
     load: Child,
-    folder: PathBuf,
+    pub folder: PathBuf,
     _sandbox: Sandbox,
 }
 
 impl Collecting {
     /// Starts it, and waits until it samples; `None`, said aloud, where that is not allowed.
-    fn start(options: &[&str]) -> Option<Self> {
+    pub fn start(options: &[&str]) -> Option<Self> {
         let sandbox = Sandbox::new();
         let folder = sandbox.recording().with_file_name("cycles");
         let mut command = sandbox.whatif();
@@ -61,7 +61,7 @@ impl Collecting {
     }
 
     /// Waits until a write with these words is known.
-    fn wait_for(&self, mut is_there: impl FnMut(&Value) -> bool) -> Value {
+    pub fn wait_for(&self, mut is_there: impl FnMut(&Value) -> bool) -> Value {
         let begin = std::time::Instant::now();
         loop {
             let status = self.status();
@@ -78,7 +78,7 @@ impl Collecting {
     }
 
     /// Ends it by a signal.
-    fn end(mut self, signal: &str) -> PathBuf {
+    pub fn end(mut self, signal: &str) -> PathBuf {
         self.signal(signal);
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}: {:?}", self.said.iter().collect::<Vec<_>>());
@@ -102,7 +102,7 @@ impl Drop for Collecting {
 
 /// What a command says in JSON.
 #[track_caller]
-fn answer(words: &[&str], folder: &Path) -> Value {
+pub fn answer(words: &[&str], folder: &Path) -> Value {
     let sandbox = Sandbox::new();
     let mut command = sandbox.whatif();
     command.args(words).arg("--db").arg(folder);
@@ -145,7 +145,7 @@ fn what_runs_is_collected_and_the_books_balance() {
 }
 
 /// Killed when it is dropped, so that no other test meets it.
-struct Killed(Child);
+pub struct Killed(pub Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {

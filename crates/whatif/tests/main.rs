@@ -27,6 +27,7 @@ mod named;
 mod off_cpu;
 mod placed_points;
 mod points;
+mod python;
 mod runtime_symbols;
 mod sandboxes;
 mod sanitizers;

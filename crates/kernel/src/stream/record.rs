@@ -2,6 +2,7 @@
 
 use super::wait::{self, WaitEnds};
 use crate::maps::FileId;
+use crate::python_frames::InterpreterFrames;
 use wire::{Address, Nanos};
 
 const IP: u64 = 1 << 0;
@@ -95,6 +96,15 @@ pub enum Record<'a> {
         tid: u32,
         /// Its stack.
         stack: UserStack<'a>,
+    },
+    /// The frames of the interpreter that runs the sample that this CPU takes next.
+    Interpreter {
+        /// The process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// Its frames.
+        frames: InterpreterFrames<'a>,
     },
     /// A thread has been switched away from, perhaps for long, and this is its stack.
     WaitBegins {
@@ -283,6 +293,9 @@ fn stack<'a>(words: &[u64], bytes: &'a [u8]) -> Option<Record<'a>> {
     let head: &[u64; 5] = words.first_chunk()?;
     // A length of 32 bits comes first.
     let raw = bytes.get(size_of_val(head) + 4..)?;
+    if let Some(frames) = InterpreterFrames::parse(raw) {
+        return Some(Record::Interpreter { pid: low(head[3]), tid: high(head[3]), frames });
+    }
     let word = |at: usize| Some(u64::from_ne_bytes(*raw.get(at..)?.first_chunk()?));
     let bytes = raw.get(32..)?.get(..usize::try_from(word(0)?).ok()?)?;
     let (instruction, frame_pointer, stack_pointer) = (word(8)?, word(16)?, word(24)?);

@@ -1,6 +1,7 @@
 use super::*;
 use crate::clock::thread_cpu_time;
 use crate::maps::FileId;
+use crate::python_frames::{FramesEnd, Interpreter, MOST_FRAMES};
 use crate::stack_copies::StackCopies;
 use std::time::{Duration, Instant};
 use wire::Nanos;
@@ -248,8 +249,12 @@ fn the_kernel_copies_stacks_with_samples() {
     assert!(lengths.iter().all(|length| *length <= USUALLY_COPIED as usize), "{lengths:?}");
 }
 
+/// Copies of stacks are large: those of tests that run at the same time leave no room for one another.
+static COPYING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[test]
 fn as_much_of_a_stack_is_copied_as_is_wanted() {
+    let _turn = COPYING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(mut cpus) = opened(&Scope::Machine) else { return };
     let copying = match StackCopies::start(&mut cpus) {
         Ok(copying) => copying,
@@ -382,4 +387,116 @@ fn where_descriptors_run_out_none_of_the_threads_is_sampled() {
         assert!(cpu.ids(0).any(|id| id == ids[place].0), "{ids:?}");
     }
     burners.into_iter().for_each(Burner::end);
+}
+
+/// What lies in memory where an interpreter has its threads and frames: words of this process, at distances of their own.
+struct Forged {
+    /// Where the first interpreter's address is; interpreter: next and threads; thread: next, number and frame.
+    head: Box<[u64; 8]>,
+    frames: Vec<[u64; 9]>,
+}
+
+impl Forged {
+    /// With this many frames; `ring`: the last one's caller is the first one.
+    fn new(thread: u32, frames: usize, ring: bool) -> Self {
+        let mut forged = Self { head: Box::new([0; 8]), frames: vec![[0; 9]; frames] };
+        let at = |place: &u64| &raw const *place as u64;
+        let addresses: Vec<u64> = forged.frames.iter().map(|frame| at(&frame[0])).collect();
+        for (nth, frame) in forged.frames.iter_mut().enumerate() {
+            let previous = addresses.get(nth + 1).copied().or(addresses.first().copied().filter(|_| ring));
+            (frame[0], frame[1], frame[8]) = (0xc0de_0000 + nth as u64, previous.unwrap_or(0), 7);
+        }
+        let (interpreter, thread_at) = (at(&forged.head[1]), at(&forged.head[3]));
+        let first = addresses.first().copied().unwrap_or(0);
+        *forged.head = [interpreter, 0, thread_at, 0, thread.into(), first, 0, 0];
+        forged
+    }
+
+    fn interpreter(&self) -> Interpreter {
+        Interpreter {
+            head: self.head.as_ptr() as u64,
+            next: 0,
+            threads: 8,
+            next_thread: 0,
+            number: 8,
+            frame: 16,
+            indirect: None,
+            code: 0,
+            previous: 8,
+            namespace: crate::process_memory::pid_namespace(std::process::id()).unwrap(),
+        }
+    }
+}
+
+/// What was read of this thread's frames while it ran.
+fn read_frames(cpus: &mut [Cpu], thread: u32) -> Vec<(u64, FramesEnd, Vec<u64>)> {
+    let mut all = Vec::new();
+    for cpu in cpus {
+        let ring = cpu.ring();
+        ring.refresh();
+        while let Some(record) = ring.record() {
+            if let Record::Interpreter { tid, frames, .. } = record
+                && tid == thread
+            {
+                all.push((frames.first, frames.end, frames.iter().map(|frame| frame.code).collect()));
+            }
+            ring.next();
+        }
+        ring.release();
+    }
+    all
+}
+
+#[test]
+fn frames_of_interpreters_are_read_as_far_as_they_go() {
+    let _turn = COPYING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(mut cpus) = opened(&Scope::Machine) else { return };
+    let copying = match StackCopies::start(&mut cpus) {
+        Ok(copying) if copying.reads_interpreters() => copying,
+        other => return eprintln!("skipped: frames of interpreters cannot be read here: {:?}", other.err()),
+    };
+    let (pid, thread) = (std::process::id(), own_thread());
+    copying.want(pid, Some(64));
+    let mut seen = |interpreter: Option<Interpreter>| {
+        copying.follow(pid, interpreter.as_ref());
+        read_frames(&mut cpus, thread);
+        burn(Duration::from_millis(100));
+        read_frames(&mut cpus, thread)
+    };
+    let codes = |count: usize| (0..count as u64).map(|nth| 0xc0de_0000 + nth).collect::<Vec<_>>();
+    let all = |seen: Vec<(u64, FramesEnd, Vec<u64>)>, end, expected: &[u64]| {
+        // The copies that other tests make take room in the rings as well.
+        assert!(seen.len() > 3, "{}", seen.len());
+        for (_, ended, codes) in seen {
+            assert_eq!((ended, &codes[..]), (end, expected));
+        }
+    };
+    let three = Forged::new(thread, 3, false);
+    all(seen(Some(three.interpreter())), FramesEnd::Outermost, &codes(3));
+    // By a structure that has the address of the frame: the word with the thread's number is one as good as any.
+    let by = Interpreter { indirect: Some(40), frame: 24, ..three.interpreter() };
+    let mut forged = Forged::new(thread, 3, false);
+    forged.head[6] = forged.head.as_ptr() as u64;
+    let found = seen(Some(Interpreter { head: forged.head.as_ptr() as u64, ..by }));
+    assert!(found.iter().all(|(first, ..)| *first == forged.head.as_ptr() as u64));
+    all(found, FramesEnd::Outermost, &codes(3));
+    // Neither frames nor threads that go round in circles are followed for ever.
+    let ring = Forged::new(thread, 3, true);
+    let round: Vec<u64> = codes(3).into_iter().cycle().take(MOST_FRAMES).collect();
+    all(seen(Some(ring.interpreter())), FramesEnd::Deep, &round);
+    let mut other = Forged::new(thread + 1, 3, false);
+    other.head[3] = other.head[2];
+    all(seen(Some(other.interpreter())), FramesEnd::NoThread, &[]);
+    all(seen(Some(Interpreter { head: 8, ..three.interpreter() })), FramesEnd::NoThread, &[]);
+    // Where there is no memory; in the kernel's; distances that lead out of a frame.
+    let mut torn = Forged::new(thread, 3, false);
+    for nowhere in [8, 0xffff_8880_0000_1000, u64::MAX - 3] {
+        torn.frames[1][1] = nowhere;
+        all(seen(Some(torn.interpreter())), FramesEnd::Unreadable, &codes(2));
+    }
+    all(seen(Some(Interpreter { previous: 1 << 20, ..three.interpreter() })), FramesEnd::Unreadable, &[]);
+    // In another namespace threads have other numbers.
+    let elsewhere = Interpreter { namespace: (0, 0), ..three.interpreter() };
+    assert_eq!(seen(Some(elsewhere)), []);
+    assert_eq!(seen(None), []);
 }

@@ -5,7 +5,7 @@ use super::options::Options;
 use crate::show;
 use anyhow::{Context as _, Result, bail};
 use archive::{EpochId, KeptNames, Setting};
-use collect::{Collected, Collector, Lapses, NamesRead, Unwound};
+use collect::{Collected, Collector, Interpreted, Lapses, NamesRead, Unwound};
 use cycles::default_folder;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -25,6 +25,7 @@ struct Sums {
     unwound: Unwound,
     /// What was left out of labels.
     lapses: Lapses,
+    interpreted: Interpreted,
     /// How often the kernel allowed no more samples for a moment.
     throttled: u64,
 }
@@ -56,6 +57,7 @@ impl State {
             "mode": setting.mode,
             "epoch_labels": setting.labels,
             "callers": super::service::callers_in_words(collector.callers().0),
+            "reads_python": collector.reads_interpreters(),
             "rate_asked_hz": setting.rate_hz,
             "interval_s": options.interval,
             "max_cpu": options.budget.cpu,
@@ -73,6 +75,7 @@ impl State {
         self.sums.no_room += collected.books.iter().map(|books| books.no_room).sum::<u64>();
         self.sums.unwound += collected.unwound;
         self.sums.lapses += collected.lapses;
+        self.sums.interpreted += collected.interpreted;
         self.sums.throttled += collected.books.iter().map(|books| books.throttled).sum::<u64>();
         let books = |place: usize| {
             let books = collected.books.get(place).copied().unwrap_or_default();
@@ -133,6 +136,21 @@ impl State {
             "max_bytes": self.max_symbols, "cpu_s": cpu.0 as f64 / 1e9, "read": kept, "in_part": in_part, "left_out": {
                 "no_symbols": nameless, "gone": gone, "no_room": no_room, "not_written": not_written,
                 "never_answered": never_answered,
+            },
+        });
+        let Interpreted {
+            named,
+            mismatched,
+            other_threads,
+            unnamed_frames,
+            unknown_versions,
+            not_allowed,
+            given_up,
+        } = self.sums.interpreted;
+        whole["python"] = json!({
+            "named": named, "mismatched": mismatched, "other_threads": other_threads, "unnamed_frames": unnamed_frames,
+            "processes": {
+                "unknown_version": unknown_versions, "not_allowed": not_allowed, "given_up": given_up,
             },
         });
         whole["throttled"] = self.sums.throttled.into();
@@ -262,6 +280,15 @@ fn words(state: &Value, now: i64) -> String {
     lines.extend(stacks(&state["stacks"]));
     lines.extend(labels(&state["labels"]));
     lines.extend(names(&state["symbols"]));
+    lines.extend(python(&state["python"]));
+    let by_tables = state["callers"].as_str().is_some_and(|callers| callers.contains("unwind tables"));
+    if state["reads_python"] == false && by_tables {
+        lines.push(
+            "Python's functions are not on stacks: only C functions of the interpreter; reading its frames takes BPF, for the whole machine\n  \
+             run it as root, or as a service (whatif collect --print unit), on Linux 5.15 or later"
+                .to_owned(),
+        );
+    }
     if let Some(times @ 1..) = state["throttled"].as_u64() {
         lines.push(format!(
             "since the start the kernel has allowed no more samples {times} times, until its next tick: those are among the lost\n  \
@@ -357,6 +384,26 @@ fn names(state: &Value) -> Option<String> {
             if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) }
         )),
     }
+}
+
+/// What became of the samples of processes that run Python since the start.
+fn python(state: &Value) -> Option<String> {
+    let count = |value: &Value| value.as_u64().unwrap_or(0);
+    let processes = &state["processes"];
+    let kinds = [
+        (&state["mismatched"], "samples whose frames do not belong to the C stack"),
+        (&state["other_threads"], "samples of threads that the interpreter does not know"),
+        (&state["unnamed_frames"], "frames without a name"),
+        (&processes["unknown_version"], "processes of another version than 3.11, 3.12 and 3.13"),
+        (&processes["not_allowed"], "processes that may not be read (CAP_SYS_PTRACE)"),
+        (&processes["given_up"], "processes given up because their user has too many or too many functions"),
+    ];
+    let of =
+        |(value, words): &(&Value, &str)| (count(value) > 0).then(|| format!("{} {words}", count(value)));
+    let parts: Vec<String> = kinds.iter().filter_map(of).collect();
+    let named = count(&state["named"]);
+    let without = if parts.is_empty() { String::new() } else { format!(" (without: {})", parts.join(", ")) };
+    (named > 0 || !parts.is_empty()).then(|| format!("Python: {named} samples with its functions{without}"))
 }
 
 /// Whose code is sampled.
