@@ -49,6 +49,8 @@ pub struct OffCpu {
     looked: Nanos,
     /// What the programs had no room for until the books were last taken.
     lost: Nanos,
+    /// The same until the last look.
+    seen_lost: Nanos,
     /// What a switch and a record cost the kernel, and how many there have been.
     costs: Costs,
     switches: u64,
@@ -99,6 +101,7 @@ impl OffCpu {
             records: 0,
             looked: now,
             lost,
+            seen_lost: lost,
             costs,
             switches: switches(),
             all_records: 0,
@@ -207,6 +210,10 @@ impl OffCpu {
 
     /// All records until now have been read: there is room for more stacks.
     pub fn has_read(&mut self, now: Nanos) {
+        // Not in a second, but now, if there is more than a second's worth.
+        if self.records as f64 > self.most_per_second() * self.cpus {
+            self.look(now);
+        }
         let (allowed, before) = self.allowed;
         let passed = now.saturating_sub(before).0 as f64;
         let more = (STACKS * passed / self.sample.0.max(1) as f64).min(AT_ONCE);
@@ -216,17 +223,22 @@ impl OffCpu {
         }
     }
 
+    /// Waits that are written on a CPU at most.
+    fn most_per_second(&self) -> f64 {
+        RECORDS * 1e9 / self.sample.0 as f64
+    }
+
     /// Holds down how many records there are.
     pub fn look(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.looked);
         let rate = self.records as f64 / (passed.0.max(1) as f64 / 1e9) / self.cpus;
         (self.looked, self.records) = (now, 0);
-        let next = next_period(
-            self.period,
-            self.sample.min(LONGEST_PERIOD),
-            rate,
-            RECORDS * 1e9 / self.sample.0 as f64,
-        );
+        // What there was no room for counts as well.
+        let lost = self.programs.problems().0;
+        let no_room = lost.saturating_sub(std::mem::replace(&mut self.seen_lost, lost));
+        let most = self.most_per_second();
+        let rate = if no_room > self.period { rate.max(2.0 * most) } else { rate };
+        let next = next_period(self.period, self.sample.min(LONGEST_PERIOD), rate, most);
         if next != self.period {
             self.period = next;
             self.programs.set_period(next);
