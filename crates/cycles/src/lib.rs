@@ -11,12 +11,15 @@
 //! **Place:** sample → count → store → **query** → report.
 #![forbid(unsafe_code)]
 
+mod alert;
 mod annotate;
 mod answer;
 // Their doc comments are the help texts that clap prints.
 #[allow(missing_docs)]
 pub mod arguments;
+mod bounds;
 mod code;
+pub mod condition;
 mod diff;
 mod epochs;
 mod files;
@@ -39,6 +42,7 @@ mod unknown;
 mod verdict;
 mod worth;
 
+pub use alert::judge;
 pub use annotate::annotate;
 pub use answer::*;
 pub use diff::{diff, flames};

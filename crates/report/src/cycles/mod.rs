@@ -10,6 +10,7 @@
 //! **Place:** sample → record → profile → **report**.
 
 mod annotation;
+mod conditions;
 mod difference;
 mod epochs;
 mod flame;
