@@ -20,6 +20,7 @@ mod database;
 mod draft;
 mod frames;
 mod garbage;
+mod journal;
 mod lock;
 mod merge;
 mod model;
@@ -36,6 +37,7 @@ pub use answer::{By, Forest, Group, Leaf, Parts, Position, Tree};
 pub use compaction::Compaction;
 pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};
+pub use journal::{Entry, EntryKind, Interval, was_killed};
 pub use model::{
     Batch, Books, CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, CodeImage, CollectorEpoch, Count, EpochId, EventId,
     ImageId, ImageKind, LIST_GIVEN_UP, Label, LabelId, MachineId, MachineInfo, Node, Offset, Setting, Symbol,

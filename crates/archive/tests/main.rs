@@ -5,3 +5,4 @@ mod crash;
 #[path = "support/expected.rs"]
 mod expected;
 mod merge;
+mod readers;

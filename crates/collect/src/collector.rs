@@ -61,6 +61,15 @@ pub struct Collector {
     closed: Vec<u64>,
 }
 
+/// How much a collector knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Processes that are followed.
+    pub processes: usize,
+    /// Images that something that runs has mapped, or that samples are in.
+    pub images: usize,
+}
+
 impl Collector {
     /// Begins to collect.
     ///
@@ -223,6 +232,13 @@ impl Collector {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.reader.follower.bytes() > self.options.limits.counts
+    }
+
+    /// How much is known.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        let follower = &self.reader.follower;
+        Known { processes: follower.processes.len(), images: follower.images.len() }
     }
 
     /// The CPUs that are sampled.

@@ -105,7 +105,6 @@ impl Images {
     }
 
     /// How many there are.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.slots.len()
     }

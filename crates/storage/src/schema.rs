@@ -40,6 +40,7 @@
 //! | `names` | name of a function or source file | `hash` finds it |
 //! | `symbols` | frame at a position of an image | `position` 0 is the innermost inlined function; `function` and `file` are keys of `names`; a file of no name is 0 |
 //! | `segments` | pair of Parquet files in `segments/` | flushes `first_flush` to `last_flush` of its epoch; time buckets begin from `begin_unix_s` to `last_unix_s`; `level` 0 is one flush, 1 an hour, 2 a day; `images` and `labels` are lists in JSON of the keys that occur in it |
+//! | `journal` | thing that happened to a collector | in order of `number`; `kind`, how much (`value`) and why (`detail`) (since layout 12) |
 //! | `books` | epoch, event and flush; where time buckets are hours, epoch, event and hour | what became of the samples |
 //!
 //! `application_id` says that the file is ours, `user_version` which of these layouts it has.
@@ -51,12 +52,13 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::Error;
+use crate::journal::JOURNAL;
 
 /// "What", as the header of the file has it.
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
-pub const VERSION: i64 = 11;
+pub const VERSION: i64 = 12;
 
 /// How long another program may take that prepares the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -98,6 +100,7 @@ fn create(to: &Transaction<'_>) -> rusqlite::Result<()> {
          {ARRIVALS}
          {LATENCIES}
          {STACKS}
+         {JOURNAL}
          {audits}
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {VERSION};"
@@ -116,6 +119,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     let latencies = if version < 9 { LATENCIES } else { "" };
     let stopped = if columns(to, "sessions")?.iter().any(|name| name == "stopped") { "" } else { STOPPED };
     let stacks = if version < 11 { STACKS } else { "" };
+    let journal = if version < 12 { JOURNAL } else { "" };
     to.execute_batch(&format!(
         "{spans}
          {production}
@@ -123,6 +127,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
          {arrivals}
          {latencies}
          {stacks}
+         {journal}
          {audits}
          {stopped}
          PRAGMA user_version = {VERSION};"

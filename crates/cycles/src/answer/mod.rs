@@ -1,9 +1,11 @@
 //! What the tools answer: the tables, lists and graphs that `report` draws and writes as JSON.
 
 mod conditions;
+mod history;
 mod stacks;
 
 pub use conditions::{ConditionVerdict, Conditions, Judged, JudgedRow};
+pub use history::{History, HistoryRow};
 pub use stacks::{CodeKind, CodePosition, Flame, FlameBox, ImageName, Line, Name, StackNode, Stacks};
 
 use crate::verdict::{DifferenceVerdict, VariationVerdict};

@@ -17,6 +17,7 @@ mod flame;
 mod folded;
 mod grid;
 mod heading;
+mod history;
 mod listing;
 mod otlp;
 pub mod otlp_message;

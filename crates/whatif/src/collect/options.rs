@@ -2,12 +2,14 @@
 
 use super::cli::Collect;
 use super::events::{Events, events};
+use super::exporter::address;
 use crate::continuous::bytes as size;
 use anyhow::{Context as _, Result, bail, ensure};
 use archive::Retention;
 use collect::{Budget, Limits};
 use cycles::{check_epoch_name, default_folder, time::age};
 use profile::Nanos;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ pub struct Options {
     pub retention: Retention,
     pub name: Option<String>,
     pub duration: Option<Duration>,
+    pub metrics: Option<SocketAddr>,
     pub seed: u64,
     pub quiet: bool,
 }
@@ -89,6 +92,7 @@ impl Options {
             },
             name: args.name.clone(),
             duration: args.duration,
+            metrics: args.metrics.as_deref().map(address).transpose()?,
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..)),
             quiet: args.quiet,
         })

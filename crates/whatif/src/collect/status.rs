@@ -7,8 +7,9 @@ use anyhow::{Context as _, Result, bail};
 use archive::{EpochId, Setting};
 use collect::{Collected, Collector, Unwound};
 use cycles::default_folder;
+use report::cycles::Answer as _;
 use serde_json::{Value, json};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 
 /// The file in the folder.
@@ -132,6 +133,13 @@ impl State {
 
 /// `whatif status`.
 pub fn status(args: &cli::Status) -> Result<()> {
+    if args.history {
+        let history = cycles::history(args.folder.db.as_deref(), &args.since)?;
+        return match args.json {
+            true => show::print(&history.json()),
+            false => show::print(&history.draw(show::style(std::io::stdout().is_terminal(), 0))),
+        };
+    }
     let folder = default_folder(args.folder.db.as_deref())?;
     let text = match std::fs::read_to_string(folder.join(NAME)) {
         Ok(text) => text,
@@ -205,17 +213,7 @@ fn words(state: &Value, now: i64) -> String {
     if last.is_null() {
         lines.push(format!("nothing written yet: that happens every {} s", state["interval_s"]));
     } else {
-        let per_cent = |part: f64| format!("{:.2} %", 100.0 * part);
-        lines.push(format!(
-            "cost since then: {} of the machine for the collector, {} for the kernel's sampling (budget {}); {:.0} MB resident",
-            per_cent(number(&state["own_cpu"])),
-            match state["kernel_cost_of_a_sample_ns"].is_null() {
-                true => "an unknown part".to_owned(),
-                false => per_cent(number(&state["kernel_cpu"])),
-            },
-            per_cent(number(&state["max_cpu"])),
-            number(&last["resident_bytes"]) / 1e6,
-        ));
+        lines.push(cost(state));
         lines.push(format!(
             "last interval: began {} ago, {:.0} s, {} Hz per CPU",
             ago(&last["begin_unix"]),
@@ -250,6 +248,23 @@ fn words(state: &Value, now: i64) -> String {
         ));
     }
     lines.join("\n") + "\n"
+}
+
+/// What collecting costs, in one figure and its parts.
+fn cost(state: &Value) -> String {
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let per_cent = |part: f64| format!("{:.2} %", 100.0 * part);
+    let (own, kernel) = (number(&state["own_cpu"]), number(&state["kernel_cpu"]));
+    let (all, of_kernel) = match state["kernel_cost_of_a_sample_ns"].is_null() {
+        true => (format!("at least {}", per_cent(own)), "an unknown part".to_owned()),
+        false => (per_cent(own + kernel), per_cent(kernel)),
+    };
+    format!(
+        "uses {all} of this machine since then: {} the collector, {of_kernel} the kernel's sampling (budget {}); {:.0} MB of memory",
+        per_cent(own),
+        per_cent(number(&state["max_cpu"])),
+        number(&state["last"]["resident_bytes"]) / 1e6,
+    )
 }
 
 /// How the stacks of samples ended since the start, of those that were unwound.
@@ -316,6 +331,7 @@ mod tests {
             "books": [{"expected": 11640, "stored": 11630, "unknown": 2, "lost": 8, "no_room": 0, "idle": 9000}],
         });
         state["own_cpu"] = 0.0002.into();
+        state["kernel_cpu"] = 0.0016.into();
         assert!(!words(&state, 1090).contains("max_sample_rate"));
         state["throttled"] = 12.into();
         state["problem"] = "the disk is full".into();
@@ -324,7 +340,7 @@ mod tests {
         for part in [
             "not collecting",
             "the whole machine: cpu-clock at 97 Hz",
-            "0.02 % of the machine",
+            "uses 0.18 % of this machine since then: 0.02 % the collector, 0.16 % the kernel's",
             "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost (0 for",
             "no more samples 12 times",
             "nothing can be stored: the disk is full",
