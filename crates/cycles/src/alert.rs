@@ -11,24 +11,32 @@ use super::files::known_by;
 use super::functions::{Gather, Keys, tally};
 use super::pattern::glob;
 use super::query::Query;
+use super::time;
 use crate::{ConditionVerdict, Conditions, Judged, JudgedRow, Share, Side};
 use anyhow::{Context as _, Result, bail, ensure};
 use archive::{By, Forest, Group, Parts, Selection, UnixSeconds};
+use jiff::{Timestamp, Zoned};
 use profile::printable;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
+use std::path::Path;
 use std::rc::Rc;
 use symbols::FunctionName;
 
 /// Rows of a condition that are told.
 const ROWS: usize = 20;
 
+/// Spans of time that are asked about one by one.
+const MOST_SPANS: i64 = 1000;
+
 /// Judges all conditions of `whatif diff`.
 #[must_use]
 pub fn judge(args: &Diff) -> Conditions {
     let mut known = HashMap::new();
+    // The end of one span is the begin of the next.
+    let now = Zoned::now();
     let judged = |condition: &Condition| {
-        judge_one(args, condition, &mut known).unwrap_or_else(|error| Judged {
+        judge_one(args, condition, &now, &mut known).unwrap_or_else(|error| Judged {
             verdict: ConditionVerdict::CannotBeJudged,
             why: Some(format!("{error:#}")),
             ..empty(condition)
@@ -49,7 +57,7 @@ fn empty(condition: &Condition) -> Judged {
 /// What was measured already: by span, quantity and what is added up.
 type Known = HashMap<(Option<String>, Quantity, Kind), Rc<Measured>>;
 
-fn judge_one(args: &Diff, condition: &Condition, known: &mut Known) -> Result<Judged> {
+fn judge_one(args: &Diff, condition: &Condition, now: &Zoned, known: &mut Known) -> Result<Judged> {
     let (span, other_span) = spans(args, condition)?;
     let mut measured = |span: Option<String>| -> Result<Rc<Measured>> {
         let key = (span, condition.quantity, condition.subject.kind);
@@ -57,7 +65,7 @@ fn judge_one(args: &Diff, condition: &Condition, known: &mut Known) -> Result<Ju
             return Ok(Rc::clone(measured));
         }
         let query = match &key.0 {
-            Some(span) => query_for(span, &of_span(&args.which))?,
+            Some(span) => query_for(&absolute(span, now), &of_span(&args.which))?,
             None => Query::new(&args.which)?,
         };
         let asked = key.0.clone().unwrap_or_else(|| in_words(&args.which));
@@ -146,6 +154,18 @@ fn spans(args: &Diff, condition: &Condition) -> Result<(Option<String>, Option<O
     Ok((left, Some(right)))
 }
 
+/// A span whose ages have become times; epochs and folders stay what they are.
+fn absolute(span: &str, now: &Zoned) -> String {
+    let at = |text: &str| match time::parse(text, now).ok().and_then(|at| Timestamp::from_second(at.0).ok()) {
+        Some(at) => at.to_string(),
+        None => text.to_owned(),
+    };
+    match span.split_once("..") {
+        Some((since, until)) if !Path::new(span).is_dir() => format!("{}..{}", at(since), at(until)),
+        _ => span.to_owned(),
+    }
+}
+
 /// What comes after a span.
 fn after(span: &str) -> Result<String> {
     let end = span.split_once("..").map_or("", |(_, end)| end).trim();
@@ -222,7 +242,7 @@ fn closer(args: &Diff, kind: Kind, row: &JudgedRow, of: &Measured) -> String {
         other => words.extend([format!("--{}", other.name()), row.name.clone()]),
     }
     // Ages would be others when it is typed.
-    let at = |time: UnixSeconds| jiff::Timestamp::from_second(time.0).map(|time| time.to_string()).ok();
+    let at = |time: UnixSeconds| Timestamp::from_second(time.0).map(|time| time.to_string()).ok();
     if let Some(time) = &of.time {
         words.extend(option("--since", &at(time.start).filter(|_| time.start.0 > 0)));
         words.extend(option("--until", &at(time.end).filter(|_| time.end.0 != i64::MAX)));
@@ -274,7 +294,7 @@ impl Measured {
                 nanos / 1e9
             }
         };
-        let length = query.heading.until.unwrap_or(0) - query.heading.since.unwrap_or(0);
+        let length = query.heading.until.unwrap_or(0).saturating_sub(query.heading.since.unwrap_or(0));
         let resolution = query.db.resolution(&query.selection)?.unwrap_or_default();
         let width = span_for(length, (resolution.get() / 1_000_000_000).max(1) as i64);
         let counted = match (kind, quantity) {
@@ -395,14 +415,19 @@ fn by_label(query: &mut Query, kind: Kind, width: i64) -> Result<Counted> {
     let whole = asked.time.clone();
     let begin = query.heading.since.unwrap_or(0);
     let end = query.heading.until.unwrap_or(0);
-    let first = begin - begin.rem_euclid(width);
-    let starts: Vec<UnixSeconds> =
-        (0..).map(|nth| UnixSeconds(first + nth * width)).take_while(|start| start.0 < end).collect();
+    // Each is a question of its own.
+    let width = width.max(end.saturating_sub(begin) / MOST_SPANS + 1);
+    let first = begin.saturating_sub(begin.rem_euclid(width));
+    let spans = (end.saturating_sub(first) / width).clamp(0, MOST_SPANS + 1);
+    let starts: Vec<UnixSeconds> = (0..=spans)
+        .map(|nth| UnixSeconds(first.saturating_add(nth.saturating_mul(width))))
+        .filter(|start| start.0 < end)
+        .collect();
     let mut counted = Counted { wholes: vec![0.0; starts.len()], starts, terms: BTreeMap::new() };
     let mut samples = 0;
     for nth in 0..counted.starts.len() {
         let start = counted.starts[nth];
-        let (mut from, mut to) = (start, UnixSeconds(start.0 + width));
+        let (mut from, mut to) = (start, UnixSeconds(start.0.saturating_add(width)));
         if let Some(whole) = &whole {
             (from, to) = (from.max(whole.start), to.min(whole.end));
         }
@@ -503,6 +528,15 @@ mod tests {
             let condition: Condition = condition.parse().unwrap();
             let error = spans(&args(sides, None), &condition).unwrap_err().to_string();
             assert!(error.contains(what), "{condition:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn ages_are_those_of_one_moment() {
+        let now = Timestamp::from_second(1_790_000_000).unwrap().to_zoned(jiff::tz::TimeZone::UTC);
+        assert_eq!(absolute("2h..now", &now), "2026-09-21T12:13:20Z..2026-09-21T14:13:20Z");
+        for same in ["v1.3", "..", "../db", "x..y"] {
+            assert_eq!(absolute(same, &now), same);
         }
     }
 

@@ -152,14 +152,16 @@ impl Known {
             {
                 let length = (books.length.get() as f64 / 1e9).round() as i64;
                 if !is_hour {
-                    spans.insert((books.start.0, books.start.0 + length, epoch.id));
+                    spans.insert((books.start.0, books.start.0.saturating_add(length), epoch.id));
                     continue;
                 }
                 // Its writes may lie anywhere in the hour.
                 let from = books.start.0.max(epoch.started.0);
-                let to = (books.start.0 + 3600).min(epoch.ended.map_or(i64::MAX, |ended| ended.0)).max(from);
+                let to = (books.start.0.saturating_add(3600))
+                    .min(epoch.ended.map_or(i64::MAX, |ended| ended.0))
+                    .max(from);
                 spans.insert((from, to, epoch.id));
-                let missing = to - from - length;
+                let missing = to.saturating_sub(from).saturating_sub(length);
                 if missing >= GAP && seen.insert(books.start) {
                     let message = format!("in this hour nothing was collected for {missing} s");
                     let row = self.row(epoch, UnixSeconds(from), "gap", message);
@@ -169,10 +171,10 @@ impl Known {
         }
         let mut end: Option<(i64, EpochId)> = None;
         for (from, to, id) in spans {
-            if let Some((end, before)) = end.filter(|(end, _)| from - end >= GAP) {
+            if let Some((end, before)) = end.filter(|(end, _)| from.saturating_sub(*end) >= GAP) {
                 let message = format!(
                     "nothing was collected for {}: {}",
-                    in_words(from - end),
+                    in_words(from.saturating_sub(end)),
                     self.why(before, id, UnixSeconds(end)..UnixSeconds(from))
                 );
                 if let Some(epoch) = self.epoch(before) {
@@ -190,7 +192,7 @@ impl Known {
     /// Why nothing was collected between two intervals.
     fn why(&self, before: EpochId, next: EpochId, gap: std::ops::Range<UnixSeconds>) -> String {
         // It is noticed at the next write.
-        let near = gap.start.0 - 1..gap.end.0 + 121;
+        let near = gap.start.0.saturating_sub(1)..gap.end.0.saturating_add(121);
         let clock = self
             .journal
             .iter()
@@ -228,7 +230,11 @@ impl Known {
             for run in intervals.chunk_by(|a, b| is_much(a) == is_much(b)).filter(|run| is_much(&run[0])) {
                 let from = run[0].books.start;
                 let last = run[run.len() - 1];
-                let to = if last.is_hour { UnixSeconds(last.books.start.0 + 3600) } else { last.books.end() };
+                let to = if last.is_hour {
+                    UnixSeconds(last.books.start.0.saturating_add(3600))
+                } else {
+                    last.books.end()
+                };
                 let sum = |of: fn(&archive::Books) -> u64| {
                     run.iter().map(|interval| of(&interval.books)).sum::<u64>()
                 };
@@ -236,7 +242,9 @@ impl Known {
                 // It is written down after the interval.
                 let noted = |kind| {
                     let of = |(of, entry): &&(EpochId, Entry)| {
-                        *of == id && entry.kind == kind && (from.0..=to.0 + 60).contains(&entry.at.0)
+                        *of == id
+                            && entry.kind == kind
+                            && (from.0..=to.0.saturating_add(60)).contains(&entry.at.0)
                     };
                     self.journal.iter().filter(of).map(|(_, entry)| entry.value).sum::<f64>()
                 };
@@ -368,7 +376,7 @@ mod tests {
 
     #[test]
     fn hours_of_thin_books_say_how_much_is_missing() {
-        let begin = BEGIN.next_multiple_of(3600) - BEGIN;
+        let begin = 3600 - BEGIN.rem_euclid(3600);
         let hour = |length| vec![Interval { is_hour: true, ..interval(1, begin, length, 0) }];
         let of =
             |length| told(&known(vec![epoch(1, begin + 600, Some(begin + 7200))], hour(length), Vec::new()));
