@@ -1,6 +1,6 @@
 //! The collector: opens the events, reads what the kernel writes, counts.
 
-use crate::calibration::cost_of_a_sample;
+use crate::calibration::Calibration;
 use crate::collected::Collected;
 use crate::merge::drain;
 use crate::own::{RESERVE, Watch, own_processes};
@@ -54,7 +54,7 @@ pub struct Collector {
     callers: Callers,
     copies: Option<std::io::Result<StackCopies>>,
     /// What the kernel takes for a sample of the first source.
-    cost: Option<Nanos>,
+    calibration: Option<Calibration>,
     /// Which of one's own processes are sampled.
     watch: Watch,
     /// Numbers of the descriptors that were closed when they were last looked at.
@@ -92,10 +92,8 @@ impl Collector {
         let is_clock = |source: &Source| options.machine && source.name() == "cpu-clock";
         let clocks = options.sources.iter().map(is_clock).collect();
         let reader = Reader::new(cpus.len(), clocks, machine, options.limits, now);
-        let cost = options
-            .sources
-            .first()
-            .and_then(|source| cost_of_a_sample(*source, setup, callers == Callers::Copies));
+        let calibrate = |source: &Source| Calibration::start(*source, setup, callers == Callers::Copies);
+        let calibration = options.sources.first().map(calibrate);
         let mut collector = Self {
             callers,
             copies,
@@ -112,7 +110,7 @@ impl Collector {
             next_reap: now + REAP,
             own_before: process_cpu_time(),
             begun: (SystemTime::now(), now),
-            cost,
+            calibration,
             watch: Watch::new(if machine { 0 } else { descriptors_left() }),
             closed: Vec::new(),
         };
@@ -180,7 +178,7 @@ impl Collector {
             events: self.options.sources.clone(),
             books,
             own_cpu: storage::Nanos::new(own.saturating_sub(self.own_before).0),
-            kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken)),
+            kernel_cpu: storage::Nanos::new(self.cost_of_a_sample().map_or(0, |cost| cost.0 * taken)),
             unwound: self.reader.follower.unwinding.take(),
             resident: resident(),
             cpus: self.cpus.len() as u32,
@@ -225,7 +223,14 @@ impl Collector {
     /// What the kernel takes for one sample, where it could be measured.
     #[must_use]
     pub fn cost_of_a_sample(&self) -> Option<Nanos> {
-        self.cost
+        self.calibration.as_ref().and_then(Calibration::cost)
+    }
+
+    /// Measures that again, if it is time to, which takes 25 ms. One's own processes leave no descriptors for it.
+    pub fn calibrate(&mut self) {
+        if let Some(calibration) = self.calibration.as_mut().filter(|_| self.options.machine) {
+            calibration.again_if_due(monotonic());
+        }
     }
 
     /// Whether counting takes as much memory as it may until the next time.

@@ -56,6 +56,11 @@ pub fn text(counts: &Counts, now: &Now) -> String {
         "Samples beyond those that were called for; there should be none.",
         &|books| books.surplus as f64,
     );
+    by_event(
+        "whatif_samples_excess_total",
+        "Samples that the kernel says it had no room for beyond those that are missing; there should be none.",
+        &|books| books.excess as f64,
+    );
     by_event("whatif_samples_idle_total", "Samples of idle CPUs.", &|books| books.idle as f64);
     by_event(
         "whatif_sampling_throttled_total",

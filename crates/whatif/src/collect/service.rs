@@ -29,6 +29,11 @@ const SOME: f64 = 10_000.0;
 const DOUBT: wire::Nanos = wire::Nanos(86_400_000_000_000);
 /// A collector that has not run for this long is no reason to doubt the clock.
 const ABSENCE: profile::Nanos = profile::Nanos::new(30 * 86_400_000_000_000);
+/// A cost that differs by more than this part is another one.
+const OTHER: f64 = 0.2;
+/// Books that do not balance by this part of what was expected, or by less than so many samples, are noise.
+const NOISE: f64 = 0.001;
+const FEW: u64 = 10;
 /// The longest the kernel is left alone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -118,6 +123,8 @@ struct Service<'a> {
     missed: bool,
     costly: bool,
     looked: (wire::Nanos, wire::Nanos, u64),
+    /// What a sample costs the kernel, in nanoseconds, as the journal has it.
+    told_cost: Option<f64>,
     numbers: Vec<u32>,
 }
 
@@ -153,6 +160,7 @@ impl<'a> Service<'a> {
             missed: false,
             costly: false,
             looked: (monotonic(), process_cpu_time(), 0),
+            told_cost: a_sample.map(|cost| cost.0 as f64),
             numbers: kernel::cpu::numbers(),
         };
         service.state.write(&options.folder);
@@ -246,7 +254,7 @@ impl<'a> Service<'a> {
     /// Writes everything that has been counted.
     fn flush(&mut self) {
         let collected = self.collector.collect();
-        self.state.counted(&collected, self.governor.rate_hz());
+        self.state.counted(&collected, self.governor.rate_hz(), self.collector.cost_of_a_sample());
         let events: Vec<String> =
             self.options.events.sources.iter().map(|source| source.name().to_owned()).collect();
         self.metrics.change(|counts| counts.add(&events, &collected));
@@ -278,6 +286,15 @@ impl<'a> Service<'a> {
         ];
         for (kind, count) in causes.into_iter().filter(|(_, count)| *count > 0) {
             self.diary.note(now(), kind, count as f64, String::new());
+        }
+        let (imbalance, expected) = (sum(Tally::imbalance), sum(|books| books.expected));
+        if imbalance > FEW && imbalance as f64 > NOISE * expected as f64 {
+            let why = format!(
+                "{} more were taken than the counters called for, {} more had no room than are missing",
+                sum(|books| books.surplus),
+                sum(|books| books.excess)
+            );
+            self.diary.note(now(), EntryKind::Books, imbalance as f64, why);
         }
     }
 
@@ -378,6 +395,7 @@ impl<'a> Service<'a> {
             return;
         }
         self.looked = (now, own, taken);
+        self.calibrate();
         if self.collector.missed() > 0 && !self.missed {
             self.missed = true;
             kernel::say!(
@@ -414,6 +432,20 @@ impl<'a> Service<'a> {
                 100.0 * cost.kernel,
                 100.0 * self.options.budget.cpu,
             ));
+        }
+    }
+
+    /// Measures again what a sample costs, and notes when that is another cost.
+    fn calibrate(&mut self) {
+        self.collector.calibrate();
+        let Some(cost) = self.collector.cost_of_a_sample() else { return };
+        let (cost, told) = (cost.0 as f64, self.told_cost.unwrap_or_default());
+        if (cost - told).abs() > OTHER * told {
+            if self.told_cost.is_some() {
+                let why = format!("measured again; it was {:.1} µs", told / 1000.0);
+                self.diary.note(now(), EntryKind::SampleCost, cost, why);
+            }
+            self.told_cost = Some(cost);
         }
     }
 

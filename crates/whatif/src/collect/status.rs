@@ -5,7 +5,7 @@ use super::options::Options;
 use crate::show;
 use anyhow::{Context as _, Result, bail};
 use archive::{EpochId, Setting};
-use collect::{Collected, Collector, Unwound};
+use collect::{Collected, Collector, Tally, Unwound};
 use cycles::default_folder;
 use report::cycles::Answer as _;
 use serde_json::{Value, json};
@@ -23,6 +23,10 @@ struct Sums {
     kernel: f64,
     /// Samples that there was no room for.
     no_room: u64,
+    expected: u64,
+    lost: u64,
+    surplus: u64,
+    excess: u64,
     unwound: Unwound,
     /// How often the kernel allowed no more samples for a moment.
     throttled: u64,
@@ -61,11 +65,17 @@ impl State {
     }
 
     /// What the last interval brought.
-    pub fn counted(&mut self, collected: &Collected, rate_hz: f64) {
+    pub fn counted(&mut self, collected: &Collected, rate_hz: f64, a_sample: Option<wire::Nanos>) {
+        self.fixed["kernel_cost_of_a_sample_ns"] = a_sample.map(|cost| cost.0).into();
         self.sums.machine += collected.length.get() as f64 * f64::from(collected.cpus);
         self.sums.own += collected.own_cpu.get() as f64;
         self.sums.kernel += collected.kernel_cpu.get() as f64;
         self.sums.no_room += collected.books.iter().map(|books| books.no_room).sum::<u64>();
+        let sum = |of: fn(&Tally) -> u64| collected.books.iter().map(of).sum::<u64>();
+        self.sums.expected += sum(|books| books.expected);
+        self.sums.lost += sum(Tally::lost);
+        self.sums.surplus += sum(|books| books.surplus);
+        self.sums.excess += sum(|books| books.excess);
         self.sums.unwound += collected.unwound;
         self.sums.throttled += collected.books.iter().map(|books| books.throttled).sum::<u64>();
         let books = |place: usize| {
@@ -105,6 +115,9 @@ impl State {
         let part = |sum: f64| sum / self.sums.machine.max(1.0);
         whole["own_cpu"] = part(self.sums.own).into();
         whole["no_room"] = self.sums.no_room.into();
+        let Sums { expected, lost, surplus, excess, .. } = self.sums;
+        whole["balance"] =
+            json!({ "expected": expected, "lost": lost, "surplus": surplus, "excess": excess });
         let Unwound { whole: to_the_root, by_frame_pointers, short, unknown, deep } = self.sums.unwound;
         whole["stacks"] = json!({
             "whole": to_the_root, "by_frame_pointers": by_frame_pointers, "truncated": {
@@ -229,6 +242,7 @@ fn words(state: &Value, now: i64) -> String {
         }
     }
     lines.extend(stacks(&state["stacks"]));
+    lines.extend(balance(&state["balance"]));
     if let Some(times @ 1..) = state["throttled"].as_u64() {
         lines.push(format!(
             "since the start the kernel has allowed no more samples {times} times, until its next tick: those are among the lost\n  \
@@ -294,6 +308,20 @@ fn stacks(state: &Value) -> Option<String> {
     })
 }
 
+/// That the books do not balance, by more than may be noise: each CPU's interval may be off by one, which is not counted.
+fn balance(state: &Value) -> Option<String> {
+    let count = |name: &str| state[name].as_u64().unwrap_or(0);
+    let (surplus, excess) = (count("surplus"), count("excess"));
+    let is_much = surplus + excess > 10 && (surplus + excess) as f64 > 0.001 * count("expected") as f64;
+    is_much.then(|| {
+        format!(
+            "the books do not balance: since the start {surplus} samples more were taken than the event's counters called for, and \
+             the kernel had no room for {excess} more than are missing\n  shares are right, CPU time may be off by as much; when it was: \
+             whatif status --history"
+        )
+    })
+}
+
 /// Whose code is sampled.
 pub fn scope_in_words(scope: &str) -> &str {
     if scope == "machine" { "the whole machine" } else { scope }
@@ -334,6 +362,9 @@ mod tests {
         state["kernel_cpu"] = 0.0016.into();
         assert!(!words(&state, 1090).contains("max_sample_rate"));
         state["throttled"] = 12.into();
+        state["balance"] = json!({"expected": 100_000, "lost": 5, "surplus": 60, "excess": 30});
+        assert!(!words(&state, 1090).contains("do not balance"), "noise");
+        state["balance"]["excess"] = 300.into();
         state["problem"] = "the disk is full".into();
         state["running"] = false.into();
         let text = words(&state, 1090);
@@ -343,6 +374,7 @@ mod tests {
             "uses 0.18 % of this machine since then: 0.02 % the collector, 0.16 % the kernel's",
             "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost (0 for",
             "no more samples 12 times",
+            "the books do not balance: since the start 60 samples more",
             "nothing can be stored: the disk is full",
         ] {
             assert!(text.contains(part), "{part}: {text}");
