@@ -290,5 +290,6 @@ fn remove_epochs(to: &Transaction<'_>) -> rusqlite::Result<()> {
         AND id NOT IN (SELECT epoch FROM segments) AND id NOT IN (SELECT epoch FROM books)";
     to.execute(&format!("DELETE FROM epoch_events WHERE epoch IN ({OVER})"), [])?;
     to.execute(&format!("DELETE FROM epoch_labels WHERE epoch IN ({OVER})"), [])?;
-    to.execute(&format!("DELETE FROM epochs WHERE id IN ({OVER})"), []).map(drop)
+    to.execute(&format!("DELETE FROM epochs WHERE id IN ({OVER})"), [])?;
+    super::journal::remove_orphans(to)
 }

@@ -21,6 +21,7 @@ mod database;
 mod draft;
 mod frames;
 mod garbage;
+mod journal;
 mod kept_names;
 mod lock;
 mod merge;
@@ -41,6 +42,7 @@ pub use compaction::Compaction;
 pub use condition::{About, Condition};
 pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};
+pub use journal::{Entry, EntryKind, Interval, was_killed};
 pub use kept_names::{Kept, KeptNames, KeptSize, LATELY, TableOwner};
 pub use model::{
     Batch, Books, CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, CodeImage, CollectorEpoch, Count, EpochId, EventId,

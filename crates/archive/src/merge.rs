@@ -39,6 +39,7 @@ impl Store {
             Ok((epochs, keys, left_out))
         })?;
         self.merge_books(other, &epochs, &keys)?;
+        self.merge_journal(other, &epochs)?;
         self.merge_symbols(other, &keys)?;
         self.merge_kept_names(other)?;
         Ok(left_out)

@@ -6,3 +6,4 @@ mod crash;
 mod expected;
 mod labels;
 mod merge;
+mod readers;

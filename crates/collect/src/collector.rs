@@ -1,6 +1,6 @@
 //! The collector: opens the events, reads what the kernel writes, counts.
 
-use crate::calibration::cost_of_a_sample;
+use crate::calibration::Calibration;
 use crate::collected::Collected;
 use crate::merge::drain;
 use crate::naming::NamesRead;
@@ -56,7 +56,7 @@ pub struct Collector {
     callers: Callers,
     copies: Option<std::io::Result<StackCopies>>,
     /// What the kernel takes for a sample of the first source.
-    cost: Option<Nanos>,
+    calibration: Option<Calibration>,
     /// Why time off the CPU is not collected, if it should be.
     no_off_cpu: Option<std::io::Error>,
     /// What that had cost the kernel when counts were last handed over.
@@ -67,6 +67,15 @@ pub struct Collector {
     watch: Watch,
     /// Numbers of the descriptors that were closed when they were last looked at.
     closed: Vec<u64>,
+}
+
+/// How much a collector knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Processes that are followed.
+    pub processes: usize,
+    /// Images that something that runs has mapped, or that samples are in.
+    pub images: usize,
 }
 
 impl Collector {
@@ -92,10 +101,8 @@ impl Collector {
         let clocks = options.sources.iter().map(is_clock).collect();
         let mut reader = Reader::new(cpus.len(), clocks, machine, options.limits, now);
         reader.follower.processes.particulars.with_commands = options.commands;
-        let cost = options
-            .sources
-            .first()
-            .and_then(|source| cost_of_a_sample(*source, setup, callers == Callers::Copies));
+        let calibrate = |source: &Source| Calibration::start(*source, setup, callers == Callers::Copies);
+        let calibration = options.sources.first().map(calibrate);
         let mut collector = Self {
             no_off_cpu: None,
             off_cpu_before: Nanos::ZERO,
@@ -115,7 +122,7 @@ impl Collector {
             next_reap: now + REAP,
             own_before: process_cpu_time(),
             begun: (SystemTime::now(), now),
-            cost,
+            calibration,
             watch: Watch::new(if machine { 0 } else { descriptors_left() }),
             closed: Vec::new(),
         };
@@ -205,7 +212,9 @@ impl Collector {
             events,
             books,
             own_cpu: storage::Nanos::new(own.saturating_sub(self.own_before).0),
-            kernel_cpu: storage::Nanos::new(self.cost.map_or(0, |cost| cost.0 * taken) + off_cpu.0),
+            kernel_cpu: storage::Nanos::new(
+                self.cost_of_a_sample().map_or(0, |cost| cost.0 * taken) + off_cpu.0,
+            ),
             unwound: self.reader.follower.unwinding.take(),
             lapses: self.reader.follower.processes.take_lapses(),
             interpreted: self.reader.follower.python.take(),
@@ -298,13 +307,27 @@ impl Collector {
     /// What the kernel takes for one sample, where it could be measured.
     #[must_use]
     pub fn cost_of_a_sample(&self) -> Option<Nanos> {
-        self.cost
+        self.calibration.as_ref().and_then(Calibration::cost)
+    }
+
+    /// Measures that again, if it is time to, which takes 25 ms. One's own processes leave no descriptors for it.
+    pub fn calibrate(&mut self) {
+        if let Some(calibration) = self.calibration.as_mut().filter(|_| self.options.machine) {
+            calibration.again_if_due(monotonic());
+        }
     }
 
     /// Whether counting takes as much memory as it may until the next time.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.reader.follower.bytes() > self.options.limits.counts
+    }
+
+    /// How much is known.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        let follower = &self.reader.follower;
+        Known { processes: follower.processes.len(), images: follower.images.len() }
     }
 
     /// The CPUs that are sampled.

@@ -114,7 +114,6 @@ impl Images {
     }
 
     /// How many there are.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.slots.len()
     }

@@ -64,7 +64,7 @@ mod walk;
 mod writer;
 
 pub use collected::Collected;
-pub use collector::Collector;
+pub use collector::{Collector, Known};
 pub use governor::{Budget, Cost, Governor};
 pub use images::ImageIndex;
 pub use labels::LabelIndex;

@@ -27,6 +27,8 @@ pub struct Tally {
     pub no_room: u64,
     /// How many more were taken than the counter called for; there should be none.
     pub surplus: u64,
+    /// How many more the kernel says that there was no room for than are missing; there should be none.
+    pub excess: u64,
     /// How often the kernel stopped taking samples until its next tick, because it allows no more.
     pub throttled: u64,
     /// For how long the event counted, on all CPUs together: that is what the samples stand for. Less than all of the time for
@@ -40,6 +42,12 @@ impl Tally {
         self.expected.saturating_sub(self.stored + self.unknown)
     }
 
+    /// By how many samples the books do not balance: what was taken and what the kernel had no room for is told by the kernel
+    /// sample by sample, what was expected by its counters.
+    pub fn imbalance(&self) -> u64 {
+        self.surplus + self.excess
+    }
+
     /// Adds another one.
     pub fn add(&mut self, other: Tally) {
         self.expected += other.expected;
@@ -48,6 +56,7 @@ impl Tally {
         self.idle += other.idle;
         self.no_room += other.no_room;
         self.surplus += other.surplus;
+        self.excess += other.excess;
         self.throttled += other.throttled;
         self.covered += other.covered;
     }
@@ -126,6 +135,8 @@ impl Meter {
             // The one that was taken just before the clock was read may be counted on the other side.
             self.open.surplus = taken.saturating_sub(expected + 1);
             self.open.no_room = no_room.min(self.open.lost());
+            // Likewise, on the one side or the other.
+            self.open.excess = no_room.saturating_sub(self.open.lost() + 1);
             self.closed.add(std::mem::take(&mut self.open));
         }
         slept
@@ -217,6 +228,25 @@ mod tests {
         meter.reached(Nanos(1001));
         let tally = meter.take();
         assert_eq!((tally.expected, tally.surplus, tally.lost()), (15, 4, 0));
+    }
+
+    #[test]
+    fn what_the_kernel_lost_is_checked_against_what_is_missing() {
+        for (lost, no_room, excess) in [(0, 0, 0), (3, 3, 0), (4, 3, 0), (9, 3, 5)] {
+            let mut meter = Meter::default();
+            (0..7).for_each(|_| meter.sample(true, false));
+            meter.end_interval(
+                Nanos(1000),
+                Reading { count: 1000, running: Nanos(1000), lost },
+                100,
+                true,
+                Nanos::ZERO,
+            );
+            meter.reached(Nanos(1001));
+            let tally = meter.take();
+            assert_eq!((tally.lost(), tally.no_room, tally.excess), (3, no_room, excess), "{lost}");
+            assert_eq!(tally.imbalance(), excess);
+        }
     }
 
     #[test]

@@ -123,6 +123,11 @@ impl Processes {
         }
     }
 
+    /// How many are followed.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
     /// All names that processes have, or have had lately.
     pub fn labels(&self) -> &Labels {
         &self.labels

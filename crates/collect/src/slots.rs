@@ -35,7 +35,6 @@ impl<T> Slots<T> {
     }
 
     /// How many there are.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }

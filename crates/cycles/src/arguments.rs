@@ -1,5 +1,6 @@
 //! What can be asked, as it is typed: the arguments of the tools.
 
+use super::condition::Condition;
 use crate::expression::Where;
 use crate::grouping::GroupBy;
 use clap::{Args, ValueEnum};
@@ -145,15 +146,15 @@ pub struct Annotate {
     pub json: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Diff {
-    /// What it was: SINCE..UNTIL, an epoch, or the folder of a database
-    #[arg(value_name = "A")]
-    pub before: String,
+    /// What it was: SINCE..UNTIL, an epoch, or the folder of a database; may be left out, with B, if --fail-if is given
+    #[arg(value_name = "A", required_unless_present = "fail_if", requires = "after")]
+    pub before: Option<String>,
 
     /// What it became
-    #[arg(value_name = "B")]
-    pub after: String,
+    #[arg(value_name = "B", required_unless_present = "fail_if")]
+    pub after: Option<String>,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
@@ -172,25 +173,41 @@ pub struct Diff {
     pub top: usize,
 
     /// Write a flame graph of B as a page, coloured by what is different from A
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    #[arg(long, value_name = "FILE", conflicts_with = "json", requires = "before")]
     pub flame: Option<PathBuf>,
+
+    /// Exit with status 1 if this is certain: 'share(NAME) > 1.2 * share(NAME, 7d..1d) + 1%', 'total(NAME, 1d..) > 30%', or
+    /// 'cpu(process:NAME) > 600' (seconds an hour); NAME may be a pattern, and is a function's without image:, process: or
+    /// cgroup:; may be given several times
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<Condition>,
 
     /// As JSON (docs/json.md)
     #[arg(long)]
     pub json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+impl Diff {
+    /// A and B, which are there unless only conditions are judged.
+    #[must_use]
+    pub fn sides(&self) -> Option<(&str, &str)> {
+        self.before.as_deref().zip(self.after.as_deref())
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Compared {
     /// Functions, by name and the name of their file: a new build's are the same
+    #[default]
     Function,
     /// Programs, libraries and the kernel, by path
     Image,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Per {
     /// Shares of the samples
+    #[default]
     Share,
     /// CPU time for each second and CPU
     Second,

@@ -76,8 +76,9 @@ impl Asked {
 
 /// `whatif diff --flame`: the flame graph of B, with what each box was in A, and the query for B.
 pub fn flames(args: &arguments::Diff) -> Result<(Query, Flame)> {
-    let before = super::stacks::flame(&mut query_of(args, &args.before)?, true)?;
-    let mut query = query_of(args, &args.after)?;
+    let (before, after) = sides(args)?;
+    let before = super::stacks::flame(&mut query_of(args, before)?, true)?;
+    let mut query = query_of(args, after)?;
     let mut flame = super::stacks::flame(&mut query, true)?.compared_with(&before);
     super::stacks::value(&mut flame, &query, &Worths::load(&args.causes, &query.db)?);
     Ok((query, flame))
@@ -88,16 +89,27 @@ fn query_of(args: &arguments::Diff, text: &str) -> Result<Query> {
     if matches!(asked, Asked::Time(..)) && (args.which.since.is_some() || args.which.until.is_some()) {
         bail!("leave --since and --until out: A and B say which times");
     }
-    asked.query(&args.which).with_context(|| profile::printable(text).into_owned())
+    query_for(text, &args.which)
+}
+
+/// The query for a span, an epoch or the folder of a database.
+pub fn query_for(text: &str, which: &Which) -> Result<Query> {
+    let asked = Asked::parse(text, Path::is_dir);
+    asked.query(which).with_context(|| profile::printable(text).into_owned())
+}
+
+fn sides(args: &arguments::Diff) -> Result<(&str, &str)> {
+    args.sides().context("give two spans to compare, as in 2d..1d 1d..now")
 }
 
 /// `whatif diff`.
 pub fn diff(args: &arguments::Diff) -> Result<Difference> {
     let of = |text: &str| measure(text, query_of(args, text)?, args);
+    let (before, after) = sides(args)?;
     let (a, b) = std::thread::scope(|scope| {
-        let b = std::thread::Builder::new().spawn_scoped(scope, || of(&args.after));
-        let a = of(&args.before);
-        let b = b.map_or_else(|_| Ok(of(&args.after)), std::thread::ScopedJoinHandle::join);
+        let b = std::thread::Builder::new().spawn_scoped(scope, || of(after));
+        let a = of(before);
+        let b = b.map_or_else(|_| Ok(of(after)), std::thread::ScopedJoinHandle::join);
         (a, b)
     });
     let (a, b) = (a?, b.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
@@ -130,6 +142,7 @@ pub fn diff(args: &arguments::Diff) -> Result<Difference> {
         per: if args.per == Per::Second { "second" } else { "share" }.to_owned(),
         changes,
         more,
+        conditions: None,
     };
     Ok(result)
 }
@@ -244,7 +257,7 @@ fn measure(asked: &str, mut query: Query, args: &arguments::Diff) -> Result<Meas
 }
 
 /// The longest spans that there are many of, of whole time buckets.
-fn span_for(length: i64, bucket: i64) -> i64 {
+pub fn span_for(length: i64, bucket: i64) -> i64 {
     let whole = SPANS.into_iter().filter(|span| span % bucket == 0);
     let least = whole.clone().next().unwrap_or(bucket);
     whole.filter(|span| length / span >= MANY_SPANS).max().unwrap_or(least)

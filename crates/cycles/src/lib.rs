@@ -11,13 +11,16 @@
 //! **Place:** sample → count → store → **query** → report.
 #![forbid(unsafe_code)]
 
+mod alert;
 mod annotate;
 mod answer;
 // Their doc comments are the help texts that clap prints.
 #[allow(missing_docs)]
 pub mod arguments;
+mod bounds;
 mod cgroup;
 mod code;
+pub mod condition;
 mod diff;
 mod epochs;
 mod expression;
@@ -27,6 +30,7 @@ mod folder;
 mod functions;
 mod grouping;
 mod heading;
+mod history;
 mod label_key;
 mod list;
 mod nameless;
@@ -45,6 +49,7 @@ mod unknown;
 mod verdict;
 mod worth;
 
+pub use alert::judge;
 pub use annotate::annotate;
 // The event whose samples are of waiting time.
 pub use answer::*;
@@ -54,6 +59,7 @@ pub use epochs::{check_name as check_epoch_name, epochs, name_newest};
 pub use expression::Where;
 pub use folder::default_folder;
 pub use grouping::{CodeKey, GroupBy, Roots};
+pub use history::history;
 pub use label_key::LabelKey;
 pub use list::list;
 pub use names::Names;

@@ -41,9 +41,27 @@ pub fn open(named: Option<&Path>) -> Result<(PathBuf, Database)> {
         folder.display(),
         folder.display()
     );
-    let db =
-        Database::open(&folder).with_context(|| format!("cannot read the database {}", folder.display()))?;
+    let db = Database::open(&folder).map_err(|error| unreadable(&folder, error))?;
     Ok((folder, db))
+}
+
+/// Why a database cannot be read, and what helps.
+fn unreadable(folder: &Path, error: profile::Error) -> anyhow::Error {
+    let is_denied = |path: &Path| {
+        std::fs::File::open(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    match &error {
+        profile::Error::Io { path, .. } if is_denied(path) => anyhow!(
+            "you may not read {}\n  use sudo, let your group read it (docs/continuous.md), or name another folder with --db",
+            folder.display()
+        ),
+        profile::Error::Newer { found, known, .. } => anyhow!(
+            "the database {} was written by a newer whatif (format {found}; this one reads up to {known})\n  update whatif, or name another \
+             folder with --db",
+            folder.display()
+        ),
+        _ => anyhow::Error::new(error).context(format!("cannot read the database {}", folder.display())),
+    }
 }
 
 /// By who ran, one text for each key: nodes of a tree, and how many samples each has.
@@ -170,7 +188,8 @@ impl Query {
         Ok((tree, roots))
     }
 
-    fn is_not_empty(&self) -> Result<()> {
+    /// Fails with advice if the answer is about no samples.
+    pub fn is_not_empty(&self) -> Result<()> {
         if self.heading.samples == 0 {
             let idle =
                 if self.heading.books.idle > 0 && !self.idle { " but of idle CPUs (--idle)" } else { "" };

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use profile::Nanos;
 
-/// Shorter spans are printed with their seconds.
+/// Shorter spans are always printed with their seconds.
 const SHORT: i64 = 600;
 
 /// A time: `now`, an age (`2h`), a local date or time of day, or RFC 3339.
@@ -48,9 +48,18 @@ pub fn age(text: &str) -> Option<Nanos> {
     nanos.is_finite().then(|| Nanos::new(nanos as u64))
 }
 
-/// A local time for people, without seconds.
+/// A local time for people: with seconds, unless it is a whole minute.
 pub fn local(time: UnixSeconds) -> String {
-    in_zone(time, &TimeZone::system(), "%Y-%m-%d %H:%M")
+    local_in(time, &TimeZone::system())
+}
+
+fn local_in(time: UnixSeconds, zone: &TimeZone) -> String {
+    in_zone(time, zone, if time.0.rem_euclid(60) == 0 { "%Y-%m-%d %H:%M" } else { "%Y-%m-%d %H:%M:%S" })
+}
+
+/// A local time for people, with seconds.
+pub fn exact(time: UnixSeconds) -> String {
+    in_zone(time, &TimeZone::system(), "%Y-%m-%d %H:%M:%S")
 }
 
 fn in_zone(UnixSeconds(time): UnixSeconds, zone: &TimeZone, format: &str) -> String {
@@ -62,7 +71,6 @@ fn in_zone(UnixSeconds(time): UnixSeconds, zone: &TimeZone, format: &str) -> Str
 
 /// From one time to another; if both are on one day, the day is printed once.
 pub fn span(from: UnixSeconds, to: UnixSeconds) -> String {
-    let exact = |time| in_zone(time, &TimeZone::system(), "%Y-%m-%d %H:%M:%S");
     match to.0.saturating_sub(from.0) {
         ..SHORT => joined(&exact(from), &exact(to)),
         _ => joined(&local(from), &local(to)),
@@ -104,7 +112,9 @@ mod tests {
             let error = parse(text, &now).unwrap_err();
             assert!(error.contains("is no time; give an age"), "{text}: {error}");
         }
-        assert_eq!(in_zone(UnixSeconds(0), &zone, "%Y-%m-%d %H:%M"), "1970-01-01 02:00");
+        assert_eq!(local_in(UnixSeconds(0), &zone), "1970-01-01 02:00");
+        assert_eq!(local_in(UnixSeconds(-1), &zone), "1970-01-01 01:59:59");
+        assert_eq!(local_in(UnixSeconds(3661), &zone), "1970-01-01 03:01:01");
         assert_eq!(joined("1970-01-01 02:00", "1970-01-01 03:00"), "1970-01-01 02:00 to 03:00");
         assert_eq!(joined("1970-01-01 02:00", "1970-01-02 03:00"), "1970-01-01 02:00 to 1970-01-02 03:00");
     }

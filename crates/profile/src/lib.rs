@@ -42,6 +42,7 @@ mod mark;
 pub mod model;
 mod production;
 mod ranking;
+pub mod relation;
 mod sentence;
 pub mod shell;
 pub mod stacks;

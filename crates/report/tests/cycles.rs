@@ -173,6 +173,7 @@ fn differences_in_a_terminal() {
         per: "share".to_owned(),
         changes: vec![change("work", 0.1, 0.2, 0.02, 0.08), change("rest", 0.5, 0.49, 0.03, 0.0)],
         more: 0,
+        conditions: None,
     };
     golden("cycles-diff-80.txt", &diff.draw(Style::default()));
 }

@@ -79,6 +79,9 @@ fn record(folder: &Path) {
             |function: &str, line| vec![Symbol { function: function.into(), file: "server.c".into(), line }];
         let symbols = [(Offset(0x1000), named("main", 7)), (Offset(0x2000), named("serve", 90))];
         store.add_symbols(image, &symbols).unwrap();
+        let happened =
+            archive::EntryKind::ALL.map(|kind| archive::Entry { at, kind, value: 7.0, detail: "why".into() });
+        store.note(epoch, &happened).unwrap();
         store.end_epoch(epoch, UnixSeconds(at.0 + 60)).unwrap();
     }
     drop(store);
@@ -114,9 +117,12 @@ fn tools() -> Vec<Asked> {
         cycles::top(&args).map(|answer| drawn(&answer)).map_err(wrong)
     };
     let diff = move |which: &Which, before: &str, after: &str| {
+        let conditions =
+            ["share(*) > 2 * share(*, A) + 1%", "total(*, 1d..now) > 50%", "cpu(process:*, A) > 1"];
         let args = Diff {
-            before: before.into(),
-            after: after.into(),
+            before: Some(before.into()),
+            after: Some(after.into()),
+            fail_if: conditions.map(|condition| condition.parse().unwrap()).into(),
             which: which.clone(),
             causes: causes(),
             by: Compared::Function,
@@ -125,6 +131,7 @@ fn tools() -> Vec<Asked> {
             flame: None,
             json: false,
         };
+        drawn(&cycles::judge(&args));
         cycles::diff(&args).map(|answer| drawn(&answer)).map_err(wrong)
     };
     let stats = move |which: &Which, across| {
@@ -193,6 +200,13 @@ fn tools() -> Vec<Asked> {
                 cycles::epochs(&args).map(|answer| drawn(&answer)).map_err(wrong)
             }),
         ),
+        (
+            "history",
+            Box::new(|which| {
+                let history = cycles::history(which.folder.db.as_deref(), "1970-01-02");
+                history.map(|answer| drawn(&answer)).map_err(wrong)
+            }),
+        ),
         // Selections look into the tables by themselves.
         (
             "top of a process",
@@ -217,7 +231,7 @@ fn no_row_of_a_catalogue_breaks_a_reader() {
     record(&whole);
     let catalogue = Connection::open(whole.join("catalogue.db")).unwrap();
     let tables = tables(&catalogue);
-    assert_eq!(tables.len(), 10, "{tables:?}");
+    assert_eq!(tables.len(), 11, "{tables:?}");
     let changes = changes(&catalogue);
     drop(catalogue);
     let which = Which { folder: Folder { db: Some(whole.clone()) }, ..Which::default() };

@@ -12,6 +12,7 @@
 mod connect;
 mod date;
 mod error;
+pub mod journal;
 mod printable;
 pub mod schema;
 mod units;

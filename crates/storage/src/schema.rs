@@ -41,6 +41,7 @@
 //! | `names` | name of a function or source file | `hash` finds it |
 //! | `symbols` | frame at a position of an image | `position` 0 is the innermost inlined function; `function` and `file` are keys of `names`; a file of no name is 0 |
 //! | `segments` | pair of Parquet files in `segments/` | flushes `first_flush` to `last_flush` of its epoch; time buckets begin from `begin_unix_s` to `last_unix_s`; `level` 0 is one flush, 1 an hour, 2 a day; `images` and `labels` are lists in JSON of the keys that occur in it |
+//! | `journal` | thing that happened to a collector | in order of `number`; `kind`, how much (`value`) and why (`detail`) (since layout 12) |
 //! | `books` | epoch, event and flush; where time buckets are hours, epoch, event and hour | what became of the samples |
 //!
 //! `application_id` says that the file is ours, `user_version` which of these layouts it has.
@@ -52,6 +53,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::Error;
+use crate::journal::JOURNAL;
 
 /// "What", as the header of the file has it.
 pub const APPLICATION_ID: i64 = 0x5768_6174;
@@ -100,6 +102,7 @@ fn create(to: &Transaction<'_>) -> rusqlite::Result<()> {
          {LATENCIES}
          {STACKS}
          {EPOCH_LABELS}
+         {JOURNAL}
          {audits}
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {VERSION};"
@@ -120,6 +123,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     let stacks = if version < 11 { STACKS } else { "" };
     let is_narrow = (3..12).contains(&version) && !columns(to, "labels")?.iter().any(|name| name == "thread");
     let labels = if is_narrow { WIDER_LABELS } else { "" };
+    let journal = if version < 12 { JOURNAL } else { "" };
     to.execute_batch(&format!(
         "{spans}
          {production}
@@ -129,6 +133,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
          {stacks}
          {labels}
          {EPOCH_LABELS}
+         {journal}
          {audits}
          {stopped}
          PRAGMA user_version = {VERSION};"

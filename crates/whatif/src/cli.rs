@@ -60,7 +60,7 @@ pub enum Command {
     #[command(after_help = "Example: sudo whatif collect --db /var/lib/whatif")]
     Collect(Box<crate::collect::cli::Collect>),
     /// Show how the collector is doing, and what it costs
-    #[command(after_help = "Example: sudo whatif status")]
+    #[command(after_help = "Example: sudo whatif status\nExample: sudo whatif status --history --since 30d")]
     Status(crate::collect::cli::Status),
     #[command(flatten)]
     Cycles(crate::continuous::cli::Command),

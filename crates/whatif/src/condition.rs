@@ -1,5 +1,6 @@
 //! Conditions: what can be typed after `--fail-if`.
 
+use profile::relation::{Relation, number, percent};
 use std::str::FromStr;
 
 /// The right syntax, for error messages.
@@ -31,27 +32,6 @@ pub enum Quantity {
     Slope(String),
 }
 
-/// How a number is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-impl Relation {
-    /// Whether `value` stands in this relation to `limit`.
-    pub fn holds(self, value: f64, limit: f64) -> bool {
-        match self {
-            Relation::Less => value < limit,
-            Relation::LessOrEqual => value <= limit,
-            Relation::Greater => value > limit,
-            Relation::GreaterOrEqual => value >= limit,
-        }
-    }
-}
-
 impl FromStr for Condition {
     type Err = String;
 
@@ -64,11 +44,11 @@ impl FromStr for Condition {
         if name.is_empty() {
             return Err(wrong("the parentheses are empty"));
         }
-        let (relation, number) = relation(rest.trim_start()).map_err(|what| wrong(&what))?;
+        let (relation, limit) = Relation::first_of(rest.trim_start()).map_err(|what| wrong(&what))?;
         let (quantity, limit) = match quantity.trim() {
-            "gain" => (Quantity::Gain(name), percent(number).map_err(|what| wrong(&what))?),
+            "gain" => (Quantity::Gain(name), percent(limit, "a gain").map_err(|what| wrong(&what))?),
             "slope" if name.contains(',') => {
-                (Quantity::Slope(name), plain(number).map_err(|what| wrong(&what))?)
+                (Quantity::Slope(name), number(limit).map_err(|what| wrong(&what))?)
             }
             "slope" => {
                 return Err(wrong("a slope is that of a region on a point, with a comma between them"));
@@ -77,34 +57,6 @@ impl FromStr for Condition {
         };
         Ok(Condition { text: text.to_owned(), quantity, relation, limit })
     }
-}
-
-fn relation(rest: &str) -> Result<(Relation, &str), String> {
-    // The longer ones first: "<" is the beginning of "<=".
-    let relations = [
-        ("<=", Relation::LessOrEqual),
-        (">=", Relation::GreaterOrEqual),
-        ("<", Relation::Less),
-        (">", Relation::Greater),
-    ];
-    let found = relations.into_iter().find_map(|(sign, relation)| Some((relation, rest.strip_prefix(sign)?)));
-    found.ok_or_else(|| match rest {
-        "" => "there is nothing to compare with".to_owned(),
-        rest => format!("'{rest}' does not begin with <, <=, > or >="),
-    })
-}
-
-fn percent(number: &str) -> Result<f64, String> {
-    match number.trim().strip_suffix('%') {
-        Some(number) => Ok(plain(number)? / 100.0),
-        None => Err(format!("a gain is in per cent, and '{}' is not", number.trim())),
-    }
-}
-
-fn plain(number: &str) -> Result<f64, String> {
-    // The minus that reports print can be pasted.
-    let parsed = number.trim().replace('−', "-").parse().ok().filter(|number: &f64| number.is_finite());
-    parsed.ok_or_else(|| format!("'{}' is not a number", number.trim()))
 }
 
 #[cfg(test)]
@@ -155,18 +107,6 @@ mod tests {
         ] {
             let error = text.parse::<Condition>().unwrap_err();
             assert!(error.contains(what) && error.ends_with(RIGHT), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn relations() {
-        for (relation, holds) in [
-            (Relation::Less, [true, false, false]),
-            (Relation::LessOrEqual, [true, true, false]),
-            (Relation::Greater, [false, false, true]),
-            (Relation::GreaterOrEqual, [false, true, true]),
-        ] {
-            assert_eq!([0.0, 1.0, 2.0].map(|value| relation.holds(value, 1.0)), holds, "{relation:?}");
         }
     }
 }

@@ -69,7 +69,10 @@ fn main() {
         Command::Watch(args) => watch::watch(&args),
         Command::Collect(args) => collect::collect(&args),
         Command::Status(args) => collect::status(&args),
-        Command::Cycles(command) => continuous::run(&command),
+        Command::Cycles(command) => continuous::run(&command).map(|status| match status {
+            0 => (),
+            status => std::process::exit(status),
+        }),
         Command::Db(Db { command: DbCommand::Merge(args) }) => merge::merge(&args),
         Command::Db(Db { command: DbCommand::Import(args) }) => import::import(&args),
         Command::Db(Db { command: DbCommand::Cycles(command) }) => continuous::care(&command),

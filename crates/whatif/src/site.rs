@@ -29,7 +29,7 @@ const READ_BY: Duration = Duration::from_secs(20);
 pub struct Site {
     listener: TcpListener,
     address: String,
-    visitors: Visitors,
+    visitors: Visitors<Pass>,
 }
 
 impl Site {

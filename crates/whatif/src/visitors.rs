@@ -1,4 +1,4 @@
-//! Visitors: connections that have not shown the token yet, or were refused.
+//! Visitors: connections that have not been let in yet ([`Door`]), or were answered at the door.
 //!
 //! Any user of this machine can make them, so they cost little: one thread serves all, each has a few kilobytes and a deadline for
 //! its whole head, and there is room for so many. Where there is none left, a new one takes the place of the oldest one of the
@@ -16,14 +16,26 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long a visitor may stay: until its head is complete, and then until it has read why it is refused.
+/// How long a visitor may stay: until its head is complete, and then until it has read what it was answered.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// Visitors at a time.
 const MOST: usize = 128;
 /// How long to wait for what the process has none left of: memory, a file descriptor.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What has shown the token, and so is no visitor any longer.
+/// Who is let in.
+pub trait Door {
+    /// Method, path and query of a request that is let in; or the whole answer to one that is not.
+    fn judge<'a>(&self, head: &'a str) -> Result<(&'a str, &'a str, &'a str), String>;
+}
+
+impl Door for Pass {
+    fn judge<'a>(&self, head: &'a str) -> Result<(&'a str, &'a str, &'a str), String> {
+        Pass::judge(self, head).map_err(|(status, why)| answer::refusal(status, why))
+    }
+}
+
+/// What has been let in, and so is no visitor any longer.
 pub struct Known {
     pub method: String,
     pub path: String,
@@ -37,7 +49,7 @@ struct Visitor {
     until: Instant,
     head: Head,
     /// How much more is thrown away, once it was answered: as much as a head may be long.
-    refused: Option<usize>,
+    answered: Option<usize>,
 }
 
 /// What became of a visitor.
@@ -47,18 +59,18 @@ enum Fate {
     Gone,
 }
 
-pub struct Visitors {
-    pass: Pass,
+pub struct Visitors<D> {
+    door: D,
     /// The oldest first.
     all: Vec<Visitor>,
 }
 
-impl Visitors {
-    pub fn new(pass: Pass) -> Self {
-        Self { pass, all: Vec::new() }
+impl<D: Door> Visitors<D> {
+    pub fn new(door: D) -> Self {
+        Self { door, all: Vec::new() }
     }
 
-    /// Waits for something to happen. Returns those that have shown the token meanwhile. `listener` does not block.
+    /// Waits for something to happen. Returns those that have been let in meanwhile. `listener` does not block.
     pub fn next(&mut self, listener: &TcpListener) -> Vec<Known> {
         let patience = self.all.iter().map(|visitor| visitor.until).min();
         let patience = patience.map(|until| until.saturating_duration_since(Instant::now()));
@@ -67,7 +79,7 @@ impl Visitors {
         let mut known = Vec::new();
         let mut stay = Vec::with_capacity(MOST);
         for (visitor, ready) in std::mem::take(&mut self.all).into_iter().zip(ready) {
-            let fate = if ready { self.pass.hear(visitor) } else { Fate::Stays(visitor) };
+            let fate = if ready { visitor.hear(&self.door) } else { Fate::Stays(visitor) };
             match fate {
                 Fate::Stays(visitor) if visitor.until > now => stay.push(visitor),
                 Fate::Known(one) => known.push(one),
@@ -81,8 +93,8 @@ impl Visitors {
                 Ok((stream, address)) => {
                     let until = Instant::now() + PATIENCE;
                     let (address, head) = (address.ip(), Head::default());
-                    let visitor = Visitor { stream, address, until, head, refused: None };
-                    match visitor.enter().map(|visitor| self.pass.hear(visitor)) {
+                    let visitor = Visitor { stream, address, until, head, answered: None };
+                    match visitor.enter().map(|visitor| visitor.hear(&self.door)) {
                         Ok(Fate::Stays(visitor)) => self.admit(visitor),
                         Ok(Fate::Known(one)) => known.push(one),
                         Ok(Fate::Gone) | Err(_) => {}
@@ -146,58 +158,57 @@ impl Visitor {
         Ok(self)
     }
 
-    /// Says why there is no answer. The connection stays for a while: what was sent and not read would take the reason with it.
-    fn refuse(mut self, status: u16, why: &str) -> Fate {
-        let said = self.stream.write_all(answer::refusal(status, why).as_bytes());
+    /// Gives a whole answer, such as why there is no other. The connection stays for a while: what was sent and not read would take
+    /// the answer with it.
+    fn answer(mut self, text: &str) -> Fate {
+        let said = self.stream.write_all(text.as_bytes());
         match said.and_then(|()| self.stream.shutdown(Shutdown::Write)) {
-            Ok(()) => Fate::Stays(Visitor { refused: Some(LONGEST), head: Head::default(), ..self }),
+            Ok(()) => Fate::Stays(Visitor { answered: Some(LONGEST), head: Head::default(), ..self }),
             Err(_) => Fate::Gone,
         }
     }
-}
 
-impl Pass {
-    /// Reads what a visitor has sent so far.
-    fn hear(&self, mut visitor: Visitor) -> Fate {
+    /// Reads what it has sent so far.
+    fn hear(mut self, door: &impl Door) -> Fate {
         let mut piece = [0; 1024];
         loop {
-            let read = match visitor.stream.read(&mut piece) {
+            let read = match self.stream.read(&mut piece) {
                 Ok(0) => return Fate::Gone,
                 Ok(read) => read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Fate::Stays(visitor),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Fate::Stays(self),
                 Err(_) => return Fate::Gone,
             };
-            if let Some(left) = &mut visitor.refused {
+            if let Some(left) = &mut self.answered {
                 if read > *left {
                     return Fate::Gone;
                 }
                 *left -= read;
                 continue;
             }
-            let fate = match visitor.head.extend(&piece[..read]) {
+            let fate = match self.head.extend(&piece[..read]) {
                 State::Begun => continue,
-                State::Complete => self.admit(visitor),
-                State::TooLong => visitor.refuse(431, "too long"),
+                State::Complete => self.admit(door),
+                State::TooLong => self.answer(&answer::refusal(431, "too long")),
             };
             match fate {
-                Fate::Stays(refused) => visitor = refused,
+                Fate::Stays(answered) => self = answered,
                 other => return other,
             }
         }
     }
 
-    /// A visitor whose head is complete.
-    fn admit(&self, visitor: Visitor) -> Fate {
-        let head = visitor.head.text();
-        match self.judge(&head) {
+    /// Its head is complete.
+    fn admit(self, door: &impl Door) -> Fate {
+        let head = self.head.text();
+        match door.judge(&head) {
             Ok((method, path, query)) => Fate::Known(Known {
                 method: method.to_owned(),
                 path: path.to_owned(),
                 query: query.to_owned(),
-                stream: visitor.stream,
+                stream: self.stream,
             }),
-            Err((status, why)) => visitor.refuse(status, why),
+            Err(answer) => self.answer(&answer),
         }
     }
 }

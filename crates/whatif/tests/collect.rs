@@ -144,6 +144,51 @@ fn what_runs_is_collected_and_the_books_balance() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// What the collector tells at `/metrics`, by series.
+fn metrics(address: &str) -> std::collections::BTreeMap<String, f64> {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+        .collect()
+}
+
+#[test]
+fn the_collector_tells_prometheus_and_its_history() {
+    let options = ["--rate", "500", "--interval", "1", "--max-cpu", "100%", "--metrics", "127.0.0.1:0"];
+    let Some(collecting) = Collecting::start(&options) else { return };
+    let line = collecting.hear(&["metrics are at http://"]);
+    let address = line.split("http://").nth(1).unwrap().trim_end_matches("/metrics").to_owned();
+    collecting.wait_for(|_| metrics(&address)["whatif_flushes_total"] >= 2.0);
+    let all = metrics(&address);
+    let event = collecting.status()["events"][0].as_str().unwrap().to_owned();
+    let of = |name: &str| all[&format!("whatif_samples_{name}_total{{event=\"{event}\"}}")];
+    assert!(of("expected") > 0.0, "{all:#?}");
+    assert_eq!(of("expected"), of("stored") + of("unknown") + of("lost"), "{all:#?}");
+    for name in
+        ["whatif_resident_bytes", "whatif_database_bytes", "whatif_cpu_seconds_total", "whatif_processes"]
+    {
+        assert!(all[name] > 0.0, "{name}: {all:#?}");
+    }
+    assert_eq!((all["whatif_rate_hertz"], all["whatif_epochs_total"]), (500.0, 1.0));
+    let folder = collecting.end("-TERM");
+    let history = answer(&["status", "--history", "--json"], &folder);
+    let rows = history["rows"].as_array().unwrap();
+    let kinds: Vec<&str> = rows.iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    assert!(kinds.first() == Some(&"epoch") && kinds.contains(&"ended"), "{history:#}");
+    let ended = rows.iter().find(|row| row["kind"] == "ended").unwrap();
+    assert_eq!(ended["message"], "the collector ended: SIGTERM");
+    assert!(!kinds.contains(&"killed") && !kinds.contains(&"books"), "{history:#}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// Killed when it is dropped, so that no other test meets it.
 pub struct Killed(pub Child);
 

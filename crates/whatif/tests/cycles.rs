@@ -546,6 +546,94 @@ fn differences_are_certain_or_not() {
 }
 
 #[test]
+fn conditions_fail_by_what_is_certain() {
+    let made = made();
+    let sides = [
+        format!("{}..{}", rfc(NOON), rfc(NOON + 7200)),
+        format!("{}..{}", rfc(NOON + 7200), rfc(NOON + 14_400)),
+    ];
+    let [before, after] = &sides;
+    // In `hot_in_this_test` are 40 % before, and 60 % after; in the kernel 10 % all the time.
+    let hot = "hot_in_this_test";
+    for (condition, code, verdict) in [
+        (format!("share({hot}, {after}) > 1.2 * share({hot}, {before})"), 1, "holds"),
+        (format!("share({hot}, {after}) > 1.6 * share({hot}, {before})"), 0, "does_not_hold"),
+        (format!("share({hot}, {after}) > share({hot}, {before}) + 15%"), 1, "holds"),
+        (format!("share({hot}, {after}) > share({hot}, {before}) + 19.99%"), 0, "may_hold"),
+        (format!("share({hot}, {after}) > share({hot}, {before}) + 25%"), 0, "does_not_hold"),
+        (format!("share({hot}, {before}) < 50%"), 1, "holds"),
+        (format!("share(*, {after}) > 1.2 * share(*, {before}) + 5%"), 1, "holds"),
+        (format!("share(*, {after}) > 10 * share(*, {before}) + 5%"), 0, "does_not_hold"),
+        (
+            format!("share(image:[kernel], {after}) > 1.2 * share(image:[kernel], {before})"),
+            0,
+            "does_not_hold",
+        ),
+        (format!("total(warm_in_this_test, {after}) > 30%"), 1, "holds"),
+        (format!("share(warm_in_this_test, {after}) > 30%"), 0, "does_not_hold"),
+        (format!("share(process:server, {after}) < 0.9 * share(process:server, {before})"), 1, "holds"),
+        // 600 of 1200 samples a minute, which stand for 120 s.
+        (format!("cpu({hot}, {after}) > 3500"), 1, "holds"),
+        (format!("cpu({hot}, {after}) > 3700"), 0, "does_not_hold"),
+        (format!("share(no_such_function, {after}) > 1%"), 2, "cannot_be_judged"),
+        ("share(*, 2000-01-01..2000-01-02) > 1%".to_owned(), 2, "cannot_be_judged"),
+    ] {
+        let ended = made.whatif(&["diff", "--json", "--fail-if", &condition]).assert_code(code);
+        let json: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let judged = &json["conditions"][0];
+        assert_eq!(judged["verdict"], verdict, "{judged:#}");
+        assert_eq!(ended.stderr.is_empty(), verdict == "does_not_hold", "{ended:#?}");
+        assert_eq!(judged["why"].is_null(), code != 2, "{judged:#}");
+    }
+    // The sides of a difference have names, and several conditions are judged.
+    let conditions = [&format!("share({hot}, B) > 1.2 * share({hot}, A)"), "share(*) > 99%"];
+    let args = ["diff", "before", "2", "--fail-if", conditions[0], "--fail-if", conditions[1]];
+    let ended = made.whatif(&args).assert_code(1);
+    assert!(ended.stdout.contains("A: before") && ended.stdout.contains("look closer:"), "{ended:#?}");
+    assert!(ended.stderr.contains("holds: all::cycles::hot_in_this_test"), "{ended:#?}");
+    // What is told to look closer can be pasted.
+    let json = made.whatif(&[&args[..], &["--json"]].concat()).assert_code(1).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let closer = json["conditions"][0]["closer"].as_str().unwrap().to_owned();
+    let words: Vec<&str> = closer.split(' ').skip(1).collect();
+    assert!(made.text(&words).contains("hot_in_this_test"), "{closer}");
+    for (args, says) in [
+        (&["diff"][..], "required"),
+        (&["diff", "before"], "required"),
+        (&["diff", "before", "--fail-if", "share(f) > 1%"], "required"),
+        (&["diff", "--fail-if", "share(f)"], "there is nothing to compare with"),
+    ] {
+        let ended = made.whatif(args).assert_code(2);
+        assert!(ended.stderr.contains(says), "{args:?}: {ended:#?}");
+    }
+}
+
+#[test]
+fn two_runs_with_a_gap_are_not_one() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("db");
+    let mut store = Store::open(&folder).unwrap();
+    add_epoch(&mut store, "alpha", NOON, 10, 400, Some("before"), 0);
+    add_epoch(&mut store, "alpha", NOON + 645, 10, 600, None, 200);
+    drop(store);
+    let made = Made { sandbox, folder };
+    let history = made.json(&["status", "--history", "--since", "2000-01-01"]);
+    let rows: Vec<_> = history["rows"].as_array().unwrap().iter().collect();
+    let kinds: Vec<&str> = rows.iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["epoch", "gap", "epoch", "lost"], "{history:#}");
+    assert_eq!((&rows[1]["at"], &rows[1]["until"]), (&(NOON + 600).into(), &(NOON + 645).into()));
+    assert!(
+        rows[1]["message"].as_str().unwrap().starts_with("nothing was collected for 45 s"),
+        "{history:#}"
+    );
+    let lost = rows[3]["message"].as_str().unwrap();
+    assert!(lost.starts_with("14.3 % of the samples of") && lost.contains("2000 of 14000"), "{lost}");
+    let text = made.text(&["status", "--history", "--since", "2000-01-01"]);
+    assert!(text.contains(":45  epoch 2 began: "), "{text}");
+    assert!(made.text(&["status", "--history", "--since", "1h"]).contains("nothing happened"));
+}
+
+#[test]
 fn variation_is_told_from_chance() {
     let made = made();
     let json = made.json(&["stats", "--across", "epoch"]);

@@ -1,7 +1,11 @@
 //! What the tools answer: the tables, lists and graphs that `report` draws and writes as JSON.
 
+mod conditions;
+mod history;
 mod stacks;
 
+pub use conditions::{ConditionVerdict, Conditions, Judged, JudgedRow};
+pub use history::{History, HistoryRow};
 pub use stacks::{CodeKind, CodePosition, Flame, FlameBox, ImageName, Line, Name, StackNode, Stacks};
 
 use crate::verdict::{DifferenceVerdict, VariationVerdict};
@@ -188,6 +192,9 @@ pub struct Difference {
     pub changes: Vec<Change>,
     /// How many are not among them.
     pub more: usize,
+    /// What became of `--fail-if`.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Conditions>,
 }
 
 /// One of the two.

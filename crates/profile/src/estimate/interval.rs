@@ -208,6 +208,20 @@ pub(super) fn beyond(t: f64, freedom: f64) -> f64 {
     2.0 * normal_below(-(8.0 * n + 1.0) / (8.0 * n + 3.0) * (n * (t * t / n).ln_1p()).sqrt())
 }
 
+/// How far from zero Student's t is with the probability `two_sided`, which is above 1e-12; for any number of intervals at once.
+#[must_use]
+pub fn quantile_of_student(two_sided: f64, freedom: usize) -> f64 {
+    let (mut near, mut far) = (0.0, 1.0);
+    while beyond(far, freedom as f64) > two_sided && far < 1e9 {
+        far *= 2.0;
+    }
+    for _ in 0..60 {
+        let middle = f64::midpoint(near, far);
+        if beyond(middle, freedom as f64) > two_sided { near = middle } else { far = middle }
+    }
+    far
+}
+
 /// The share of a standard normal distribution below `z` (Abramowitz and Stegun 7.1.26; good to 1e-7).
 fn normal_below(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
@@ -222,6 +236,21 @@ fn normal_below(z: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantiles_far_out() {
+        // From tables of the t distribution.
+        for (two_sided, freedom, expected) in [
+            (0.05, 1_000_000, 1.96),
+            (0.05, 7, 2.365),
+            (0.001, 20, 3.850),
+            (1e-5, 1_000_000, 4.417),
+            (0.01, 30, 2.750),
+        ] {
+            let found = quantile_of_student(two_sided, freedom);
+            assert!((found / expected - 1.0).abs() < 0.01, "{two_sided} {freedom}: {found}");
+        }
+    }
 
     #[test]
     fn known_quantiles() {

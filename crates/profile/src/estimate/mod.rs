@@ -97,7 +97,7 @@ mod working;
 pub(crate) use about::{About, shortest};
 pub use curve::Shares;
 pub use era::Era;
-pub use interval::{Estimate, difference, of_ratio};
+pub use interval::{Estimate, difference, of_ratio, quantile_of_student};
 pub use left_out::{LeftOutReason, LeftOutWindows};
 pub use options::{EstimateOptions, METHOD_ERROR, REFERENCE};
 pub use phase::Phase;

@@ -70,6 +70,10 @@ impl Answer for Difference {
         if self.changes.iter().any(|change| change.worth.is_some()) {
             lines(&mut out, style, Colour::Dim, "  ", worth::LEGEND);
         }
+        if let Some(conditions) = &self.conditions {
+            out.push('\n');
+            out.push_str(&conditions.draw(style));
+        }
         out
     }
 }

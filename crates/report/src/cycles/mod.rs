@@ -10,12 +10,14 @@
 //! **Place:** sample → record → profile → **report**.
 
 mod annotation;
+mod conditions;
 mod difference;
 mod epochs;
 mod flame;
 mod folded;
 mod grid;
 mod heading;
+mod history;
 mod listing;
 mod otlp;
 pub mod otlp_message;

@@ -83,6 +83,10 @@ pub struct Collect {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = controller::span::parse)]
     pub duration: Option<std::time::Duration>,
 
+    /// Tell Prometheus how the collector is doing, at http://ADDR/metrics: a port (9464: of this machine only) or ADDRESS:PORT
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<String>,
+
     /// Seed of all random choices [default: a new one]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -106,6 +110,14 @@ pub enum Print {
 pub struct Status {
     #[command(flatten)]
     pub folder: Folder,
+
+    /// Show what happened, when and why: epochs, changes of the rate, times when nothing was collected, lost samples, a full disk
+    #[arg(long)]
+    pub history: bool,
+
+    /// What happened since then: 30d, 2h, '2026-11-22 14:00'
+    #[arg(long, value_name = "TIME", default_value = "7d", requires = "history")]
+    pub since: String,
 
     /// As JSON (docs/json.md)
     #[arg(long)]

@@ -6,7 +6,11 @@
 //! counted. **Place:** sample → **record** → profile → report.
 
 pub mod cli;
+mod diary;
 mod events;
+mod exporter;
+mod exposition;
+mod metrics;
 mod options;
 mod pending;
 mod service;
@@ -21,7 +25,11 @@ use options::Options;
 /// `whatif collect`.
 pub fn collect(args: &cli::Collect) -> Result<()> {
     match args.print {
-        Some(cli::Print::Unit) => crate::show::print(&unit::text(&std::env::current_exe()?)),
+        Some(cli::Print::Unit) => {
+            let metrics = args.metrics.as_deref().map(exporter::address).transpose();
+            let metrics = metrics.map_err(controller::Usage::of)?;
+            crate::show::print(&unit::text(&std::env::current_exe()?, metrics))
+        }
         None => service::run(&Options::of(args).map_err(controller::Usage::of)?),
     }
 }

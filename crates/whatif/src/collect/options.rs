@@ -2,6 +2,7 @@
 
 use super::cli::Collect;
 use super::events::{Events, events};
+use super::exporter::address;
 use crate::continuous::bytes as size;
 use anyhow::{Context as _, Result, bail, ensure};
 use archive::{LONGEST_LABEL, LONGEST_LABEL_NAME, Retention, is_label_name, is_label_value};
@@ -9,6 +10,7 @@ use collect::{Budget, Limits};
 use cycles::{check_epoch_name, default_folder, time::age};
 use profile::Nanos;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,6 +37,7 @@ pub struct Options {
     pub max_symbols: u64,
     pub name: Option<String>,
     pub duration: Option<Duration>,
+    pub metrics: Option<SocketAddr>,
     pub seed: u64,
     pub quiet: bool,
 }
@@ -138,6 +141,7 @@ impl Options {
             max_symbols,
             name: args.name.clone(),
             duration: args.duration,
+            metrics: args.metrics.as_deref().map(address).transpose()?,
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..)),
             quiet: args.quiet,
         })

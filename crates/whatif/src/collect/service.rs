@@ -1,12 +1,15 @@
 //! The loop: wait, read, count, and now and then write.
 
+use super::diary::Diary;
+use super::exporter;
+use super::metrics::{Counts, Metrics};
 use super::options::Options;
 use super::pending::Pending;
 use super::status::{State, scope_in_words};
 use crate::continuous::{machine_key, remove_abandoned_trials};
 use anyhow::{Context as _, Result};
-use archive::{EpochId, MachineId, MachineInfo, Retention, Setting, Store, UnixSeconds};
-use collect::{Callers, Collector, Cost, Governor, NameKeeping, Writer};
+use archive::{EntryKind, EpochId, MachineId, MachineInfo, Retention, Setting, Store, UnixSeconds};
+use collect::{Callers, Collected, Collector, Cost, Governor, NameKeeping, Tally, Writer};
 use kernel::clock::{monotonic, process_cpu_time, since_boot};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::os::unix::process::CommandExt as _;
@@ -28,6 +31,11 @@ const DOUBT: wire::Nanos = wire::Nanos(86_400_000_000_000);
 const ABSENCE: profile::Nanos = profile::Nanos::new(30 * 86_400_000_000_000);
 /// At the end names of files that were just sampled are waited for, but no longer than this.
 const SETTLE: Duration = Duration::from_secs(1);
+/// A cost that differs by more than this part is another one.
+const OTHER: f64 = 0.2;
+/// Books that do not balance by this part of what was expected, or by less than so many samples, are noise.
+const NOISE: f64 = 0.001;
+const FEW: u64 = 10;
 /// The longest the kernel is left alone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -41,7 +49,9 @@ pub fn run(options: &Options) -> Result<()> {
     // One's own threads take one for each CPU and event.
     kernel::stream::raise_descriptor_limit();
     let (stop, interrupted, again) = (flag(SIGTERM)?, flag(SIGINT)?, flag(SIGHUP)?);
-    let mut service = Service::start(options)?;
+    let metrics = Arc::new(Metrics::default());
+    let mut service = Service::start(options, &metrics)?;
+    listen(options, &metrics)?;
     let begin = monotonic();
     let over = |duration: Duration| monotonic().saturating_sub(begin).0 as u128 >= duration.as_nanos();
     while !stop.load(Ordering::Relaxed)
@@ -57,24 +67,50 @@ pub fn run(options: &Options) -> Result<()> {
         if !service.has_stored_everything() {
             continue;
         }
-        service.end()?;
+        let why = if other_cpus { "CPUs were switched on or off" } else { "SIGHUP: it begins again" };
+        service.end(why)?;
         if again.load(Ordering::Relaxed) {
             let stopped = || stop.load(Ordering::Relaxed) || interrupted.load(Ordering::Relaxed);
             return if stopped() { Ok(()) } else { begin_again() };
         }
-        service = Service::start_patiently(options)?;
+        service = Service::start_patiently(options, &metrics)?;
     }
-    service.end()
+    service.end(if stop.load(Ordering::Relaxed) {
+        "SIGTERM"
+    } else if interrupted.load(Ordering::Relaxed) {
+        "SIGINT"
+    } else {
+        "--duration was over"
+    })
+}
+
+/// Lets others read the metrics, if that was asked for.
+fn listen(options: &Options, metrics: &Arc<Metrics>) -> Result<()> {
+    let Some(asked) = options.metrics else { return Ok(()) };
+    let address = exporter::start(asked, &options.folder, metrics)?;
+    if !address.ip().is_loopback() {
+        kernel::say!(
+            "whatif: every machine that reaches {address} can read how the collector is doing, but not which programs run; for this \
+             machine only: --metrics {}",
+            address.port()
+        );
+    }
+    if !options.quiet {
+        kernel::say!("whatif: metrics are at http://{address}/metrics");
+    }
+    Ok(())
 }
 
 struct Service<'a> {
     options: &'a Options,
+    metrics: &'a Metrics,
     store: Store,
     collector: Collector,
     writer: Writer,
     governor: Governor,
     epoch: EpochId,
     pending: Pending,
+    diary: Diary,
     state: State,
     /// Number of the interval, in wall-clock time.
     interval: i64,
@@ -92,11 +128,13 @@ struct Service<'a> {
     looked: (wire::Nanos, wire::Nanos, u64, wire::Nanos),
     /// Looks in a row at which waits alone cost more than everything may.
     waits_above: u32,
+    /// What a sample costs the kernel, in nanoseconds, as the journal has it.
+    told_cost: Option<f64>,
     numbers: Vec<u32>,
 }
 
 impl<'a> Service<'a> {
-    fn start(options: &'a Options) -> Result<Self> {
+    fn start(options: &'a Options, metrics: &'a Metrics) -> Result<Self> {
         let mut store = Store::open(&options.folder)?;
         remove_abandoned_trials(&options.folder);
         let (collector, scope) = collector(options)?;
@@ -110,12 +148,14 @@ impl<'a> Service<'a> {
         let state = State::new(options, &setting, epoch, &collector);
         let mut service = Self {
             options,
+            metrics,
             store,
             collector,
             writer: Writer::new(options.resolution),
             governor,
             epoch,
             pending: Pending::new(options.limits().pending),
+            diary: Diary::default(),
             state,
             interval: now.0.div_euclid(options.interval),
             next_garbage: since_boot() + wire::Nanos(60_000_000_000),
@@ -126,26 +166,33 @@ impl<'a> Service<'a> {
             costly: false,
             looked: (monotonic(), process_cpu_time(), 0, wire::Nanos::ZERO),
             waits_above: 0,
+            told_cost: a_sample.map(|cost| cost.0 as f64),
             numbers: kernel::cpu::numbers(),
         };
         service.state.write(&options.folder);
+        metrics.change(Counts::begin);
+        service.publish();
         service.greet(&setting);
+        service.diary.note(now, EntryKind::Began, 0.0, String::new());
         if service.governor.is_holding_back() {
-            service.follow_governor();
+            service.follow_governor(
+                "as many as was asked for would cost more than --max-cpu, by what a sample costs here",
+            );
         }
+        service.diary.write(&mut service.store, epoch);
         service.doubt_the_clock(now)?;
         Ok(service)
     }
 
     /// Starts, and tries again if that fails: a CPU may have gone just now.
-    fn start_patiently(options: &'a Options) -> Result<Self> {
+    fn start_patiently(options: &'a Options, metrics: &'a Metrics) -> Result<Self> {
         for _ in 0..10 {
-            if let Ok(service) = Self::start(options) {
+            if let Ok(service) = Self::start(options, metrics) {
                 return Ok(service);
             }
             std::thread::sleep(Duration::from_secs(1));
         }
-        Self::start(options)
+        Self::start(options, metrics)
     }
 
     /// Whether the wall clock is right cannot be told from clocks at the start. If it says that everything is to be removed, a day
@@ -226,7 +273,12 @@ impl<'a> Service<'a> {
     /// Writes everything that has been counted.
     fn flush(&mut self) {
         let collected = self.collector.collect();
-        self.state.counted(&collected, self.governor.rate_hz());
+        self.state.counted(&collected, self.governor.rate_hz(), self.collector.cost_of_a_sample());
+        // Time off the CPU comes after all others.
+        let sources = self.options.events.sources.iter().map(|source| source.name());
+        let events: Vec<String> = sources.chain([archive::OFF_CPU]).map(str::to_owned).collect();
+        self.metrics.change(|counts| counts.add(&events, &collected));
+        self.note_losses(&collected);
         self.state.names(self.collector.names_read());
         self.pending.push(collected);
         let (writer, store, epoch) = (&mut self.writer, &mut self.store, self.epoch);
@@ -235,9 +287,49 @@ impl<'a> Service<'a> {
             // Perhaps there is something to remove.
             let _ = self.collect_garbage(now());
         }
+        let (waiting, given_up, is_stored) = (self.pending.len(), self.pending.given_up(), written.is_ok());
+        self.metrics.change(|counts| counts.written(now().0, is_stored, waiting, given_up));
+        self.publish();
         self.report(written.map_err(|error| error.to_string()).err());
-        self.state.waiting(self.pending.len(), self.pending.given_up());
+        self.state.waiting(waiting, given_up);
+        if is_stored {
+            self.diary.write(&mut self.store, self.epoch);
+        }
         self.state.write(&self.options.folder);
+    }
+
+    /// Notes for lack of what samples were lost.
+    fn note_losses(&mut self, collected: &Collected) {
+        let sum = |of: fn(&Tally) -> u64| collected.books.iter().map(of).sum::<u64>();
+        let causes = [
+            (EntryKind::NoRoom, sum(|books| books.no_room)),
+            (EntryKind::Throttled, sum(|books| books.throttled)),
+        ];
+        for (kind, count) in causes.into_iter().filter(|(_, count)| *count > 0) {
+            self.diary.note(now(), kind, count as f64, String::new());
+        }
+        let (imbalance, expected) = (sum(Tally::imbalance), sum(|books| books.expected));
+        if imbalance > FEW && imbalance as f64 > NOISE * expected as f64 {
+            let why = format!(
+                "{} more were taken than the counters called for, {} more had no room than are missing",
+                sum(|books| books.surplus),
+                sum(|books| books.excess)
+            );
+            self.diary.note(now(), EntryKind::Books, imbalance as f64, why);
+        }
+    }
+
+    /// Tells how it is now.
+    fn publish(&self) {
+        let (known, a_sample) = (self.collector.known(), self.collector.cost_of_a_sample());
+        self.metrics.change(|counts| {
+            counts.rate_hz = self.governor.rate_hz();
+            counts.is_held_back = self.governor.is_holding_back();
+            counts.rate_asked_hz = self.options.budget.rate_hz;
+            counts.max_cpu = self.options.budget.cpu;
+            counts.a_sample_ns = a_sample.map(|cost| cost.0);
+            (counts.processes, counts.images) = (known.processes as u64, known.images as u64);
+        });
     }
 
     /// Says what went wrong, once, and that it is over.
@@ -245,9 +337,11 @@ impl<'a> Service<'a> {
         match (&problem, self.state.problem()) {
             (Some(problem), None) => {
                 kernel::say!("whatif: nothing can be stored just now, and is kept in memory: {problem}");
+                self.diary.note(now(), EntryKind::Full, 0.0, problem.clone());
             }
             (None, Some(_)) => {
-                kernel::say!("whatif: stored again; {} samples were given up", self.pending.given_up())
+                kernel::say!("whatif: stored again; {} samples were given up", self.pending.given_up());
+                self.diary.note(now(), EntryKind::Stored, self.pending.given_up() as f64, String::new());
             }
             _ => {}
         }
@@ -292,6 +386,7 @@ impl<'a> Service<'a> {
         let by_other = (passed.saturating_sub(self.clocks.1).0 / 1_000_000_000) as i64;
         if (by_wall - by_other).abs() > 600 {
             self.doubt = passed + DOUBT;
+            self.diary.note(now, EntryKind::Clock, (by_wall - by_other) as f64, String::new());
         }
         self.clocks = (now, passed);
     }
@@ -325,10 +420,18 @@ impl<'a> Service<'a> {
         }
         self.looked = (now, own, taken, off_cpu);
         self.look_at_off_cpu(of_off_cpu);
+        self.calibrate();
         if self.collector.missed() > 0 && !self.missed {
             self.missed = true;
             kernel::say!(
                 "whatif: some of your processes are not sampled: no more descriptors may be opened; allow more with ulimit -n"
+            );
+            let missed = self.collector.missed() as f64;
+            self.diary.note(
+                self::now(),
+                EntryKind::Missed,
+                missed,
+                "allow more descriptors with ulimit -n".to_owned(),
             );
         }
         if !self.governor.spent(cost) {
@@ -347,7 +450,27 @@ impl<'a> Service<'a> {
             // What is asked for stays what it is.
             self.governor = Governor::new(self.options.budget, None);
         } else {
-            self.follow_governor();
+            self.follow_governor(&format!(
+                "it cost {:.2} % of the machine ({:.2} the collector, {:.2} the kernel) of the {:.2} of --max-cpu",
+                100.0 * (cost.own + cost.kernel),
+                100.0 * cost.own,
+                100.0 * cost.kernel,
+                100.0 * self.options.budget.cpu,
+            ));
+        }
+    }
+
+    /// Measures again what a sample costs, and notes when that is another cost.
+    fn calibrate(&mut self) {
+        self.collector.calibrate();
+        let Some(cost) = self.collector.cost_of_a_sample() else { return };
+        let (cost, told) = (cost.0 as f64, self.told_cost.unwrap_or_default());
+        if (cost - told).abs() > OTHER * told {
+            if self.told_cost.is_some() {
+                let why = format!("measured again; it was {:.1} µs", told / 1000.0);
+                self.diary.note(now(), EntryKind::SampleCost, cost, why);
+            }
+            self.told_cost = Some(cost);
         }
     }
 
@@ -370,15 +493,19 @@ impl<'a> Service<'a> {
     }
 
     /// Takes as many samples as the governor says, which may be more again.
-    fn follow_governor(&mut self) {
+    fn follow_governor(&mut self, why: &str) {
         let rate = self.governor.rate_hz();
         self.collector.set_rate(rate);
+        self.metrics.change(|counts| counts.rate_changes += 1);
+        self.diary.note(now(), EntryKind::Rate, rate, why.to_owned());
+        self.publish();
         let why = if self.governor.is_holding_back() { ": more would cost too much (--max-cpu)" } else { "" };
         self.say(&format!("{rate:.0} samples a second and CPU from now on{why}"));
     }
 
     /// Writes what there is, and ends the epoch.
-    fn end(mut self) -> Result<()> {
+    fn end(mut self, why: &str) -> Result<()> {
+        self.diary.note(now(), EntryKind::Ended, 0.0, why.to_owned());
         self.collector.settle_names(SETTLE);
         self.flush();
         let lost = self.state.problem().map(str::to_owned);

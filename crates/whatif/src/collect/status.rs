@@ -5,10 +5,11 @@ use super::options::Options;
 use crate::show;
 use anyhow::{Context as _, Result, bail};
 use archive::{EpochId, KeptNames, Setting};
-use collect::{Collected, Collector, Interpreted, Lapses, NamesRead, Unwound};
+use collect::{Collected, Collector, Interpreted, Lapses, NamesRead, Tally, Unwound};
 use cycles::default_folder;
+use report::cycles::Answer as _;
 use serde_json::{Value, json};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 
 /// The file in the folder.
@@ -22,6 +23,10 @@ struct Sums {
     kernel: f64,
     /// Samples that there was no room for.
     no_room: u64,
+    expected: u64,
+    lost: u64,
+    surplus: u64,
+    excess: u64,
     unwound: Unwound,
     /// What was left out of labels.
     lapses: Lapses,
@@ -68,11 +73,17 @@ impl State {
     }
 
     /// What the last interval brought.
-    pub fn counted(&mut self, collected: &Collected, rate_hz: f64) {
+    pub fn counted(&mut self, collected: &Collected, rate_hz: f64, a_sample: Option<wire::Nanos>) {
+        self.fixed["kernel_cost_of_a_sample_ns"] = a_sample.map(|cost| cost.0).into();
         self.sums.machine += collected.length.get() as f64 * f64::from(collected.cpus);
         self.sums.own += collected.own_cpu.get() as f64;
         self.sums.kernel += collected.kernel_cpu.get() as f64;
         self.sums.no_room += collected.books.iter().map(|books| books.no_room).sum::<u64>();
+        let sum = |of: fn(&Tally) -> u64| collected.books.iter().map(of).sum::<u64>();
+        self.sums.expected += sum(|books| books.expected);
+        self.sums.lost += sum(Tally::lost);
+        self.sums.surplus += sum(|books| books.surplus);
+        self.sums.excess += sum(|books| books.excess);
         self.sums.unwound += collected.unwound;
         self.sums.lapses += collected.lapses;
         self.sums.interpreted += collected.interpreted;
@@ -119,6 +130,9 @@ impl State {
         let part = |sum: f64| sum / self.sums.machine.max(1.0);
         whole["own_cpu"] = part(self.sums.own).into();
         whole["no_room"] = self.sums.no_room.into();
+        let Sums { expected, lost, surplus, excess, .. } = self.sums;
+        whole["balance"] =
+            json!({ "expected": expected, "lost": lost, "surplus": surplus, "excess": excess });
         let Unwound { whole: to_the_root, by_frame_pointers, short, unknown, deep } = self.sums.unwound;
         whole["stacks"] = json!({
             "whole": to_the_root, "by_frame_pointers": by_frame_pointers, "truncated": {
@@ -175,6 +189,13 @@ impl State {
 
 /// `whatif status`.
 pub fn status(args: &cli::Status) -> Result<()> {
+    if args.history {
+        let history = cycles::history(args.folder.db.as_deref(), &args.since)?;
+        return match args.json {
+            true => show::print(&history.json()),
+            false => show::print(&history.draw(show::style(std::io::stdout().is_terminal(), 0))),
+        };
+    }
     let folder = default_folder(args.folder.db.as_deref())?;
     let text = match std::fs::read_to_string(folder.join(NAME)) {
         Ok(text) => text,
@@ -252,17 +273,7 @@ fn words(state: &Value, now: i64) -> String {
     if last.is_null() {
         lines.push(format!("nothing written yet: that happens every {} s", state["interval_s"]));
     } else {
-        let per_cent = |part: f64| format!("{:.2} %", 100.0 * part);
-        lines.push(format!(
-            "cost since then: {} of the machine for the collector, {} for the kernel's sampling (budget {}); {:.0} MB resident",
-            per_cent(number(&state["own_cpu"])),
-            match state["kernel_cost_of_a_sample_ns"].is_null() {
-                true => "an unknown part".to_owned(),
-                false => per_cent(number(&state["kernel_cpu"])),
-            },
-            per_cent(number(&state["max_cpu"])),
-            number(&last["resident_bytes"]) / 1e6,
-        ));
+        lines.push(cost(state));
         lines.push(format!(
             "last interval: began {} ago, {:.0} s, {} Hz per CPU",
             ago(&last["begin_unix"]),
@@ -289,6 +300,7 @@ fn words(state: &Value, now: i64) -> String {
                 .to_owned(),
         );
     }
+    lines.extend(balance(&state["balance"]));
     if let Some(times @ 1..) = state["throttled"].as_u64() {
         lines.push(format!(
             "since the start the kernel has allowed no more samples {times} times, until its next tick: those are among the lost\n  \
@@ -308,6 +320,23 @@ fn words(state: &Value, now: i64) -> String {
         ));
     }
     lines.join("\n") + "\n"
+}
+
+/// What collecting costs, in one figure and its parts.
+fn cost(state: &Value) -> String {
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let per_cent = |part: f64| format!("{:.2} %", 100.0 * part);
+    let (own, kernel) = (number(&state["own_cpu"]), number(&state["kernel_cpu"]));
+    let (all, of_kernel) = match state["kernel_cost_of_a_sample_ns"].is_null() {
+        true => (format!("at least {}", per_cent(own)), "an unknown part".to_owned()),
+        false => (per_cent(own + kernel), per_cent(kernel)),
+    };
+    format!(
+        "uses {all} of this machine since then: {} the collector, {of_kernel} the kernel's sampling (budget {}); {:.0} MB of memory",
+        per_cent(own),
+        per_cent(number(&state["max_cpu"])),
+        number(&state["last"]["resident_bytes"]) / 1e6,
+    )
 }
 
 /// How the stacks of samples ended since the start, of those that were unwound.
@@ -406,6 +435,20 @@ fn python(state: &Value) -> Option<String> {
     (named > 0 || !parts.is_empty()).then(|| format!("Python: {named} samples with its functions{without}"))
 }
 
+/// That the books do not balance, by more than may be noise: each CPU's interval may be off by one, which is not counted.
+fn balance(state: &Value) -> Option<String> {
+    let count = |name: &str| state[name].as_u64().unwrap_or(0);
+    let (surplus, excess) = (count("surplus"), count("excess"));
+    let is_much = surplus + excess > 10 && (surplus + excess) as f64 > 0.001 * count("expected") as f64;
+    is_much.then(|| {
+        format!(
+            "the books do not balance: since the start {surplus} samples more were taken than the event's counters called for, and \
+             the kernel had no room for {excess} more than are missing\n  shares are right, CPU time may be off by as much; when it was: \
+             whatif status --history"
+        )
+    })
+}
+
 /// Whose code is sampled.
 pub fn scope_in_words(scope: &str) -> &str {
     if scope == "machine" { "the whole machine" } else { scope }
@@ -443,6 +486,7 @@ mod tests {
             "books": [{"expected": 11640, "stored": 11630, "unknown": 2, "lost": 8, "no_room": 0, "idle": 9000}],
         });
         state["own_cpu"] = 0.0002.into();
+        state["kernel_cpu"] = 0.0016.into();
         assert!(!words(&state, 1090).contains("max_sample_rate"));
         assert!(!words(&state, 1090).contains("names:"));
         state["symbols"] = json!({
@@ -450,17 +494,21 @@ mod tests {
             "left_out": {"gone": 3, "no_symbols": 0, "no_room": 2},
         });
         state["throttled"] = 12.into();
+        state["balance"] = json!({"expected": 100_000, "lost": 5, "surplus": 60, "excess": 30});
+        assert!(!words(&state, 1090).contains("do not balance"), "noise");
+        state["balance"]["excess"] = 300.into();
         state["problem"] = "the disk is full".into();
         state["running"] = false.into();
         let text = words(&state, 1090);
         for part in [
             "not collecting",
             "the whole machine: cpu-clock at 97 Hz",
-            "0.02 % of the machine",
+            "uses 0.18 % of this machine since then: 0.02 % the collector, 0.16 % the kernel's",
             "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost (0 for",
             "no more samples 12 times",
             "names: kept of 12 files, 1.5 MB of 200 MB; 9 read since the start, 1 of them in part; left out: 3 gone",
             "2 for lack of room: allow more with --max-symbols",
+            "the books do not balance: since the start 60 samples more",
             "nothing can be stored: the disk is full",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -7,20 +7,36 @@
 //! kernel is named, `PrivateTmp` the lists of functions that runtimes put into `/tmp`, and `ProtectProc` and `PrivateUsers` the
 //! processes of other users.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// The system calls that are allowed: a test runs the collector with no others.
 const SYSTEM_CALLS: [&str; 3] = ["@system-service", "perf_event_open", "bpf"];
 
-/// A unit that runs `program`.
-pub fn text(program: &Path) -> String {
+/// A unit that runs `program`, and has its metrics at an address. Without metrics it has no network at all.
+pub fn text(program: &Path, metrics: Option<SocketAddr>) -> String {
+    let (option, network) = match metrics {
+        None => (
+            String::new(),
+            "PrivateNetwork=true\nIPAddressDeny=any\nRestrictAddressFamilies=AF_UNIX".to_owned(),
+        ),
+        Some(address) => {
+            // Which other machines may read them is a matter of the firewall.
+            let addresses =
+                if address.ip().is_loopback() { "IPAddressDeny=any\nIPAddressAllow=localhost\n" } else { "" };
+            (
+                format!(" --metrics {address}"),
+                format!("{addresses}RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6"),
+            )
+        }
+    };
     format!(
         "[Unit]
 Description=whatif: continuous profile of this machine
 After=local-fs.target
 
 [Service]
-ExecStart={} collect --db /var/lib/whatif --quiet
+ExecStart={} collect --db /var/lib/whatif --quiet{option}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=10
@@ -41,9 +57,7 @@ ProtectClock=true
 ProtectControlGroups=true
 ProtectHostname=true
 ProtectKernelModules=true
-PrivateNetwork=true
-IPAddressDeny=any
-RestrictAddressFamilies=AF_UNIX
+{network}
 RestrictNamespaces=true
 RestrictRealtime=true
 RestrictSUIDSGID=true

@@ -1,11 +1,11 @@
 //! The gate: whether a condition holds, and how sure that is.
 
-use crate::condition::{Condition, Quantity, Relation};
+use crate::condition::{Condition, Quantity};
 use profile::{Comparison, ENOUGH_BLOCKS, Estimate, PointChange, RegionChange, printable};
 use std::fmt;
 
 /// Exit status when a condition of `--fail-if` holds for certain.
-const HOLDS: i32 = 1;
+pub const HOLDS: i32 = 1;
 /// Exit status when a condition cannot be judged: it names what is not there, or was not measured. The
 /// same as for an option that cannot be understood.
 pub const CANNOT_BE_JUDGED: i32 = 2;
@@ -57,10 +57,7 @@ pub fn judge(comparison: &Comparison<'_>, condition: &Condition) -> Result<Judge
 fn of(condition: &Condition, estimate: Estimate, gain: bool) -> Judgement {
     let holds = |value| condition.relation.holds(value, condition.limit);
     // The end of the interval that is the last to be beyond the limit.
-    let last = match condition.relation {
-        Relation::Less | Relation::LessOrEqual => estimate.hi,
-        Relation::Greater | Relation::GreaterOrEqual => estimate.lo,
-    };
+    let last = if condition.relation.is_upwards() { estimate.lo } else { estimate.hi };
     let measured = Measured { estimate, gain };
     match (holds(estimate.value), holds(last)) {
         (true, true) => Judgement::Holds(measured),

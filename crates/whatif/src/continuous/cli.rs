@@ -13,7 +13,8 @@ pub enum Command {
     )]
     Top(Top),
     /// Show what is different between two times, epochs or databases
-    #[command(after_help = "Example: whatif diff 2d..1d 1d..now")]
+    #[command(after_help = "Example: whatif diff 2d..1d 1d..now\n\
+        Example: whatif diff --fail-if 'share(*) > 1.2 * share(*, 7d..1d) + 1%'")]
     Diff(Diff),
     /// Show how much the cost of each function varies
     #[command(after_help = "Example: whatif stats --across day --since 7d")]

@@ -33,11 +33,12 @@ pub fn flame(args: &cli::Flame) -> Result<()> {
 /// `whatif diff --flame`.
 pub fn compare(args: &Diff, path: &std::path::Path) -> Result<()> {
     let (query, flame) = cycles::flames(args)?;
-    write(path, &draw::comparison(&query.heading, &flame, &args.before))?;
+    let before = args.before.as_deref().unwrap_or_default();
+    write(path, &draw::comparison(&query.heading, &flame, before))?;
     show::print(&format!(
         "{} samples, compared with {}, in {}: open it in a browser\n",
         query.heading.samples,
-        profile::printable(&args.before),
+        profile::printable(before),
         path.display()
     ))
 }

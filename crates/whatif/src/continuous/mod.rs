@@ -5,12 +5,14 @@
 //! **Place:** sample → count → store → query → **report**.
 
 pub mod cli;
+mod diff;
 mod export;
 mod flame;
 mod gc;
 mod import;
 mod merge;
 mod perf_data;
+mod shown;
 mod trial;
 
 pub use export::export;
@@ -24,22 +26,19 @@ pub use trial::remove_abandoned as remove_abandoned_trials;
 use crate::show;
 use anyhow::Result;
 use profile::printable;
-use report::cycles::Answer;
-use std::io::IsTerminal as _;
+use shown::answer;
 
-/// Does what was asked.
-pub fn run(command: &cli::Command) -> Result<()> {
+/// Does what was asked. Returns the exit status.
+pub fn run(command: &cli::Command) -> Result<i32> {
     match command {
         cli::Command::Top(args) => answer(&cycles::top(args)?, args.json),
         cli::Command::List(args) => answer(&cycles::list(args)?, args.json),
         cli::Command::Annotate(args) => answer(&cycles::annotate(args)?, args.json),
         cli::Command::Flame(args) => flame::flame(args),
-        cli::Command::Diff(args) => match &args.flame {
-            Some(path) => flame::compare(args, path),
-            None => answer(&cycles::diff(args)?, args.json),
-        },
+        cli::Command::Diff(args) => return diff::diff(args),
         cli::Command::Stats(args) => answer(&cycles::stats(args)?, args.json),
-    }
+    }?;
+    Ok(0)
 }
 
 /// Does what was asked after `whatif db`.
@@ -54,13 +53,5 @@ pub fn care(command: &cli::Care) -> Result<()> {
         },
         cli::Care::Gc(args) => gc::gc(args),
         cli::Care::Unknown(args) => answer(&cycles::unknown(args)?, args.json),
-    }
-}
-
-/// Prints an answer for people or for programs.
-fn answer(answer: &impl Answer, json: bool) -> Result<()> {
-    match json {
-        true => show::print(&answer.json()),
-        false => show::print(&answer.draw(show::style(std::io::stdout().is_terminal(), 0))),
     }
 }
