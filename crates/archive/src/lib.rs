@@ -13,6 +13,7 @@
 
 mod answer;
 mod catalogue;
+mod cells;
 mod checksum;
 mod columns;
 mod compaction;
@@ -33,6 +34,7 @@ mod steps;
 mod store;
 
 pub use answer::{By, Forest, Group, Leaf, Parts, Position, Tree};
+pub use cells::Cell;
 pub use compaction::Compaction;
 pub use database::{Database, Selection};
 pub use garbage::{Removed, Retention};
