@@ -161,7 +161,8 @@ impl Query {
         Ok((tree, processes))
     }
 
-    fn is_not_empty(&self) -> Result<()> {
+    /// Refuses to answer about nothing.
+    pub(super) fn is_not_empty(&self) -> Result<()> {
         if self.heading.samples == 0 {
             let idle =
                 if self.heading.books.idle > 0 && !self.idle { " but of idle CPUs (--idle)" } else { "" };

@@ -23,6 +23,7 @@ mod kills;
 mod launch;
 mod live;
 mod matrix;
+mod page;
 mod placed_points;
 mod points;
 mod runtime_symbols;

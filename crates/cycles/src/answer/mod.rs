@@ -1,7 +1,9 @@
 //! What the tools answer: the tables, lists and graphs that `report` draws and writes as JSON.
 
+mod heat;
 mod stacks;
 
+pub use heat::{Heat, HeatRow, OwnTime};
 pub use stacks::{CodeKind, CodePosition, Flame, FlameBox, ImageName, Line, Name, StackNode, Stacks};
 
 use crate::verdict::{DifferenceVerdict, VariationVerdict};

@@ -10,6 +10,7 @@ mod flame;
 mod gc;
 mod import;
 mod merge;
+pub mod page;
 mod perf_data;
 mod trial;
 
