@@ -376,20 +376,25 @@ fn two_days_to_look_at() {
             MachineInfo { key: host.to_owned(), host: host.to_owned(), kernel: "6.1".to_owned(), cpus: 16 };
         let machine = store.machine(&machine).unwrap();
         let epoch = store.begin_epoch(machine, &setting, None, UnixSeconds(START)).unwrap();
+        // An hour at a time: a disk takes its time to sync.
+        let mut batch = Batch::default();
         for minute in 0..2880_i64 {
+            if minute % 60 == 0 && minute > 0 {
+                store.flush(epoch, &std::mem::take(&mut batch)).unwrap();
+            }
             if gaps.iter().any(|(from, to)| (*from..*to).contains(&minute)) {
                 continue;
             }
             let time = UnixSeconds(START + 60 * minute);
-            let mut batch = Batch::default();
             let day = 0.6 + 0.4 * (minute as f64 / 1440.0 * std::f64::consts::TAU).sin();
             let mut busy = 0;
             for (nth, label) in labels.iter().enumerate() {
                 let storm = if nth == 3 && (2200..2300).contains(&minute) { 20.0 } else { 1.0 };
                 for _ in 0..12 {
-                    let mut parent = Node::NONE;
+                    let (mut parent, stack) = (Node::NONE, random.u64(0..30));
                     for depth in 0..8 {
-                        let offset = Offset(random.u64(0..8) + 8 * depth + 64 * (nth as u64));
+                        // The outer frames of different stacks are the same ones.
+                        let offset = Offset(stack / (8 - depth) + 30 * (depth % 2) + 64 * (nth as u64));
                         batch.nodes.push(Node { parent, image, offset });
                         parent = batch.nodes.len() as u32 - 1;
                     }
@@ -413,8 +418,8 @@ fn two_days_to_look_at() {
                 kernel_cpu: Nanos::ZERO,
                 resident: 1 << 20,
             });
-            store.flush(epoch, &batch).unwrap();
         }
+        store.flush(epoch, &batch).unwrap();
         store.end_epoch(epoch, UnixSeconds(START + 2880 * 60)).unwrap();
         while store.compact(UnixSeconds(START + 10 * 86_400), &mut || ()).unwrap() != Compaction::default() {}
     }
