@@ -1,12 +1,16 @@
 // The page of a database in a browser: a span is brushed and another one compared, by mouse and by keyboard; what was not
 // collected is seen; nothing is printed over anything.
 
+import { spawn, spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { abroad, addressSays, start, visit } from "./browser.js";
+import { abroad, addressSays, command, start, visit } from "./browser.js";
 import { contrast } from "./contrast.js";
 import { alone, GAP, START, Whatif } from "./databases.js";
 import { overprint } from "./overprint.js";
 import { Folder } from "./pages.js";
+import { WHATIF } from "./recorded.js";
 
 let browser;
 const folder = new Folder();
@@ -188,6 +192,45 @@ describe("served", () => {
     await drag(page, 3, 6);
     await page.locator(".panel .call").first().waitFor();
     expect(await page.locator(".refused").count()).toBe(0);
+  });
+});
+
+describe.skipIf(WHATIF === undefined)("a real database", () => {
+  test("the page says what the terminal says, of all of it and of a span", async (context) => {
+    const db = join(folder.path, "db");
+    const busy = spawn(process.execPath, ["-e", "const end = Date.now() + 3500; while (Date.now() < end);"]);
+    const words = ["collect", "--db", db, "--duration", "3", "--interval", "1s", "--resolution", "1s", "--quiet"];
+    const { status, stderr } = spawnSync(WHATIF, words, { encoding: "utf8" });
+    busy.kill();
+    if (status !== 0) return context.skip(`nothing could be collected: ${stderr}`);
+    const server = spawn(WHATIF, ["open", "--no-browser", "--db", db], { stdio: ["ignore", "pipe", "ignore"] });
+    const visitor = await visit(browser);
+    try {
+      let address;
+      for await (const line of createInterface(server.stdout)) {
+        address = line;
+        break;
+      }
+      const { page } = visitor;
+      await page.goto(address);
+      const says = async (words) => {
+        const top = JSON.parse(command(WHATIF, ["top", "--json", "--db", db, ...words]));
+        const account = `${String(top.heading.samples).replace(/\B(?=(\d{3})+$)/g, "\u202f")} samples`;
+        await page.locator(".panel .account", { hasText: account }).waitFor();
+        const [first] = top.rows;
+        await expect.poll(() => page.locator("#functions tbody tr").first().locator("td").nth(0).innerText()).toBe(`${(100 * first.share.value).toFixed(1)} %`);
+      };
+      await says([]);
+      await page.locator(MAP).focus();
+      for (const key of ["ArrowRight", "Shift+ArrowRight", "Enter"]) await page.keyboard.press(key);
+      await page.waitForFunction(() => location.hash.includes("a="));
+      const [from, to] = new URLSearchParams(new URL(page.url()).hash.slice(1)).get("a").split("..").map((at) => new Date(1000 * at).toISOString());
+      await says(["--since", from, "--until", to]);
+      expect(visitor.complaints).toEqual([]);
+    } finally {
+      server.kill("SIGINT");
+      await visitor.close();
+    }
   });
 });
 

@@ -54,7 +54,7 @@ function Shown<T>({ of, children }: { of: Answered<T>; children(value: T, busy: 
     );
   }
   const value = valueOf(of);
-  return value === null ? <p role="status">Loading …</p> : <>{children(value, of.is === "loading")}</>;
+  return value === null ? <p class="loading" role="status">Loading …</p> : <>{children(value, of.is === "loading")}</>;
 }
 
 function Head() {

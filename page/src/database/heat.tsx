@@ -13,7 +13,7 @@ import type { Gap, Heat } from "./answers";
 import * as clock from "./clock";
 import { palette, step, STEPS } from "./colours";
 import { type Cell, cellAt, columnsFor, describe, largest, moved, place, restriction, short, shown, spanOf, value } from "./map";
-import { change, choose, columns, isAlone, restrict, target, view } from "./state";
+import { change, choose, columns, isAlone, target, view } from "./state";
 import type { Span } from "./view";
 
 const ROW = 22;
@@ -161,7 +161,7 @@ function RowName({ heat, nth, alone }: { heat: Heat; nth: number; alone: boolean
     <button
       type="button"
       title={`${title}: show nothing else`}
-      onClick={() => restrict({ filters: { ...view.peek()!.filters, [only.filter]: only.pattern } })}
+      onClick={() => change({ filters: { ...view.peek()!.filters, [only.filter]: only.pattern } })}
     >
       <Name text={row.name} limit={60} />
     </button>

@@ -1,6 +1,6 @@
 // What the page of a database knows and what it looks at.
 
-import { computed, effect, signal } from "@preact/signals";
+import { computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import type { Beginning, DifferenceAnswer, Heat, SpanAnswer } from "./answers";
 import { type Answered, type Fetch, Line, valueOf } from "./ask";
 import { columnsFor, shown } from "./map";
@@ -9,9 +9,8 @@ import { asked, isAnother, read, type Span, usual, type View, written } from "./
 export const beginning = signal<Beginning | null>(null);
 /** Why there is nothing to show. */
 export const trouble = signal<string | null>(null);
-const first = computed<View | null>(() => beginning.value && usual(beginning.value));
 const looked = signal<View | null>(null);
-export const view = computed<View | null>(() => looked.value);
+export const view: ReadonlySignal<View | null> = looked;
 /** Which of the two spans is chosen next. */
 export const target = signal<"a" | "b">("a");
 /** How many columns there is room for: as the style has it, until it was measured. */
@@ -36,14 +35,10 @@ export function choose(span: Span | null, as: "a" | "b"): void {
   target.value = "a";
 }
 
-/** Everything that was chosen is of other samples. */
-export const restrict = (part: Partial<View>): void => change({ ...part });
-
 /** The page begins: with what it was given, from the address that it has. */
 export function begin(value: Beginning, fetch: Fetch, search: string): void {
   beginning.value = value;
-  const usual = first.peek()!;
-  followAddress(usual, value.by);
+  followAddress(usual(value), value.by);
   if (value.heats) {
     effect(() => {
       const of = value.heats!.find(({ by }) => by === view.value?.by) ?? value.heats![0];
