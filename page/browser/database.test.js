@@ -242,6 +242,7 @@ describe("as a file", () => {
     await page.goto(address);
     await page.locator(".panel .call").first().waitFor();
     await page.locator("#by").selectOption("function");
+    expect(await page.locator(".map-names .verdict").allInnerTexts()).toEqual(["▲", "▼"]);
     await drag(page, 2, 5);
     expect(await page.locator(".map-brush").count()).toBe(0);
     expect(await page.locator("img").count()).toBe(0);

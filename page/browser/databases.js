@@ -47,6 +47,7 @@ export function heat(by = "process") {
       samples,
       share: share(0.5 / (row + 1)),
       cpu_ns: samples * 1e8,
+      worth: by === "function" && row < 2 ? worth(0.4 - 0.6 * row, row === 0 ? "helps" : "hurts") : null,
       cells,
       lo: cells.map((count) => Math.max(0, count - 2 * Math.sqrt(count))),
       hi: cells.map((count) => count + 2 * Math.sqrt(count) + 3),

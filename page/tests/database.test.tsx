@@ -50,8 +50,8 @@ const heat = (name = "server"): Heat => ({
   gaps: [[1_790_000_160, 1_790_000_265]],
   more_gaps: 0,
   rows: [
-    { name, image: "", samples: 30, share: { value: 0.9, lo: 0.8, hi: 0.95 }, cpu_ns: 3e9, cells: [10, 16, 0, 4, 0], lo: [6, 12, 0, 2, 0], hi: [14, 18, 0, 8, 3.2], own: null },
-    { name: "other", image: "", samples: 5, share: { value: 0.1, lo: 0, hi: 0.2 }, cpu_ns: 1e9, cells: [0, 4, 0, 1, 0], lo: [0, 1, 0, 0, 0], hi: [3, 8, 0, 5, 3.2], own: null },
+    { name, image: "", samples: 30, share: { value: 0.9, lo: 0.8, hi: 0.95 }, cpu_ns: 3e9, worth: null, cells: [10, 16, 0, 4, 0], lo: [6, 12, 0, 2, 0], hi: [14, 18, 0, 8, 3.2], own: null },
+    { name: "other", image: "", samples: 5, share: { value: 0.1, lo: 0, hi: 0.2 }, cpu_ns: 1e9, worth: null, cells: [0, 4, 0, 1, 0], lo: [0, 1, 0, 0, 0], hi: [3, 8, 0, 5, 3.2], own: null },
   ],
   more: 0,
 });

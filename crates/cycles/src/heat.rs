@@ -1,12 +1,13 @@
 //! `whatif open --db`: a map over time of what ran.
 
-use super::arguments::Which;
+use super::arguments::{Causes, Which};
 use super::collected::{Collected, Columns};
 use super::files::known_by;
 use super::functions::{Gather, Keys};
 use super::query::Query;
 use super::share;
-use crate::{Heat, HeatRow, OwnTime};
+use super::worth::Worths;
+use crate::{Heat, HeatRow, OwnTime, Worth};
 use anyhow::Result;
 use archive::{By, CollectorEpoch, EpochId, Group, ImageId, ImageKind, Label, MachineId, UnixSeconds};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -70,6 +71,8 @@ impl HeatRows {
 pub struct HeatArguments {
     /// Which samples.
     pub which: Which,
+    /// Which recordings say what functions are worth.
+    pub causes: Causes,
     /// What the rows are.
     pub by: HeatRows,
     /// There are no more columns than this.
@@ -114,19 +117,24 @@ pub fn heat(args: &HeatArguments) -> Result<Heat> {
         HeatRows::Machine => own_times(&query, &epochs, columns, &span, is_clock)?,
         _ => BTreeMap::new(),
     };
+    let worths = match args.by {
+        HeatRows::Function => Worths::load(&args.causes, &query.db)?,
+        _ => Worths::default(),
+    };
     let row = |(all, (name, image), cells): (u64, Name, BTreeMap<usize, u64>)| {
         let mut row = HeatRow {
             share: share::of_counts(all, query.heading.samples),
             cpu_ns: query.cpu_ns(all),
             own: own.get(&name).cloned(),
+            worth: worth(&query, &worths, &name, &image),
             samples: all,
             name,
             image,
             ..HeatRow::default()
         };
-        for nth in 0..columns.count {
+        for (nth, (expected, all)) in collected.expected.iter().zip(&samples).enumerate() {
             let count = cells.get(&nth).copied().unwrap_or(0);
-            let whole = collected.expected[nth].max(samples[nth]);
+            let whole = *expected.max(all);
             let interval = share::of_counts(count, whole);
             // A tenth of a sample is as much as they can be read by.
             let tenths = |share: f64| (share * whole as f64 * 10.0).round() / 10.0;
@@ -154,6 +162,15 @@ pub fn heat(args: &HeatArguments) -> Result<Heat> {
         more,
         heading: query.heading,
     })
+}
+
+/// What a function is worth, of whatever build of its file.
+fn worth(query: &Query, worths: &Worths, function: &str, file: &str) -> Option<Worth> {
+    if worths.recordings.is_empty() {
+        return None;
+    }
+    let images = query.names.images().values().filter(|image| known_by(&image.path) == file);
+    images.filter_map(|image| worths.of(function, image)).min_by_key(|worth| worth.other_build)
 }
 
 /// What was asked for, as far as anything was collected.

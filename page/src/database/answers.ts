@@ -45,6 +45,7 @@ export interface HeatRow {
   samples: number;
   share: Share;
   cpu_ns: number | null;
+  worth: Worth | null;
   cells: number[];
   lo: number[];
   hi: number[];

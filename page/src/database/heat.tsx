@@ -9,9 +9,10 @@ import { printing } from "../printing";
 import { Name } from "../text";
 import { theme } from "../theme";
 import { useWidth } from "../width";
-import type { Gap, Heat } from "./answers";
+import type { Gap, Heat, Worth } from "./answers";
 import * as clock from "./clock";
 import { palette, step, STEPS } from "./colours";
+import { WORTH_SIGNS, worthInWords } from "./flames";
 import { type Cell, cellAt, columnsFor, describe, largest, moved, place, restriction, short, shown, spanOf, value } from "./map";
 import { change, choose, columns, isAlone, target, view } from "./state";
 import type { Span } from "./view";
@@ -80,6 +81,7 @@ export function HeatMap({ heat, busy }: { heat: Heat; busy: boolean }) {
           {heat.rows.map((row, nth) => (
             <li key={`${row.name}\n${row.image}`} class={cursor?.row === nth ? "pointed" : undefined}>
               <RowName heat={heat} nth={nth} alone={alone} />
+              <WorthMark worth={row.worth} />
               <span class="map-share">{percent(row.share.value, 1)}</span>
             </li>
           ))}
@@ -165,6 +167,16 @@ function RowName({ heat, nth, alone }: { heat: Heat; nth: number; alone: boolean
     >
       <Name text={row.name} limit={60} />
     </button>
+  );
+}
+
+function WorthMark({ worth }: { worth: Worth | null }) {
+  if (!worth) return null;
+  const words = worthInWords(worth);
+  return (
+    <span class={`verdict ${{ helps: "better", hurts: "worse" }[worth.verdict] ?? ""}`} role="img" aria-label={words} title={words}>
+      {WORTH_SIGNS[worth.verdict] ?? "?"}
+    </span>
   );
 }
 
@@ -283,6 +295,7 @@ function Legend({ heat, most }: { heat: Heat; most: number }) {
             <span class="map-key gap" /> not collected
           </li>
         )}
+        {heat.rows.some(({ worth }) => worth) && <li>▲ faster code helps, = does not matter, ▼ hurts, ? not known yet</li>}
         {heat.more > 0 && <li>{heat.more} more rows have fewer samples.</li>}
       </ul>
     </figcaption>

@@ -1,6 +1,6 @@
 //! A map over time: samples of each row in each column of time, and where nothing was collected.
 
-use super::{Heading, Share};
+use super::{Heading, Share, Worth};
 use serde::Serialize;
 
 /// Samples over time.
@@ -49,6 +49,8 @@ pub struct HeatRow {
     pub share: Share,
     /// The CPU time they stand for; `null` where the event is no clock.
     pub cpu_ns: Option<u64>,
+    /// What making it faster is worth, if it is a function.
+    pub worth: Option<Worth>,
     /// Samples in each column.
     pub cells: Vec<u64>,
     /// The lower ends of their 95 % intervals, in samples.

@@ -101,7 +101,7 @@ pub fn answer(settings: &Settings, asked: &Asked) -> Result<String, String> {
     let found = match asked {
         Asked::Heat { filters, by, columns, rows } => {
             let which = filters.which(&settings.folder);
-            heat(&which, *by, *columns, *rows).map(|heat| line("heat", &heat))
+            heat(settings, &which, *by, *columns, *rows).map(|heat| line("heat", &heat))
         }
         Asked::Span { filters } => span(settings, &filters.which(&settings.folder)),
         Asked::Difference { filters, from, to } => {
@@ -115,8 +115,9 @@ pub fn answer(settings: &Settings, asked: &Asked) -> Result<String, String> {
     })
 }
 
-fn heat(which: &Which, by: HeatRows, columns: usize, rows: usize) -> Result<Heat> {
-    cycles::heat(&HeatArguments { which: which.clone(), by, columns, rows })
+fn heat(settings: &Settings, which: &Which, by: HeatRows, columns: usize, rows: usize) -> Result<Heat> {
+    let causes = settings.causes.clone();
+    cycles::heat(&HeatArguments { which: which.clone(), causes, by, columns, rows })
 }
 
 /// The table and the flame graph of `whatif top` and `whatif flame`, and these commands.
@@ -177,7 +178,7 @@ pub fn alone(settings: &Settings) -> Result<String> {
     let which = &settings.which;
     let mut heats = Vec::new();
     for by in HeatRows::ALL {
-        heats.push(line("heat", &heat(which, by, COLUMNS, ROWS)?));
+        heats.push(line("heat", &heat(settings, which, by, COLUMNS, ROWS)?));
     }
     let span = span(settings, which)?;
     let beginning = settings.beginning();

@@ -44,13 +44,12 @@ impl Asked {
         path: &str,
         parameter: impl Fn(&str) -> Option<String>,
     ) -> Option<Result<Asked, String>> {
-        let read: fn(&dyn Fn(&str) -> Option<String>) -> Result<Asked, String> = match path {
-            "/api/heat" => heat,
-            "/api/span" => |of| Ok(Asked::Span { filters: filters(of, times(of, "since", "until")?)? }),
-            "/api/diff" => difference,
-            _ => return None,
-        };
-        Some(read(&parameter))
+        match path {
+            "/api/heat" => Some(heat(&parameter)),
+            "/api/span" => Some(span(&parameter)),
+            "/api/diff" => Some(difference(&parameter)),
+            _ => None,
+        }
     }
 }
 
@@ -68,6 +67,10 @@ fn heat(of: Parameters<'_>) -> Result<Asked, String> {
         columns: number(of, "columns", 300, 1000)?,
         rows: number(of, "rows", 25, 200)?,
     })
+}
+
+fn span(of: Parameters<'_>) -> Result<Asked, String> {
+    Ok(Asked::Span { filters: filters(of, times(of, "since", "until")?)? })
 }
 
 fn difference(of: Parameters<'_>) -> Result<Asked, String> {

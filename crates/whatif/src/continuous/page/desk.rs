@@ -41,8 +41,11 @@ struct State {
     open: HashSet<Asked>,
 }
 
+/// The answer as text, or why there is none.
+type Answer<'d> = dyn Fn(&Asked) -> Result<String, String> + Sync + 'd;
+
 pub struct Desk<'d> {
-    answer: Box<dyn Fn(&Asked) -> Result<String, String> + Sync + 'd>,
+    answer: Box<Answer<'d>>,
     revision: Box<dyn Fn() -> Revision + Sync + 'd>,
     state: Mutex<State>,
     /// A question was answered.

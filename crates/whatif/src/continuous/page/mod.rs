@@ -34,7 +34,11 @@ pub fn open(opened: &Opened<'_>) -> Result<()> {
         let page = report::html::render_database(answers::alone(&settings)?);
         std::fs::write(path, page)
             .with_context(|| format!("cannot write {}; choose another place with -o FILE", path.display()))?;
-        return show::print(&format!("the page of {} is {}: open it in a browser\n", settings.said(), path.display()));
+        return show::print(&format!(
+            "the page of {} is {}: open it in a browser\n",
+            settings.said(),
+            path.display()
+        ));
     }
     let site = Site::open()?;
     show::print(&format!("{}\n", site.address()))?;
