@@ -37,7 +37,7 @@ mosaic-quick: build
 golden:
     UPDATE_GOLDEN=1 cargo test --release --locked -p whatif-report
 
-# Tests the page and builds it into page/dist/page.html, which is committed.
+# Tests the pages and builds them into page/dist/, which is committed.
 page:
     cd page && npm ci --no-audit --no-fund && npm test && npm run build
 

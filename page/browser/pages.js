@@ -10,6 +10,9 @@ const here = (path) => new URL(`../${path}`, import.meta.url);
 
 export const PAGE = readFileSync(here("dist/page.html"), "utf8");
 
+/** The page of a database, without data. */
+export const DATABASE_PAGE = readFileSync(here("dist/database.html"), "utf8");
+
 export const fixture = (name) => JSON.parse(readFileSync(here(`fixtures/${name}.json`), "utf8"));
 
 /** A folder for the files of one test file. */
@@ -24,6 +27,11 @@ export class Folder {
   /** The same with `json` as it is. */
   wholePage(name, json) {
     return this.#write(name, fill(PAGE, json));
+  }
+
+  /** The page of a database with `data` in it. */
+  database(name, data) {
+    return this.#write(name, fill(DATABASE_PAGE, JSON.stringify(data)));
   }
 
   #write(name, html) {

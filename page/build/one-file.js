@@ -3,8 +3,6 @@
 
 import { createHash } from "node:crypto";
 
-/** The name of the file in `dist/`. */
-const PAGE = "page.html";
 const MOST_BYTES = 150 * 1024;
 
 /** The hash of what stands between the tags, as a policy writes it. */
@@ -41,13 +39,13 @@ export function assemble(html, script, style) {
     .replace("</head>", () => `  <style>${style}</style>\n  </head>`)
     .replace("</body>", () => `  <script>${script}</script>\n  </body>`);
   if (!page.includes(meta) || !page.includes(`<script>${script}`) || !page.includes(`<style>${style}`)) {
-    throw new Error("index.html is not what build/one-file.js expects");
+    throw new Error("the HTML is not what build/one-file.js expects");
   }
   return page;
 }
 
-/** The plugin. */
-export function oneFile() {
+/** The plugin; `page` is the name of the file in `dist/`. */
+export function oneFile(page) {
   return {
     name: "one-file",
     enforce: "post",
@@ -60,11 +58,11 @@ export function oneFile() {
         else throw new Error(`${name} has no place in one file`);
         delete bundle[name];
       }
-      const page = assemble(html, script, style);
-      const bytes = Buffer.byteLength(page);
-      if (bytes > MOST_BYTES) throw new Error(`the page has ${bytes} bytes; ${MOST_BYTES} are allowed`);
-      this.emitFile({ type: "asset", fileName: PAGE, source: page });
-      console.log(`${PAGE}: ${bytes} bytes (script ${Buffer.byteLength(script)}, style ${Buffer.byteLength(style)})`);
+      const whole = assemble(html, script, style);
+      const bytes = Buffer.byteLength(whole);
+      if (bytes > MOST_BYTES) throw new Error(`${page} has ${bytes} bytes; ${MOST_BYTES} are allowed`);
+      this.emitFile({ type: "asset", fileName: page, source: whole });
+      console.log(`${page}: ${bytes} bytes (script ${Buffer.byteLength(script)}, style ${Buffer.byteLength(style)})`);
     },
   };
 }

@@ -8,7 +8,7 @@ import { Pieces } from "./pieces";
 import { Points } from "./points";
 import { Reasons } from "./reasons";
 import type { Source } from "./source";
-import { answer, comparison, point, report, status } from "./state";
+import { answer, change, comparison, point, report, status, view } from "./state";
 import { Statistics } from "./statistics";
 import { ThemeButton } from "./theme";
 import { Warnings } from "./warnings";
@@ -38,7 +38,7 @@ export function App({ source }: { source: Source | null }) {
       </main>
       <Notes report={shown} />
       <footer>
-        <ThemeButton />
+        <ThemeButton now={view.value.theme} onChange={(theme) => change({ theme })} />
       </footer>
     </>
   );

@@ -1,11 +1,8 @@
-// Boxes in boxes: what the flame graph and the two halves of the sandwich are drawn with.
+// Boxes in boxes: what the flame graphs and the two halves of the sandwich are drawn with. What a box is called and how it looks is
+// for others to say.
 
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
-import { type Box, boxes, estimateOf, nameOf, neighbour, type Node, placeOf, TRUNCATED } from "./calls";
-import { interval, percent, plusMinus } from "./format";
-import type { Estimate, Report, Stacks } from "./model";
-import { printable, shortened } from "./printable";
-import { VERDICT_WORDS } from "./prose";
+import { type Box, boxes, neighbour, type Node } from "./calls";
 import { Name } from "./text";
 import { useWidth } from "./width";
 
@@ -13,57 +10,35 @@ const ROW = 21;
 /** Narrower boxes have no letters, or just the name. */
 const LETTERS = 24;
 const WORTH = 120;
-/** A gain from here on has the full colour. */
-const FULL = 0.15;
-/** No title is longer. */
-const NAME = 200;
 
-/** What the boxes are of. */
-export interface Shown {
-  report: Report;
-  stacks: Stacks;
-  point: number;
+/** How a box looks. */
+export interface Look {
+  name: string;
+  /** Classes: what its colour means. */
+  kind: string;
+  /** How much of the colour, in per cent. */
+  much: number;
+  /** Stands before the name: what the colour says. */
+  sign: string;
+  /** Stands behind the name, where there is room. */
+  number: string;
+  /** All of it in words. */
+  said: string;
 }
 
-interface Props extends Shown {
+interface Props {
+  look(node: Node): Look;
   /** What fills the width. */
   focus: Node;
-  /** The name of the root, which is no function. */
-  program?: string;
   /** Functions to point out. */
   found: Set<number> | null;
-  /** What shares are of. */
-  whole: number;
   /** Whether the root is at the bottom. */
   upwards?: boolean;
   label: string;
   onChoose(node: Node): void;
 }
 
-/** What a box says in words. */
-export function describe(shown: Shown, node: Node, whole: number, program = "the program"): string {
-  const { report, stacks, point } = shown;
-  const of = node.function;
-  const name = of < 0 ? program : nameOf(stacks, of);
-  const place = placeOf(stacks, of);
-  const where = place && ` in ${place}`;
-  const samples = `${node.total} samples, ${percent(node.total / whole, 1)}`;
-  const start = `${printable(shortened(name + where, NAME))}${node.inlined ? ", inlined" : ""}: ${samples}`;
-  if (of < 0) return start;
-  if (name === TRUNCATED) return `${start}; the outermost frames of these stacks are not known`;
-  const estimate = estimateOf(report, stacks, node, point);
-  return `${start}, ${percent(node.own / whole, 1)} in its own code; ${worthInWords(estimate)}`;
-}
-
-/** What it is worth: the gain at 20 %, its interval, and the verdict. */
-export function worthInWords(estimate: Estimate | null): string {
-  if (!estimate) return "not tried by itself";
-  const known = interval(estimate.effect, estimate.effect_lo, estimate.effect_hi);
-  const { word } = VERDICT_WORDS[estimate.verdict];
-  return known ? `20 % faster gains ${plusMinus(known)} (${word})` : word;
-}
-
-export function Boxes({ focus, program, found, whole, upwards = false, label, onChoose, ...shown }: Props) {
+export function Boxes({ look, focus, found, upwards = false, label, onChoose }: Props) {
   const [element, width] = useWidth(1000);
   const laid = useMemo(() => boxes(focus, width), [focus, width]);
   const [tabbed, setTabbed] = useState<Node | null>(null);
@@ -101,13 +76,11 @@ export function Boxes({ focus, program, found, whole, upwards = false, label, on
           {laid.map((box, nth) => (
             <One
               key={nth}
-              shown={shown}
+              look={look}
               box={box}
               nth={nth}
               row={upwards ? rows - 1 - box.depth : box.depth}
-              program={program}
               found={found}
-              whole={whole}
               outside={box.depth < depth}
               tabbed={nth === first}
               onChoose={onChoose}
@@ -119,26 +92,24 @@ export function Boxes({ focus, program, found, whole, upwards = false, label, on
           ))}
         </div>
       </div>
-      <p class="calls-said">{said ? describe(shown, said, whole, program) : "\u00a0"}</p>
+      <p class="calls-said">{said ? look(said).said : "\u00a0"}</p>
     </>
   );
 }
 
 interface OneProps {
-  shown: Shown;
+  look(node: Node): Look;
   box: Box;
   nth: number;
   row: number;
-  program: string | undefined;
   found: Set<number> | null;
-  whole: number;
   outside: boolean;
   tabbed: boolean;
   onChoose(node: Node): void;
   onLook(node: Node, byKey: boolean): void;
 }
 
-function One({ shown, box, nth, row, program, found, whole, outside, tabbed, onChoose, onLook }: OneProps) {
+function One({ look, box, nth, row, found, outside, tabbed, onChoose, onLook }: OneProps) {
   const place = { left: `${box.from}px`, width: `${Math.max(box.width - 1, 1)}px`, top: `${row * ROW}px` };
   const node = box.what;
   if (typeof node === "number") {
@@ -148,15 +119,8 @@ function One({ shown, box, nth, row, program, found, whole, outside, tabbed, onC
       </span>
     );
   }
-  const { report, stacks, point } = shown;
-  const name = node.function < 0 ? (program ?? "") : nameOf(stacks, node.function);
-  const estimate = estimateOf(report, stacks, node, point);
-  const effect = estimate?.effect ?? null;
-  const much = Math.round(100 * Math.min(1, Math.abs(effect ?? 0) / FULL));
-  const kind = name === TRUNCATED ? "truncated" : (estimate?.verdict ?? "");
+  const { name, kind, much, sign, number, said } = look(node);
   const match = found ? (found.has(node.function) ? " match" : " other") : "";
-  const said = describe(shown, node, whole, program);
-  const sign = estimate ? `${VERDICT_WORDS[estimate.verdict].sign} ` : "";
   return (
     <button
       type="button"
@@ -174,7 +138,7 @@ function One({ shown, box, nth, row, program, found, whole, outside, tabbed, onC
         <>
           {sign}
           <Name text={name} limit={60} />
-          {box.width >= WORTH && sign && effect !== null && <b> {effect > 0 && "+"}{percent(effect)}</b>}
+          {box.width >= WORTH && number && <b> {number}</b>}
         </>
       )}
     </button>

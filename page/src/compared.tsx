@@ -68,7 +68,7 @@ export function Compared({ comparison, status }: { comparison: Comparison; statu
         </div>
       </section>
       <footer>
-        <ThemeButton />
+        <ThemeButton now={view.value.theme} onChange={(theme) => change({ theme })} />
       </footer>
     </>
   );

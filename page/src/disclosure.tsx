@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { printing } from "./state";
+import { printing } from "./printing";
 
 interface Props {
   class?: string;

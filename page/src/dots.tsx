@@ -1,7 +1,7 @@
 // Many dots, on a canvas: a hundred thousand of them would be too much for a document.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { printing } from "./state";
+import { printing } from "./printing";
 import { theme } from "./theme";
 
 /**

@@ -1,7 +1,7 @@
 // The flame graph of the program's stacks, coloured by what more speed is worth, and below it the sandwich of one function.
 
 import { useMemo, useState } from "preact/hooks";
-import { Boxes, type Shown } from "./boxes";
+import { Boxes } from "./boxes";
 import { type Node, samplesOf, search, sums, totals, tree } from "./calls";
 import "./flame.css";
 import { percent } from "./format";
@@ -9,6 +9,7 @@ import type { Report, Stacks } from "./model";
 import { wholeStacks } from "./parts";
 import { Sandwich } from "./sandwich";
 import { pointNumber } from "./state";
+import { lookOf, type Shown } from "./worth";
 
 /** Nothing for recordings without stacks. */
 export function Flame({ report }: { report: Report }) {
@@ -74,11 +75,9 @@ function Graph(shown: Shown) {
         </button>
       </div>
       <Boxes
-        {...shown}
+        look={lookOf(shown, root.total, program)}
         focus={focus}
-        program={program}
         found={found}
-        whole={root.total}
         label="Flame graph"
         onChoose={choose}
       />

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { printing } from "./state";
+import { printing } from "./printing";
 import type { Sort } from "./ranking";
 
 export interface GridColumn<R, C extends string> {

@@ -3,9 +3,7 @@
 
 import { CHANGE_COLUMNS, type ChangeColumn } from "./comparison";
 import { type Column, COLUMNS, DEFAULT_SORT, type Sort } from "./ranking";
-
-export const THEMES = ["auto", "light", "dark"] as const;
-export type Theme = (typeof THEMES)[number];
+import { type Theme, THEMES } from "./theme";
 
 export interface View {
   /** `throughput:requests`; empty for the first one. */

@@ -8,7 +8,7 @@ import { followKeys } from "./keyboard";
 import { read, REGIONS, withRegions } from "./parts";
 import { printable, shortened } from "./printable";
 import { connect, type World } from "./source";
-import { comparison, followAddress, pinned, report, show, status } from "./state";
+import { comparison, followAddress, pinned, report, show, status, view } from "./state";
 import { followTheme } from "./theme";
 
 /** The ID of the data element, which Rust fills. */
@@ -27,7 +27,7 @@ const world: World = {
 };
 
 followAddress();
-followTheme();
+followTheme(() => view.value.theme);
 followKeys();
 const source = connect(
   world,

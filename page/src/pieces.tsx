@@ -7,7 +7,8 @@ import { axisOf, type Axis, gainAt, inWords, REFERENCE } from "./gain";
 import { SPEEDUPS } from "./hash";
 import type { Piece, Point, PointAnswer, Report } from "./model";
 import { covered, MARK_WORDS, question } from "./prose";
-import { change, choose, printing, view } from "./state";
+import { printing } from "./printing";
+import { change, choose, view } from "./state";
 import { Name, Prose } from "./text";
 import { VerdictMark } from "./verdict";
 

@@ -1,12 +1,13 @@
 // One function: who calls it above, what it calls below, and a table to choose another.
 
 import { useMemo, useState } from "preact/hooks";
-import { Boxes, type Shown, worthInWords } from "./boxes";
+import { Boxes } from "./boxes";
 import { around, estimateOf, nameOf, type Node, placeOf, type Sums, TRUNCATED } from "./calls";
 import { percent } from "./format";
 import { VERDICT_WORDS } from "./prose";
 import { descending } from "./ranking";
 import { Name } from "./text";
+import { lookOf, type Shown, worthInWords } from "./worth";
 
 /** The table has the functions with most samples; the others are found by searching. */
 const LISTED = 40;
@@ -26,6 +27,7 @@ export function Sandwich({ of, functions, total, found, onChoose, ...shown }: Pr
   const name = nameOf(stacks, of);
   const estimate = estimateOf(report, stacks, callees, point);
   const own = functions.find((sum) => sum.function === of)?.own ?? 0;
+  const look = lookOf(shown, whole);
   const choose = (node: Node): void => onChoose(node.function);
   return (
     <div class="sandwich">
@@ -38,9 +40,9 @@ export function Sandwich({ of, functions, total, found, onChoose, ...shown }: Pr
           {name !== TRUNCATED && <>; {worthInWords(estimate)}</>}.
         </p>
         <p class="legend">{callers.inside.length > 0 ? "Its callers: each calls the one below it." : "Nothing calls it."}</p>
-        <Boxes {...shown} focus={callers} found={null} whole={whole} upwards label="Callers" onChoose={choose} />
+        <Boxes look={look} focus={callers} found={null} upwards label="Callers" onChoose={choose} />
         <p class="legend">{callees.inside.length > 0 ? "What it calls: each is called by the one above it." : "It calls nothing."}</p>
-        <Boxes {...shown} focus={callees} found={null} whole={whole} label="Callees" onChoose={choose} />
+        <Boxes look={look} focus={callees} found={null} label="Callees" onChoose={choose} />
       </div>
       <Functions {...shown} of={of} functions={found ? functions.filter((sum) => found.has(sum.function)) : functions} onChoose={onChoose} />
     </div>

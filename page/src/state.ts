@@ -17,8 +17,6 @@ export const status = signal<Status>({ is: "loading" });
 /** The region that most experiments are spent on, because the user wanted it. */
 export const pinned = signal<string | null>(null);
 export const view = signal<View>(DEFAULT_VIEW);
-/** True while the page is laid out for paper. */
-export const printing = signal(false);
 /** The experiment that is pointed at, in the table or in the curve: "session number". */
 export const pointed = signal<string | null>(null);
 

@@ -1,7 +1,7 @@
 // How wide an element is, so that drawings fill it and their letters keep their size.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { printing } from "./state";
+import { printing } from "./printing";
 
 /** A page of A4 between its margins: browsers do not measure again before they print. */
 const PAPER = 690;

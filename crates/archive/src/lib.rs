@@ -13,6 +13,7 @@
 
 mod answer;
 mod catalogue;
+mod cells;
 mod checksum;
 mod columns;
 mod compaction;
@@ -38,6 +39,7 @@ mod store;
 mod waits;
 
 pub use answer::{By, Forest, Group, Leaf, Parts, Position, Tree};
+pub use cells::Cell;
 pub use compaction::Compaction;
 pub use condition::{About, Condition};
 pub use database::{Database, Selection};

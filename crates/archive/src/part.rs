@@ -6,7 +6,7 @@ use std::path::Path;
 use super::catalogue::{self, Segment};
 use super::columns::{ColumnReader, wrong};
 use super::segment::{self, Needed, Row, Stacks};
-use super::{By, EventId, Group, ImageId, LabelId, Selection, UnixSeconds};
+use super::{By, EventId, Group, ImageId, LabelId, MachineId, Selection, UnixSeconds};
 use storage::Error;
 
 /// Samples of frames, by the number of the frame in its segment. A frame may come several times.
@@ -142,8 +142,13 @@ impl<'a> Part<'a> {
         self.wanted.as_ref().is_none_or(|wanted| wanted[frame as usize])
     }
 
+    /// The machine that it is of.
+    pub(super) fn machine(&self) -> MachineId {
+        self.segment.machine
+    }
+
     /// Hands on the samples that are asked for; their labels only `with_labels`.
-    fn rows(&self, with_labels: bool, mut each: impl FnMut(Row)) -> Result<(), Error> {
+    pub(super) fn rows(&self, with_labels: bool, mut each: impl FnMut(Row)) -> Result<(), Error> {
         let labels: Option<HashSet<i64>> =
             self.selection.labels.as_ref().map(|labels| labels.iter().map(|label| label.get()).collect());
         let time = self.selection.time.as_ref();

@@ -117,7 +117,7 @@ impl<'a> Query<'a> {
     }
 
     /// Does `work` for each segment in several threads, and `fold`s what comes of it in this one.
-    fn for_each<T: Send>(
+    pub(super) fn for_each<T: Send>(
         &self,
         work: impl Fn(Part<'_>) -> Result<T, Error> + Sync,
         mut fold: impl FnMut(T),

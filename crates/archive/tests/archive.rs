@@ -55,6 +55,10 @@ fn check(folder: &Path, expected: &Expected, random: &mut fastrand::Rng) {
                 .collect();
             assert_eq!(groups, expected.leaves_by(&selection, by), "{by:?} {selection:?}");
         }
+        for without in database.images().unwrap().into_keys().take(2) {
+            let cells = database.cells(&selection, 7200, &[without].into()).unwrap();
+            assert_eq!(cells, expected.cells(&selection, 7200, without), "{without:?} {selection:?}");
+        }
         let books = database.books(&selection).unwrap();
         let sum: u64 = books.iter().map(|(_, books)| books.expected).sum();
         assert_eq!(sum, expected.books(&selection), "{selection:?}");

@@ -64,6 +64,12 @@ impl fmt::Display for Wrong {
 
 impl std::error::Error for Wrong {}
 
+impl fmt::Display for Where {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 impl FromStr for Where {
     type Err = Wrong;
 

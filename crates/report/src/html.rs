@@ -6,6 +6,8 @@ use crate::json;
 
 /// As `page/` builds it: without data, so that it asks the server that has sent it.
 pub const EMPTY_PAGE: &str = include_str!("../page.html");
+/// The page of a database of continuous profiles, likewise.
+pub const EMPTY_DATABASE_PAGE: &str = include_str!("../database.html");
 /// Where the data go.
 const EMPTY: &str = r#"<script type="application/json" id="whatif-data">null</script>"#;
 /// What the parts stand before: behind the script, so that the page is drawn before all of them have come.
@@ -25,14 +27,23 @@ pub fn render_comparison(comparison: &Comparison<'_>) -> String {
     })
 }
 
+/// The page of a database with one answer in it, for a file.
+pub fn render_database(data: String) -> String {
+    filled_into(EMPTY_DATABASE_PAGE, &json::InParts { summary: data, regions: None, parts: vec![] })
+}
+
+fn filled(data: &json::InParts) -> String {
+    filled_into(EMPTY_PAGE, data)
+}
+
 /// # Panics
 ///
-/// Never: a test makes sure that the page has a place for its data.
-fn filled(json::InParts { summary, regions, parts }: &json::InParts) -> String {
-    let (before, rest) = EMPTY_PAGE.split_once(EMPTY).expect("the page has a place for its data");
+/// Never: a test makes sure that each page has a place for its data.
+fn filled_into(empty: &str, json::InParts { summary, regions, parts }: &json::InParts) -> String {
+    let (before, rest) = empty.split_once(EMPTY).expect("the page has a place for its data");
     let (script, end) = rest.rsplit_once(END).expect("the page has an end");
     let length: usize = regions.iter().chain(parts).map(String::len).sum();
-    let mut page = String::with_capacity(EMPTY_PAGE.len() + summary.len() + length + length / 8);
+    let mut page = String::with_capacity(empty.len() + summary.len() + length + length / 8);
     page.push_str(before);
     push_element(&mut page, "whatif-data", summary);
     page.push_str(script);

@@ -35,9 +35,10 @@ pub enum Command {
     /// Show the answer again, from a recording
     #[command(after_help = "Example: whatif report server.db")]
     Report(Report),
-    /// Show the report in a browser
-    #[command(after_help = "Example: whatif open server.db")]
-    Open(Open),
+    /// Show a report in a browser, or a database of continuous profiles
+    #[command(after_help = "Example: whatif open server.db\n\
+        Example: whatif open --db /var/lib/whatif --since 1d")]
+    Open(Box<Open>),
     /// Show the report in a terminal while a program runs in another
     #[command(after_help = "Example: whatif watch server.db")]
     Watch(Watch),
@@ -313,6 +314,16 @@ pub struct Open {
     /// Only say where it is, and start no browser
     #[arg(long)]
     pub no_browser: bool,
+
+    /// Of a database: write a page with the whole time that was asked for instead, which needs no whatif
+    #[arg(short, long, value_name = "FILE", conflicts_with = "no_browser")]
+    pub output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub which: cycles::arguments::Which,
+
+    #[command(flatten)]
+    pub causes: cycles::arguments::Causes,
 }
 
 #[derive(Debug, Args)]

@@ -137,6 +137,19 @@ impl Request {
         head::parameter(&self.query, name)
     }
 
+    /// Whether the browser no longer waits for the answer.
+    pub fn has_gone(&self) -> bool {
+        // What was sent behind the head is not read: it does not matter.
+        if self.stream.set_nonblocking(true).is_err() {
+            return true;
+        }
+        let gone = match self.stream.peek(&mut [0]) {
+            Ok(read) => read == 0,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        };
+        self.stream.set_nonblocking(false).is_err() || gone
+    }
+
     /// Answers. A browser that has gone does not matter.
     pub fn answer(self, kind: &str, text: &str) {
         let _ = respond(self.stream, 200, kind, text);

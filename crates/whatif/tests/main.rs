@@ -25,6 +25,7 @@ mod live;
 mod matrix;
 mod named;
 mod off_cpu;
+mod page;
 mod placed_points;
 mod points;
 mod python;

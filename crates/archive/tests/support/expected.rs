@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use archive::{
-    Batch, Books, By, CodeImage, Condition, Count, EpochId, EventId, Group, ImageId, ImageKind, Label,
+    Batch, Books, By, Cell, CodeImage, Condition, Count, EpochId, EventId, Group, ImageId, ImageKind, Label,
     LabelId, Leaf, MachineId, Node, Offset, Position, Selection, Setting, Store, Tree, UnixSeconds,
 };
 use storage::Nanos;
@@ -98,6 +98,15 @@ impl Expected {
     pub fn labels(&self, of: &Selection) -> BTreeMap<LabelId, u64> {
         let mut sums = BTreeMap::new();
         self.selected(of).for_each(|row| *sums.entry(row.label).or_default() += row.count);
+        sums
+    }
+
+    pub fn cells(&self, of: &Selection, span: i64, without: ImageId) -> BTreeMap<Cell, u64> {
+        let mut sums = BTreeMap::new();
+        for row in self.selected(of).filter(|row| row.path[row.path.len() - 1].0 != without) {
+            let time = UnixSeconds(row.time.0.div_euclid(span) * span);
+            *sums.entry(Cell { machine: row.machine, label: row.label, time }).or_default() += row.count;
+        }
         sums
     }
 

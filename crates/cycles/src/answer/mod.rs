@@ -1,10 +1,12 @@
 //! What the tools answer: the tables, lists and graphs that `report` draws and writes as JSON.
 
 mod conditions;
+mod heat;
 mod history;
 mod stacks;
 
 pub use conditions::{ConditionVerdict, Conditions, Judged, JudgedRow};
+pub use heat::{Heat, HeatRow, OwnTime};
 pub use history::{History, HistoryRow};
 pub use stacks::{CodeKind, CodePosition, Flame, FlameBox, ImageName, Line, Name, StackNode, Stacks};
 

@@ -1,6 +1,6 @@
 //! The flame graph: one HTML file that works from disk. What it draws with is in `flame.html`, `flame.css` and `flame.js`.
 
-use cycles::{CodeKind, Flame, Heading, StackNode, Worth};
+use cycles::{CodeKind, Flame, FlameBox, Heading, Name, StackNode, Worth};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -11,6 +11,8 @@ const SCRIPT: &str = include_str!("flame.js");
 /// What no more than this share of the samples was taken in would be narrower than a pixel, however far one zooms; it is
 /// shown with its caller.
 const NARROWEST: f64 = 1e-5;
+/// Boxes in an answer to the page of a database, which asks again for a narrower selection.
+const MOST: usize = 20_000;
 
 #[derive(Serialize)]
 struct Data<'a> {
@@ -53,6 +55,12 @@ pub fn comparison(heading: &Heading, flame: &Flame, asked: &str) -> String {
     filled(&data(heading, flame, Some(asked)))
 }
 
+/// The data alone, in one line, for the page of a database; of very many boxes only the widest. `asked` is what it was compared
+/// with, if it was.
+pub fn flame_line(heading: &Heading, flame: &Flame, asked: Option<&str>) -> String {
+    crate::json::line_of(&widest(heading, flame, asked, MOST))
+}
+
 fn filled(data: &Data<'_>) -> String {
     let data = crate::json::line_of(data).replace('<', "\\u003c");
     let policy = format!(
@@ -86,11 +94,23 @@ fn hash(content: &str) -> &'static str {
 }
 
 fn data<'a>(heading: &'a Heading, flame: &'a Flame, asked: Option<&'a str>) -> Data<'a> {
-    let least = (flame.total() as f64 * NARROWEST) as u64;
+    widest(heading, flame, asked, usize::MAX)
+}
+
+/// No more than `most` boxes, the widest: none of them is wider than its caller, now or before, so that none is without it.
+fn widest<'a>(heading: &'a Heading, flame: &'a Flame, asked: Option<&'a str>, most: usize) -> Data<'a> {
+    let all = flame.total().max(1) as f64;
     let before: u64 = flame.boxes.iter().map(|one| one.before.0).sum();
-    let least_before = (before as f64 * NARROWEST) as u64;
+    let width = |one: &FlameBox| (one.total as f64 / all).max(one.before.1 as f64 / before.max(1) as f64);
+    let mut least = NARROWEST;
+    if flame.boxes.len() > most {
+        let mut widths: Vec<f64> = flame.boxes.iter().map(width).collect();
+        widths.sort_by(|a, b| b.total_cmp(a));
+        least = least.max(widths[most]);
+    }
     let mut kept: BTreeMap<u32, i64> = BTreeMap::new();
-    let (mut boxes, mut of_before, mut cut) = (Vec::new(), Vec::new(), Vec::new());
+    let mut named: BTreeMap<u32, i64> = BTreeMap::new();
+    let (mut boxes, mut of_before, mut cut, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut left_out = 0;
     for (nth, one) in flame.boxes.iter().enumerate() {
         let parent = match one.parent {
@@ -98,29 +118,27 @@ fn data<'a>(heading: &'a Heading, flame: &'a Flame, asked: Option<&'a str>) -> D
             parent => kept.get(&parent).copied(),
         };
         match parent {
-            Some(parent) if one.total > least || one.before.1 > least_before => {
+            Some(parent) if width(one) > least => {
                 let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
                 let own = kept.len() as i64;
                 kept.insert(nth as u32, own);
-                boxes.extend([parent, i64::from(one.name), number(one.own), number(one.total)]);
+                let name = *named.entry(one.name).or_insert_with(|| {
+                    names.push(function(&flame.names[one.name as usize]));
+                    names.len() as i64 - 1
+                });
+                boxes.extend([parent, name, number(one.own), number(one.total)]);
                 of_before.extend([one.before.0, one.before.1]);
                 cut.extend(one.is_cut.then_some(own));
             }
             _ => left_out += 1,
         }
     }
-    let names = flame
-        .names
-        .iter()
-        .map(|name| Function {
-            name: &name.function,
-            image: &name.image,
-            kind: name.kind,
-            worth: name.worth.as_ref(),
-        })
-        .collect();
     let before = asked.map(|asked| Before { asked, samples: before, boxes: of_before });
     Data { heading, time: &heading.time, names, boxes, cut, before, left_out }
+}
+
+fn function(name: &Name) -> Function<'_> {
+    Function { name: &name.function, image: &name.image, kind: name.kind, worth: name.worth.as_ref() }
 }
 
 #[cfg(test)]
@@ -186,6 +204,22 @@ mod tests {
         let parents: Vec<i64> = data.boxes.chunks(4).map(|four| four[0]).collect();
         assert_eq!(parents, [-1, 0, 1, 1]);
         assert_eq!(data.left_out, 0);
+    }
+
+    #[test]
+    fn of_many_boxes_the_widest_are_left_with_their_callers_and_names() {
+        let before = Flame::new(&Stacks::example(), true);
+        let flame = Flame::new(&Stacks::example(), true).compared_with(&before);
+        let heading = Heading::default();
+        let data = widest(&heading, &flame, Some("before"), 2);
+        // main 1111, work 1110, tiny 10, work 1000.
+        assert_eq!(data.boxes, [-1, 0, 1, 1111, 0, 1, 100, 1110]);
+        assert_eq!((data.names.len(), data.left_out), (2, 2));
+        assert_eq!(data.before.unwrap().boxes, [1, 1111, 100, 1110]);
+        let line = flame_line(&heading, &flame, None);
+        assert!(
+            line.starts_with('{') && line.contains(r#""left_out":0"#) && line.contains(r#""name":"tiny""#)
+        );
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod unknown;
 mod variation;
 mod worth;
 
-pub use flame::{comparison, page};
+pub use flame::{comparison, flame_line, page};
 pub use folded::folded;
 pub use otlp::otlp;
 pub use pprof::pprof;
@@ -61,6 +61,18 @@ pub trait Answer: Serialize {
         }
         crate::json::text_of(&Whole { version: VERSION, kind: Self::KIND, answer: self })
     }
+}
+
+/// An answer as one JSON object in one line, with its version and kind: for the page of a database.
+pub fn line(kind: &'static str, answer: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Line<'a, T> {
+        version: u32,
+        kind: &'static str,
+        #[serde(flatten)]
+        answer: &'a T,
+    }
+    crate::json::line_of(&Line { version: VERSION, kind, answer })
 }
 
 /// Nothing is drawn for fewer columns.

@@ -11,6 +11,7 @@ mod flame;
 mod gc;
 mod import;
 mod merge;
+pub mod page;
 mod perf_data;
 mod shown;
 mod trial;

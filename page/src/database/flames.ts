@@ -1,0 +1,117 @@
+// The boxes of a flame graph of a database: its tree, and what each says and looks like.
+
+import type { Look } from "../boxes";
+import type { Node } from "../calls";
+import { fixed, percent } from "../format";
+import { printable, shortened } from "../printable";
+import { filtered } from "../ranking";
+import type { Flame, Name, Worth } from "./answers";
+
+/** A difference from here on, in shares of the samples, has the full colour. */
+export const FULL_CHANGE = 0.05;
+/** And a slope. */
+export const FULL_SLOPE = 0.5;
+const NAME = 200;
+
+export type Colours = "change" | "worth" | "kind";
+
+export const KINDS: Record<string, string> = {
+  program: "a program's own code",
+  library: "shared libraries",
+  kernel: "the kernel",
+  generated: "made at run time (JIT)",
+  unknown: "nothing known",
+};
+
+/** A box, and what it was before. */
+export interface FlameNode extends Node {
+  was: number;
+  /** Whether it must have callers of which nothing is known. */
+  isCut: boolean;
+}
+
+const NO_LINES = new Map<number, number>();
+const NO_NODES = new Map<number, Node>();
+
+/** All of it; its parts in the order of their names, so that two graphs of the same program look alike. */
+export function tree({ names, boxes, cut, before }: Flame): FlameNode {
+  const node = (of: number, parent: Node | null, own: number, total: number, was: number): FlameNode => ({
+    function: of,
+    parent,
+    own,
+    total,
+    was,
+    isCut: false,
+    inlined: false,
+    lines: NO_LINES,
+    by: NO_NODES,
+    inside: [],
+  });
+  const root = node(-1, null, 0, 0, before?.samples ?? 0);
+  const made: FlameNode[] = [];
+  for (let at = 0; at + 3 < boxes.length; at += 4) {
+    const parent = made[boxes[at]!] ?? root;
+    const one = node(boxes[at + 1]!, parent, boxes[at + 2]!, boxes[at + 3]!, before?.boxes[at / 2 + 1] ?? 0);
+    made.push(one);
+    // What is gone has no width.
+    if (one.total > 0) parent.inside.push(one);
+    if (parent === root) root.total += one.total;
+  }
+  for (const nth of cut) if (made[nth]) made[nth].isCut = true;
+  const rank = new Map([...names.keys()].sort((a, b) => (names[a]!.name < names[b]!.name ? -1 : 1)).map((of, nth) => [of, nth]));
+  for (const one of [root, ...made]) one.inside.sort((a, b) => rank.get(a.function)! - rank.get(b.function)!);
+  return root;
+}
+
+/** What colours can mean here, the most telling first. */
+export function offered({ names, before }: Flame): Colours[] {
+  const hasWorth = names.some(({ worth }) => worth);
+  return [...(before ? (["change"] as const) : []), ...(hasWorth ? (["worth"] as const) : []), "kind"];
+}
+
+/** A difference of shares. */
+export const signed = (share: number): string => `${share < 0 ? "−" : "+"}${percent(Math.abs(share), 1)}`;
+
+/** What making it faster is worth. */
+export function worthInWords({ slope, lo, hi, verdict, line, other_build }: Worth): string {
+  const interval = lo === null || hi === null ? "" : ` [${fixed(lo, 2)} … ${fixed(hi, 2)}]`;
+  const of = line ? ` (${printable(shortened(line, NAME))})` : "";
+  return `slope ${fixed(slope, 2)}${interval}, ${verdict.replaceAll("-", " ")}${of}${other_build ? ", of another build" : ""}`;
+}
+
+export const WORTH_SIGNS: Record<string, string> = { helps: "▲", hurts: "▼", "no-effect": "=", "not-enough-data": "?", "not-trusted": "?", idle: "?" };
+
+/** The look of every box. */
+export function lookOf(flame: Flame, root: FlameNode, colours: Colours): (node: Node) => Look {
+  const [now, then] = [Math.max(1, root.total), Math.max(1, root.was)];
+  return (of) => {
+    const node = of as FlameNode;
+    const name: Name = flame.names[node.function] ?? { name: "everything", image: "", kind: "whole", worth: null };
+    const more = node.total / now - node.was / then;
+    const cut = node.isCut ? " cut" : "";
+    const place = name.image || KINDS[name.kind] || (name.kind === "process" ? "a process" : "");
+    const then_ = flame.before ? `; ${signed(more)} (${percent(node.was / then, 1)} before)` : "";
+    const worth = name.worth ? `; ${worthInWords(name.worth)}` : "";
+    const own = node.function < 0 ? "" : `, ${percent(node.own / now, 1)} itself`;
+    const where = place && ` in ${place}`;
+    const said =
+      `${printable(shortened(name.name + where, NAME))}: ${percent(node.total / now, 1)}${own}, ${node.total} samples` +
+      `${then_}${worth}${node.isCut ? "; its callers are not known" : ""}`;
+    const plain = { name: name.name, kind: `${name.kind}${cut}`, much: 0, sign: "", number: "", said };
+    if (name.kind === "whole" || name.kind === "process" || colours === "kind") return plain;
+    const part = (value: number, full: number): number => Math.round(100 * Math.min(1, Math.abs(value) / full));
+    if (colours === "change") {
+      return { ...plain, kind: `${more > 0 ? "worse" : "better"}${cut}`, much: part(more, FULL_CHANGE), sign: `${signed(more)} ` };
+    }
+    if (!name.worth) return { ...plain, kind: `untried${cut}` };
+    const { slope, verdict } = name.worth;
+    const kind = `${slope < 0 ? "worse" : "better"}${verdict === "not-enough-data" ? " unsure" : ""}${cut}`;
+    return { ...plain, kind, much: part(slope, FULL_SLOPE), sign: `${WORTH_SIGNS[verdict] ?? ""} `, number: fixed(slope, 2) };
+  };
+}
+
+/** Functions whose names hold every word that is looked for; null while nothing is. */
+export function search({ names }: Flame, wanted: string): Set<number> | null {
+  if (!wanted.trim()) return null;
+  return new Set(filtered([...names.keys()], wanted, (of) => `${names[of]!.name}\n${names[of]!.image}`.toLowerCase()));
+}
