@@ -87,7 +87,7 @@ fn a_catalogue_of_layout_11_is_read_and_written() {
     drop(catalogue);
     // A reader that was there before the writer reads on.
     let reader = Database::open(folder.path()).unwrap();
-    assert_eq!(labels(folder.path()), [old.clone()]);
+    assert_eq!(labels(folder.path()), std::slice::from_ref(&old));
     assert!(reader.epochs().unwrap()[0].setting.labels.is_empty());
     let keys: Vec<_> = reader.labels().unwrap().into_keys().collect();
     let mut store = Store::open(folder.path()).unwrap();

@@ -6,18 +6,16 @@
 
 use crate::cgroup::cgroup;
 use crate::command_line::command_line;
-use crate::environment::{Environment, environment};
+use crate::environment::environment;
 use crate::errands::Errands;
 use archive::Label;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use wire::Nanos;
+use std::io::ErrorKind;
 
 /// How many processes are looked at between two calls.
 const LOOKUPS: usize = 256;
 /// After so many calls (about a second each) a process has lived long.
 const LONG: u64 = 10;
-/// What handing over to the thread that reads takes besides the reading, about.
-const HANDED_OVER: Nanos = Nanos(30_000);
 /// Sets of labels of one user that are remembered, so that they count once.
 const MOST_SETS: usize = 256;
 
@@ -154,44 +152,60 @@ impl Particulars {
         self.last.insert(pid, call);
     }
 
-    /// Looks into a process that runs as `user`; nothing if it has gone.
-    pub fn look(&mut self, due: Due, user: u32) -> Option<Found> {
-        match due {
-            Due::Young(pid) => Some(Found {
-                cgroup: Some(cgroup(pid)?),
-                user_labels: self.user_labels(pid, user),
-                ..Found::default()
-            }),
-            Due::Old(pid) => {
-                if !self.numbers.take(user, self.calls) {
-                    self.lapses.unnumbered += 1;
-                    return None;
-                }
-                let with = self.with_commands;
-                let command = with.then(|| self.run(user, move || command_line(pid))).flatten();
-                Some(Found { number: Some(pid), command, ..Found::default() })
+    /// Looks into processes, each with the user that it runs as. Those that have gone are left out.
+    pub fn look(&mut self, due: &[(Due, u32)]) -> Vec<(u32, Found)> {
+        let mut found = Vec::with_capacity(due.len());
+        let (mut young, mut old) = (Vec::new(), Vec::new());
+        for &(due, user) in due {
+            match due {
+                Due::Young(pid) => young.push((pid, user)),
+                Due::Old(pid) if self.numbers.take(user, self.calls) => old.push((pid, user)),
+                Due::Old(_) => self.lapses.unnumbered += 1,
             }
         }
+        let mut environments = self.read(&young, environment);
+        for (pid, user) in young {
+            let Some(cgroup) = cgroup(pid) else { continue };
+            let user_labels = environments.remove(&pid).and_then(|environment| {
+                self.lapses.refused_labels += environment.refused;
+                self.allowed(user, environment.labels)
+            });
+            found.push((pid, Found { cgroup: Some(cgroup), user_labels, ..Found::default() }));
+        }
+        let mut commands = if self.with_commands { self.read(&old, command_line) } else { HashMap::new() };
+        for (pid, _) in old {
+            let command = commands.remove(&pid);
+            found.push((pid, Found { number: Some(pid), command, ..Found::default() }));
+        }
+        found
     }
 
-    fn run<T: Send + 'static>(
+    /// What `of` says of each of these. All of one user are handed over together: on a busy machine each handing over takes its time.
+    fn read<T: Send + 'static>(
         &mut self,
-        user: u32,
-        work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-    ) -> Option<T> {
-        let found = self.errands.run(user, work);
-        self.errands.charge(user, HANDED_OVER);
-        found?.ok()
-    }
-
-    /// What a process is called by its user; nothing if that cannot be told.
-    fn user_labels(&mut self, pid: u32, user: u32) -> Option<UserLabels> {
-        let Some(Environment { labels, refused }) = self.run(user, move || environment(pid)) else {
-            self.lapses.unread += 1;
-            return None;
-        };
-        self.lapses.refused_labels += refused;
-        self.allowed(user, labels)
+        processes: &[(u32, u32)],
+        of: fn(u32) -> std::io::Result<T>,
+    ) -> HashMap<u32, T> {
+        let mut by_user: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        processes.iter().for_each(|(pid, user)| by_user.entry(*user).or_default().push(*pid));
+        let mut all = HashMap::new();
+        for (user, pids) in by_user {
+            let count = pids.len() as u64;
+            let work = move || pids.into_iter().map(|pid| (pid, of(pid))).collect::<Vec<_>>();
+            let Some(found) = self.errands.run(user, work) else {
+                self.lapses.unread += count;
+                continue;
+            };
+            for (pid, found) in found {
+                match found {
+                    Ok(found) => drop(all.insert(pid, found)),
+                    Err(error) if error.kind() == ErrorKind::PermissionDenied => self.lapses.unread += 1,
+                    // It has gone, or is a thread of the kernel.
+                    Err(_) => {}
+                }
+            }
+        }
+        all
     }
 
     /// Labels that may be kept.
@@ -349,15 +363,20 @@ mod tests {
         let mut particulars = Particulars::default();
         let we = std::process::id();
         let label = Label { process: "we".into(), user_labels: set(1), ..Label::default() };
-        let young = particulars.look(Due::Young(we), 0).unwrap().change(&label).unwrap();
-        assert_eq!((young.pid, &young.user_labels), (0, &UserLabels::new()), "our environment has none");
+        let mut look = |with_commands, due| {
+            particulars.with_commands = with_commands;
+            particulars.look(&[(due, 0)]).pop()
+        };
+        let (pid, young) = look(false, Due::Young(we)).unwrap();
+        let young = young.change(&label).unwrap();
+        assert_eq!((pid, young.pid, &young.user_labels), (we, 0, &UserLabels::new()), "we have none");
         assert_eq!(young.cgroup, cgroup(we).unwrap());
-        let old = particulars.look(Due::Old(we), 0).unwrap().change(&young).unwrap();
+        let old = look(false, Due::Old(we)).unwrap().1.change(&young).unwrap();
         assert_eq!(old, Label { pid: we, ..young.clone() });
-        particulars.with_commands = true;
-        let old = particulars.look(Due::Old(we), 0).unwrap().change(&young).unwrap();
+        let old = look(true, Due::Old(we)).unwrap().1.change(&young).unwrap();
         assert!(!old.command.is_empty());
-        assert_eq!(particulars.look(Due::Old(we), 0).unwrap().change(&old), None);
-        assert_eq!(particulars.look(Due::Young(u32::MAX), 0), None);
+        assert_eq!(look(true, Due::Old(we)).unwrap().1.change(&old), None);
+        assert_eq!(look(false, Due::Young(u32::MAX)), None);
+        assert_eq!(particulars.take_lapses(), Lapses::default());
     }
 }

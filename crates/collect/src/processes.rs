@@ -484,19 +484,21 @@ impl Processes {
     pub fn tend(&mut self) {
         self.gone.clear();
         let table = &self.table;
-        for due in self.particulars.due(|pid| table.contains_key(&pid)) {
-            let pid = due.pid();
+        let mut due = Vec::new();
+        for one in self.particulars.due(|pid| table.contains_key(&pid)) {
+            let pid = one.pid();
             // Most threads of the kernel never do anything: numbers are for others.
-            if matches!(due, Due::Old(_)) && !self.is_sampled(pid) {
+            if matches!(one, Due::Old(_)) && !self.is_sampled(pid) {
                 self.particulars.wait(pid);
-                continue;
+            } else if let Some(user) = kernel::cpu::user(pid) {
+                due.push((one, user));
+                self.table.entry(pid).and_modify(|process| process.user = user);
             }
-            let Some(user) = kernel::cpu::user(pid) else { continue };
-            let Some(found) = self.particulars.look(due, user) else { continue };
+        }
+        for (pid, found) in self.particulars.look(&due) {
             let Some(label) = self.table.get(&pid).map(|process| process.label) else { continue };
             let label = found.change(self.labels.get(label)).map_or(label, |label| self.intern(label));
             let Some(process) = self.table.get_mut(&pid) else { continue };
-            process.user = user;
             if std::mem::replace(&mut process.label, label) != label
                 && let Some(names) = &mut process.names
             {
