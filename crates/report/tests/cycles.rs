@@ -111,7 +111,7 @@ fn top() -> Top {
 fn time_off_the_cpu_is_waiting_and_no_cpu_time() {
     let mut top = top();
     (top.heading.event, top.by_total) = ("off-cpu".to_owned(), true);
-    let text = top.draw(Style::default());
+    let text = top.draw(Style { color: false, width: 160, top: 0 });
     assert!(text.contains("samples of time that threads wait, 10 ms each"), "{text}");
     assert!(text.contains("waiting") && !text.contains("CPU time"), "{text}");
     // With all it calls: 500,000 samples.

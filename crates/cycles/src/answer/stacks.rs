@@ -242,8 +242,9 @@ impl Flame {
                     .entry((&line.base, position.image))
                     .or_insert_with(|| self.name(&line.base, &image.path, image.kind));
                 at = *known.entry((at, name)).or_insert_with(|| {
-                    let outside = self.boxes[at as usize].name as usize;
-                    let is_outermost = at == root || self.names[outside].kind == CodeKind::Waiting;
+                    // Outside of everything there is no box.
+                    let outside = self.boxes.get(at as usize).map(|one| self.names[one.name as usize].kind);
+                    let is_outermost = at == root || outside == Some(CodeKind::Waiting);
                     let is_code = image.kind != CodeKind::Waiting;
                     let is_cut =
                         has_callers && is_outermost && is_code && !BEGINNINGS.contains(&line.base.as_str());
