@@ -15,7 +15,8 @@ import { asked, isAnother, read, usual, type View, written } from "../src/databa
 const BEGINNING: Beginning = {
   kind: "database",
   database: "/srv/db",
-  first: { since: null, until: null, idle: false, machine: null, cgroup: null, process: "nginx*", image: null, event: null, epoch: null },
+  first: { since: null, until: null, idle: false, machine: null, cgroup: null, process: "nginx*", image: null,
+    where: null, event: null, epoch: null },
   by: ["process", "unit", "function"],
 };
 
