@@ -14,6 +14,7 @@
 //! * [`child`]: starting a program as if we were not there.
 //! * [`trial`]: what the kernel allows.
 //! * [`untrusted`]: opening files that others have made, if their owner is to be trusted.
+//! * [`mod@peer`]: who is at the other end of a local socket.
 //! * [`perf_map`]: the list of functions that a process has generated, as it grows.
 //! * [`stack_copies`]: as much of sampled stacks as each process needs, by a BPF program.
 //! * [`stream`]: samples of whole CPUs, and what processes map, execute and end, as the kernel writes it.
@@ -40,6 +41,7 @@ mod event;
 mod file_size_limit;
 pub mod heap;
 pub mod maps;
+pub mod peer;
 pub mod perf_map;
 pub mod say;
 pub mod shared_mapping;

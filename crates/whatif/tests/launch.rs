@@ -140,7 +140,8 @@ fn a_script_is_profiled_by_its_interpreter() {
     let sandbox = Sandbox::new();
     let script = file(&sandbox, "script", b"#!/bin/sh\necho \"$1\" from a script\nexit 7\n", 0o755);
     let mut command = sandbox.whatif();
-    command.args(["run", "--binary", "*", "-o"]).arg(sandbox.recording()).arg("--").arg(&script).arg("hello");
+    command.args(["run", "--no-follow", "--binary", "*", "-o"]).arg(sandbox.recording());
+    command.arg("--").arg(&script).arg("hello");
     let ended = run(command).assert_code(7);
     assert_eq!(ended.stdout, "hello from a script\n");
     assert!(ended.stderr.contains("is a script: its interpreter"), "{ended:#?}");

@@ -38,3 +38,4 @@ mod threads;
 mod transparency;
 mod unmarked;
 mod watch;
+mod wrappers;
