@@ -30,7 +30,7 @@ mod tests;
 pub use child::{Child, Exit, wait_for_the_program};
 pub use error::LaunchError;
 pub use executable::{Executable, check, check_as_executed};
-pub use forward::{asked_to_end, stay, wait_until_asked_to_end};
+pub use forward::{asked_to_end, descends, stay, wait_until_asked_to_end};
 pub use preload::first as first_of_preload;
 pub use target::Target;
 

@@ -411,7 +411,8 @@ fn profile_joined(
     }
     let costs = prepare(options, executable)?;
     (runs.visit_cost, runs.noting_cost) = (costs.visit, costs.noting);
-    if runs.hint.is_none() {
+    // Until there are experiments the next program may be another one.
+    if runs.hint.is_none() || runs.profiled.is_none() {
         runs.hint = ask_production(options, executable);
     }
     let not_attached = || Failure::NotAttached { program: executable.command().display().to_string() };

@@ -169,7 +169,7 @@ unsafe fn value_of(entry: *mut c_char, name: &[u8]) -> Option<*mut c_char> {
     }
 }
 
-/// Removes what the controller has put into a colon-separated list: all up to this library. False if nothing is left.
+/// Removes what the controller has put into a colon-separated list: all up to this library. False if nothing was there besides.
 ///
 /// # Safety
 /// `list` must be a NUL-terminated, writable string.
@@ -202,7 +202,7 @@ unsafe fn drop_ours(list: *mut c_char) -> bool {
             let byte = *list.add(from + to);
             *list.add(to) = byte;
             if byte == 0 {
-                return to > 0;
+                return true;
             }
             to += 1;
         }
@@ -260,6 +260,7 @@ mod tests {
                 &["LD_PRELOAD=/u/mine.so"],
             ),
             (&["LD_PRELOAD=libtsan.so.2:/x/libwhatif_rt-1.so", "WHATIF_REGION=1"], Some(1), &[]),
+            (&["LD_PRELOAD=/x/libwhatif_rt-1.so:", "WHATIF_REGION=1"], Some(1), &["LD_PRELOAD="]),
             (
                 &["LD_PRELOAD=libwhatif_rt.so:/a.so:b.so", "WHATIF_REGION=1"],
                 Some(1),

@@ -142,7 +142,8 @@ unsafe fn asking<T>(
     preload.push(PRELOAD);
     preload.push(b"=");
     preload.push(first);
-    if !entries.preload.is_empty() {
+    // Also an empty one is there again when ours is taken out.
+    if entries.preload_at.is_some() {
         preload.push(b":");
         preload.push(entries.preload);
     }

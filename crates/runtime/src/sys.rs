@@ -36,7 +36,6 @@ mod number {
     pub const SIGALTSTACK: i64 = 131;
     pub const IOCTL: i64 = 16;
     pub const GETPID: i64 = 39;
-    pub const GETPPID: i64 = 110;
     pub const CLOSE: i64 = 3;
     pub const FSTAT: i64 = 5;
     pub const EXIT_GROUP: i64 = 231;
@@ -155,11 +154,6 @@ pub fn gettid() -> u32 {
 /// Whether the calling thread is the one that its slot belongs to. A `vfork`ed child has its parent's, and closes its own copies of descriptors.
 pub fn is_own() -> bool {
     tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == gettid())
-}
-
-pub fn getppid() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { call(number::GETPPID, [0; 6]) as u32 }
 }
 
 pub fn getpid() -> u32 {

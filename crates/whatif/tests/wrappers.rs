@@ -105,6 +105,11 @@ fn the_program_with_the_points_is_the_one() {
     let both = format!("{} 0.3; {}", live.display(), placed.display());
     let ended = run(whatif(&sandbox, &["-p", "fn:ended"], &["sh", "-c", &both])).assert_code(0);
     assert_eq!(recorded(&sandbox).0, ["placed"], "{ended:#?}");
+    // Where none says which it is, the first comes first.
+    let sandbox = Sandbox::new();
+    let two = format!("{} 0.3; {}", live.display(), placed.display());
+    let ended = run(whatif(&sandbox, &[], &["sh", "-c", &two]));
+    assert_eq!(recorded(&sandbox).0.last().map(String::as_str), Some("placed"), "{ended:#?}");
     // The same by name.
     let sandbox = Sandbox::new();
     let ended = run(whatif(&sandbox, &["--follow", "pla*"], &["sh", "-c", &both])).assert_code(0);
@@ -222,7 +227,8 @@ fn the_time_that_is_given_ends_program_and_wrapper() {
     let (programs, windows) = recorded(&sandbox);
     assert!(programs == ["live"] && windows > 0, "{programs:?} {windows} {ended:#?}");
     assert!(ended.stderr.contains("asking the program to end"), "{ended:#?}");
-    assert_eq!(ended.code(), Some(0), "{ended:#?}");
+    // Few experiments may be no answer.
+    assert!(matches!(ended.code(), Some(0 | 100)), "{ended:#?}");
 }
 
 #[test]

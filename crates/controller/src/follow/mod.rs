@@ -20,23 +20,30 @@ use anyhow::{Context as _, Result};
 use class::{Class, Step};
 use globset::{Glob, GlobMatcher};
 use kernel::SharedMapping;
+use kernel::cpu::ProcessStat;
+use kernel::peer::Peer;
 use place::Process;
 use rustix::process::geteuid;
 use seen::{Seen, Why};
 use socket::{Connection, Socket};
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use symbols::{Image, Scope};
+use wire::SharedMemory;
 use wire::follow::{LONGEST_ANSWER, LONGEST_REQUEST, Request, Verdict};
 
 /// Time between two looks whether the wrapper has ended.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// How long the next program waits until the recording of the last one is complete; the runtime has less patience than twice that.
+const COMPLETION: Duration = Duration::from_secs(5);
 
 /// Which program is meant.
 #[derive(Debug)]
@@ -196,11 +203,41 @@ struct Desk {
     runtime: PathBuf,
     /// A copy of it for other users, where its folder is this user's alone.
     public: Mutex<Option<(tempfile::TempDir, PathBuf)>>,
-    /// What the next program joins with; none while one is profiled.
-    next: Mutex<Option<SharedMapping>>,
+    next: Mutex<Next>,
+    changed: Condvar,
     /// The only program that may join from now on.
     only: Mutex<Option<PathBuf>>,
     seen: Mutex<Seen>,
+    preloads: Mutex<HashMap<Preloaded, OsString>>,
+}
+
+/// What the beginning of `LD_PRELOAD` depends on.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Preloaded {
+    /// Device, inode and time of change.
+    file: (u64, u64, i64, i64),
+    runtime: PathBuf,
+    users: Vec<u8>,
+}
+
+/// What the next program joins with.
+#[derive(Debug, Default)]
+struct Next {
+    /// None while one is profiled.
+    memory: Option<SharedMapping>,
+    /// That of the one that has joined last.
+    joined: Option<&'static SharedMemory>,
+    /// No further one is to join.
+    closed: bool,
+}
+
+impl Next {
+    /// Whether the program that has joined last has ended, so that there will be room for another one, or it will be closed.
+    fn is_about_to_change(&self) -> bool {
+        let pid = self.joined.map(|memory| memory.header.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0);
+        let state = |pid| ProcessStat::of(pid).map_or('X', |stat| stat.state);
+        self.memory.is_none() && !self.closed && pid.is_some_and(|pid| matches!(state(pid), 'Z' | 'X'))
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -219,8 +256,10 @@ impl Follower {
             runtime: runtime.to_owned(),
             public: Mutex::default(),
             next: Mutex::default(),
+            changed: Condvar::new(),
             only: Mutex::default(),
             seen: Mutex::default(),
+            preloads: Mutex::default(),
         });
         let (sender, joined) = channel();
         let answering = Arc::clone(&desk);
@@ -240,7 +279,8 @@ impl Follower {
 
     /// Lets the next program join, with this memory.
     pub fn expect(&self, shared: SharedMapping) {
-        *lock(&self.desk.next) = Some(shared);
+        lock(&self.desk.next).memory = Some(shared);
+        self.desk.changed.notify_all();
     }
 
     /// From now on only this program may join: what was measured is about it.
@@ -257,7 +297,7 @@ impl Follower {
                 Ok(joined) => return Some(joined),
                 Err(RecvTimeoutError::Timeout) if !has_ended && !is_over => {}
                 Err(_) => {
-                    lock(&self.desk.next).take();
+                    lock(&self.desk.next).memory = None;
                     return None;
                 }
             }
@@ -277,8 +317,18 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
+        lock(&self.desk.next).closed = true;
+        self.desk.changed.notify_all();
         self.desk.socket.close();
+        // Its thread may still look at something when this process ends.
+        lock(&self.desk.public).take();
     }
+}
+
+/// Whether a process may be one that is followed: others could keep it waiting, although they do not know the token.
+fn may_ask(peer: Peer) -> bool {
+    let is_trusted = peer.user == geteuid().as_raw() || peer.user == 0;
+    is_trusted || launch::descends(peer.pid, std::process::id())
 }
 
 /// What is said to one who asks.
@@ -291,7 +341,7 @@ enum Answer {
 impl Desk {
     fn serve(&self, connection: &Connection, joined: &Sender<Joined>) {
         let mut buffer = [0; LONGEST_REQUEST];
-        let Some(peer) = connection.peer() else { return };
+        let Some(peer) = connection.peer().filter(|peer| may_ask(*peer)) else { return };
         let parsed = connection.read(&mut buffer).and_then(Request::parse);
         let Some((request, [path, preload, search])) =
             parsed.filter(|(request, _)| self.socket.knows(request))
@@ -308,7 +358,7 @@ impl Desk {
             self.add(&file, Why::Cannot("it runs in another root folder or as another user".to_owned()));
             return leave();
         };
-        let first = |executable| launch::first_of_preload(executable, &runtime, OsStr::from_bytes(preload));
+        let first = |executable| self.first_of_preload(executable, &runtime, preload);
         match self.judge(process, &request, &file) {
             Answer::LeaveAlone => leave(),
             Answer::Follow(executable) => {
@@ -331,7 +381,7 @@ impl Desk {
                     let pid = (!request.way.is_another_process()).then_some(peer.pid);
                     let _ = joined.send(Joined { shared, executable, pid, asked: peer.pid });
                 } else {
-                    *lock(&self.next) = Some(shared);
+                    lock(&self.next).memory = Some(shared);
                 }
             }
         }
@@ -360,7 +410,7 @@ impl Desk {
         let class = class_of(executable.image());
         let by_shell = process.program().is_some_and(|program| class_of(&program) == Class::Shell);
         let named = self.wanted.named.as_ref().map(|glob| is_named(glob, executable.image()));
-        let is_free = lock(&self.next).is_some();
+        let is_free = self.has_room();
         let is_other = lock(&self.only).as_ref().is_some_and(|only| *only != canonical(executable.image()));
         match class::next(class, named, by_shell, !is_free || is_other) {
             Step::Follow => {
@@ -368,7 +418,9 @@ impl Desk {
                 Answer::Follow(executable)
             }
             Step::Busy => {
-                self.add(executable.image(), Why::Busy);
+                if !lock(&self.next).closed {
+                    self.add(executable.image(), Why::Busy);
+                }
                 Answer::LeaveAlone
             }
             Step::Join => self.join(process, executable),
@@ -391,10 +443,39 @@ impl Desk {
             self.add(executable.image(), Why::Lacks(missing));
             return Answer::Follow(executable);
         }
-        match lock(&self.next).take() {
-            Some(shared) => Answer::Join(executable, shared),
+        let mut next = lock(&self.next);
+        match next.memory.take() {
+            Some(shared) => {
+                next.joined = Some(shared.memory());
+                Answer::Join(executable, shared)
+            }
             None => Answer::LeaveAlone,
         }
+    }
+
+    /// Whether a program can join now. Where the last one has just ended, that is known when its recording is complete.
+    fn has_room(&self) -> bool {
+        let next = lock(&self.next);
+        let waits = |next: &mut Next| next.is_about_to_change();
+        let waited = self.changed.wait_timeout_while(next, COMPLETION, waits);
+        waited.unwrap_or_else(PoisonError::into_inner).0.memory.is_some()
+    }
+
+    /// The beginning of `LD_PRELOAD` for a program. A script executes the same ones again and again.
+    fn first_of_preload(&self, executable: &Executable, runtime: &Path, users: &[u8]) -> OsString {
+        const MOST: usize = 1000;
+        let find = || launch::first_of_preload(executable, runtime, OsStr::from_bytes(users));
+        let Ok(file) = std::fs::metadata(executable.image()) else { return find() };
+        let key = Preloaded {
+            file: (file.dev(), file.ino(), file.mtime(), file.mtime_nsec()),
+            runtime: runtime.to_owned(),
+            users: users.to_owned(),
+        };
+        let mut known = lock(&self.preloads);
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.entry(key).or_insert_with(find).clone()
     }
 
     fn add(&self, program: &Path, why: Why) {

@@ -61,7 +61,8 @@ impl Process {
         } else {
             base.join(OsStr::from_bytes(path))
         };
-        self.may_execute(&found).then_some(found)
+        // Without any `.` in it.
+        self.may_execute(&found).then(|| found.components().collect())
     }
 }
 
