@@ -120,6 +120,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         assert!(is_public(Path::new("/proc/self/status")));
         let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "x").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
