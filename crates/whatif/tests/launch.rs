@@ -164,7 +164,7 @@ fn the_path_is_searched() {
 
 /// `whatif run` of a program that prints its limits for files, under these limits; `before`: what runs the shell.
 fn with_largest_file(sandbox: &Sandbox, limit: &str, before: &[&str]) -> Ended {
-    let inner = sandbox.profiling(&[], Path::new("/bin/sh"), &["-c", "ulimit -Sf; ulimit -Hf"]);
+    let inner = sandbox.profiling(&["--no-follow"], Path::new("/bin/sh"), &["-c", "ulimit -Sf; ulimit -Hf"]);
     let script = format!("{limit}; exec \"$@\"");
     let shell = ["sh", "-c", &script, "sh"];
     let all: Vec<&str> = before.iter().copied().chain(shell).collect();

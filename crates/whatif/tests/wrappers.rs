@@ -221,7 +221,7 @@ fn signals_go_to_the_wrapper_and_a_killed_controller_leaves_all_running() {
 #[test]
 fn the_time_that_is_given_ends_program_and_wrapper() {
     let Some(live) = program("live.c") else { return };
-    let forever = format!("while :; do {} 60; done", live.display());
+    let forever = format!("{} 60; while :; do sleep 0.01; done", live.display());
     let sandbox = Sandbox::new();
     let ended = run(whatif(&sandbox, &["--duration", "3s"], &["sh", "-c", &forever]));
     let (programs, windows) = recorded(&sandbox);
