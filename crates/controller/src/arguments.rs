@@ -132,6 +132,16 @@ pub struct Run {
     #[arg(long = "leave-out", value_name = "FUNCTION", value_delimiter = ',', hide = true)]
     pub leave_out: Vec<String>,
 
+    /// The program to profile, where the command only starts it: a glob for the name of the file that is executed (of a script, its
+    /// interpreter's), as in --follow 'server*' [default: behind a shell, taskset, env and the like, the first program that has the
+    /// progress points]
+    #[arg(long, value_name = "GLOB", conflicts_with = "no_follow")]
+    pub follow: Option<String>,
+
+    /// Profile the command itself, also if it is a shell, taskset, env and the like
+    #[arg(long)]
+    pub no_follow: bool,
+
     /// Show the report in a browser while the program runs; there a region can be pinned, which then gets most experiments
     #[arg(long, conflicts_with_all = ["list_regions", "start_only"])]
     pub live: bool,

@@ -74,6 +74,13 @@ pub fn folder() -> Option<PathBuf> {
     FOLDER.get_or_init(|| Some(unpack().ok()?.path.parent()?.to_owned())).clone()
 }
 
+/// Whether programs can run from the file system that a file is on.
+pub fn may_run_from(path: &Path) -> bool {
+    File::open(path)
+        .and_then(|file| Ok(fstatvfs(file)?))
+        .is_ok_and(|about| !about.f_flag.contains(StatVfsMountFlags::NOEXEC))
+}
+
 /// No folder would do.
 #[derive(Debug)]
 pub struct UnpackError {

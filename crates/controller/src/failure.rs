@@ -20,6 +20,16 @@ pub enum Failure {
     NotAttached { program: String },
 
     #[error(
+        "{wrapper} did not lead to a program that could be profiled: {instead}; name the one that is meant with --follow NAME, run \
+         it itself (whatif run -- PROGRAM), or profile {wrapper} with --no-follow"
+    )]
+    NothingJoined {
+        wrapper: String,
+        /// What it executed.
+        instead: String,
+    },
+
+    #[error(
         "the runtime library is of another build than this whatif ({runtime:016x}, not {controller:016x}); \
          delete the cache folder (~/.cache/whatif, or below XDG_CACHE_HOME) or reinstall whatif"
     )]
@@ -105,6 +115,7 @@ impl Failure {
             Self::TooShort { .. } | Self::TooFewExperiments { .. } => 100,
             Self::Unbalanced { .. } => 101,
             Self::NoProc => 102,
+            Self::NothingJoined { .. } => 103,
         }
     }
 
@@ -123,6 +134,7 @@ impl Failure {
             Self::TooShort { .. } | Self::TooFewExperiments { .. } => "too-short",
             Self::Unbalanced { .. } => "unbalanced",
             Self::NoProc => "no-proc",
+            Self::NothingJoined { .. } => "nothing-joined",
         }
     }
 }

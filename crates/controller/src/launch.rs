@@ -5,7 +5,8 @@
 //! # What it does
 //!
 //! [`check`] finds the program as a shell would and says what stands in the way of profiling it. [`spawn`]
-//! starts it with the runtime preloaded. [`Child`] is waited for. [`finish`] hands its end on.
+//! starts it with the runtime preloaded. [`Child`] is waited for, and so is the [`Target`], where another program is profiled that the
+//! child has started. [`finish`] hands its end on.
 //!
 //! # What it does not do
 //!
@@ -22,13 +23,16 @@ mod error;
 mod executable;
 mod forward;
 mod preload;
+mod target;
 #[cfg(test)]
 mod tests;
 
 pub use child::{Child, Exit, wait_for_the_program};
 pub use error::LaunchError;
-pub use executable::{Executable, check};
-pub use forward::{asked_to_end, stay, wait_until_asked_to_end};
+pub use executable::{Executable, check, check_as_executed};
+pub use forward::{asked_to_end, descends, stay, wait_until_asked_to_end};
+pub use preload::first as first_of_preload;
+pub use target::Target;
 
 use kernel::SharedMapping;
 use std::ffi::OsString;
@@ -37,8 +41,16 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Starts the program with `runtime` (from [`embedded::unpack`](crate::embedded::unpack)) preloaded and the
-/// shared memory open.
+/// What the program is started with.
+#[derive(Clone, Copy, Debug)]
+pub enum With<'a> {
+    /// The memory that it shares with us: it is profiled.
+    Memory(&'a SharedMapping),
+    /// The value of our variable, which says where to ask: it is followed.
+    Socket(&'a str),
+}
+
+/// Starts the program with `runtime` (from [`embedded::unpack`](crate::embedded::unpack)) preloaded.
 ///
 /// From here on this process does not react to the terminal's signals until the program has ended.
 ///
@@ -48,22 +60,26 @@ pub fn spawn(
     executable: &Executable,
     arguments: &[OsString],
     runtime: &Path,
-    shared: &SharedMapping,
+    with: With<'_>,
 ) -> Result<Child, LaunchError> {
+    let (variable, descriptor) = match with {
+        With::Memory(shared) => (shared.fd().as_raw_fd().to_string(), Some(shared.fd())),
+        With::Socket(variable) => (variable.to_owned(), None),
+    };
     let mut command = Command::new(executable.command());
     command
         .arg0(executable.name())
         .args(executable.leading_arguments())
         .args(arguments)
         .env("LD_PRELOAD", preload::of(executable, runtime))
-        .env(wire::REGION_VARIABLE, shared.fd().as_raw_fd().to_string());
+        .env(wire::REGION_VARIABLE, variable);
 
     // Handled before there is a program: a signal may come as soon as there is one, in any of our threads.
     let signals = forward::handle().map_err(LaunchError::Watch)?;
     // Between `fork` and `exec` the program has copies of our handlers, so it must not get a signal there. The
     // threads that watch it need none either.
     let _blocked = kernel::signals::AllBlocked::new();
-    let process = kernel::child::spawn(command, shared.fd())
+    let process = kernel::child::spawn(command, descriptor)
         .map_err(|error| LaunchError::Start { path: executable.command().into(), error })?;
     let child = match Child::watch(process) {
         Ok(child) => child,

@@ -27,6 +27,7 @@ pub mod embedded;
 mod experiment;
 mod failure;
 mod finer;
+mod follow;
 mod futex_code;
 mod heat;
 mod hint;
@@ -61,15 +62,18 @@ mod without_functions;
 
 pub use audience::Audience;
 pub use failure::list;
+pub use follow::leads_on;
 pub use profile::shell::command;
 pub use usage::Usage;
 
 use anyhow::{Context as _, Result};
 use failure::Failure;
+use follow::{Follower, Joined, Wanted};
 use hint::Hint;
 use images::Images;
 use input::{Again, Input};
 use kernel::SharedMapping;
+use launch::Target;
 use now::monotonic;
 use observe::{Observer, lock};
 use options::Options;
@@ -82,8 +86,8 @@ use runs::Runs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use series::{Outcome, Series};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use strangers::Strangers;
 use symbols::debuginfod::Told;
@@ -117,21 +121,24 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     // Of our own library there is no debug information anywhere.
     symbols::debuginfod::allow(|path| !embedded::is_runtime_at(path), told_of_servers);
     let executable = launch::check(&args.program[0])?;
-    let mut options = Options::new(args, executable.command()).map_err(Usage::of)?;
-    adopt_crate(&mut options, &executable);
-    if let Some(failure) = without_debug_information(&options, &executable) {
-        kernel::say!("whatif: {failure}");
-        return Ok((launch::Exit::Code(0), failure.status()));
+    let wanted = Wanted::behind(args, &executable).map_err(Usage::of)?.map(Arc::new);
+    let named_after = wanted.as_ref().and_then(|wanted| wanted.guess(&args.program[1..]));
+    let mut options =
+        Options::new(args, named_after.as_deref().unwrap_or(executable.command())).map_err(Usage::of)?;
+    let mut costs = Costs::default();
+    if wanted.is_some() {
+        // Everything else is found out when it is known which program it is about.
+        options.remember_command();
+    } else {
+        if let Some(failure) = without_debug_information(&options, &executable) {
+            kernel::say!("whatif: {failure}");
+            return Ok((launch::Exit::Code(0), failure.status()));
+        }
+        costs = prepare(&mut options, &executable)?;
+        if let Some(note) = executable.note().filter(|_| !options.quiet) {
+            kernel::say!("whatif: {note}");
+        }
     }
-    let visit_cost = check_points(&mut options, &executable)?;
-    let noting_cost = points::noting_cost(&options.points);
-    if let Some(note) = executable.note().filter(|_| !options.quiet) {
-        kernel::say!("whatif: {note}");
-    }
-    if let Some(name) = canonical(&executable).file_name() {
-        options.file = name.to_string_lossy().into_owned();
-    }
-    check_build(&options, &executable)?;
     let left_out = match &args.leave_out[..] {
         [] => None,
         functions => Some(without_functions::copy(embedded::RUNTIME, functions)?),
@@ -140,15 +147,7 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
         Some((_, copy)) => copy.clone(),
         None => embedded::unpack()?.path,
     };
-    let hint = options.hint.as_ref().map(|source| {
-        if !options.quiet {
-            kernel::say!(
-                "whatif: reading {} meanwhile: what costs most there is tried first",
-                source.folder.display()
-            );
-        }
-        Hint::ask(source, &options, &canonical(&executable))
-    });
+    let hint = wanted.is_none().then(|| ask_production(&options, &executable)).flatten();
     let fixed = options.fixed_speedups || !options.regions.is_empty();
     audience.begins(&options.output)?;
     let mut runs = Runs {
@@ -161,15 +160,19 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
         outlook: Outlook::new(options.precision, fixed),
         whole: series::Whole::default(),
         hint,
-        visit_cost,
-        noting_cost,
+        visit_cost: costs.visit,
+        noting_cost: costs.noting,
         chosen: None,
+        profiled: None,
         shown: false,
         audience,
     };
     let input = Input::own();
     let (exit, ended) = loop {
-        let (exit, ended) = once(args, &options, &executable, &runtime, &mut runs)?;
+        let (exit, ended) = match &wanted {
+            None => once(args, &options, &executable, &runtime, &mut runs)?,
+            Some(wanted) => once_behind((args, wanted), &mut options, &executable, &runtime, &mut runs)?,
+        };
         if !matches!(exit, launch::Exit::Code(0)) || ended.is_err() || !runs.again(&options) {
             break (exit, ended);
         }
@@ -213,6 +216,37 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
         runs.audience.ended(&options.output);
     }
     Ok((exit, failure.map_or(0, |failure| failure.status())))
+}
+
+/// What visits cost; see [`Runs`].
+#[derive(Default)]
+struct Costs {
+    visit: Option<wire::Nanos>,
+    noting: Option<wire::Nanos>,
+}
+
+/// Finds out what has to be known of the program before it is profiled.
+fn prepare(options: &mut Options, executable: &launch::Executable) -> Result<Costs> {
+    adopt_crate(options, executable);
+    let costs =
+        Costs { visit: check_points(options, executable)?, noting: points::noting_cost(&options.points) };
+    if let Some(name) = canonical(executable).file_name() {
+        options.file = name.to_string_lossy().into_owned();
+    }
+    check_build(options, executable)?;
+    Ok(costs)
+}
+
+/// Begins to read what production says of the program.
+fn ask_production(options: &Options, executable: &launch::Executable) -> Option<Hint> {
+    let source = options.hint.as_ref()?;
+    if !options.quiet {
+        kernel::say!(
+            "whatif: reading {} meanwhile: what costs most there is tried first",
+            source.folder.display()
+        );
+    }
+    Some(Hint::ask(source, options, &canonical(executable)))
 }
 
 /// The message while servers are asked for debug information.
@@ -270,14 +304,136 @@ fn once(
     kernel::wakeup::cost();
     let started = SystemTime::now();
     let start = monotonic();
-    let child = launch::spawn(executable, &args.program[1..], runtime, &shared)?;
+    let child = launch::spawn(executable, &args.program[1..], runtime, launch::With::Memory(&shared))?;
     let repeat = runs.done;
-    let facts = || facts(options, executable, args, &shared, (started, repeat));
+    let arguments = || args.program[1..].iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let facts = || facts(options, executable, arguments(), &shared, (started, repeat));
     let before = runs.blocks;
-    let supervised = supervise(options, executable, &shared, &child, recorder, (start, &facts), runs);
-    runs.done += 1;
-    runs.fruitless = if runs.blocks == before { runs.fruitless + 1 } else { 0 };
+    let target = Target::child(&child);
+    let supervised = supervise(options, executable, &shared, &target, recorder, (start, &facts), runs);
+    runs.is_done(before);
     Ok((child.verdict(child.wait()), supervised))
+}
+
+/// Runs a wrapper once, and profiles the program that it leads to; the next one if that ends before an experiment.
+fn once_behind(
+    (args, wanted): (&arguments::Run, &Arc<Wanted>),
+    options: &mut Options,
+    wrapper: &launch::Executable,
+    runtime: &Path,
+    runs: &mut Runs,
+) -> Result<(launch::Exit, Result<Option<Failure>>)> {
+    /// How long a wrapper may go on, after its program was asked to end, until it is asked itself.
+    const AFTERWARDS: Duration = Duration::from_secs(1);
+    let follower = Follower::start(Arc::clone(wanted), runtime)?;
+    if let Some(program) = &runs.profiled {
+        follower.only(program);
+    }
+    follower.expect(memory_to_join_with(options)?);
+    // Before the program competes for CPUs.
+    kernel::wakeup::cost();
+    let variable = follower.variable();
+    let child = launch::spawn(wrapper, &args.program[1..], runtime, launch::With::Socket(&variable))?;
+    let (before, begin) = (runs.blocks, Instant::now());
+    let mut ended = None;
+    loop {
+        let over = options.duration.map(|most| if ended.is_none() { begin } else { runs.begin } + most);
+        let Some(joined) = follower.wait(&child, over) else { break };
+        if ended.is_none() && runs.done == 0 {
+            runs.begin = Instant::now();
+        }
+        let so_far = runs.blocks;
+        let result = profile_joined(&joined, options, &child, runs);
+        if runs.blocks > so_far || options.end_to_end {
+            runs.profiled = Some(canonical(&joined.executable));
+        }
+        // What was measured counts, whatever the next program was.
+        if ended.is_none() || result.is_err() || runs.blocks > so_far || runs.blocks == before {
+            ended = Some(result);
+        }
+        let is_enough = child.was_asked() || launch::asked_to_end() || runs.is_enough(options);
+        if is_enough
+            || runs.is_over(options)
+            || options.end_to_end
+            || ended.as_ref().is_some_and(Result::is_err)
+        {
+            break;
+        }
+        if let Some(program) = &runs.profiled {
+            follower.only(program);
+        }
+        match memory_to_join_with(options) {
+            Ok(shared) => follower.expect(shared),
+            Err(error) => {
+                ended = Some(Err(error));
+                break;
+            }
+        }
+    }
+    let (notes, instead) = (follower.notes(), follower.instead());
+    drop(follower);
+    let is_over = runs.is_over(options) && options.then == arguments::Then::Terminate;
+    if child.was_asked() && !ended_within(&Target::child(&child), AFTERWARDS) || ended.is_none() && is_over {
+        child.terminate(options.stop_signal);
+    }
+    let exit = child.verdict_of_wrapper(child.wait());
+    runs.is_done(before);
+    if !options.quiet && ended.is_some() {
+        for note in notes {
+            kernel::say!("whatif: {note}");
+        }
+    }
+    let nothing = || Failure::NothingJoined { wrapper: wrapper.command().display().to_string(), instead };
+    Ok((exit, ended.unwrap_or_else(|| Ok(Some(nothing())))))
+}
+
+/// The memory that the next program joins with. It waits before its first instruction until it is known what is to be done with it.
+fn memory_to_join_with(options: &Options) -> Result<SharedMapping> {
+    let shared = SharedMapping::create().map_err(without_memory)?;
+    offer(&shared, options);
+    shared.hold(true);
+    Ok(shared)
+}
+
+/// Profiles a program that has joined, until its end.
+fn profile_joined(
+    joined: &Joined,
+    options: &mut Options,
+    child: &launch::Child,
+    runs: &mut Runs,
+) -> Result<Option<Failure>> {
+    let (shared, executable) = (&joined.shared, &joined.executable);
+    let held = Held(shared);
+    let (started, start) = (SystemTime::now(), monotonic());
+    let unprofiled = Unprofiled(shared);
+    if let Some(failure) = without_debug_information(options, executable) {
+        return Ok(Some(failure));
+    }
+    let costs = prepare(options, executable)?;
+    (runs.visit_cost, runs.noting_cost) = (costs.visit, costs.noting);
+    // Until there are experiments the next program may be another one.
+    if runs.hint.is_none() || runs.profiled.is_none() {
+        runs.hint = ask_production(options, executable);
+    }
+    let not_attached = || Failure::NotAttached { program: executable.command().display().to_string() };
+    let Some(target) = joined.target(child) else { return Ok(Some(not_attached())) };
+    if !options.quiet && runs.done == 0 {
+        let path = executable.image().display().to_string();
+        kernel::say!("whatif: profiling {} (process {})", profile::printable(&path), target.pid());
+    }
+    let recorder = Recording::create(&options.output)?;
+    let repeat = runs.done;
+    let facts = || facts(options, executable, arguments_of(target.pid()), shared, (started, repeat));
+    // From here on that looks after both.
+    std::mem::forget((unprofiled, held));
+    supervise(options, executable, shared, &target, recorder, (start, &facts), runs)
+}
+
+/// The arguments that a process was started with.
+fn arguments_of(pid: u32) -> Vec<String> {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|byte| *byte == 0);
+    words.skip(1).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 /// Shows the answer, if there is one; why there is none otherwise. `failure`: of the last run.
@@ -289,7 +445,10 @@ fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Op
         return Ok(None);
     }
     if runs.blocks == 0 {
-        if !options.quiet && options.survey.is_none() {
+        if !options.quiet
+            && options.survey.is_none()
+            && !matches!(failure, Some(Failure::NothingJoined { .. }))
+        {
             kernel::say!("whatif: recorded in {}", options.output.display());
         }
         return Ok(failure);
@@ -326,31 +485,31 @@ fn supervise(
     options: &Options,
     executable: &launch::Executable,
     shared: &SharedMapping,
-    child: &launch::Child,
+    target: &Target<'_>,
     recorder: profile::Recorder,
     (start, facts): (Nanos, &dyn Fn() -> profile::SessionStart),
     runs: &mut Runs,
 ) -> Result<Option<Failure>> {
     let held = Held(shared);
     let _descriptors = Descriptors::more();
-    let attached = wait_for_runtime(shared, child, executable);
+    let attached = wait_for_runtime(shared, target, executable);
     let mut session = Session::begin(recorder, start, &facts())?;
     if let Some(failure) = attached {
         session.warn(&failure)?;
         return Ok(Some(failure));
     }
-    let images = Images::new(child.pid(), canonical(executable), &options.scope);
+    let images = Images::new(target.pid(), canonical(executable), &options.scope);
     let later = options.scope.binaries.is_some();
     let cost = runs.noting_cost.map_or(0, |cost| u32::try_from(cost.0).unwrap_or(0));
     shared.memory().header.trap_cost.store(cost, Ordering::Relaxed);
     let points =
-        Points::place(shared.memory(), &options.points, &images, child.pid(), &options.scope.sources, later);
+        Points::place(shared.memory(), &options.points, &images, target.pid(), &options.scope.sources, later);
     let points = match points {
         Ok(points) => points,
         Err(error) => {
             // It waits before `main` for its points, so that nothing of it has run: better no run than one for nothing.
-            child.kill();
-            session.finish(monotonic(), ended(child.wait()), true)?;
+            target.kill();
+            session.finish(monotonic(), ended(target.wait()), true)?;
             return Err(error);
         }
     };
@@ -362,7 +521,7 @@ fn supervise(
         kernel::say!("whatif: counting visits by {means}");
     }
     let observer = Mutex::new(Observer::new(shared.memory(), images, options, points.sampled()));
-    let outcome = profile(options, shared, child, &points, &observer, &mut session, (&mut *runs, held))?;
+    let outcome = profile(options, shared, target, &points, &observer, &mut session, (&mut *runs, held))?;
     runs.blocks += outcome.blocks;
     let mut observer = lock(&observer);
     observer.drain();
@@ -393,14 +552,14 @@ fn supervise(
     }
     session.images(&observer)?;
     let goes_on = options.leaves_alone && options.then == arguments::Then::Continue && runs.outlook.is_sure();
-    if goes_on && child.try_wait().is_none() {
+    if goes_on && !target.has_ended() {
         runs.shown = show_at_once(options, &*runs.audience)?;
     }
-    let exit = child.wait();
-    if let Some(warning) = diagnosis::end(exit) {
+    let exit = target.wait();
+    if let Some(warning) = exit.and_then(diagnosis::end) {
         session.warn(&warning)?;
     }
-    session.finish(monotonic(), ended(exit), child.was_asked())?;
+    session.finish(monotonic(), ended(exit), target.was_asked())?;
     Ok(failure)
 }
 
@@ -432,16 +591,17 @@ fn without_estimate(answer: &profile::Profile, blocks: u64) -> Option<Failure> {
     })
 }
 
-fn ended(exit: launch::Exit) -> profile::Exit {
+fn ended(exit: Option<launch::Exit>) -> profile::Exit {
     match exit {
-        launch::Exit::Code(code) => profile::Exit::Code(code),
-        launch::Exit::Signal(signal) => profile::Exit::Signal(signal),
+        None => profile::Exit::Unknown,
+        Some(launch::Exit::Code(code)) => profile::Exit::Code(code),
+        Some(launch::Exit::Signal(signal)) => profile::Exit::Signal(signal),
     }
 }
 
 /// Waits for the program's end, at most so long; whether it has come.
-fn ended_within(child: &launch::Child, time: Duration) -> bool {
-    child.wait_until(wire::Nanos(kernel::clock::monotonic().0 + time.as_nanos() as u64)).is_some()
+fn ended_within(target: &Target<'_>, time: Duration) -> bool {
+    target.has_ended_by(wire::Nanos(kernel::clock::monotonic().0 + time.as_nanos() as u64))
 }
 
 /// A Rust program that was installed from the registry has its own code where dependencies are otherwise.
@@ -492,6 +652,15 @@ struct Held<'a>(&'a SharedMapping);
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.0.hold(false);
+    }
+}
+
+/// The program has joined, and is sampled no more when this is dropped.
+struct Unprofiled<'a>(&'a SharedMapping);
+
+impl Drop for Unprofiled<'_> {
+    fn drop(&mut self) {
+        self.0.memory().header.alive_until.store(0, Ordering::Relaxed);
     }
 }
 
@@ -570,13 +739,14 @@ fn offer(shared: &SharedMapping, options: &Options) {
     header.faults.store(options.faults, Ordering::Relaxed);
     shared.hold(!options.points.is_empty() || options.end_to_end);
     header.machine_cpus.store(kernel::cpu::online(), Ordering::Relaxed);
+    header.controller.store(std::process::id(), Ordering::Relaxed);
     header.offer(embedded::BUILD_ID);
 }
 
 /// Waits until the runtime has answered; the reason if it will not.
 fn wait_for_runtime(
     shared: &SharedMapping,
-    child: &launch::Child,
+    target: &Target<'_>,
     executable: &launch::Executable,
 ) -> Option<Failure> {
     let header = &shared.memory().header;
@@ -591,7 +761,7 @@ fn wait_for_runtime(
             }
             wire::Handshake::Waiting => {}
         }
-        if ended_within(child, Duration::from_micros(500)) {
+        if ended_within(target, Duration::from_micros(500)) {
             // It may have attached and ended between the two looks.
             let attached = header.handshake() == wire::Handshake::Attached;
             return (!attached).then(|| Failure::NotAttached { program: program() });
@@ -606,7 +776,7 @@ fn wait_for_runtime(
 fn profile(
     options: &Options,
     shared: &SharedMapping,
-    child: &launch::Child,
+    target: &Target<'_>,
     points: &Points,
     observer: &Mutex<Observer>,
     session: &mut Session,
@@ -628,7 +798,7 @@ fn profile(
                     }
                     observer.be_eager(points.waiting().next().is_some());
                 }
-                strangers.count(shared.memory(), child.pid());
+                strangers.count(shared.memory(), target.pid());
                 std::thread::park_timeout(DRAIN);
             }
         });
@@ -638,13 +808,13 @@ fn profile(
         )?;
         let until =
             options.duration.map(|most| monotonic() + Nanos::from(most.saturating_sub(runs.begin.elapsed())));
-        let mut conductor = Conductor::new(shared, points, until, |time| ended_within(child, time));
+        let mut conductor = Conductor::new(shared, points, until, |time| ended_within(target, time));
         let outcome = match options.survey {
             Some(what) => {
                 survey::conduct(what, options, points, observer, &mut conductor).map(|()| Outcome::default())
             }
             None => {
-                let series = Series::new(options, shared, points, observer, session, child, runs);
+                let series = Series::new(options, shared, points, observer, session, target, runs);
                 series.conduct(conductor, || drop(held))
             }
         };
@@ -655,10 +825,10 @@ fn profile(
     });
     if outcome.as_ref().is_err_and(|error| error.is::<heat::Refused>()) {
         kernel::say!("whatif: a progress point costs too much; asking the program to end");
-        child.terminate(options.stop_signal);
+        target.terminate(options.stop_signal);
     }
     let outcome = outcome?;
-    if child.try_wait().is_none() && options.then == arguments::Then::Terminate {
+    if !target.has_ended() && options.then == arguments::Then::Terminate {
         if !options.quiet {
             let why = match (options.survey, runs.outlook.is_sure()) {
                 (Some(_), _) => "that is all",
@@ -673,7 +843,7 @@ fn profile(
             let signal = arguments::name_of(options.stop_signal);
             kernel::say!("whatif: {why}; asking the program to end ({signal}{otherwise})");
         }
-        child.terminate(options.stop_signal);
+        target.terminate(options.stop_signal);
     }
     Ok(outcome)
 }
@@ -681,7 +851,7 @@ fn profile(
 fn facts(
     options: &Options,
     executable: &launch::Executable,
-    args: &arguments::Run,
+    arguments: Vec<String>,
     shared: &SharedMapping,
     (started, repeat): (SystemTime, u32),
 ) -> profile::SessionStart {
@@ -690,7 +860,7 @@ fn facts(
     profile::SessionStart {
         started: Nanos::from(started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
         program: executable.command().display().to_string(),
-        arguments: args.program[1..].iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        arguments,
         directory: std::env::current_dir().unwrap_or_default().display().to_string(),
         host: system.nodename().to_string_lossy().into_owned(),
         kernel: system.release().to_string_lossy().into_owned(),

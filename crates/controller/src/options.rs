@@ -168,6 +168,14 @@ impl Options {
 }
 
 impl Options {
+    /// Keeps the command for the advice in reports: the program that is profiled is another one.
+    pub fn remember_command(&mut self) {
+        if let Ok(serde_json::Value::Object(mut typed)) = serde_json::from_str(&self.typed) {
+            typed.insert("command".to_owned(), self.program.clone().into());
+            self.typed = serde_json::Value::Object(typed).to_string();
+        }
+    }
+
     /// Whether places are looked for whose visits may be progress, in a program that marks none.
     pub fn looks_for_point(&self) -> bool {
         let asked = self.choices.speedups.iter().any(|speedup| !speedup.is_zero());
@@ -231,6 +239,8 @@ fn to_measure_again(args: &arguments::Run) -> Vec<String> {
     if !args.speedups.is_empty() {
         words.extend(one("--speedup", &args.speedups.join(",")));
     }
+    words.extend(args.follow.iter().flat_map(|glob| one("--follow", glob)));
+    words.extend(args.no_follow.then(|| "--no-follow".to_owned()));
     words.extend(args.instances.then(|| "--instances".to_owned()));
     words.extend(args.end_to_end.then(|| "--end-to-end".to_owned()));
     words
@@ -264,6 +274,8 @@ fn typed(args: &arguments::Run) -> String {
         "no_delays": args.no_delays,
         "without_rules": args.without_rules,
         "left_out": args.leave_out,
+        "follow": args.follow,
+        "no_follow": args.no_follow,
         "faults": args.faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>(),
     })
     .to_string()

@@ -7,6 +7,7 @@ use crate::launch;
 use crate::options::Options;
 use crate::outlook::Outlook;
 use crate::series::Whole;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// After so many runs in a row without an experiment the program is not run again.
@@ -32,12 +33,20 @@ pub struct Runs {
     pub noting_cost: Option<wire::Nanos>,
     /// The place that was chosen to be a progress point, in a program that marks none.
     pub chosen: Option<String>,
+    /// The program that experiments were made on, where the command leads to another one.
+    pub profiled: Option<PathBuf>,
     /// Whether the answer has been shown, while the program goes on.
     pub shown: bool,
     pub audience: Box<dyn Audience>,
 }
 
 impl Runs {
+    /// Counts a run, before which there were so many experiments.
+    pub fn is_done(&mut self, before: u64) {
+        self.done += 1;
+        self.fruitless = if self.blocks == before { self.fruitless + 1 } else { 0 };
+    }
+
     /// Whether the program is to run once more.
     pub fn again(&self, options: &Options) -> bool {
         let times = options.repeat.unwrap_or(if options.again() { u32::MAX } else { 1 });

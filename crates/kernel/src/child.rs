@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// Starts `command`, once. The child keeps `descriptor` under its number, and has the signal dispositions,
+/// Starts `command`, once. The child keeps `descriptor`, if there is one, under its number, and has the signal dispositions,
 /// the signal mask and the timer slack that this process was itself started with. Other children do not get the descriptor.
 ///
 /// Hold [`signals::AllBlocked`] around the call if this process handles signals: one that arrives between
@@ -15,13 +15,15 @@ use std::process::{Child, Command};
 ///
 /// # Errors
 /// Those of `fork` and `execve`.
-pub fn spawn(mut command: Command, descriptor: BorrowedFd<'_>) -> io::Result<Child> {
-    let number = descriptor.as_raw_fd();
+pub fn spawn(mut command: Command, descriptor: Option<BorrowedFd<'_>>) -> io::Result<Child> {
+    let number = descriptor.map(|descriptor| descriptor.as_raw_fd());
     let prepare = move || {
-        // SAFETY: the descriptor is borrowed until `spawn` returns, and the closure goes with the
-        // command before that.
-        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-        fcntl_setfd(descriptor, FdFlags::empty())?;
+        if let Some(number) = number {
+            // SAFETY: the descriptor is borrowed until `spawn` returns, and the closure goes with the
+            // command before that.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+            fcntl_setfd(descriptor, FdFlags::empty())?;
+        }
         clock::restore_inherited_slack();
         signals::restore_inherited();
         Ok(())

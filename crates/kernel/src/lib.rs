@@ -15,6 +15,7 @@
 //! * [`switching`]: what it takes to switch from one thread to another.
 //! * [`trial`]: what the kernel allows.
 //! * [`untrusted`]: opening files that others have made, if their owner is to be trusted.
+//! * [`mod@peer`]: who is at the other end of a local socket.
 //! * [`perf_map`]: the list of functions that a process has generated, as it grows.
 //! * [`process_memory`]: reading the memory of a process.
 //! * [`python_frames`]: the frames of Python's interpreter when a sample is taken.
@@ -45,6 +46,7 @@ mod event;
 mod file_size_limit;
 pub mod heap;
 pub mod maps;
+pub mod peer;
 pub mod perf_map;
 pub mod process_memory;
 pub mod python_frames;

@@ -1,10 +1,10 @@
 //! Finding the shared memory, and leaving no trace of ourselves for the program's children.
 //!
 //! The controller starts the program with this library in `LD_PRELOAD`, before the user's own and behind nothing but sanitizers, and with the number of an
-//! open descriptor in [`wire::REGION_VARIABLE`]. Both are taken out of the environment here, in place, so
+//! open descriptor in [`wire::REGION_VARIABLE`], or with what [`follow`] needs. Both are taken out of the environment here, in place, so
 //! that what the program starts runs as it would have.
 
-use crate::{beliefs, cpus, fork, memory, real, sampling, signals, sys, thread, tls};
+use crate::{beliefs, cpus, follow, fork, memory, real, sampling, signals, sys, thread, tls};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, Ordering};
 use wire::layout::Hold;
@@ -48,12 +48,17 @@ unsafe fn attach(environment: *mut *mut c_char) {
     if ATTEMPTED.swap(1, Ordering::AcqRel) != 0 {
         return;
     }
-    real::find_all();
     if environment.is_null() {
+        return real::find_all();
+    }
+    // SAFETY: the caller vouches for the environment, whose strings nothing else changes now.
+    let value = unsafe { take_variable(environment) };
+    // What is only followed calls few of the functions, and finds those when it does.
+    if value.is_some_and(follow::begin) {
         return;
     }
-    // SAFETY: the caller vouches for the environment.
-    let Some(fd) = (unsafe { take_descriptor(environment) }) else { return };
+    real::find_all();
+    let Some(fd) = value.and_then(parse) else { return };
     let mapped = if sys::file_size(fd) == SharedMemory::SIZE as i64 {
         sys::map_shared(fd, SharedMemory::SIZE)
     } else {
@@ -89,7 +94,8 @@ fn wait_for_controller(memory: &SharedMemory) {
     const MOMENT: Nanos = Nanos(50_000_000);
     const FREE: u32 = Hold::Free as u32;
     const WAITS: u32 = Hold::Waits as u32;
-    let (hold, controller) = (&memory.header.hold, sys::getppid());
+    let hold = &memory.header.hold;
+    let controller = memory.header.controller.load(Ordering::Relaxed);
     let until = sys::now() + PATIENCE;
     loop {
         let (is, now) = (hold.load(Ordering::Acquire), sys::now());
@@ -104,18 +110,18 @@ fn wait_for_controller(memory: &SharedMemory) {
                 }
             }
             // Our code changes; not for ever, because the controller may be gone.
-            _ if sys::getppid() == controller => sys::futex_wait_until(hold, is, now + MOMENT),
+            _ if sys::exists(controller) => sys::futex_wait_until(hold, is, now + MOMENT),
             _ => return,
         }
     }
 }
 
-/// Takes our two traces out of the environment and returns the descriptor.
+/// Takes our two traces out of the environment and returns the value of our variable, which is a string that the process has been given.
 ///
 /// # Safety
 /// As for [`attach`].
-unsafe fn take_descriptor(environment: *mut *mut c_char) -> Option<i32> {
-    let mut descriptor = None;
+unsafe fn take_variable<'a>(environment: *mut *mut c_char) -> Option<&'a [u8]> {
+    let mut found = None;
     let (mut from, mut to) = (environment, environment);
     // SAFETY: a NULL-terminated array of NUL-terminated, writable strings (the process's own stack).
     unsafe {
@@ -131,7 +137,7 @@ unsafe fn take_descriptor(environment: *mut *mut c_char) -> Option<i32> {
             let entry = *from;
             from = from.add(1);
             if let Some(value) = value_of(entry, wire::REGION_VARIABLE.as_bytes()) {
-                descriptor = parse(CStr::from_ptr(value).to_bytes());
+                found = Some(CStr::from_ptr(value).to_bytes());
                 continue;
             }
             if let Some(value) = value_of(entry, b"LD_PRELOAD")
@@ -144,7 +150,7 @@ unsafe fn take_descriptor(environment: *mut *mut c_char) -> Option<i32> {
         }
         *to = core::ptr::null_mut();
     }
-    descriptor
+    found
 }
 
 /// The part after `name=`, if the entry is of that name.
@@ -163,7 +169,7 @@ unsafe fn value_of(entry: *mut c_char, name: &[u8]) -> Option<*mut c_char> {
     }
 }
 
-/// Removes what the controller has put into a colon-separated list: all up to this library. False if nothing is left.
+/// Removes what the controller has put into a colon-separated list: all up to this library. False if nothing was there besides.
 ///
 /// # Safety
 /// `list` must be a NUL-terminated, writable string.
@@ -196,7 +202,7 @@ unsafe fn drop_ours(list: *mut c_char) -> bool {
             let byte = *list.add(from + to);
             *list.add(to) = byte;
             if byte == 0 {
-                return to > 0;
+                return true;
             }
             to += 1;
         }
@@ -225,7 +231,7 @@ mod tests {
         let mut array = strings.clone();
         array.push(core::ptr::null_mut());
         // SAFETY: a NULL-terminated array of writable C strings.
-        let fd = unsafe { take_descriptor(array.as_mut_ptr()) };
+        let fd = unsafe { take_variable(array.as_mut_ptr()) }.and_then(parse);
         let left = array
             .iter()
             .take_while(|entry| !entry.is_null())
@@ -254,6 +260,7 @@ mod tests {
                 &["LD_PRELOAD=/u/mine.so"],
             ),
             (&["LD_PRELOAD=libtsan.so.2:/x/libwhatif_rt-1.so", "WHATIF_REGION=1"], Some(1), &[]),
+            (&["LD_PRELOAD=/x/libwhatif_rt-1.so:", "WHATIF_REGION=1"], Some(1), &["LD_PRELOAD="]),
             (
                 &["LD_PRELOAD=libwhatif_rt.so:/a.so:b.so", "WHATIF_REGION=1"],
                 Some(1),

@@ -53,6 +53,7 @@ mod deferral;
 mod delay;
 mod epoll;
 mod filter;
+mod follow;
 mod fork;
 mod interpose;
 mod memory;

@@ -11,7 +11,7 @@
 use crate::filter::{self, Instruction};
 use crate::memory::shared;
 use crate::signals::Kept;
-use crate::{sampler, sys, thread, tls};
+use crate::{follow, sampler, sys, thread, tls};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use wire::Nanos;
 use wire::slot::Slot;
@@ -28,7 +28,9 @@ pub enum Sandbox {
 /// Around a system call that puts the calling thread, or all threads, into a sandbox: `call` says whether it has done so.
 pub fn entering(sandbox: Sandbox, all: bool, call: impl FnOnce() -> bool) {
     let Some(slot) = tls::slot().filter(|_| sys::is_own()) else {
-        call();
+        if call() {
+            follow::end();
+        }
         return;
     };
     if allows_us(sandbox) {

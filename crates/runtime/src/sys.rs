@@ -21,6 +21,11 @@ mod number {
     pub const MMAP: i64 = 9;
     pub const MUNMAP: i64 = 11;
     pub const MADVISE: i64 = 28;
+    pub const SOCKET: i64 = 41;
+    pub const CONNECT: i64 = 42;
+    pub const SENDMSG: i64 = 46;
+    pub const RECVMSG: i64 = 47;
+    pub const SETSOCKOPT: i64 = 54;
     pub const GETSOCKNAME: i64 = 51;
     pub const GETPEERNAME: i64 = 52;
     pub const GETSOCKOPT: i64 = 55;
@@ -31,7 +36,6 @@ mod number {
     pub const SIGALTSTACK: i64 = 131;
     pub const IOCTL: i64 = 16;
     pub const GETPID: i64 = 39;
-    pub const GETPPID: i64 = 110;
     pub const CLOSE: i64 = 3;
     pub const FSTAT: i64 = 5;
     pub const EXIT_GROUP: i64 = 231;
@@ -150,11 +154,6 @@ pub fn gettid() -> u32 {
 /// Whether the calling thread is the one that its slot belongs to. A `vfork`ed child has its parent's, and closes its own copies of descriptors.
 pub fn is_own() -> bool {
     tls::slot().is_none_or(|slot| slot.tid.load(Relaxed) == gettid())
-}
-
-pub fn getppid() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { call(number::GETPPID, [0; 6]) as u32 }
 }
 
 pub fn getpid() -> u32 {
@@ -283,6 +282,115 @@ pub fn tcp_info(fd: i32) -> Option<[u32; 26]> {
     // SAFETY: the kernel writes at most `length` bytes to `info`, and the length.
     let result = unsafe { call(number::GETSOCKOPT, arguments) };
     (result == 0 && length as usize == size_of_val(&info)).then_some(info)
+}
+
+/// A connection with the socket of this name, which is no file's (unix(7), "abstract"). Neither this nor what is done with it takes longer than `patience`
+/// at a time. It is closed when a program is executed.
+pub fn connect_to(name: &[u8], patience: Nanos) -> Option<i32> {
+    const AF_UNIX: i64 = 1;
+    const SEQPACKET_CLOEXEC: i64 = 5 | 0o2_000_000;
+    const SOL_SOCKET: i64 = 1;
+    const SO_RCVTIMEO: i64 = 20;
+    const SO_SNDTIMEO: i64 = 21;
+    // Family, a NUL, and the name.
+    let mut address = [0_u8; 110];
+    address[0] = AF_UNIX as u8;
+    address.get_mut(3..3 + name.len())?.copy_from_slice(name);
+    // SAFETY: a new descriptor.
+    let socket = unsafe { call(number::SOCKET, [AF_UNIX, SEQPACKET_CLOEXEC, 0, 0, 0, 0]) };
+    if socket < 0 {
+        return None;
+    }
+    let time = [(patience.0 / 1_000_000_000) as i64, (patience.0 % 1_000_000_000 / 1000) as i64];
+    for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+        let arguments = [socket, SOL_SOCKET, option, time.as_ptr() as i64, size_of_val(&time) as i64, 0];
+        // SAFETY: the kernel reads a timeval.
+        unsafe { call(number::SETSOCKOPT, arguments) };
+    }
+    let arguments = [socket, address.as_ptr() as i64, 3 + name.len() as i64, 0, 0, 0];
+    // SAFETY: the kernel reads the address.
+    if unsafe { call(number::CONNECT, arguments) } != 0 {
+        close(socket as i32);
+        return None;
+    }
+    Some(socket as i32)
+}
+
+/// `struct msghdr` (recvmsg(2)).
+#[repr(C)]
+struct MessageHeader {
+    name: usize,
+    name_length: u64,
+    parts: usize,
+    part_count: u64,
+    control: usize,
+    control_length: u64,
+    flags: u64,
+}
+
+/// Sends one message that these parts make; whether it was sent.
+pub fn send_all(socket: i32, parts: [&[u8]; 4]) -> bool {
+    const MSG_NOSIGNAL: i64 = 0x4000;
+    const EINTR: i64 = -4;
+    let parts = parts.map(|part| [part.as_ptr() as usize, part.len()]);
+    let header = MessageHeader {
+        name: 0,
+        name_length: 0,
+        parts: parts.as_ptr() as usize,
+        part_count: parts.len() as u64,
+        control: 0,
+        control_length: 0,
+        flags: 0,
+    };
+    loop {
+        let arguments = [i64::from(socket), (&raw const header) as i64, MSG_NOSIGNAL, 0, 0, 0];
+        // SAFETY: the kernel reads the header, the parts and what they point to.
+        match unsafe { call(number::SENDMSG, arguments) } {
+            EINTR => {}
+            result => return result >= 0,
+        }
+    }
+}
+
+/// Receives one message: its length, and the descriptor that came with it, which a program that is executed keeps. Nothing after `deadline`.
+pub fn receive(socket: i32, buffer: &mut [u8], deadline: Nanos) -> Option<(usize, Option<i32>)> {
+    const EINTR: i64 = -4;
+    /// `SOL_SOCKET` and `SCM_RIGHTS`, in one word.
+    const RIGHTS: u64 = 1 | 1 << 32;
+    /// A `struct cmsghdr` with one descriptor.
+    const LENGTH: u64 = 20;
+    loop {
+        let part = [buffer.as_mut_ptr() as usize, buffer.len()];
+        let mut control = [0_u64; 3];
+        let mut header = MessageHeader {
+            name: 0,
+            name_length: 0,
+            parts: part.as_ptr() as usize,
+            part_count: 1,
+            control: control.as_mut_ptr() as usize,
+            control_length: size_of_val(&control) as u64,
+            flags: 0,
+        };
+        let arguments = [i64::from(socket), (&raw mut header) as i64, 0, 0, 0, 0];
+        // SAFETY: the kernel writes at most the size of `buffer` to it, and at most that of `control`.
+        match unsafe { call(number::RECVMSG, arguments) } {
+            EINTR if now() < deadline => {}
+            length if length > 0 => {
+                let [size, kind, descriptor] = control;
+                let has_one = header.control_length >= LENGTH && size == LENGTH && kind == RIGHTS;
+                let length = (length as usize).min(buffer.len());
+                return Some((length, has_one.then_some(descriptor as u32 as i32)));
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Whether there is a process of this number, ended or not.
+pub fn exists(process: u32) -> bool {
+    const ESRCH: i64 = -3;
+    // SAFETY: no signal is sent.
+    unsafe { call(number::KILL, [i64::from(process), 0, 0, 0, 0, 0]) != ESRCH }
 }
 
 /// How many bytes can be read from a descriptor now (FIONREAD).

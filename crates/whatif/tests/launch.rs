@@ -140,7 +140,8 @@ fn a_script_is_profiled_by_its_interpreter() {
     let sandbox = Sandbox::new();
     let script = file(&sandbox, "script", b"#!/bin/sh\necho \"$1\" from a script\nexit 7\n", 0o755);
     let mut command = sandbox.whatif();
-    command.args(["run", "--binary", "*", "-o"]).arg(sandbox.recording()).arg("--").arg(&script).arg("hello");
+    command.args(["run", "--no-follow", "--binary", "*", "-o"]).arg(sandbox.recording());
+    command.arg("--").arg(&script).arg("hello");
     let ended = run(command).assert_code(7);
     assert_eq!(ended.stdout, "hello from a script\n");
     assert!(ended.stderr.contains("is a script: its interpreter"), "{ended:#?}");
@@ -163,7 +164,7 @@ fn the_path_is_searched() {
 
 /// `whatif run` of a program that prints its limits for files, under these limits; `before`: what runs the shell.
 fn with_largest_file(sandbox: &Sandbox, limit: &str, before: &[&str]) -> Ended {
-    let inner = sandbox.profiling(&[], Path::new("/bin/sh"), &["-c", "ulimit -Sf; ulimit -Hf"]);
+    let inner = sandbox.profiling(&["--no-follow"], Path::new("/bin/sh"), &["-c", "ulimit -Sf; ulimit -Hf"]);
     let script = format!("{limit}; exec \"$@\"");
     let shell = ["sh", "-c", &script, "sh"];
     let all: Vec<&str> = before.iter().copied().chain(shell).collect();

@@ -42,3 +42,4 @@ mod threads;
 mod transparency;
 mod unmarked;
 mod watch;
+mod wrappers;

@@ -57,6 +57,8 @@ const WRITTEN_OUT: &[&str] = &[
     "listen",
     "pipe",
     "pipe2",
+    "posix_spawn",
+    "posix_spawnp",
     "prctl",
     "pthread_create",
     "pthread_sigmask",

@@ -75,6 +75,8 @@ pub struct Header {
     runtime_build_id: AtomicU64,
     /// Process ID of the program.
     pub pid: AtomicU32,
+    /// Process ID of the controller, for a program that waits for it.
+    pub controller: AtomicU32,
     /// A [`Sampler`]: the least capable one that any thread had to take.
     pub sampler: AtomicU32,
     /// Why the better samplers were refused: the `errno` of `perf_event_open`, zero if it was not.

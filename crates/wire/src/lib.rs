@@ -8,7 +8,8 @@
 //! The layout ([`SharedMemory`]), its version and build ID, and the few lock-free protocols that both
 //! sides must agree on: the delay account ([`account`]) and its past ([`history`], [`hits`]), the published experiment
 //! ([`experiment`]), the code map ([`code`]), the code that only waits ([`circles`]), progress counters ([`counter`], [`stamps`], [`latency`]), thread slots ([`slot`]), the
-//! sample ring ([`ring`]), the channels between threads ([`channel`]) and what comes from outside ([`arrivals`]).
+//! sample ring ([`ring`]), the channels between threads ([`channel`]) and what comes from outside ([`arrivals`]). And what a program that is
+//! only followed to the one that is meant asks for ([`follow`]).
 //!
 //! # What is not here
 //!
@@ -35,6 +36,7 @@ pub mod circles;
 pub mod code;
 pub mod counter;
 pub mod experiment;
+pub mod follow;
 pub mod history;
 pub mod hits;
 pub mod latency;
@@ -51,13 +53,13 @@ pub use layout::{Handshake, Header, SharedMemory};
 pub use units::{Address, Epoch, Nanos, Speedup};
 
 /// Version of the layout. Bumped by hand with every change to it.
-pub const PROTOCOL: u32 = 15;
+pub const PROTOCOL: u32 = 16;
 
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");
 
 /// Environment variable by which the controller tells the runtime the number of the inherited file
-/// descriptor of the shared memory. The runtime removes it again.
+/// descriptor of the shared memory, or the name of a socket ([`follow`]). The runtime removes it again.
 pub const REGION_VARIABLE: &str = "WHATIF_REGION";
 
 /// Frames of a callchain that a sample carries at most.

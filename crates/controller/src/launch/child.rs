@@ -110,11 +110,21 @@ impl Child {
     /// Waits until it ends, or until `deadline` on the monotonic clock. As punctual as the calling thread's
     /// timers: see [`kernel::clock::sleep_precisely`].
     pub fn wait_until(&self, deadline: Nanos) -> Option<Exit> {
+        self.wait_for(deadline, || false);
+        self.try_wait()
+    }
+
+    /// Waits until it ends, `other` is the case (looked at when the wait begins, and after each [`Progress::wake`]), or `deadline` has come on
+    /// the monotonic clock; whether one of the first two has.
+    pub(super) fn wait_for(&self, deadline: Nanos, other: impl Fn() -> bool) -> bool {
         let mut seen = self.progress.seen();
         loop {
+            if seen.exit.is_some() || other() {
+                return true;
+            }
             let left = deadline.saturating_sub(monotonic());
-            if seen.exit.is_some() || left == Nanos::ZERO {
-                return seen.exit.map(|(exit, _)| exit);
+            if left == Nanos::ZERO {
+                return false;
             }
             let waited = self.progress.changed.wait_timeout(seen, Duration::from_nanos(left.0));
             seen = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -123,8 +133,13 @@ impl Child {
 
     /// Asks it to end. If it does so by this signal, that counts as a success: it was our wish.
     pub fn terminate(&self, signal: Signal) {
-        self.asked.store(signal.as_raw(), Ordering::Relaxed);
+        self.note_asked(signal);
         self.progress.send(signal);
+    }
+
+    /// A program that it has started is asked to end, by this signal.
+    pub(super) fn note_asked(&self, signal: Signal) {
+        self.asked.store(signal.as_raw(), Ordering::Relaxed);
     }
 
     /// Ends it at once, which counts as a success: it was our wish.
@@ -141,6 +156,12 @@ impl Child {
     pub fn verdict(&self, exit: Exit) -> Exit {
         let asked = self.asked.load(Ordering::Relaxed);
         if asked != 0 && exit == Exit::Signal(asked) { Exit::Code(0) } else { exit }
+    }
+
+    /// The same for a wrapper, which may say as shells do that a program of its own has ended by the signal.
+    pub fn verdict_of_wrapper(&self, exit: Exit) -> Exit {
+        let asked = self.asked.load(Ordering::Relaxed);
+        if asked != 0 && exit == Exit::Code(128 + asked) { Exit::Code(0) } else { self.verdict(exit) }
     }
 
     /// How often it has been stopped (Ctrl-Z, `kill -STOP`). A window in which this changed measured nothing.
@@ -171,6 +192,12 @@ impl Progress {
 
     pub(super) fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    /// Lets those who wait look again.
+    pub(super) fn wake(&self) {
+        let _seen = self.seen();
+        self.changed.notify_all();
     }
 
     /// When its end was seen.

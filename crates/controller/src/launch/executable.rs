@@ -67,7 +67,28 @@ impl Executable {
 /// Everything but [`LaunchError::Start`] and [`LaunchError::Watch`].
 pub fn check(program: &OsStr) -> Result<Executable, LaunchError> {
     let path = find(program, std::env::var_os("PATH").as_deref())?;
-    resolve(path, program.to_owned(), SCRIPTS_IN_SCRIPTS)
+    resolve(path, program.to_owned(), SCRIPTS_IN_SCRIPTS, Env::Through)
+}
+
+/// Checks the file at `path` as [`check`] does: what the kernel makes of it when another program executes it.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_as_executed(path: PathBuf) -> Result<Executable, LaunchError> {
+    if let Some(refusal) = refusal(&path) {
+        return Err(refusal);
+    }
+    let name = path.clone().into_os_string();
+    resolve(path, name, SCRIPTS_IN_SCRIPTS, Env::Itself)
+}
+
+/// Which program a script that begins with `#!/usr/bin/env` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Env {
+    /// The one that `env` starts.
+    Through,
+    /// `env`, as the kernel sees it.
+    Itself,
 }
 
 /// As deep as the kernel goes.
@@ -116,7 +137,7 @@ fn refusal(path: &Path) -> Option<LaunchError> {
     }
 }
 
-fn resolve(path: PathBuf, name: OsString, depth: u32) -> Result<Executable, LaunchError> {
+fn resolve(path: PathBuf, name: OsString, depth: u32, env: Env) -> Result<Executable, LaunchError> {
     let unreadable = |error| LaunchError::Unreadable { path: path.clone(), error };
     let mut file = File::open(&path).map_err(unreadable)?;
     // The kernel looks no further than this for the first line.
@@ -125,7 +146,7 @@ fn resolve(path: PathBuf, name: OsString, depth: u32) -> Result<Executable, Laun
     if let Some(line) = FirstLine::parse(&start) {
         return match depth {
             0 => Err(LaunchError::Format(path)),
-            _ => resolve_script(path, name, &line, depth - 1),
+            _ => resolve_script(path, name, &line, depth - 1, env),
         };
     }
     if !start.starts_with(&elf::ELFMAG) {
@@ -154,6 +175,7 @@ fn resolve_script(
     name: OsString,
     line: &FirstLine,
     depth: u32,
+    env: Env,
 ) -> Result<Executable, LaunchError> {
     let missing = |needs: &OsStr| LaunchError::NothingToStartIt {
         path: path.clone(),
@@ -164,17 +186,17 @@ fn resolve_script(
         Err(LaunchError::NotFound { .. }) => Err(missing(needs)),
         other => other,
     };
-    if let Some(words) = line.behind_env() {
+    if let Some(words) = line.behind_env().filter(|_| env == Env::Through) {
         let program = &words[0];
         let found = lookup(find(program, std::env::var_os("PATH").as_deref()), program)?;
-        let mut inner = resolve(found, program.clone(), depth)?;
+        let mut inner = resolve(found, program.clone(), depth, env)?;
         inner.leading.extend_from_slice(&words[1..]);
         inner.leading.push(path.clone().into());
         inner.script = Some(path);
         return Ok(inner);
     }
     let interpreter = lookup(find_interpreter(&line.interpreter), &line.interpreter)?;
-    let mut inner = resolve(interpreter, line.interpreter.clone(), depth)?;
+    let mut inner = resolve(interpreter, line.interpreter.clone(), depth, env)?;
     if inner.leading.is_empty() {
         // The kernel can do it alone.
         return Ok(Executable { command: path.clone(), name, script: Some(path), ..inner });

@@ -129,7 +129,7 @@ fn is_meant_for_the_program(signal: i32, from_process: bool, stopped: bool) -> b
 }
 
 /// Whether `process` is the program or was started by it. If so it sent to its group, or to its parent.
-fn descends(process: u32, program: u32) -> bool {
+pub fn descends(process: u32, program: u32) -> bool {
     let ancestors = std::iter::successors(Some(process), |pid| {
         ProcessStat::of(*pid).ok().map(|stat| stat.parent).filter(|parent| *parent > 1)
     });

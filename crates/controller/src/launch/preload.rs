@@ -29,17 +29,29 @@ pub(super) fn of(executable: &Executable, runtime: &Path) -> OsString {
     list(runtime, &needed, &users)
 }
 
+/// The beginning of the value of `LD_PRELOAD` for a program that another one executes, before `users`, what stands there already.
+pub fn first(executable: &Executable, runtime: &Path, users: &OsStr) -> OsString {
+    let needed = symbols::Image::open(executable.image()).map(|image| image.needed()).unwrap_or_default();
+    OsStr::from_bytes(&first_of(runtime, &needed, users).join(&b':')).to_owned()
+}
+
 /// Sanitizers first, those that the program is linked with and those that the user preloads; then ours; then the user's own as they
 /// were, less any runtime of a `whatif` that we are run by. (What is there twice is loaded once.)
 fn list(runtime: &Path, needed: &[String], users: &OsStr) -> OsString {
+    let mut all = first_of(runtime, needed, users);
     let users = users.as_bytes().split(|byte| b": ".contains(byte));
-    let users: Vec<_> =
-        users.filter(|entry| !entry.is_empty() && !file_name(entry).starts_with(OURS)).collect();
-    let sanitizers = needed.iter().map(String::as_bytes).chain(users.iter().copied());
+    all.extend(users.filter(|entry| !entry.is_empty() && !file_name(entry).starts_with(OURS)));
+    OsStr::from_bytes(&all.join(&b':')).to_owned()
+}
+
+/// What stands before the user's own.
+fn first_of<'a>(runtime: &'a Path, needed: &'a [String], users: &'a OsStr) -> Vec<&'a [u8]> {
+    let users = users.as_bytes().split(|byte| b": ".contains(byte));
+    let users = users.filter(|entry| !file_name(entry).starts_with(OURS));
+    let sanitizers = needed.iter().map(String::as_bytes).chain(users);
     let sanitizers =
         sanitizers.filter(|entry| SANITIZERS.iter().any(|name| file_name(entry).starts_with(name)));
-    let all = sanitizers.chain([runtime.as_os_str().as_bytes()]).chain(users.iter().copied());
-    OsStr::from_bytes(&all.collect::<Vec<_>>().join(&b':')).to_owned()
+    sanitizers.chain([runtime.as_os_str().as_bytes()]).collect()
 }
 
 fn file_name(entry: &[u8]) -> &[u8] {

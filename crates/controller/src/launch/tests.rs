@@ -1,7 +1,7 @@
 //! Real processes under a real `whatif`: the test program starts itself again as one, see [`as_whatif`].
 //! Instead of the runtime the C library is preloaded, which is there anyway.
 
-use super::{check, finish, spawn};
+use super::{With, check, finish, spawn};
 use kernel::SharedMapping;
 use kernel::clock::monotonic;
 use kernel::cpu::ProcessStat;
@@ -30,7 +30,7 @@ fn as_whatif() {
     kernel::clock::sleep_precisely();
     let executable = check(&words[0]).unwrap();
     let shared = SharedMapping::create().unwrap();
-    let child = spawn(&executable, &words[1..], &c_library(), &shared).unwrap();
+    let child = spawn(&executable, &words[1..], &c_library(), With::Memory(&shared)).unwrap();
     let exit = match std::env::var(MODE).as_deref() {
         Ok("deadline") => {
             let deadline = monotonic() + Nanos(30_000_000);

@@ -9,7 +9,7 @@ use crate::clocks::{self, Clocks};
 use crate::experiment::{Offer, Shown};
 use crate::heat::{self, Heat};
 use crate::hint::{self, Hint};
-use crate::launch;
+use crate::launch::Target;
 use crate::now::monotonic;
 use crate::observe::{Known, Observer, lock};
 use crate::options::Options;
@@ -57,7 +57,7 @@ pub struct Series<'a> {
     points: &'a Points,
     observer: &'a Mutex<Observer>,
     session: &'a mut Session,
-    child: &'a launch::Child,
+    target: &'a Target<'a>,
     runs: &'a mut Runs,
     progress: progress::Bar,
     cpu: Option<kernel::cpu::CpuUse>,
@@ -75,7 +75,7 @@ impl<'a> Series<'a> {
         points: &'a Points,
         observer: &'a Mutex<Observer>,
         session: &'a mut Session,
-        child: &'a launch::Child,
+        target: &'a Target<'a>,
         runs: &'a mut Runs,
     ) -> Self {
         Self {
@@ -84,10 +84,10 @@ impl<'a> Series<'a> {
             points,
             observer,
             session,
-            child,
+            target,
             progress: progress::Bar::new(runs.begin, options.duration, options.quiet),
             runs,
-            cpu: kernel::cpu::CpuUse::now(child.pid()).ok(),
+            cpu: kernel::cpu::CpuUse::now(target.pid()).ok(),
             busy: None,
             clocks: Clocks::new(options.duration),
             begin: Instant::now(),
@@ -165,7 +165,7 @@ impl<'a> Series<'a> {
                 }
                 plan.length = longest;
             }
-            let stops = self.child.stops();
+            let stops = self.target.stops();
             let mut windows = Vec::with_capacity(plan.windows.len());
             for (index, speedup) in plan.windows.into_iter().enumerate() {
                 let assigned = Assignment {
@@ -181,7 +181,7 @@ impl<'a> Series<'a> {
             if windows.len() < plan.windows.len() {
                 break; // the program has ended: a window that was cut short counts for nothing
             }
-            if self.child.stops() != stops || self.child.is_stopped() {
+            if self.target.stops() != stops || self.target.is_stopped() {
                 continue; // stopped from the terminal meanwhile: nothing was measured
             }
             held.push(windows);
@@ -318,7 +318,7 @@ impl<'a> Series<'a> {
 
     /// The share of the machine that others used over the last half second or more.
     fn look_at_machine(&mut self) {
-        let Ok(now) = kernel::cpu::CpuUse::now(self.child.pid()) else { return };
+        let Ok(now) = kernel::cpu::CpuUse::now(self.target.pid()) else { return };
         match &self.cpu {
             Some(before) if now.passed.saturating_sub(before.passed).0 < 1_000_000_000 => {}
             Some(before) => {

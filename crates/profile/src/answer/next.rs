@@ -46,33 +46,38 @@ const MOST_AGAIN: f64 = 10.0;
 #[derive(Default)]
 struct Typed {
     words: Vec<String>,
+    /// The command, where it has led to another program, which was profiled.
+    command: Vec<String>,
     /// Redirections: " < FILE", and " > /dev/null" where the output went into a file.
     redirected: String,
 }
 
 fn typed(start: &SessionStart) -> Typed {
     let options: serde_json::Value = serde_json::from_str(&start.options).unwrap_or_default();
-    let words = options["again"].as_array().into_iter().flatten();
+    let words = |of: &str| {
+        let words = options[of].as_array().into_iter().flatten();
+        words.filter_map(|word| word.as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
     let input = options["input"].as_str().map(|path| {
         let below = path.strip_prefix(&start.directory).and_then(|rest| rest.strip_prefix('/'));
         format!(" < {}", shell::command([below.unwrap_or(path)]))
     });
     let output = if options["writes_to_file"] == true { " > /dev/null" } else { "" };
-    Typed {
-        words: words.filter_map(|word| word.as_str().map(str::to_owned)).collect(),
-        redirected: input.unwrap_or_default() + output,
-    }
+    Typed { words: words("again"), command: words("command"), redirected: input.unwrap_or_default() + output }
 }
 
 /// Three commands, as far as they are known to be right.
 pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     let Some(file) = profile.recording.as_ref().map(|path| path.to_string_lossy()) else { return Vec::new() };
     let Some(session) = profile.rows.sessions.last() else { return Vec::new() };
-    let program = || {
-        std::iter::once(session.start.program.as_str())
-            .chain(session.start.arguments.iter().map(String::as_str))
-    };
     let mut typed = typed(&session.start);
+    let command = std::mem::take(&mut typed.command);
+    let program = || {
+        let itself = std::iter::once(session.start.program.as_str())
+            .chain(session.start.arguments.iter().map(String::as_str));
+        let itself = itself.take(if command.is_empty() { usize::MAX } else { 0 });
+        command.iter().map(String::as_str).chain(itself)
+    };
     let is_chosen = profile.rows.warnings.iter().any(|(_, warning)| warning.code == Warning::CHOSEN_POINT);
     if is_chosen {
         let places = profile.points.iter().filter(|point| point.latency.is_none());

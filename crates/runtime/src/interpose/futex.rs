@@ -179,7 +179,9 @@ pub unsafe extern "C" fn syscall(
                 let watch = Watch { used: &touched, instance: channel::of(instance).input };
                 wait::around_channel(slot, None, call, used, Some(watch))
             }
-            _ if exec::is_exec(number) => exec::unsampled(|| original(number, a, b, c, d, e, f)),
+            _ if exec::is_exec(number) => {
+                exec::by_number(number, [a, b, c, d], |[a, b, c, d]| original(number, a, b, c, d, e, f))
+            }
             _ => original(number, a, b, c, d, e, f),
         }
     }

@@ -26,6 +26,15 @@ pub fn look(program: &OsStr) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     match executable.note() {
+        _ if controller::leads_on(&executable) => findings.push(
+            Finding::new(
+                "program",
+                State::Note,
+                shown(executable.image()),
+                "it leads to another program, which is the one that whatif run profiles",
+            )
+            .advice("look at that one: whatif doctor PROGRAM"),
+        ),
         Some(note) => {
             findings.push(Finding::new("program", State::Note, shown(executable.image()), note));
         }
