@@ -96,7 +96,7 @@ impl Bench<'_> {
 }
 
 fn build(folder: &Path, name: &str, flags: &[&str]) -> Result<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/whatif/tests/programs/waits.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/whatif/tests/programs/off_cpu.c");
     let program = folder.join(name);
     let mut command = Command::new("cc");
     command.args(["-O2", "-g"]).args(flags).arg(source).arg("-o").arg(&program).arg("-lpthread");

@@ -24,6 +24,8 @@ pub struct Places {
 
 /// Characters of a name that are kept.
 const LONGEST: usize = 200;
+/// What says that it has more characters is no string: no function is called so.
+const MOST: usize = 1 << 24;
 
 impl Places {
     /// Those of the code object at an address.
@@ -59,7 +61,7 @@ enum Kept {
 /// The string object at an address, which has its characters behind it (PEP 393).
 fn text(memory: &ProcessMemory, layout: &NameLayout, string: u64, kept: Kept) -> Option<String> {
     let at = |place: u64| string.checked_add(place);
-    let length = usize::try_from(memory.word(at(layout.length)?)?).ok()?;
+    let length = usize::try_from(memory.word(at(layout.length)?)?).ok().filter(|length| *length <= MOST)?;
     let mut state = [0; 4];
     memory.read(at(layout.state)?, &mut state).ok()?;
     let (characters, width) = characters(u32::from_ne_bytes(state))?;

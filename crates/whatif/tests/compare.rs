@@ -168,7 +168,7 @@ fn a_gate_passes_when_nothing_changed() {
     let ended = compare(&sandbox, &["--fail-if", "gain(requests) < -3%"]).assert_code(0);
     assert_eq!(ended.stderr, "");
     let text = ended.stdout.replace('\n', " ");
-    assert!(text.contains("no region matters more or less than before."), "{text}");
+    assert!(text.contains("no region is worth more or less than before."), "{text}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn waits_have_their_length_and_the_functions_that_wait() {
     let mut said = Vec::new();
     let Some(collector) = collector(&sandbox, &db) else { return };
     for (name, flags) in flags {
-        let Some(program) = program_as("waits.c", name, flags) else {
+        let Some(program) = program_as("off_cpu.c", name, flags) else {
             return end(collector);
         };
         // Waits of some milliseconds, longer than a sample and shorter.
@@ -81,11 +81,15 @@ fn waits_have_their_length_and_the_functions_that_wait() {
             FUNCTIONS.iter().map(|name| found.get(*name).copied().unwrap_or(0.0)).collect();
         let sum: f64 = seconds.iter().sum();
         println!("{name}: {said}  found {seconds:.3?}");
+        // A busy machine has not read all unwind tables when the first waits end: whose those are is not known.
+        let is_mark = |name: &str| name.starts_with("[truncated");
+        let unknown: f64 = found.iter().filter(|(name, _)| is_mark(name)).map(|(_, seconds)| seconds).sum();
         // Some of the time that the program measures it runs.
-        assert!(sum > 0.8 * all && sum < 1.05 * all, "{name}: {said} {found:#?}");
+        assert!(sum + unknown > 0.8 * all && sum < 1.05 * all, "{name}: {said} {found:#?}");
         for ((function, truth), found) in FUNCTIONS.iter().zip(&truth).zip(&seconds) {
             let (truth, found) = (truth / all, found / sum);
-            assert!((truth - found).abs() < 0.05, "{name}: {function} {truth:.3} {found:.3}");
+            let off = 0.05 + unknown / (sum + unknown);
+            assert!((truth - found).abs() < off, "{name}: {function} {truth:.3} {found:.3} {unknown:.3}");
         }
         // Timers wake what sleeps, and threads of its own what wants a lock or reads.
         let of_it = found.get("[woken by its own process]").copied().unwrap_or(0.0);

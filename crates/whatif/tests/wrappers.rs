@@ -103,7 +103,7 @@ fn the_program_with_the_points_is_the_one() {
     let (Some(placed), Some(live)) = (program("placed.c"), program("live.c")) else { return };
     let sandbox = Sandbox::new();
     // Not to end well: that may be reported as few experiments.
-    let both = format!("{} 0.3; {}; exit 3", live.display(), placed.display());
+    let both = format!("{} 0.05; {}; exit 3", live.display(), placed.display());
     let ended = run(whatif(&sandbox, &["-p", "fn:ended"], &["sh", "-c", &both])).assert_code(3);
     assert_eq!(recorded(&sandbox).0, ["placed"], "{ended:#?}");
     // Where none says which it is, the first comes first.

@@ -27,7 +27,7 @@ pub struct Collect {
 
     /// A label for all that is collected, such as region=eu; may be given several times. Processes have their own: see
     /// WHATIF_LABELS in docs/continuous.md
-    #[arg(long, value_name = "NAME=VALUE", value_parser = super::options::label)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = super::label::label)]
     pub label: Vec<(String, String)>,
 
     /// Keep the command lines of processes that live for ten seconds, which may have passwords in them

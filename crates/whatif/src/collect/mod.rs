@@ -10,6 +10,7 @@ mod diary;
 mod events;
 mod exporter;
 mod exposition;
+mod label;
 mod metrics;
 mod options;
 mod pending;

@@ -5,7 +5,7 @@ use super::events::{Events, events};
 use super::exporter::address;
 use crate::continuous::bytes as size;
 use anyhow::{Context as _, Result, bail, ensure};
-use archive::{LONGEST_LABEL, LONGEST_LABEL_NAME, Retention, is_label_name, is_label_value};
+use archive::Retention;
 use collect::{Budget, Limits};
 use cycles::{check_epoch_name, default_folder, time::age};
 use profile::Nanos;
@@ -40,19 +40,6 @@ pub struct Options {
     pub metrics: Option<SocketAddr>,
     pub seed: u64,
     pub quiet: bool,
-}
-
-/// A label, as it is typed: `region=eu`.
-pub fn label(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if is_label_name(name) && is_label_value(value) => {
-            Ok((name.to_owned(), value.to_owned()))
-        }
-        _ => Err(format!(
-            "give NAME=VALUE, such as region=eu: the name of small letters, digits, _, . and - ({LONGEST_LABEL_NAME} at most), the \
-             value of {LONGEST_LABEL} bytes at most, without control characters"
-        )),
-    }
 }
 
 fn labels(given: &[(String, String)]) -> Result<BTreeMap<String, String>> {

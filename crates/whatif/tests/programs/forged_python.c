@@ -5,9 +5,9 @@
 
 // What Python exports.
 const unsigned long Py_Version = 0x030c01f0;
-uint64_t _PyRuntime[64];
+volatile uint64_t _PyRuntime[64];
 
-static uint64_t interpreter[64], thread[64], frames[3][9], structure[2], code[32], string[16];
+static volatile uint64_t interpreter[64], thread[64], frames[3][9], structure[2], code[32], string[16];
 
 __attribute__((noinline)) void innermost(volatile uint64_t *x) {
     for (int i = 0; i < 100000; i++) *x += i;
