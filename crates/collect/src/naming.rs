@@ -218,7 +218,7 @@ impl Naming {
             && let Some(wanted) = clerk.has.pop_front()
         {
             clerk.since = now;
-            self.read.cpu = self.read.cpu + took;
+            self.read.cpu += took;
             if let Some(expenses) = &mut self.expenses {
                 expenses.charge(wanted.user, took);
             }

@@ -491,15 +491,15 @@ mod tests {
 
     /// Code objects, strings and frames as a process of 3.12 has them: in this one.
     struct Forged {
-        strings: Vec<Box<[u8; 64]>>,
-        codes: Vec<Box<[u64; 20]>>,
+        strings: Vec<[u8; 64]>,
+        codes: Vec<[u64; 20]>,
     }
 
     impl Forged {
         /// With functions of these names.
         fn new(names: impl Iterator<Item = String>) -> Self {
             let strings: Vec<_> = names.map(|name| string(&name)).collect();
-            let codes = strings.iter().map(|string| code(string)).collect();
+            let codes = strings.iter().map(code).collect();
             Self { strings, codes }
         }
 
@@ -508,16 +508,16 @@ mod tests {
         }
     }
 
-    fn string(text: &str) -> Box<[u8; 64]> {
-        let mut object = Box::new([0; 64]);
+    fn string(text: &str) -> [u8; 64] {
+        let mut object = [0; 64];
         object[16..24].copy_from_slice(&(text.len() as u64).to_ne_bytes());
         object[32..36].copy_from_slice(&(1_u32 << 2 | 1 << 5 | 1 << 6).to_ne_bytes());
         object[40..40 + text.len()].copy_from_slice(text.as_bytes());
         object
     }
 
-    fn code(name: &[u8; 64]) -> Box<[u64; 20]> {
-        let mut object = Box::new([0; 20]);
+    fn code(name: &[u8; 64]) -> [u64; 20] {
+        let mut object = [0; 20];
         (object[112 / 8], object[128 / 8]) = (name.as_ptr() as u64, name.as_ptr() as u64);
         object
     }
@@ -581,7 +581,7 @@ mod tests {
         assert_eq!(now(&mut python, 1), named(&["10", "inner", "outer", "30"]));
         // Other code at the same address is seen after a while.
         let other = string("other");
-        *forged.codes[0] = *code(&other);
+        forged.codes[0] = code(&other);
         assert_eq!(now(&mut python, 5), named(&["10", "inner", "outer", "30"]));
         assert_eq!(now(&mut python, 12), named(&["10", "other", "outer", "30"]));
         // No code there any more.

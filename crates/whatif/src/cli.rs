@@ -93,7 +93,7 @@ pub enum Former {
     Epochs(cycles::arguments::Epochs),
     /// The same as whatif db unknown
     #[command(hide = true, after_help = "Example: whatif db unknown --since 1d")]
-    Unknown(cycles::arguments::Unknown),
+    Unknown(Box<cycles::arguments::Unknown>),
     /// The same as whatif db gc
     #[command(hide = true, after_help = "Example: whatif db gc --keep 30d --most 2G --dry-run")]
     Gc(crate::continuous::cli::Gc),

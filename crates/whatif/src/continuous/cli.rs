@@ -38,7 +38,7 @@ pub enum Care {
     Epochs(Epochs),
     /// Show which samples have no names, why, and how to fix it
     #[command(after_help = "Example: whatif db unknown --since 1d")]
-    Unknown(Unknown),
+    Unknown(Box<Unknown>),
     /// Remove or thin out what is old
     #[command(after_help = "Example: whatif db gc --keep 30d --most 2G --dry-run")]
     Gc(Gc),
