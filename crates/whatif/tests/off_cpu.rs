@@ -76,20 +76,38 @@ fn waits_have_their_length_and_the_functions_that_wait() {
         let words: Vec<&str> = said.split_whitespace().collect();
         let truth: Vec<f64> = words.chunks(2).map(|pair| pair[1].parse().unwrap()).collect();
         let all: f64 = truth.iter().sum();
-        let found = waited(&top(&sandbox, &db, &["--off-cpu", "--process", name]));
+        let answer = top(&sandbox, &db, &["--off-cpu", "--process", name]);
+        let found = waited(&answer);
         let seconds: Vec<f64> =
             FUNCTIONS.iter().map(|name| found.get(*name).copied().unwrap_or(0.0)).collect();
         let sum: f64 = seconds.iter().sum();
         println!("{name}: {said}  found {seconds:.3?}");
-        // A busy machine has not read all unwind tables when the first waits end: whose those are is not known.
+        // On a busy machine some records find no room, and unwind tables have not been read when the first waits end. Then less is found,
+        // and the books or the stacks say so; but never more.
         let is_mark = |name: &str| name.starts_with("[truncated");
-        let unknown: f64 = found.iter().filter(|(name, _)| is_mark(name)).map(|(_, seconds)| seconds).sum();
-        // Some of the time that the program measures it runs.
-        assert!(sum + unknown > 0.8 * all && sum < 1.05 * all, "{name}: {said} {found:#?}");
+        let truncated: f64 = found.iter().filter(|(name, _)| is_mark(name)).map(|(_, seconds)| seconds).sum();
+        let lost = answer["heading"]["books"]["lost"].as_u64().expect("the books say what was lost");
         for ((function, truth), found) in FUNCTIONS.iter().zip(&truth).zip(&seconds) {
-            let (truth, found) = (truth / all, found / sum);
-            let off = 0.05 + unknown / (sum + unknown);
-            assert!((truth - found).abs() < off, "{name}: {function} {truth:.3} {found:.3} {unknown:.3}");
+            assert!(*found > 0.0 && *found < 1.2 * truth + 0.1, "{name}: {function} {truth:.3} {found:.3}");
+        }
+        assert!(sum < 1.05 * all, "{name}: {said} {found:#?}");
+        let is_told = lost > 0 || truncated > 0.0;
+        // Some of the time that the program measures it runs.
+        if sum < 0.8 * all {
+            assert!(is_told, "{name}: {said} {found:#?}");
+            println!(
+                "{name}: shares are not compared, because {lost} samples were lost and {truncated:.3} s truncated"
+            );
+        } else {
+            let off = 0.05 + truncated / (sum + truncated);
+            for ((function, truth), found) in FUNCTIONS.iter().zip(&truth).zip(&seconds) {
+                let (truth, found) = (truth / all, found / sum);
+                let difference = (truth - found).abs();
+                assert!(
+                    difference < off || lost > 0,
+                    "{name}: {function} {truth:.3} {found:.3} {truncated:.3}"
+                );
+            }
         }
         // Timers wake what sleeps, and threads of its own what wants a lock or reads.
         let of_it = found.get("[woken by its own process]").copied().unwrap_or(0.0);
