@@ -36,7 +36,7 @@ fn record(folder: &Path) {
         rate_hz: 97.0,
         resolution: Nanos::from_millis(60_000),
         version: "0".into(),
-        labels: Default::default(),
+        labels: [("region".to_owned(), "eu".to_owned())].into(),
     };
     for nth in 0..2 {
         let at = UnixSeconds(START + 3600 * nth);
@@ -231,7 +231,7 @@ fn no_row_of_a_catalogue_breaks_a_reader() {
     record(&whole);
     let catalogue = Connection::open(whole.join("catalogue.db")).unwrap();
     let tables = tables(&catalogue);
-    assert_eq!(tables.len(), 11, "{tables:?}");
+    assert_eq!(tables.len(), 12, "{tables:?}");
     let changes = changes(&catalogue);
     drop(catalogue);
     let which = Which { folder: Folder { db: Some(whole.clone()) }, ..Which::default() };
@@ -251,7 +251,9 @@ fn no_row_of_a_catalogue_breaks_a_reader() {
             std::fs::write(&path, &untouched).unwrap();
             let changed = Connection::open(&path).unwrap();
             changed.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF").unwrap();
-            changed.execute(&sql, params_from_iter(value.clone())).unwrap();
+            changed
+                .execute(&sql, params_from_iter(value.clone()))
+                .unwrap_or_else(|error| panic!("{sql} {value:?}: {error}"));
             drop(changed);
             for (name, tool) in tools() {
                 let which = &which;
