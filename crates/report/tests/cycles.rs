@@ -111,7 +111,7 @@ fn top() -> Top {
 fn time_off_the_cpu_is_waiting_and_no_cpu_time() {
     let mut top = top();
     (top.heading.event, top.by_total) = ("off-cpu".to_owned(), true);
-    let text = top.draw(Style { color: false, width: 160, top: 0 });
+    let text = top.draw(Style { width: 160, top: 0, ..Style::default() });
     assert!(text.contains("samples of time that threads wait, 10 ms each"), "{text}");
     assert!(text.contains("waiting") && !text.contains("CPU time"), "{text}");
     // With all it calls: 500,000 samples.
@@ -124,7 +124,7 @@ fn top_in_a_terminal() {
     let text = top().draw(Style::default());
     assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
     golden("cycles-top-80.txt", &text);
-    let style = Style { color: true, width: 120, top: 0 };
+    let style = Style { color: true, width: 120, top: 0, ..Style::default() };
     golden("cycles-top-120.txt", &top().draw(style));
 }
 

@@ -67,7 +67,7 @@ fn terminal_with_80_columns() {
 
 #[test]
 fn terminal_with_120_columns_and_colours() {
-    let style = terminal::Style { color: true, width: 120, top: 2 };
+    let style = terminal::Style { color: true, width: 120, top: 2, ..terminal::Style::default() };
     let text = terminal::render(&profile(), style);
     assert!(text.contains("\u{1b}[32mhelps") && text.contains("… and 1 more: --top 3"), "{text}");
     golden("terminal-120.txt", &text);

@@ -166,9 +166,9 @@ pub struct Report {
     #[arg(long, conflicts_with_all = ["json", "explain", "region"])]
     pub details: bool,
 
-    /// Show that many pieces of code
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub top: usize,
+    /// Show that many pieces of code [default: 20 at most, without those that were not tried and hardly take time]
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
 }
 
 #[derive(Debug, Args)]

@@ -25,7 +25,7 @@ pub fn style(terminal: bool, top: usize) -> report::terminal::Style {
     let asked = std::env::var("COLUMNS").ok();
     let of_terminal = terminal_size::terminal_size().filter(|_| terminal);
     let width = width(asked.as_deref(), of_terminal.map(|(width, _)| usize::from(width.0)));
-    report::terminal::Style { color, width, top }
+    report::terminal::Style { color, width, top, asked: false }
 }
 
 /// What `COLUMNS` asks for; else what the terminal has; else what most can show.
@@ -38,7 +38,8 @@ fn width(asked: Option<&str>, of_terminal: Option<usize>) -> usize {
 /// `whatif report`.
 pub fn report(args: &cli::Report) -> Result<()> {
     let profile = load(&recording(args.file.as_deref())?)?;
-    let style = style(std::io::stdout().is_terminal(), args.top);
+    let usual = style(std::io::stdout().is_terminal(), 20);
+    let style = args.top.map_or(usual, |top| report::terminal::Style { top, asked: true, ..usual });
     if let Some(region) = &args.region {
         return print(&report::terminal::render_curves(&profile.explain(region)?, style));
     }

@@ -10,7 +10,7 @@ use super::columns::{exactly, wrap};
 use super::paint::{Colour, paint};
 use super::{Style, line_of, note, table};
 
-/// What a gain and its interval take: "−10 % (−11 to −9)", with a decimal.
+/// The least that a gain and its interval take: "−10 % (−11 to −9)".
 const GAIN: usize = 18;
 const SHARE: usize = 5;
 /// The bar takes so much of what is left, within limits; where there is less, there is none.
@@ -112,13 +112,15 @@ fn badge(out: &mut String, badge: &Badge, style: Style) {
 struct Columns {
     name: usize,
     bar: usize,
+    gain: usize,
     verdict: usize,
 }
 
 impl Columns {
     fn of(shown: &[(&Piece, &str)], style: Style) -> Columns {
         let verdict = shown.iter().map(|(piece, _)| word(piece).0.len()).max().unwrap_or(0);
-        let room = style.width.saturating_sub(GAIN + verdict + SHARE + 5 * 2 + 2);
+        let gain = shown.iter().map(|(piece, _)| gain(piece).width()).max().unwrap_or(0).max(GAIN);
+        let room = style.width.saturating_sub(gain + verdict + SHARE + 5 * 2 + 2);
         let longest =
             shown.iter().map(|(piece, indent)| piece.label.width() + indent.width()).max().unwrap_or(0);
         // A name that is cut is worse than a short bar, and a bar that shows nothing worse than none.
@@ -126,7 +128,7 @@ impl Columns {
             Some(left) if left >= NAME.0.min(longest) => room.saturating_sub(longest).clamp(BAR.0, BAR.1),
             _ => 0,
         };
-        Columns { name: longest.min(room.saturating_sub(bar)).max(NAME.1), bar, verdict }
+        Columns { name: longest.min(room.saturating_sub(bar)).max(NAME.1), bar, gain, verdict }
     }
 }
 
@@ -147,12 +149,12 @@ fn named(piece: &Piece, indent: &str, width: usize) -> String {
 }
 
 /// How many of these are shown: none of code that was not tried and hardly takes time, unless there is nothing else.
-fn how_many(pieces: &[Piece], most: usize) -> usize {
+fn how_many(pieces: &[Piece]) -> usize {
     let is_worth_a_row =
         |piece: &Piece| piece.state != State::Sampled || piece.share.unwrap_or(0.0) >= UNTRIED.0;
     let last = pieces.iter().rposition(is_worth_a_row).map_or(0, |last| last + 1);
     let untried = pieces.iter().take_while(|piece| piece.state != State::Sampled).count();
-    last.max(untried + UNTRIED.1).min(pieces.len()).min(most)
+    last.max(untried + UNTRIED.1).min(pieces.len())
 }
 
 /// One row for each piece of code.
@@ -160,7 +162,8 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
     if point.pieces.is_empty() {
         return;
     }
-    let shown = &point.pieces[..how_many(&point.pieces, style.top)];
+    let all = point.pieces.len();
+    let shown = &point.pieces[..if style.asked { all } else { how_many(&point.pieces) }.min(style.top)];
     let of_point = point.target.and_then(|target| profile.point(target));
     let unit = match of_point.map(|of_point| (of_point.target, printable(&of_point.name))) {
         Some((Target::Throughput(_), name)) => format!("less time per `{name}`"),
@@ -182,13 +185,14 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
     let axis = Axis::of(rows.iter().map(|(piece, _)| *piece));
     if !unit.is_empty() {
         let head = format!(
-            "  {:name$}  {}  {:GAIN$}  {:verdict$}  {:>SHARE$}",
+            "  {:name$}  {}  {:gain$}  {:verdict$}  {:>SHARE$}",
             "",
             axis.scale(columns.bar),
             "",
             "",
             "CPU",
             name = columns.name,
+            gain = columns.gain,
             verdict = columns.verdict
         );
         line_of(out, &paint(style, Colour::Dim, &head));
@@ -196,8 +200,8 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
     for (piece, indent) in &rows {
         line_of(out, row(piece, indent, columns, axis, style).trim_end());
     }
-    if shown.len() < point.pieces.len() {
-        let more = format!("  … and {} more: --top {}", point.pieces.len() - shown.len(), point.pieces.len());
+    if shown.len() < all {
+        let more = format!("  … and {} more: --top {all}", all - shown.len());
         line_of(out, &paint(style, Colour::Dim, &more));
     }
     let bars = match (unit.is_empty(), columns.bar) {
@@ -229,24 +233,28 @@ fn lines(piece: &Piece) -> impl Iterator<Item = &Piece> {
     piece.lines.iter().filter(matters).take(LINES)
 }
 
+/// What [`REFERENCE`] less time brings, if an interval is known.
+fn effect(piece: &Piece) -> Option<Estimate> {
+    piece.estimate.as_ref()?.effect.filter(|effect| effect.half_width().is_finite())
+}
+
+/// The same in words, or how far its experiments are.
+fn gain(piece: &Piece) -> String {
+    match (effect(piece), piece.state) {
+        (Some(effect), _) => format!("{} ({})", percent(&effect), percent_range(&effect)),
+        (None, State::Measured) => String::new(),
+        (None, State::Begun) => format!("{} of {SPEEDUPS} speedups", piece.speedups.min(SPEEDUPS)),
+        (None, State::Sampled) => "not tried yet".into(),
+    }
+}
+
 fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) -> String {
-    let Columns { name, bar, verdict } = columns;
+    let Columns { name, bar, gain: wide, verdict } = columns;
     let label = named(piece, indent, name);
-    let share = table::share(piece.share);
-    let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
-    let (picture, gain) = match (effect.filter(|effect| effect.half_width().is_finite()), piece.state) {
-        (Some(effect), _) => {
-            (axis.draw(&effect, bar), format!("{} ({})", percent(&effect), percent_range(&effect)))
-        }
-        (None, State::Measured) => (axis.blank(bar), String::new()),
-        (None, State::Begun) => {
-            (axis.blank(bar), format!("{} of {SPEEDUPS} speedups", piece.speedups.min(SPEEDUPS)))
-        }
-        (None, State::Sampled) => (axis.blank(bar), "not tried yet".into()),
-    };
+    let picture = effect(piece).map_or_else(|| axis.blank(bar), |effect| axis.draw(&effect, bar));
     let (word, colour) = word(piece);
     let word = paint(style, colour, &format!("{word:verdict$}"));
-    format!("  {label}  {picture}  {gain:<GAIN$}  {word}  {share:>SHARE$}")
+    format!("  {label}  {picture}  {:wide$}  {word}  {:>SHARE$}", gain(piece), table::share(piece.share))
 }
 
 /// What to think of it. A verdict is about all speedups; where this one is not certain, it is not said to help.

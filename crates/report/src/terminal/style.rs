@@ -9,10 +9,12 @@ pub struct Style {
     pub width: usize,
     /// How many regions to show for each progress point.
     pub top: usize,
+    /// Whether that many were asked for: then also those that tell nothing yet are shown.
+    pub asked: bool,
 }
 
 impl Default for Style {
     fn default() -> Style {
-        Style { color: false, width: 80, top: 20 }
+        Style { color: false, width: 80, top: 20, asked: false }
     }
 }
