@@ -47,6 +47,11 @@ impl Collected {
         (self.counts.iter().map(|counted| u64::from(counted.count)).sum(), self.counts.len())
     }
 
+    /// What became of the samples of each event, by its name.
+    pub fn books_by_event(&self) -> impl Iterator<Item = (&'static str, &Tally)> {
+        self.events.iter().map(|event| event.name()).zip(&self.books)
+    }
+
     /// Samples of processes of this name.
     pub fn samples_of(&self, process: &str) -> u64 {
         let of = |counted: &&Counted| self.legend.labels[counted.label.0 as usize].process == process;

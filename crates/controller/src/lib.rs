@@ -251,27 +251,7 @@ fn ask_production(options: &Options, executable: &launch::Executable) -> Option<
 
 /// The message while servers are asked for debug information.
 fn told_of_servers(told: Told<'_>) {
-    let name = |path: &Path| profile::printable(&path.display().to_string()).into_owned();
-    match told {
-        Told::Asks(path) => {
-            kernel::say!(
-                "whatif: asking the servers in DEBUGINFOD_URLS for the debug information of {}",
-                name(path)
-            );
-        }
-        Told::Nothing(path) => {
-            kernel::say!("whatif: the servers in DEBUGINFOD_URLS have none for {}", name(path))
-        }
-        Told::Late(path) => kernel::say!(
-            "whatif: the debug information of {} did not come in time, so its functions have the names of their symbols; run \
-             debuginfod-find debuginfo {0} once, and whatif again",
-            name(path)
-        ),
-        Told::NoClient => kernel::say!(
-            "whatif: DEBUGINFOD_URLS is set, but there is no debuginfod-find to ask with; install it (package debuginfod or \
-             elfutils-debuginfod-client), or unset DEBUGINFOD_URLS"
-        ),
-    }
+    kernel::say!("whatif: {}", profile::printable(&told.to_string()));
 }
 
 /// Why there is no memory to share with the program.

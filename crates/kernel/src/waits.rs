@@ -341,8 +341,7 @@ fn goes<'a>(code: &mut Code<'a>, maps: &Maps<'a>, fields: &Fields, end: Label) {
     code.store(R9, WOKEN, R1);
     // Whether its stack is copied.
     code.load(R9, R9, EXPECTED);
-    look_up_first(code, maps.period);
-    code.jump_if(R0, Condition::Equal, 0, end);
+    look_up_first(code, maps.period, end);
     code.load(R1, R0, 0);
     code.jump_if_register(R9, Condition::AtLeast, R1, copying);
     random_below(code, R1);
@@ -355,8 +354,7 @@ fn goes<'a>(code: &mut Code<'a>, maps: &Maps<'a>, fields: &Fields, end: Label) {
 /// Makes an entry for a thread that is seen for the first time, and leaves it in register 0.
 fn new_thread<'a>(code: &mut Code<'a>, maps: &Maps<'a>, end: Label) {
     let made = code.label();
-    look_up_first(code, maps.period);
-    code.jump_if(R0, Condition::Equal, 0, end);
+    look_up_first(code, maps.period, end);
     code.load(R2, R0, 0);
     code.number(ShiftRight, R2, FIRST_SHIFT);
     code.number(Set, R1, 0);
@@ -371,8 +369,7 @@ fn new_thread<'a>(code: &mut Code<'a>, maps: &Maps<'a>, end: Label) {
     code.number(Set, R4, 0);
     code.call(MAP_UPDATE);
     code.jump_if(R0, Condition::Equal, 0, made);
-    look_up_first(code, maps.problems);
-    code.jump_if(R0, Condition::Equal, 0, end);
+    look_up_first(code, maps.problems, end);
     code.number(Set, R1, 1);
     code.add_at(R0, TOO_MANY, R1);
     code.jump(end);
@@ -497,8 +494,7 @@ fn comes_back<'a>(code: &mut Code<'a>, maps: &Maps<'a>, fields: &Fields, end: La
     code.register(Subtract, R1, R3);
     code.register(Add, R1, R2);
     code.store(R9, EXPECTED, R1);
-    look_up_first(code, maps.period);
-    code.jump_if(R0, Condition::Equal, 0, end);
+    look_up_first(code, maps.period, end);
     code.load(R1, R0, 0);
     code.store(R10, PERIOD, R1);
     code.jump_if_register(R8, Condition::AtLeast, R1, counts);
@@ -549,8 +545,7 @@ fn comes_back<'a>(code: &mut Code<'a>, maps: &Maps<'a>, fields: &Fields, end: La
     output(code, maps.outputs);
     // Less than zero.
     code.jump_if(R0, Condition::Equal, 0, written);
-    look_up_first(code, maps.problems);
-    code.jump_if(R0, Condition::Equal, 0, end);
+    look_up_first(code, maps.problems, end);
     code.load(R1, R10, LASTED);
     code.load(R2, R10, PERIOD);
     code.jump_if_register(R1, Condition::AtLeast, R2, whole);
@@ -614,13 +609,14 @@ fn woken<'a>(threads: &'a Map, fields: &Fields) -> Code<'a> {
 }
 
 /// The first value of an array, in register 0; [`KEY`] is kept.
-fn look_up_first<'a>(code: &mut Code<'a>, map: &'a Map) {
+fn look_up_first<'a>(code: &mut Code<'a>, map: &'a Map, end: Label) {
     code.number(Set, R1, 0);
     code.store(R10, ZERO, R1);
     code.map(R1, map);
     code.register(Set, R2, R10);
     code.number(Add, R2, ZERO.into());
     code.call(crate::stack_reading::MAP_LOOKUP);
+    code.jump_if(R0, Condition::Equal, 0, end);
 }
 
 #[cfg(test)]

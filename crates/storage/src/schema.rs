@@ -98,6 +98,7 @@ fn create(to: &Transaction<'_>) -> rusqlite::Result<()> {
         "{TABLES}
          {PRODUCTION}
          {CONTINUOUS}
+         {LABELS}
          {ARRIVALS}
          {LATENCIES}
          {STACKS}
@@ -122,7 +123,8 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     let stopped = if columns(to, "sessions")?.iter().any(|name| name == "stopped") { "" } else { STOPPED };
     let stacks = if version < 11 { STACKS } else { "" };
     let is_narrow = (3..12).contains(&version) && !columns(to, "labels")?.iter().any(|name| name == "thread");
-    let labels = if is_narrow { WIDER_LABELS } else { "" };
+    let [aside, back] = if is_narrow { NARROW_LABELS } else { ["", ""] };
+    let labels = if version < 3 || is_narrow { LABELS } else { "" };
     let journal = if version < 12 { JOURNAL } else { "" };
     to.execute_batch(&format!(
         "{spans}
@@ -131,7 +133,9 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
          {arrivals}
          {latencies}
          {stacks}
+         {aside}
          {labels}
+         {back}
          {EPOCH_LABELS}
          {journal}
          {audits}
@@ -244,16 +248,6 @@ CREATE TABLE events (
     id   INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE
 );
-CREATE TABLE labels (
-    id          INTEGER PRIMARY KEY,
-    process     TEXT NOT NULL,
-    cgroup      TEXT NOT NULL,
-    thread      TEXT NOT NULL DEFAULT '',
-    pid         INTEGER NOT NULL DEFAULT 0,
-    command     TEXT NOT NULL DEFAULT '',
-    user_labels TEXT NOT NULL DEFAULT '',
-    UNIQUE (process, cgroup, thread, pid, command, user_labels)
-);
 CREATE TABLE code_images (
     id       INTEGER PRIMARY KEY,
     path     TEXT NOT NULL,
@@ -365,9 +359,8 @@ CREATE TABLE IF NOT EXISTS stack_samples (
 ) WITHOUT ROWID;
 ";
 
-/// What layout 12 changed: a label has more columns. Those that were unique must not be any more, so the table is another one.
-const WIDER_LABELS: &str = "
-ALTER TABLE labels RENAME TO narrow_labels;
+/// Who ran.
+const LABELS: &str = "
 CREATE TABLE labels (
     id          INTEGER PRIMARY KEY,
     process     TEXT NOT NULL,
@@ -378,9 +371,14 @@ CREATE TABLE labels (
     user_labels TEXT NOT NULL DEFAULT '',
     UNIQUE (process, cgroup, thread, pid, command, user_labels)
 );
-INSERT INTO labels (id, process, cgroup) SELECT id, process, cgroup FROM narrow_labels;
-DROP TABLE narrow_labels;
 ";
+
+/// What layout 12 changed: a label has more columns. Those that were unique must not be any more, so the table is another one.
+const NARROW_LABELS: [&str; 2] = [
+    "ALTER TABLE labels RENAME TO narrow_labels;",
+    "INSERT INTO labels (id, process, cgroup) SELECT id, process, cgroup FROM narrow_labels;
+     DROP TABLE narrow_labels;",
+];
 
 /// What layout 12 added.
 const EPOCH_LABELS: &str = "

@@ -4,6 +4,7 @@
 //! (debuginfod-find(1), debuginfod-client-config(7)).
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,6 +29,34 @@ pub enum Told<'a> {
     Late(&'a Path),
     /// There is no client.
     NoClient,
+}
+
+/// For people; names of files are as they are, control characters and all.
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asks(path) => {
+                write!(
+                    f,
+                    "asking the servers in DEBUGINFOD_URLS for the debug information of {}",
+                    path.display()
+                )
+            }
+            Self::Nothing(path) => {
+                write!(f, "the servers in DEBUGINFOD_URLS have none for {}", path.display())
+            }
+            Self::Late(path) => write!(
+                f,
+                "the debug information of {} did not come in time, so its functions have the names of their symbols; run \
+                 debuginfod-find debuginfo {0} once, and whatif again",
+                path.display()
+            ),
+            Self::NoClient => f.write_str(
+                "DEBUGINFOD_URLS is set, but there is no debuginfod-find to ask with; install it (package debuginfod or \
+                 elfutils-debuginfod-client), or unset DEBUGINFOD_URLS",
+            ),
+        }
+    }
 }
 
 struct Servers {

@@ -43,16 +43,19 @@ fn account(heading: &Heading) -> String {
     let Books { expected, stored, unknown, lost, idle, covered_ns, .. } = heading.books;
     let of = |part: u64| if expected > 0 { part as f64 / expected as f64 } else { 0.0 };
     let taken = stored + unknown;
+    let balance = format!(
+        "{} = stored {} + unknown {} ({}) + lost {} ({})",
+        count(expected),
+        count(stored),
+        count(unknown),
+        percent(of(unknown)),
+        count(lost),
+        percent(of(lost))
+    );
     if heading.event == OFF_CPU {
         return format!(
-            "samples of time that threads wait, {} each: {} = stored {} + unknown {} ({}) + lost {} ({}), {} of waiting; {} samples here",
+            "samples of time that threads wait, {} each: {balance}, {} of waiting; {} samples here",
             span(heading.nanos_per_sample.unwrap_or(0.0).round() as u64),
-            count(expected),
-            count(stored),
-            count(unknown),
-            percent(of(unknown)),
-            count(lost),
-            percent(of(lost)),
             span(covered_ns),
             count(heading.samples)
         );
@@ -64,14 +67,7 @@ fn account(heading: &Heading) -> String {
         (_, false) => format!(", {} of them idle and left out", percent(idle_share)),
     };
     format!(
-        "expected {} = stored {} + unknown {} ({}) + lost {} ({}){idle}; {:.1} a second and CPU in {} of CPU time; \
-             {} samples here",
-        count(expected),
-        count(stored),
-        count(unknown),
-        percent(of(unknown)),
-        count(lost),
-        percent(of(lost)),
+        "expected {balance}{idle}; {:.1} a second and CPU in {} of CPU time; {} samples here",
         heading.rate,
         span(covered_ns),
         count(heading.samples)

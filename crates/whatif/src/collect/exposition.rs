@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// What the answer is written in.
 pub const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What is looked up when somebody asks.
+/// What is looked up when the metrics are asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Now {
     pub started_unix: i64,

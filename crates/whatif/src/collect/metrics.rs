@@ -48,10 +48,10 @@ impl Counts {
     }
 
     /// What an interval brought.
-    pub fn add(&mut self, events: &[String], collected: &Collected) {
-        for (event, books) in events.iter().zip(&collected.books) {
+    pub fn add(&mut self, collected: &Collected) {
+        for (event, books) in collected.books_by_event() {
             if self.events.len() < MOST_EVENTS || self.events.contains_key(event) {
-                self.events.entry(event.clone()).or_default().add(*books);
+                self.events.entry(event.to_owned()).or_default().add(*books);
             }
         }
         self.unwound += collected.unwound;

@@ -274,10 +274,7 @@ impl<'a> Service<'a> {
     fn flush(&mut self) {
         let collected = self.collector.collect();
         self.state.counted(&collected, self.governor.rate_hz(), self.collector.cost_of_a_sample());
-        // Time off the CPU comes after all others.
-        let sources = self.options.events.sources.iter().map(|source| source.name());
-        let events: Vec<String> = sources.chain([archive::OFF_CPU]).map(str::to_owned).collect();
-        self.metrics.change(|counts| counts.add(&events, &collected));
+        self.metrics.change(|counts| counts.add(&collected));
         self.note_losses(&collected);
         self.state.names(self.collector.names_read());
         self.pending.push(collected);
