@@ -183,7 +183,7 @@ describe("served", () => {
     await expect.poll(() => whatif.asked.filter((text) => text.includes("/api/heat")).at(-1)).toContain("by=function");
   });
 
-  test("why there is no answer is said, and the next one is asked for", async () => {
+  test("the page tells why there is no answer, and asks for the next one", async () => {
     whatif.refuse = "there are no samples of process x\n  choose another time";
     await drag(page, 2, 5);
     await page.locator(".refused").waitFor();

@@ -48,7 +48,7 @@ impl Database {
         })
     }
 
-    /// A number that is another one whenever there are other samples: for whoever keeps answers.
+    /// A number that is another one whenever there are other samples: for those who keep answers.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 //!
 //! The kernel reads the frames when a sample is taken (`kernel::python_frames`); names are read from the process's memory when a function is
 //! first met, and looked at again now and then. What is in that memory is whatever the process has put there: it may cost its user the
-//! names, and nobody else anything.
+//! names, and costs other users nothing.
 
 use crate::callers::Owner;
 use crate::errands::Errands;

@@ -642,7 +642,7 @@ impl Observer {
         self.deep
     }
 
-    /// The files that samples were taken in while stacks were of interest, whoever called them, most first, with how many there were; ours
+    /// The files that samples were taken in while stacks were of interest, no matter who called them, most first, with how many there were; ours
     /// is none of the program's.
     pub fn innermost(&self) -> Vec<(&str, u64)> {
         most_first(&self.innermost)

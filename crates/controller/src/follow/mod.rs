@@ -331,7 +331,7 @@ fn may_ask(peer: Peer) -> bool {
     is_trusted || launch::descends(peer.pid, std::process::id())
 }
 
-/// What is said to one who asks.
+/// What a process that asks is told.
 enum Answer {
     LeaveAlone,
     Follow(Executable),

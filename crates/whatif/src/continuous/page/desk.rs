@@ -62,7 +62,7 @@ impl<'d> Desk<'d> {
         Desk { answer, revision, state: Mutex::default(), news: Condvar::new() }
     }
 
-    /// The answer; `None` if there is nobody left to give it to.
+    /// The answer; `None` if all who asked have gone.
     pub fn ask(&self, asked: &Asked, has_gone: impl Fn() -> bool) -> Option<Found> {
         let revision = (self.revision)();
         let mut state = self.state();
