@@ -12,8 +12,14 @@ use super::{Bench, as_number};
 use crate::interval::Interval;
 use crate::peer::on_path;
 
+/// The load runs for so long before a collector is measured: names and labels are read once, and what a sample costs is measured again after ten
+/// seconds.
+const SETTLING: u32 = 12;
+
 /// One run.
 struct Ran {
+    /// CPU time that the profiler used before it was measured, in milliseconds.
+    start: f64,
     /// Rounds of the load per second.
     work: f64,
     /// CPU time of the profiler, as a part of the machine's.
@@ -38,8 +44,8 @@ impl Bench<'_> {
             self.options.rounds
         );
         println!(
-            "{:<28} {:>7} {:>20} {:>20} {:>12} {:>12} {:>20}",
-            "", "Hz", "own ns/sample", "own % of machine", "kernel ns", "all-in %", "load slower %"
+            "{:<28} {:>7} {:>9} {:>20} {:>20} {:>12} {:>12} {:>20}",
+            "", "Hz", "start ms", "own ns/sample", "own % of machine", "kernel ns", "all-in %", "load slower %"
         );
         let cpus = std::thread::available_parallelism()?.get();
         let perf = on_path("perf");
@@ -74,7 +80,8 @@ impl Bench<'_> {
                     Way::Perf => "perf record -a -g",
                 };
                 println!(
-                    "{name:<28} {rate:>7} {:>20} {:>20} {:>12.0} {all_in:>12.3} {:>20}",
+                    "{name:<28} {rate:>7} {:>9.0} {:>20} {:>20} {:>12.0} {all_in:>12.3} {:>20}",
+                    of(|ran| ran.start).estimate,
                     text(of(|ran| ran.each), 0),
                     text(own, 3),
                     kernel.estimate,
@@ -92,21 +99,22 @@ impl Bench<'_> {
         let rate_text = rate.to_string();
         let machine = f64::from(self.options.seconds) * 1e9 * crate::interval::count(cpus);
         match way {
-            Way::Plain => Ok(Ran { work: load()?, own: 0.0, each: 0.0, kernel: 0.0 }),
+            Way::Plain => Ok(Ran { start: 0.0, work: load()?, own: 0.0, each: 0.0, kernel: 0.0 }),
             Way::Whatif { stacks } => {
                 let mut options = vec!["--rate", &rate_text, "--max-cpu", "100%"];
                 if !stacks {
                     options.push("--pc-only");
                 }
                 let daemon = Daemon::start(self.whatif.path(), folder.path(), &options)?;
-                let before = daemon.cpu()?;
+                self.run_load(&["mix", &cpus.to_string(), &SETTLING.to_string()])?;
+                let before = daemon.all_cpu()?;
                 let work = load()?;
-                let own = daemon.cpu()? - before;
+                let own = daemon.all_cpu()? - before;
                 let state = daemon.state().context("the collector has not said how it is")?;
                 daemon.end()?;
                 let samples = books(folder.path())?.rate() * machine / 1e9;
                 let kernel = state["kernel_cost_of_a_sample_ns"].as_f64().unwrap_or(f64::NAN);
-                Ok(Ran { work, own: own / machine, each: own / samples.max(1.0), kernel })
+                Ok(Ran { start: before / 1e6, work, own: own / machine, each: own / samples.max(1.0), kernel })
             }
             Way::Perf => {
                 let file = folder.path().join("perf.data");
@@ -122,7 +130,7 @@ impl Bench<'_> {
                 Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
                 child.wait()?;
                 let samples = f64::from(rate) * machine / 1e9;
-                Ok(Ran { work, own: own / machine, each: own / samples, kernel: f64::NAN })
+                Ok(Ran { start: before / 1e6, work, own: own / machine, each: own / samples, kernel: f64::NAN })
             }
         }
     }

@@ -54,11 +54,6 @@ impl Daemon {
         state_of(&self.folder)
     }
 
-    /// CPU time it has used, in nanoseconds.
-    pub fn cpu(&self) -> Result<f64> {
-        cpu_of(self.pid())
-    }
-
     /// CPU time that all its threads have used, in nanoseconds.
     pub fn all_cpu(&self) -> Result<f64> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid()))?;

@@ -40,7 +40,7 @@ impl Bench<'_> {
         let options =
             [&["--max-cpu", "100%", "--interval", "3600", "--resolution", "3600"], options].concat();
         let daemon = Daemon::start(self.whatif.path(), folder.path(), &options)?;
-        let before = daemon.cpu()?;
+        let before = daemon.all_cpu()?;
         if let Some(stopped) = stopped {
             daemon.signal("-STOP")?;
             let program = &self.load;
@@ -54,7 +54,7 @@ impl Bench<'_> {
         } else {
             self.run_load(load)?;
         }
-        let own = daemon.cpu()? - before;
+        let own = daemon.all_cpu()? - before;
         daemon.end()?;
         let no_room = state_of(folder.path()).and_then(|state| state["no_room"].as_u64()).unwrap_or(0);
         let books = books(folder.path())?;

@@ -30,7 +30,9 @@ const LATER: Nanos = Nanos(300_000_000_000);
 pub struct Calibration {
     source: Source,
     setup: Setup,
-    copies: bool,
+    /// Whether samples have copies of stacks; those, once they were loaded.
+    with_copies: bool,
+    copies: Option<StackCopies>,
     rounds: Rounds,
     next: Nanos,
     /// Rounds since the start.
@@ -39,9 +41,9 @@ pub struct Calibration {
 
 impl Calibration {
     /// Measures the time from an interruption until the program goes on, with a copy of the stack if there are `copies`.
-    pub fn start(source: Source, setup: Setup, copies: bool) -> Self {
-        let rounds = Rounds::default();
-        let mut calibration = Self { source, setup, copies, rounds, next: Nanos::ZERO, again: 0 };
+    pub fn start(source: Source, setup: Setup, with_copies: bool) -> Self {
+        let (rounds, copies, next) = (Rounds::default(), None, Nanos::ZERO);
+        let mut calibration = Self { source, setup, with_copies, copies, rounds, next, again: 0 };
         calibration.measure(ROUNDS);
         calibration.next = monotonic() + SOON[0];
         calibration
@@ -64,16 +66,24 @@ impl Calibration {
 
     fn measure(&mut self, rounds: usize) {
         let Some(mut cpus) = self.open() else { return };
-        let _copies = self.copies.then(|| StackCopies::start(&mut cpus).ok()).flatten();
+        if self.with_copies && self.copies.is_none() {
+            self.copies = StackCopies::to_measure(&cpus).ok();
+        }
+        if let Some(copies) = &mut self.copies {
+            let _ = copies.attach(&mut cpus);
+        }
         for cost in (0..rounds).filter_map(|_| measure(&mut cpus)) {
             self.rounds.add(cost);
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.detach();
         }
     }
 
     /// Events of this thread alone.
     fn open(&self) -> Option<Vec<Cpu>> {
         let scope = Scope::Threads(vec![kernel::stream::own_thread()]);
-        let ring_bytes = if self.copies || self.setup.copies { 1 << 20 } else { 1 << 16 };
+        let ring_bytes = if self.with_copies || self.setup.copies { 1 << 20 } else { 1 << 16 };
         let setup = Setup { ring_bytes, ..self.setup };
         let mut cpus = Vec::new();
         for number in kernel::cpu::numbers() {

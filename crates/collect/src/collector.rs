@@ -139,10 +139,11 @@ impl Collector {
             let follower = &mut collector.reader.follower;
             follower.processes.get(std::process::id(), &mut follower.images);
         }
+        // Measures what that costs, and gives up what is in the rings then.
+        collector.start_off_cpu();
         // Those that start meanwhile are in the rings.
         collector.reader.follower.scan();
         collector.take_turns();
-        collector.start_off_cpu();
         // What was counted while we were starting is discarded.
         collector.collect();
         Ok(collector)

@@ -1,7 +1,7 @@
 //! Files that processes have mapped: their build IDs, where the kernel does not say them.
 
 use crate::errands::Errands;
-use crate::images::{ImageIndex, Images, hex};
+use crate::images::{ImageIndex, Images};
 use crate::origin::Origin;
 use crate::vdso;
 use archive::ImageKind;
@@ -13,6 +13,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use symbols::hex;
 
 /// Files whose build IDs are remembered.
 const MOST: usize = 8192;
@@ -143,6 +144,12 @@ impl Files {
             self.known.insert(file, (hash, found.clone()));
         }
         found
+    }
+
+    /// No file of this user is read for a while.
+    #[cfg(test)]
+    pub fn exhaust(&mut self, user: u32) {
+        self.errands.charge(user, wire::Nanos(1_000_000_000));
     }
 
     /// One may have been replaced.

@@ -6,6 +6,7 @@ use crate::slots::{Marks, Slots};
 use archive::{CodeImage, ImageKind};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
+use symbols::hex;
 
 /// Number of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,12 +97,12 @@ impl Images {
 
     /// The number of an image.
     pub fn intern(&mut self, kind: ImageKind, path: &[u8], build_id: &[u8]) -> ImageIndex {
-        let (path, build_id) = (String::from_utf8_lossy(path), hex(build_id));
-        let key = self.state.hash_one((kind as u64, &path, &build_id));
+        let path = String::from_utf8_lossy(path);
+        let key = self.state.hash_one((kind as u64, &path, build_id));
         if let Some(&index) = self.known.get(&key) {
             return index;
         }
-        let image = CodeImage { path: path.into_owned(), build_id, kind };
+        let image = CodeImage { path: path.into_owned(), build_id: hex(build_id), kind };
         self.bytes += bytes(&image);
         let index = ImageIndex(self.slots.add(image));
         self.known.insert(key, index);
@@ -151,11 +152,6 @@ impl Images {
 
 fn bytes(image: &CodeImage) -> usize {
     size_of::<CodeImage>() + image.path.len() + image.build_id.len() + 2 * size_of::<(u64, ImageIndex)>()
-}
-
-/// In hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

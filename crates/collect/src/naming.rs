@@ -479,9 +479,8 @@ mod tests {
     }
 
     fn image_of(program: &Path) -> CodeImage {
-        let digits: String =
-            read_identity(program).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
-        CodeImage { path: program.to_string_lossy().into_owned(), build_id: digits, kind: ImageKind::File }
+        let build_id = symbols::hex(&read_identity(program).unwrap());
+        CodeImage { path: program.to_string_lossy().into_owned(), build_id, kind: ImageKind::File }
     }
 
     /// A name of our own, in the middle of its function.

@@ -254,7 +254,10 @@ impl Processes {
             // It has ended, or may not be looked into: what is known of it is still right for its last samples.
             (Some(code), Some(process)) if code.is_empty() => Rc::clone(&process.space),
             (_, Some(process)) if process.space.is_given_up() => Rc::clone(&process.space),
-            (code, _) => Rc::new(self.space_of((pid, user), code, images)),
+            (code, before) => {
+                let before = before.map(|process| Rc::clone(&process.space)).unwrap_or_default();
+                Rc::new(self.space_of((pid, user), code, &before, images))
+            }
         };
         let process = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
         let known = self.known(pid).map(|process| self.labels.get(process.label).clone()).unwrap_or_default();
@@ -272,11 +275,12 @@ impl Processes {
         self.added += A_PROCESS;
     }
 
-    /// The space of a user's process with this code; of one that has too much if there is none.
+    /// The space of a user's process with this code; of one that has too much if there is none. `known`: what it was known to have mapped.
     fn space_of(
         &mut self,
         (pid, user): (u32, u32),
         code: Option<Vec<kernel::Mapping>>,
+        known: &Space,
         images: &mut Images,
     ) -> Space {
         let id = self.new_space();
@@ -286,7 +290,16 @@ impl Processes {
         for mapping in code {
             let image = self.files.image_of((pid, user), &mapping, images);
             let FileOffset(offset) = mapping.offset;
-            space.insert(Mapping { start: mapping.start, end: mapping.end, image, offset });
+            let found = Mapping { start: mapping.start, end: mapping.end, image, offset };
+            // The kernel has said which build it is, and now the file could not be read in time.
+            let said = known.mapping(found.start).map(|(known, _)| *known);
+            let is_same = |known: &Mapping| {
+                let (known_image, image) = (images.get(known.image), images.get(image));
+                Mapping { image: found.image, ..*known } == found
+                    && image.build_id.is_empty()
+                    && image.path == known_image.path
+            };
+            space.insert(said.filter(is_same).unwrap_or(found));
         }
         self.added += images.bytes() - before;
         if space.is_too_much() {
@@ -834,6 +847,36 @@ mod tests {
         scan(&mut processes, &mut images);
         assert_eq!(mappings(&mut processes, &mut images), 3000);
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_build_that_the_kernel_has_said_stays_when_the_file_cannot_be_read_in_time() {
+        let (mut processes, mut images) = (Processes::new(Origin::Here, usize::MAX), Images::new(&[]));
+        let pid = std::process::id();
+        let maps = kernel::maps(pid).unwrap();
+        let code = maps.iter().find(|mapping| mapping.executable && mapping.is_file()).unwrap();
+        let path = code.path.as_ref().unwrap().to_str().unwrap().as_bytes();
+        let of = |processes: &mut Processes, images: &mut Images| {
+            let (space, _) = processes.get(pid, images);
+            let (image, _) = space.find(code.start).unwrap();
+            (images.get(image).path.clone().into_bytes(), images.get(image).build_id.clone())
+        };
+        let user = kernel::cpu::user(pid).unwrap();
+        processes.files.exhaust(user);
+        processes.rename(pid, pid, true, b"program", &mut images);
+        let length = code.end.0 - code.start.0;
+        let mut map = |processes: &mut Processes, start: Address, path: &[u8]| {
+            processes.map(pid, start, length, code.offset.0, &[0xab], code.file, path, &mut images);
+            processes.visit(pid, &mut images);
+            of(processes, &mut images)
+        };
+        assert_eq!(map(&mut processes, code.start, path), (path.to_owned(), "ab".to_owned()));
+        // It is another file, or lies elsewhere.
+        processes.rename(pid, pid, true, b"program", &mut Images::new(&[]));
+        assert_eq!(map(&mut processes, code.start, b"/other"), (path.to_owned(), String::new()));
+        processes.rename(pid, pid, true, b"program", &mut Images::new(&[]));
+        let earlier = Address(code.start.0 - 0x1000);
+        assert_eq!(map(&mut processes, earlier, path), (path.to_owned(), String::new()));
     }
 
     #[test]

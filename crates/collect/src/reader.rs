@@ -4,12 +4,15 @@ use crate::follower::{Follower, Taken};
 use crate::limits::Limits;
 use crate::meter::{Meter, Tally};
 use crate::off_cpu::OffCpu;
+use kernel::clock::thread_cpu_time;
 use kernel::stream::{Record, Sample};
 use std::collections::HashMap;
 use wire::Nanos;
 
-/// Time between two looks at everything that runs, after records were lost.
-const RESCAN: Nanos = Nanos(10_000_000_000);
+/// Everything that runs is looked at again after records were lost; then not before this many times as long has passed as that took, and in any
+/// case after the longest of these times.
+const REST: u64 = 250;
+const RESCAN: (Nanos, Nanos) = (Nanos(1_000_000_000), Nanos(10_000_000_000));
 
 /// See the module.
 #[derive(Debug)]
@@ -27,7 +30,7 @@ pub struct Reader {
     pub off_cpu: Option<OffCpu>,
     /// Everything that runs has to be looked at again.
     confused: bool,
-    scanned: Nanos,
+    next_scan: Nanos,
 }
 
 impl Reader {
@@ -42,15 +45,18 @@ impl Reader {
             taken: 0,
             off_cpu: None,
             confused: false,
-            scanned: now,
+            next_scan: now,
         }
     }
 
     /// Looks at everything that runs, if records were lost and it is not too soon.
     pub fn scan_if_confused(&mut self, now: Nanos) {
-        if self.confused && now.saturating_sub(self.scanned) > RESCAN {
-            (self.scanned, self.confused) = (now, false);
+        if self.confused && now >= self.next_scan {
+            self.confused = false;
+            let before = thread_cpu_time();
             self.follower.scan();
+            let took = thread_cpu_time().saturating_sub(before);
+            self.next_scan = now + Nanos((REST * took.0).clamp(RESCAN.0.0, RESCAN.1.0));
         }
     }
 

@@ -167,9 +167,9 @@ pub(crate) struct Maps {
 }
 
 impl Maps {
-    /// For CPUs whose numbers are below `cpus`.
-    pub(crate) fn new(cpus: usize) -> io::Result<Self> {
-        let interpreters = Map::new(MapKind::Hash, 4, WORDS * 8, MOST_PROCESSES)?;
+    /// For CPUs whose numbers are below `cpus`, and at most this many processes.
+    pub(crate) fn new(cpus: usize, processes: usize) -> io::Result<Self> {
+        let interpreters = Map::new(MapKind::Hash, 4, WORDS * 8, processes.min(MOST_PROCESSES))?;
         let scratch = Map::new(MapKind::Array, 4, (BUFFER + READ) as usize, cpus)?;
         Ok(Self { interpreters, scratch })
     }

@@ -26,11 +26,12 @@ pub struct StackCopies {
     wanted: Map,
     /// Whose interpreters' frames are read as well, if the kernel lets it.
     interpreters: Option<python_frames::Maps>,
-    /// The rest lives as long as this does.
-    _program: Program,
+    program: Program,
+    /// The rings that copies are written into, by CPU, and the events that those belong to.
+    outputs: Map,
+    attached: Vec<(u32, OwnedFd)>,
+    /// It lives as long as the program does.
     _scratch: Map,
-    _outputs: Map,
-    _events: Vec<OwnedFd>,
 }
 
 impl StackCopies {
@@ -40,12 +41,27 @@ impl StackCopies {
     /// The kernel's error: `EPERM` without `CAP_BPF` and `CAP_PERFMON`, `EINVAL` or `EACCES` where the kernel lacks what the program
     /// uses (before 5.15, or without BTF). Then nothing is copied.
     pub fn start(cpus: &mut [Cpu]) -> io::Result<Self> {
+        let mut copies = Self::load(cpus, PROCESSES)?;
+        copies.attach(cpus)?;
+        Ok(copies)
+    }
+
+    /// For a measurement of what they cost, which [attaches](Self::attach) them now and then: loading takes longer than that.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn to_measure(cpus: &[Cpu]) -> io::Result<Self> {
+        Self::load(cpus, 1)
+    }
+
+    /// Nothing is copied yet. For this many processes something else than the usual can be said.
+    fn load(cpus: &[Cpu], processes: usize) -> io::Result<Self> {
         is_in_first_namespace()?;
         let most = cpus.iter().map(|cpu| cpu.number() as usize + 1).max().unwrap_or(1);
-        let wanted = Map::new(MapKind::Hash, 4, 4, PROCESSES)?;
+        let wanted = Map::new(MapKind::Hash, 4, 4, processes)?;
         let scratch = Map::new(MapKind::Array, 4, (HEADER as u32 + MOST_COPIED) as usize, most)?;
         let outputs = Map::new(MapKind::Events, 4, 4, most)?;
-        let mut interpreters = python_frames::Maps::new(most).ok();
+        let mut interpreters = python_frames::Maps::new(most, processes).ok();
         let with =
             interpreters.as_ref().map(|maps| Program::load(&copy(&wanted, &scratch, &outputs, Some(maps))));
         let program = match with {
@@ -56,21 +72,27 @@ impl StackCopies {
                 Program::load(&copy(&wanted, &scratch, &outputs, None))?
             }
         };
-        let mut events = Vec::new();
+        Ok(Self { wanted, interpreters, program, outputs, attached: Vec::new(), _scratch: scratch })
+    }
+
+    /// Copies stacks before each sample of all events that these CPUs have, until those are closed.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn attach(&mut self, cpus: &mut [Cpu]) -> io::Result<()> {
         for cpu in &mut *cpus {
             let output = cpu.open_output()?;
-            outputs.set(&cpu.number().to_ne_bytes(), &output.as_raw_fd().to_ne_bytes())?;
-            events.push(output);
+            self.outputs.set(&cpu.number().to_ne_bytes(), &output.as_raw_fd().to_ne_bytes())?;
+            self.attached.push((cpu.number(), output));
         }
-        cpus.iter().flat_map(Cpu::sampling).try_for_each(|event| program.attach(event))?;
-        Ok(Self {
-            wanted,
-            interpreters,
-            _program: program,
-            _scratch: scratch,
-            _outputs: outputs,
-            _events: events,
-        })
+        cpus.iter().flat_map(Cpu::sampling).try_for_each(|event| self.program.attach(event))
+    }
+
+    /// Gives the rings back.
+    pub fn detach(&mut self) {
+        for (cpu, _) in self.attached.drain(..) {
+            self.outputs.remove(&cpu.to_ne_bytes());
+        }
     }
 
     /// Copies this many bytes of the stack of a process from now on, [`MOST_COPIED`] at most; nothing: as many as of one that is not known.

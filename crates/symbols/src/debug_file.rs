@@ -143,8 +143,11 @@ fn debug_files_of(build_id: &[u8]) -> impl Iterator<Item = PathBuf> {
     debug_file_paths(&hex(build_id)).into_iter().filter(|place| !place.has_code).map(|place| place.path)
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Bytes as hexadecimal digits, two each.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Where the debug file may lie that an image names (`.gnu_debuglink`), best first. gdb looks there too. None if the image

@@ -80,7 +80,7 @@ mod vdso;
 pub use address::{FileOffset, Load, Svma};
 pub use caller_lookup::{CallerLookup, FunctionCallers};
 pub use catalogue::LineLookup;
-pub use debug_file::{DebugFilePath, debug_file_paths, linked_debug_files};
+pub use debug_file::{DebugFilePath, debug_file_paths, hex, linked_debug_files};
 pub use elf::build_id_of_notes;
 pub use error::{ImageError, ScopeError};
 pub use executable::{Class, ElfProgram, Executable, Linking, Machine, inspect};

@@ -47,7 +47,7 @@ fn token() -> Result<String> {
     let mut bits = [0; 16];
     let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bits));
     read.context("cannot read /dev/urandom, without which the page could not be kept from others")?;
-    Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(symbols::hex(&bits))
 }
 
 #[cfg(test)]

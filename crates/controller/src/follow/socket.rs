@@ -32,9 +32,8 @@ impl Socket {
     pub fn open() -> io::Result<Self> {
         let mut random = [0; 24];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let (token, name) =
-            (digits(&random[..TOKEN / 2]), format!("whatif-{}", digits(&random[TOKEN / 2..])));
+        let (token, name) = random.split_at(TOKEN / 2);
+        let (token, name) = (symbols::hex(token), format!("whatif-{}", symbols::hex(name)));
         let fd = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         bind(&fd, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         listen(&fd, 128)?;

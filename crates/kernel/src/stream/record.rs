@@ -222,6 +222,12 @@ impl Sample<'_> {
 pub(super) fn time(words: &[u64]) -> Nanos {
     let place = match kind(words[0]) {
         SAMPLE => 4,
+        // Behind the name, which fills whole words and ends with a zero, and the thread. The record may be longer than what was written of it: for
+        // each further event that hears of the same symbol the kernel adds the length of its end again (`perf_event_ksymbol_output`, 6.18).
+        KSYMBOL => {
+            let has_zero = |word: &u64| word.to_ne_bytes().contains(&0);
+            5 + words.iter().skip(3).position(has_zero).unwrap_or(words.len())
+        }
         // Before the identifier.
         _ => words.len().saturating_sub(2),
     };

@@ -1,6 +1,7 @@
 //! A ring, which the kernel writes and one reader reads.
 
 use super::record::{self, Layout, Record};
+use crate::clock::monotonic;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::param::page_size;
 use std::io;
@@ -28,6 +29,10 @@ pub struct Ring {
     straightened: Vec<u64>,
     /// Words of the record at `position`, and whether they are in `straightened`; none if there is no record.
     current: Option<(usize, bool)>,
+    /// When the kernel was last asked how far it had written.
+    refreshed: Nanos,
+    /// The time of the record that was taken last.
+    last: Nanos,
     pub(super) layout: Layout,
 }
 
@@ -51,7 +56,8 @@ impl Ring {
         };
         let mapping = NonNull::new(mapping.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let (position, head, straightened, current) = (0, 0, Vec::new(), None);
-        let mut ring = Self { mapping, size, position, head, straightened, current, layout };
+        let (refreshed, last) = (Nanos::ZERO, Nanos::ZERO);
+        let mut ring = Self { mapping, size, position, head, straightened, current, refreshed, last, layout };
         ring.refresh();
         Ok(ring)
     }
@@ -60,6 +66,7 @@ impl Ring {
     pub fn refresh(&mut self) {
         // Pairs with the kernel's barrier between data and head: what lies before the head has been written.
         self.head = self.at(DATA_HEAD).load(Ordering::Acquire);
+        self.refreshed = monotonic();
         if self.current.is_none() {
             self.load();
         }
@@ -71,10 +78,12 @@ impl Ring {
         self.head - self.position
     }
 
-    /// The time of the oldest record that has been seen and not been taken.
+    /// The time of the oldest record that has been seen and not been taken. If it says a time that had not come yet when it was seen, that of the one
+    /// before: readers wait for times, and would for ever.
     #[must_use]
     pub fn time(&self) -> Option<Nanos> {
-        self.words().map(record::time)
+        let time = self.words().map(record::time)?;
+        Some(if time > self.refreshed { self.last } else { time })
     }
 
     /// The record itself.
@@ -89,6 +98,7 @@ impl Ring {
     /// Takes it.
     pub fn next(&mut self) {
         if let Some((words, _)) = self.current {
+            self.last = self.time().unwrap_or(self.last);
             self.position += words as u64 * 8;
             self.load();
         }

@@ -129,9 +129,9 @@ fn code_that_the_kernel_generates_comes_and_goes() {
     let record = |flags: u64| {
         let name = b"bpf_prog_0123456789abcdef_count\0";
         let mut words =
-            vec![17 | ((3 + 4 + 2) * 8) << 48, 0xffff_ffff_c000_1000, 0x140 | 1 << 32 | flags << 48];
+            vec![17 | ((3 + 4 + 3) * 8) << 48, 0xffff_ffff_c000_1000, 0x140 | 1 << 32 | flags << 48];
         words.extend(name.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)));
-        words.extend([5, 7]);
+        words.extend([4711 | 4712 << 32, 5, 7]);
         words
     };
     for (flags, gone) in [(0, false), (1, true)] {
@@ -143,9 +143,54 @@ fn code_that_the_kernel_generates_comes_and_goes() {
             Record::KernelCode { start, length: 0x140, name, gone }
         );
         assert_eq!(record::time(&words), Nanos(5));
+        // As the kernel writes it for the second event that hears of it: behind the end lies what was there before.
+        let longer = [&[words[0] + (24 << 48)], &words[1..], &[u64::MAX, u64::MAX, u64::MAX]].concat();
+        assert_eq!(record::time(&longer), Nanos(5));
         for length in 1..words.len() {
             // Cut off: something, but no panic.
             record::parse(Layout::default(), &words[..length], &bytes[..8 * length]);
+            record::time(&words[..length]);
+        }
+    }
+}
+
+#[test]
+fn code_that_comes_and_goes_stops_no_reader_of_several() {
+    // Each of them hears of it, and each later one gets a longer record.
+    let (Some(first), Some(second), Some(third)) =
+        (opened(&Scope::Machine), opened(&Scope::Machine), opened(&Scope::Machine))
+    else {
+        return;
+    };
+    let mut all = [first, second, third];
+    // Something was there before, so that what is behind an end is not just zeros.
+    burn(Duration::from_millis(300));
+    let mut own = match opened(&Scope::Threads(vec![own_thread()])) {
+        Some(own) => own,
+        None => return,
+    };
+    if let Err(error) = StackCopies::start(&mut own) {
+        return eprintln!("skipped: programs cannot be loaded into the kernel here: {error}");
+    }
+    let mut heard = [0; 3];
+    let begin = Instant::now();
+    // Those that were waited for go one after another.
+    while heard.iter().any(|heard| *heard < 2) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{heard:?}");
+        for (cpus, heard) in all.iter_mut().zip(&mut heard) {
+            for cpu in cpus {
+                let ring = cpu.ring();
+                ring.refresh();
+                let now = crate::clock::monotonic();
+                while let Some(record) = ring.record() {
+                    *heard += usize::from(matches!(record, Record::KernelCode { .. }));
+                    let time = ring.time().unwrap();
+                    assert!(time <= now, "{record:?} at {time:?} of {now:?}");
+                    assert!(time + Nanos(60_000_000_000) > now, "{record:?} at {time:?} of {now:?}");
+                    ring.next();
+                }
+                ring.release();
+            }
         }
     }
 }
