@@ -45,7 +45,14 @@ impl Bench<'_> {
         );
         println!(
             "{:<28} {:>7} {:>9} {:>20} {:>20} {:>12} {:>12} {:>20}",
-            "", "Hz", "start ms", "own ns/sample", "own % of machine", "kernel ns", "all-in %", "load slower %"
+            "",
+            "Hz",
+            "start ms",
+            "own ns/sample",
+            "own % of machine",
+            "kernel ns",
+            "all-in %",
+            "load slower %"
         );
         let cpus = std::thread::available_parallelism()?.get();
         let perf = on_path("perf");
@@ -114,7 +121,13 @@ impl Bench<'_> {
                 daemon.end()?;
                 let samples = books(folder.path())?.rate() * machine / 1e9;
                 let kernel = state["kernel_cost_of_a_sample_ns"].as_f64().unwrap_or(f64::NAN);
-                Ok(Ran { start: before / 1e6, work, own: own / machine, each: own / samples.max(1.0), kernel })
+                Ok(Ran {
+                    start: before / 1e6,
+                    work,
+                    own: own / machine,
+                    each: own / samples.max(1.0),
+                    kernel,
+                })
             }
             Way::Perf => {
                 let file = folder.path().join("perf.data");
@@ -130,7 +143,13 @@ impl Bench<'_> {
                 Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
                 child.wait()?;
                 let samples = f64::from(rate) * machine / 1e9;
-                Ok(Ran { start: before / 1e6, work, own: own / machine, each: own / samples, kernel: f64::NAN })
+                Ok(Ran {
+                    start: before / 1e6,
+                    work,
+                    own: own / machine,
+                    each: own / samples,
+                    kernel: f64::NAN,
+                })
             }
         }
     }

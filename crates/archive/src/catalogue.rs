@@ -349,6 +349,11 @@ pub(super) fn books(
             own_cpu: Nanos::new(count(row, "own_cpu_ns")?),
             kernel_cpu: Nanos::new(count(row, "kernel_cpu_ns")?),
             resident: count(row, "resident")?,
+            squares: match count(row, "squares") {
+                // A file of an older layout.
+                Err(rusqlite::Error::InvalidColumnName(_)) => 0,
+                squares => squares?,
+            },
         };
         Ok((EpochId::new(row.get("epoch")?), flushes, books))
     })?
@@ -364,13 +369,14 @@ pub(super) fn insert_books(
 ) -> rusqlite::Result<()> {
     to.prepare_cached(
         "INSERT INTO books (epoch, first_flush, event, last_flush, start_unix_s, length_ns, expected, stored,
-             unknown, lost, idle, covered_ns, own_cpu_ns, kernel_cpu_ns, resident)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+             unknown, lost, idle, covered_ns, own_cpu_ns, kernel_cpu_ns, resident, squares)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT DO UPDATE SET length_ns = length_ns + excluded.length_ns,
              expected = expected + excluded.expected, stored = stored + excluded.stored,
              unknown = unknown + excluded.unknown, lost = lost + excluded.lost, idle = idle + excluded.idle,
              covered_ns = covered_ns + excluded.covered_ns, own_cpu_ns = own_cpu_ns + excluded.own_cpu_ns,
-             kernel_cpu_ns = kernel_cpu_ns + excluded.kernel_cpu_ns, resident = max(resident, excluded.resident)",
+             kernel_cpu_ns = kernel_cpu_ns + excluded.kernel_cpu_ns, resident = max(resident, excluded.resident),
+             squares = squares + excluded.squares",
     )?
     .execute(params![
         epoch.get(),
@@ -388,6 +394,7 @@ pub(super) fn insert_books(
         ns(books.own_cpu),
         ns(books.kernel_cpu),
         integer(books.resident),
+        integer(books.squares),
     ])
     .map(drop)
 }
@@ -402,7 +409,7 @@ pub(super) fn thin_books(to: &Connection, epoch: EpochId, last_flush: i64) -> ru
         "INSERT INTO temp.thinned
          SELECT epoch, min(first_flush), event, max(last_flush), start_unix_s / 3600 * 3600, sum(length_ns),
                 sum(expected), sum(stored), sum(unknown), sum(lost), sum(idle), sum(covered_ns), sum(own_cpu_ns),
-                sum(kernel_cpu_ns), max(resident)
+                sum(kernel_cpu_ns), max(resident), sum(squares)
          FROM main.books WHERE epoch = ? AND last_flush <= ? GROUP BY event, start_unix_s / 3600",
     )?
     .execute(key)?;

@@ -242,6 +242,9 @@ pub struct Books {
     pub kernel_cpu: Nanos,
     /// Memory the collector had resident at the end, in bytes.
     pub resident: u64,
+    /// Of an event whose samples are found several at a time (waits), the sum of the squares of how many: what is known of them is known from fewer
+    /// observations. Zero: each was taken by itself.
+    pub squares: u64,
 }
 
 impl Books {

@@ -34,6 +34,8 @@ pub struct Tally {
     /// For how long the event counted, on all CPUs together: that is what the samples stand for. Less than all of the time for
     /// one that takes turns, or that counts only while certain threads run.
     pub covered: Nanos,
+    /// Of samples that are found several at a time, the sum of the squares of how many; zero where each is taken by itself.
+    pub squares: u64,
 }
 
 impl Tally {

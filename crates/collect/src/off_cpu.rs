@@ -168,7 +168,10 @@ impl OffCpu {
         let sample = Sample { id: 0, address, pid, tid, callchain, stack: None };
         let is_known = follower.busy(cpu, time, &sample, self.event, &outside, part.samples);
         let tally = if is_known { &mut self.tally.stored } else { &mut self.tally.unknown };
-        *tally += u64::from(part.samples);
+        let samples = u64::from(part.samples);
+        *tally += samples;
+        // One that stands for others is one observation, and the length of a long one is known.
+        self.tally.squares += if part.is_chosen { samples * samples } else { samples };
     }
 
     /// Counts how long threads have waited until `now` that still do. All records until then have been taken.

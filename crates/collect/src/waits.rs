@@ -55,6 +55,8 @@ pub struct Part {
     pub waker: Option<Waker>,
     /// How many samples it is: one at least.
     pub samples: u32,
+    /// It stands for others that were not written.
+    pub is_chosen: bool,
 }
 
 impl Waits {
@@ -121,7 +123,8 @@ impl Waits {
         let lasted = wait.until.saturating_sub(wait.since);
         let left = wait.until.saturating_sub(since);
         // What a record stands for: a short one for all that were not written.
-        let weight = if lasted < wait.period { wait.period } else { left };
+        let is_chosen = lasted < wait.period;
+        let weight = if is_chosen { wait.period } else { left };
         let (waker, woken) = wait.woken.unzip();
         let ready = match wait.state {
             State::Runnable => since,
@@ -133,7 +136,7 @@ impl Waits {
             .into_iter()
             .filter_map(|(state, waker, part)| {
                 let samples = self.samples(part * weight.0 as f64);
-                (samples > 0).then_some(Part { state, waker, samples })
+                (samples > 0).then_some(Part { state, waker, samples, is_chosen })
             })
             .collect()
     }
@@ -164,7 +167,8 @@ impl Waits {
             let samples = self.samples(now.saturating_sub(since).0 as f64);
             counted.insert(wait.tid, wait.since..now);
             if samples > 0 {
-                take(wait, &callchain, Part { state: wait.state, waker: None, samples });
+                let part = Part { state: wait.state, waker: None, samples, is_chosen: false };
+                take(wait, &callchain, part);
             }
         }
         self.went_on = now;
@@ -288,7 +292,9 @@ mod tests {
         let sum: u32 = (0..10_000).map(|_| samples(&waits.ends(&wait(0, 15), &mut callchain))).sum();
         assert!((14_800..15_200).contains(&sum), "{sum}");
         // One that was chosen among short ones.
-        assert_eq!(samples(&waits.ends(&wait(0, 1), &mut callchain)), 1);
+        let chosen = waits.ends(&wait(0, 1), &mut callchain);
+        assert_eq!((samples(&chosen), chosen[0].is_chosen), (1, true));
+        assert!(!long[0].is_chosen);
     }
 
     #[test]
@@ -297,7 +303,7 @@ mod tests {
         let mut callchain = Vec::new();
         let woken = Some((Waker::Interrupt, Nanos(70 * MS)));
         let parts = waits.ends(&WaitEnds { woken, ..wait(0, 100) }, &mut callchain);
-        let of = |state, waker, samples| Part { state, waker, samples };
+        let of = |state, waker, samples| Part { state, waker, samples, is_chosen: false };
         let expected = [of(State::Interruptible, Some(Waker::Interrupt), 70), of(State::Runnable, None, 30)];
         for (part, expected) in parts.iter().zip(&expected) {
             assert!(part.samples.abs_diff(expected.samples) <= 1, "{parts:?}");

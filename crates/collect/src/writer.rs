@@ -96,6 +96,7 @@ impl Writer {
                     own_cpu: collected.own_cpu,
                     kernel_cpu: collected.kernel_cpu,
                     resident: collected.resident,
+                    squares: tally.squares,
                 })
                 .collect(),
         }

@@ -334,7 +334,7 @@ impl Measured {
         let none = vec![0.0; self.wholes.len()];
         let samples = self.terms.get(name).unwrap_or(&none);
         let terms: Vec<(f64, f64)> = samples.iter().copied().zip(self.wholes.iter().copied()).collect();
-        level(&terms, self.weight, misses)
+        level(&terms, self.weight, self.side.heading.samples_at_a_time, misses)
     }
 }
 

@@ -14,19 +14,19 @@ pub fn misses_of(many: usize) -> f64 {
     MISSES / many.max(1) as f64
 }
 
-/// What samples are per something: `terms` has samples and the whole for each span of time, and a sample stands for `weight`. The
+/// What samples are per something: `terms` has samples and the whole for each span of time, and a sample stands for `weight`; they were found `at_a_time`. The
 /// spread between spans counts where there are enough of them, but the interval is never narrower than that of counts: at its lower end
 /// by Wald's, at its upper end by the score interval of a Poisson mean, each the wider of the two there. So few samples never look certain.
-pub fn level(terms: &[(f64, f64)], weight: f64, misses: f64) -> Share {
+pub fn level(terms: &[(f64, f64)], weight: f64, at_a_time: f64, misses: f64) -> Share {
     let (samples, whole) = terms.iter().fold((0.0, 0.0), |(a, b), (c, d)| (a + c, b + d));
     if whole <= 0.0 {
         return Share { value: 0.0, lo: f64::NEG_INFINITY, hi: f64::INFINITY };
     }
-    let scale = weight / whole;
+    let (observed, scale) = (samples / at_a_time, at_a_time * weight / whole);
     let z = quantile_of_student(misses, MANY);
-    let value = samples * scale;
-    let lo = (samples - z * samples.sqrt()).max(0.0) * scale;
-    let hi = (samples + z * z / 2.0 + z * (samples + z * z / 4.0).sqrt()) * scale;
+    let value = observed * scale;
+    let lo = (observed - z * observed.sqrt()).max(0.0) * scale;
+    let hi = (observed + z * z / 2.0 + z * (observed + z * z / 4.0).sqrt()) * scale;
     if terms.len() < ENOUGH_SPANS {
         return Share { value, lo, hi };
     }
@@ -51,15 +51,15 @@ mod tests {
     #[test]
     fn few_samples_are_never_certain() {
         // No sample of 1000: the exact upper end is 3.7 of 1000 at 95 %.
-        let none = level(&[(0.0, 1000.0)], 1.0, 0.05);
+        let none = level(&[(0.0, 1000.0)], 1.0, 1.0, 0.05);
         assert!(none.value == 0.0 && none.lo == 0.0 && none.hi >= 0.0037, "{none:?}");
-        let one = level(&[(1.0, 1000.0)], 1.0, 0.05);
+        let one = level(&[(1.0, 1000.0)], 1.0, 1.0, 0.05);
         assert!(one.lo == 0.0 && one.hi > 0.0055, "{one:?}");
         // More of them at once are wider, and nothing at all says nothing.
-        let hundred = level(&[(100.0, 1000.0)], 1.0, 0.05);
-        let of_many = level(&[(100.0, 1000.0)], 1.0, misses_of(1000));
+        let hundred = level(&[(100.0, 1000.0)], 1.0, 1.0, 0.05);
+        let of_many = level(&[(100.0, 1000.0)], 1.0, 1.0, misses_of(1000));
         assert!(of_many.lo < hundred.lo && of_many.hi > hundred.hi);
-        assert!(level(&[], 1.0, 0.05).hi.is_infinite());
+        assert!(level(&[], 1.0, 1.0, 0.05).hi.is_infinite());
     }
 
     #[test]
@@ -67,7 +67,7 @@ mod tests {
         let steady: Vec<(f64, f64)> = (0..20).map(|_| (10.0, 100.0)).collect();
         let bursts: Vec<(f64, f64)> =
             (0..20).map(|nth| (if nth % 10 == 0 { 100.0 } else { 0.0 }, 100.0)).collect();
-        let (steady, bursts) = (level(&steady, 1.0, 0.05), level(&bursts, 1.0, 0.05));
+        let (steady, bursts) = (level(&steady, 1.0, 1.0, 0.05), level(&bursts, 1.0, 1.0, 0.05));
         assert_eq!((steady.value, bursts.value), (0.1, 0.1));
         assert!(bursts.hi - bursts.lo > 3.0 * (steady.hi - steady.lo), "{steady:?} {bursts:?}");
     }
@@ -104,7 +104,7 @@ mod tests {
             let (before, after) = (draw(), draw());
             let certain = |relation: fn(&Share) -> bool| {
                 (0..functions).any(|nth| {
-                    let of = |counts: &[f64]| level(&[(counts[nth], 3000.0)], 1.0, misses_of(functions));
+                    let of = |counts: &[f64]| level(&[(counts[nth], 3000.0)], 1.0, 1.0, misses_of(functions));
                     relation(&excess(of(&after), 1.0, of(&before), 0.0))
                 })
             };

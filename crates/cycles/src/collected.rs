@@ -138,6 +138,7 @@ mod tests {
             own_cpu: Nanos::ZERO,
             kernel_cpu: Nanos::ZERO,
             resident: 0,
+            squares: 0,
         };
         (EpochId::new(1), of)
     }

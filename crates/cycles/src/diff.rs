@@ -246,7 +246,7 @@ fn measure(asked: &str, mut query: Query, args: &arguments::Diff) -> Result<Meas
     by_name.retain(|_, samples| samples.iter().any(|count| *count > 0.0));
     let level_of = |samples: &[f64]| {
         let terms: Vec<(f64, f64)> = samples.iter().copied().zip(wholes.iter().copied()).collect();
-        level(&terms, weight)
+        level(&terms, weight, query.heading.samples_at_a_time)
     };
     let levels = by_name.into_iter().map(|(name, samples)| (name, level_of(&samples))).collect();
     let nothing = level_of(&vec![0.0; wholes.len()]);

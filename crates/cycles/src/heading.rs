@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const MUCH: f64 = 0.01;
 /// Samples were taken this much less often than was asked for.
 const RARER: f64 = 0.8;
+/// More samples at a time are worth a warning.
+const MANY_AT_A_TIME: f64 = 10.0;
 
 /// The books in all, and what to think of them.
 pub fn of(
@@ -18,7 +20,7 @@ pub fn of(
     machines: &BTreeMap<MachineId, MachineInfo>,
 ) -> Heading {
     let mut totals = Totals::default();
-    let mut by_epoch: BTreeMap<EpochId, u64> = BTreeMap::new();
+    let (mut by_epoch, mut squares): (BTreeMap<EpochId, u64>, u64) = (BTreeMap::new(), 0);
     for (epoch, of) in books {
         totals.expected += of.expected;
         totals.stored += of.stored;
@@ -28,7 +30,9 @@ pub fn of(
         totals.covered_ns += of.covered.get();
         totals.own_cpu_ns += of.own_cpu.get();
         totals.kernel_cpu_ns += of.kernel_cpu.get();
-        *by_epoch.entry(*epoch).or_default() += of.stored + of.unknown;
+        let taken = of.stored + of.unknown;
+        squares = squares.saturating_add(if of.squares == 0 { taken } else { of.squares });
+        *by_epoch.entry(*epoch).or_default() += taken;
     }
     let used: Vec<&CollectorEpoch> = epochs.iter().filter(|epoch| by_epoch.contains_key(&epoch.id)).collect();
     let of: BTreeSet<MachineId> = used.iter().map(|epoch| epoch.machine).collect();
@@ -57,6 +61,7 @@ pub fn of(
         rate,
         asked_rate,
         nanos_per_sample,
+        samples_at_a_time: (squares as f64 / taken.max(1) as f64).max(1.0),
         ..Heading::default()
     };
     heading.warnings = warnings(&heading, whole_machine);
@@ -85,6 +90,13 @@ fn warnings(heading: &Heading, whole_machine: bool) -> Vec<Note> {
         let message = format!("{:.1} % of the samples are of unknown code", 100.0 * share(unknown));
         notes.push(note("unknown", message, "see which processes, and how to fix it: whatif db unknown"));
     }
+    if heading.samples_at_a_time > MANY_AT_A_TIME {
+        let message = format!(
+            "threads wait so often that only some waits were written, each for {:.0} samples: the intervals are wider",
+            heading.samples_at_a_time
+        );
+        notes.push(note("at-a-time", message, "a longer time or a higher --rate says more"));
+    }
     if whole_machine && heading.rate > 0.0 && heading.rate < RARER * heading.asked_rate {
         let message = format!(
             "{:.1} samples a second and CPU were taken of {:.1} that were asked for",
@@ -102,27 +114,40 @@ mod tests {
     use archive::{EventId, UnixSeconds};
     use profile::Nanos;
 
+    const EMPTY: Books = Books {
+        event: EventId::new(1),
+        start: UnixSeconds(0),
+        length: Nanos::new(60_000_000_000),
+        expected: 600,
+        stored: 0,
+        unknown: 0,
+        lost: 0,
+        idle: 0,
+        covered: Nanos::new(6_000_000_000),
+        own_cpu: Nanos::ZERO,
+        kernel_cpu: Nanos::ZERO,
+        resident: 0,
+        squares: 0,
+    };
+
     #[test]
     fn only_clocks_say_how_much_time_passed() {
-        let books = Books {
-            event: EventId::new(1),
-            start: UnixSeconds(0),
-            length: Nanos::new(60_000_000_000),
-            expected: 600,
-            stored: 590,
-            unknown: 0,
-            lost: 10,
-            idle: 0,
-            covered: Nanos::new(6_000_000_000),
-            own_cpu: Nanos::ZERO,
-            kernel_cpu: Nanos::ZERO,
-            resident: 0,
-        };
+        let books = Books { stored: 590, lost: 10, ..EMPTY };
         let books = [(EpochId::new(1), books)];
         let of = |event| super::of(event, &books, &[], &BTreeMap::new()).nanos_per_sample;
         assert_eq!(of("cpu-clock"), Some(1e7));
         assert_eq!(of(OFF_CPU), Some(1e7), "of time that threads wait");
         assert_eq!((of("page-faults"), of("cycles")), (None, None));
+    }
+
+    #[test]
+    fn samples_that_were_found_several_at_a_time_are_told() {
+        let of = |squares| {
+            let books = Books { stored: 600, squares, ..EMPTY };
+            let heading = super::of(OFF_CPU, &[(EpochId::new(1), books)], &[], &BTreeMap::new());
+            (heading.samples_at_a_time, heading.warnings.len())
+        };
+        assert_eq!([of(0), of(600), of(1200), of(60_000)], [(1.0, 0), (1.0, 0), (2.0, 0), (100.0, 1)]);
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub fn heat(args: &HeatArguments) -> Result<Heat> {
     };
     let row = |(all, (name, image), cells): (u64, Name, BTreeMap<usize, u64>)| {
         let mut row = HeatRow {
-            share: share::of_counts(all, query.heading.samples),
+            share: share::of_counts(all, query.heading.samples, query.heading.samples_at_a_time),
             cpu_ns: query.cpu_ns(all),
             own: own.get(&name).cloned(),
             worth: worth(&query, &worths, &name, &image),
@@ -135,7 +135,7 @@ pub fn heat(args: &HeatArguments) -> Result<Heat> {
         for (nth, (expected, all)) in collected.expected.iter().zip(&samples).enumerate() {
             let count = cells.get(&nth).copied().unwrap_or(0);
             let whole = *expected.max(all);
-            let interval = share::of_counts(count, whole);
+            let interval = share::of_counts(count, whole, query.heading.samples_at_a_time);
             // A tenth of a sample is as much as they can be read by.
             let tenths = |share: f64| (share * whole as f64 * 10.0).round() / 10.0;
             row.cells.push(count);

@@ -318,6 +318,7 @@ mod tests {
             own_cpu: Nanos::ZERO,
             kernel_cpu: Nanos::ZERO,
             resident: 0,
+            squares: 0,
         };
         Interval { epoch: EpochId::new(id), is_hour: false, books }
     }

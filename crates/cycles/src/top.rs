@@ -79,7 +79,7 @@ fn row(query: &Query, key: &Key, tally: Tally, has_stacks: bool, worths: &Worths
     let image = query.names.image(key.image);
     let total = has_stacks.then_some(tally.total);
     let total_share = total.map(|total| total as f64 / all.max(1) as f64);
-    let cost: Share = share::of_counts(tally.own, all);
+    let cost: Share = share::of_counts(tally.own, all, query.heading.samples_at_a_time);
     let worth = worths.of(&key.name, &image);
     Row {
         groups: Vec::new(),
@@ -124,7 +124,7 @@ fn not_hot(
                 name: function.to_owned(),
                 image: image.path.clone(),
                 build_id: image.build_id.clone().unwrap_or_default(),
-                share: share::of_counts(0, query.heading.samples),
+                share: share::of_counts(0, query.heading.samples, query.heading.samples_at_a_time),
                 total: has_stacks.then_some(0),
                 total_share: has_stacks.then_some(0.0),
                 mark: mark(0.0, Some(worth)),
@@ -162,7 +162,7 @@ fn by_label(args: &arguments::Top, mut query: Query) -> Result<Top> {
             name: texts.join(", "),
             groups: groups(args, texts),
             samples,
-            share: share::of_counts(samples, query.heading.samples),
+            share: share::of_counts(samples, query.heading.samples, query.heading.samples_at_a_time),
             cpu_ns: query.cpu_ns(samples),
             ..Row::default()
         })

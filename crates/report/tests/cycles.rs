@@ -41,6 +41,7 @@ fn heading() -> Heading {
         asked_rate: 97.0,
         samples: 1_000_000,
         nanos_per_sample: Some(1e7),
+        samples_at_a_time: 1.0,
         with_idle: false,
         warnings: vec![Note {
             code: "lost".to_owned(),

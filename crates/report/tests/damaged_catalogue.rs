@@ -72,6 +72,7 @@ fn record(folder: &Path) {
                 own_cpu: Nanos::ZERO,
                 kernel_cpu: Nanos::ZERO,
                 resident: 1 << 20,
+                squares: 0,
             }],
         };
         store.flush(epoch, &batch).unwrap();

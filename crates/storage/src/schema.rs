@@ -42,7 +42,7 @@
 //! | `symbols` | frame at a position of an image | `position` 0 is the innermost inlined function; `function` and `file` are keys of `names`; a file of no name is 0 |
 //! | `segments` | pair of Parquet files in `segments/` | flushes `first_flush` to `last_flush` of its epoch; time buckets begin from `begin_unix_s` to `last_unix_s`; `level` 0 is one flush, 1 an hour, 2 a day; `images` and `labels` are lists in JSON of the keys that occur in it |
 //! | `journal` | thing that happened to a collector | in order of `number`; `kind`, how much (`value`) and why (`detail`) (since layout 12) |
-//! | `books` | epoch, event and flush; where time buckets are hours, epoch, event and hour | what became of the samples |
+//! | `books` | epoch, event and flush; where time buckets are hours, epoch, event and hour | what became of the samples; `squares` since layout 12: of those that were found several at a time |
 //!
 //! `application_id` says that the file is ours, `user_version` which of these layouts it has.
 //! Sessions are additive: recordings are merged by adding rows under fresh keys.
@@ -125,6 +125,8 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     let is_narrow = (3..12).contains(&version) && !columns(to, "labels")?.iter().any(|name| name == "thread");
     let [aside, back] = if is_narrow { NARROW_LABELS } else { ["", ""] };
     let labels = if version < 3 || is_narrow { LABELS } else { "" };
+    let has_squares = version < 3 || columns(to, "books")?.iter().any(|name| name == "squares");
+    let squares = if has_squares { "" } else { SQUARES };
     let journal = if version < 12 { JOURNAL } else { "" };
     to.execute_batch(&format!(
         "{spans}
@@ -137,6 +139,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
          {labels}
          {back}
          {EPOCH_LABELS}
+         {squares}
          {journal}
          {audits}
          {stopped}
@@ -304,6 +307,7 @@ CREATE TABLE books (
     own_cpu_ns    INTEGER NOT NULL,
     kernel_cpu_ns INTEGER NOT NULL,
     resident      INTEGER NOT NULL,
+    squares       INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (epoch, first_flush, event, start_unix_s)
 ) WITHOUT ROWID;
 ";
@@ -379,6 +383,9 @@ const NARROW_LABELS: [&str; 2] = [
     "INSERT INTO labels (id, process, cgroup) SELECT id, process, cgroup FROM narrow_labels;
      DROP TABLE narrow_labels;",
 ];
+
+/// What layout 12 added to the books: of events whose samples were taken several at a time, the sum of the squares of how many.
+const SQUARES: &str = "ALTER TABLE books ADD COLUMN squares INTEGER NOT NULL DEFAULT 0;";
 
 /// What layout 12 added.
 const EPOCH_LABELS: &str = "

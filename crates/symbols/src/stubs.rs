@@ -15,6 +15,8 @@ use crate::symbol_table::name_at;
 const SECTIONS: [&str; 3] = [".plt", ".plt.sec", ".plt.got"];
 /// No stub is longer.
 const STUB: u64 = 16;
+/// The first entry of the table is none of an import: it leads to the dynamic linker, which finds the function at the first call (glibc's name).
+const RESOLVER: &str = "_dl_runtime_resolve";
 /// The sections of programs with 60,000 imported functions are not larger.
 const LONGEST: u64 = 1 << 20;
 const LONGEST_TABLE: u64 = 4 << 20;
@@ -102,11 +104,14 @@ fn of_section(elf: &Elf, section: &str, imports: &Imports) -> Vec<Stub> {
 
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
-/// Which import a stub jumps to: by a word of the table (`jmp *word(%rip)`), or by its number (`push $number`) where it only asks for
+/// What a stub jumps to: the dynamic linker, if it hands over a word of the table (`push word(%rip)`); or an import, by a word of the table (`jmp *word(%rip)`), or by its number (`push $number`) where it only asks for
 /// the word to be filled in.
 fn leads_to<'i>(start: u64, code: &[u8], imports: &'i Imports) -> Option<&'i str> {
     let mut at = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
     let word = |at: usize| Some(i32::from_le_bytes(code.get(at..at + 4)?.try_into().ok()?));
+    if code.get(at..at + 2) == Some(&[0xff, 0x35]) {
+        return Some(RESOLVER);
+    }
     if code.get(at) == Some(&0x68) {
         let number = usize::try_from(word(at + 1)?).ok()?;
         return imports.in_order.get(number)?.as_deref();
@@ -142,6 +147,7 @@ mod tests {
             ([&ENDBR64[..], &[0xf2], &jump(0x1030, 11, 0x4020)].concat(), Some("write")),
             ([&ENDBR64[..], &push(2)].concat(), Some("write")),
             (push(0), Some("memcpy")),
+            ([&[0xff, 0x35, 0xe2, 0x2f, 0, 0][..], &jump(0x1026, 6, 0x4010)].concat(), Some(RESOLVER)),
             (push(1), None),
             (push(3), None),
             (push(u32::MAX), None),

@@ -139,6 +139,7 @@ fn add_epoch(
             own_cpu: Nanos::new(1_000_000),
             kernel_cpu: Nanos::new(1_000_000),
             resident: 1 << 20,
+            squares: 0,
         });
     }
     store.flush(epoch, &batch).unwrap();
@@ -487,6 +488,7 @@ fn add_release(store: &mut Store, release: u32, start: i64, handles: u32) {
             own_cpu: Nanos::new(1_000_000),
             kernel_cpu: Nanos::new(1_000_000),
             resident: 1 << 20,
+            squares: 0,
         });
     }
     store.flush(epoch, &batch).unwrap();
@@ -1015,6 +1017,7 @@ fn sampled_in(folder: &Path, path: &Path, build_id: &str, offset: u64) {
             own_cpu: Nanos::ZERO,
             kernel_cpu: Nanos::ZERO,
             resident: 0,
+            squares: 0,
         }],
     };
     store.flush(epoch, &batch).unwrap();

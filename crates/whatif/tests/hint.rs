@@ -112,6 +112,7 @@ fn database(folder: &Path, program: &Path, build: Build) {
         own_cpu: Nanos::ZERO,
         kernel_cpu: Nanos::ZERO,
         resident: 1 << 20,
+        squares: 0,
     };
     store.flush(epoch, &Batch { nodes, counts, books: vec![books] }).unwrap();
     store.end_epoch(epoch, UnixSeconds(start.0 + 60)).unwrap();

@@ -87,16 +87,22 @@ fn waits_have_their_length_and_the_functions_that_wait() {
         let is_mark = |name: &str| name.starts_with("[truncated");
         let truncated: f64 = found.iter().filter(|(name, _)| is_mark(name)).map(|(_, seconds)| seconds).sum();
         let lost = answer["heading"]["books"]["lost"].as_u64().expect("the books say what was lost");
+        // Seconds that one observation stands for: where threads wait often, one for many.
+        let number = |name: &str| answer["heading"][name].as_f64().unwrap();
+        let observation = number("samples_at_a_time") * number("nanos_per_sample") / 1e9;
+        let by_chance = |seconds: f64| 5.0 * ((seconds + observation) * observation).sqrt();
         for ((function, truth), found) in FUNCTIONS.iter().zip(&truth).zip(&seconds) {
-            assert!(*found > 0.0 && *found < 1.2 * truth + 0.1, "{name}: {function} {truth:.3} {found:.3}");
+            let most = 1.2 * truth + 0.1 + by_chance(*truth);
+            assert!(*found < most, "{name}: {function} {truth:.3} {found:.3} of {most:.3}");
+            assert!(*found > 0.0 || lost > 0 || by_chance(*truth) > *truth, "{name}: {function} {truth:.3}");
         }
-        assert!(sum < 1.05 * all, "{name}: {said} {found:#?}");
+        assert!(sum < 1.05 * all + by_chance(all), "{name}: {said} {found:#?}");
         let is_told = lost > 0 || truncated > 0.0;
         // Some of the time that the program measures it runs.
-        if sum < 0.8 * all {
-            assert!(is_told, "{name}: {said} {found:#?}");
+        if sum < 0.8 * all || number("samples_at_a_time") > 4.0 {
+            assert!(is_told || sum > 0.8 * all - by_chance(all), "{name}: {said} {found:#?}");
             println!(
-                "{name}: shares are not compared, because {lost} samples were lost and {truncated:.3} s truncated"
+                "{name}: shares are not compared, because {lost} samples were lost and {truncated:.3} s truncated, and an observation is of {observation:.3} s"
             );
         } else {
             let off = 0.05 + truncated / (sum + truncated);

@@ -96,6 +96,7 @@ fn add_run(store: &mut Store, machine: MachineId, time: std::ops::Range<i64>, wo
             own_cpu: Nanos::ZERO,
             kernel_cpu: Nanos::ZERO,
             resident: 1 << 20,
+            squares: 0,
         });
         at = end;
     }
@@ -421,6 +422,7 @@ fn two_days_to_look_at() {
                 own_cpu: Nanos::ZERO,
                 kernel_cpu: Nanos::ZERO,
                 resident: 1 << 20,
+                squares: 0,
             });
         }
         store.flush(epoch, &batch).unwrap();

@@ -258,6 +258,7 @@ pub fn batch(store: &mut Store, at: UnixSeconds, random: &mut fastrand::Rng) -> 
             own_cpu: Nanos::ZERO,
             kernel_cpu: Nanos::ZERO,
             resident: random.u64(..10_000),
+            squares: random.u64(..10_000),
         });
     }
     batch

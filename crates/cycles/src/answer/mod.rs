@@ -44,6 +44,8 @@ pub struct Heading {
     pub samples: u64,
     /// Time that one sample stands for, in nanoseconds: CPU time, or waiting time where the event is `off-cpu`; `null` where it is no clock.
     pub nanos_per_sample: Option<f64>,
+    /// How many samples were found at a time, on average over samples; 1 where each was taken by itself. Intervals are wider by its root.
+    pub samples_at_a_time: f64,
     /// Whether samples of idle CPUs are part of the answer.
     pub with_idle: bool,
     /// What to bear in mind.

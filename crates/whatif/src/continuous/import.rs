@@ -182,6 +182,7 @@ fn books(
                 own_cpu: Nanos::ZERO,
                 kernel_cpu: Nanos::ZERO,
                 resident: 0,
+                squares: 0,
             });
             start = until;
         }
