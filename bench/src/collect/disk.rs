@@ -34,11 +34,11 @@ impl Bench<'_> {
         let steps = build_machine::build(programs.path())?;
         let compiler = [crate::tables::COMPILE, "while :; do \"$T/sqlite\" >/dev/null; done"];
         let days = [
-            ("with callers", compiler, true),
-            ("without callers", compiler, false),
-            ("build machine", [&*steps, &*steps], true),
+            ("with callers", compiler, true, "cc1"),
+            ("without callers", compiler, false, "cc1"),
+            ("build machine", [&*steps, &*steps], true, "bash"),
         ];
-        for (name, loads, stacks) in days {
+        for (name, loads, stacks, process) in days {
             let folder = tempfile::tempdir()?;
             let day = day(folder.path(), loads, stacks)?;
             println!(
@@ -54,7 +54,7 @@ impl Bench<'_> {
                 1e3 * day.compacting.as_secs_f64() / count(DAY),
                 1e3 * day.longest.as_secs_f64(),
             );
-            self.queries(folder.path(), day.begin)?;
+            self.queries(folder.path(), day.begin, process)?;
         }
         let folder = tempfile::tempdir()?;
         let daemon = Daemon::start(
@@ -77,14 +77,14 @@ impl Bench<'_> {
     }
 
     /// How long questions take that people ask.
-    fn queries(&self, folder: &Path, begin: i64) -> Result<()> {
+    fn queries(&self, folder: &Path, begin: i64, process: &str) -> Result<()> {
         let at = |minute: i64| utc(begin + 60 * minute);
         let half = |from, to| format!("{}..{}", at(from), at(to));
         let (first, second) = (half(0, 720), half(720, 1440));
         let questions: [(&str, Vec<&str>); 5] = [
             ("top 20", vec!["top"]),
             ("top 20 images", vec!["top", "--by", "image"]),
-            ("top 20 of one process", vec!["top", "--process", "cc1"]),
+            ("top 20 of one process", vec!["top", "--process", process]),
             ("top 20 lines", vec!["top", "--by", "line"]),
             ("diff of two halves", vec!["diff", &first, &second]),
         ];

@@ -61,7 +61,7 @@ impl Bench<'_> {
         ensure!(books.expected == books.taken() + books.lost, "the books do not balance: {books:?}");
         println!(
             "{name:<44} {:>9} {:>9} {:>8} {:>8} {:>9.3} {:>9.3}   {no_room} for lack of room; {:.0} Hz, own \
-             {:.0} ns/sample",
+             {:.0} ns/sample with its start",
             books.expected,
             books.stored,
             books.unknown,
