@@ -1,8 +1,10 @@
 //! `--where`: a condition as it is typed, `process=nginx* and not (thread=log* or label.shard!=3)`.
 //!
-//!     condition = all { "or" all }          all  = one { "and" one }
-//!     one       = "not" one | "(" condition ")" | test
-//!     test      = KEY ("=" | "!=") PATTERN
+//! ```text
+//! condition = all { "or" all }          all  = one { "and" one }
+//! one       = "not" one | "(" condition ")" | test
+//! test      = KEY ("=" | "!=") PATTERN
+//! ```
 //!
 //! A pattern ends at a space or a parenthesis, unless it is in quotes, single or double.
 
