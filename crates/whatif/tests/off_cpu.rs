@@ -94,7 +94,12 @@ fn waits_have_their_length_and_the_functions_that_wait() {
         for ((function, truth), found) in FUNCTIONS.iter().zip(&truth).zip(&seconds) {
             let most = 1.2 * truth + 0.1 + by_chance(*truth);
             assert!(*found < most, "{name}: {function} {truth:.3} {found:.3} of {most:.3}");
-            assert!(*found > 0.0 || lost > 0 || by_chance(*truth) > *truth, "{name}: {function} {truth:.3}");
+            // Its callers may have been missing all the time.
+            let is_told = lost > 0 || truncated > 0.5 * truth;
+            assert!(
+                *found > 0.0 || is_told || by_chance(*truth) > *truth,
+                "{name}: {function} {truth:.3}, {truncated:.3} s truncated"
+            );
         }
         assert!(sum < 1.05 * all + by_chance(all), "{name}: {said} {found:#?}");
         let is_told = lost > 0 || truncated > 0.0;
