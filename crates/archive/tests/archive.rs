@@ -330,6 +330,34 @@ fn other_files_are_left_alone() {
     }
 }
 
+#[test]
+fn a_catalogue_of_layout_12_is_read_and_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let random = &mut fastrand::Rng::with_seed(1);
+    let flush = |at: i64, random: &mut fastrand::Rng| {
+        let mut store = Store::open(folder.path()).unwrap();
+        let of = machine(&mut store, "a");
+        let epoch = store.begin_epoch(of, &setting(), None, UnixSeconds(at)).unwrap();
+        let batch = batch(&mut store, UnixSeconds(at), random);
+        store.flush(epoch, &batch).unwrap();
+        batch.books.iter().map(|books| books.squares).sum::<u64>()
+    };
+    let squares = || {
+        let database = Database::open(folder.path()).unwrap();
+        let books = database.books(&Selection::default()).unwrap();
+        (books.len(), books.iter().map(|(_, books)| books.squares).sum::<u64>())
+    };
+    let _ = flush(START, random);
+    let before = squares().0;
+    let catalogue = rusqlite::Connection::open(folder.path().join("catalogue.db")).unwrap();
+    catalogue.execute_batch("ALTER TABLE books DROP COLUMN squares; PRAGMA user_version = 12;").unwrap();
+    drop(catalogue);
+    assert_eq!(squares(), (before, 0));
+    let written = flush(START + 3600, random);
+    let (rows, after) = squares();
+    assert!(rows > before && 0 < after && after <= written, "{rows} {after} {written}");
+}
+
 /// More samples than are sorted at a time.
 #[test]
 fn large_segments_are_merged_frame_by_frame() {

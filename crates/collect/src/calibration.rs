@@ -40,7 +40,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Measures the time from an interruption until the program goes on, with a copy of the stack if there are `copies`.
+    /// Measures the time from an interruption until the program goes on, with a copy of the stack if `with_copies`.
     pub fn start(source: Source, setup: Setup, with_copies: bool) -> Self {
         let (rounds, copies, next) = (Rounds::default(), None, Nanos::ZERO);
         let mut calibration = Self { source, setup, with_copies, copies, rounds, next, again: 0 };

@@ -9,8 +9,8 @@ use kernel::stream::{Record, Sample};
 use std::collections::HashMap;
 use wire::Nanos;
 
-/// Everything that runs is looked at again after records were lost; then not before this many times as long has passed as that took, and in any
-/// case after the longest of these times.
+/// Everything that runs is looked at again after records were lost; then not before this many times as long has passed as that took, nor before the
+/// shorter of these times, and in any case after the longer one.
 const REST: u64 = 250;
 const RESCAN: (Nanos, Nanos) = (Nanos(1_000_000_000), Nanos(10_000_000_000));
 

@@ -357,7 +357,7 @@ fn an_older_layout_is_read_and_added_to() {
 fn other_versions_are_refused_in_words() {
     let (_folder, path) = folder();
     Recorder::create(&path).unwrap().close().unwrap();
-    for (version, newer) in [(13, true), (0, false), (-1, false)] {
+    for (version, newer) in [(14, true), (0, false), (-1, false)] {
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         for error in [Recorder::create(&path).unwrap_err(), Recording::open(&path).unwrap_err()] {
             match error {

@@ -42,7 +42,7 @@
 //! | `symbols` | frame at a position of an image | `position` 0 is the innermost inlined function; `function` and `file` are keys of `names`; a file of no name is 0 |
 //! | `segments` | pair of Parquet files in `segments/` | flushes `first_flush` to `last_flush` of its epoch; time buckets begin from `begin_unix_s` to `last_unix_s`; `level` 0 is one flush, 1 an hour, 2 a day; `images` and `labels` are lists in JSON of the keys that occur in it |
 //! | `journal` | thing that happened to a collector | in order of `number`; `kind`, how much (`value`) and why (`detail`) (since layout 12) |
-//! | `books` | epoch, event and flush; where time buckets are hours, epoch, event and hour | what became of the samples; `squares` since layout 12: of those that were found several at a time |
+//! | `books` | epoch, event and flush; where time buckets are hours, epoch, event and hour | what became of the samples; `squares` since layout 13: of those that were found several at a time |
 //!
 //! `application_id` says that the file is ours, `user_version` which of these layouts it has.
 //! Sessions are additive: recordings are merged by adding rows under fresh keys.
@@ -59,7 +59,7 @@ use crate::journal::JOURNAL;
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
-pub const VERSION: i64 = 12;
+pub const VERSION: i64 = 13;
 
 /// How long another program may take that prepares the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -120,13 +120,14 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     let audits = if version < 4 { audits() } else { more_audits(to)? };
     let arrivals = if version < 8 { ARRIVALS } else { "" };
     let latencies = if version < 9 { LATENCIES } else { "" };
-    let stopped = if columns(to, "sessions")?.iter().any(|name| name == "stopped") { "" } else { STOPPED };
+    let has =
+        |table, column: &str| Ok::<_, rusqlite::Error>(columns(to, table)?.iter().any(|name| name == column));
+    let stopped = if has("sessions", "stopped")? { "" } else { STOPPED };
     let stacks = if version < 11 { STACKS } else { "" };
-    let is_narrow = (3..12).contains(&version) && !columns(to, "labels")?.iter().any(|name| name == "thread");
+    let is_narrow = (3..12).contains(&version) && !has("labels", "thread")?;
     let [aside, back] = if is_narrow { NARROW_LABELS } else { ["", ""] };
     let labels = if version < 3 || is_narrow { LABELS } else { "" };
-    let has_squares = version < 3 || columns(to, "books")?.iter().any(|name| name == "squares");
-    let squares = if has_squares { "" } else { SQUARES };
+    let squares = if version < 3 || has("books", "squares")? { "" } else { SQUARES };
     let journal = if version < 12 { JOURNAL } else { "" };
     to.execute_batch(&format!(
         "{spans}
@@ -384,7 +385,7 @@ const NARROW_LABELS: [&str; 2] = [
      DROP TABLE narrow_labels;",
 ];
 
-/// What layout 12 added to the books: of events whose samples were taken several at a time, the sum of the squares of how many.
+/// What layout 13 added to the books: of events whose samples were taken several at a time, the sum of the squares of how many.
 const SQUARES: &str = "ALTER TABLE books ADD COLUMN squares INTEGER NOT NULL DEFAULT 0;";
 
 /// What layout 12 added.

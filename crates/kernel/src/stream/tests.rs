@@ -174,7 +174,6 @@ fn code_that_comes_and_goes_stops_no_reader_of_several() {
     }
     let mut heard = [0; 3];
     let begin = Instant::now();
-    // Those that were waited for go one after another.
     while heard.iter().any(|heard| *heard < 2) {
         assert!(begin.elapsed() < Duration::from_secs(60), "{heard:?}");
         for (cpus, heard) in all.iter_mut().zip(&mut heard) {
