@@ -2,7 +2,8 @@
 
 use super::catalogue::{self, RowFacts, Segment};
 use super::rewrite::{Changes, rewrite, unreadable};
-use super::{Store, UnixSeconds};
+use super::store::key;
+use super::{CodeImage, ImageKind, Store, TOO_MANY_STACKS, UnixSeconds};
 use storage::Error;
 
 /// What was merged.
@@ -65,13 +66,18 @@ impl Store {
             })?;
             return Ok(Compaction { read: 1, written: 1, bytes: (only.bytes, only.bytes) });
         }
-        let rewritten =
-            rewrite(&self.segments, inputs, Changes::default(), &self.segments, &mut self.steps, breathe);
+        let mark = self.image(&CodeImage {
+            path: TOO_MANY_STACKS.to_owned(),
+            build_id: String::new(),
+            kind: ImageKind::Memory,
+        })?;
+        let changes = Changes { mark: Some(key(mark.get())), ..Changes::default() };
+        let rewritten = rewrite(&self.segments, inputs, changes, &self.segments, &mut self.steps, breathe);
         let (used, written, files) = self.or_leave_out(inputs, rewritten)?;
         let inputs = &inputs[..used];
         let flushes = (inputs[0].first_flush, inputs[used - 1].last_flush);
         let facts = RowFacts { epoch: inputs[0].epoch, flushes, resolution: inputs[0].resolution, level };
-        self.write("write a merged segment into the catalogue", |to| {
+        self.write_with_keys("write a merged segment into the catalogue", |to| {
             inputs.iter().try_for_each(|input| catalogue::delete_segment(to, input.id))?;
             catalogue::insert_segment(to, facts, &written)
         })?;

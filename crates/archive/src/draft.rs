@@ -37,6 +37,11 @@ impl Outline {
         counts[frame as usize] += count;
     }
 
+    /// The samples of a frame itself, of all events.
+    pub(super) fn samples(&self, frame: usize) -> u64 {
+        self.counts.values().filter_map(|counts| counts.get(frame)).sum()
+    }
+
     /// Forgets the frames from `length` on.
     pub(super) fn truncate(&mut self, length: usize) {
         self.frames.truncate(length);
@@ -49,7 +54,7 @@ impl Outline {
     /// those of rare ones too.
     fn places(&self) -> Vec<u32> {
         let frames = &self.frames;
-        let count = |at: usize| -> u64 { self.counts.values().filter_map(|counts| counts.get(at)).sum() };
+        let count = |at: usize| self.samples(at);
         let mut used: Vec<bool> = (0..frames.len()).map(|at| count(at) > 0).collect();
         let mut is_flat = true;
         for at in (0..used.len()).rev() {
@@ -196,9 +201,9 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// The index of a frame that was outlined.
-    pub(super) fn frame(&mut self, parent: u32, image: i32, offset: u64) -> u32 {
-        self.frames.intern(parent, image, offset)
+    /// The frames that were outlined.
+    pub(super) fn outlined(&self) -> &Frames {
+        &self.frames
     }
 
     /// The place in the file of a frame with that index; [`Node::NONE`] if it has no samples, itself or in what it calls.

@@ -50,6 +50,14 @@ impl Frames {
         at
     }
 
+    /// The index of a frame, if there is one.
+    pub(super) fn find(&self, parent: u32, image: i32, offset: u64) -> Option<u32> {
+        let position = self.known.find(image, offset)?;
+        self.slots.find(mixed((u64::from(parent) << 32) | u64::from(position)), |at| {
+            self.parents[at as usize] == parent && self.positions[at as usize] == position
+        })
+    }
+
     /// The callers, the positions as indices, and what they stand for.
     pub(super) fn into_columns(self) -> (Vec<u32>, Vec<u32>, Positions) {
         (self.parents, self.positions, self.known)
@@ -84,15 +92,21 @@ impl Positions {
         images.zip(self.offsets.iter().map(|&offset| Offset(offset)))
     }
 
+    /// The index of a position, if there is one.
+    fn find(&self, image: i32, offset: u64) -> Option<u32> {
+        self.slots.find(position_hash(image, offset), |at| {
+            self.offsets[at as usize] == offset && self.images[at as usize] == image
+        })
+    }
+
     /// The index of a position, which is added if it is new.
     pub(super) fn intern(&mut self, image: i32, offset: u64) -> u32 {
-        let hash = |image: i32, offset: u64| mixed(offset ^ u64::from(image as u32).rotate_left(40));
         let (images, offsets) = (&mut self.images, &mut self.offsets);
         let next = images.len() as u32;
         let at = self.slots.find_or_add(
             next,
-            |at| hash(images[at as usize], offsets[at as usize]),
-            hash(image, offset),
+            |at| position_hash(images[at as usize], offsets[at as usize]),
+            position_hash(image, offset),
             |at| offsets[at as usize] == offset && images[at as usize] == image,
         );
         if at == next {
@@ -108,6 +122,19 @@ impl Positions {
 struct Slots(Vec<u32>);
 
 impl Slots {
+    /// The index that `is_it`; `hash` is that of the one looked for.
+    fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let mask = self.0.len().checked_sub(1)?;
+        let mut slot = hash as usize & mask;
+        loop {
+            match self.0[slot] {
+                Node::NONE => return None,
+                at if is_it(at) => return Some(at),
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+    }
+
     /// The index that `is_it`; or `next`, which is added. `hash_of` an index, and `hash` of the one looked for.
     fn find_or_add(
         &mut self,
@@ -149,6 +176,10 @@ impl Slots {
     }
 }
 
+fn position_hash(image: i32, offset: u64) -> u64 {
+    mixed(offset ^ u64::from(image as u32).rotate_left(40))
+}
+
 /// Scatters a number over all 64 bits.
 fn mixed(number: u64) -> u64 {
     let product = u128::from(number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
@@ -172,6 +203,11 @@ mod tests {
         assert_eq!(frames.len(), 10);
         assert_eq!(frames.intern(2, 5, 5), 5);
         assert_eq!(frames.intern(2, 5, 6), 10);
+        assert_eq!(frames.find(2, 5, 6), Some(10));
+        assert_eq!(
+            (frames.find(2, 5, 7), frames.find(1, 5, 6), Frames::default().find(0, 1, 2)),
+            (None, None, None)
+        );
         assert_eq!((frames.parent(10), frames.image(10), frames.offset(10)), (2, 5, 6));
     }
 }

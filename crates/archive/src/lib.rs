@@ -32,6 +32,7 @@ mod names;
 mod pages;
 mod part;
 mod query;
+mod rare;
 mod rewrite;
 mod segment;
 mod steps;

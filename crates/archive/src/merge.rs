@@ -131,7 +131,7 @@ impl Store {
             if !ours.is_empty() && (!within || samples >= theirs.samples) {
                 continue;
             }
-            let changes = Changes { keys: Some(keys), bucket: None };
+            let changes = Changes { keys: Some(keys), ..Changes::default() };
             let inputs = std::slice::from_ref(&theirs);
             let rewritten = rewrite(&from, inputs, changes, &self.segments, &mut self.steps, &mut || ());
             let (_, written, files) = match rewritten {

@@ -9,13 +9,18 @@ use super::Node;
 use super::catalogue::Segment;
 use super::columns::{ColumnReader, wrong};
 use super::draft::{Draft, Outline, ROOM, Unfinished, Written};
+use super::frames::Frames;
 use super::model::whole_seconds;
+use super::rare::{self, Shared};
 use super::segment::{self, Needed, Row, Stacks};
 use super::steps::Steps;
 use storage::Error;
 
-/// A segment gets no more frames than this from others: what a frame needs in memory (some 35 bytes) bounds the writer.
-const MOST_NODES: usize = 600_000;
+/// A segment gets no more frames than this from others: what a frame needs in memory (some 35 bytes) bounds the writer,
+/// what it needs on disk the database, and the time that it takes to read them bounds a query.
+const MOST_NODES: usize = 400_000;
+/// Where there would be more, so many stay.
+const FOLDED_NODES: usize = MOST_NODES / 2;
 
 /// What becomes of the keys of another database.
 #[derive(Debug, Default)]
@@ -32,6 +37,8 @@ pub(super) struct Changes<'a> {
     pub(super) keys: Option<&'a Keys>,
     /// Longer time buckets, in seconds.
     pub(super) bucket: Option<i64>,
+    /// The image that may stand for the callers of rare stacks.
+    pub(super) mark: Option<i32>,
 }
 
 impl Changes<'_> {
@@ -62,33 +69,7 @@ pub(super) fn rewrite(
     steps: &mut Steps,
     breathe: &mut dyn FnMut(),
 ) -> Result<(usize, Written, Unfinished), Error> {
-    let mut outline = Outline::default();
-    let mut used = 0;
-    for input in inputs {
-        let before = outline.frames.len();
-        let path = from.join(&input.stacks_file);
-        let reader = ColumnReader::open(&path)?;
-        let unknown = || unknown_key(&path);
-        let map = add_frames(&Stacks::read(&reader)?, changes, |parent, image, offset| {
-            outline.frames.intern(parent, image, offset)
-        })
-        .ok_or_else(unknown)?;
-        if used > 0 && outline.frames.len() > MOST_NODES {
-            outline.truncate(before);
-            break;
-        }
-        for event in segment::events(&reader) {
-            let counts = segment::self_counts(&reader, EventId::new(i64::from(event)))?;
-            let event = changes.event(event).ok_or_else(unknown)?;
-            for (&frame, &count) in map.iter().zip(&counts) {
-                if count > 0 {
-                    outline.add(event, frame, count);
-                }
-            }
-        }
-        used += 1;
-        breathe();
-    }
+    let (outline, shared, used) = outlined(from, inputs, changes, breathe)?;
     let inputs = &inputs[..used];
     let begin = inputs.iter().map(|input| input.begin).min().unwrap_or_default();
     let bucket = changes.bucket.unwrap_or_else(|| {
@@ -100,7 +81,7 @@ pub(super) fn rewrite(
     for inputs in inputs.chunk_by(|a, b| number(a) == number(b)) {
         let sources: Vec<Samples> = inputs
             .iter()
-            .map(|input| Samples::new(from, input, changes, &mut draft))
+            .map(|input| Samples::new(from, input, changes, shared, &draft))
             .collect::<Result<_, _>>()?;
         for places in pieces(&sources, draft.frames(), breathe)? {
             for source in &sources {
@@ -125,6 +106,76 @@ pub(super) fn rewrite(
         return Err(wrong(&from.join(&inputs[0].samples_file), &what));
     }
     Ok((used, written, files))
+}
+
+/// The frames of the first few of `inputs`, how many these are, and which callers stay if not all do.
+fn outlined(
+    from: &Path,
+    inputs: &[Segment],
+    changes: Changes<'_>,
+    breathe: &mut dyn FnMut(),
+) -> Result<(Outline, Option<Shared>, usize), Error> {
+    let mut outline = Outline::default();
+    let (mut used, mut is_folded) = (0, false);
+    for input in inputs {
+        let before = outline.frames.len();
+        add_input(&mut outline, from, input, changes, None)?;
+        breathe();
+        if outline.frames.len() > MOST_NODES {
+            let folded = changes.mark.map(|mark| rare::fold(&outline, mark, FOLDED_NODES, breathe).0);
+            match folded.filter(|folded| folded.frames.len() <= FOLDED_NODES || used == 0) {
+                Some(folded) => (outline, is_folded) = (folded, true),
+                None if used == 0 => {}
+                None => {
+                    outline.truncate(before);
+                    break;
+                }
+            }
+        }
+        used += 1;
+    }
+    let Some(mark) = changes.mark.filter(|_| is_folded) else { return Ok((outline, None, used)) };
+    // What was folded early was folded by what had been seen until then: all of it again, by the callers that stay at the end.
+    let (folded, shared) = rare::fold(&outline, mark, FOLDED_NODES, breathe);
+    let mut outline = shared.outline(folded);
+    for input in &inputs[..used] {
+        add_input(&mut outline, from, input, changes, Some(shared))?;
+        breathe();
+    }
+    Ok((outline, Some(shared), used))
+}
+
+/// Adds the frames of a segment, and their samples.
+fn add_input(
+    outline: &mut Outline,
+    from: &Path,
+    input: &Segment,
+    changes: Changes<'_>,
+    shared: Option<Shared>,
+) -> Result<(), Error> {
+    let path = from.join(&input.stacks_file);
+    let reader = ColumnReader::open(&path)?;
+    let unknown = || unknown_key(&path);
+    let stacks = Stacks::read(&reader)?;
+    let mut counts = Vec::new();
+    for event in segment::events(&reader) {
+        let of_frames = segment::self_counts(&reader, EventId::new(i64::from(event)))?;
+        counts.push((changes.event(event).ok_or_else(unknown)?, of_frames));
+    }
+    let frames = changed_frames(&stacks, changes).ok_or_else(unknown)?;
+    let has_samples = |at: usize| counts.iter().any(|(_, counts)| counts[at] > 0);
+    let map = match shared {
+        Some(shared) => shared.places(&mut outline.frames, frames, has_samples, Frames::find, Frames::intern),
+        None => whole(frames, |parent, image, offset| outline.frames.intern(parent, image, offset)),
+    };
+    for (event, counts) in &counts {
+        for (&frame, &count) in map.iter().zip(counts) {
+            if count > 0 {
+                outline.add(*event, frame, count);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Which of the `inputs` cannot be read, if that is what is wrong. (What is written has other names.)
@@ -189,13 +240,25 @@ impl Samples {
         from: &Path,
         input: &Segment,
         changes: Changes<'_>,
-        draft: &mut Draft<'_>,
+        shared: Option<Shared>,
+        draft: &Draft<'_>,
     ) -> Result<Samples, Error> {
         let path = from.join(&input.stacks_file);
-        let reader = ColumnReader::open(&path)?;
-        let add = |parent, image, offset| draft.frame(parent, image, offset);
-        let frames = add_frames(&Stacks::read(&reader)?, changes, add).ok_or_else(|| unknown_key(&path))?;
-        let places = frames.into_iter().map(|frame| draft.place(frame)).collect();
+        let stacks = Stacks::read(&ColumnReader::open(&path)?)?;
+        let frames = changed_frames(&stacks, changes).ok_or_else(|| unknown_key(&path))?;
+        let outlined = draft.outlined();
+        let find = |parent, image, offset| outlined.find(parent, image, offset).unwrap_or(Node::NONE);
+        let places = match shared {
+            Some(shared) => shared.places(
+                &mut (),
+                frames,
+                |_| true,
+                |_, parent, image, offset| outlined.find(parent, image, offset),
+                |_, parent, image, offset| find(parent, image, offset),
+            ),
+            None => whole(frames, find),
+        };
+        let places = places.into_iter().map(|frame| draft.place(frame)).collect();
         Ok(Samples { path: from.join(&input.samples_file), places })
     }
 
@@ -229,19 +292,28 @@ fn unknown_key(path: &Path) -> Error {
     wrong(path, "it has a key that its catalogue does not know")
 }
 
-/// The new index of each frame.
-fn add_frames(
-    stacks: &Stacks,
+/// Caller, image and offset of each frame, as they will be, if all images are known.
+fn changed_frames<'s>(
+    stacks: &'s Stacks,
     changes: Changes<'_>,
-    mut intern: impl FnMut(u32, i32, u64) -> u32,
-) -> Option<Vec<u32>> {
-    let mut map: Vec<u32> = Vec::with_capacity(stacks.len());
-    for at in 0..stacks.len() {
-        let parent = match stacks.parents[at] {
+) -> Option<impl Iterator<Item = (u32, i32, u64)> + use<'s>> {
+    let images: Vec<i32> = stacks.images.iter().map(|&image| changes.image(image)).collect::<Option<_>>()?;
+    let places = stacks.parents.iter().zip(images).zip(&stacks.offsets);
+    Some(places.map(|((&parent, image), &offset)| (parent, image, offset)))
+}
+
+/// The index of each frame, where all stay; `index` gives that of a frame by its caller's, image and offset.
+fn whole(
+    frames: impl Iterator<Item = (u32, i32, u64)>,
+    mut index: impl FnMut(u32, i32, u64) -> u32,
+) -> Vec<u32> {
+    let mut map: Vec<u32> = Vec::new();
+    for (parent, image, offset) in frames {
+        let parent = match parent {
             Node::NONE => Node::NONE,
             parent => map[parent as usize],
         };
-        map.push(intern(parent, changes.image(stacks.images[at])?, stacks.offsets[at]));
+        map.push(index(parent, image, offset));
     }
-    Some(map)
+    map
 }

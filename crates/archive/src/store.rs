@@ -490,7 +490,7 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
 }
 
 /// A key as the files have it. There are never as many as this could not hold.
-fn key(key: i64) -> i32 {
+pub(super) fn key(key: i64) -> i32 {
     i32::try_from(key).unwrap_or(i32::MAX)
 }
 

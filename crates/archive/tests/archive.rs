@@ -420,6 +420,72 @@ fn large_segments_are_merged_frame_by_frame() {
 }
 
 #[test]
+fn rare_stacks_of_a_day_give_up_callers_and_no_samples() {
+    use archive::{Batch, Count, Node, TOO_MANY_STACKS};
+    // Each flush has a stack that all of its samples share the outer frames of, and 90,000 that nothing shares.
+    const RARE: u32 = 90_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let machine =
+        store.machine(&MachineInfo { key: "a".into(), host: "a".into(), ..MachineInfo::default() }).unwrap();
+    let setting = archive::Setting { resolution: Nanos::from_millis(60_000), ..archive::Setting::default() };
+    let epoch = store.begin_epoch(machine, &setting, None, UnixSeconds(START)).unwrap();
+    let event = store.event("cpu-clock").unwrap();
+    let path = "/bin/rare".to_owned();
+    let image = store.image(&CodeImage { path, build_id: String::new(), kind: ImageKind::File }).unwrap();
+    let label = store.label(&Label { process: "rare".into(), ..Label::default() }).unwrap();
+    let mut samples: BTreeMap<Offset, u64> = BTreeMap::new();
+    for flush in 0..3_u32 {
+        let mut batch = Batch::default();
+        let mut frame = |parent, offset| {
+            batch.nodes.push(Node { parent, image, offset: Offset(offset) });
+            batch.nodes.len() as u32 - 1
+        };
+        let main = frame(Node::NONE, 1);
+        let run = frame(main, 2);
+        let mut nodes = vec![(frame(run, 3), Offset(3), 50_000)];
+        for rare in 0..RARE {
+            // Callers of its own, and one of a thousand positions.
+            let caller = frame(run, u64::from(10_000 + flush * RARE + rare));
+            let offset = 100 + u64::from(rare % 1000);
+            nodes.push((frame(caller, offset), Offset(offset), 1));
+        }
+        let time = UnixSeconds(START + 60 * i64::from(flush));
+        for (node, offset, count) in nodes {
+            batch.counts.push(Count { time, label, event, node, count });
+            *samples.entry(offset).or_default() += u64::from(count);
+        }
+        store.flush(epoch, &batch).unwrap();
+    }
+    let merged = store.compact(UnixSeconds(START + 2 * DAY), &mut || ()).unwrap();
+    assert_eq!((merged.read, merged.written), (3, 1));
+    let database = Database::open(folder.path()).unwrap();
+    let leaves = crate::expected::by_position(&database.leaves(&Selection::default()).unwrap());
+    let expected = samples.iter().map(|(&offset, &count)| ((image, offset), count)).collect();
+    assert_eq!(leaves, expected);
+    // What the rows of the samples say is what the frames say.
+    let minute =
+        Selection { time: Some(UnixSeconds(START + 60)..UnixSeconds(START + 120)), ..Selection::default() };
+    assert_eq!(database.leaves(&minute).unwrap().iter().map(|leaf| leaf.count).sum::<u64>(), 140_000);
+    let tree = database.tree(&Selection::default()).unwrap();
+    assert!(tree.len() < 2000, "{}", tree.len());
+    let images = database.images().unwrap();
+    let mut totals = tree.counts.clone();
+    for frame in (0..tree.len()).rev() {
+        if let Some(parent) = tree.parent(frame) {
+            totals[parent] += totals[frame];
+        }
+    }
+    let marks: Vec<usize> =
+        (0..tree.len()).filter(|&frame| images[&tree.position(frame).0].path == TOO_MANY_STACKS).collect();
+    assert_eq!(marks.len(), 1);
+    assert_eq!(totals[marks[0]], 3 * u64::from(RARE));
+    // The callers that all share have what they had.
+    let run = tree.parent(marks[0]).unwrap();
+    assert_eq!((tree.position(run).1, totals[run]), (Offset(2), 3 * (50_000 + u64::from(RARE))));
+}
+
+#[test]
 fn names_of_generated_code_go_with_its_samples() {
     use archive::{Batch, Count, Node};
     const FRAMES: u64 = 12_000;

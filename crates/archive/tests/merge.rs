@@ -225,7 +225,12 @@ fn the_folder_is_kept_below_its_limit() {
     // Another process has no keys in its hands any more.
     let mut store = Store::open(folder.path()).unwrap();
     let before = store.bytes().unwrap();
-    let images = Database::open(folder.path()).unwrap().images().unwrap().len();
+    // What may have stood for rare callers goes if nothing is left that it stands for.
+    let images = || {
+        let images = Database::open(folder.path()).unwrap().images().unwrap();
+        images.values().filter(|image| image.path != archive::TOO_MANY_STACKS).count()
+    };
+    let sampled = images();
     let removed = store
         .collect_garbage(
             &Retention { most_bytes: Some(before - 1), ..Retention::default() },
@@ -243,7 +248,7 @@ fn the_folder_is_kept_below_its_limit() {
             .values()
             .all(|of| of.process.starts_with('p'))
     );
-    assert_eq!(Database::open(folder.path()).unwrap().images().unwrap().len(), images);
+    assert_eq!(images(), sampled);
     assert!(removed.bytes > 0);
     let removed = store
         .collect_garbage(

@@ -50,6 +50,8 @@ pub struct Candidate {
 pub struct Found {
     pub candidate: Candidate,
     pub rate: CallRate,
+    /// By how much breakpoints there slow the program down, no matter how often they are visited: hot code is in the same lines.
+    pub beside: f64,
 }
 
 impl Found {
@@ -66,11 +68,21 @@ impl Found {
         self.slowdown() <= AFFORDABLE
     }
 
-    /// By which share of a CPU's time counting slows each of the threads down that visit it and can run at the same time; 0 if that is not
-    /// known.
+    /// What counting takes, as a share of a CPU; NaN if that is not known.
+    pub fn cost(&self) -> f64 {
+        self.rate.cost + self.beside * self.at_a_time()
+    }
+
+    /// By which share of a CPU's time counting slows each of the threads down that visit it and can run at the same time; what is not known
+    /// is left out.
     fn slowdown(&self) -> f64 {
-        let beside = self.candidate.threads.clamp(1, kernel::cpu::online().max(1) as usize);
-        if self.rate.cost.is_nan() { 0.0 } else { self.rate.cost / beside as f64 }
+        let of_visits = if self.rate.cost.is_nan() { 0.0 } else { self.rate.cost };
+        of_visits / self.at_a_time() + self.beside
+    }
+
+    /// How many of the threads can visit it at the same time.
+    fn at_a_time(&self) -> f64 {
+        self.candidate.threads.clamp(1, kernel::cpu::online().max(1) as usize) as f64
     }
 }
 
@@ -108,18 +120,27 @@ pub fn find(
     let meter = Meter { pids, scope: &scope.sources, visit_cost };
     let candidates = candidates(&lock(observer));
     let places: Vec<String> = candidates.iter().map(|candidate| candidate.place.clone()).collect();
-    let places = meter.find(&places, lock(observer).images())?;
+    let (places, besides) = {
+        let observer = lock(observer);
+        let places = meter.find(&places, observer.images())?;
+        // Before they are counted: that slows code beside them down.
+        let beside = |place: &Vec<Instruction>| observer.beside(place.iter().map(|at| &at.address));
+        let besides: Vec<f64> = places.iter().map(beside).collect();
+        (places, besides)
+    };
+    let more = kernel::visits::slowdown_beside().map_or(0.0, |factor| factor - 1.0);
     let Some(rates) = meter.measure(&places, &mut wait) else { return Ok(None) };
     let observer = lock(observer);
-    let rate = |(place, rate): (&Vec<Instruction>, Option<CallRate>)| {
-        let itself = named && meter.could_count_itself(place, observer.images());
-        rate.map(|rate| if itself { rate.by_itself() } else { rate })
-    };
-    let counted = candidates.into_iter().zip(places.iter().zip(rates).map(rate));
-    let mut found: Vec<Found> = counted
-        .filter_map(|(candidate, rate)| Some(Found { candidate, rate: rate? }))
-        .filter(|found| found.rate.per_second >= LEAST_RATE)
-        .collect();
+    let mut found = Vec::new();
+    for ((candidate, place), (rate, beside)) in
+        candidates.into_iter().zip(&places).zip(rates.into_iter().zip(besides))
+    {
+        let Some(rate) = rate.filter(|rate| rate.per_second >= LEAST_RATE) else { continue };
+        found.push(match named && meter.could_count_itself(place, observer.images()) {
+            true => Found { candidate, rate: rate.by_itself(), beside: 0.0 },
+            false => Found { candidate, rate, beside: beside * more },
+        });
+    }
     found.sort_by(|a, b| b.score().total_cmp(&a.score()));
     Ok(Some(found))
 }
@@ -176,7 +197,7 @@ mod tests {
     fn found(share: f64, per_second: f64, cost: f64) -> Found {
         let candidate =
             Candidate { place: "fn:f".to_owned(), at: String::new(), share, own: 0.0, threads: 1 };
-        Found { candidate, rate: CallRate { per_second, variation: 0.0, error: 0.0, cost } }
+        Found { candidate, rate: CallRate { per_second, variation: 0.0, error: 0.0, cost }, beside: 0.0 }
     }
 
     #[test]
@@ -193,6 +214,12 @@ mod tests {
         // What is visited 25,000 times a second, with all of the time, is no better than a tenth of the work.
         assert!(found(1.0, 25_000.0, 0.74).score() < found(0.1, 100.0, 0.001).score());
         assert!(found(1.0, 1000.0, 0.01).score() > found(0.9, 1000.0, 0.01).score());
+        let beside = Found { beside: 0.3, ..found(1.0, 100.0, 0.001) };
+        assert!(
+            !beside.is_affordable()
+                && beside.cost() > 0.3
+                && beside.score() < found(0.1, 100.0, 0.001).score()
+        );
         assert!(found(1.0, 10.0, f64::NAN).is_affordable() && !found(1.0, 1e5, 0.3).is_affordable());
     }
 }

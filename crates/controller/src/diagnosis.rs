@@ -18,6 +18,9 @@ use std::sync::atomic::Ordering;
 use wire::SharedMemory;
 use wire::layout::Sampler;
 
+/// A breakpoint may slow the program down by this much without a word, because of hot code beside it.
+const SLOWED: f64 = 0.02;
+
 /// Why there is no answer, if there is none.
 pub fn diagnose(
     options: &Options,
@@ -119,6 +122,20 @@ pub fn points(points: &Points) -> Vec<Warning> {
     let not_counted: Vec<String> = points.not_counted().map(str::to_owned).collect();
     let sampled = (!not_counted.is_empty()).then_some(Warning::SampledPoint { points: not_counted });
     never.into_iter().chain(sampled).chain(refused).collect()
+}
+
+/// Hot code that the breakpoints of progress points slow down.
+pub fn beside_points(points: &Points, observer: &Observer) -> Vec<Warning> {
+    let shares = points.breakpoints().map(|(point, address)| (point, observer.beside([&address])));
+    let hot: Vec<(String, f64)> = shares.filter(|(_, share)| *share > SLOWED).collect();
+    if hot.is_empty() {
+        return Vec::new();
+    }
+    // Without breakpoints there are none that slow anything down.
+    let factor = kernel::visits::slowdown_beside().unwrap_or(1.0);
+    let lost = |share: f64| share * (1.0 - 1.0 / factor);
+    let hot = hot.into_iter().filter(|(_, share)| lost(*share) > SLOWED);
+    hot.map(|(point, share)| Warning::SlowBesidePoint { point, share, factor }).collect()
 }
 
 /// What the program's end says about what the profiler did to it.

@@ -113,13 +113,14 @@ fn cooler(run: &Run<'_>, conductor: &mut Conductor<'_>) -> Result<String> {
         );
     }
     let mut text = String::from("; choose a place that is visited less often:");
-    for Found { candidate, rate } in cool {
+    for found in cool {
+        let Found { candidate, rate, .. } = found;
         let _ = write!(
             text,
             "\n  -p {}   {:.0} a second, {} of a CPU, {:.0} % of the time",
             profile::shell::command([&candidate.place]),
             rate.per_second,
-            survey::cost(rate.cost),
+            survey::cost(found.cost()),
             100.0 * candidate.share
         );
     }

@@ -515,7 +515,8 @@ fn supervise(
     let failure =
         diagnosis::diagnose(options, shared, &points, &observer, &outcome, now.saturating_sub(start));
     let counted = points.costs(runs.visit_cost, runs.noting_cost, now.saturating_sub(start));
-    let of_points = diagnosis::points(&points);
+    let mut of_points = diagnosis::points(&points);
+    of_points.extend(diagnosis::beside_points(&points, &observer));
     // Counting visits and sampling cost something, and are no longer needed.
     drop(points);
     shared.memory().header.alive_until.store(0, Ordering::Relaxed);

@@ -18,6 +18,7 @@ use crate::ranges::ends;
 use crate::region::{RegionIndex, RegionSpec};
 use crate::stacks::Stacks;
 use crate::unwind_tables::UnwindTables;
+use kernel::visits;
 use profile::{Nanos, Region, RegionKind};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::{Index, Range};
@@ -31,6 +32,8 @@ use wire::{
 
 /// Samples that the next region is chosen from: so many of the most recent ones in scope.
 const OFFERS: usize = 64;
+/// Lines of code whose samples are counted.
+const MOST_LINES: usize = 1 << 16;
 /// Samples that the next region is chosen from are not older than this.
 const OFFER_AGE: Nanos = Nanos::from_millis(250);
 
@@ -125,6 +128,8 @@ pub struct Observer {
     watch: Vec<Watched>,
     /// What is on stacks, if that is of interest.
     chains: Option<HashMap<RegionIndex, Chains>>,
+    /// Samples by the line of code (of [`visits::LINE`] bytes) that they were taken in, of the first that there were.
+    lines: HashMap<u64, u64>,
     /// Samples by the file that the innermost frame is in, as long as stacks are of interest.
     innermost: HashMap<String, u64>,
 }
@@ -192,6 +197,7 @@ impl Observer {
             watched: None,
             watch: Vec::new(),
             chains: (options.survey == Some(Survey::Points) || options.looks_for_point()).then(HashMap::new),
+            lines: HashMap::new(),
             innermost: HashMap::new(),
         };
         for spec in &*options.regions {
@@ -262,6 +268,7 @@ impl Observer {
         self.samples += 1;
         self.weight += weight;
         self.deep += u64::from(sample.cut);
+        self.count_line(sample);
         self.follow_mappings();
         let owner = self.owner(sample);
         self.count_stack(sample);
@@ -290,6 +297,22 @@ impl Observer {
         }
         let most = self.offers.len().saturating_sub(OFFERS);
         self.offers.drain(..most);
+    }
+
+    /// Counts the line that a sample was taken in.
+    fn count_line(&mut self, sample: &Sample) {
+        let Some(address) = sample.callchain().first() else { return };
+        let line = address.0 / visits::LINE;
+        if self.lines.len() < MOST_LINES || self.lines.contains_key(&line) {
+            *self.lines.entry(line).or_default() += 1;
+        }
+    }
+
+    /// The share of all samples that were taken in the lines of these instructions.
+    pub fn beside<'i>(&self, instructions: impl IntoIterator<Item = &'i Address>) -> f64 {
+        let lines: HashSet<u64> = instructions.into_iter().map(|address| address.0 / visits::LINE).collect();
+        let samples: u64 = lines.iter().filter_map(|line| self.lines.get(line)).sum();
+        samples as f64 / self.samples.max(1) as f64
     }
 
     /// Counts the stack of a sample.

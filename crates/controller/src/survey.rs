@@ -135,13 +135,14 @@ fn suggestions(found: Option<&[Found]>, options: &Options, besides: &[String], w
         "whatif: places that may be a unit of work, the likeliest first (cost: of counting every visit, in CPUs)\n    \
          visits/s    95 %      cost  of time  threads  place\n",
     );
-    for Found { candidate, rate } in found.iter().take(SUGGESTED) {
+    for found in found.iter().take(SUGGESTED) {
+        let Found { candidate, rate, .. } = found;
         let _ = writeln!(
             text,
             "  {:>10.1}  ± {:>3.0} %  {:>6}  {:>5.0} %  {:>7}  -p {}   {}",
             rate.per_second,
             100.0 * rate.error,
-            cost(rate.cost),
+            cost(found.cost()),
             100.0 * candidate.share,
             candidate.threads,
             shell::command([&candidate.place]),

@@ -65,6 +65,16 @@ pub enum Warning {
     )]
     CostlyPoint { point: String, share: f64 },
 
+    /// `share`: of the samples; `factor`: how many times as long that code takes.
+    #[error(
+        "the breakpoint that counts visits to {} slows other code down: that within the same {} bytes, which had {:.0} % of the samples, \
+         takes {factor:.1} times as long on this CPU while the breakpoint is there",
+        printable(.point),
+        kernel::visits::LINE,
+        .share * 100.0
+    )]
+    SlowBesidePoint { point: String, share: f64, factor: f64 },
+
     /// At least one image, and where the names of its functions are from.
     #[error("{}", without_debug_information(.images))]
     FunctionsOnly { images: Vec<(PathBuf, NameSource)> },
@@ -154,6 +164,7 @@ impl Warning {
             Self::CallersUnknown { .. } => "callers-unknown",
             Self::UnannouncedWaits => "unannounced-waits",
             Self::CostlyPoint { .. } => "costly-point",
+            Self::SlowBesidePoint { .. } => "slow-beside-point",
             Self::FunctionsOnly { .. } => "functions-only",
             Self::DeepStacks { .. } => "deep-stacks",
             Self::LostSamples { .. } => "lost-samples",
@@ -205,6 +216,10 @@ impl Warning {
             Self::CostlyPoint { .. } => {
                 "mark it in the source, which costs next to nothing, or count a place that is visited less often, such as a system call \
                  (-p syscall:NAME)"
+            }
+            Self::SlowBesidePoint { .. } => {
+                "name a function (-p fn:NAME), which the program can often count itself without a breakpoint, or a place in other code, or mark the \
+                 point in the source"
             }
             Self::FunctionsOnly { .. } => {
                 "for lines and source compile with -g (Rust: debug = 1 in the profile), or install the package with the debug \

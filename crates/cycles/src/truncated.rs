@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use crate::Note;
-use archive::{CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, Tree};
+use archive::{CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, TOO_MANY_STACKS, Tree};
 
 /// A larger share of the samples is worth a warning: programs that have just been started have some, while their unwind tables are
 /// being read.
@@ -14,6 +14,7 @@ pub fn note(names: &Names, tree: &Tree) -> Option<Note> {
         (CUT_UNKNOWN, "have code without an unwind table at hand"),
         (CUT_SHORT, "are larger than what is copied of them"),
         (CUT_DEEP, "are deeper than what is followed"),
+        (TOO_MANY_STACKS, "are rare, and kept without some of their callers"),
     ];
     let kind_at = |image: &archive::ImageId| {
         let path = &names.images().get(image)?.path;
@@ -22,7 +23,7 @@ pub fn note(names: &Names, tree: &Tree) -> Option<Note> {
     let kind_at: Vec<Option<usize>> = tree.positions.iter().map(|(image, _)| kind_at(image)).collect();
     // Callers come before those that they call.
     let mut kind_of: Vec<Option<usize>> = Vec::with_capacity(tree.len());
-    let mut samples = [0_u64; 3];
+    let mut samples = [0_u64; 4];
     for frame in 0..tree.len() {
         // The frames that say how a thread waits are outside of it.
         let kind = tree

@@ -171,6 +171,82 @@ pub fn trap_cost() -> io::Result<Nanos> {
     )
 }
 
+/// How many times as long code takes while a breakpoint is armed at an instruction in the same [line](LINE), which it does not execute: 1
+/// where breakpoints slow nothing down, 3.5 on some CPUs of AMD.
+///
+/// # Errors
+/// As for [`Counter::new`].
+pub fn slowdown_beside() -> io::Result<f64> {
+    let alone = measured_beside();
+    let attributes = Attributes::breakpoint(beside::address());
+    let watch = move || open(&attributes, Where::Thread(own_thread()));
+    let watched = in_own_thread(watch, measured_beside)?;
+    Ok((watched.0 as f64 / alone.0.max(1) as f64).max(1.0))
+}
+
+/// Bytes of code that a CPU may execute more slowly because of a breakpoint among them.
+pub const LINE: u64 = 64;
+
+/// The time of a loop beside an instruction that is never executed.
+fn measured_beside() -> Nanos {
+    let once = || {
+        let begin = clock::thread_cpu_time();
+        beside::run(20_000);
+        clock::thread_cpu_time().saturating_sub(begin)
+    };
+    // The best of a few: interruptions count as well.
+    (0..5).map(|_| once()).fold(Nanos(u64::MAX), Nanos::min)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod beside {
+    use wire::Address;
+
+    /// Some rounds of a loop that is shorter than a line and begins with one; behind it are bytes that are never executed.
+    #[unsafe(naked)]
+    extern "C" fn rounds(number: u64) {
+        std::arch::naked_asm!(
+            "jmp 2f",
+            ".p2align 6, 0xcc",
+            "2: mov rax, rdi",
+            "shl rax, 13",
+            "xor rax, rdi",
+            "mov rcx, rax",
+            "shr rcx, 7",
+            "xor rax, rcx",
+            "dec rdi",
+            "jnz 2b",
+            "ret",
+            ".p2align 6, 0xcc",
+        )
+    }
+
+    /// The last byte of the line that the loop is in.
+    pub fn address() -> Address {
+        // A short jump takes two bytes.
+        let first = (rounds as *const () as u64 + 2).next_multiple_of(super::LINE);
+        Address(first + super::LINE - 1)
+    }
+
+    pub fn run(number: u64) {
+        rounds(number.max(1));
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod beside {
+    use wire::Address;
+
+    pub fn address() -> Address {
+        Address(run as *const () as u64)
+    }
+
+    /// Code whose lines are not known: nothing is slowed down.
+    pub fn run(number: u64) {
+        (0..number).for_each(|round| drop(std::hint::black_box(round)));
+    }
+}
+
 /// What `measure` finds while what `watch` opens is open, in a thread of its own: the kernel takes 25 ms to remove a breakpoint, and nothing needs to wait for
 /// that; and a program that is started meanwhile does not inherit it.
 fn in_own_thread<T>(
@@ -317,6 +393,14 @@ mod tests {
                 assert!((100..1_000_000).contains(&signal.0), "{signal:?}");
             }
             (count, signal) => println!("skipped: {count:?}, {signal:?}"),
+        }
+    }
+
+    #[test]
+    fn code_beside_a_breakpoint_is_not_faster() {
+        match slowdown_beside() {
+            Ok(factor) => assert!((1.0..1000.0).contains(&factor), "{factor}"),
+            Err(error) => println!("skipped: there are no breakpoints ({error})"),
         }
     }
 

@@ -518,6 +518,16 @@ impl Points {
         self.all().map(spent).collect()
     }
 
+    /// The points that are counted by breakpoints, and where these are.
+    pub fn breakpoints(&self) -> impl Iterator<Item = (String, Address)> {
+        let is_breakpoint =
+            |watch: &Watch| matches!(watch.counter.means(), Some(Means::Breakpoint | Means::Trap));
+        self.all().flat_map(move |placed| {
+            let watches = placed.counters().clone().into_iter().filter(is_breakpoint);
+            watches.filter_map(|watch| Some((placed.point.name.clone(), watch.address?)))
+        })
+    }
+
     /// Counts no more visits to the points of this name.
     pub fn give_up(&self, name: &str) {
         for placed in self.all().filter(|placed| placed.point.name == name) {
