@@ -1,6 +1,7 @@
 //! Columns: one Parquet file, written and read column by column.
 
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -181,12 +182,17 @@ pub(super) struct ColumnReader {
 }
 
 impl ColumnReader {
+    /// Reads a file that has no more than `most` bytes.
+    ///
     /// # Errors
     ///
     /// [`Error::NotFound`] if the file is gone, [`Error::DamagedSegment`] if it is not what was written. Nothing of that is
     /// read: the library panics for some bytes.
-    pub(super) fn open(path: &Path) -> Result<ColumnReader, Error> {
-        let bytes = fs::read(path).map_err(|e| Error::io(path, &e))?;
+    pub(super) fn open(path: &Path, most: u64) -> Result<ColumnReader, Error> {
+        let bytes = storage::read_regular(path, most).map_err(|e| match e.kind() {
+            ErrorKind::InvalidInput | ErrorKind::FileTooLarge => wrong(path, &e.to_string()),
+            _ => Error::io(path, &e),
+        })?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if !checksum::is_right(name, &bytes) {
             return Err(wrong(path, "it has other bytes than were written"));

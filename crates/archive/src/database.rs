@@ -317,7 +317,8 @@ impl Database {
             .filter_map(Result::ok)
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|extension| extension == "db"))
-            .map(|path| (fs::metadata(&path).and_then(|meta| meta.modified()).ok(), path))
+            .filter_map(|path| Some((fs::metadata(&path).ok().filter(fs::Metadata::is_file)?, path)))
+            .map(|(about, path)| (about.modified().ok(), path))
             .collect();
         found.sort();
         found.into_iter().map(|(_, path)| path).collect()

@@ -113,6 +113,14 @@ pub(super) struct Written {
     pub(super) labels: BTreeSet<i32>,
 }
 
+/// Whether a file has a name that a draft gives its files.
+pub(super) fn is_ours(file: &str) -> bool {
+    let mut parts = file.split('.');
+    let random = parts.next().and_then(|name| name.rsplit_once('-')).map_or("", |(_, random)| random);
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    random.len() == 16 && is_hex(random) && file.ends_with(".parquet")
+}
+
 /// Files that are removed again unless they are kept.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished(Vec<PathBuf>);

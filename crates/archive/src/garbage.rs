@@ -244,7 +244,7 @@ impl Store {
             let path = self.segments.join(&segment.stacks_file);
             // What one had that cannot be read is not known.
             if let Ok(Stacks { images, offsets, .. }) =
-                ColumnReader::open(&path).and_then(|reader| Stacks::read(&reader))
+                ColumnReader::open(&path, segment.bytes).and_then(|reader| Stacks::read(&reader))
             {
                 let positions = images.into_iter().map(i64::from).zip(offsets);
                 let positions = positions.map(|(image, offset)| (image, offset as i64));
@@ -290,6 +290,6 @@ fn remove_epochs(to: &Transaction<'_>) -> rusqlite::Result<()> {
         AND id NOT IN (SELECT epoch FROM segments) AND id NOT IN (SELECT epoch FROM books)";
     to.execute(&format!("DELETE FROM epoch_events WHERE epoch IN ({OVER})"), [])?;
     to.execute(&format!("DELETE FROM epoch_labels WHERE epoch IN ({OVER})"), [])?;
-    to.execute(&format!("DELETE FROM epochs WHERE id IN ({OVER})"), [])?;
-    super::journal::remove_orphans(to)
+    to.execute(&format!("DELETE FROM journal WHERE epoch IN ({OVER})"), [])?;
+    to.execute(&format!("DELETE FROM epochs WHERE id IN ({OVER})"), []).map(drop)
 }

@@ -2,7 +2,7 @@
 
 use super::catalogue;
 use super::{Books, CollectorEpoch, Database, EpochId, EventId, Selection, Store, UnixSeconds};
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, params};
 use std::collections::HashMap;
 use storage::Error;
 
@@ -49,11 +49,15 @@ pub enum EntryKind {
     Missed,
     /// The books say so many samples of an interval too many or too few.
     Books,
+    /// What is old could not be removed, or what is small not be merged, because of what is in the detail.
+    Untidy,
+    /// It could again.
+    Tidy,
 }
 
 impl EntryKind {
     /// All of them.
-    pub const ALL: [EntryKind; 11] = [
+    pub const ALL: [EntryKind; 13] = [
         EntryKind::Began,
         EntryKind::Ended,
         EntryKind::Rate,
@@ -65,6 +69,8 @@ impl EntryKind {
         EntryKind::Clock,
         EntryKind::Missed,
         EntryKind::Books,
+        EntryKind::Untidy,
+        EntryKind::Tidy,
     ];
 
     /// Its name in the catalogue.
@@ -82,6 +88,8 @@ impl EntryKind {
             EntryKind::Clock => "clock",
             EntryKind::Missed => "missed",
             EntryKind::Books => "books",
+            EntryKind::Untidy => "untidy",
+            EntryKind::Tidy => "tidy",
         }
     }
 }
@@ -163,11 +171,6 @@ impl Database {
         };
         Ok(rows.into_iter().map(interval).collect())
     }
-}
-
-/// Removes what is of epochs that are gone.
-pub(super) fn remove_orphans(to: &Transaction<'_>) -> rusqlite::Result<()> {
-    to.execute("DELETE FROM journal WHERE epoch NOT IN (SELECT id FROM epochs)", []).map(drop)
 }
 
 fn insert(to: &Connection, epoch: EpochId, number: i64, entry: &Entry) -> rusqlite::Result<()> {

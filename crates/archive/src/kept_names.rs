@@ -19,7 +19,7 @@ use super::name_table::{self, HEADER, NameTableWriter};
 use super::{CodeImage, Offset};
 
 /// Name of the folder.
-const FOLDER: &str = "symbols";
+pub(super) const FOLDER: &str = "symbols";
 /// Names of tables end with this.
 const KIND: &str = ".names";
 /// Whose table is good for all images of a build.
@@ -338,7 +338,7 @@ fn room(bytes: u64) -> u64 {
 /// The table at a path, if it has the length that it says: what a power failure has left need not.
 fn is_whole(path: &Path) -> bool {
     let length = || -> Option<(u64, u64)> {
-        let mut file = File::open(path).ok()?;
+        let mut file = storage::open_regular(path, File::options().read(true)).ok()?;
         let mut header = [0; HEADER];
         file.read_exact(&mut header).ok()?;
         Some((file.metadata().ok()?.len(), name_table::length_of(&header)?))
@@ -347,9 +347,7 @@ fn is_whole(path: &Path) -> bool {
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(LARGEST).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    storage::read_regular(path, LARGEST).ok()
 }
 
 /// A path as part of a name: FNV-1a of 64 bits (draft-eastlake-fnv).

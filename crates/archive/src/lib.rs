@@ -50,8 +50,8 @@ pub use kept_names::{Kept, KeptNames, KeptSize, LATELY, TableOwner};
 pub use model::{
     Batch, Books, CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, CodeImage, CollectorEpoch, Count, EpochId, EventId,
     ImageId, ImageKind, LIST_GIVEN_UP, LONGEST_LABEL, LONGEST_LABEL_NAME, Label, LabelId, MachineId,
-    MachineInfo, Node, Offset, Setting, Symbol, TOO_MANY_STACKS, TOO_MUCH_MAPPED, is_label_name,
-    is_label_value,
+    MachineInfo, NOT_ENDED, Node, Offset, Setting, Symbol, TOO_MANY_STACKS, TOO_MUCH_MAPPED, is_label_name,
+    is_label_value, is_mark,
 };
 pub use name_table::NameTableWriter;
 pub use names::KnownPositions;

@@ -23,15 +23,10 @@ impl Lock {
     /// [`Error::OtherWriter`], [`Error::Io`].
     pub(super) fn take(folder: &Path) -> Result<Lock, Error> {
         let path = folder.join(NAME);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            // A user who could open it could keep the writer out.
-            .mode(0o600)
-            .open(&path)
-            .map_err(|e| failed(&path, &e))?;
+        let mut options = OpenOptions::new();
+        // A user who could open it could keep the writer out.
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = storage::open_regular(&path, &mut options).map_err(|e| failed(&path, &e))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

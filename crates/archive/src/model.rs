@@ -54,12 +54,20 @@ pub const LIST_GIVEN_UP: &str = "[generated: list given up]";
 pub const TOO_MUCH_MAPPED: &str = "[unknown: too much mapped]";
 /// Path of the image that stands for callers (of kind [`ImageKind::Memory`]) where a user's stacks were too many.
 pub const TOO_MANY_STACKS: &str = "[callers: too many stacks]";
+/// Instead of all frames: the thread waits, and has not run since it could be told where.
+pub const NOT_ENDED: &str = "[wait has not ended]";
 /// Instead of callers: there are more frames than are taken.
 pub const CUT_DEEP: &str = "[truncated: too deep]";
 /// Instead of callers: less of the stack was copied.
 pub const CUT_SHORT: &str = "[truncated: stack larger than its copy]";
 /// Instead of callers: neither frame pointers nor an unwind table that has been read leads to them.
 pub const CUT_UNKNOWN: &str = "[truncated: no unwind table at hand]";
+
+/// Whether this is the path of what stands for frames that are missing.
+#[must_use]
+pub fn is_mark(path: &str) -> bool {
+    [TOO_MANY_STACKS, CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, NOT_ENDED].contains(&path)
+}
 
 /// A file that samples fall into.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

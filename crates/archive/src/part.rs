@@ -37,7 +37,7 @@ impl<'a> Part<'a> {
         folder: &'a Path,
         segment: &'a Segment,
     ) -> Result<Part<'a>, Error> {
-        let reader = ColumnReader::open(&folder.join(&segment.stacks_file))?;
+        let reader = ColumnReader::open(&folder.join(&segment.stacks_file), segment.bytes)?;
         let stacks = Stacks::read(&reader)?;
         let is_in = |images: &Vec<ImageId>| {
             let images: HashSet<i64> = images.iter().map(|image| image.get()).collect();
@@ -165,7 +165,7 @@ impl<'a> Part<'a> {
         let with_labels = with_labels || labels.is_some() || condition.is_some();
         let needed = Needed { labels: with_labels, events: self.has_others };
         let samples = self.folder.join(&self.segment.samples_file);
-        segment::read_rows(&samples, self.stacks.len(), time, needed, |row| {
+        segment::read_rows((&samples, self.segment.bytes), self.stacks.len(), time, needed, |row| {
             if (!needed.events || i64::from(row.event) == self.event.get())
                 && time.is_none_or(|time| time.contains(&UnixSeconds(row.time)))
                 && labels.as_ref().is_none_or(|labels| labels.contains(&i64::from(row.label)))

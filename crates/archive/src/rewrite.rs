@@ -154,7 +154,7 @@ fn add_input(
     shared: Option<Shared>,
 ) -> Result<(), Error> {
     let path = from.join(&input.stacks_file);
-    let reader = ColumnReader::open(&path)?;
+    let reader = ColumnReader::open(&path, input.bytes)?;
     let unknown = || unknown_key(&path);
     let stacks = Stacks::read(&reader)?;
     let mut counts = Vec::new();
@@ -231,6 +231,8 @@ fn pieces(sources: &[Samples], frames: usize, breathe: &mut dyn FnMut()) -> Resu
 /// The samples of a segment that goes into another one.
 struct Samples {
     path: PathBuf,
+    /// It has no more.
+    bytes: u64,
     /// Where each of its frames is in the new one.
     places: Vec<u32>,
 }
@@ -244,7 +246,7 @@ impl Samples {
         draft: &Draft<'_>,
     ) -> Result<Samples, Error> {
         let path = from.join(&input.stacks_file);
-        let stacks = Stacks::read(&ColumnReader::open(&path)?)?;
+        let stacks = Stacks::read(&ColumnReader::open(&path, input.bytes)?)?;
         let frames = changed_frames(&stacks, changes).ok_or_else(|| unknown_key(&path))?;
         let outlined = draft.outlined();
         let find = |parent, image, offset| outlined.find(parent, image, offset).unwrap_or(Node::NONE);
@@ -259,12 +261,12 @@ impl Samples {
             None => whole(frames, find),
         };
         let places = places.into_iter().map(|frame| draft.place(frame)).collect();
-        Ok(Samples { path: from.join(&input.samples_file), places })
+        Ok(Samples { path: from.join(&input.samples_file), bytes: input.bytes, places })
     }
 
     /// How many rows there are.
     fn count(&self) -> Result<usize, Error> {
-        let reader = ColumnReader::open(&self.path)?;
+        let reader = ColumnReader::open(&self.path, self.bytes)?;
         Ok((0..reader.groups()).map(|group| reader.rows(group)).sum())
     }
 
@@ -276,7 +278,7 @@ impl Samples {
         mut each: impl FnMut(Row) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let unknown = || unknown_key(&self.path);
-        segment::read_rows(&self.path, self.places.len(), None, needed, |row| {
+        segment::read_rows((&self.path, self.bytes), self.places.len(), None, needed, |row| {
             each(Row {
                 time: changes.time(row.time),
                 label: changes.label(row.label).ok_or_else(unknown)?,

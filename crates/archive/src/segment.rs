@@ -106,15 +106,15 @@ impl Needed {
     pub(super) const ALL: Needed = Needed { labels: true, events: true };
 }
 
-/// Hands the samples of a file to `each`, without those row groups that have nothing in `time`.
+/// Hands the samples of a file, which has no more than `most` bytes, to `each`, without those row groups that have nothing in `time`.
 pub(super) fn read_rows(
-    path: &Path,
+    (path, most): (&Path, u64),
     nodes: usize,
     time: Option<&Range<UnixSeconds>>,
     needed: Needed,
     mut each: impl FnMut(Row) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let from = ColumnReader::open(path)?;
+    let from = ColumnReader::open(path, most)?;
     let (mut times, mut labels, mut events) = (Vec::new(), Vec::new(), Vec::new());
     let (mut at, mut counts) = (Vec::new(), Vec::new());
     for group in 0..from.groups() {

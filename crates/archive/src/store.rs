@@ -127,6 +127,9 @@ impl Store {
         let connection = open_catalogue(&folder.join(catalogue::FILE))?;
         step(&mut steps, "make the folder of segments", folder)?;
         fs::create_dir_all(&segments).map_err(|e| failed(&segments, &e))?;
+        for own in [&segments, &folder.join(kept_names::FOLDER)] {
+            is_own(own).map_err(|e| failed(own, &e))?;
+        }
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| failed(folder, &e))?;
         let path = folder.join(catalogue::FILE);
         let sql = |e| Error::of(&path, e);
@@ -457,7 +460,7 @@ impl Store {
                 files.remove(file);
             });
         }
-        files.retain(|file| file.ends_with(".parquet"));
+        files.retain(|file| draft::is_ours(file));
         self.remove_files(files.iter().map(String::as_str));
         Ok(())
     }
@@ -470,6 +473,14 @@ impl Store {
             }
         }
     }
+}
+
+/// Where a link leads, nothing is written or removed: another user may have made it.
+fn is_own(folder: &Path) -> std::io::Result<()> {
+    let is_link = fs::symlink_metadata(folder).is_ok_and(|about| about.is_symlink());
+    let problem =
+        "it is a symbolic link, which could lead anywhere: link the whole folder of the database instead";
+    if is_link { Err(std::io::Error::other(problem)) } else { Ok(()) }
 }
 
 /// Makes a folder, and those above it. What is synced in it later shall not be gone after a power failure because a folder is.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::expected::{batch, setting};
 use archive::{
-    By, CodeImage, Database, Group, ImageId, Label, MachineInfo, Offset, Retention, Selection, Store, Symbol,
-    UnixSeconds,
+    By, CodeImage, Database, Entry, EntryKind, Group, ImageId, Label, MachineInfo, Offset, Retention,
+    Selection, Store, Symbol, UnixSeconds,
 };
 use profile::{Recorder, Recording};
 use storage::{Error, Nanos};
@@ -294,13 +294,67 @@ fn collectors_that_were_killed_before_their_first_write_leave_nothing() {
     let mut store = filled(folder.path(), "a", 0..10, 1);
     let machine = *Database::open(folder.path()).unwrap().machines().unwrap().keys().next().unwrap();
     for crash in 1..20 {
-        store.begin_epoch(machine, &setting(), None, UnixSeconds(START + 3600 + crash)).unwrap();
+        let at = UnixSeconds(START + 3600 + crash);
+        let epoch = store.begin_epoch(machine, &setting(), None, at).unwrap();
+        // What is in the journal goes as well.
+        let began = Entry { at, kind: EntryKind::Began, value: 0.0, detail: String::new() };
+        store.note(epoch, &[began]).unwrap();
     }
     store.collect_garbage(&Retention::default(), UnixSeconds(START + 7200), &mut || ()).unwrap();
     let epochs = Database::open(folder.path()).unwrap().epochs().unwrap();
     // The one that has something, and the last one, which runs.
     let ended: Vec<bool> = epochs.iter().map(|epoch| epoch.ended.is_some()).collect();
     assert_eq!(ended, [true, false]);
+    assert_eq!(Database::open(folder.path()).unwrap().journal().unwrap().len(), 1);
+}
+
+#[test]
+fn nothing_is_removed_where_a_link_leads_and_nothing_waits_for_a_pipe() {
+    use std::os::unix::fs::symlink;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let victim = elsewhere.path().join("19700101-0123456789abcdef.stacks.parquet");
+    std::fs::write(&victim, "not ours").unwrap();
+    for link in ["segments", "symbols", "writer.lock"] {
+        let folder = tempfile::tempdir().unwrap();
+        drop(filled(folder.path(), "a", 0..3, 1));
+        let link = folder.path().join(link);
+        let target = match link.is_dir() {
+            true => std::fs::remove_dir_all(&link).map(|()| elsewhere.path().to_owned()),
+            false => std::fs::remove_file(&link).map(|()| victim.clone()),
+        };
+        let target = target.unwrap_or_else(|_| elsewhere.path().to_owned());
+        symlink(target, &link).unwrap();
+        assert!(matches!(Store::open(folder.path()).unwrap_err(), Error::Io { .. }), "{}", link.display());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "not ours");
+    }
+    // Segments that are no files are told as damaged, and the collector goes on.
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(folder.path(), "a", 0..3, 1));
+    for entry in std::fs::read_dir(folder.path().join("segments")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    }
+    let error = Database::open(folder.path()).unwrap().leaves(&Selection::default()).unwrap_err();
+    assert!(matches!(error, Error::DamagedSegment { .. }), "{error}");
+    let mut store = Store::open(folder.path()).unwrap();
+    assert!(store.compact(UnixSeconds(START + 2 * 86_400), &mut || ()).is_err());
+}
+
+#[test]
+fn a_catalogue_has_tables_and_no_programs() {
+    for program in [
+        "ALTER TABLE books RENAME TO other; CREATE VIEW books AS SELECT * FROM other",
+        "CREATE TRIGGER t AFTER INSERT ON epochs BEGIN DELETE FROM segments; END",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        drop(filled(folder.path(), "a", 0..3, 1));
+        let catalogue = folder.path().join("catalogue.db");
+        rusqlite::Connection::open(&catalogue).unwrap().execute_batch(program).unwrap();
+        let error = Database::open(folder.path()).err().expect(program);
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        assert!(Store::open(folder.path()).is_err(), "{program}");
+    }
 }
 
 #[test]

@@ -12,10 +12,12 @@ pub enum Cut {
     Short,
     /// Nothing says who has called the code.
     Unknown,
+    /// The thread waits, and nothing says where.
+    Waits,
 }
 
 impl Cut {
-    const ALL: [Self; 3] = [Self::Deep, Self::Short, Self::Unknown];
+    const ALL: [Self; 4] = [Self::Deep, Self::Short, Self::Unknown, Self::Waits];
 
     /// The end of a callchain that is cut: none of the kernel's marks.
     pub fn mark(self) -> u64 {

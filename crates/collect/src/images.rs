@@ -42,7 +42,9 @@ impl Images {
     pub const CUT_UNKNOWN: ImageIndex = ImageIndex(8);
     /// The kernel's pages in every process.
     pub const VDSO: ImageIndex = ImageIndex(9);
-    const ALWAYS: [ImageIndex; 10] = [
+    /// All frames of a wait that has not ended; see [`Cut`].
+    pub const NOT_ENDED: ImageIndex = ImageIndex(10);
+    const ALWAYS: [ImageIndex; 11] = [
         Self::IDLE,
         Self::UNKNOWN,
         Self::KERNEL,
@@ -53,6 +55,7 @@ impl Images {
         Self::CUT_SHORT,
         Self::CUT_UNKNOWN,
         Self::VDSO,
+        Self::NOT_ENDED,
     ];
 
     /// With those that there always are.
@@ -70,6 +73,7 @@ impl Images {
             (ImageKind::Memory, archive::CUT_SHORT, &[]),
             (ImageKind::Memory, archive::CUT_UNKNOWN, &[]),
             (ImageKind::Memory, "[vdso]", &[]),
+            (ImageKind::Memory, archive::NOT_ENDED, &[]),
         ] {
             images.intern(kind, name.as_bytes(), build_id);
         }
@@ -82,6 +86,7 @@ impl Images {
             Cut::Deep => Self::CUT_DEEP,
             Cut::Short => Self::CUT_SHORT,
             Cut::Unknown => Self::CUT_UNKNOWN,
+            Cut::Waits => Self::NOT_ENDED,
         }
     }
 

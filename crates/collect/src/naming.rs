@@ -78,6 +78,8 @@ pub struct NamesRead {
     pub not_written: u64,
     /// Files that never answered.
     pub never_answered: u64,
+    /// They have not been read yet: what reading may take in a while has been taken.
+    pub waiting: u64,
     /// CPU time that reading has taken.
     pub cpu: Nanos,
 }
@@ -163,7 +165,7 @@ impl Naming {
 
     /// What became of the files that were sampled.
     pub fn read(&self) -> NamesRead {
-        self.read
+        NamesRead { waiting: (self.waiting.len() + self.away.len()) as u64, ..self.read }
     }
 
     /// Whether a file that has a sample just now should be read.

@@ -161,8 +161,9 @@ impl OffCpu {
     ) {
         let outside = outside(follower, pid, part);
         let first = callchain.iter().copied().find(|word| *word < Sample::MARKS);
-        // Nothing is known of it but that it waits.
-        let unknown = [Sample::USER, Cut::Unknown.mark()];
+        // Nothing is known of it but that it waits, or has waited.
+        let cut = if callchain.is_empty() { Cut::Waits } else { Cut::Unknown };
+        let unknown = [Sample::USER, cut.mark()];
         let callchain = if first.is_some() { callchain } else { &unknown };
         let address = Address(first.unwrap_or(0));
         let sample = Sample { id: 0, address, pid, tid, callchain, stack: None };

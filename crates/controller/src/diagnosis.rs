@@ -1,7 +1,7 @@
 //! Why there is no answer, and what makes one doubtful.
 
 use super::failure::{self, Failure};
-use super::heat::COSTLY;
+use super::heat::{COSTLY, SLOWED, lost_beside};
 use super::images::MADE;
 use super::launch::Exit;
 use super::needs;
@@ -17,9 +17,6 @@ use rustix::process::Signal;
 use std::sync::atomic::Ordering;
 use wire::SharedMemory;
 use wire::layout::Sampler;
-
-/// A breakpoint may slow the program down by this much without a word, because of hot code beside it.
-const SLOWED: f64 = 0.02;
 
 /// Why there is no answer, if there is none.
 pub fn diagnose(
@@ -133,8 +130,7 @@ pub fn beside_points(points: &Points, observer: &Observer) -> Vec<Warning> {
     }
     // Without breakpoints there are none that slow anything down.
     let factor = kernel::visits::slowdown_beside().unwrap_or(1.0);
-    let lost = |share: f64| share * (1.0 - 1.0 / factor);
-    let hot = hot.into_iter().filter(|(_, share)| lost(*share) > SLOWED);
+    let hot = hot.into_iter().filter(|(_, share)| lost_beside(*share, factor) > SLOWED);
     hot.map(|(point, share)| Warning::SlowBesidePoint { point, share, factor }).collect()
 }
 

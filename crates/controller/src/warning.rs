@@ -68,7 +68,7 @@ pub enum Warning {
     /// `share`: of the samples; `factor`: how many times as long that code takes.
     #[error(
         "the breakpoint that counts visits to {} slows other code down: that within the same {} bytes, which had {:.0} % of the samples, \
-         takes {factor:.1} times as long on this CPU while the breakpoint is there",
+         takes up to {factor:.1} times as long on this CPU while the breakpoint is there",
         printable(.point),
         kernel::visits::LINE,
         .share * 100.0

@@ -91,7 +91,7 @@ pub struct Top {
     #[command(flatten)]
     pub causes: Causes,
 
-    /// What to add up: function, image or line; or who ran: process, thread, pid, command, cgroup, unit, slice, user,
+    /// What to add up: function, image or line; with --off-cpu also wait (how) or waker (who ended it); or who ran: process, thread, pid, command, cgroup, unit, slice, user,
     /// container, pod, machine, label.NAME; or several of these, such as unit,thread or unit,function
     #[arg(long, value_name = "KEY,…", default_value = "function")]
     pub by: GroupBy,

@@ -8,6 +8,9 @@ use std::str::FromStr;
 const RIGHT: &str = "write 'share(NAME) > 5%', 'share(*) > 1.2 * share(*, 7d..1d) + 1%' or 'cpu(process:NAME) > 600', with share, total or \
      cpu; <, <=, > or >=";
 
+/// No condition is longer, in bytes.
+const LONGEST: usize = 1000;
+
 /// `share(parse) > 1.2 * share(parse, 7d..1d) + 1%`.
 ///
 /// Names stand as they are, without quotes: a comma in one is no matter, since what follows the last comma is a span only if it has
@@ -105,6 +108,10 @@ impl FromStr for Condition {
 
     fn from_str(text: &str) -> Result<Condition, String> {
         let wrong = |what: &str| format!("{what}: {RIGHT}");
+        // What is longer takes its time, for every sign in it may be the one.
+        if text.len() > LONGEST {
+            return Err(format!("a condition has no more than {LONGEST} bytes"));
+        }
         // Names have `<` and `>` of their own: the sign is the first one between what can be understood on both sides.
         let mut why: Option<String> = None;
         for (at, _) in text.match_indices(['<', '>']) {

@@ -1,6 +1,7 @@
 //! `--by`: what samples are added up by: who ran, what code it was, or both.
 
 use super::label_key::{LabelKey, NAMES};
+use super::outside::Outside;
 use anyhow::Result;
 use archive::{CollectorEpoch, Database, EpochId, Group, Label, LabelId, MachineId, MachineInfo};
 use std::collections::{BTreeMap, HashMap};
@@ -16,11 +17,18 @@ pub enum CodeKey {
     Function,
     /// Source lines.
     Line,
+    /// Of time that threads wait, how, or who ended it.
+    Outside(Outside),
 }
 
 impl CodeKey {
-    const ALL: [(&'static str, CodeKey); 3] =
-        [("image", CodeKey::Image), ("function", CodeKey::Function), ("line", CodeKey::Line)];
+    const ALL: [(&'static str, CodeKey); 5] = [
+        ("image", CodeKey::Image),
+        ("function", CodeKey::Function),
+        ("line", CodeKey::Line),
+        ("wait", CodeKey::Outside(Outside::Wait)),
+        ("waker", CodeKey::Outside(Outside::Waker)),
+    ];
 }
 
 /// What samples are added up by, as it is typed: `unit,thread`.
@@ -41,7 +49,7 @@ impl FromStr for GroupBy {
             let code = CodeKey::ALL.iter().find(|(known, _)| *known == name).map(|(_, code)| *code);
             match (code, LabelKey::named(name)) {
                 (Some(_), _) if by.code.is_some() => {
-                    return Err("give only one of function, image and line".to_owned());
+                    return Err("give only one of function, image, line, wait and waker".to_owned());
                 }
                 (Some(code), _) => by.code = Some(code),
                 (None, Some(key)) if by.labels.contains(&key) => {
@@ -51,7 +59,7 @@ impl FromStr for GroupBy {
                 (None, None) => {
                     let name = profile::printable(name);
                     return Err(format!(
-                        "'{name}' is nothing to add up by; there are: function, image, line, {NAMES}"
+                        "'{name}' is nothing to add up by; there are: function, image, line, wait, waker, {NAMES}"
                     ));
                 }
             }
@@ -148,9 +156,10 @@ mod tests {
             ("function", Ok("function")),
             ("unit,thread", Ok("unit,thread")),
             ("line, label.shard ,pid", Ok("label.shard,pid,line")),
-            ("function,line", Err("give only one of function, image and line")),
+            ("unit,waker", Ok("unit,waker")),
+            ("function,line", Err("give only one of function, image, line, wait and waker")),
             ("unit,unit", Err("unit is given twice; leave one out")),
-            ("", Err("'' is nothing to add up by; there are: function, image, line, process")),
+            ("", Err("'' is nothing to add up by; there are: function, image, line, wait, waker, process")),
             ("unit,x\u{1b}", Err("'x\\u{1b}' is nothing to add up by")),
         ] {
             let found = text.parse::<GroupBy>().map(|by| by.to_string());

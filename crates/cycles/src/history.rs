@@ -132,6 +132,10 @@ impl Known {
             EntryKind::Books => {
                 ("books", format!("the books do not balance by {value:.0} samples: {detail}"))
             }
+            EntryKind::Untidy => {
+                ("untidy", format!("the database could not be tidied up, and grew: {detail}"))
+            }
+            EntryKind::Tidy => ("tidy", "the database was tidied up again".to_owned()),
             // Said by the epoch, and by what was lost.
             EntryKind::Began | EntryKind::NoRoom | EntryKind::Throttled => return None,
         };

@@ -37,6 +37,7 @@ mod label_key;
 mod list;
 mod nameless;
 mod names;
+mod outside;
 mod pattern;
 mod query;
 mod running;

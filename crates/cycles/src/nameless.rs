@@ -16,7 +16,7 @@ pub fn note(names: &Names, positions: &[Position], samples: &[u64]) -> Option<No
     for (&(image, offset), &count) in positions.iter().zip(samples).filter(|(_, count)| **count > 0) {
         all += count;
         let kind = names.images().get(&image).map_or(ImageKind::Unknown, |image| image.kind);
-        let is_told = matches!(kind, ImageKind::Idle | ImageKind::Unknown);
+        let is_told = matches!(kind, ImageKind::Idle | ImageKind::Unknown) || names.is_mark(image);
         if !is_told && names.symbols(image, offset).is_empty() {
             *of.entry(image).or_default() += count;
         }

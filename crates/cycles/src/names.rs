@@ -339,6 +339,11 @@ impl Names {
         })
     }
 
+    /// Whether an image stands for frames that are missing.
+    pub fn is_mark(&self, image: ImageId) -> bool {
+        self.images().get(&image).is_some_and(|image| archive::is_mark(&image.path))
+    }
+
     /// What stands for code of an image that has no name.
     pub fn nameless(&self, image: ImageId) -> String {
         let CodeImage { path, .. } = self.image(image);

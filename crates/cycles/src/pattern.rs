@@ -1,8 +1,11 @@
 //! Patterns: which processes, cgroups, machines and images are meant.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::BTreeSet;
+
+/// No pattern is longer, in bytes.
+const LONGEST: usize = 1000;
 
 /// The last part of a path.
 pub fn last(path: &str) -> &str {
@@ -11,6 +14,7 @@ pub fn last(path: &str) -> &str {
 
 /// `*` stands for any text, `?` for one character, everything else for itself.
 pub fn glob(pattern: &str) -> Result<GlobMatcher> {
+    ensure!(pattern.len() <= LONGEST, "a pattern has no more than {LONGEST} bytes");
     let glob = GlobBuilder::new(&escaped(pattern)).literal_separator(false).build();
     Ok(glob
         .with_context(|| format!("'{pattern}' is no pattern; * stands for any text, ? for one character"))?

@@ -2,13 +2,14 @@
 
 use super::arguments;
 use super::functions::{Gather, Key, Keys, Partly, Tally, tally_of};
-use super::grouping::{CodeKey, Groups};
+use super::grouping::{CodeKey, Groups, NONE};
 use super::names::Names;
+use super::outside::Outside;
 use super::query::Query;
 use super::worth::{Worths, mark};
 use super::{nameless, share};
 use crate::{Row, Share, Top};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use archive::{By, ImageKind, OFF_CPU, Parts};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +21,7 @@ pub fn top(args: &arguments::Top) -> Result<Top> {
         Some(CodeKey::Image) => Gather::Image,
         Some(CodeKey::Function) => Gather::Function { inlined: args.inlined },
         Some(CodeKey::Line) => Gather::Line,
+        Some(CodeKey::Outside(outside)) => return by_outside(args, query, outside),
     };
     if !args.by.labels.is_empty() {
         return by_both(args, query, gather);
@@ -167,6 +169,41 @@ fn by_label(args: &arguments::Top, mut query: Query) -> Result<Top> {
             ..Row::default()
         })
         .collect();
+    Ok(Top { by: args.by.to_string(), rows, more, heading: query.heading.clone(), ..Top::default() })
+}
+
+/// By how threads waited, or who ended that; and by who ran, if that is asked for.
+fn by_outside(args: &arguments::Top, mut query: Query, outside: Outside) -> Result<Top> {
+    ensure!(query.heading.event == OFF_CPU, "--by {} is for time that threads wait; add --off-cpu", args.by);
+    let mut counts: BTreeMap<(Vec<String>, String), u64> = BTreeMap::new();
+    let (tree, of_groups) = match args.by.labels.is_empty() {
+        true => {
+            let tree = query.tree()?;
+            let all = (0_u32..).zip(tree.counts.iter().copied()).filter(|(_, count)| *count > 0).collect();
+            (tree, BTreeMap::from([(Vec::new(), all)]))
+        }
+        false => query.forest(&args.by.labels)?,
+    };
+    let found = outside.of(&query.names, &tree);
+    for (texts, leaves) in of_groups {
+        for (frame, count) in leaves {
+            let name = found[frame as usize].map_or(NONE.to_owned(), |image| query.names.image(image).path);
+            *counts.entry((texts.clone(), name)).or_default() += count;
+        }
+    }
+    let mut ranked: Vec<((Vec<String>, String), u64)> = counts.into_iter().collect();
+    ranked.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
+    let more = ranked.len().saturating_sub(args.top);
+    ranked.truncate(args.top);
+    let row = |((texts, name), samples): ((Vec<String>, String), u64)| Row {
+        name,
+        groups: groups(args, texts),
+        samples,
+        share: share::of_counts(samples, query.heading.samples, query.heading.samples_at_a_time),
+        cpu_ns: query.cpu_ns(samples),
+        ..Row::default()
+    };
+    let rows = ranked.into_iter().map(row).collect();
     Ok(Top { by: args.by.to_string(), rows, more, heading: query.heading.clone(), ..Top::default() })
 }
 

@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use crate::Note;
-use archive::{CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, TOO_MANY_STACKS, Tree};
+use archive::{CUT_DEEP, CUT_SHORT, CUT_UNKNOWN, NOT_ENDED, TOO_MANY_STACKS, Tree};
 
 /// A larger share of the samples is worth a warning: programs that have just been started have some, while their unwind tables are
 /// being read.
@@ -15,6 +15,7 @@ pub fn note(names: &Names, tree: &Tree) -> Option<Note> {
         (CUT_SHORT, "are larger than what is copied of them"),
         (CUT_DEEP, "are deeper than what is followed"),
         (TOO_MANY_STACKS, "are rare, and kept without some of their callers"),
+        (NOT_ENDED, "are of waits that have not ended, whose place is not known yet"),
     ];
     let kind_at = |image: &archive::ImageId| {
         let path = &names.images().get(image)?.path;
@@ -23,7 +24,7 @@ pub fn note(names: &Names, tree: &Tree) -> Option<Note> {
     let kind_at: Vec<Option<usize>> = tree.positions.iter().map(|(image, _)| kind_at(image)).collect();
     // Callers come before those that they call.
     let mut kind_of: Vec<Option<usize>> = Vec::with_capacity(tree.len());
-    let mut samples = [0_u64; 4];
+    let mut samples = [0_u64; 5];
     for frame in 0..tree.len() {
         // The frames that say how a thread waits are outside of it.
         let kind = tree

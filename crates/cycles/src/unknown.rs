@@ -17,7 +17,9 @@ pub fn unknown(args: &arguments::Unknown) -> Result<Unknown> {
     let parts = query.parts(By::Label)?;
     query.names.learn(&query.db, parts.positions.iter().copied())?;
     let is_nameless = |&(image, offset): &Position| {
-        query.names.image(image).kind != ImageKind::Idle && query.names.symbols(image, offset).is_empty()
+        query.names.image(image).kind != ImageKind::Idle
+            && !query.names.is_mark(image)
+            && query.names.symbols(image, offset).is_empty()
     };
     let nameless: Vec<bool> = parts.positions.iter().map(is_nameless).collect();
     let labels = query.db.labels()?;

@@ -14,12 +14,14 @@ mod date;
 mod error;
 pub mod journal;
 mod printable;
+mod regular;
 pub mod schema;
 mod units;
 
 pub use connect::{Opened, open_read_only};
 pub use error::Error;
 pub use printable::printable;
+pub use regular::{open_regular, read_regular};
 pub use units::{Nanos, UnixSeconds};
 
 /// Declares the key of a table.

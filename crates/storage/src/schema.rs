@@ -182,7 +182,10 @@ pub fn inspect(connection: &Connection, path: &Path) -> Result<Found, Error> {
     let marks = connection.query_row(marks, [], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?)));
     let (application, version, tables) = marks.map_err(|e| Error::of(path, e))?;
     match (application, version) {
-        (APPLICATION_ID, 1..=VERSION) => Ok(Found::Recording { version }),
+        (APPLICATION_ID, 1..=VERSION) => {
+            check(connection, path)?;
+            Ok(Found::Recording { version })
+        }
         (APPLICATION_ID, found) if found > VERSION => {
             Err(Error::Newer { path: path.to_owned(), found, known: VERSION })
         }
@@ -191,6 +194,23 @@ pub fn inspect(connection: &Connection, path: &Path) -> Result<Found, Error> {
         }
         (0, 0) if tables == 0 => Ok(Found::Empty),
         _ => Err(Error::NotARecording { path: path.to_owned() }),
+    }
+}
+
+/// Views, triggers and virtual tables are programs, which can be endless: none is of ours but one view, which we never read.
+fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let foreign = "SELECT name FROM sqlite_schema
+                   WHERE (type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%')
+                   AND (type, name) <> ('view', 'window_points') LIMIT 1";
+    let found = connection.prepare(foreign).and_then(|mut foreign| {
+        foreign.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+    });
+    match found.map_err(|e| Error::of(path, e))?.first() {
+        Some(name) => Err(Error::Damaged {
+            path: path.to_owned(),
+            detail: format!("it has something that whatif never makes: {}", crate::printable(name)),
+        }),
+        None => Ok(()),
     }
 }
 

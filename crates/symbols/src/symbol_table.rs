@@ -161,13 +161,16 @@ impl SymbolTable {
     }
 }
 
-/// Empty for one that is longer than names are.
+/// The beginning of one that is longer than names are.
 pub(crate) fn name_at(names: &[u8], offset: u32) -> &[u8] {
     let names = names.get(offset as usize..).unwrap_or_default();
     let names = &names[..names.len().min(LONGEST_TEXT)];
     let table: StringTable<'_> = StringTable::new(names, 0, names.len() as u64);
-    table.get(0).unwrap_or_default()
+    table.get(0).unwrap_or(&names[..names.len().min(BEGINNING)])
 }
+
+/// Bytes of a name that is too long.
+const BEGINNING: usize = 256;
 
 /// A symbol of a function.
 struct Function {

@@ -8,12 +8,20 @@ use anyhow::{Context as _, Result, ensure};
 use profile::coz;
 use std::path::{Path, PathBuf};
 
+/// No profile of Coz is larger, in bytes.
+const LARGEST: u64 = 1 << 30;
+
 /// `whatif db import`.
 pub fn import(args: &cli::Import) -> Result<()> {
     if continuous::is_perf_data(&args.file) {
         return continuous::import(args);
     }
     let from = args.file.display();
+    let about = std::fs::metadata(&args.file).with_context(|| cannot_read(&args.file))?;
+    ensure!(
+        about.is_file() && about.len() <= LARGEST,
+        "{from} is no file of a profile, or has more than a gigabyte; give a profile that coz run has written"
+    );
     let content = std::fs::read(&args.file).with_context(|| cannot_read(&args.file))?;
     ensure!(
         !content.starts_with(coz::DATABASE),

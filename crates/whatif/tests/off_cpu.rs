@@ -78,6 +78,19 @@ fn waits_have_their_length_and_the_functions_that_wait() {
         let all: f64 = truth.iter().sum();
         let answer = top(&sandbox, &db, &["--off-cpu", "--process", name]);
         let found = waited(&answer);
+        // The same time by who ended it, and by how threads waited: a timer ends sleeps, another thread lets go of the lock.
+        for (by, expected) in [
+            ("waker", &["[woken by an interrupt]", "[woken by its own process]"][..]),
+            ("wait", &["[off-CPU: waits]"]),
+        ] {
+            let by = top(&sandbox, &db, &["--off-cpu", "--process", name, "--by", by]);
+            let rows = by["rows"].as_array().unwrap();
+            for name in expected {
+                assert!(rows.iter().any(|row| row["name"] == **name), "{name}: {by:#}");
+            }
+            let samples: u64 = rows.iter().map(|row| row["samples"].as_u64().unwrap()).sum();
+            assert_eq!(Some(samples), answer["heading"]["samples"].as_u64());
+        }
         let seconds: Vec<f64> =
             FUNCTIONS.iter().map(|name| found.get(*name).copied().unwrap_or(0.0)).collect();
         let sum: f64 = seconds.iter().sum();

@@ -23,6 +23,8 @@ const LOOK: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_secs(1);
 /// Time between two looks at what is old.
 const GARBAGE: wire::Nanos = wire::Nanos(3_600_000_000_000);
+/// The same where the last one failed.
+const AGAIN: wire::Nanos = wire::Nanos(300_000_000_000);
 /// What the kernel takes for a sample where that could not be measured: about as much as on our virtual machines.
 const SOME: f64 = 10_000.0;
 /// Nothing counts as old for this long after the wall clock has misbehaved.
@@ -133,9 +135,22 @@ struct Service<'a> {
     numbers: Vec<u32>,
 }
 
+/// Says so if root's database belongs to another user.
+fn warn_of_others(folder: &std::path::Path) {
+    use std::os::unix::fs::MetadataExt as _;
+    let owner = std::fs::metadata(folder).map_or(0, |about| about.uid());
+    if rustix::process::geteuid().is_root() && owner != 0 {
+        kernel::say!(
+            "whatif: {} belongs to user {owner}, who can change what is collected there; a folder of root's is safer",
+            folder.display()
+        );
+    }
+}
+
 impl<'a> Service<'a> {
     fn start(options: &'a Options, metrics: &'a Metrics) -> Result<Self> {
         let mut store = Store::open(&options.folder)?;
+        warn_of_others(&options.folder);
         remove_abandoned_trials(&options.folder);
         let (collector, scope) = collector(options)?;
         let machine = store.machine(&machine(collector.cpus()))?;
@@ -203,7 +218,7 @@ impl<'a> Service<'a> {
         if is_all_too_old(newest, now, self.options.retention.keep) {
             self.doubt = since_boot() + DOUBT;
             kernel::say!(
-                "whatif: all samples here are older than --keep; they stay for another day, in case the clock is wrong: see date"
+                "whatif: all samples here are older than --keep, but for those of the last day; they stay for another day, in case the clock is wrong: see date"
             );
         }
         Ok(())
@@ -351,18 +366,21 @@ impl<'a> Service<'a> {
         self.compare_clocks(now, passed);
         // The rings must not fill meanwhile.
         let mut tidied = self.store.compact(now, &mut || self.collector.tick()).map(drop);
-        if passed >= self.next_garbage {
-            self.next_garbage = passed + GARBAGE;
-            tidied = tidied.and(self.collect_garbage(now));
+        let is_due = passed >= self.next_garbage;
+        if is_due {
+            let collected = self.collect_garbage(now);
+            self.next_garbage = passed + if collected.is_ok() { GARBAGE } else { AGAIN };
+            tidied = tidied.and(collected);
         }
-        match (tidied, self.untidy) {
-            (Err(error), false) => {
-                self.untidy = true;
+        match tidied {
+            Err(error) if !std::mem::replace(&mut self.untidy, true) => {
                 kernel::say!("whatif: the database cannot be tidied up just now, and grows: {error}");
+                self.diary.note(now, EntryKind::Untidy, 0.0, error.to_string());
             }
-            (Ok(()), true) => {
-                self.untidy = false;
+            // Whether what is old can be removed again is not known before that is tried.
+            Ok(()) if is_due && std::mem::replace(&mut self.untidy, false) => {
                 kernel::say!("whatif: the database is tidied up again");
+                self.diary.note(now, EntryKind::Tidy, 0.0, String::new());
             }
             _ => {}
         }

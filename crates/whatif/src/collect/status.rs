@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 
+/// No status is longer, in bytes.
+const LARGEST: u64 = 1 << 20;
 /// The file in the folder.
 const NAME: &str = "status.json";
 
@@ -144,12 +146,12 @@ impl State {
             "thread_names_taken_together": folded_names, "processes_without_number": unnumbered,
             "user_labels_refused": refused_labels, "environments_unread": unread,
         });
-        let NamesRead { kept, in_part, nameless, gone, no_room, not_written, never_answered, cpu } =
+        let NamesRead { kept, in_part, nameless, gone, no_room, not_written, never_answered, waiting, cpu } =
             self.names;
         whole["symbols"] = json!({
             "max_bytes": self.max_symbols, "cpu_s": cpu.0 as f64 / 1e9, "read": kept, "in_part": in_part, "left_out": {
                 "no_symbols": nameless, "gone": gone, "no_room": no_room, "not_written": not_written,
-                "never_answered": never_answered,
+                "never_answered": never_answered, "waiting": waiting,
             },
         });
         let Interpreted {
@@ -197,7 +199,8 @@ pub fn status(args: &cli::Status) -> Result<()> {
         };
     }
     let folder = default_folder(args.folder.db.as_deref())?;
-    let text = match std::fs::read_to_string(folder.join(NAME)) {
+    let read = storage::read_regular(&folder.join(NAME), LARGEST);
+    let text = match read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(
             "no collector has written into {}\n  start one with: whatif collect --db {0}, or name another folder with --db",
@@ -247,13 +250,22 @@ fn size_of(folder: &Path) -> u64 {
     entries.map(of).sum()
 }
 
+/// Of a collector that has not ended in order.
+const KILLED: &str =
+    " (the collector was killed, or the machine went off: what it had counted since its last write is gone)";
+
 fn words(state: &Value, now: i64) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    // Another user may have written the file.
+    let text = |value: &Value| profile::printable(value.as_str().unwrap_or("?")).into_owned();
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     let ago = |value: &Value| age(now - value.as_i64().unwrap_or(now));
     let mut lines = vec![match state["running"].as_bool() {
         Some(true) => format!("collecting for {} (process {})", ago(&state["started_unix"]), state["pid"]),
-        _ => format!("not collecting; start it with: whatif collect --db {}", text(&state["folder"])),
+        _ => format!(
+            "not collecting{}; start it with: whatif collect --db {}",
+            if state["ended"] == true { "" } else { KILLED },
+            text(&state["folder"])
+        ),
     }];
     let events: Vec<String> = state["events"].as_array().into_iter().flatten().map(&text).collect();
     lines.push(format!(
@@ -261,11 +273,11 @@ fn words(state: &Value, now: i64) -> String {
         scope_in_words(&text(&state["scope"])),
         events.join(", "),
         number(&state["rate_asked_hz"]),
-        state["callers"].as_str().unwrap_or(if state["mode"] == "pc" {
-            "without callers"
-        } else {
-            "with callers"
-        }),
+        match (state["callers"].is_string(), state["mode"] == "pc") {
+            (true, _) => text(&state["callers"]),
+            (false, true) => "without callers".to_owned(),
+            (false, false) => "with callers".to_owned(),
+        },
         state["epoch"],
         text(&state["sampler"]),
     ));
@@ -391,6 +403,7 @@ fn names(state: &Value) -> Option<String> {
         ("no_room", "for lack of room: allow more with --max-symbols"),
         ("not_written", "the disk did not take"),
         ("never_answered", "never answered"),
+        ("waiting", "wait until they may be read (a hundredth of a CPU for each user)"),
     ];
     let of = |(kind, words): &(&str, &str)| {
         let count = count(&state["left_out"][kind]);
@@ -489,9 +502,14 @@ mod tests {
         state["kernel_cpu"] = 0.0016.into();
         assert!(!words(&state, 1090).contains("max_sample_rate"));
         assert!(!words(&state, 1090).contains("names:"));
+        // Another user may have written the file.
+        state["sampler"] = "\u{1b}[2J\n\u{202e}".into();
+        state["callers"] = "\u{7}".into();
+        let text = words(&state, 1090);
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text:?}");
         state["symbols"] = json!({
             "max_bytes": 200_000_000, "files": 12, "bytes": 1_500_000, "read": 9, "in_part": 1,
-            "left_out": {"gone": 3, "no_symbols": 0, "no_room": 2},
+            "left_out": {"gone": 3, "no_symbols": 0, "no_room": 2, "waiting": 1},
         });
         state["throttled"] = 12.into();
         state["balance"] = json!({"expected": 100_000, "lost": 5, "surplus": 60, "excess": 30});
@@ -507,7 +525,7 @@ mod tests {
             "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost (0 for",
             "no more samples 12 times",
             "names: kept of 12 files, 1.5 MB of 200 MB; 9 read since the start, 1 of them in part; left out: 3 gone",
-            "2 for lack of room: allow more with --max-symbols",
+            "2 for lack of room: allow more with --max-symbols, 1 wait until they may be read",
             "the books do not balance: since the start 60 samples more",
             "nothing can be stored: the disk is full",
         ] {

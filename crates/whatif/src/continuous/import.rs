@@ -23,7 +23,9 @@ const SHORT: i64 = 600;
 /// Whether a file was written by `perf record`.
 pub fn is_perf_data(path: &Path) -> bool {
     let mut begin = [0; MAGIC.len()];
-    File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *MAGIC
+    // A pipe could keep us waiting.
+    let is_file = std::fs::metadata(path).is_ok_and(|about| about.is_file());
+    is_file && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *MAGIC
 }
 
 /// `whatif db import`, of such a file.

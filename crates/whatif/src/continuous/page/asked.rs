@@ -124,7 +124,8 @@ fn filters(of: Parameters<'_>, times: Times) -> Result<Filters, String> {
         cgroup: text("cgroup")?,
         process: text("process")?,
         image: text("image")?,
-        only: condition(text("where")?)?,
+        // Conditions have a limit of their own.
+        only: condition(of("where").filter(|text| !text.is_empty()))?,
         event: text("event")?,
         epoch: text("epoch")?,
         idle: of("idle").as_deref() == Some("1"),
