@@ -1,5 +1,6 @@
 //! Compiling the targets and finding them.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -168,17 +169,21 @@ fn modified(path: &Path) -> io::Result<SystemTime> {
 }
 
 fn build_rust() -> io::Result<()> {
-    build_package("targets")?;
+    let programs: BTreeSet<_> = TARGETS
+        .iter()
+        .filter(|target| target.language == Language::Rust)
+        .map(|target| target.program)
+        .collect();
+    build_programs(programs)?;
     Ok(())
 }
 
-/// Lets cargo build the programs of a package of this workspace, in the profile that the calling program was built in, and returns
-/// their folder.
+/// Lets cargo build programs of this workspace, in the profile that the calling program was built in, and returns their folder.
 ///
 /// # Errors
 ///
 /// When cargo fails, or the calling program does not lie where cargo put it.
-pub fn build_package(package: &str) -> io::Result<PathBuf> {
+pub fn build_programs(names: impl IntoIterator<Item = &'static str>) -> io::Result<PathBuf> {
     let folder = profile_folder()?;
     let profile = match folder.file_name() {
         Some(name) if name == "debug" => "dev".into(),
@@ -188,7 +193,11 @@ pub fn build_package(package: &str) -> io::Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     run(Command::new(cargo)
         .current_dir(workspace())
-        .args(["build", "--quiet", "--package", package, "--bins", "--profile"])
+        // With the features that all of the workspace has together: a package alone has fewer, and what it stands on would be
+        // compiled again, SQLite among it.
+        .args(["build", "--quiet", "--workspace"])
+        .args(names.into_iter().flat_map(|name| ["--bin", name]))
+        .arg("--profile")
         .arg(profile)
         .arg("--target-dir")
         .arg(folder.parent().ok_or_else(|| unplaced(&folder))?))?;

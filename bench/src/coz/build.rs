@@ -46,7 +46,7 @@ pub fn build() -> Result<()> {
 /// What the copy does.
 pub fn build_targets() -> Result<()> {
     targets::build().context("building the targets")?;
-    targets::build::build_package("mosaic").context("building the mosaic")?;
+    targets::build::build_programs(["mosaic"]).context("building the mosaic")?;
     Ok(())
 }
 

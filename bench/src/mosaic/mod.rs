@@ -152,8 +152,8 @@ fn measure(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
     options.wishes.check()?;
     let pieces = drawn(options)?;
     let peer = options.peer.map(|Peer::Coz| Coz::find()).transpose()?;
-    targets::build::build_package("mosaic").context("building the mosaic")?;
     let whatif = whatif()?.with_options(&options.run_option);
+    targets::build::build_programs(["mosaic"]).context("building the mosaic")?;
     let mut profilers: Vec<Box<dyn Profiler + '_>> = vec![Box::new(&whatif)];
     if let Some(coz) = peer {
         coz.build()?;

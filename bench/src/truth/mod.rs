@@ -146,10 +146,10 @@ fn measure(options: &Options, machine: &Machine, whatif: impl Fn() -> Result<Wha
 
     let mut profilers: Vec<Box<dyn Profiler>> = Vec::new();
     let peer = options.peer.map(|Peer::Coz| Coz::find()).transpose()?;
-    targets::build().context("building the targets")?;
     if !options.native {
         profilers.push(Box::new(whatif()?.with_options(&options.run_option)));
     }
+    targets::build().context("building the targets")?;
     if let Some(coz) = peer {
         coz.build()?;
         profilers.push(Box::new(coz));
