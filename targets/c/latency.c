@@ -115,6 +115,7 @@ int main(int argc, char **argv)
         WHATIF_END_KEY("request", answers - 1);
         pthread_cond_broadcast(&answered);
         pthread_mutex_unlock(&mutex);
+        visited();
     }
     printf("rate request %.3f\n", waited > 0 ? (double)answers / waited : 0.0);
     const size_t number = answers < MOST ? answers : MOST;

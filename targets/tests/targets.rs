@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use targets::{TARGETS, Target, build, path};
 
@@ -16,31 +18,51 @@ fn rate(output: &str, point: &str) -> Option<f64> {
     output.lines().find_map(of_point)
 }
 
-/// Programs ask for the time between rounds, and so finish one, however busy the machine.
+/// Those that measure do not do so beside others.
+static MEASURING: Mutex<()> = Mutex::new(());
+
+/// Programs ask for the time between rounds, and so finish one, however busy the machine: several run at a time, because most of them
+/// wait.
 #[test]
 fn every_target_prints_a_rate() {
     build().unwrap();
-    for target in TARGETS {
-        let Some(program) = built(target) else { continue };
-        let without = target.regions.iter().map(|region| (format!("{region}=0"), "seconds=0.1"));
-        for (variant, seconds) in without.chain([("scale=0.5".to_owned(), "seconds=0.3")]) {
-            let output =
-                Command::new(&program).args(target.arguments).args([&variant, seconds]).output().unwrap();
-            let text = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{} {variant}: {output:?}", target.name);
-            let rate = rate(&text, target.point);
-            assert!(rate.is_some_and(|rate| rate > 0.0), "{} {variant}: {text}", target.name);
+    let _guard = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    let left = Mutex::new(TARGETS.iter());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while let Some(target) = next() {
+                    prints_a_rate(target);
+                }
+            });
         }
-        let unknown = Command::new(&program).arg("Q=1").output().unwrap();
-        assert_eq!(unknown.status.code(), Some(2), "{}", target.name);
-    }
+    });
     assert!(Command::new(path("start_true").unwrap()).status().unwrap().success());
+}
+
+const AT_A_TIME: usize = 4;
+
+fn prints_a_rate(target: &Target) {
+    let Some(program) = built(target) else { return };
+    let without = target.regions.iter().map(|region| (format!("{region}=0"), "seconds=0.1"));
+    for (variant, seconds) in without.chain([("scale=0.5".to_owned(), "seconds=0.3")]) {
+        let output =
+            Command::new(&program).args(target.arguments).args([&variant, seconds]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{} {variant}: {output:?}", target.name);
+        let rate = rate(&text, target.point);
+        assert!(rate.is_some_and(|rate| rate > 0.0), "{} {variant}: {text}", target.name);
+    }
+    let unknown = Command::new(&program).arg("Q=1").output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2), "{}", target.name);
 }
 
 /// It shrinks with the work, beside which nothing else is in it.
 #[test]
 fn a_server_prints_the_latency_of_its_requests_as_well() {
     build().unwrap();
+    let _guard = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let latency = |name, region| {
         let target = TARGETS.iter().find(|target| target.name == name).unwrap();
         let output =

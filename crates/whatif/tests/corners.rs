@@ -4,22 +4,25 @@
 use crate::support::{Sandbox, skip};
 use corners::{CORNERS, Corner, Native, Outcome, Runner, Sampler};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 /// With this one the first experiment begins with its delays, so that short programs have some.
 const SEED: u64 = 2;
 /// A known difference that need not show in every run is gone when it does not show in so many.
 const GONE: u32 = 5;
 
-fn runner() -> Option<Runner> {
-    static COMPILING: Mutex<()> = Mutex::new(());
-    let _one = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
-    if std::process::Command::new("cc").arg("--version").output().is_err() {
+/// All programs are compiled once for all tests.
+fn runner() -> Option<&'static Runner> {
+    static RUNNER: OnceLock<Option<Runner>> = OnceLock::new();
+    let runner = RUNNER.get_or_init(|| {
+        std::process::Command::new("cc").arg("--version").output().ok()?;
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corners");
+        Some(Runner::new(Path::new(env!("CARGO_BIN_EXE_whatif")), &folder).unwrap())
+    });
+    if runner.is_none() {
         skip("cc is not installed");
-        return None;
     }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corners");
-    Some(Runner::new(Path::new(env!("CARGO_BIN_EXE_whatif")), &folder).unwrap())
+    runner.as_ref()
 }
 
 /// What is wrong with a corner under a sampler.
@@ -49,8 +52,7 @@ fn unharmed(group: &str) {
     let Some(runner) = runner() else { return };
     let turns = CORNERS.iter().zip(Sampler::ALL.into_iter().cycle());
     let corners = turns.filter(|(corner, _)| corner.group() == group);
-    let wrong: Vec<String> =
-        corners.filter_map(|(corner, sampler)| wrong(&runner, corner, sampler)).collect();
+    let wrong: Vec<String> = corners.filter_map(|(corner, sampler)| wrong(runner, corner, sampler)).collect();
     drop(sandbox);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -16,6 +16,8 @@
 //!
 //! Nothing here depends on the machine that runs the tests.
 
+#![cfg(not(loom))]
+
 mod machine;
 mod program;
 mod random;
