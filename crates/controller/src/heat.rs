@@ -9,22 +9,18 @@ use crate::progress;
 use crate::survey;
 use crate::window::Conductor;
 use anyhow::Result;
-use kernel::visits;
 use profile::{Nanos, printable};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use wire::Address;
 
 /// Counting visits may take this share of a CPU without a word.
 pub const COSTLY: f64 = 0.05;
 /// Counting one point may take this share of a CPU.
 const TOO_COSTLY: f64 = 0.25;
 /// Breakpoints may slow the program down by this much without a word, because of hot code beside them.
-pub const SLOWED: f64 = 0.02;
-/// Samples that say which code is hot.
-const ENOUGH: u64 = 200;
+pub const SLOWED: f64 = 0.05;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long stacks are looked at to find something cooler.
@@ -42,8 +38,6 @@ pub struct Heat {
     looked: Instant,
     before: HashMap<String, Nanos>,
     told: HashSet<String>,
-    /// Whether breakpoints beside hot code could be replaced, once it has been tried.
-    replaced: Option<bool>,
 }
 
 /// What it looks at.
@@ -59,7 +53,7 @@ pub struct Run<'a> {
 
 impl Heat {
     pub fn new() -> Self {
-        Self { looked: Instant::now(), before: HashMap::new(), told: HashSet::new(), replaced: None }
+        Self { looked: Instant::now(), before: HashMap::new(), told: HashSet::new() }
     }
 
     /// Looks now and then what counting costs. The error says what is visited too often, and what there is instead.
@@ -69,7 +63,6 @@ impl Heat {
             return Ok(());
         }
         self.looked = Instant::now();
-        self.look_beside(run);
         let spent = run.points.spent(run.visit_cost, run.noting_cost);
         let before = &self.before;
         let share = |(name, spent): &(String, Nanos)| {
@@ -102,39 +95,9 @@ impl Heat {
         run.progress.say(&format!("whatif: {text}{instead}"));
         Ok(())
     }
-
-    /// Takes breakpoints away that slow down hot code beside them: other means count the visits, where that is allowed.
-    fn look_beside(&mut self, run: &Run<'_>) {
-        let observer = lock(run.observer);
-        if self.replaced == Some(false) || observer.totals().0 < ENOUGH {
-            return;
-        }
-        let mut beside: HashMap<Address, f64> = HashMap::new();
-        for (_, address) in run.points.breakpoints() {
-            beside.insert(address, observer.beside([&address]));
-        }
-        drop(observer);
-        beside.retain(|_, share| *share > SLOWED);
-        if beside.is_empty() {
-            return;
-        }
-        let Ok(factor) = visits::slowdown_beside() else { return };
-        beside.retain(|_, share| lost_beside(*share, factor) > SLOWED);
-        let replaced = run.points.replace_breakpoints(|address| beside.contains_key(&address));
-        // At the end a warning says so, if they are still there.
-        self.replaced = Some(replaced.is_ok());
-        if let Some(point) = replaced.ok().and_then(|points| points.into_iter().next())
-            && !run.options.quiet
-        {
-            run.progress.say(&format!(
-                "whatif: a breakpoint at {} slowed hot code beside it down: a uprobe counts the visits instead",
-                printable(&point)
-            ));
-        }
-    }
 }
 
-/// By how much a breakpoint slows the program down that slows code with this share of its samples down by `factor`.
+/// By how much breakpoints slow the program down that slow code with this share of its samples down by `factor`.
 pub fn lost_beside(share: f64, factor: f64) -> f64 {
     share * (1.0 - 1.0 / factor)
 }

@@ -164,7 +164,7 @@ impl Warning {
             Self::CallersUnknown { .. } => "callers-unknown",
             Self::UnannouncedWaits => "unannounced-waits",
             Self::CostlyPoint { .. } => "costly-point",
-            Self::SlowBesidePoint { .. } => "slow-beside-point",
+            Self::SlowBesidePoint { .. } => profile::Warning::SLOW_BESIDE_POINT,
             Self::FunctionsOnly { .. } => "functions-only",
             Self::DeepStacks { .. } => "deep-stacks",
             Self::LostSamples { .. } => "lost-samples",

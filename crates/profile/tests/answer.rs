@@ -50,6 +50,21 @@ fn latency_is_shorter() {
 }
 
 #[test]
+fn what_was_measured_of_a_program_that_a_breakpoint_slowed_down_is_not_trusted() {
+    let mut rows = rows(&[truth("hash.c:88", 0.55)]);
+    let session = rows.sessions[0].id;
+    let warning = Warning {
+        code: Warning::SLOW_BESIDE_POINT.to_owned(),
+        message: "the breakpoint slows other code down".to_owned(),
+        advice: "name a function".to_owned(),
+    };
+    rows.warnings.push((session, warning));
+    let badge = only(&quiet(rows)).badge;
+    assert_eq!(badge.quality, Quality::NotTrusted);
+    assert!(badge.cause.contains("the breakpoint") && badge.advice.unwrap().contains("a function"));
+}
+
+#[test]
 fn a_busy_machine_makes_it_noisy_and_names_the_cause() {
     let mut rows = rows(&[truth("hash.c:88", 0.55)]);
     rows.windows.iter_mut().for_each(|window| window.flags = WindowFlags::BUSY);

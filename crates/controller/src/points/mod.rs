@@ -48,14 +48,8 @@ struct Placed {
 /// What counts, and the instruction that it counts; nowhere for system calls.
 #[derive(Clone, Debug)]
 struct Watch {
-    at: Option<Instruction>,
+    address: Option<Address>,
     counter: Arc<Counting>,
-}
-
-impl Watch {
-    fn address(&self) -> Option<Address> {
-        self.at.as_ref().map(|at| at.address)
-    }
 }
 
 /// What counts.
@@ -88,7 +82,10 @@ impl Placed {
     fn new(memory: &'static SharedMemory, spec: &PointSpec, pid: u32) -> Result<Self> {
         let counters = match &spec.place {
             Place::SystemCall(name) => {
-                vec![Watch { at: None, counter: Arc::new(Counting::Kernel(place::system_call(pid, name)?)) }]
+                vec![Watch {
+                    address: None,
+                    counter: Arc::new(Counting::Kernel(place::system_call(pid, name)?)),
+                }]
             }
             _ => Vec::new(),
         };
@@ -327,12 +324,12 @@ impl Points {
         spec.check_copies(found.len())?;
         let there = placed.counters().clone();
         let known = |instruction: &Instruction| {
-            there.iter().find(|watch| watch.address() == Some(instruction.address)).cloned()
+            there.iter().find(|watch| watch.address == Some(instruction.address)).cloned()
         };
         let patcher = patcher.filter(|_| spec.may_count_itself());
         let by_itself = |instruction: &Instruction| {
             let counts = self.by_itself(instruction, images, patcher?)?;
-            Some(Watch { at: Some(instruction.clone()), counter: Arc::new(Counting::Itself(counts)) })
+            Some(Watch { address: Some(instruction.address), counter: Arc::new(Counting::Itself(counts)) })
         };
         let watch = |instruction| {
             let there = known(instruction).or_else(|| by_itself(instruction));
@@ -340,7 +337,7 @@ impl Points {
         };
         let watches = found.iter().map(watch).collect::<Result<Vec<_>>>()?;
         let mut counters = placed.counters();
-        let is_gone = |watch: &&Watch| !watches.iter().any(|now| now.address() == watch.address());
+        let is_gone = |watch: &&Watch| !watches.iter().any(|now| now.address == watch.address);
         let past = counters.iter().filter(is_gone).map(|watch| watch.counter.count());
         placed.past.fetch_add(past.fold(0, u64::wrapping_add), Ordering::Relaxed);
         let before = std::mem::replace(&mut *counters, watches);
@@ -364,18 +361,17 @@ impl Points {
         let address = Some(instruction.address);
         if let Some(noted) = placed.noted
             && instruction.semaphore.is_none()
-            && !self.all().any(|other| other.counters().iter().any(|watch| watch.address() == address))
+            && !self.all().any(|other| other.counters().iter().any(|watch| watch.address == address))
             && let Ok(counter) = self.trap(instruction.address, noted)
         {
-            return Ok(Watch { at: Some(instruction.clone()), counter: Arc::new(Counting::Kernel(counter)) });
+            return Ok(Watch { address, counter: Arc::new(Counting::Kernel(counter)) });
         }
-        let counts =
-            |watch: &&Watch| watch.address() == address && watch.counter.means() != Some(Means::Trap);
+        let counts = |watch: &&Watch| watch.address == address && watch.counter.means() != Some(Means::Trap);
         let same = |placed: &Placed| placed.counters().iter().find(counts).cloned();
         match self.all().find_map(same) {
             Some(watch) => Ok(watch),
             None => Ok(Watch {
-                at: Some(instruction.clone()),
+                address,
                 counter: Arc::new(Counting::Kernel(
                     Counter::new(&self.pids(), instruction).map_err(refused)?,
                 )),
@@ -528,39 +524,8 @@ impl Points {
             |watch: &Watch| matches!(watch.counter.means(), Some(Means::Breakpoint | Means::Trap));
         self.all().flat_map(move |placed| {
             let watches = placed.counters().clone().into_iter().filter(is_breakpoint);
-            watches.filter_map(|watch| Some((placed.point.name.clone(), watch.address()?)))
+            watches.filter_map(|watch| Some((placed.point.name.clone(), watch.address?)))
         })
-    }
-
-    /// Counts visits by uprobes where breakpoints count them so far and `is_hot` says that they slow other code down; the names of these points.
-    ///
-    /// # Errors
-    /// As for [`Counter::by`]: not without a privilege. What could not be replaced counts on.
-    pub fn replace_breakpoints(&self, is_hot: impl Fn(Address) -> bool) -> std::io::Result<Vec<String>> {
-        let mut replaced: HashMap<Address, Arc<Counting>> = HashMap::new();
-        let mut names = Vec::new();
-        // The kernel takes its time to do away with the old ones.
-        let mut before = Vec::new();
-        for placed in self.all() {
-            for watch in &mut *placed.counters() {
-                let Some(at) = watch.at.as_ref().filter(|at| is_hot(at.address)) else { continue };
-                if watch.counter.means() != Some(Means::Breakpoint) {
-                    continue;
-                }
-                let counter = match replaced.get(&at.address) {
-                    Some(counter) => Arc::clone(counter),
-                    None => {
-                        let counter = Counter::by(Means::Uprobe, &self.pids(), at)?;
-                        Arc::clone(replaced.entry(at.address).or_insert(Arc::new(Counting::Kernel(counter))))
-                    }
-                };
-                placed.past.fetch_add(watch.counter.count(), Ordering::Relaxed);
-                before.push(std::mem::replace(&mut watch.counter, counter));
-                names.push(placed.point.name.clone());
-            }
-        }
-        drop(before);
-        Ok(names)
     }
 
     /// Counts no more visits to the points of this name.

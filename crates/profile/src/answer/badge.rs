@@ -3,6 +3,7 @@
 use super::{Needed, Piece};
 use crate::audit::Audited;
 use crate::estimate::{REFERENCE, Verdict};
+use crate::model::Warning;
 use crate::printable;
 use crate::ranking::{PointSummary, Profile};
 use crate::sentence::HOT;
@@ -94,10 +95,20 @@ fn failure(profile: &Profile) -> Option<Badge> {
     Some(Badge::new(Quality::TooLittle, printable(&failure.message), printable(&failure.advice)))
 }
 
+/// Where the run says that it has changed what it measured.
+fn changed(profile: &Profile) -> Option<Badge> {
+    let mut all = profile.rows.warnings.iter().map(|(_, warning)| warning);
+    let warning = all.find(|warning| warning.code == Warning::SLOW_BESIDE_POINT)?;
+    Some(Badge::new(Quality::NotTrusted, printable(&warning.message), printable(&warning.advice)))
+}
+
 /// What to think of the answer for a point whose pieces are these, the best first.
 pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> Badge {
     if let Some(failure) = failure(profile) {
         return failure;
+    }
+    if let Some(changed) = changed(profile) {
+        return changed;
     }
     let with = |verdict| pieces.iter().find(move |piece| piece.verdict() == Some(verdict));
     let best = with(Verdict::Helps).or_else(|| with(Verdict::Hurts));

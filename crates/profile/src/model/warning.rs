@@ -36,4 +36,7 @@ impl Warning {
 
     /// The code where no progress point was marked, and one was chosen.
     pub const CHOSEN_POINT: &str = "chosen-point";
+
+    /// The code where the breakpoint of a progress point slowed the program down.
+    pub const SLOW_BESIDE_POINT: &str = "slow-beside-point";
 }
