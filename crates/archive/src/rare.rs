@@ -230,7 +230,7 @@ mod tests {
             for _ in 0..8 {
                 at = before.frames.intern(at, 1, random.u64(..300).pow(2) / 300);
             }
-            before.add(random.i32(..2), at, 1);
+            before.add(random.i32(0..2), at, 1);
         }
         for most in [40_000, 10_000, 1000] {
             let (after, _) = fold(&before, MARK, most, &mut || ());

@@ -694,7 +694,7 @@ mod tests {
         processes.keep(&of_labels);
         images.keep(&of_images);
         assert_eq!(label(&processes, parent), "shell");
-        assert_eq!((processes.labels().len(), images.len()), (3, 11), "{:?}", processes.labels());
+        assert_eq!((processes.labels().len(), images.len()), (3, 12), "{:?}", processes.labels());
     }
 
     #[test]
