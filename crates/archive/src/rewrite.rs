@@ -163,7 +163,8 @@ fn add_input(
         counts.push((changes.event(event).ok_or_else(unknown)?, of_frames));
     }
     let frames = changed_frames(&stacks, changes).ok_or_else(unknown)?;
-    let has_samples = |at: usize| counts.iter().any(|(_, counts)| counts[at] > 0);
+    let has_samples =
+        |at: usize| counts.iter().any(|(_, counts)| counts.get(at).is_some_and(|count| *count > 0));
     let map = match shared {
         Some(shared) => shared.places(&mut outline.frames, frames, has_samples, Frames::find, Frames::intern),
         None => whole(frames, |parent, image, offset| outline.frames.intern(parent, image, offset)),
