@@ -11,6 +11,7 @@ import type { Source } from "./source";
 import { answer, change, comparison, point, report, status, view } from "./state";
 import { Statistics } from "./statistics";
 import { ThemeButton } from "./theme";
+import { isTold } from "./prose";
 import { Warnings } from "./warnings";
 
 export function App({ source }: { source: Source | null }) {
@@ -30,7 +31,7 @@ export function App({ source }: { source: Source | null }) {
       </header>
       <main>
         <Headline report={shown} answer={said} />
-        <Warnings warnings={shown.warnings} />
+        <Warnings warnings={shown.warnings.filter((warning) => !isTold(said, warning))} />
         <Pieces key={`${said.kind} ${said.point}`} report={shown} answer={said} point={of} />
         <Reasons causes={said.causes} next={shown.answer?.next ?? []} />
         <Flame report={shown} />

@@ -3,6 +3,7 @@
 
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { type Box, boxes, neighbour, type Node } from "./calls";
+import { count } from "./format";
 import { Name } from "./text";
 import { useWidth } from "./width";
 
@@ -48,6 +49,11 @@ export function Boxes({ look, focus, found, upwards = false, label, onChoose }: 
     const around = element.current?.parentElement;
     if (around && upwards) around.scrollTop = around.scrollHeight;
   }, [laid]);
+  const [hidden, setHidden] = useState(0);
+  useLayoutEffect(() => {
+    const around = element.current?.parentElement;
+    setHidden(around ? Math.round((around.scrollHeight - around.clientHeight) / ROW) : 0);
+  }, [laid]);
   const rows = 1 + laid.reduce((most, { depth }) => Math.max(most, depth), 0);
   const place = (node: Node | null): number => laid.findIndex(({ what }) => what === node);
   const first = place(tabbed) < 0 ? place(focus) : place(tabbed);
@@ -92,7 +98,7 @@ export function Boxes({ look, focus, found, upwards = false, label, onChoose }: 
           ))}
         </div>
       </div>
-      <p class="calls-said">{said ? look(said).said : "\u00a0"}</p>
+      <p class="calls-said">{said ? look(said).said : hidden > 0 ? `${count(hidden, "more row")}: scroll` : "\u00a0"}</p>
     </>
   );
 }

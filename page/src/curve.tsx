@@ -235,7 +235,7 @@ function Legend(props: { estimate: WholeEstimate; phase: number; plot: Plot; dot
   const { estimate, phase, plot, dots, beyond } = props;
   const [lowest, highest] = gains([estimate]);
   const bare = isBare(estimate.speedups);
-  const bend = estimate.verdict === "helps" && estimate.bend !== null;
+  const bend = estimate.verdict === "helps" && interval(estimate.bend, estimate.bend_lo, estimate.bend_hi);
   return (
     <ul class="legend">
       {bare ? (
@@ -252,7 +252,7 @@ function Legend(props: { estimate: WholeEstimate; phase: number; plot: Plot; dot
           line, band and dots: gains are those of the whole run; this code runs in {percent(phase)} of it
         </li>
       )}
-      {bend && <li>∧ below: from here on something else limits</li>}
+      {bend && <li>∧ below: from about here on more brings less; the line there: its 95&nbsp;% interval</li>}
     </ul>
   );
 }

@@ -17,7 +17,7 @@ const COLUMNS: GridColumn<Dot, BlockColumn | "run">[] = [
     head: "experiment",
     title: "Which one of the run, in the order of time",
     numeric: true,
-    width: "7em",
+    width: "7.8em",
     sortable: true,
     rising: true,
     cell: (dot) => dot[3],
@@ -160,7 +160,7 @@ const RULE: Record<Estimate["verdict"], string> = {
   helps: "helps: the interval of the slope is above 0.02, and chance alone does not explain it",
   hurts: "hurts: the interval of the slope is below −0.02, and chance alone does not explain it",
   "no-effect": "no effect: the interval of the slope is within ±0.05, or as near to 0 as the method can tell",
-  "not-enough-data": "too little data: the interval is too wide to say more, or there are fewer than five experiments",
+  "not-enough-data": "not known: the interval is too wide to say more, or chance alone may explain it, or there are fewer than five experiments",
   "not-trusted": "not trusted: the audit of the region does not balance",
   idle: "idle: most experiments saw no visit of the point",
 };

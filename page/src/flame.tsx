@@ -5,10 +5,12 @@ import { Boxes } from "./boxes";
 import { type Node, samplesOf, search, sums, totals, tree } from "./calls";
 import "./flame.css";
 import { percent } from "./format";
-import type { Report, Stacks } from "./model";
+import type { Point, Report, Stacks } from "./model";
 import { wholeStacks } from "./parts";
+import { printable } from "./printable";
 import { Sandwich } from "./sandwich";
 import { pointNumber } from "./state";
+import { Prose } from "./text";
 import { lookOf, type Shown } from "./worth";
 
 /** Nothing for recordings without stacks. */
@@ -81,7 +83,7 @@ function Graph(shown: Shown) {
         label="Flame graph"
         onChoose={choose}
       />
-      <Legend stacks={stacks} />
+      <Legend stacks={stacks} point={report.points[shown.point]} />
       {of !== null && <Sandwich {...shown} of={of} functions={functions} total={total} found={found} onChoose={setChosen} />}
     </div>
   );
@@ -93,21 +95,23 @@ function rootOf(node: Node): Node {
   return root;
 }
 
-function Legend({ stacks }: { stacks: Stacks }) {
+function Legend({ stacks, point }: { stacks: Stacks; point: Point | undefined }) {
   const { samples, truncated_samples, missing_samples } = stacks;
   const swatch = (kind: string, much: number) => <span class={`call key ${kind}`} style={{ "--much": `${much}%` }} />;
   const all = samples + missing_samples;
+  const [better, worse] = point?.kind === "latency" ? ["is shorter", "is longer"] : ["takes less time", "takes more time"];
+  const name = point ? `${point.kind === "latency" ? "the latency of " : ""}\`${printable(point.name)}\`` : "each unit of work";
   return (
     <ul class="legend">
       <li>Width: samples. Each box is called by the one above it.</li>
       <li>
         If it were 20 % faster: {swatch("helps", 30)}
-        {swatch("helps", 100)} ▲ the point gains
+        {swatch("helps", 100)} ▲ <Prose text={`${name} ${better}`} />
       </li>
       <li>{swatch("no-effect", 0)} = nothing changes</li>
       <li>
         {swatch("hurts", 30)}
-        {swatch("hurts", 100)} ▼ it loses
+        {swatch("hurts", 100)} ▼ it {worse}
       </li>
       <li>{swatch("", 0)} not known</li>
       {truncated_samples > 0 && (

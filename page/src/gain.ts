@@ -35,9 +35,12 @@ export function inWords({ value, lo, hi }: Gain): { value: string; range: string
   const known: Interval | null = lo === null || hi === null ? null : { value, lo, hi };
   const half = known ? (known.hi - known.lo) / 2 : 1;
   const decimals = half < 0.0095 || Math.abs(value) < 0.0095 ? 1 : 0;
+  // An end beside zero never seems to be zero: whether the interval holds it decides what is known.
+  const isHidden = (end: number): boolean => end !== 0 && Math.abs(end) < 0.005;
+  const ends = known && (isHidden(known.lo) || isHidden(known.hi)) ? 1 : decimals;
   // No more time disappears than there was, however far an interval reaches.
-  const digits = (of: number): string => fixed(Math.min(of, 1) * 100, decimals);
-  return { value: `${digits(value)} %`, range: known && `${digits(known.lo)} to ${digits(known.hi)}` };
+  const digits = (of: number, decimals: number): string => fixed(Math.min(of, 1) * 100, decimals);
+  return { value: `${digits(value, decimals)} %`, range: known && `${digits(known.lo, ends)} to ${digits(known.hi, ends)}` };
 }
 
 /** Of an axis without anything on it. */
@@ -65,8 +68,9 @@ export function axisOf(pieces: Piece[], speedup: number): Axis {
   hi = Math.min(hi, 1);
   const all = ticks(lo, hi, 5);
   const step = all.length > 1 ? all[1]! - all[0]! : hi;
-  // Zero stands a little inside, so that what hurts has a side.
-  const [first, last] = [Math.min(Math.floor(lo / step + 1e-6), -1), Math.ceil(hi / step - 1e-6)];
+  const [first, last] = [Math.floor(lo / step + 1e-6), Math.ceil(hi / step - 1e-6)];
   const places = Array.from({ length: last - first + 1 }, (_, nth) => Number(((first + nth) * step).toFixed(6)));
-  return { lo: places[0]!, hi: places.at(-1)!, ticks: places };
+  // Zero stands a little inside, so that what hurts has a side.
+  const least = first < 0 ? places[0]! : Number((-step / 4).toFixed(6));
+  return { lo: least, hi: places.at(-1)!, ticks: places };
 }

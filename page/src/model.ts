@@ -91,6 +91,8 @@ export interface Piece {
   region: Maybe;
   state: "measured" | "begun" | "sampled";
   verdict: Verdict | null;
+  /** The same in words, as the terminal has it; not in reports of earlier versions. */
+  verdict_words?: string | null;
   share: Maybe;
   production_share?: Maybe;
   mark?: Mark | null;

@@ -59,7 +59,7 @@ export function Pieces({ report, answer, point }: { report: Report; answer: Poin
           {more > 0 && printing.value && <p>… and {more} more.</p>}
           {more > 0 && !printing.value && (
             <button type="button" class="rest" onClick={() => setAll(true)}>
-              Show {more} more
+              Show {more} {more_pieces > 0 && `of ${more + more_pieces} `}more
             </button>
           )}
           {all && more_pieces > 0 && <p class="legend">… and {more_pieces} more: see Details.</p>}
@@ -105,6 +105,7 @@ function Heads({ axis, point }: { axis: Axis | null; point: Point | null }) {
               <Ticks axis={axis} />
             </svg>
           </span>
+          <span>CPU time</span>
         </>
       )}
     </div>
@@ -193,7 +194,8 @@ function Row({ piece, scope, isLine = false }: { piece: Piece; scope: Scope; isL
           <>
             <State piece={piece} />
             <GainText piece={piece} speedup={scope.speedup} />
-            <Chart piece={piece} axis={scope.axis} scope={scope} />
+            <Chart piece={piece} axis={scope.axis} speedup={scope.speedup} />
+            <Cpu piece={piece} widest={scope.widest} />
           </>
         ) : (
           <Share100 piece={piece} widest={scope.widest} />
@@ -243,7 +245,7 @@ function isProbable({ verdict, curve }: Piece): boolean {
 
 /** The verdict, or how far its experiments are. */
 function State({ piece }: { piece: Piece }) {
-  const { state, verdict, tried } = piece;
+  const { state, verdict, verdict_words, tried } = piece;
   if (isProbable(piece)) {
     const words = verdict === "helps" ? "probably helps" : "probably hurts";
     return (
@@ -253,9 +255,11 @@ function State({ piece }: { piece: Piece }) {
     );
   }
   if (verdict !== null) {
+    // Of what is not known, why.
+    const words = verdict === "not-enough-data" ? verdict_words : null;
     return (
       <div>
-        <VerdictMark verdict={verdict} />
+        <VerdictMark verdict={verdict} words={words ?? null} />
       </div>
     );
   }
@@ -281,16 +285,14 @@ function GainText({ piece: { curve, state }, speedup }: { piece: Piece; speedup:
   );
 }
 
-const [BAR, THIN] = [14, 5];
+const [BAR, THIN] = [14, 6];
 
-function Chart({ piece, axis, scope }: { piece: Piece; axis: Axis; scope: Scope }) {
+function Chart({ piece, axis, speedup }: { piece: Piece; axis: Axis; speedup: number }) {
   const zero = at(axis, 0);
-  const gain = piece.state === "measured" ? gainAt(piece.curve, scope.speedup) : null;
+  const gain = piece.state === "measured" ? gainAt(piece.curve, speedup) : null;
   const end = gain && at(axis, gain.value);
   const middle = 4 + BAR / 2;
-  const below = piece.state === "measured" ? 4 + BAR + 5 : 4;
-  const height = below + THIN + 4;
-  const share = ((piece.share ?? 0) / scope.widest) * (100 - zero);
+  const height = BAR + 8;
   return (
     <div class="chart" aria-hidden="true">
       <svg height={height}>
@@ -301,7 +303,17 @@ function Chart({ piece, axis, scope }: { piece: Piece; axis: Axis; scope: Scope 
           <rect class="bar" x={across(Math.min(zero, end))} width={across(Math.abs(end - zero))} y={4} height={BAR} />
         )}
         {gain && gain.lo !== null && gain.hi !== null && <Whiskers axis={axis} lo={gain.lo} hi={gain.hi} y={middle} />}
-        <rect class="share" x={across(zero)} width={across(share)} y={below} height={THIN} />
+      </svg>
+    </div>
+  );
+}
+
+/** Beside the gains, which have another scale. */
+function Cpu({ piece: { share }, widest }: { piece: Piece; widest: number }) {
+  return (
+    <div class="cpu chart" aria-hidden="true">
+      <svg height={THIN}>
+        <rect class="share" x={0} width={across((100 * (share ?? 0)) / widest)} y={0} height={THIN} />
       </svg>
     </div>
   );
@@ -342,15 +354,21 @@ function Share100({ piece: { share }, widest }: { piece: Piece; widest: number }
 
 function Legend({ report: { production }, pieces, axis }: { report: Report; pieces: Piece[]; axis: Axis | null }) {
   const known = production && pieces.some(({ production_share }) => production_share != null);
+  const isProbably = pieces.some((piece) => isProbable(piece) || piece.lines.some(isProbable));
   return (
     <p class="legend">
       {axis && (
         <>
-          <span class="key bar" /> right of zero: it helps; left: it hurts; <span class="key open" /> not certain; ├─┤ the
-          95&nbsp;% interval.{" "}
+          <span class="key bar" /> right of zero: it helps; left: it hurts; <span class="key open" /> not certain;{" "}
+          {isProbably && (
+            <>
+              <span class="key probably" /> probably: clear over all speedups, not yet at 20&nbsp;%;{" "}
+            </>
+          )}
+          ├─┤ the 95&nbsp;% interval.{" "}
         </>
       )}
-      <span class="key share" /> share of CPU time, what an ordinary profiler shows; the largest fills the width.
+      <span class="key share" /> share of CPU time, what an ordinary profiler shows; the largest fills its column.
       {known && ` In production: ${covered(production)}.`}
     </p>
   );

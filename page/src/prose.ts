@@ -16,7 +16,7 @@ import type {
   WholeRegion,
 } from "./model";
 import type { Change, PointChange } from "./comparison";
-import { count, duration, fixed, interval, percent, plusMinus, threeDigits } from "./format";
+import { count, duration, fixed, interval, type Interval, percent, plusMinus, threeDigits } from "./format";
 import { inSentence, label } from "./region";
 import { printable } from "./printable";
 
@@ -101,10 +101,16 @@ export function heading({ answer, sentence }: Report, { point, kind }: PointAnsw
 
 /** Less than this share more is "a little longer", and more than so many times are "much more". */
 const [LITTLE, TIMES] = [0.5, 8.5];
+/** So many stand for: no number of them would settle it. */
+const NEVER = 1_000_000;
+/** Half an interval of a bend that is told of is no wider. */
+const KNOWN_BEND = 0.2;
 
 /** How much more would settle what is not known, in one sentence. */
 export function needed(experiments: number, made: number): string {
-  const more = experiments === 1 ? "about one more experiment on it" : `about ${experiments} more experiments on it`;
+  if (experiments >= NEVER) return "more experiments will not settle it: the error of the method is as large as the effect";
+  const number = experiments === 1 ? "one more experiment" : `${experiments} more experiments`;
+  const more = `about ${number} on it, as it looks now`;
   const again = experiments / Math.max(made, 1);
   if (made === 0) return `let the program run longer (${more})`;
   if (again <= LITTLE) return `measure a little longer, into the same recording (${more})`;
@@ -172,13 +178,19 @@ export function covered(production: NonNullable<Report["production"]>): string {
   return `${count(hosts, "machine")}, ${since === until ? since : `${since} to ${until}`}`;
 }
 
-/** What a region that helps is worth at most, if another bottleneck takes over before 100 %. */
+/** What a region that helps is worth at most, and where more begins to bring less, if that is known. */
 export function limit(estimate: WholeEstimate): string | null {
   const bend = interval(estimate.bend, estimate.bend_lo, estimate.bend_hi);
   const most = interval(estimate.max_gain, estimate.max_gain_lo, estimate.max_gain_hi);
   if (estimate.verdict !== "helps" || !bend || !most) return null;
-  return `Worth up to ${plusMinus(most)}; beyond a speedup of ${plusMinus(bend)} something else limits.`;
+  const bends = isKnownBend(bend)
+    ? `beyond a speedup of ${plusMinus(bend)} something else begins to limit`
+    : `the curve bends somewhere (${plusMinus(bend)})`;
+  return `Worth up to ${plusMinus(most)}; ${bends}.`;
 }
+
+/** Whether a bend is known so well that there is a place to tell. */
+export const isKnownBend = ({ lo, hi }: Interval): boolean => (hi - lo) / 2 <= KNOWN_BEND + 1e-9;
 
 /** That a region runs in a part of the run only. */
 export function phase(region: WholeRegion, estimate: Estimate): string | null {
@@ -283,6 +295,14 @@ export function leftOut(left: LeftOut): string[] {
     [left.windows_unpaired, "measurement", "without a baseline beside it"],
   ];
   return listed.filter(([number]) => number > 0).map(([number, noun, why]) => `${count(number, noun)} ${why}`);
+}
+
+/** Whether the answer says the same already. */
+export function isTold({ badge, notes = [] }: PointAnswer, { code, message }: Doubt): boolean {
+  const noted = (part: string): boolean => notes.some((note) => note.includes(part));
+  if (code === "chosen-point") return noted("No unit of work is marked");
+  if (code === "chosen-files") return noted(printable(message).slice(1));
+  return badge !== null && badge.cause === printable(message);
 }
 
 export type Doubt = Pick<Warning, "code" | "message" | "advice">;

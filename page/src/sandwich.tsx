@@ -37,7 +37,7 @@ export function Sandwich({ of, functions, total, found, onChoose, ...shown }: Pr
         </h3>
         <p>
           On the stack of {percent(callees.total / whole, 1)} of the samples, {percent(own / whole, 1)} in its own code
-          {name !== TRUNCATED && <>; {worthInWords(estimate)}</>}.
+          {name !== TRUNCATED && <>; {worthInWords(estimate)}</>}. Samples are counted here, and CPU time in the rows above.
         </p>
         <p class="legend">{callers.inside.length > 0 ? "Its callers: each calls the one below it." : "Nothing calls it."}</p>
         <Boxes look={look} focus={callers} found={null} upwards label="Callers" onChoose={choose} />

@@ -63,7 +63,7 @@ const KNOWN_COLUMNS: GridColumn<Row, Column | "gain">[] = [
     head: "experiments",
     title: "Each is measured with the speedup and without it",
     numeric: true,
-    width: "7.2em",
+    width: "8em",
     cell: ({ estimate }) => estimate.blocks,
   },
   {

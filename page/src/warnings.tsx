@@ -3,12 +3,19 @@
 import { Advice } from "./command";
 import { Disclosure } from "./disclosure";
 import { type Doubt, counted } from "./prose";
-import { Long, Name } from "./text";
+import { printable } from "./printable";
+import { Long } from "./text";
 
 /** Longer messages are cut, and can be opened. */
 const MESSAGE = 600;
 /** As much of the first one as the line holds. */
 const LINE = 120;
+
+/** The beginning, so that it can be read as a sentence. */
+function beginning(message: string): string {
+  const shown = printable(message);
+  return shown.length > LINE ? `${shown.slice(0, LINE).trimEnd()} …` : shown;
+}
 
 export function Warnings({ warnings: all }: { warnings: Doubt[] }) {
   const warnings = counted(all);
@@ -25,7 +32,7 @@ export function Warnings({ warnings: all }: { warnings: Doubt[] }) {
               <span aria-hidden="true">! </span>
               {number}:
             </strong>{" "}
-            <Name text={first.warning.message} limit={LINE} />
+            <bdi>{beginning(first.warning.message)}</bdi>
           </>
         }
       >

@@ -40,14 +40,14 @@ test("between two speedups a gain is between theirs, and from none at no speedup
 test("numbers are as exact as their interval", () => {
   expect(inWords({ value: 0.08, lo: 0.06, hi: 0.1 })).toEqual({ value: "8 %", range: "6 to 10" });
   expect(inWords({ value: 0.08, lo: 0.076, hi: 0.084 })).toEqual({ value: "8.0 %", range: "7.6 to 8.4" });
-  expect(inWords({ value: 0.016, lo: -0.004, hi: 0.036 })).toEqual({ value: "2 %", range: "0 to 4" });
+  expect(inWords({ value: 0.016, lo: -0.004, hi: 0.036 })).toEqual({ value: "2 %", range: "−0.4 to 3.6" });
   expect(inWords({ value: -0.1, lo: null, hi: null })).toEqual({ value: "−10 %", range: null });
 });
 
 test("the axis holds what is settled, and zero stands inside of it", () => {
   const wild = piece({ verdict: "not-enough-data", curve: [[0.2, 0.1, -9, 9]] });
   const hurts = piece({ verdict: "hurts", curve: [[0.2, -0.07, -0.09, -0.05]] });
-  expect(axisOf([piece({}), wild], 0.2)).toEqual({ lo: -0.05, hi: 0.15, ticks: [-0.05, 0, 0.05, 0.1, 0.15] });
+  expect(axisOf([piece({}), wild], 0.2)).toEqual({ lo: -0.0125, hi: 0.15, ticks: [0, 0.05, 0.1, 0.15] });
   expect(axisOf([piece({}), hurts], 0.2).lo).toBe(-0.1);
   expect(axisOf([piece({})], 0.6).hi).toBe(0.25);
   for (const pieces of [[wild], [], [piece({ curve: [] })]]) {

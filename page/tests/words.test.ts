@@ -19,7 +19,7 @@ test("what a region does", () => {
   );
   const open = estimate({ verdict: "not-enough-data", more_blocks: 1, effect_lo: null });
   expect(prose.claim(region(), open)).toBe(
-    "Not enough data yet to say what less time in `hash.c:88` does to `requests`: measure a little longer, into the same recording (about one more experiment on it).",
+    "Not enough data yet to say what less time in `hash.c:88` does to `requests`: measure a little longer, into the same recording (about one more experiment on it, as it looks now).",
   );
   expect(prose.claim(region(), estimate({ verdict: "no-effect" }))).toBe("Less time in `hash.c:88` has no effect on `requests`.");
 });
@@ -27,11 +27,12 @@ test("what a region does", () => {
 // The same numbers as in crates/profile/src/answer/needed.rs.
 test("how much more is needed is one sentence, and its two numbers agree", () => {
   for (const [experiments, made, wanted] of [
-    [1, 20, "measure a little longer, into the same recording (about one more experiment on it)"],
-    [1, 1, "measure as long again, into the same recording (about one more experiment on it)"],
-    [40, 20, "measure about 2 times as long again, into the same recording (about 40 more experiments on it)"],
+    [1, 20, "measure a little longer, into the same recording (about one more experiment on it, as it looks now)"],
+    [1, 1, "measure as long again, into the same recording (about one more experiment on it, as it looks now)"],
+    [40, 20, "measure about 2 times as long again, into the same recording (about 40 more experiments on it, as it looks now)"],
+    [1_000_000, 20, "more experiments will not settle it: the error of the method is as large as the effect"],
     [900, 20, "measure much more, on a quiet machine if you can"],
-    [5, 0, "let the program run longer (about 5 more experiments on it)"],
+    [5, 0, "let the program run longer (about 5 more experiments on it, as it looks now)"],
   ] as const) {
     expect(prose.needed(experiments, made)).toBe(wanted);
   }
@@ -60,8 +61,10 @@ test("where nothing is known to help, the sentence takes the place of the headin
 test("where another bottleneck takes over", () => {
   const bend = { bend: 0.6, bend_lo: 0.55, bend_hi: 0.65 };
   expect(prose.limit(estimate(bend))).toBe(
-    "Worth up to 50 % ± 5 %; beyond a speedup of 60 % ± 5 % something else limits.",
+    "Worth up to 50 % ± 5 %; beyond a speedup of 60 % ± 5 % something else begins to limit.",
   );
+  // Where it may lie anywhere, it is told of no place.
+  expect(prose.limit(estimate({ bend: 0.4, bend_lo: 0.07, bend_hi: 0.79 }))).toBe("Worth up to 50 % ± 5 %; the curve bends somewhere (40 % ± 36 %).");
   expect(prose.limit(estimate())).toBeNull();
 });
 

@@ -61,6 +61,9 @@ pub fn diagnose(
                 program: failure::list(&program.collect::<Vec<_>>(), 3),
             });
         }
+        if let Some(instead) = options.of_interpreter_with_command() {
+            return Some(Failure::NothingOfInterpreted { samples, instead });
+        }
         let elsewhere = observer.elsewhere();
         let seen = failure::list(&elsewhere, 3);
         if elsewhere.first().is_some_and(|name| name == MADE) {
@@ -78,7 +81,7 @@ pub fn diagnose(
         return None;
     }
     if points.is_empty() && !options.end_to_end {
-        return Some(Failure::NoProgressPoint);
+        return Some(Failure::NoProgressPoint { instead: options.of_interpreter() });
     }
     if outcome.blocks == 0 {
         return Some(Failure::TooShort { seconds });

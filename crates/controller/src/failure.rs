@@ -56,6 +56,10 @@ pub enum Failure {
     )]
     NothingInScope { samples: u64, seen: String },
 
+    /// `instead`: what can be judged, and the command for it.
+    #[error("none of {samples} samples was in code that has a name; {instead}")]
+    NothingOfInterpreted { samples: u64, instead: String },
+
     #[error("none of {samples} samples was in scope, because the program ran {seen}; {NAMES_OF_MADE}")]
     NothingNamed { samples: u64, seen: String },
 
@@ -68,11 +72,17 @@ pub enum Failure {
     RegionNeverRan { region: String, hint: String },
 
     #[error(
-        "no progress point was registered; say where a unit of work is done with -p FILE:LINE or -p fn:NAME, or judge a program \
-         that ends by itself by how long it takes: --end-to-end; or mark a point with whatif::progress!() (Rust, package \
-         whatif-points) or WHATIF_PROGRESS (C and C++, whatif.h), and rebuild"
+        "no progress point: nothing tells what counts as a unit of work; {}",
+        .instead.as_deref().unwrap_or(
+            "say where one is done with -p FILE:LINE or -p fn:NAME, or judge a program that ends by itself by how long it takes: \
+             --end-to-end; or mark a point with whatif::progress!() (Rust, package whatif-points) or WHATIF_PROGRESS (C and C++, whatif.h), \
+             and rebuild"
+        )
     )]
-    NoProgressPoint,
+    NoProgressPoint {
+        /// Of an interpreter: what can be judged, and the command for it.
+        instead: Option<String>,
+    },
 
     #[error(
         "no progress point was visited during an experiment (registered: {points}); profile a run that \
@@ -87,8 +97,9 @@ pub enum Failure {
     TooShort { seconds: f64 },
 
     #[error(
-        "{experiments} experiments were too few for an answer; let the program run longer (or again, into the \
-         same file with -o), or ask one question with --region and --speedup"
+        "{} too few for an answer; let the program run longer (or again, into the \
+         same file with -o), or ask one question with --region and --speedup",
+        if *.experiments == 1 { "one experiment was".to_owned() } else { format!("{experiments} experiments were") }
     )]
     TooFewExperiments { experiments: u64 },
 
@@ -108,9 +119,9 @@ impl Failure {
             Self::Mismatch { .. } => 93,
             Self::NoSampler { .. } => 94,
             Self::NoSamples { .. } => 95,
-            Self::NothingInScope { .. } | Self::NothingNamed { .. } => 96,
+            Self::NothingInScope { .. } | Self::NothingNamed { .. } | Self::NothingOfInterpreted { .. } => 96,
             Self::RegionNeverRan { .. } => 97,
-            Self::NoProgressPoint => 98,
+            Self::NoProgressPoint { .. } => 98,
             Self::PointNeverReached { .. } => 99,
             Self::TooShort { .. } | Self::TooFewExperiments { .. } => 100,
             Self::Unbalanced { .. } => 101,
@@ -127,9 +138,11 @@ impl Failure {
             Self::Mismatch { .. } => "runtime-mismatch",
             Self::NoSampler { .. } => "no-sampler",
             Self::NoSamples { .. } => "no-samples",
-            Self::NothingInScope { .. } | Self::NothingNamed { .. } => "nothing-in-scope",
+            Self::NothingInScope { .. } | Self::NothingNamed { .. } | Self::NothingOfInterpreted { .. } => {
+                "nothing-in-scope"
+            }
             Self::RegionNeverRan { .. } => "region-never-ran",
-            Self::NoProgressPoint => "no-progress-point",
+            Self::NoProgressPoint { .. } => "no-progress-point",
             Self::PointNeverReached { .. } => "point-never-reached",
             Self::TooShort { .. } | Self::TooFewExperiments { .. } => "too-short",
             Self::Unbalanced { .. } => "unbalanced",

@@ -123,8 +123,9 @@ pub fn run(args: &arguments::Run, audience: Box<dyn Audience>) -> Result<(launch
     let executable = launch::check(&args.program[0])?;
     let wanted = Wanted::behind(args, &executable).map_err(Usage::of)?.map(Arc::new);
     let named_after = wanted.as_ref().and_then(|wanted| wanted.guess(&args.program[1..]));
-    let mut options =
-        Options::new(args, named_after.as_deref().unwrap_or(executable.command())).map_err(Usage::of)?;
+    // A script by its own name, not by that of its interpreter.
+    let named_after = named_after.as_deref().unwrap_or(Path::new(&args.program[0]));
+    let mut options = Options::new(args, named_after).map_err(Usage::of)?;
     let mut costs = Costs::default();
     if wanted.is_some() {
         // Everything else is found out when it is known which program it is about.
@@ -234,6 +235,12 @@ fn prepare(options: &mut Options, executable: &launch::Executable) -> Result<Cos
         options.file = name.to_string_lossy().into_owned();
     }
     check_build(options, executable)?;
+    // Better known before it has run than afterwards.
+    if let Some(instead) =
+        options.of_interpreter_with_command().filter(|_| options.looks_for_point() && !options.quiet)
+    {
+        kernel::say!("whatif: {instead}");
+    }
     Ok(costs)
 }
 
@@ -418,10 +425,9 @@ fn arguments_of(pid: u32) -> Vec<String> {
 
 /// Shows the answer, if there is one; why there is none otherwise. `failure`: of the last run.
 fn answer(options: &Options, runs: &Runs, failure: Option<Failure>) -> Result<Option<Failure>> {
-    if let (0, Some(Failure::NoProgressPoint), false) = (runs.blocks, &failure, options.quiet) {
-        // There is no answer to what the user has not asked, but there is a profile.
+    if let (0, Some(Failure::NoProgressPoint { .. }), false) = (runs.blocks, &failure, options.quiet) {
+        // There is no answer to what the user has not asked, but there is a profile, which says so.
         runs.audience.answered(&load_either(&options.output)?, &options.output);
-        kernel::say!("whatif: {}", Failure::NoProgressPoint);
         return Ok(None);
     }
     if runs.blocks == 0 {

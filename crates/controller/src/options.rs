@@ -8,7 +8,7 @@ use crate::naming::Naming;
 use crate::points::PointSpec;
 use crate::region::RegionSpec;
 use anyhow::{Context as _, Result, bail, ensure};
-use profile::Speedup;
+use profile::{Interpreter, Speedup};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -180,6 +180,17 @@ impl Options {
     pub fn looks_for_point(&self) -> bool {
         let asked = self.choices.speedups.iter().any(|speedup| !speedup.is_zero());
         self.points.is_empty() && self.sampling() && self.survey.is_none() && !self.end_to_end && asked
+    }
+
+    /// What can be judged of a program that an interpreter runs, and how; `None` if this is no interpreter.
+    pub fn of_interpreter(&self) -> Option<String> {
+        Interpreter::of(&self.file).map(|known| format!("{}; {}", known.judged(), known.purpose()))
+    }
+
+    /// The same, with the command.
+    pub fn of_interpreter_with_command(&self) -> Option<String> {
+        let command = Interpreter::of(&self.file)?.command(&self.program);
+        Some(format!("{}: {command}", self.of_interpreter()?))
     }
 
     /// Whether the program may be run several times.

@@ -22,7 +22,7 @@ impl Bar {
         let shown = !quiet && std::io::stderr().is_terminal();
         let bar = ProgressBar::new(FULL);
         bar.set_draw_target(if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
-        if let Ok(style) = ProgressStyle::with_template("whatif {bar:20} {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("whatif {bar:10} {msg}") {
             bar.set_style(style);
         }
         Self { bar, begin, duration, message: String::new() }
@@ -72,18 +72,19 @@ fn time_left(experiments: u64, elapsed: Duration, standing: Standing) -> Option<
 }
 
 fn describe(experiments: u64, standing: Standing, left: Option<Duration>, end: Option<Duration>) -> String {
-    let mut text = format!("{experiments} experiments");
+    let mut text =
+        if experiments == 1 { "1 experiment".to_owned() } else { format!("{experiments} experiments") };
     let regions = standing.decided + standing.open;
-    if regions > 0 {
-        text += &format!(", {} of {regions} regions decided", standing.decided);
+    if standing.open > 0 {
+        text += &format!(", {} of {regions} regions need more", standing.open);
     }
-    match left {
-        Some(left) if standing.open > 0 => text += &format!(", about {} until sure", rounded(left)),
-        Some(_) => text += ", sure",
-        None => {}
-    }
-    if let Some(end) = end {
-        text += &format!(", ends in {} s", end.as_secs());
+    // What comes first: the guess is not worth much, and nothing at all beyond the end.
+    let is_sure = left.is_some() && standing.open == 0;
+    match (left.filter(|left| end.is_none_or(|end| *left <= end)), end) {
+        _ if is_sure => text += ", sure",
+        (Some(left), _) => text += &format!(", about {} until sure", rounded(left)),
+        (None, Some(end)) => text += &format!(", ends in {} s", end.as_secs()),
+        (None, None) => {}
     }
     text
 }
@@ -109,13 +110,12 @@ mod tests {
         let left = time_left(10, Duration::from_secs(2), standing).unwrap();
         assert!((left.as_secs_f64() - 2.0).abs() < 1e-9, "{left:?}");
         let text = describe(10, standing, Some(left), Some(Duration::from_secs(30)));
-        assert_eq!(text, "10 experiments, 3 of 4 regions decided, about 2 s until sure, ends in 30 s");
+        assert_eq!(text, "10 experiments, 1 of 4 regions need more, about 2 s until sure");
+        let text = describe(1, standing, Some(left), Some(Duration::from_secs(1)));
+        assert_eq!(text, "1 experiment, 1 of 4 regions need more, ends in 1 s");
         assert_eq!(time_left(10, Duration::from_secs(2), Standing { blocks_left: None, ..standing }), None);
         let sure = Standing { decided: 4, open: 0, blocks_left: Some(0.0) };
-        assert_eq!(
-            describe(9, sure, Some(Duration::ZERO), None),
-            "9 experiments, 4 of 4 regions decided, sure"
-        );
+        assert_eq!(describe(9, sure, Some(Duration::ZERO), None), "9 experiments, sure");
     }
 
     #[test]

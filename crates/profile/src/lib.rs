@@ -37,6 +37,7 @@ mod discovery;
 pub mod drift;
 pub mod estimate;
 pub mod explain;
+mod interpreter;
 mod load;
 mod mark;
 pub mod model;
@@ -50,8 +51,8 @@ mod turns;
 mod units;
 
 pub use answer::{
-    Answer, Badge, Needed, Next, Piece, PointAnswer, Quality, State, Step, factor, gain_at, percent,
-    percent_range, rate,
+    Answer, Badge, Needed, Next, Piece, PointAnswer, Quality, State, Step, factor, gain_at, lessened,
+    percent, percent_range, rate, verdict_words,
 };
 pub use audit::{Audited, Doubt, Withheld};
 pub use builds::{Builds, OtherBuild};
@@ -64,6 +65,7 @@ pub use estimate::{
     Verdict, Working,
 };
 pub use explain::{BlockRow, Explanation, PointExplanation, Unexplained, WithoutEstimate};
+pub use interpreter::Interpreter;
 pub use load::Load;
 pub use mark::Mark;
 pub use model::{

@@ -58,7 +58,16 @@ pub struct Doubts {
     pub unmatched: usize,
 }
 
+/// The share of windows during which others may have used the machine.
+const BUSY: f64 = 0.25;
+
 impl Doubts {
+    /// In which share of the windows others used the machine, if that is more than a few of them.
+    pub(crate) fn others(&self) -> Option<f64> {
+        let busy = self.busy as f64 / self.windows.max(1) as f64;
+        (busy > BUSY).then_some(busy)
+    }
+
     fn of(windows: &[Window]) -> Doubts {
         let count = |flag| windows.iter().filter(|window| window.flags.has(flag)).count();
         Doubts {
@@ -99,6 +108,8 @@ pub struct PointSummary {
     pub target: Target,
     /// Its name.
     pub name: String,
+    /// Whether it is the program's end, which each run comes to once.
+    pub whole: bool,
     /// Visits in all windows together.
     pub visits: u64,
     /// Visits per second without speedups; `None` where there was no such time.
@@ -344,10 +355,12 @@ fn summary(rows: &Rows, name: &str, target: Target) -> PointSummary {
         Target::Throughput(_) => Vec::new(),
     };
     let shortest = estimate::shortest(target, &rows.windows);
+    let is_whole = |window: &Window| window.flags.has(WindowFlags::WHOLE);
     let long_enough = || rows.windows.iter().filter(|window| window.elapsed >= shortest);
     PointSummary {
         target,
         name: name.to_owned(),
+        whole: name == Point::WHOLE && rows.windows.iter().any(is_whole),
         visits: rows.windows.iter().map(visits).sum(),
         rate: (time > 0.0).then(|| visits_at_rest as f64 / time * 1e9),
         latency,

@@ -1,6 +1,5 @@
 //! The sentence: what a person should take away, if only one thing.
 
-use crate::answer::Needed;
 use crate::audit::Audited;
 use crate::estimate::{Estimate, PointEstimate, REFERENCE, Target, Verdict};
 use crate::load::Load;
@@ -64,7 +63,7 @@ impl Profile {
     }
 
     /// Why there is nothing to judge by, where the last run knew it: no experiments, or no progress point.
-    pub(crate) fn failure(&self) -> Option<&Warning> {
+    pub fn failure(&self) -> Option<&Warning> {
         let session = self.rows.sessions.last()?.id;
         let is_empty = self.rows.windows.is_empty() || self.points.is_empty();
         let of_last = self.rows.warnings.iter().filter(|(of, _)| *of == session).map(|(_, warning)| warning);
@@ -147,6 +146,9 @@ impl Profile {
         match (rival, with(Verdict::NotEnoughData)) {
             (Some((other, _)), _) => format!("{} may be worth as much", name(self.region(other))),
             (None, Some(open)) => format!("{open} may be worth as much: too little is known yet"),
+            (None, None) if untried && others().next().is_none() => {
+                "nothing else was tried often enough to be judged".into()
+            }
             (None, None) if untried => "nothing else that was tried is worth more".into(),
             (None, None) => "nothing else you could change is worth more".into(),
         }
@@ -185,10 +187,7 @@ impl Profile {
         let Some((region, best)) = ranked.iter().find(|(_, e)| e.verdict == Verdict::NotEnoughData) else {
             return self.nothing();
         };
-        let longer = match Needed::of(best) {
-            Some(needed) => needed.advice(),
-            None => "let the program run longer".into(),
-        };
+        let longer = self.advice_on(best).unwrap_or_else(|| "let the program run longer".into());
         let known = match best.effect {
             Some(effect) if effect.half_width().is_finite() => {
                 format!(" (now {} at {REFERENCE})", plus_minus(&effect, effect.value))
@@ -281,6 +280,7 @@ fn nested(a: &Region, b: &Region) -> bool {
 
 pub(crate) fn subject(point: &PointSummary) -> String {
     match point.target {
+        Target::Throughput(_) if point.whole => "the whole program".into(),
         Target::Throughput(_) => per_visit(point),
         Target::Latency { .. } => format!("the latency of {}", per_visit(point)),
     }

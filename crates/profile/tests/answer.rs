@@ -154,11 +154,11 @@ fn what_was_only_sampled_is_listed_with_how_far_it_is() {
     assert_eq!(
         first.rest.as_deref(),
         Some(
-            "Nothing else that was tried is worth more. Not judged yet: `main.c:3` (33 % of the CPU time) and one more."
+            "Nothing else was tried often enough to be judged. Not judged yet: `main.c:3` (33 % of the CPU time) and one more."
         )
     );
     assert!(
-        profile.sentence().ends_with("nothing else that was tried is worth more."),
+        profile.sentence().ends_with("nothing else was tried often enough to be judged."),
         "{}",
         profile.sentence()
     );
@@ -257,4 +257,234 @@ fn nothing_is_known_of_an_empty_recording() {
     let empty = Profile::new(Rows::default(), &EstimateOptions::default());
     let first = only(&empty);
     assert_eq!((first.badge.quality, first.pieces.len()), (Quality::TooLittle, 0));
+}
+
+/// Two pieces of code with these numbers for the first, on a machine that others use or not.
+fn changed(is_busy: bool, change: impl Fn(&mut PointEstimate)) -> Profile {
+    let mut rows = rows(&[truth("hash.c:88", 0.55), truth("list.c:7", 0.0)]);
+    rows.regions.get_mut(&RegionId::new(2)).unwrap().function = Some("walk".into());
+    rows.sessions[0].start.options = r#"{"again": ["-p", "requests"]}"#.into();
+    if is_busy {
+        rows.windows.iter_mut().for_each(|window| window.flags = WindowFlags::BUSY);
+    }
+    let mut profile = quiet(rows).read_from("server.db".as_ref());
+    let first = profile.regions.iter().position(|region| profile.region(region).name == "hash.c:88").unwrap();
+    change(&mut profile.regions[first].points[0]);
+    profile
+}
+
+const NEVER: u32 = 1_000_000;
+
+/// To an estimate.
+type Change = fn(&mut PointEstimate);
+
+#[test]
+fn what_is_not_settled_has_one_advice_which_the_commands_follow() {
+    let limits: [(&str, Change); 3] = [
+        ("wait for CPUs", |estimate| estimate.slice_error = 0.2),
+        ("the error of the method is as large", |_| ()),
+        ("the clients' side", |estimate| estimate.clock_error = 0.2),
+    ];
+    for is_busy in [false, true] {
+        for (why, limit) in limits {
+            for needed in [2, 90, 900, NEVER] {
+                let profile = changed(is_busy, |estimate| {
+                    (estimate.verdict, estimate.more_blocks) = (Verdict::NotEnoughData, Some(needed));
+                    estimate.method_error = 0.21;
+                    limit(estimate);
+                });
+                let (answer, first) = (profile.answer(), only(&profile));
+                let advice = first.badge.advice.clone().unwrap();
+                assert!(profile.sentence().contains(&advice), "{advice:?} in {:?}", profile.sentence());
+                assert_eq!(first.badge.cause.contains("other programs used the machine in 100 %"), is_busy);
+                let deeper: Vec<&Next> =
+                    answer.next.iter().filter(|next| next.step == Step::Deeper).collect();
+                let whys: String = deeper.iter().map(|next| &*next.why).collect();
+                let is_stuck = needed == NEVER;
+                assert_eq!(advice.contains("will not settle"), is_stuck, "{advice}");
+                assert_eq!(
+                    verdict_words(first.pieces[0].estimate.as_ref().unwrap()) == "too noisy",
+                    is_stuck
+                );
+                assert_eq!(first.badge.quality == Quality::Noisy, is_stuck);
+                if is_stuck {
+                    assert!(advice.contains(why), "{advice}");
+                    assert!(
+                        !whys.contains("measure more") && !advice.contains("as long again"),
+                        "{advice} {whys}"
+                    );
+                    // Into a new recording, where another measurement may help.
+                    let again = deeper.iter().find(|next| next.command.starts_with("whatif run "));
+                    assert_eq!(again.is_some(), advice.contains("measure again"), "{advice} {deeper:?}");
+                    assert!(again.is_none_or(|again| !again.command.contains(" -o ")), "{again:?}");
+                } else {
+                    assert!(
+                        whys.contains("measure more") && deeper[0].command.contains("-o server.db"),
+                        "{deeper:?}"
+                    );
+                    // Others are to be stopped wherever it is told, or nowhere.
+                    assert_eq!(
+                        advice.starts_with("stop the other programs, and measure"),
+                        is_busy,
+                        "{advice}"
+                    );
+                    assert_eq!(whys.starts_with("stop the other programs, and measure"), is_busy, "{whys}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gain_that_is_not_called_one_is_told_with_the_reason() {
+    let effect = |lo: f64| Some(Estimate { value: 0.11, se: 0.04, lo, hi: 0.19 });
+    let brings = |lo, slope_lo, blocks| {
+        let profile = changed(false, |estimate| {
+            (estimate.verdict, estimate.more_blocks, estimate.blocks) =
+                (Verdict::NotEnoughData, Some(9), blocks);
+            (estimate.effect, estimate.slope) =
+                (effect(lo), Some(Estimate { value: 0.5, se: 0.2, lo: slope_lo, hi: 0.9 }));
+        });
+        let text = only(&profile).brings.unwrap();
+        text.strip_prefix("Best candidate so far: `hash.c:88`. 20 % less time there → ").unwrap().to_owned()
+    };
+    assert_eq!(
+        brings(0.03, 0.1, 50),
+        "11 % less time per `requests` (3 to 19), but that may be chance: of 2 pieces of code that were tried, one that brings nothing can \
+         look like this"
+    );
+    assert_eq!(
+        brings(0.002, 0.01, 50),
+        "11 % less time per `requests` (0.2 to 19.0), but over all speedups together it may bring next to nothing"
+    );
+    assert!(brings(0.03, 0.1, 4).ends_with("(3 to 19), but there are too few experiments to rely on that"));
+    assert_eq!(
+        brings(-0.01, 0.1, 50),
+        "11 % less time per `requests`, but anything from −1 % to 19 % fits the data"
+    );
+}
+
+#[test]
+fn a_bend_is_told_where_it_is_known() {
+    let about_bend = |bend: (f64, f64), most: f64| {
+        let profile = changed(false, |estimate| {
+            let of = |value: f64, half: f64| {
+                Some(Estimate { value, se: half / 2.0, lo: value - half, hi: value + half })
+            };
+            (estimate.bend, estimate.most) = (of(bend.0, bend.1), of(most, 0.005));
+            for dot in &mut estimate.curve {
+                let s = dot.speedup.fraction();
+                dot.gain = of(
+                    0.5 * s.min(bend.0) + (s - bend.0).max(0.0) * (most - 0.5 * bend.0) / (1.0 - bend.0),
+                    0.005,
+                );
+            }
+        });
+        only(&profile).causes.into_iter().find(|cause| cause.starts_with("More than"))
+    };
+    // Anywhere from 4 to 76 %: nothing is told.
+    assert_eq!(about_bend((0.4, 0.36), 0.4), None);
+    assert_eq!(
+        about_bend((0.4, 0.05), 0.4).unwrap(),
+        "More than about 40 % less time in `hash.c:88` (35 to 45) brings less for each `requests` with each further per cent: something \
+         else begins to limit it."
+    );
+    assert_eq!(
+        about_bend((0.4, 0.009), 0.2).unwrap(),
+        "More than about 40.0 % less time in `hash.c:88` (39.1 to 40.9) brings hardly anything more for each `requests`: something else is \
+         the bottleneck from there on."
+    );
+}
+
+#[test]
+fn what_whatif_looked_into_by_itself_is_named_in_commands() {
+    let mut rows = rows(&[truth("hash.c:88", 0.55)]);
+    rows.regions.get_mut(&RegionId::new(1)).unwrap().image.path = "/usr/lib/lib[x].so.5".into();
+    let warning = |code: &str, message: &str| {
+        let advice = "name what is to be looked into with --binary GLOB".into();
+        (SessionId::new(1), Warning { code: code.into(), message: message.into(), advice })
+    };
+    rows.warnings.push(warning(
+        Warning::CHOSEN_FILES,
+        "most of the time is in lib[x].so.5, which was looked into as well",
+    ));
+    rows.warnings.push(warning(Warning::CHOSEN_POINT, ""));
+    let profile = quiet(rows.clone()).read_from("server.db".as_ref());
+    let next = profile.answer().next;
+    let measured = next.iter().filter(|next| next.command.starts_with("whatif run "));
+    for Next { command, .. } in measured {
+        assert!(command.contains(" --binary 'lib[[]x[]].so.5' --binary server -p requests "), "{command}");
+    }
+    assert!(next.iter().any(|next| next.step == Step::Compare), "{next:?}");
+    assert_eq!(
+        only(&profile).notes.last().unwrap(),
+        "Most of the time is in lib[x].so.5, which was looked into as well."
+    );
+    // Who has named files is taken at their word.
+    rows.sessions[0].start.options = r#"{"again": ["--binary", "lib*"]}"#.into();
+    let next = quiet(rows).read_from("server.db".as_ref()).answer().next;
+    assert!(next.iter().all(|next| !next.command.contains("server -p")), "{next:?}");
+}
+
+#[test]
+fn whole_programs_are_told_by_how_long_they_take() {
+    let mut rows = rows(&[truth("hash.c:88", 0.55)]);
+    rows.points.get_mut(&PointId::new(1)).unwrap().name = "end-to-end".into();
+    rows.windows.iter_mut().for_each(|window| window.flags = WindowFlags::WHOLE);
+    rows.sessions[0].start.options =
+        r#"{"again": ["--end-to-end"], "end_to_end": true, "duration": 28.0}"#.into();
+    let profile = quiet(rows).read_from("server.db".as_ref());
+    let brings = only(&profile).brings.unwrap();
+    assert!(brings.contains("% less time for the whole program (") && brings.contains(" µs → "), "{brings}");
+    assert!(profile.sentence().contains("makes the whole program 1"), "{}", profile.sentence());
+    let compare = profile.answer().next.pop().unwrap().command;
+    assert!(compare.starts_with("whatif run --duration 28s --end-to-end -o after.db -- "), "{compare}");
+}
+
+#[test]
+fn rows_are_in_the_order_of_the_gains_beside_them() {
+    let truths = ["hash.c:88", "list.c:7", "main.c:3", "tree.c:9"];
+    let truths = truths.map(|name| Truth { name, slope: 0.3, noise: 0.5, blocks: 8 });
+    let mut rows = rows(&truths);
+    for (id, region) in &mut rows.regions {
+        region.function = Some(format!("function {}", id.get()));
+    }
+    let mut profile = quiet(rows);
+    // The first by what is certain, the others by what is likely.
+    for (region, (value, half)) in
+        profile.regions.iter_mut().zip([(0.1, 0.1), (0.02, 0.1), (0.08, 0.2), (0.05, 0.3)])
+    {
+        let of = |value: f64, half: f64| {
+            Some(Estimate { value, se: half / 2.0, lo: value - half, hi: value + half })
+        };
+        let point = &mut region.points[0];
+        (point.verdict, point.effect, point.slope) =
+            (Verdict::NotEnoughData, of(value, half), of(5.0 * value, 5.0 * half));
+    }
+    let pieces = only(&profile).pieces;
+    let gains: Vec<f64> =
+        pieces.iter().map(|piece| piece.estimate.as_ref().unwrap().effect.unwrap().value).collect();
+    assert_eq!(gains, [0.1, 0.08, 0.05, 0.02]);
+}
+
+#[test]
+fn of_an_interpreter_it_is_told_once_what_can_be_judged() {
+    let mut rows = rows(&[truth("hash.c:88", 0.5)]);
+    rows.points.clear();
+    rows.windows.clear();
+    let start = &mut rows.sessions[0].start;
+    (start.program, start.arguments) = ("/usr/bin/python3.11".into(), vec!["work.py".into()]);
+    let warning = Warning {
+        code: "no-progress-point".into(),
+        message: "no progress point: nothing tells what counts as a unit of work".into(),
+        advice: "python is an interpreter".into(),
+    };
+    rows.warnings.push((rows.sessions[0].id, warning));
+    let profile = quiet(rows).read_from("work.db".as_ref());
+    let (answer, first) = (profile.answer(), only(&profile));
+    assert_eq!(first.headline.as_deref(), Some("Nothing was measured"));
+    assert_eq!(first.badge.cause, "no progress point: nothing tells what counts as a unit of work");
+    assert_eq!(first.notes, Vec::<String>::new());
+    let commands: Vec<&str> = answer.next.iter().map(|next| &*next.command).collect();
+    assert_eq!(commands, ["whatif open work.db", "whatif run --end-to-end -- /usr/bin/python3.11 work.py"]);
 }

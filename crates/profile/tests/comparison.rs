@@ -136,7 +136,11 @@ fn a_region_that_one_recording_did_not_try_cannot_be_told() {
     let b = profile(rows);
     let comparison = compare(&a, &b);
     assert!(changes(&comparison).contains(&("hash.c:88".into(), Change::CannotTell)));
-    assert!(comparison.sentence().ends_with("of one it is not clear yet."), "{}", comparison.sentence());
+    assert!(
+        comparison.sentence().ends_with("of one region it is not known yet."),
+        "{}",
+        comparison.sentence()
+    );
 }
 
 #[test]

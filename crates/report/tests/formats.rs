@@ -142,7 +142,7 @@ fn terminal_says_where_another_bottleneck_takes_over() {
     }
     let profile = Profile::new(rows, &EstimateOptions::default());
     let text = terminal::render_details(&profile, terminal::Style { width: 100, ..Default::default() });
-    let said = text.lines().find(|line| line.contains("something else limits")).expect(&text);
+    let said = text.lines().find(|line| line.contains("worth up to")).expect(&text);
     assert!(
         said.starts_with("  hash.c:88: worth up to 2") && said.contains("beyond a speedup of "),
         "{said}"

@@ -8,8 +8,6 @@ use crate::printable;
 use crate::ranking::{PointSummary, Profile};
 use crate::sentence::HOT;
 
-/// The share of windows during which others may have used the machine.
-const BUSY: f64 = 0.25;
 /// The share of experiments on the best piece that may have been disturbed.
 const DISTURBED: f64 = 0.2;
 /// Half an interval that is wider than this share of its gain is wide, if it is wider than [`NARROW`], too.
@@ -76,7 +74,7 @@ pub(super) fn without_point(profile: &Profile) -> Badge {
     }
     let (cause, advice) = if profile.points.is_empty() {
         (
-            "no progress point is marked, so that only the plain profile is known",
+            "no progress point: nothing tells what counts as a unit of work, so that only the plain profile is known",
             "let `whatif points` suggest places, and name one with -p; or judge a program that ends by itself by how long it takes, with \
              --end-to-end",
         )
@@ -123,8 +121,8 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> B
         let open = with(Verdict::NotEnoughData);
         let unknown = pieces.iter().find(|piece| piece.estimate.is_none() && hot(piece));
         return match (open, unknown) {
-            (Some(open), _) => too_little(open),
-            (None, Some(unknown)) => too_little(unknown),
+            (Some(open), _) => too_little(profile, open),
+            (None, Some(unknown)) => too_little(profile, unknown),
             (None, None) if pieces.iter().any(|piece| piece.verdict().is_some()) => settled(profile, pieces),
             (None, None) => too_little_of_all(profile),
         };
@@ -148,24 +146,28 @@ fn not_trusted(profile: &Profile, piece: &Piece) -> Badge {
     }
 }
 
-fn too_little(piece: &Piece) -> Badge {
+fn too_little(profile: &Profile, piece: &Piece) -> Badge {
     let needed = piece.estimate.as_ref().and_then(Needed::of);
-    if let Some(needed) = needed.filter(|needed| !needed.helps()) {
-        // There are enough.
-        let cause = format!("{} experiments on {} leave it open", piece.experiments, piece.name);
-        return Badge::new(Quality::Noisy, cause, needed.advice());
-    }
+    // Where there are enough of them.
+    let is_noisy = needed.is_some_and(|needed| !needed.helps());
     let made = match piece.experiments {
+        made if is_noisy => format!("{made} experiments on {} leave it open", piece.name),
         0 => format!("{} was sampled, but no experiment was made on it", piece.name),
         1 => format!("there was only one experiment on {}", piece.name),
         made => format!("{made} experiments on {} do not settle it", piece.name),
     };
-    let advice = needed.map(Needed::advice);
+    let others = profile.doubts.others().filter(|_| piece.experiments > 0);
+    let others = others.map_or_else(String::new, |share| format!(", and {}", used_by_others(share)));
+    let advice = piece.estimate.as_ref().and_then(|estimate| profile.advice_on(estimate));
     Badge::new(
-        Quality::TooLittle,
-        made,
+        if is_noisy { Quality::Noisy } else { Quality::TooLittle },
+        made + &others,
         advice.unwrap_or_else(|| "let the program run longer, or give it more work".into()),
     )
+}
+
+fn used_by_others(share: f64) -> String {
+    format!("other programs used the machine in {:.0} % of the experiments", share * 100.0)
 }
 
 fn too_little_of_all(profile: &Profile) -> Badge {
@@ -181,12 +183,10 @@ fn too_little_of_all(profile: &Profile) -> Badge {
 /// What makes the numbers of the best piece uncertain, the gravest reason first.
 fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge> {
     let estimate = best.estimate.as_ref()?;
-    let busy = profile.doubts.busy as f64 / profile.doubts.windows.max(1) as f64;
-    if busy > BUSY {
-        let cause = format!("other programs used the machine in {:.0} % of the experiments", busy * 100.0);
+    if let Some(share) = profile.doubts.others() {
         return Some(Badge::new(
             Quality::Noisy,
-            cause,
+            used_by_others(share),
             "the intervals allow for that; stop them for narrower ones",
         ));
     }
@@ -203,7 +203,7 @@ fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge>
         let advice = if limited {
             "make the clients' side known: run more connections, or less load, for longer"
         } else {
-            "let the program run longer; add to this recording with -o"
+            "measure more, into the same recording"
         };
         let cause = format!("the interval of {} is wide ({} %)", best.name, super::percent_range(&effect));
         return Some(Badge::new(Quality::Noisy, cause, advice));
@@ -214,11 +214,7 @@ fn noise(profile: &Profile, point: &PointSummary, best: &Piece) -> Option<Badge>
             best.name,
             super::percent_range(&effect)
         );
-        return Some(Badge::new(
-            Quality::Noisy,
-            cause,
-            "let the program run longer; add to this recording with -o",
-        ));
+        return Some(Badge::new(Quality::Noisy, cause, "measure more, into the same recording"));
     }
     let unsteady = point.unsteady.filter(|unsteady| unsteady.count() * 2 > unsteady.windows);
     unsteady.map(|_| {

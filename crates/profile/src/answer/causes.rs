@@ -1,7 +1,8 @@
 //! Causes: what explains an answer, in words that a person would use. Only what the recording shows is told.
 
 use super::Piece;
-use crate::estimate::{REFERENCE, Verdict};
+use super::words::{gain_at, percent, percent_range};
+use crate::estimate::{REFERENCE, Target, Verdict};
 use crate::load::Load;
 use crate::mark::Mark;
 use crate::model::Window;
@@ -14,8 +15,10 @@ const TOLD: usize = 3;
 const BESIDE: f64 = 1.2;
 /// Less than so much of a CPU is used where a program mostly waits.
 const WAITS: f64 = 0.6;
-/// A curve bends there.
+/// A curve that bends there ends before it is seen to bend.
 const PARTLY: f64 = 0.95;
+/// A curve that certainly rises by no more than this is flat.
+const FLAT: f64 = 0.02;
 
 /// What explains the answer for a point, one sentence each.
 pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> Vec<String> {
@@ -45,7 +48,7 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> V
     causes.extend(pieces.iter().take(TOLD).filter_map(|piece| {
         let phase = piece.nth.map(|nth| profile.regions[nth].phase).filter(|phase| *phase < 1.0)?;
         Some(format!(
-            "{} was active in {:.0} % of the run only; its gain is averaged over all of it.",
+            "{} was active in only {:.0} % of the run; its gain is averaged over all of it.",
             piece.name,
             phase * 100.0
         ))
@@ -62,14 +65,29 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, pieces: &[Piece]) -> V
     causes
 }
 
-/// Where another bottleneck takes over.
+/// Where something else begins to limit the point as well, if that is known well enough.
 fn bend(point: &PointSummary, best: &Piece) -> Option<String> {
-    let bend = best.estimate.as_ref()?.bend.filter(|bend| bend.value > 0.0 && bend.value < PARTLY)?;
+    let estimate = best.estimate.as_ref()?;
+    let bend = estimate.known_bend().filter(|bend| bend.value > 0.0 && bend.value < PARTLY)?;
+    // By the ends of both intervals that are furthest apart.
+    let at_bend = gain_at(&estimate.curve, bend.hi.min(1.0));
+    let is_flat = at_bend.zip(estimate.most).is_some_and(|(at, most)| most.hi - at.lo <= FLAT);
+    let what = if is_flat {
+        format!(
+            "brings hardly anything more for {}: something else is the bottleneck from there on",
+            each(point)
+        )
+    } else {
+        format!(
+            "brings less for {} with each further per cent: something else begins to limit it",
+            each(point)
+        )
+    };
     Some(format!(
-        "More than about {:.0} % less time in {} gains nothing further for {}: something else becomes the bottleneck.",
-        bend.value * 100.0,
+        "More than about {} less time in {} ({}) {what}.",
+        percent(&bend),
         best.name,
-        each(point)
+        percent_range(&bend)
     ))
 }
 
@@ -98,8 +116,9 @@ fn cpus(windows: &[Window]) -> Option<f64> {
 
 fn each(point: &PointSummary) -> String {
     match point.target {
-        crate::estimate::Target::Throughput(_) => format!("each {}", per_visit(point)),
-        crate::estimate::Target::Latency { .. } => subject(point),
+        Target::Throughput(_) if point.whole => subject(point),
+        Target::Throughput(_) => format!("each {}", per_visit(point)),
+        Target::Latency { .. } => subject(point),
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod badge;
 mod causes;
+mod limit;
 mod needed;
 mod next;
 mod notes;
@@ -17,7 +18,7 @@ pub use badge::{Badge, Quality};
 pub use needed::Needed;
 pub use next::{Next, Step};
 pub use piece::{Piece, State};
-pub use words::{factor, gain_at, percent, percent_range, rate};
+pub use words::{factor, gain_at, lessened, percent, percent_range, rate, verdict_words};
 
 use crate::estimate::{Target, Verdict};
 use crate::load::Load;
@@ -43,7 +44,8 @@ pub struct PointAnswer {
     pub target: Option<Target>,
     /// How far the answer can be relied on.
     pub badge: Badge,
-    /// What to do, in large letters: "Speed up `insert` (hash.c:80) first"; `None` where the whole sentence stands there.
+    /// What to do, in large letters: "Speed up `insert` (hash.c:80) first"; `None` where the whole sentence stands there. Where nothing was
+    /// measured, that stands there, and the badge tells why.
     pub headline: Option<String>,
     /// The code to make faster first, as it is shown: `` `insert` (hash.c:80) ``. `None` where nothing is known to help.
     pub change: Option<String>,
@@ -68,11 +70,11 @@ impl Profile {
             true => vec![PointAnswer {
                 target: None,
                 badge: badge::without_point(self),
-                headline: None,
+                headline: self.failure().map(|_| "Nothing was measured".to_owned()),
                 change: None,
                 brings: None,
                 rest: None,
-                notes: Vec::new(),
+                notes: notes::without_point(self),
                 pieces: piece::without_point(self),
                 causes: Vec::new(),
             }],
@@ -95,7 +97,7 @@ impl Profile {
             change: best.map(|piece| piece.name.clone()),
             brings: best
                 .and_then(|piece| words::brings(point, piece.estimate.as_ref()?))
-                .or_else(|| open.and_then(|piece| words::may_bring(point, piece))),
+                .or_else(|| open.and_then(|piece| words::may_bring(point, piece, &pieces))),
             rest: best.map(|best| self.rest(point, best, &pieces)),
             notes: notes::of(self, point, best.or(open)),
             causes: causes::of(self, point, &pieces),

@@ -1,6 +1,8 @@
 //! How much more has to be measured: one number, in one sentence, wherever a report gives it.
 
+use super::limit::Limit;
 use crate::estimate::{NEVER, PointEstimate};
+use crate::ranking::Profile;
 
 /// More experiments than this many times those that were made are "much more".
 const TIMES: f64 = 8.5;
@@ -32,18 +34,15 @@ impl Needed {
         self.experiments < NEVER
     }
 
-    /// What to do: "measure about 3 times as long again, into the same recording (about 60 more experiments on it)".
-    pub fn advice(self) -> String {
+    /// What to do where more experiments can settle it: "measure about 3 times as long again, into the same recording (about 60 more
+    /// experiments on it, as it looks now)".
+    fn advice(self, is_busy: bool) -> String {
         let more = match self.experiments {
-            1 => "about one more experiment on it".to_owned(),
-            more => format!("about {more} more experiments on it"),
+            1 => "about one more experiment on it, as it looks now".to_owned(),
+            more => format!("about {more} more experiments on it, as it looks now"),
         };
         let again = self.again();
-        if !self.helps() {
-            "more experiments will not settle it, because the error of the method is as large as the effect: ask about it in another way \
-             (--region, --latency), or change the load"
-                .into()
-        } else if self.made == 0 {
+        if self.made == 0 {
             format!("let the program run longer ({more})")
         } else if again <= LITTLE {
             format!("measure a little longer, into the same recording ({more})")
@@ -51,9 +50,24 @@ impl Needed {
             format!("measure as long again, into the same recording ({more})")
         } else if again < TIMES {
             format!("measure about {:.0} times as long again, into the same recording ({more})", again.ceil())
+        } else if is_busy {
+            "measure much more".into()
         } else {
             "measure much more, on a quiet machine if you can".into()
         }
+    }
+}
+
+impl Profile {
+    /// What to do about an estimate that is not settled; `None` where it is, or nothing tells.
+    pub(crate) fn advice_on(&self, estimate: &PointEstimate) -> Option<String> {
+        let needed = Needed::of(estimate)?;
+        let is_busy = self.doubts.others().is_some();
+        Some(match (needed.helps(), is_busy) {
+            (false, is_busy) => Limit::of(estimate).advice(is_busy),
+            (true, true) => format!("stop the other programs, and {}", needed.advice(true)),
+            (true, false) => needed.advice(false),
+        })
     }
 }
 
@@ -64,34 +78,37 @@ mod tests {
     #[test]
     fn the_two_numbers_agree() {
         for (experiments, made, expected) in [
-            (1, 20, "measure a little longer, into the same recording (about one more experiment on it)"),
-            (1, 1, "measure as long again, into the same recording (about one more experiment on it)"),
+            (
+                1,
+                20,
+                "measure a little longer, into the same recording (about one more experiment on it, as it looks now)",
+            ),
+            (
+                1,
+                1,
+                "measure as long again, into the same recording (about one more experiment on it, as it looks now)",
+            ),
             (
                 40,
                 20,
-                "measure about 2 times as long again, into the same recording (about 40 more experiments on it)",
+                "measure about 2 times as long again, into the same recording (about 40 more experiments on it, as it looks now)",
             ),
             (900, 20, "measure much more, on a quiet machine if you can"),
-            (
-                NEVER,
-                20,
-                "more experiments will not settle it, because the error of the method is as large as the effect: ask about it in another way \
-                 (--region, --latency), or change the load",
-            ),
-            (5, 0, "let the program run longer (about 5 more experiments on it)"),
+            (5, 0, "let the program run longer (about 5 more experiments on it, as it looks now)"),
         ] {
-            assert_eq!(Needed { experiments, made }.advice(), expected);
+            assert_eq!(Needed { experiments, made }.advice(false), expected);
         }
+        assert_eq!(Needed { experiments: 900, made: 20 }.advice(true), "measure much more");
     }
 
     #[test]
     fn twice_as_long_is_never_asked_for_one_experiment_of_many() {
         for made in 2..200 {
-            assert!(!Needed { experiments: 1, made }.advice().contains("times as long"), "{made}");
+            assert!(!Needed { experiments: 1, made }.advice(false).contains("times as long"), "{made}");
             assert!(Needed { experiments: 1, made }.again() <= 0.5);
         }
         for made in 1..200_usize {
-            let advice = Needed { experiments: made as u32, made }.advice();
+            let advice = Needed { experiments: made as u32, made }.advice(false);
             assert!(advice.contains("as long again"), "{made}: {advice}");
         }
     }

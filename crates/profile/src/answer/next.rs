@@ -1,10 +1,13 @@
 //! What to type next: open the report, ask deeper, compare after the fix.
 
+use super::limit::Limit;
 use super::{Needed, PointAnswer, Quality};
 use crate::estimate::Verdict;
+use crate::interpreter::Interpreter;
 use crate::model::{SessionStart, Warning};
 use crate::ranking::Profile;
 use crate::shell;
+use std::collections::BTreeSet;
 
 /// What a command is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,8 @@ struct Typed {
     command: Vec<String>,
     /// Redirections: " < FILE", and " > /dev/null" where the output went into a file.
     redirected: String,
+    /// How long all runs together were to take, where they are one measurement.
+    seconds: Option<f64>,
 }
 
 fn typed(start: &SessionStart) -> Typed {
@@ -63,7 +68,34 @@ fn typed(start: &SessionStart) -> Typed {
         format!(" < {}", shell::command([below.unwrap_or(path)]))
     });
     let output = if options["writes_to_file"] == true { " > /dev/null" } else { "" };
-    Typed { words: words("again"), command: words("command"), redirected: input.unwrap_or_default() + output }
+    Typed {
+        words: words("again"),
+        command: words("command"),
+        redirected: input.unwrap_or_default() + output,
+        seconds: options["duration"].as_f64().filter(|_| options["end_to_end"] == true),
+    }
+}
+
+/// The options that name the files which were looked into, where whatif found them itself: a point or a region in a library is found
+/// only where the library is named.
+fn binaries(profile: &Profile, start: &SessionStart) -> Vec<String> {
+    let is_chosen = profile.rows.warnings.iter().any(|(_, warning)| warning.code == Warning::CHOSEN_FILES);
+    if !is_chosen {
+        return Vec::new();
+    }
+    let images = profile.rows.regions.values().map(|region| region.image.path.as_str());
+    let files = std::iter::once(start.program.as_str()).chain(images);
+    // Code that was made at run time is in no file.
+    let names = files.filter_map(|path| Some(path.rsplit_once('/')?.1)).filter(|name| !name.is_empty());
+    let names: BTreeSet<&str> = names.collect();
+    names.into_iter().flat_map(|name| ["--binary".to_owned(), literal(name)]).collect()
+}
+
+/// A glob that matches nothing but this name.
+fn literal(name: &str) -> String {
+    let is_special = |c: char| "?*[]{}".contains(c);
+    let escaped = |c: char| if is_special(c) { format!("[{c}]") } else { c.to_string() };
+    name.chars().map(escaped).collect()
 }
 
 /// Three commands, as far as they are known to be right.
@@ -78,30 +110,37 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         let itself = itself.take(if command.is_empty() { usize::MAX } else { 0 });
         command.iter().map(String::as_str).chain(itself)
     };
+    if !typed.words.iter().any(|word| word == "--binary") {
+        typed.words.extend(binaries(profile, &session.start));
+    }
     let is_chosen = profile.rows.warnings.iter().any(|(_, warning)| warning.code == Warning::CHOSEN_POINT);
     if is_chosen {
         let places = profile.points.iter().filter(|point| point.latency.is_none());
         typed.words.extend(places.flat_map(|point| ["-p".to_owned(), point.name.clone()]));
     }
     // As long as this one, if it was not the program that ended.
-    let seconds =
-        session.end.as_ref().filter(|end| end.stopped).map(|end| end.duration.as_secs_f64().round().max(1.0));
+    let stopped = session.end.as_ref().filter(|end| end.stopped);
+    let seconds = typed
+        .seconds
+        .or_else(|| stopped.map(|end| end.duration.as_secs_f64().round()))
+        .map(|seconds| seconds.max(1.0));
     let measured: f64 =
         profile.rows.sessions.iter().filter_map(|one| Some(one.end.as_ref()?.duration.as_secs_f64())).sum();
-    let again_for = |file: &str, seconds: Option<f64>| {
+    let again_for = |file: Option<&str>, seconds: Option<f64>| {
         let mut words = vec!["whatif".to_owned(), "run".to_owned()];
         words.extend(
             seconds.into_iter().flat_map(|seconds| ["--duration".to_owned(), format!("{seconds:.0}s")]),
         );
         words.extend(typed.words.iter().cloned());
-        words.extend(["-o".to_owned(), file.to_owned(), "--".to_owned()]);
+        words.extend(file.into_iter().flat_map(|file| ["-o".to_owned(), file.to_owned()]));
+        words.push("--".to_owned());
         shell::command(words.iter().map(String::as_str).chain(program())) + &typed.redirected
     };
-    let again = |file: &str| again_for(file, seconds);
+    let again = |file: &str| again_for(Some(file), seconds);
     // As much longer as the advice beside it says.
     let enough = |needed: Needed| {
         let more = (needed.again().min(MOST_AGAIN) * measured).ceil();
-        again_for(&file, seconds.map(|seconds| more.max(seconds)))
+        again_for(Some(&file), seconds.map(|seconds| more.max(seconds)))
     };
     let mut next = vec![Next {
         step: Step::Open,
@@ -115,9 +154,20 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         command: shell::command(["whatif", "points", "--"].into_iter().chain(program())) + &typed.redirected,
     };
     if points.iter().all(|point| point.target.is_none()) && is_known {
-        next.push(find);
+        let program: Vec<String> = program().map(str::to_owned).collect();
+        let interpreter = Interpreter::of(&session.start.program);
+        next.push(interpreter.map_or(find, |known| Next {
+            step: Step::Deeper,
+            why: known.purpose().into(),
+            command: known.command(&program) + &typed.redirected,
+        }));
         return next;
     }
+    // Other programs need not be there the next time.
+    let more = match profile.doubts.others() {
+        Some(_) => "stop the other programs, and measure more, into the same recording",
+        None => "measure more, into the same recording",
+    };
     if is_chosen && is_known {
         next.push(Next {
             why: "find a place that counts the program's work, if this one does not".into(),
@@ -131,11 +181,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     let best = best.and_then(|piece| profile.rows.regions.get(&piece.region));
     let is_noisy = points.iter().any(|point| point.badge.quality == Quality::Noisy);
     if best.is_some() && is_noisy && is_known {
-        next.push(Next {
-            step: Step::Deeper,
-            why: "measure more, into the same recording: that narrows the intervals".into(),
-            command: again(&file),
-        });
+        next.push(Next { step: Step::Deeper, why: more.into(), command: again(&file) });
     } else if let Some(best) = best.filter(|_| !is_chosen) {
         next.push(Next {
             step: Step::Deeper,
@@ -155,25 +201,35 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         });
     }
     let open = points.iter().flat_map(|point| &point.pieces).find_map(|piece| {
-        let needed = piece.estimate.as_ref().and_then(Needed::of)?;
-        Some((profile.rows.regions.get(&piece.region)?, needed))
+        let estimate = piece.estimate.as_ref()?;
+        Some((profile.rows.regions.get(&piece.region)?, Needed::of(estimate)?, Limit::of(estimate)))
     });
     match open.filter(|_| best.is_none()) {
-        Some((region, needed)) if !needed.helps() => next.push(Next {
-            step: Step::Deeper,
-            why: "see what makes it uncertain".into(),
-            command: shell::command(["whatif", "report", "--explain", &region.name, &file]),
-        }),
-        Some((_, needed)) if is_known => next.push(Next {
-            step: Step::Deeper,
-            why: "measure more, into the same recording".into(),
-            command: enough(needed),
-        }),
-        _ if best.is_none() && is_known => next.push(Next {
-            step: Step::Deeper,
-            why: "measure more, into the same recording".into(),
-            command: again(&file),
-        }),
+        Some((region, needed, limit)) if !needed.helps() => {
+            if limit.can_change() && is_known {
+                next.push(Next {
+                    step: Step::Deeper,
+                    why: match limit {
+                        Limit::Cpus if profile.doubts.others().is_some() => {
+                            "stop the other programs, and measure again, into a new recording".into()
+                        }
+                        _ => "change that, and measure again, into a new recording".into(),
+                    },
+                    command: again_for(None, seconds),
+                });
+            }
+            next.push(Next {
+                step: Step::Deeper,
+                why: "see what makes it uncertain".into(),
+                command: shell::command(["whatif", "report", "--explain", &region.name, &file]),
+            });
+        }
+        Some((_, needed, _)) if is_known => {
+            next.push(Next { step: Step::Deeper, why: more.into(), command: enough(needed) });
+        }
+        _ if best.is_none() && is_known => {
+            next.push(Next { step: Step::Deeper, why: more.into(), command: again(&file) });
+        }
         _ => {}
     }
     next

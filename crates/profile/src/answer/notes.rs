@@ -2,7 +2,8 @@
 
 use super::Piece;
 use crate::coz::UNKNOWN_PROGRAM;
-use crate::model::Warning;
+use crate::interpreter::Interpreter;
+use crate::model::{SessionStart, Warning};
 use crate::ranking::{PointSummary, Profile};
 use crate::sentence::subject;
 use crate::units::Nanos;
@@ -31,11 +32,11 @@ pub(super) fn measured(profile: &Profile) -> Option<String> {
 
 /// About a point and the best piece of code, if there is one.
 pub(super) fn of(profile: &Profile, point: &PointSummary, best: Option<&Piece>) -> Vec<String> {
-    let is_chosen = profile.rows.warnings.iter().any(|(_, warning)| warning.code == Warning::CHOSEN_POINT);
-    let chosen = (is_chosen && point.latency.is_none()).then(|| {
+    let has = |code: &str| profile.rows.warnings.iter().any(|(_, warning)| warning.code == code);
+    let chosen = (has(Warning::CHOSEN_POINT) && point.latency.is_none()).then(|| {
         format!(
             "No unit of work is marked: whatif chose {}, and counts visits to it. If a visit is not one unit of the program's work, name a \
-             better place with -p PLACE.",
+             better place with -p FILE:LINE or -p NAME (whatif points suggests some).",
             subject(point)
         )
     });
@@ -46,15 +47,35 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, best: Option<&Piece>) 
             subject(point)
         )
     });
-    let nameless = best.zip(region).filter(|(_, region)| is_address(&region.name)).map(|(best, region)| {
+    // Where there is no debug information, a warning says what to do.
+    let is_nameless = region.is_some_and(|region| is_address(&region.name)) && !has(Warning::FUNCTIONS_ONLY);
+    let nameless = best.zip(region).filter(|_| is_nameless).map(|(best, region)| {
         let file = region.name.rsplit_once('+').map_or("the program", |(file, _)| file);
         format!(
-            "{} is an address, because {} has no names for its functions: install its debug symbols or compile it with -g, and run this again.",
+            "{} is an address, because {} has no name for this function: install its debug symbols or compile it with -g, and run this again.",
             best.name,
             printable(file)
         )
     });
-    chosen.into_iter().chain(itself).chain(nameless).collect()
+    chosen.into_iter().chain(itself).chain(nameless).chain(without_point(profile)).collect()
+}
+
+/// About the program, whatever was measured.
+pub(super) fn without_point(profile: &Profile) -> Vec<String> {
+    let files = profile.rows.warnings.iter().rev().find(|(_, warning)| warning.code == Warning::CHOSEN_FILES);
+    let looked_into = files.map(|(_, warning)| {
+        let message = printable(&warning.message);
+        let mut letters = message.chars();
+        let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+        format!("{first}{}.", letters.as_str())
+    });
+    let of_start = |start: &SessionStart| {
+        Interpreter::of(&start.program).filter(|known| !known.has_names(&start.arguments))
+    };
+    let interpreter = profile.rows.sessions.last().and_then(|session| of_start(&session.start));
+    let judged =
+        interpreter.filter(|_| profile.failure().is_none()).map(|known| format!("{}.", known.judged()));
+    judged.into_iter().chain(looked_into).collect()
 }
 
 /// Whether a point counts visits to this function.

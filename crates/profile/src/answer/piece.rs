@@ -132,7 +132,30 @@ pub(super) fn of(profile: &Profile, point: &PointSummary) -> Vec<Piece> {
     let known = ranked
         .iter()
         .filter_map(|(of_region, _)| Piece::of(profile, *positions.get(&of_region.region)?, point.target));
-    folded(profile, known.chain(profile.candidates.iter().map(|one| Piece::candidate(profile, one))))
+    let mut pieces =
+        folded(profile, known.chain(profile.candidates.iter().map(|one| Piece::candidate(profile, one))));
+    // In the order of the gain that is read beside them, but for the first of each kind: that was chosen by what is certain of it.
+    for of_kind in pieces.chunk_by_mut(|one, other| rank(one) == rank(other)) {
+        if let [_, rest @ ..] = of_kind
+            && rest.first().is_some_and(|piece| rank(piece) <= 1)
+        {
+            let gain = |piece: &Piece| piece.estimate.as_ref()?.effect.map(|effect| effect.value);
+            rest.sort_by(|one, other| {
+                gain(other).unwrap_or(f64::NEG_INFINITY).total_cmp(&gain(one).unwrap_or(f64::NEG_INFINITY))
+            });
+        }
+    }
+    pieces
+}
+
+/// What helps, what may, what hurts, what is not estimated.
+fn rank(piece: &Piece) -> u8 {
+    match piece.verdict() {
+        Some(Verdict::Helps) => 0,
+        Some(Verdict::Hurts) => 2,
+        Some(_) => 1,
+        None => 3,
+    }
 }
 
 /// The plain profile: all of them by share.

@@ -1,7 +1,7 @@
 //! Gains in words. One meaning of faster: a gain is the share of the time between two visits (or of a latency) that disappears.
 
-use super::Piece;
-use crate::estimate::{Dot, Estimate, PointEstimate, REFERENCE, Target};
+use super::{Needed, Piece};
+use crate::estimate::{Dot, ENOUGH_BLOCKS, Estimate, PointEstimate, REFERENCE, Target, Verdict, WORTH};
 use crate::ranking::PointSummary;
 use crate::sentence::{per_visit, subject};
 use crate::units::Nanos;
@@ -17,6 +17,11 @@ pub(super) fn brings(point: &PointSummary, estimate: &PointEstimate) -> Option<S
         (Target::Latency { .. }, _, Some(latency)) => {
             let then = Nanos::new((latency.get() as f64 * (1.0 - effect.value)).max(0.0) as u64);
             text.push_str(&format!(", {latency} → {then}"));
+        }
+        (Target::Throughput(_), Some(now), _) if point.whole && now > 0.0 => {
+            let [now, then] =
+                [1.0, 1.0 - effect.value].map(|share| Nanos::new((share.max(0.0) * 1e9 / now) as u64));
+            text.push_str(&format!(", {now} → {then}"));
         }
         (Target::Throughput(_), Some(now), _) if effect.value < 1.0 => {
             text.push_str(&format!(", {} → {} per second", rate(now), rate(now / (1.0 - effect.value))));
@@ -35,25 +40,62 @@ pub(super) fn brings(point: &PointSummary, estimate: &PointEstimate) -> Option<S
 }
 
 /// What there is less of: "less time per `insert`", "less latency of `request`".
-fn lessened(point: &PointSummary) -> String {
+pub fn lessened(point: &PointSummary) -> String {
     match point.target {
+        Target::Throughput(_) if point.whole => format!("less time for {}", subject(point)),
         Target::Throughput(_) => format!("less time per {}", per_visit(point)),
         Target::Latency { .. } => format!("less {}", subject(point).trim_start_matches("the ")),
     }
 }
 
-/// The same of the best candidate, where nothing is known to help yet.
-pub(super) fn may_bring(point: &PointSummary, piece: &Piece) -> Option<String> {
-    let effect = piece.estimate.as_ref()?.effect.filter(|effect| effect.half_width().is_finite())?;
+/// The same of the best candidate among `pieces`, where nothing is known to help yet.
+pub(super) fn may_bring(point: &PointSummary, piece: &Piece, pieces: &[Piece]) -> Option<String> {
+    let estimate = piece.estimate.as_ref()?;
+    let effect = estimate.effect.filter(|effect| effect.half_width().is_finite())?;
     let digits = decimals(&effect);
     let what = lessened(point);
-    Some(format!(
-        "Best candidate so far: {}. {REFERENCE} less time there → {} {what}, but anything from {} to {} fits the data",
+    let best = format!(
+        "Best candidate so far: {}. {REFERENCE} less time there → {} {what}",
         piece.name,
-        per_cent(effect.value, digits),
+        per_cent(effect.value, digits)
+    );
+    // The interval would call it a gain; why it is not called so.
+    if effect.lo > 0.0 && piece.note.is_none() {
+        return Some(format!("{best} ({}), {}", percent_range(&effect), not_called(estimate, pieces)));
+    }
+    Some(format!(
+        "{best}, but anything from {} to {} fits the data",
         per_cent(effect.lo, digits),
         per_cent(effect.hi, digits)
     ))
+}
+
+/// Why an effect whose interval has no zero is not known to help.
+fn not_called(estimate: &PointEstimate, pieces: &[Piece]) -> String {
+    let tried = pieces.iter().filter(|piece| piece.estimate.is_some()).count();
+    let is_clear = estimate.slope.is_some_and(|slope| slope.lo > WORTH);
+    match (estimate.blocks, is_clear) {
+        (..ENOUGH_BLOCKS, _) => "but there are too few experiments to rely on that".into(),
+        (_, false) => "but over all speedups together it may bring next to nothing".into(),
+        // Only that so many were tried speaks against it.
+        (_, true) if tried > 1 => {
+            format!(
+                "but that may be chance: of {tried} pieces of code that were tried, one that brings nothing can look like this"
+            )
+        }
+        (_, true) => "but that may be chance".into(),
+    }
+}
+
+/// What to think of an estimate, as people read it. A verdict is about all speedups; where [`REFERENCE`] is not certain, it is probable.
+pub fn verdict_words(estimate: &PointEstimate) -> &'static str {
+    let is_unsure = estimate.effect.is_some_and(|effect| effect.lo <= 0.0 && effect.hi >= 0.0);
+    match estimate.verdict {
+        Verdict::Helps if is_unsure => "probably helps",
+        Verdict::Hurts if is_unsure => "probably hurts",
+        Verdict::NotEnoughData if Needed::of(estimate).is_some_and(|needed| !needed.helps()) => "too noisy",
+        verdict => verdict.words(),
+    }
 }
 
 /// Visits per second with three digits: `9.42`, `10.1 k`, `403 k`, `1.20 M`.
@@ -83,11 +125,11 @@ pub fn percent(estimate: &Estimate) -> String {
     per_cent(estimate.value, decimals(estimate))
 }
 
-/// An interval in per cent, without the sign: `6 to 10`. One that ends before zero never seems to reach it.
+/// An interval in per cent, without the sign: `6 to 10`. An end beside zero never seems to be zero: whether the interval holds it decides what
+/// is known.
 pub fn percent_range(estimate: &Estimate) -> String {
-    let is_hidden = |end: f64| end.abs() < 0.005;
-    let hides_sign =
-        estimate.lo > 0.0 && is_hidden(estimate.lo) || estimate.hi < 0.0 && is_hidden(estimate.hi);
+    let is_hidden = |end: f64| end != 0.0 && end.abs() < 0.005;
+    let hides_sign = is_hidden(estimate.lo) || is_hidden(estimate.hi);
     let decimals = decimals(estimate).max(usize::from(hides_sign));
     let shown = |value: f64| per_cent(value, decimals).trim_end_matches(" %").to_owned();
     format!("{} to {}", shown(estimate.lo), shown(estimate.hi))
@@ -171,7 +213,8 @@ mod tests {
         assert_eq!(percent_range(&estimate(0.08, 0.02)), "6 to 10");
         assert_eq!(percent_range(&estimate(0.08, 0.004)), "7.6 to 8.4");
         assert_eq!(percent_range(&estimate(0.01, 0.03)), "−2 to 4");
-        assert_eq!(percent_range(&estimate(0.016, 0.02)), "0 to 4");
+        assert_eq!(percent_range(&estimate(0.016, 0.02)), "−0.4 to 3.6");
+        assert_eq!(percent_range(&Estimate { lo: 0.0, ..estimate(0.016, 0.02) }), "0 to 4");
         assert_eq!(percent_range(&estimate(0.95, 0.07)), "88 to 100");
         assert_eq!(percent_range(&estimate(0.107, 0.103)), "0.4 to 21.0");
         assert_eq!(percent_range(&estimate(-0.107, 0.103)), "−21.0 to −0.4");

@@ -50,9 +50,12 @@ impl Comparison<'_> {
         match with(Change::CannotTell).len() {
             0 if with(Change::Unchanged).is_empty() => "no region was tried in both".into(),
             0 => "no region is worth more or less than before".into(),
-            1 => "no region is known to be worth more or less than before; of one it is not clear yet".into(),
+            1 => "no region is known to be worth more or less than before; of one region it is not known yet"
+                .into(),
             n => {
-                format!("no region is known to be worth more or less than before; of {n} it is not clear yet")
+                format!(
+                    "no region is known to be worth more or less than before; of {n} regions it is not known yet"
+                )
             }
         }
     }

@@ -118,6 +118,9 @@ pub(crate) use working::of as working_of;
 
 use crate::units::Speedup;
 
+/// Half an interval of a bend that is told of is no wider.
+const KNOWN_BEND: f64 = 0.2;
+
 /// What making a region faster does to one progress point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointEstimate {
@@ -185,6 +188,11 @@ impl PointEstimate {
     /// The slope, if nothing but noise were in the way.
     pub(crate) fn of_noise(&self) -> Option<Estimate> {
         self.slope.map(|slope| interval::narrowed(slope, self.method_error))
+    }
+
+    /// Where the curve bends, if that is known well enough to be told: [`bend`](Self::bend) may lie anywhere in its interval.
+    pub fn known_bend(&self) -> Option<Estimate> {
+        self.bend.filter(|bend| bend.half_width() <= KNOWN_BEND)
     }
 
     /// The gain at [`REFERENCE`], likewise: what more experiments can make more certain.

@@ -16,6 +16,11 @@ pub struct Point {
     pub kind: PointKind,
 }
 
+impl Point {
+    /// The name of the program's end, where runs are compared by how long they take.
+    pub const WHOLE: &str = "end-to-end";
+}
+
 /// What a visit to a progress point means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PointKind {

@@ -36,7 +36,10 @@ impl Warning {
 
     /// The code where no progress point was marked, and one was chosen.
     pub const CHOSEN_POINT: &str = "chosen-point";
-
     /// The code where the breakpoint of a progress point slowed the program down.
     pub const SLOW_BESIDE_POINT: &str = "slow-beside-point";
+    /// The code where most of the time was in libraries, and they were looked into as well.
+    pub const CHOSEN_FILES: &str = "chosen-files";
+    /// The code where functions are known, and no lines.
+    pub const FUNCTIONS_ONLY: &str = "functions-only";
 }

@@ -2,7 +2,7 @@
 
 use profile::{
     Answer, Badge, Estimate, Mark, Next, Piece, PointAnswer, PointEstimate, Profile, REFERENCE, Speedup,
-    Verdict,
+    Verdict, verdict_words,
 };
 use serde::Serialize;
 
@@ -102,6 +102,7 @@ struct OfPiece {
     region: Option<usize>,
     state: &'static str,
     verdict: Option<&'static str>,
+    verdict_words: Option<&'static str>,
     share: Option<f64>,
     production_share: Option<f64>,
     mark: Option<&'static str>,
@@ -129,6 +130,7 @@ impl OfPiece {
             region: piece.nth,
             state: piece.state.name(),
             verdict: piece.verdict().map(Verdict::name),
+            verdict_words: of_point.map(verdict_words),
             share: piece.share.and_then(finite),
             production_share: piece.production.and_then(finite),
             mark: piece.mark.map(Mark::name),

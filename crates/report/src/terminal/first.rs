@@ -1,8 +1,8 @@
 //! The first screen: what to make faster first, what that brings, how sure it is, and what to type next.
 
 use profile::{
-    Answer, Badge, Estimate, Piece, PointAnswer, Profile, Quality, REFERENCE, State, Step, Target, Verdict,
-    percent, percent_range, printable,
+    Answer, Badge, Estimate, Piece, PointAnswer, Profile, Quality, REFERENCE, State, Step, Verdict, Warning,
+    lessened, percent, percent_range, printable, verdict_words,
 };
 use unicode_width::UnicodeWidthStr as _;
 
@@ -43,11 +43,16 @@ pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
             point.causes.iter().for_each(|cause| note(out, cause, style));
         }
     }
-    super::warnings_of(out, profile, style);
+    let is_told = |warning: &Warning| is_told(profile, &points, warning);
+    let warnings =
+        profile.warnings().into_iter().map(|(_, warning)| warning).filter(|warning| !is_told(warning));
+    super::draw_warnings(out, &warnings.collect::<Vec<_>>(), style);
     if !next.is_empty() {
         line_of(out, "\nNext");
-        for step in &next {
+        let before = std::iter::once(None).chain(next.iter().map(|step| Some(step.step)));
+        for (step, before) in next.iter().zip(before) {
             let what = match step.step {
+                same if before == Some(same) => "or",
                 Step::Open => "open it",
                 Step::Deeper => "look deeper",
                 Step::Compare => "compare",
@@ -56,6 +61,16 @@ pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
             // Not wrapped: it is to be copied.
             line_of(out, &format!("    {}", step.command));
         }
+    }
+}
+
+/// Whether what stands above has the same already.
+fn is_told(profile: &Profile, points: &[PointAnswer], warning: &Warning) -> bool {
+    let is_noted = |part: &str| points.iter().flat_map(|point| &point.notes).any(|note| note.contains(part));
+    match &*warning.code {
+        Warning::CHOSEN_POINT => is_noted("No unit of work is marked"),
+        Warning::CHOSEN_FILES => is_noted(printable(&warning.message).get(1..).unwrap_or("")),
+        _ => profile.failure().is_some_and(|failure| failure == warning),
     }
 }
 
@@ -72,6 +87,7 @@ fn heading(out: &mut String, profile: &Profile, point: &PointAnswer, nth: usize,
                 note(out, rest, style);
             }
         }
+        (Some(headline), None) if point.target.is_none() => bold(out, headline),
         _ if nth == 0 => {
             let sentence = profile.sentence();
             bold(out, &sentence);
@@ -139,13 +155,19 @@ fn named(piece: &Piece, indent: &str, width: usize) -> String {
         return exactly(&whole, width);
     }
     let (name, place) = piece.label.rsplit_once(' ').unwrap_or((&piece.label, ""));
-    let address = name.rfind("+0x").map_or(name, |at| &name[at..]);
     let fits = |text: &&str| indent.width() + text.width() <= width;
-    let short = [name, place.rsplit('/').next().unwrap_or(place), address]
-        .into_iter()
-        .filter(|text| !text.is_empty())
-        .find(fits);
-    exactly(&format!("{indent}{}", short.unwrap_or(&piece.label)), width)
+    // A function by the last parts of its name, and an address with the beginning of its file's.
+    let parts = name.match_indices("::").map(|(at, separator)| &name[at + separator.len()..]);
+    let parts = parts.filter(|part| !part.is_empty() && !part.contains(['<', '>', '{', '}', '(', ')']));
+    let file = place.rsplit('/').next().unwrap_or(place);
+    let short = std::iter::once(name).chain(parts).chain([file]).filter(|text| !text.is_empty()).find(fits);
+    match (name.rfind("+0x").map(|at| name.split_at(at)), short) {
+        (Some((file, address)), None) => {
+            let room = width.saturating_sub(indent.width() + address.width());
+            exactly(&format!("{indent}{}{address}", exactly(file, room)), width)
+        }
+        (_, short) => exactly(&format!("{indent}{}", short.unwrap_or(&piece.label)), width),
+    }
 }
 
 /// How many of these are shown: none of code that was not tried and hardly takes time, unless there is nothing else.
@@ -165,11 +187,7 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
     let all = point.pieces.len();
     let shown = &point.pieces[..if style.asked { all } else { how_many(&point.pieces) }.min(style.top)];
     let of_point = point.target.and_then(|target| profile.point(target));
-    let unit = match of_point.map(|of_point| (of_point.target, printable(&of_point.name))) {
-        Some((Target::Throughput(_), name)) => format!("less time per `{name}`"),
-        Some((Target::Latency { .. }, name)) => format!("less latency of `{name}`"),
-        None => String::new(),
-    };
+    let unit = of_point.map_or_else(String::new, lessened);
     let rows: Vec<(&Piece, &str)> = shown
         .iter()
         .flat_map(|piece| std::iter::once((piece, "")).chain(lines(piece).map(|line| (line, "└ "))))
@@ -213,7 +231,7 @@ fn pieces(out: &mut String, profile: &Profile, point: &PointAnswer, style: Style
     let begun = if begun { format!("Judged when tried at {SPEEDUPS} speedups. ") } else { String::new() };
     let is_probable = rows.iter().any(|(piece, _)| word(piece).0.starts_with("probably"));
     let probably = match is_probable {
-        true => format!("Probably: it is certain for all speedups together, and not for {REFERENCE}. "),
+        true => format!("Probably: clear over all speedups, not yet at {REFERENCE}. "),
         false => String::new(),
     };
     let cpu = if unit.is_empty() {
@@ -257,16 +275,12 @@ fn row(piece: &Piece, indent: &str, columns: Columns, axis: Axis, style: Style) 
     format!("  {label}  {picture}  {:wide$}  {word}  {:>SHARE$}", gain(piece), table::share(piece.share))
 }
 
-/// What to think of it. A verdict is about all speedups; where this one is not certain, it is not said to help.
+/// What to think of it.
 fn word(piece: &Piece) -> (&'static str, Colour) {
-    let effect = piece.estimate.as_ref().and_then(|estimate| estimate.effect);
-    let unsure = effect.is_some_and(|effect| effect.lo <= 0.0 && effect.hi >= 0.0);
-    match piece.verdict() {
-        Some(Verdict::Helps) if unsure => ("probably helps", Colour::Yellow),
-        Some(Verdict::Hurts) if unsure => ("probably hurts", Colour::Yellow),
-        Some(verdict) => table::word(verdict),
-        None => ("", Colour::Plain),
-    }
+    let Some(estimate) = &piece.estimate else { return ("", Colour::Plain) };
+    let words = verdict_words(estimate);
+    let (usual, colour) = table::word(estimate.verdict);
+    (words, if words == usual { colour } else { Colour::Yellow })
 }
 
 /// What the bars are drawn along.

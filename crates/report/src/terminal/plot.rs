@@ -40,7 +40,7 @@ fn of_point(out: &mut String, point: &PointEstimate, summary: &PointSummary, sty
     let slope = point.slope.map_or(String::new(), |slope| {
         format!(", slope {:.2} [{:.2}, {:.2}]", slope.value, slope.lo, slope.hi)
     });
-    let verdict = table::verdict(point.verdict, 0, style);
+    let verdict = table::verdict(point, 0, style);
     note(
         out,
         &format!("{} ({kind}){slope}, {} experiments: {verdict}", printable(&summary.name), point.blocks),

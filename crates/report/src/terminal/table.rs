@@ -2,7 +2,7 @@
 
 use profile::{
     Mark, PointEstimate, PointSummary, Profile, QuantileGain, REFERENCE, Region, RegionEstimate, Target,
-    Verdict, plus_minus, printable,
+    Verdict, plus_minus, printable, verdict_words,
 };
 
 use super::columns::exactly;
@@ -94,7 +94,7 @@ impl Cells {
 
     /// As wide as the longest verdict of these, and what stands above them.
     pub fn verdict_width<'a>(estimates: impl Iterator<Item = &'a PointEstimate>) -> usize {
-        let verdicts = estimates.map(|estimate| estimate.verdict.words().len());
+        let verdicts = estimates.map(|estimate| words(estimate).len());
         verdicts.fold(Cells::head().verdict.len(), usize::max)
     }
 
@@ -104,7 +104,7 @@ impl Cells {
             region: name(profile.region(of_region)),
             slope: slope(estimate),
             interval: interval(estimate),
-            verdict: word(estimate.verdict).0,
+            verdict: words(estimate),
             experiments: estimate.blocks.to_string(),
             share: share(of_region.share),
             production: share(of_region.production),
@@ -145,7 +145,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
     for (of_region, estimate) in shown {
         let cells = Cells::new(profile, of_region, estimate);
         let gain = curve::draw(&estimate.curve, curve, top.min(1.0));
-        line_of(out, &columns.row(&cells, &verdict(estimate.verdict, columns.verdict, style), region, &gain));
+        line_of(out, &columns.row(&cells, &verdict(estimate, columns.verdict, style), region, &gain));
     }
     for (of_region, estimate) in shown.iter().filter(|(region, _)| region.phase < 1.0) {
         let (name, phase) = (name(profile.region(of_region)), of_region.phase);
@@ -183,15 +183,16 @@ fn quantiles(estimate: &PointEstimate) -> Option<String> {
     (!known.is_empty()).then(|| known.join(", ") + " shorter")
 }
 
-/// What a region that helps is worth at most, if another bottleneck takes over before 100 %.
+/// What a region that helps is worth at most, and where more begins to bring less, if that is known.
 fn limit(estimate: &PointEstimate) -> Option<String> {
     let bend = estimate.bend.filter(|_| estimate.verdict == Verdict::Helps)?;
     let most = estimate.most.filter(|most| most.half_width().is_finite())?;
-    Some(format!(
-        "worth up to {}; beyond a speedup of {} something else limits",
-        plus_minus(&most, most.value),
-        plus_minus(&bend, bend.value)
-    ))
+    let at = plus_minus(&bend, bend.value);
+    let bends = match estimate.known_bend() {
+        Some(_) => format!("beyond a speedup of {at} something else begins to limit"),
+        None => format!("the curve bends somewhere ({at})"),
+    };
+    Some(format!("worth up to {}; {bends}", plus_minus(&most, most.value)))
 }
 
 /// A region and its place, without line breaks or tricks.
@@ -220,9 +221,17 @@ pub(super) fn number(digits: String) -> String {
 }
 
 /// At least as wide as `width`.
-pub(super) fn verdict(verdict: Verdict, width: usize, style: Style) -> String {
-    let (text, colour) = word(verdict);
-    paint(style, colour, &format!("{text:width$}"))
+pub(super) fn verdict(estimate: &PointEstimate, width: usize, style: Style) -> String {
+    let (_, colour) = word(estimate.verdict);
+    paint(style, colour, &format!("{:width$}", words(estimate)))
+}
+
+/// Of the slope, which is that of all speedups; why there is no verdict, where there is none.
+fn words(estimate: &PointEstimate) -> &'static str {
+    match estimate.verdict {
+        Verdict::NotEnoughData => verdict_words(estimate),
+        verdict => verdict.words(),
+    }
 }
 
 pub(super) fn word(verdict: Verdict) -> (&'static str, Colour) {

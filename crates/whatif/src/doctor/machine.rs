@@ -65,6 +65,12 @@ fn reason(error: &std::io::Error) -> String {
     if needs::has_proc() { error.to_string() } else { NO_PROC.to_owned() }
 }
 
+/// That the kernel does not give it, and what it said, without the number.
+fn refused(error: &std::io::Error) -> String {
+    let reason = reason(error);
+    format!("not available here: {}", reason.split(" (os error").next().unwrap_or(&reason))
+}
+
 fn paranoid() -> String {
     if !needs::has_proc() {
         return "perf_event_paranoid unknown".to_owned();
@@ -101,7 +107,7 @@ fn breakpoints() -> Finding {
         Err(error) => Finding::new(
             "breakpoints",
             State::Note,
-            format!("not to be had: {}", reason(&error)),
+            refused(&error),
             "-p FILE:LINE and -p fn:NAME need uprobes; -p sampled:PLACE works everywhere",
         ),
     }
@@ -113,7 +119,7 @@ fn uprobes() -> Finding {
         Err(error) => Finding::new(
             "uprobes",
             State::Note,
-            format!("not to be had: {}", reason(&error)),
+            refused(&error),
             "at most four instructions can be progress points at once (-p), and no USDT probe with a semaphore",
         )
         .advice("run whatif as root, or give it the right: sudo setcap cap_perfmon=ep $(command -v whatif)"),
@@ -126,7 +132,7 @@ fn tracepoints() -> Finding {
         Err(error) => Finding::new(
             "tracepoints",
             State::Note,
-            format!("not to be had: {}", reason(&error)),
+            refused(&error),
             "-p syscall:NAME does not work; a function around the call does (-p fn:NAME)",
         )
         .advice("as root: mount -t tracefs nodev /sys/kernel/tracing"),

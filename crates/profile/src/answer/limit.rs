@@ -1,0 +1,68 @@
+//! Limits: what keeps more experiments from settling an answer.
+
+use crate::estimate::PointEstimate;
+
+/// What the error of the method, which more experiments do not make smaller, mostly consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// Threads that never block want the same CPUs.
+    Cpus,
+    /// Locks or items are handed over to threads that wait.
+    Handovers,
+    /// It is not known whether clients wait for the program.
+    Clients,
+    /// Inserted delays are not quite exact.
+    Delays,
+}
+
+impl Limit {
+    pub(super) fn of(estimate: &PointEstimate) -> Limit {
+        let square = |error: f64| error.powi(2);
+        let cpus = square(estimate.slice_error);
+        let handovers = square(estimate.handover_error.max(estimate.waking_error));
+        let clients = square(estimate.clock_error) + square(estimate.latency_error);
+        let delays = square(estimate.method_error) - cpus - handovers - clients;
+        let parts = [
+            (cpus, Limit::Cpus),
+            (handovers, Limit::Handovers),
+            (clients, Limit::Clients),
+            (delays, Limit::Delays),
+        ];
+        parts
+            .into_iter()
+            .max_by(|one, other| one.0.total_cmp(&other.0))
+            .map_or(Limit::Delays, |(_, limit)| limit)
+    }
+
+    /// What to do about it. `is_busy`: whether other programs used the machine.
+    pub(super) fn advice(self, is_busy: bool) -> String {
+        let why = match self {
+            Limit::Cpus if is_busy => {
+                return "more experiments will not settle it while threads have to wait for CPUs: stop the other programs, and measure \
+                        again, into a new recording"
+                    .into();
+            }
+            Limit::Cpus => {
+                return "more experiments will not settle it while threads have to wait for CPUs: let the program have more CPUs or fewer \
+                        threads, and measure again, into a new recording"
+                    .into();
+            }
+            Limit::Clients => {
+                return "more experiments will not settle it: make the clients' side known (run more connections, or less load), and \
+                        measure again, into a new recording"
+                    .into();
+            }
+            Limit::Handovers => "what it costs to hand over to threads that wait",
+            Limit::Delays => "the error of the method",
+        };
+        format!(
+            "more experiments will not settle it, because {why} is as large as the effect: ask about it in another way (--region, --latency), \
+             or change the load"
+        )
+    }
+
+    /// Whether another measurement, of the same command, may settle it.
+    pub(super) fn can_change(self) -> bool {
+        matches!(self, Limit::Cpus | Limit::Clients)
+    }
+}
