@@ -426,7 +426,7 @@ pub(super) fn count(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
 /// The name of a file in the folder, and of none elsewhere, whatever the catalogue says.
 fn file_name(row: &Row<'_>, column: &str) -> rusqlite::Result<String> {
     let name: String = row.get(column)?;
-    if name.contains('/') || name.starts_with('.') || name.is_empty() {
+    if name.contains('/') || !super::draft::is_ours(&name) {
         // Enough to recognize it by.
         let name: String = name.chars().take(40).collect();
         let unknown = format!("{column} cannot be `{}`", storage::printable(&name));

@@ -37,6 +37,14 @@ impl Outline {
         counts[frame as usize] += count;
     }
 
+    /// Takes samples away that were added.
+    pub(super) fn take(&mut self, event: i32, frame: u32, count: u64) {
+        if let Some(of_frame) = self.counts.get_mut(&event).and_then(|counts| counts.get_mut(frame as usize))
+        {
+            *of_frame -= count;
+        }
+    }
+
     /// The samples of a frame itself, of all events.
     pub(super) fn samples(&self, frame: usize) -> u64 {
         self.counts.values().filter_map(|counts| counts.get(frame)).sum()

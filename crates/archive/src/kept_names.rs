@@ -114,7 +114,8 @@ impl KeptNames {
         let is_old = |at: SystemTime| now.duration_since(at).is_ok_and(|ago| ago > LATELY / 3) || at > now;
         if fs::metadata(&path).and_then(|about| about.modified()).is_ok_and(is_old) {
             // Without, it is only removed earlier.
-            let _ = File::options().append(true).open(&path).and_then(|file| file.set_modified(now));
+            let file = storage::open_regular(&path, File::options().append(true));
+            let _ = file.and_then(|file| file.set_modified(now));
         }
         true
     }
@@ -156,8 +157,10 @@ impl KeptNames {
 
     fn draft(&self, name: &str) -> io::Result<File> {
         DirBuilder::new().recursive(true).mode(0o750).create(&self.folder)?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o640).open(self.draft_path(name))
+        let path = self.draft_path(name);
+        // One that was never finished, or a link that another user has put there.
+        let _ = fs::remove_file(&path);
+        storage::open_regular(&path, OpenOptions::new().write(true).create_new(true).mode(0o640))
     }
 
     /// Puts a table where it is found.

@@ -73,7 +73,7 @@ impl Shared {
     }
 }
 
-/// The same samples with at most so many frames, or with as few as there are positions. `mark` is the image that stands for
+/// The same samples with at most so many frames, or with as few as can be: two for each position at most. `mark` is the image that stands for
 /// callers which do not stay.
 pub(super) fn fold(
     outline: &Outline,
@@ -128,7 +128,7 @@ fn with_callers(
             };
             indices[at] = folded.intern(parent, frames.image(at), frames.offset(at));
         }
-        if at % BREATH == 0 {
+        if at.is_multiple_of(BREATH) {
             breathe();
         }
     }
@@ -136,7 +136,7 @@ fn with_callers(
     let mut looked_at = 0_usize;
     let all = (0..frames.len()).map(|at| {
         looked_at += 1;
-        if looked_at % BREATH == 0 {
+        if looked_at.is_multiple_of(BREATH) {
             breathe();
         }
         (frames.parent(at), frames.image(at), frames.offset(at))

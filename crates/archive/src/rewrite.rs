@@ -19,6 +19,8 @@ use storage::Error;
 /// A segment gets no more frames than this from others: what a frame needs in memory (some 35 bytes) bounds the writer,
 /// what it needs on disk the database, and the time that it takes to read them bounds a query.
 const MOST_NODES: usize = 400_000;
+/// So often all of it is folded once more.
+const AGAIN: u32 = 4;
 /// Where there would be more, so many stay.
 const FOLDED_NODES: usize = MOST_NODES / 2;
 
@@ -119,7 +121,7 @@ fn outlined(
     let (mut used, mut is_folded) = (0, false);
     for input in inputs {
         let before = outline.frames.len();
-        add_input(&mut outline, from, input, changes, None)?;
+        let added = add_input(&mut outline, from, input, changes, None)?;
         breathe();
         if outline.frames.len() > MOST_NODES {
             let folded = changes.mark.map(|mark| rare::fold(&outline, mark, FOLDED_NODES, breathe).0);
@@ -127,6 +129,7 @@ fn outlined(
                 Some(folded) => (outline, is_folded) = (folded, true),
                 None if used == 0 => {}
                 None => {
+                    added.into_iter().for_each(|(event, frame, count)| outline.take(event, frame, count));
                     outline.truncate(before);
                     break;
                 }
@@ -135,24 +138,32 @@ fn outlined(
         used += 1;
     }
     let Some(mark) = changes.mark.filter(|_| is_folded) else { return Ok((outline, None, used)) };
-    // What was folded early was folded by what had been seen until then: all of it again, by the callers that stay at the end.
-    let (folded, shared) = rare::fold(&outline, mark, FOLDED_NODES, breathe);
+    // What was folded early was folded by what had been seen until then: all of it again, by the callers that stay at the end. Some that
+    // were rare at first stay now, and may make it too many once more.
+    let (folded, mut shared) = rare::fold(&outline, mark, FOLDED_NODES, breathe);
     let mut outline = shared.outline(folded);
-    for input in &inputs[..used] {
-        add_input(&mut outline, from, input, changes, Some(shared))?;
+    let (mut next, mut left) = (0, AGAIN);
+    while next < used {
+        add_input(&mut outline, from, &inputs[next], changes, Some(shared))?;
+        next += 1;
         breathe();
+        if outline.frames.len() > MOST_NODES && left > 0 {
+            let (folded, fewer) = rare::fold(&outline, mark, FOLDED_NODES, breathe);
+            (shared, next, left) = (fewer, 0, left - 1);
+            outline = shared.outline(folded);
+        }
     }
     Ok((outline, Some(shared), used))
 }
 
-/// Adds the frames of a segment, and their samples.
+/// Adds the frames of a segment, and their samples, which it returns: event, frame and how many.
 fn add_input(
     outline: &mut Outline,
     from: &Path,
     input: &Segment,
     changes: Changes<'_>,
     shared: Option<Shared>,
-) -> Result<(), Error> {
+) -> Result<Vec<(i32, u32, u64)>, Error> {
     let path = from.join(&input.stacks_file);
     let reader = ColumnReader::open(&path, input.bytes)?;
     let unknown = || unknown_key(&path);
@@ -169,14 +180,14 @@ fn add_input(
         Some(shared) => shared.places(&mut outline.frames, frames, has_samples, Frames::find, Frames::intern),
         None => whole(frames, |parent, image, offset| outline.frames.intern(parent, image, offset)),
     };
-    for (event, counts) in &counts {
-        for (&frame, &count) in map.iter().zip(counts) {
-            if count > 0 {
-                outline.add(*event, frame, count);
-            }
+    let mut added = Vec::new();
+    for (event, counts) in counts {
+        for (&frame, count) in map.iter().zip(counts).filter(|(_, count)| *count > 0) {
+            outline.add(event, frame, count);
+            added.push((event, frame, count));
         }
     }
-    Ok(())
+    Ok(added)
 }
 
 /// Which of the `inputs` cannot be read, if that is what is wrong. (What is written has other names.)

@@ -351,7 +351,7 @@ fn a_catalogue_has_tables_and_no_programs() {
         drop(filled(folder.path(), "a", 0..3, 1));
         let catalogue = folder.path().join("catalogue.db");
         rusqlite::Connection::open(&catalogue).unwrap().execute_batch(program).unwrap();
-        let error = Database::open(folder.path()).err().expect(program);
+        let Err(error) = Database::open(folder.path()) else { panic!("{program}") };
         assert!(matches!(error, Error::Damaged { .. }), "{error}");
         assert!(Store::open(folder.path()).is_err(), "{program}");
     }

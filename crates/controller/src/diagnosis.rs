@@ -14,6 +14,7 @@ use super::warning::Warning;
 use kernel::SharedMapping;
 use profile::Nanos;
 use rustix::process::Signal;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use wire::SharedMemory;
 use wire::layout::Sampler;
@@ -61,7 +62,7 @@ pub fn diagnose(
                 program: failure::list(&program.collect::<Vec<_>>(), 3),
             });
         }
-        if let Some(instead) = options.of_interpreter_with_command() {
+        if let Some(instead) = options.of_interpreter_with_command().filter(|_| options.scope.is_default) {
             return Some(Failure::NothingOfInterpreted { samples, instead });
         }
         let elsewhere = observer.elsewhere();
@@ -126,15 +127,20 @@ pub fn points(points: &Points) -> Vec<Warning> {
 
 /// Hot code that the breakpoints of progress points slow down.
 pub fn beside_points(points: &Points, observer: &Observer) -> Vec<Warning> {
-    let shares = points.breakpoints().map(|(point, address)| (point, observer.beside([&address])));
-    let hot: Vec<(String, f64)> = shares.filter(|(_, share)| *share > SLOWED).collect();
-    if hot.is_empty() {
+    let mut of_points: BTreeMap<String, Vec<wire::Address>> = BTreeMap::new();
+    points.breakpoints().for_each(|(point, address)| of_points.entry(point).or_default().push(address));
+    let all = observer.beside(of_points.values().flatten());
+    if all <= SLOWED {
         return Vec::new();
     }
     // Without breakpoints there are none that slow anything down.
     let factor = kernel::visits::slowdown_beside().unwrap_or(1.0);
-    let hot = hot.into_iter().filter(|(_, share)| lost_beside(*share, factor) > SLOWED);
-    hot.map(|(point, share)| Warning::SlowBesidePoint { point, share, factor }).collect()
+    if lost_beside(all, factor) <= SLOWED {
+        return Vec::new();
+    }
+    let shares = of_points.into_iter().map(|(point, addresses)| (point, observer.beside(&addresses)));
+    let hottest = shares.max_by(|(_, one), (_, other)| one.total_cmp(other));
+    hottest.map(|(point, share)| Warning::SlowBesidePoint { point, share, factor }).into_iter().collect()
 }
 
 /// What the program's end says about what the profiler did to it.

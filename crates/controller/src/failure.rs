@@ -57,7 +57,7 @@ pub enum Failure {
     NothingInScope { samples: u64, seen: String },
 
     /// `instead`: what can be judged, and the command for it.
-    #[error("none of {samples} samples was in code that has a name; {instead}")]
+    #[error("none of {samples} samples was in scope; {instead}")]
     NothingOfInterpreted { samples: u64, instead: String },
 
     #[error("none of {samples} samples was in scope, because the program ran {seen}; {NAMES_OF_MADE}")]
@@ -72,7 +72,7 @@ pub enum Failure {
     RegionNeverRan { region: String, hint: String },
 
     #[error(
-        "no progress point: nothing tells what counts as a unit of work; {}",
+        "no progress point: nothing says what counts as a unit of work; {}",
         .instead.as_deref().unwrap_or(
             "say where one is done with -p FILE:LINE or -p fn:NAME, or judge a program that ends by itself by how long it takes: \
              --end-to-end; or mark a point with whatif::progress!() (Rust, package whatif-points) or WHATIF_PROGRESS (C and C++, whatif.h), \

@@ -76,7 +76,8 @@ fn describe(experiments: u64, standing: Standing, left: Option<Duration>, end: O
         if experiments == 1 { "1 experiment".to_owned() } else { format!("{experiments} experiments") };
     let regions = standing.decided + standing.open;
     if standing.open > 0 {
-        text += &format!(", {} of {regions} regions need more", standing.open);
+        let needs = if standing.open == 1 { "needs" } else { "need" };
+        text += &format!(", {} of {regions} regions {needs} more", standing.open);
     }
     // What comes first: the guess is not worth much, and nothing at all beyond the end.
     let is_sure = left.is_some() && standing.open == 0;
@@ -110,9 +111,9 @@ mod tests {
         let left = time_left(10, Duration::from_secs(2), standing).unwrap();
         assert!((left.as_secs_f64() - 2.0).abs() < 1e-9, "{left:?}");
         let text = describe(10, standing, Some(left), Some(Duration::from_secs(30)));
-        assert_eq!(text, "10 experiments, 1 of 4 regions need more, about 2 s until sure");
+        assert_eq!(text, "10 experiments, 1 of 4 regions needs more, about 2 s until sure");
         let text = describe(1, standing, Some(left), Some(Duration::from_secs(1)));
-        assert_eq!(text, "1 experiment, 1 of 4 regions need more, ends in 1 s");
+        assert_eq!(text, "1 experiment, 1 of 4 regions needs more, ends in 1 s");
         assert_eq!(time_left(10, Duration::from_secs(2), Standing { blocks_left: None, ..standing }), None);
         let sure = Standing { decided: 4, open: 0, blocks_left: Some(0.0) };
         assert_eq!(describe(9, sure, Some(Duration::ZERO), None), "9 experiments, sure");

@@ -155,7 +155,7 @@ impl Warning {
         match self {
             Self::PointNotFound { .. } => "point-not-found",
             Self::ChosenPoint { .. } => profile::Warning::CHOSEN_POINT,
-            Self::ChosenFiles { .. } => "chosen-files",
+            Self::ChosenFiles { .. } => profile::Warning::CHOSEN_FILES,
             Self::PointNotCounted { .. } => "point-not-counted",
             Self::SampledPoint { .. } => "sampled-point",
             Self::UserTimeOnly { .. } => "user-time-only",
@@ -165,7 +165,7 @@ impl Warning {
             Self::UnannouncedWaits => "unannounced-waits",
             Self::CostlyPoint { .. } => "costly-point",
             Self::SlowBesidePoint { .. } => profile::Warning::SLOW_BESIDE_POINT,
-            Self::FunctionsOnly { .. } => "functions-only",
+            Self::FunctionsOnly { .. } => profile::Warning::FUNCTIONS_ONLY,
             Self::DeepStacks { .. } => "deep-stacks",
             Self::LostSamples { .. } => "lost-samples",
             Self::TooManyThreads { .. } => "too-many-threads",

@@ -51,6 +51,6 @@ pub fn note(names: &Names, tree: &Tree) -> Option<Note> {
             part(truncated),
             told.join(", ")
         ),
-        advice: "a program has some while it starts; which programs: whatif flame; docs/collector.md says what each kind means".to_owned(),
+        advice: "which programs: whatif flame; docs/collector.md says what each kind means, and where it is to be expected".to_owned(),
     })
 }

@@ -59,9 +59,14 @@ fn what_was_measured_of_a_program_that_a_breakpoint_slowed_down_is_not_trusted()
         advice: "name a function".to_owned(),
     };
     rows.warnings.push((session, warning));
-    let badge = only(&quiet(rows)).badge;
-    assert_eq!(badge.quality, Quality::NotTrusted);
-    assert!(badge.cause.contains("the breakpoint") && badge.advice.unwrap().contains("a function"));
+    let first = only(&quiet(rows));
+    assert_eq!(first.badge.quality, Quality::NotTrusted);
+    assert!(
+        first.badge.cause.contains("the breakpoint") && first.badge.advice.unwrap().contains("a function")
+    );
+    // Nothing is recommended by what is not trusted.
+    assert_eq!((first.change, first.brings, first.rest), (None, None, None));
+    assert!(first.headline.unwrap().starts_with("No answer for `requests`"));
 }
 
 #[test]
@@ -476,14 +481,14 @@ fn of_an_interpreter_it_is_told_once_what_can_be_judged() {
     (start.program, start.arguments) = ("/usr/bin/python3.11".into(), vec!["work.py".into()]);
     let warning = Warning {
         code: "no-progress-point".into(),
-        message: "no progress point: nothing tells what counts as a unit of work".into(),
+        message: "no progress point: nothing says what counts as a unit of work".into(),
         advice: "python is an interpreter".into(),
     };
     rows.warnings.push((rows.sessions[0].id, warning));
     let profile = quiet(rows).read_from("work.db".as_ref());
     let (answer, first) = (profile.answer(), only(&profile));
     assert_eq!(first.headline.as_deref(), Some("Nothing was measured"));
-    assert_eq!(first.badge.cause, "no progress point: nothing tells what counts as a unit of work");
+    assert_eq!(first.badge.cause, "no progress point: nothing says what counts as a unit of work");
     assert_eq!(first.notes, Vec::<String>::new());
     let commands: Vec<&str> = answer.next.iter().map(|next| &*next.command).collect();
     assert_eq!(commands, ["whatif open work.db", "whatif run --end-to-end -- /usr/bin/python3.11 work.py"]);

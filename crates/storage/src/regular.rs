@@ -33,7 +33,9 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if length > most {
         return Err(too_large());
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    let mut bytes = Vec::new();
+    // A sparse file may be longer than all memory.
+    bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX)).map_err(|_| too_large())?;
     // It may have grown meanwhile.
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }

@@ -199,9 +199,9 @@ pub fn inspect(connection: &Connection, path: &Path) -> Result<Found, Error> {
 
 /// Views, triggers and virtual tables are programs, which can be endless: none is of ours but one view, which we never read.
 fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
-    let foreign = "SELECT name FROM sqlite_schema
-                   WHERE (type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%')
-                   AND (type, name) <> ('view', 'window_points') LIMIT 1";
+    let foreign = "SELECT name FROM pragma_table_list
+                   WHERE schema = 'main' AND type <> 'table' AND (type, name) <> ('view', 'window_points')
+                   UNION ALL SELECT name FROM sqlite_schema WHERE type = 'trigger' LIMIT 1";
     let found = connection.prepare(foreign).and_then(|mut foreign| {
         foreign.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
     });

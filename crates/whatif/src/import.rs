@@ -20,7 +20,7 @@ pub fn import(args: &cli::Import) -> Result<()> {
     let about = std::fs::metadata(&args.file).with_context(|| cannot_read(&args.file))?;
     ensure!(
         about.is_file() && about.len() <= LARGEST,
-        "{from} is no file of a profile, or has more than a gigabyte; give a profile that coz run has written"
+        "{from} is not a profile file, or is larger than a gigabyte; give a profile that coz run has written"
     );
     let content = std::fs::read(&args.file).with_context(|| cannot_read(&args.file))?;
     ensure!(

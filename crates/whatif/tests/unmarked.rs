@@ -102,7 +102,7 @@ fn without_any_place_there_is_the_plain_profile() {
     let Some(failing) = program("failing.c") else { return };
     let sandbox = Sandbox::new();
     let ended = run_with(&sandbox, &[], &failing, &["points_nothing_out"]).assert_code(0);
-    assert!(ended.stderr.contains("nothing tells what counts as a unit of work"), "{ended:#?}");
+    assert!(ended.stderr.contains("nothing says what counts as a unit of work"), "{ended:#?}");
     let report = sandbox.report();
     assert!(warnings(&report).contains(&"no-progress-point".to_owned()), "{report:#}");
     assert!(sandbox.samples("hot") > 0);

@@ -74,7 +74,7 @@ pub(super) fn without_point(profile: &Profile) -> Badge {
     }
     let (cause, advice) = if profile.points.is_empty() {
         (
-            "no progress point: nothing tells what counts as a unit of work, so that only the plain profile is known",
+            "no progress point: nothing says what counts as a unit of work, so that only the plain profile is known",
             "let `whatif points` suggest places, and name one with -p; or judge a program that ends by itself by how long it takes, with \
              --end-to-end",
         )
@@ -94,7 +94,7 @@ fn failure(profile: &Profile) -> Option<Badge> {
 }
 
 /// Where the run says that it has changed what it measured.
-fn changed(profile: &Profile) -> Option<Badge> {
+pub(super) fn changed(profile: &Profile) -> Option<Badge> {
     let mut all = profile.rows.warnings.iter().map(|(_, warning)| warning);
     let warning = all.find(|warning| warning.code == Warning::SLOW_BESIDE_POINT)?;
     Some(Badge::new(Quality::NotTrusted, printable(&warning.message), printable(&warning.advice)))

@@ -86,14 +86,20 @@ impl Profile {
 
     fn answer_for(&self, point: &PointSummary) -> PointAnswer {
         let pieces = piece::of(self, point);
-        let best = pieces.first().filter(|piece| piece.verdict() == Some(Verdict::Helps));
-        let open = if best.is_none() { self.candidate(point, &pieces) } else { None };
+        let is_changed = badge::changed(self).is_some();
+        let best = pieces.first().filter(|piece| !is_changed && piece.verdict() == Some(Verdict::Helps));
+        let open = if best.is_none() && !is_changed { self.candidate(point, &pieces) } else { None };
         PointAnswer {
             target: Some(point.target),
             badge: badge::of(self, point, &pieces),
             headline: best
                 .map(headline)
-                .or_else(|| open.map(|_| format!("No answer yet for {}", subject(point)))),
+                .or_else(|| open.map(|_| format!("No answer yet for {}", subject(point))))
+                .or_else(|| {
+                    is_changed.then(|| {
+                        format!("No answer for {}: counting it slowed the program down", subject(point))
+                    })
+                }),
             change: best.map(|piece| piece.name.clone()),
             brings: best
                 .and_then(|piece| words::brings(point, piece.estimate.as_ref()?))

@@ -153,6 +153,11 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         why: "find a place that counts the program's work".into(),
         command: shell::command(["whatif", "points", "--"].into_iter().chain(program())) + &typed.redirected,
     };
+    if super::badge::changed(profile).is_some() {
+        let why = "look for another place to count, and measure there, into a new recording".into();
+        next.extend(is_known.then_some(Next { why, ..find }));
+        return next;
+    }
     if points.iter().all(|point| point.target.is_none()) && is_known {
         let program: Vec<String> = program().map(str::to_owned).collect();
         let interpreter = Interpreter::of(&session.start.program);

@@ -70,7 +70,10 @@ fn is_told(profile: &Profile, points: &[PointAnswer], warning: &Warning) -> bool
     match &*warning.code {
         Warning::CHOSEN_POINT => is_noted("No unit of work is marked"),
         Warning::CHOSEN_FILES => is_noted(printable(&warning.message).get(1..).unwrap_or("")),
-        _ => profile.failure().is_some_and(|failure| failure == warning),
+        _ => {
+            points.iter().any(|point| point.badge.cause == printable(&warning.message))
+                || profile.failure().is_some_and(|failure| failure == warning)
+        }
     }
 }
 

@@ -141,7 +141,7 @@ fn warn_of_others(folder: &std::path::Path) {
     let owner = std::fs::metadata(folder).map_or(0, |about| about.uid());
     if rustix::process::geteuid().is_root() && owner != 0 {
         kernel::say!(
-            "whatif: {} belongs to user {owner}, who can change what is collected there; a folder of root's is safer",
+            "whatif: {} belongs to user {owner}, who can change what is collected there; a folder owned by root is safer",
             folder.display()
         );
     }

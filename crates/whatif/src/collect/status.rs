@@ -9,7 +9,7 @@ use collect::{Collected, Collector, Interpreted, Lapses, NamesRead, Tally, Unwou
 use cycles::default_folder;
 use report::cycles::Answer as _;
 use serde_json::{Value, json};
-use std::io::{ErrorKind, IsTerminal as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
 
 /// No status is longer, in bytes.
@@ -175,7 +175,10 @@ impl State {
         whole["waiting_intervals"] = self.waiting.into();
         whole["given_up_samples"] = self.given_up.into();
         let new = folder.join(".status.json.new");
-        let written = std::fs::write(&new, format!("{whole:#}\n"))
+        // One that a killed collector left behind, or a link that another user has put there.
+        let _ = std::fs::remove_file(&new);
+        let written = storage::open_regular(&new, std::fs::OpenOptions::new().write(true).create_new(true))
+            .and_then(|mut file| file.write_all(format!("{whole:#}\n").as_bytes()))
             .and_then(|()| std::fs::rename(&new, folder.join(NAME)));
         if written.is_err() {
             let _ = std::fs::remove_file(new);
@@ -251,8 +254,8 @@ fn size_of(folder: &Path) -> u64 {
 }
 
 /// Of a collector that has not ended in order.
-const KILLED: &str =
-    " (the collector was killed, or the machine went off: what it had counted since its last write is gone)";
+const UNSEEN: &str = " as far as can be seen here (the collector has not ended in order: if it was killed, or the machine went off, what it had \
+     counted since its last write is gone)";
 
 fn words(state: &Value, now: i64) -> String {
     // Another user may have written the file.
@@ -263,7 +266,7 @@ fn words(state: &Value, now: i64) -> String {
         Some(true) => format!("collecting for {} (process {})", ago(&state["started_unix"]), state["pid"]),
         _ => format!(
             "not collecting{}; start it with: whatif collect --db {}",
-            if state["ended"] == true { "" } else { KILLED },
+            if state["ended"] == true { "" } else { UNSEEN },
             text(&state["folder"])
         ),
     }];
@@ -403,7 +406,7 @@ fn names(state: &Value) -> Option<String> {
         ("no_room", "for lack of room: allow more with --max-symbols"),
         ("not_written", "the disk did not take"),
         ("never_answered", "never answered"),
-        ("waiting", "wait until they may be read (a hundredth of a CPU for each user)"),
+        ("waiting", "waiting to be read (a hundredth of a CPU for each user)"),
     ];
     let of = |(kind, words): &(&str, &str)| {
         let count = count(&state["left_out"][kind]);
@@ -525,7 +528,7 @@ mod tests {
             "11640 expected = 11630 stored (9000 idle) + 2 unknown + 8 lost (0 for",
             "no more samples 12 times",
             "names: kept of 12 files, 1.5 MB of 200 MB; 9 read since the start, 1 of them in part; left out: 3 gone",
-            "2 for lack of room: allow more with --max-symbols, 1 wait until they may be read",
+            "2 for lack of room: allow more with --max-symbols, 1 waiting to be read",
             "the books do not balance: since the start 60 samples more",
             "nothing can be stored: the disk is full",
         ] {
