@@ -92,11 +92,16 @@ pub struct Load(Child);
 
 pub fn load(shell: &str) -> Result<Load> {
     let folder = targets::build::folder()?;
-    let mut command = Command::new("setsid");
-    command.args(["sh", "-c", shell]).env("T", &folder);
+    // It ends with the benchmark, however that ends.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "setsid", "sh", "-c", shell]).env("T", &folder);
     command.env("C", concat!(env!("CARGO_MANIFEST_DIR"), "/c/calls.c"));
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    Ok(Load(command.spawn().with_context(|| format!("starting {command:?} (util-linux has setsid)"))?))
+    Ok(Load(
+        command
+            .spawn()
+            .with_context(|| format!("starting {command:?} (util-linux has setpriv and setsid)"))?,
+    ))
 }
 
 impl Drop for Load {

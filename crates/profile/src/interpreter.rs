@@ -56,9 +56,12 @@ impl Interpreter {
                     "{name} gives names to {language} functions only with {names}, and {unit} can count as a unit of work (-p {place})"
                 )
             }
-            None => format!(
-                "{name} is an interpreter: whatif can judge its own functions, which are written in C, and no {language} function"
-            ),
+            None => {
+                let but = if language == "Python" { " but with -X perf (Python 3.12 and later)" } else { "" };
+                format!(
+                    "{name} is an interpreter: whatif can judge its own functions, which are written in C, and no {language} function{but}"
+                )
+            }
         }
     }
 
@@ -82,7 +85,15 @@ impl Interpreter {
 
     /// Whether the code that it makes of the program has names.
     pub fn has_names(self, arguments: &[String]) -> bool {
-        self.names.is_some_and(|names| arguments.iter().any(|word| word == names))
+        let is_option = |names: &str| {
+            // It has variants: --perf-basic-prof-only-functions.
+            arguments.iter().any(|word| word.replace('_', "-").starts_with(names))
+        };
+        let is_perf = |pair: &[String]| pair[0] == "-X" && pair[1] == "perf";
+        match self.names {
+            Some(names) => is_option(names),
+            None => self.language == "Python" && (is_option("-Xperf") || arguments.windows(2).any(is_perf)),
+        }
     }
 
     /// What that command is for.
@@ -123,7 +134,14 @@ mod tests {
         let expected = "whatif run --duration 30 -p fn:uv__io_poll -- node --perf-basic-prof work.js";
         assert_eq!(command("node work.js"), expected);
         assert_eq!(command("node --perf-basic-prof work.js"), expected);
-        let node = Interpreter::of("node").unwrap();
+        let (python, node) = (Interpreter::of("python3.12").unwrap(), Interpreter::of("node").unwrap());
+        let has_names = |known: Interpreter, text: &str| known.has_names(&words(text));
+        assert!(has_names(python, "-X perf work.py") && has_names(python, "-Xperf work.py"));
+        assert!(
+            has_names(node, "--perf-basic-prof-only-functions x.js")
+                && has_names(node, "--perf_basic_prof x.js")
+        );
+        assert!(!has_names(python, "work.py -X other") && !has_names(node, "x.js"));
         let behind = node.command(&words("taskset -c 1 node work.js"));
         assert_eq!(behind, "whatif run --duration 30 -p fn:uv__io_poll -- taskset -c 1 node work.js");
     }
