@@ -39,8 +39,8 @@ impl Frames {
         let next = parents.len() as u32;
         let at = self.slots.find_or_add(
             next,
-            |at| mixed((u64::from(parents[at as usize]) << 32) | u64::from(positions[at as usize])),
-            mixed((u64::from(parent) << 32) | u64::from(position)),
+            |at| frame_hash(parents[at as usize], positions[at as usize]),
+            frame_hash(parent, position),
             |at| parents[at as usize] == parent && positions[at as usize] == position,
         );
         if at == next {
@@ -53,7 +53,7 @@ impl Frames {
     /// The index of a frame, if there is one.
     pub(super) fn find(&self, parent: u32, image: i32, offset: u64) -> Option<u32> {
         let position = self.known.find(image, offset)?;
-        self.slots.find(mixed((u64::from(parent) << 32) | u64::from(position)), |at| {
+        self.slots.find(frame_hash(parent, position), |at| {
             self.parents[at as usize] == parent && self.positions[at as usize] == position
         })
     }
@@ -68,9 +68,7 @@ impl Frames {
         self.parents.truncate(length);
         self.positions.truncate(length);
         let (parents, positions) = (&self.parents, &self.positions);
-        self.slots.fill(length as u32, |at| {
-            mixed((u64::from(parents[at as usize]) << 32) | u64::from(positions[at as usize]))
-        });
+        self.slots.fill(length as u32, |at| frame_hash(parents[at as usize], positions[at as usize]));
     }
 }
 
@@ -124,15 +122,20 @@ struct Slots(Vec<u32>);
 impl Slots {
     /// The index that `is_it`; `hash` is that of the one looked for.
     fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let mask = self.0.len().checked_sub(1)?;
-        let mut slot = hash as usize & mask;
-        loop {
-            match self.0[slot] {
-                Node::NONE => return None,
-                at if is_it(at) => return Some(at),
-                _ => slot = (slot + 1) & mask,
-            }
+        if self.0.is_empty() {
+            return None;
         }
+        Some(self.0[self.slot(hash, is_it)]).filter(|at| *at != Node::NONE)
+    }
+
+    /// The slot of the index that `is_it`, or the free one where it would be; there is a free one.
+    fn slot(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> usize {
+        let mask = self.0.len() - 1;
+        let mut slot = hash as usize & mask;
+        while self.0[slot] != Node::NONE && !is_it(self.0[slot]) {
+            slot = (slot + 1) & mask;
+        }
+        slot
     }
 
     /// The index that `is_it`; or `next`, which is added. `hash_of` an index, and `hash` of the one looked for.
@@ -148,32 +151,25 @@ impl Slots {
             self.0.resize(length, Node::NONE);
             self.fill(next, hash_of);
         }
-        let mask = self.0.len() - 1;
-        let mut slot = hash as usize & mask;
-        loop {
-            match self.0[slot] {
-                Node::NONE => {
-                    self.0[slot] = next;
-                    return next;
-                }
-                at if is_it(at) => return at,
-                _ => slot = (slot + 1) & mask,
-            }
+        let slot = self.slot(hash, is_it);
+        if self.0[slot] == Node::NONE {
+            self.0[slot] = next;
         }
+        self.0[slot]
     }
 
     /// Holds the indices below `length`, and no others.
     fn fill(&mut self, length: u32, hash_of: impl Fn(u32) -> u64) {
         self.0.fill(Node::NONE);
         for at in 0..length {
-            let mask = self.0.len() - 1;
-            let mut slot = hash_of(at) as usize & mask;
-            while self.0[slot] != Node::NONE {
-                slot = (slot + 1) & mask;
-            }
+            let slot = self.slot(hash_of(at), |_| false);
             self.0[slot] = at;
         }
     }
+}
+
+fn frame_hash(parent: u32, position: u32) -> u64 {
+    mixed((u64::from(parent) << 32) | u64::from(position))
 }
 
 fn position_hash(image: i32, offset: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! Why there is no answer, and what makes one doubtful.
 
 use super::failure::{self, Failure};
-use super::heat::{COSTLY, SLOWED, lost_beside};
+use super::heat::COSTLY;
 use super::images::MADE;
 use super::launch::Exit;
 use super::needs;
@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use wire::SharedMemory;
 use wire::layout::Sampler;
+
+/// Breakpoints may slow the program down by this much without a word, because of hot code beside them.
+const SLOWED: f64 = 0.05;
 
 /// Why there is no answer, if there is none.
 pub fn diagnose(
@@ -135,7 +138,7 @@ pub fn beside_points(points: &Points, observer: &Observer) -> Vec<Warning> {
     }
     // Without breakpoints there are none that slow anything down.
     let factor = kernel::visits::slowdown_beside().unwrap_or(1.0);
-    if lost_beside(all, factor) <= SLOWED {
+    if all * (1.0 - 1.0 / factor) <= SLOWED {
         return Vec::new();
     }
     let shares = of_points.into_iter().map(|(point, addresses)| (point, observer.beside(&addresses)));

@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 pub const COSTLY: f64 = 0.05;
 /// Counting one point may take this share of a CPU.
 const TOO_COSTLY: f64 = 0.25;
-/// Breakpoints may slow the program down by this much without a word, because of hot code beside them.
-pub const SLOWED: f64 = 0.05;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long stacks are looked at to find something cooler.
@@ -95,11 +93,6 @@ impl Heat {
         run.progress.say(&format!("whatif: {text}{instead}"));
         Ok(())
     }
-}
-
-/// By how much breakpoints slow the program down that slow code with this share of its samples down by `factor`.
-pub fn lost_beside(share: f64, factor: f64) -> f64 {
-    share * (1.0 - 1.0 / factor)
 }
 
 /// Places that are visited less often, as they can be typed.

@@ -303,8 +303,10 @@ impl Observer {
     fn count_line(&mut self, sample: &Sample) {
         let Some(address) = sample.callchain().first() else { return };
         let line = address.0 / visits::LINE;
-        if self.lines.len() < MOST_LINES || self.lines.contains_key(&line) {
-            *self.lines.entry(line).or_default() += 1;
+        if let Some(samples) = self.lines.get_mut(&line) {
+            *samples += 1;
+        } else if self.lines.len() < MOST_LINES {
+            self.lines.insert(line, 1);
         }
     }
 

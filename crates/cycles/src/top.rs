@@ -150,32 +150,40 @@ fn by_label(args: &arguments::Top, mut query: Query) -> Result<Top> {
     // With idle CPUs or only some images, positions decide what counts.
     let parts = query.parts(By::LabelAndEpoch)?;
     let names = Groups::of(&query.db, &args.by.labels)?;
-    let mut counts: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    let mut counts = Counts::new();
     for (group, leaves) in &parts.groups {
-        *counts.entry(names.name(*group)).or_default() += Parts::samples(leaves);
+        let texts = names.name(*group);
+        let name = texts.join(", ");
+        *counts.entry((texts, name)).or_default() += Parts::samples(leaves);
     }
-    let mut ranked: Vec<(Vec<String>, u64)> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+    Ok(ranked(args, &query, counts))
+}
+
+/// Samples by who ran and by what a row is called.
+type Counts = BTreeMap<(Vec<String>, String), u64>;
+
+/// The rows of what needs no more than to be counted, most samples first.
+fn ranked(args: &arguments::Top, query: &Query, counts: Counts) -> Top {
+    let mut ranked: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     ranked.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
     let more = ranked.len().saturating_sub(args.top);
     ranked.truncate(args.top);
-    let rows = ranked
-        .into_iter()
-        .map(|(texts, samples)| Row {
-            name: texts.join(", "),
-            groups: groups(args, texts),
-            samples,
-            share: share::of_counts(samples, query.heading.samples, query.heading.samples_at_a_time),
-            cpu_ns: query.cpu_ns(samples),
-            ..Row::default()
-        })
-        .collect();
-    Ok(Top { by: args.by.to_string(), rows, more, heading: query.heading.clone(), ..Top::default() })
+    let row = |((texts, name), samples): ((Vec<String>, String), u64)| Row {
+        name,
+        groups: groups(args, texts),
+        samples,
+        share: share::of_counts(samples, query.heading.samples, query.heading.samples_at_a_time),
+        cpu_ns: query.cpu_ns(samples),
+        ..Row::default()
+    };
+    let rows = ranked.into_iter().map(row).collect();
+    Top { by: args.by.to_string(), rows, more, heading: query.heading.clone(), ..Top::default() }
 }
 
 /// By how threads waited, or who ended that; and by who ran, if that is asked for.
 fn by_outside(args: &arguments::Top, mut query: Query, outside: Outside) -> Result<Top> {
     ensure!(query.heading.event == OFF_CPU, "--by {} is for time that threads wait; add --off-cpu", args.by);
-    let mut counts: BTreeMap<(Vec<String>, String), u64> = BTreeMap::new();
+    let mut counts = Counts::new();
     let (tree, of_groups) = match args.by.labels.is_empty() {
         true => {
             let tree = query.tree()?;
@@ -191,20 +199,7 @@ fn by_outside(args: &arguments::Top, mut query: Query, outside: Outside) -> Resu
             *counts.entry((texts.clone(), name)).or_default() += count;
         }
     }
-    let mut ranked: Vec<((Vec<String>, String), u64)> = counts.into_iter().collect();
-    ranked.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
-    let more = ranked.len().saturating_sub(args.top);
-    ranked.truncate(args.top);
-    let row = |((texts, name), samples): ((Vec<String>, String), u64)| Row {
-        name,
-        groups: groups(args, texts),
-        samples,
-        share: share::of_counts(samples, query.heading.samples, query.heading.samples_at_a_time),
-        cpu_ns: query.cpu_ns(samples),
-        ..Row::default()
-    };
-    let rows = ranked.into_iter().map(row).collect();
-    Ok(Top { by: args.by.to_string(), rows, more, heading: query.heading.clone(), ..Top::default() })
+    Ok(ranked(args, &query, counts))
 }
 
 /// By who ran and by code.

@@ -95,8 +95,7 @@ fn failure(profile: &Profile) -> Option<Badge> {
 
 /// Where the run says that it has changed what it measured.
 pub(super) fn changed(profile: &Profile) -> Option<Badge> {
-    let mut all = profile.rows.warnings.iter().map(|(_, warning)| warning);
-    let warning = all.find(|warning| warning.code == Warning::SLOW_BESIDE_POINT)?;
+    let warning = profile.rows.warned(Warning::SLOW_BESIDE_POINT).next()?;
     Some(Badge::new(Quality::NotTrusted, printable(&warning.message), printable(&warning.advice)))
 }
 

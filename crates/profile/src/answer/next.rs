@@ -79,8 +79,7 @@ fn typed(start: &SessionStart) -> Typed {
 /// The options that name the files which were looked into, where whatif found them itself: a point or a region in a library is found
 /// only where the library is named.
 fn binaries(profile: &Profile, start: &SessionStart) -> Vec<String> {
-    let is_chosen = profile.rows.warnings.iter().any(|(_, warning)| warning.code == Warning::CHOSEN_FILES);
-    if !is_chosen {
+    if profile.rows.warned(Warning::CHOSEN_FILES).next().is_none() {
         return Vec::new();
     }
     let images = profile.rows.regions.values().map(|region| region.image.path.as_str());
@@ -113,7 +112,7 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
     if !typed.words.iter().any(|word| word == "--binary") {
         typed.words.extend(binaries(profile, &session.start));
     }
-    let is_chosen = profile.rows.warnings.iter().any(|(_, warning)| warning.code == Warning::CHOSEN_POINT);
+    let is_chosen = profile.rows.warned(Warning::CHOSEN_POINT).next().is_some();
     if is_chosen {
         let places = profile.points.iter().filter(|point| point.latency.is_none());
         typed.words.extend(places.flat_map(|point| ["-p".to_owned(), point.name.clone()]));

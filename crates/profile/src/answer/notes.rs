@@ -32,7 +32,7 @@ pub(super) fn measured(profile: &Profile) -> Option<String> {
 
 /// About a point and the best piece of code, if there is one.
 pub(super) fn of(profile: &Profile, point: &PointSummary, best: Option<&Piece>) -> Vec<String> {
-    let has = |code: &str| profile.rows.warnings.iter().any(|(_, warning)| warning.code == code);
+    let has = |code: &str| profile.rows.warned(code).next().is_some();
     let chosen = (has(Warning::CHOSEN_POINT) && point.latency.is_none()).then(|| {
         format!(
             "No unit of work is marked: whatif chose {}, and counts visits to it. If a visit is not one unit of the program's work, name a \
@@ -62,8 +62,7 @@ pub(super) fn of(profile: &Profile, point: &PointSummary, best: Option<&Piece>) 
 
 /// About the program, whatever was measured.
 pub(super) fn without_point(profile: &Profile) -> Vec<String> {
-    let files = profile.rows.warnings.iter().rev().find(|(_, warning)| warning.code == Warning::CHOSEN_FILES);
-    let looked_into = files.map(|(_, warning)| {
+    let looked_into = profile.rows.warned(Warning::CHOSEN_FILES).next_back().map(|warning| {
         let message = printable(&warning.message);
         let mut letters = message.chars();
         let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();

@@ -35,6 +35,13 @@ pub struct Rows {
     pub warnings: Vec<(SessionId, Warning)>,
 }
 
+impl Rows {
+    /// The warnings with this code, those of the first session first.
+    pub(crate) fn warned<'r>(&'r self, code: &'r str) -> impl DoubleEndedIterator<Item = &'r Warning> {
+        self.warnings.iter().map(|(_, warning)| warning).filter(move |warning| warning.code == code)
+    }
+}
+
 /// How often a region was sampled over a whole session: inside windows and between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionSamples {
