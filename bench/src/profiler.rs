@@ -158,6 +158,7 @@ impl Whatif {
         program::output_within(
             self.recording()
                 .args(["--quiet", "--region", question.region, "--speedup", &speedups.join(",")])
+                .args(question.target.options())
                 .args(options)
                 .arg("--")
                 .args(line),
@@ -175,6 +176,7 @@ impl Whatif {
             self.recording()
                 .args(["--quiet", "--until-sure", "--precision", precision])
                 .args(["--duration", &most.to_string(), "--seed", &seed.to_string()])
+                .args(target.options())
                 .arg("--")
                 .args(line),
             limit(most),

@@ -25,6 +25,11 @@ pub trait Subject: fmt::Debug {
 
     /// The file in which the regions are defined.
     fn source(&self) -> PathBuf;
+
+    /// Options of `whatif run` without which the program would not be this subject.
+    fn options(&self) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 impl Subject for Target {
@@ -55,6 +60,11 @@ impl Subject for Target {
             Language::Rust => ("targets/src/bin", "rs"),
         };
         in_workspace(folder).join(self.program).with_extension(extension)
+    }
+
+    /// The programs that execute what asks them: that is the world.
+    fn options(&self) -> &'static [&'static str] {
+        if matches!(self.program, "world" | "hyper_rs") { &["--no-follow"] } else { &[] }
     }
 }
 

@@ -170,7 +170,7 @@ static void *work(void *number)
     return NULL;
 }
 
-/* The other process from here on. It is executed and not only forked, so that nothing profiles it. */
+/* The other process from here on. It is executed and not only forked, so that with --no-follow nothing profiles it. */
 
 static uint64_t state = 88172645463325252u;
 

@@ -132,13 +132,12 @@ pub struct Run {
     #[arg(long = "leave-out", value_name = "FUNCTION", value_delimiter = ',', hide = true)]
     pub leave_out: Vec<String>,
 
-    /// The program to profile, where the command only starts it: a glob for the name of the file that is executed (of a script, its
-    /// interpreter's), as in --follow 'server*' [default: behind a shell, taskset, env and the like, the first program that has the
-    /// progress points]
+    /// The programs to profile among all that are executed: a glob for the name of the file (of a script, its interpreter's), as in --follow 'server*'
+    /// [default: behind a shell, taskset, env and the like, the first program that has the progress points, and all that are executed while it runs]
     #[arg(long, value_name = "GLOB", conflicts_with = "no_follow")]
     pub follow: Option<String>,
 
-    /// Profile the command itself, also if it is a shell, taskset, env and the like
+    /// Profile the command itself, also if it is a shell, taskset, env and the like, and nothing that it executes
     #[arg(long)]
     pub no_follow: bool,
 

@@ -6,9 +6,8 @@
 
 use crate::code_scope::CodeScope;
 use crate::observe::{Chains, Known, Observer, lock};
-use crate::points::{self, CallRate, Meter};
+use crate::points::{self, CallRate, Meter, Points, Site};
 use anyhow::Result;
-use kernel::visits::Instruction;
 use profile::{Nanos, RegionKind};
 use std::sync::Mutex;
 
@@ -112,19 +111,19 @@ pub fn widen(scope: &CodeScope, observer: &mut Observer, in_vain: bool) -> Vec<S
 pub fn find(
     scope: &CodeScope,
     named: bool,
-    pids: &[u32],
+    points: &Points,
     observer: &Mutex<Observer>,
     mut wait: impl FnMut(Nanos) -> bool,
 ) -> Result<Option<Vec<Found>>> {
     let visit_cost = kernel::visits::cost(kernel::visits::Means::Breakpoint).ok();
-    let meter = Meter { pids, scope: &scope.sources, visit_cost };
+    let meter = Meter { points, scope: &scope.sources, visit_cost };
     let candidates = candidates(&lock(observer));
     let places: Vec<String> = candidates.iter().map(|candidate| candidate.place.clone()).collect();
     let (places, besides) = {
         let observer = lock(observer);
         let places = meter.find(&places, observer.images())?;
         // Before they are counted: that slows code beside them down.
-        let beside = |place: &Vec<Instruction>| observer.beside(place.iter().map(|at| &at.address));
+        let beside = |place: &Vec<Site>| observer.beside(place.iter().map(|site| &site.instruction.address));
         let besides: Vec<f64> = places.iter().map(beside).collect();
         (places, besides)
     };
@@ -166,6 +165,9 @@ fn candidates(observer: &Observer) -> Vec<Candidate> {
                 }
                 _ => return None,
             };
+            // Of a program that another one has executed.
+            let program = observer.images().executed_name(&region.image.path);
+            let place = program.map_or_else(|| place.clone(), |program| format!("{program}:{place}"));
             let at = match region.kind {
                 RegionKind::Function => region.location().unwrap_or_default(),
                 RegionKind::Line => format!("in {}", region.function.as_deref().unwrap_or("?")),

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use wire::SharedMemory;
 
 /// How far from a sampled address code is looked at, in bytes.
@@ -47,9 +48,9 @@ impl Circles {
         Self { memory, looked_at, instructions, code: None, unpublished: false }
     }
 
-    /// Looks at the code around an address that a thread of process `pid` was sampled at. Code that cannot be read has no
+    /// Looks at the code around an address that a thread was sampled at; `source` says where it can be read. Code that cannot be read has no
     /// circles: the runtime then only takes a thread for spinning that gets nowhere from one sample to the next.
-    pub fn look_at(&mut self, pid: u32, address: u64) {
+    pub fn look_at(&mut self, address: u64, source: impl FnOnce() -> Option<Source>) {
         if self.looked_at.contains(&address) {
             return;
         }
@@ -57,7 +58,12 @@ impl Circles {
             self.looked_at.clear();
         }
         self.looked_at.insert(address);
-        let Some((start, bytes)) = self.read(pid, address) else { return };
+        let bytes = match source() {
+            Some(Source::Process(pid)) => self.read(pid, address),
+            Some(Source::File(path, offset)) => read_file(&path, offset, address),
+            None => None,
+        };
+        let Some((start, bytes)) = bytes else { return };
         if memchr::memmem::find(&bytes, &PAUSE).is_some() {
             for instruction in circle(&bytes, start, address) {
                 self.instructions.insert(instruction.start, (instruction.end, instruction.pauses));
@@ -105,6 +111,24 @@ impl Circles {
         self.code = None;
         None
     }
+}
+
+/// Where code can be read.
+#[derive(Debug)]
+pub enum Source {
+    /// In the memory of this process.
+    Process(u32),
+    /// In this file, so many bytes from its beginning.
+    File(PathBuf, u64),
+}
+
+/// The bytes around what is at `offset` in a file, and where they begin if that is at `address`.
+fn read_file(path: &Path, offset: u64, address: u64) -> Option<(u64, Vec<u8>)> {
+    let before = NEAR.min(offset);
+    let mut bytes = vec![0; 2 * NEAR as usize];
+    let read = File::open(path).ok()?.read_at(&mut bytes, offset - before).ok()?;
+    bytes.truncate(read);
+    Some((address - before, bytes)).filter(|_| read as u64 > before)
 }
 
 /// An instruction of a circle.

@@ -131,7 +131,9 @@ pub fn points(points: &Points) -> Vec<Warning> {
 /// Hot code that the breakpoints of progress points slow down.
 pub fn beside_points(points: &Points, observer: &Observer) -> Vec<Warning> {
     let mut of_points: BTreeMap<String, Vec<wire::Address>> = BTreeMap::new();
-    points.breakpoints().for_each(|(point, address)| of_points.entry(point).or_default().push(address));
+    points
+        .breakpoints(observer.images())
+        .for_each(|(point, address)| of_points.entry(point).or_default().push(address));
     let all = observer.beside(of_points.values().flatten());
     if all <= SLOWED {
         return Vec::new();
@@ -157,6 +159,7 @@ pub fn warnings(shared: &SharedMapping, observer: &Observer, counted: &[(String,
     let costly = counted.iter().filter(|(_, share)| *share > COSTLY);
     let mut warnings = of_sampler(shared);
     warnings.extend(of_memory(memory));
+    warnings.extend(of_executed(memory, observer));
     warnings
         .extend(costly.map(|(point, share)| Warning::CostlyPoint { point: point.clone(), share: *share }));
     warnings.extend(of_names(observer));
@@ -187,6 +190,19 @@ fn of_memory(memory: &SharedMemory) -> Vec<Warning> {
     let unknown = (libraries > 0).then_some(Warning::CallersUnknown { libraries });
     let own_futex = memory.header.inline_futex.load(Ordering::Relaxed) != 0;
     unknown.into_iter().chain(own_futex.then_some(Warning::UnannouncedWaits)).collect()
+}
+
+/// Programs that are executed join at this share of the CPU time: gains come out too small by as much.
+const COSTLY_JOINING: f64 = 0.02;
+
+/// What is doubtful about programs that were executed.
+fn of_executed(memory: &SharedMemory, observer: &Observer) -> Vec<Warning> {
+    let programs = memory.header.executed.load(Ordering::Relaxed);
+    let joining = memory.header.joining.load(Ordering::Relaxed) as f64;
+    let share = joining / (joining + observer.totals().1.get() as f64);
+    let costly = (share > COSTLY_JOINING).then_some(Warning::CostlyExecution { programs, share });
+    let unknown = memory.files.is_full().then_some(Warning::CodeWithoutPlace);
+    costly.into_iter().chain(unknown).collect()
 }
 
 /// Images without names for their code.

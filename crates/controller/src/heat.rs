@@ -99,8 +99,7 @@ impl Heat {
 fn cooler(run: &Run<'_>, conductor: &mut Conductor<'_>) -> Result<String> {
     lock(run.observer).note_stacks();
     let found = if conductor.wait(STACKS) {
-        let pids = run.points.pids();
-        candidates::find(&run.options.scope, true, &pids, run.observer, |time| conductor.wait(time))?
+        candidates::find(&run.options.scope, true, run.points, run.observer, |time| conductor.wait(time))?
     } else {
         None
     };

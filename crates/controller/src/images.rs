@@ -2,18 +2,23 @@
 
 use crate::code_scope::CodeScope;
 use crate::embedded;
+use crate::follow::Programs;
 use crate::jit::Jit;
 use crate::points::Function;
 use crate::unwind_tables::{Code, UnwindTables};
 use kernel::visits::Instruction;
 use profile::Image as Named;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use symbols::{Frame, Image, NameSource, Segment, Svma};
-use wire::Address;
+use wire::files::{BEYOND, Entry, LONGEST_NAME};
+use wire::{Address, SharedMemory};
 
 /// Where code is: an image, and an address as its file has it.
 pub type Spot = (String, u64);
@@ -66,10 +71,65 @@ pub enum Position<'a> {
     Memory(String),
 }
 
-/// The mapped files of one process (and of its forked children, which have the same addresses).
+/// What there is besides the first program.
+pub struct Executed {
+    pub memory: &'static SharedMemory,
+    pub programs: Arc<Programs>,
+}
+
+impl Executed {
+    /// Nothing was executed.
+    #[cfg(test)]
+    pub fn nothing() -> Self {
+        let memory = kernel::SharedMapping::create().unwrap().memory();
+        Self { memory, programs: Arc::default() }
+    }
+
+    /// The code of files that the first program did not have when it began, by the addresses that all processes share.
+    fn mappings(&self) -> impl Iterator<Item = kernel::Mapping> {
+        self.memory.files.all().filter(|entry| entry.start() >= BEYOND).filter_map(mapping)
+    }
+}
+
+/// An entry as a line of the list of mappings.
+fn mapping(entry: &Entry) -> Option<kernel::Mapping> {
+    let (start, stretch) = (entry.start(), entry.stretch());
+    let mut buffer = [0; LONGEST_NAME];
+    let name = entry.name(&mut buffer).filter(|name| !name.is_empty())?;
+    let existing = name.strip_suffix(b" (deleted)");
+    Some(kernel::Mapping {
+        start,
+        end: Address(start.0.checked_add(stretch.length)?),
+        offset: kernel::maps::FileOffset(stretch.offset),
+        executable: true,
+        path: Some(PathBuf::from(OsStr::from_bytes(existing.unwrap_or(name)))),
+        deleted: existing.is_some(),
+        file: kernel::maps::FileId {
+            device: ((stretch.device >> 32) as u32, stretch.device as u32),
+            inode: stretch.inode,
+        },
+    })
+}
+
+/// What tells a file from another one of the same name; and whether it is that of a program that was executed, which has its code elsewhere.
+type Key = (PathBuf, kernel::maps::FileId, bool);
+
+fn key(path: &Path, file: kernel::maps::FileId, start: u64) -> Key {
+    (path.to_owned(), file, start >= BEYOND.0)
+}
+
+/// The mapped files of one process and of its forked children, which have the same addresses; and those of the programs that they have executed, by the
+/// addresses that all of them share ([`wire::files`]).
 pub struct Images {
     pid: u32,
+    /// What `/proc/PID/exe` leads to. When that changes, the process has executed another program.
+    runs: Option<PathBuf>,
     program: PathBuf,
+    executed: Executed,
+    /// The list of mappings of the first program, as it was last.
+    own: Vec<kernel::Mapping>,
+    /// How many pieces of code of executed programs are known.
+    executed_code: usize,
     scope: CodeScope,
     candidates: Vec<Candidate>,
     /// Code that the program makes, which is of interest unless the user has named files.
@@ -79,7 +139,7 @@ pub struct Images {
     /// All executable mappings of files, ascending, and whether the callers of their code have been asked for.
     mapped: Vec<(Code, bool)>,
     /// Which of the candidates a file is, if any. Another file may get the name of one that is gone.
-    known: HashMap<(PathBuf, kernel::maps::FileId), Option<usize>>,
+    known: HashMap<Key, Option<usize>>,
     new: Vec<Code>,
     gone: Vec<Range<u64>>,
     /// When the list was read, and how long that took.
@@ -100,11 +160,15 @@ impl Images {
     /// What code that the program has made is called instead of a file.
     pub const MADE: &str = "[made at run time]";
 
-    /// What is in `scope`, in the process `pid`, which runs `program`.
-    pub fn new(pid: u32, program: PathBuf, scope: &CodeScope) -> Self {
+    /// What is in `scope`, in the process `pid`, which runs `program`, and in what that executes.
+    pub fn new(pid: u32, program: PathBuf, scope: &CodeScope, executed: Executed) -> Self {
         let mut images = Self {
             pid,
+            runs: program_of(pid),
             program,
+            executed,
+            own: Vec::new(),
+            executed_code: 0,
             scope: scope.clone(),
             candidates: Vec::new(),
             jit: (scope.is_default && scope.binaries.is_none()).then(|| Jit::new(pid)),
@@ -130,10 +194,18 @@ impl Images {
     fn refresh(&mut self) {
         let begin = Instant::now();
         let mappings = kernel::maps(self.pid).unwrap_or_default();
+        // Looked at afterwards: the list may be that of another program since.
+        let own = !mappings.is_empty() && program_of(self.pid) == self.runs && !self.has_executed();
+        if own {
+            self.own = mappings;
+        }
+        let executed: Vec<kernel::Mapping> = self.executed.mappings().collect();
         self.read = Some((begin, begin.elapsed()));
-        if mappings.is_empty() {
+        if self.own.is_empty() || !own && executed.len() == self.executed_code {
             return;
         }
+        self.executed_code = executed.len();
+        let mappings: Vec<kernel::Mapping> = self.own.iter().cloned().chain(executed).collect();
         self.others.clear();
         self.map(&mappings);
         self.jit.iter_mut().for_each(|jit| jit.map(&mappings));
@@ -166,6 +238,13 @@ impl Images {
         self.arrivals += gone.count();
     }
 
+    /// Whether the first process executes, or has executed, another program, or its own again.
+    fn has_executed(&self) -> bool {
+        let slots = self.executed.memory.slots.used().iter();
+        let mut own = slots.filter(|slot| slot.pid.load(Ordering::Relaxed) == self.pid);
+        own.any(|slot| slot.is_executed() || slot.executing.load(Ordering::Relaxed) != 0)
+    }
+
     /// Takes over the list of mappings; what was known of those that are still there stays.
     fn map(&mut self, mappings: &[kernel::Mapping]) {
         let before = std::mem::take(&mut self.mapped);
@@ -186,7 +265,7 @@ impl Images {
         let is_same = before.len() == self.mapped.len()
             && before.iter().zip(&self.mapped).all(|(one, other)| are_same(one, other));
         self.changes += usize::from(!is_same);
-        let is_new = |code: &&Code| !self.known.contains_key(&(code.path.clone(), code.file));
+        let is_new = |code: &&Code| !self.known.contains_key(&key(&code.path, code.file, code.start));
         self.new.extend(self.mapped.iter().map(|(code, _)| code).filter(is_new).cloned());
         for (old, asked) in before {
             let at = self.mapped.binary_search_by_key(&old.start, |(new, _)| new.start);
@@ -203,20 +282,35 @@ impl Images {
         start: u64,
         offset: u64,
     ) -> Option<usize> {
-        let key = (path.to_owned(), file);
+        let key = key(path, file, start);
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let wanted = match &self.scope.binaries {
+        let index = self.is_of_interest(path).then(|| self.open(path, start, offset)).flatten();
+        self.known.insert(key, index);
+        index
+    }
+
+    /// The name of a program that another one has executed; none for the first one, and for libraries.
+    pub fn executed_name<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let path = Path::new(path);
+        let is_other = path != self.program && self.executed.programs.has(path);
+        path.file_name().filter(|_| is_other)?.to_str()
+    }
+
+    /// Whether a file is a candidate: what the user has named, or a program that is profiled.
+    pub fn is_of_interest(&self, path: &Path) -> bool {
+        match &self.scope.binaries {
             Some(globs) => {
                 let name = path.file_name().unwrap_or_default();
                 !embedded::is_runtime_at(path) && (globs.is_match(path) || globs.is_match(name))
             }
-            None => path == self.program || self.besides.iter().any(|other| other == path),
-        };
-        let index = wanted.then(|| self.open(path, start, offset)).flatten();
-        self.known.insert(key, index);
-        index
+            None => {
+                path == self.program
+                    || self.besides.iter().any(|other| other == path)
+                    || self.executed.programs.has(path)
+            }
+        }
     }
 
     fn open(&mut self, path: &Path, start: u64, offset: u64) -> Option<usize> {
@@ -247,11 +341,12 @@ impl Images {
         let is_it = |code: &&Code| code.path.file_name().is_some_and(|file| file.to_string_lossy() == name);
         let found = self.mapped.iter().map(|(code, _)| code).find(is_it);
         let Some(code) = found.cloned() else { return false };
-        if self.known.get(&(code.path.clone(), code.file)).is_some_and(Option::is_some) {
+        let key = key(&code.path, code.file, code.start);
+        if self.known.get(&key).is_some_and(Option::is_some) {
             return false;
         }
         let index = self.open(&code.path, code.start, code.offset);
-        self.known.insert((code.path.clone(), code.file), index);
+        self.known.insert(key, index);
         self.besides.push(code.path);
         self.refresh();
         index.is_some()
@@ -346,6 +441,14 @@ impl Images {
         }
     }
 
+    /// The file that is at an address, and how many bytes from its beginning.
+    pub fn file_at(&mut self, address: u64) -> Option<(PathBuf, u64)> {
+        match self.position(address) {
+            Position::File(code, offset) => Some((code.path.clone(), offset)),
+            _ => None,
+        }
+    }
+
     /// Which of `mapped` an address is in.
     fn mapping_at(&self, address: u64) -> Option<usize> {
         let after = self.mapped.partition_point(|(code, _)| code.start <= address);
@@ -354,7 +457,7 @@ impl Images {
 
     /// The candidate that a file is, with its debug information as far as it was read.
     pub fn candidate_of(&self, code: &Code) -> Option<(&Arc<Image>, &Named)> {
-        let index = (*self.known.get(&(code.path.clone(), code.file))?)?;
+        let index = (*self.known.get(&key(&code.path, code.file, code.start))?)?;
         let Candidate { image, named, .. } = &self.candidates[index];
         Some((image, named))
     }
@@ -385,10 +488,11 @@ impl Images {
         Some(address.wrapping_add(image.bias))
     }
 
-    /// The instructions of all candidates that `entries` finds in each of them, each with the word that guards it.
+    /// The instructions of all candidates of the first program that `entries` finds in each of them, each with the word that guards it.
     pub fn instructions(&self, entries: impl Fn(&Image) -> Vec<(Svma, Option<Svma>)>) -> Vec<Instruction> {
         let mut found = Vec::new();
-        let mapped = self.candidates.iter().filter(|candidate| !candidate.code.is_empty());
+        let of_first = |range: &Range<u64>| range.start < BEYOND.0;
+        let mapped = self.candidates.iter().filter(|candidate| candidate.code.iter().any(of_first));
         for Candidate { image, bias, .. } in mapped {
             let in_file = |Svma(address): Svma| {
                 let holds = |load: &&symbols::Load| {
@@ -516,6 +620,11 @@ impl Images {
     }
 }
 
+/// The file of the program that a process runs.
+fn program_of(process: u32) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{process}/exe")).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -534,7 +643,7 @@ mod tests {
         let args = Typed::parse_from(words).run;
         let scope = CodeScope::new(&args).unwrap();
         let mut child = std::process::Command::new(&program).arg("1000").spawn().unwrap();
-        let mut images = Images::new(child.id(), program, &scope);
+        let mut images = Images::new(child.id(), program, &scope, Executed::nothing());
         // The kernel lets the parent go on before the program is mapped.
         while images.candidates.is_empty() {
             images.refresh();

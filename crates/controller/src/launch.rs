@@ -44,8 +44,8 @@ use std::process::Command;
 /// What the program is started with.
 #[derive(Clone, Copy, Debug)]
 pub enum With<'a> {
-    /// The memory that it shares with us: it is profiled.
-    Memory(&'a SharedMapping),
+    /// The memory that it shares with us: it is profiled. And where to ask what becomes of what it executes, if it is to ask.
+    Memory(&'a SharedMapping, Option<&'a str>),
     /// The value of our variable, which says where to ask: it is followed.
     Socket(&'a str),
 }
@@ -63,7 +63,9 @@ pub fn spawn(
     with: With<'_>,
 ) -> Result<Child, LaunchError> {
     let (variable, descriptor) = match with {
-        With::Memory(shared) => (shared.fd().as_raw_fd().to_string(), Some(shared.fd())),
+        With::Memory(shared, asks) => {
+            (format!("{}{}", shared.fd().as_raw_fd(), asks.unwrap_or_default()), Some(shared.fd()))
+        }
         With::Socket(variable) => (variable.to_owned(), None),
     };
     let mut command = Command::new(executable.command());

@@ -68,9 +68,9 @@ pub use usage::Usage;
 
 use anyhow::{Context as _, Result};
 use failure::Failure;
-use follow::{Follower, Joined, Wanted};
+use follow::{Follower, Joined, Programs, Wanted};
 use hint::Hint;
-use images::Images;
+use images::{Executed, Images};
 use input::{Again, Input};
 use kernel::SharedMapping;
 use launch::Target;
@@ -291,15 +291,45 @@ fn once(
     kernel::wakeup::cost();
     let started = SystemTime::now();
     let start = monotonic();
-    let child = launch::spawn(executable, &args.program[1..], runtime, launch::With::Memory(&shared))?;
+    let follower = follow_what_it_executes(args, &shared, runtime)?;
+    let asks = follower.as_ref().map(Follower::variable);
+    let with = launch::With::Memory(&shared, asks.as_deref());
+    let child = launch::spawn(executable, &args.program[1..], runtime, with)?;
     let repeat = runs.done;
     let arguments = || args.program[1..].iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let facts = || facts(options, executable, arguments(), &shared, (started, repeat));
     let before = runs.blocks;
     let target = Target::child(&child);
-    let supervised = supervise(options, executable, &shared, &target, recorder, (start, &facts), runs);
+    let programs = follower.as_ref().map(Follower::programs).unwrap_or_default();
+    let supervised =
+        supervise(options, executable, (&shared, programs), &target, recorder, (start, &facts), runs);
     runs.is_done(before);
-    Ok((child.verdict(child.wait()), supervised))
+    let ended = child.verdict(child.wait());
+    if !options.quiet {
+        say_of_followed(follower.iter().flat_map(Follower::notes));
+    }
+    Ok((ended, supervised))
+}
+
+/// What the program executes is to join it. Where that cannot be had, it is profiled alone, and that is said.
+fn follow_what_it_executes(
+    args: &arguments::Run,
+    shared: &SharedMapping,
+    runtime: &Path,
+) -> Result<Option<Follower>> {
+    let Some(wanted) = Wanted::executed_by_it(args).map_err(Usage::of)? else { return Ok(None) };
+    let begun = Follower::start(Arc::new(wanted), runtime).and_then(|follower| {
+        follower.begin(shared)?;
+        Ok(follower)
+    });
+    Ok(begun.inspect_err(|error| kernel::say!("whatif: {error:#}")).ok())
+}
+
+/// What there is to be said of programs that were executed.
+fn say_of_followed(notes: impl IntoIterator<Item = String>) {
+    for note in notes {
+        kernel::say!("whatif: {note}");
+    }
 }
 
 /// Runs a wrapper once, and profiles the program that it leads to; the next one if that ends before an experiment.
@@ -330,7 +360,7 @@ fn once_behind(
             runs.begin = Instant::now();
         }
         let so_far = runs.blocks;
-        let result = profile_joined(&joined, options, &child, runs);
+        let result = profile_joined(&joined, follower.programs(), options, &child, runs);
         if runs.blocks > so_far || options.end_to_end {
             runs.profiled = Some(canonical(&joined.executable));
         }
@@ -366,9 +396,7 @@ fn once_behind(
     let exit = child.verdict_of_wrapper(child.wait());
     runs.is_done(before);
     if !options.quiet && ended.is_some() {
-        for note in notes {
-            kernel::say!("whatif: {note}");
-        }
+        say_of_followed(notes);
     }
     let nothing = || Failure::NothingJoined { wrapper: wrapper.command().display().to_string(), instead };
     Ok((exit, ended.unwrap_or_else(|| Ok(Some(nothing())))))
@@ -385,6 +413,7 @@ fn memory_to_join_with(options: &Options) -> Result<SharedMapping> {
 /// Profiles a program that has joined, until its end.
 fn profile_joined(
     joined: &Joined,
+    programs: Arc<Programs>,
     options: &mut Options,
     child: &launch::Child,
     runs: &mut Runs,
@@ -413,7 +442,7 @@ fn profile_joined(
     let facts = || facts(options, executable, arguments_of(target.pid()), shared, (started, repeat));
     // From here on that looks after both.
     std::mem::forget((unprofiled, held));
-    supervise(options, executable, shared, &target, recorder, (start, &facts), runs)
+    supervise(options, executable, (shared, programs), &target, recorder, (start, &facts), runs)
 }
 
 /// The arguments that a process was started with.
@@ -470,7 +499,7 @@ fn show_at_once(options: &Options, audience: &dyn Audience) -> Result<bool> {
 fn supervise(
     options: &Options,
     executable: &launch::Executable,
-    shared: &SharedMapping,
+    (shared, programs): (&SharedMapping, Arc<Programs>),
     target: &Target<'_>,
     recorder: profile::Recorder,
     (start, facts): (Nanos, &dyn Fn() -> profile::SessionStart),
@@ -484,7 +513,12 @@ fn supervise(
         session.warn(&failure)?;
         return Ok(Some(failure));
     }
-    let images = Images::new(target.pid(), canonical(executable), &options.scope);
+    let images = Images::new(
+        target.pid(),
+        canonical(executable),
+        &options.scope,
+        Executed { memory: shared.memory(), programs: Arc::clone(&programs) },
+    );
     let later = options.scope.binaries.is_some();
     let cost = runs.noting_cost.map_or(0, |cost| u32::try_from(cost.0).unwrap_or(0));
     shared.memory().header.trap_cost.store(cost, Ordering::Relaxed);
@@ -507,7 +541,9 @@ fn supervise(
         kernel::say!("whatif: counting visits by {means}");
     }
     let observer = Mutex::new(Observer::new(shared.memory(), images, options, points.sampled()));
-    let outcome = profile(options, shared, target, &points, &observer, &mut session, (&mut *runs, held))?;
+    let outcome =
+        profile(options, (shared, &programs), target, &points, &observer, &mut session, (&mut *runs, held))?;
+    shared.memory().header.placing.store(0, Ordering::Relaxed);
     runs.blocks += outcome.blocks;
     let mut observer = lock(&observer);
     observer.drain();
@@ -725,6 +761,8 @@ fn offer(shared: &SharedMapping, options: &Options) {
     header.without.store(options.without_rules, Ordering::Relaxed);
     header.faults.store(options.faults, Ordering::Relaxed);
     shared.hold(!options.points.is_empty() || options.end_to_end);
+    let places = options.points.iter().any(PointSpec::is_in_image);
+    header.placing.store(places.into(), Ordering::Relaxed);
     header.machine_cpus.store(kernel::cpu::online(), Ordering::Relaxed);
     header.controller.store(std::process::id(), Ordering::Relaxed);
     header.offer(embedded::BUILD_ID);
@@ -762,7 +800,7 @@ fn wait_for_runtime(
 /// Conducts experiments until the program or the time is over.
 fn profile(
     options: &Options,
-    shared: &SharedMapping,
+    (shared, programs): (&SharedMapping, &Programs),
     target: &Target<'_>,
     points: &Points,
     observer: &Mutex<Observer>,
@@ -773,6 +811,7 @@ fn profile(
     let stop = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         let drainer = std::thread::Builder::new().name("drainer".into()).spawn_scoped(scope, || {
+            programs.wake_me();
             let mut strangers = Strangers::default();
             let mut arrivals = lock(observer).images().arrivals();
             while !stop.load(Ordering::Relaxed) {
@@ -785,8 +824,8 @@ fn profile(
                     }
                     observer.be_eager(points.waiting().next().is_some());
                 }
-                strangers.count(shared.memory(), target.pid());
-                std::thread::park_timeout(DRAIN);
+                strangers.count(shared.memory(), target.root());
+                rest(options, (points, programs), observer, &stop);
             }
         });
         let drainer = drainer.context(
@@ -833,6 +872,28 @@ fn profile(
         target.terminate(options.stop_signal);
     }
     Ok(outcome)
+}
+
+/// Until samples are drained again. A program that has just been executed may wait for its points meanwhile.
+fn rest(
+    options: &Options,
+    (points, programs): (&Points, &Programs),
+    observer: &Mutex<Observer>,
+    stop: &AtomicBool,
+) {
+    const MOMENT: Duration = Duration::from_micros(500);
+    if !points.are_in_images() {
+        return std::thread::park_timeout(DRAIN);
+    }
+    let end = Instant::now() + DRAIN;
+    loop {
+        points.follow_executed(&options.points, lock(observer).images(), &options.scope.sources);
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || stop.load(Ordering::Relaxed) {
+            break;
+        }
+        std::thread::park_timeout(if programs.are_attaching() { MOMENT } else { left });
+    }
 }
 
 fn facts(

@@ -7,7 +7,7 @@
 
 use crate::arguments::Granularity;
 use crate::calls::Names;
-use crate::circles::Circles;
+use crate::circles::{Circles, Source};
 use crate::embedded;
 use crate::finer::Finer;
 use crate::images::{Images, Located, Spot};
@@ -215,9 +215,14 @@ impl Observer {
             running += u32::from(slot.can_run(now));
             lost += slot.ring.lost();
             let pid = slot.pid.load(Ordering::Relaxed);
+            let executed = slot.is_executed();
             while let Some(sample) = slot.ring.pop() {
-                if let Some(address) = sample.callchain().first() {
-                    self.circles.look_at(pid, address.0);
+                if let Some(&Address(address)) = sample.callchain().first() {
+                    let images = &mut self.images;
+                    self.circles.look_at(address, || match executed {
+                        true => images.file_at(address).map(|(path, offset)| Source::File(path, offset)),
+                        false => Some(Source::Process(pid)),
+                    });
                 }
                 self.finer.count(&sample);
                 self.observe(&sample);

@@ -178,6 +178,7 @@ impl Stacks {
 mod tests {
     use super::*;
     use crate::code_scope::CodeScope;
+    use crate::images::Executed;
     use clap::Parser as _;
     use wire::{Address, Nanos as Weight};
 
@@ -205,7 +206,7 @@ mod tests {
         let is_code =
             |mapping: &&kernel::Mapping| mapping.executable && mapping.path.as_ref() == Some(&program);
         let code = maps.iter().find(is_code).unwrap().start.0;
-        (Images::new(std::process::id(), program, &scope), code)
+        (Images::new(std::process::id(), program, &scope, Executed::nothing()), code)
     }
 
     #[test]

@@ -44,12 +44,12 @@ pub fn conduct(
     let mut besides = candidates::widen(&options.scope, &mut lock(observer), false);
     let mut found = None;
     if runs && (besides.is_empty() || look_at(&besides, time, observer, conductor)) {
-        let pids = points.pids();
-        found = candidates::find(&options.scope, true, &pids, observer, |time| conductor.wait(time))?;
+        found = candidates::find(&options.scope, true, points, observer, |time| conductor.wait(time))?;
         if besides.is_empty() && found.as_ref().is_some_and(Vec::is_empty) {
             besides = candidates::widen(&options.scope, &mut lock(observer), true);
             if !besides.is_empty() && look_at(&besides, time, observer, conductor) {
-                found = candidates::find(&options.scope, true, &pids, observer, |time| conductor.wait(time))?;
+                found =
+                    candidates::find(&options.scope, true, points, observer, |time| conductor.wait(time))?;
             }
         }
     }

@@ -16,7 +16,7 @@ const NAMED_POINTS: usize = 5;
 /// One doubt, with what was seen. The text is what was seen; [`advice`](Self::advice) is what to do about it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Warning {
-    #[error("no library was loaded that has the progress point {}", failure::list(.points, NAMED_POINTS))]
+    #[error("no program was executed, and no library was loaded, that has the progress point {}", failure::list(.points, NAMED_POINTS))]
     PointNotFound { points: Vec<String> },
 
     #[error("no progress point is marked: visits to {} count as progress", printable(.place))]
@@ -64,6 +64,19 @@ pub enum Warning {
         .share * 100.0
     )]
     CostlyPoint { point: String, share: f64 },
+
+    /// `share`: of the CPU time.
+    #[error(
+        "{programs} programs were executed, and each takes longer under whatif: asking and joining took {:.0} % of the time that was sampled, so gains come out \
+         too small by at least that share",
+        100.0 * .share
+    )]
+    CostlyExecution { programs: u32, share: f64 },
+
+    #[error(
+        "executed programs have more pieces of code than whatif can tell apart: samples in the others belong to no code"
+    )]
+    CodeWithoutPlace,
 
     /// `share`: of the samples; `factor`: how many times as long that code takes.
     #[error(
@@ -164,6 +177,8 @@ impl Warning {
             Self::CallersUnknown { .. } => "callers-unknown",
             Self::UnannouncedWaits => "unannounced-waits",
             Self::CostlyPoint { .. } => "costly-point",
+            Self::CostlyExecution { .. } => "costly-execution",
+            Self::CodeWithoutPlace => "code-without-place",
             Self::SlowBesidePoint { .. } => profile::Warning::SLOW_BESIDE_POINT,
             Self::FunctionsOnly { .. } => profile::Warning::FUNCTIONS_ONLY,
             Self::DeepStacks { .. } => "deep-stacks",
@@ -188,7 +203,7 @@ impl Warning {
     pub fn advice(&self) -> &str {
         match self {
             Self::PointNotFound { .. } => {
-                "check the name, and that --binary GLOB names the library; whatif points PROGRAM lists places"
+                "check the names of program and place, and that --binary GLOB names the library; whatif points PROGRAM lists places"
             }
             Self::ChosenPoint { .. } => {
                 "if that is no unit of work, name a place where one is done: -p FILE:LINE or -p NAME (whatif points suggests some)"
@@ -217,6 +232,10 @@ impl Warning {
                 "mark it in the source, which costs next to nothing, or count a place that is visited less often, such as a system call \
                  (-p syscall:NAME)"
             }
+            Self::CostlyExecution { .. } => {
+                "give each process more work, or profile one of the programs alone (--follow NAME, or whatif run -- PROGRAM)"
+            }
+            Self::CodeWithoutPlace => "profile fewer programs at a time, with --follow NAME",
             Self::SlowBesidePoint { .. } => {
                 "name a function (-p fn:NAME), which the program can often count itself without a breakpoint, or a place in other code, or mark the \
                  point in the source"

@@ -64,6 +64,12 @@ impl SharedMapping {
         let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
     }
 
+    /// Lets the program go on that has joined with this thread and waits for its points.
+    pub fn let_go(slot: &wire::slot::Slot) {
+        slot.placed.store(1, std::sync::atomic::Ordering::Release);
+        let _ = futex::wake(&slot.placed, futex::Flags::empty(), i32::MAX as u32);
+    }
+
     /// Begins `epoch`, whose experiment has been described already, ends every pause of the epoch before,
     /// and returns the delay that `required` had reached in it.
     pub fn begin_epoch(&self, epoch: Epoch) -> Nanos {

@@ -1,14 +1,15 @@
 //! Finding the shared memory, and leaving no trace of ourselves for the program's children.
 //!
 //! The controller starts the program with this library in `LD_PRELOAD`, before the user's own and behind nothing but sanitizers, and with the number of an
-//! open descriptor in [`wire::REGION_VARIABLE`], or with what [`follow`] needs. Both are taken out of the environment here, in place, so
-//! that what the program starts runs as it would have.
+//! open descriptor in [`wire::REGION_VARIABLE`], or with what [`follow`] needs, or with both; so does a program that is followed or profiled and executes
+//! another one. Both variables are taken out of the environment here, in place, so that the program finds what it would have.
 
-use crate::{beliefs, cpus, follow, fork, memory, real, sampling, signals, sys, thread, tls};
+use crate::{beliefs, cpus, follow, fork, maps, memory, real, sampling, signals, sys, thread, tls};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, Ordering};
+use wire::follow::{ACCOUNT, MARK};
 use wire::layout::Hold;
-use wire::{Nanos, SharedMemory};
+use wire::{Account, Nanos, SharedMemory};
 
 /// Ours; what the controller offers must be the same.
 const BUILD_ID: u64 = wire::build_id(option_env!("WHATIF_BUILD_ID"));
@@ -53,35 +54,51 @@ unsafe fn attach(environment: *mut *mut c_char) {
     }
     // SAFETY: the caller vouches for the environment, whose strings nothing else changes now.
     let value = unsafe { take_variable(environment) };
+    let Some(told) = value.and_then(Told::parse) else { return real::find_all() };
+    told.asks.into_iter().for_each(follow::begin);
     // What is only followed calls few of the functions, and finds those when it does.
-    if value.is_some_and(follow::begin) {
+    let Some(fd) = told.descriptor else { return };
+    let begin = sys::now();
+    real::find_all();
+    // A program that is spawned may have got another descriptor of that number.
+    if sys::file_size(fd) != SharedMemory::SIZE as i64 {
         return;
     }
-    real::find_all();
-    let Some(fd) = value.and_then(parse) else { return };
-    let mapped = if sys::file_size(fd) == SharedMemory::SIZE as i64 {
-        sys::map_shared(fd, SharedMemory::SIZE)
-    } else {
-        None
-    };
+    let mapped = sys::map_shared(fd, SharedMemory::SIZE);
     sys::close(fd);
     let Some(start) = mapped else { return };
     // SAFETY: a fresh mapping of the right size that is never undone.
     let shared = unsafe { SharedMemory::at(start) };
-    if !shared.header.accept(sys::getpid(), BUILD_ID) {
-        return;
-    }
+    let generation = match told.executed {
+        None => shared.header.accept(sys::getpid(), BUILD_ID).then_some(0),
+        Some(_) => shared.header.accept_executed(BUILD_ID),
+    };
+    let Some(generation) = generation else { return };
     memory::set(shared);
     if let Some(word) = sys::wiped_on_fork() {
         tls::keep_in(word);
     }
     sys::prepare_clock();
-    cpus::prepare();
+    match told.executed {
+        None => {
+            cpus::prepare();
+            maps::tell();
+        }
+        Some((_, slot)) => {
+            slot.into_iter().for_each(thread::take_over);
+            maps::begin(generation);
+        }
+    }
     thread::prepare();
     fork::prepare();
     let masked = signals::install(sampling::handler as *const () as usize, sampling::keeps);
     // The environment lies above everything that the main thread will ever push.
-    thread::register_main(environment as usize, masked);
+    let account = told.executed.map_or_else(Account::default, |(account, _)| account);
+    thread::register_main(environment as usize, masked, account);
+    if told.executed.is_some() {
+        shared.header.joining.fetch_add(sys::now().saturating_sub(begin).0, Ordering::Relaxed);
+        return wait_for_points(shared);
+    }
     shared.header.traps.store(u32::from(beliefs::may_trap()), Ordering::Relaxed);
     shared.header.attached();
     wait_for_controller(shared);
@@ -101,7 +118,9 @@ fn wait_for_controller(memory: &SharedMemory) {
         let (is, now) = (hold.load(Ordering::Acquire), sys::now());
         match is {
             FREE => return,
-            WAITS if now < until => sys::futex_wait_until(hold, WAITS, until),
+            WAITS if now < until && sys::exists(controller) => {
+                sys::futex_wait_until(hold, WAITS, until.min(now + MOMENT));
+            }
             WAITS => {
                 let gone =
                     hold.compare_exchange(WAITS, Hold::Gone as u32, Ordering::AcqRel, Ordering::Acquire);
@@ -113,6 +132,18 @@ fn wait_for_controller(memory: &SharedMemory) {
             _ if sys::exists(controller) => sys::futex_wait_until(hold, is, now + MOMENT),
             _ => return,
         }
+    }
+}
+
+/// Waits for a moment until the controller has placed its points in this program, if there are any.
+fn wait_for_points(memory: &SharedMemory) {
+    const PATIENCE: Nanos = Nanos(100_000_000);
+    let Some(slot) = tls::slot().filter(|_| memory.header.placing.load(Ordering::Relaxed) != 0) else {
+        return;
+    };
+    let until = sys::now() + PATIENCE;
+    while slot.placed.load(Ordering::Acquire) == 0 && sys::now() < until {
+        sys::futex_wait_until(&slot.placed, 0, until);
     }
 }
 
@@ -209,15 +240,40 @@ unsafe fn drop_ours(list: *mut c_char) -> bool {
     }
 }
 
-fn parse(digits: &[u8]) -> Option<i32> {
-    let mut value = 0_i32;
-    for digit in digits {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        value = value.checked_mul(10)?.checked_add(i32::from(digit - b'0'))?;
+/// What our variable says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told<'a> {
+    /// The descriptor of the shared memory, if the program is profiled.
+    descriptor: Option<i32>,
+    /// The account that it begins with, and the slot of the thread that has executed it, if it is not the first.
+    executed: Option<(Account, Option<u32>)>,
+    /// What [`follow::begin`] takes.
+    asks: Option<&'a [u8]>,
+}
+
+impl<'a> Told<'a> {
+    fn parse(value: &'a [u8]) -> Option<Self> {
+        let mark = value.iter().position(|byte| *byte == MARK);
+        let (numbers, asks) = value.split_at(mark.unwrap_or(value.len()));
+        let mut numbers = numbers.split(|byte| *byte == ACCOUNT);
+        let descriptor = match numbers.next()? {
+            [] => None,
+            descriptor => Some(number(descriptor)?.try_into().ok()?),
+        };
+        let executed = match (numbers.next(), numbers.next()) {
+            (None, _) => None,
+            (Some(account), None) => Some((Account::from_bits(number(account)?), None)),
+            (Some(account), Some(slot)) => {
+                Some((Account::from_bits(number(account)?), Some(number(slot)?.try_into().ok()?)))
+            }
+        };
+        let told = Self { descriptor, executed, asks: (!asks.is_empty()).then_some(asks) };
+        (told.descriptor.is_some() || told.asks.is_some() && executed.is_none()).then_some(told)
     }
-    (!digits.is_empty()).then_some(value)
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -225,13 +281,36 @@ mod tests {
     use super::*;
     use std::{ffi::CString, string::String, vec::Vec};
 
+    #[test]
+    fn what_the_variable_says() {
+        let account = |bits, slot| Some((Account::from_bits(bits), slot));
+        for (value, told) in [
+            (&b"7"[..], Some((Some(7), None, None))),
+            (b"@name:token", Some((None, None, Some(&b"@name:token"[..])))),
+            (b"7@name:token", Some((Some(7), None, Some(b"@name:token")))),
+            (b"7,18446744073709551615@n", Some((Some(7), account(u64::MAX, None), Some(b"@n")))),
+            (b"7,0,12", Some((Some(7), account(0, Some(12)), None))),
+            (b"", None),
+            (b"x", None),
+            (b"7,", None),
+            (b",7@n", None),
+            (b"-1", None),
+            (b"4294967296", None),
+        ] {
+            let told = told.map(|(descriptor, executed, asks)| Told { descriptor, executed, asks });
+            assert_eq!(Told::parse(value), told, "{}", String::from_utf8_lossy(value));
+        }
+    }
+
     fn clean(entries: &[&str]) -> (Option<i32>, Vec<String>) {
         let strings: Vec<*mut c_char> =
             entries.iter().map(|entry| CString::new(*entry).unwrap().into_raw()).collect();
         let mut array = strings.clone();
         array.push(core::ptr::null_mut());
         // SAFETY: a NULL-terminated array of writable C strings.
-        let fd = unsafe { take_variable(array.as_mut_ptr()) }.and_then(parse);
+        let fd = unsafe { take_variable(array.as_mut_ptr()) }
+            .and_then(Told::parse)
+            .and_then(|told| told.descriptor);
         let left = array
             .iter()
             .take_while(|entry| !entry.is_null())

@@ -11,10 +11,11 @@
 //! scope, as in most C libraries, the words above the stack pointer are searched for the first return
 //! address into code in scope.
 
+use crate::maps::{self, known_address, shared_address};
 use crate::memory::shared;
 use core::sync::atomic::Ordering::Relaxed;
 use wire::unwind::{Caller, UnwindRule};
-use wire::{Address, MAX_FRAMES, ring::Sample, slot::Slot};
+use wire::{MAX_FRAMES, ring::Sample, slot::Slot};
 
 /// Registers that the walk starts from.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +54,7 @@ impl Stack {
 
 /// Fills in the callchain. Called from the signal handler.
 pub fn walk(slot: &Slot, registers: Registers, sample: &mut Sample) {
+    maps::keep_up(sample.time);
     push(sample, registers.instruction);
     let low = slot.stack_low.load(Relaxed);
     let high = slot.stack_high.load(Relaxed);
@@ -61,7 +63,7 @@ pub fn walk(slot: &Slot, registers: Registers, sample: &mut Sample) {
     }
     let stack = Stack { low: registers.stack, high: high - 8 };
     let unwind = &shared().unwind;
-    let mut caller = unwind.caller(Address(registers.instruction as u64));
+    let mut caller = unwind.caller(shared_address(registers.instruction));
     if caller == Caller::Unknown {
         guess_hidden_caller(registers, stack, sample);
     }
@@ -80,7 +82,7 @@ pub fn walk(slot: &Slot, registers: Registers, sample: &mut Sample) {
         }
         push(sample, next.instruction);
         at = next;
-        caller = unwind.caller(Address(at.instruction as u64));
+        caller = unwind.caller(shared_address(at.instruction));
     }
 }
 
@@ -112,19 +114,19 @@ fn by_frame_pointer(at: Frame, stack: Stack) -> Option<Frame> {
 /// Where nothing is known of the innermost function: the caller that it would hide if it had no frame pointer.
 fn guess_hidden_caller(registers: Registers, stack: Stack, sample: &mut Sample) {
     let (code, frame) = (&shared().code, registers.frame);
-    if code.is_outside(Address(registers.instruction as u64)) {
+    if code.is_outside(shared_address(registers.instruction)) {
         let end = stack.read(frame).map_or(stack.high, |_| frame);
         let first = registers.stack & !7;
         for at in (first..end).step_by(8).take(SEARCHED) {
             let Some(word) = stack.read(at) else { continue };
-            if !code.is_outside(Address(word as u64)) {
+            if !code.is_outside(known_address(word)) {
                 push(sample, word - 1);
                 break;
             }
         }
     } else if let Some(top) = stack.read(registers.stack) {
         let known = stack.read(frame).is_some() && stack.read(frame + 8) == Some(top);
-        if !known && !code.is_outside(Address(top as u64)) && is_behind_call(top, registers.instruction) {
+        if !known && !code.is_outside(known_address(top)) && is_behind_call(top, registers.instruction) {
             push(sample, top - 1);
         }
     }
@@ -145,7 +147,7 @@ fn is_behind_call(return_address: usize, instruction: usize) -> bool {
 
 fn push(sample: &mut Sample, address: usize) {
     if sample.depth < MAX_FRAMES {
-        sample.frames[sample.depth] = Address(address as u64);
+        sample.frames[sample.depth] = shared_address(address);
         sample.depth += 1;
     }
 }

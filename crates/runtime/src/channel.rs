@@ -11,7 +11,7 @@ use crate::memory::shared;
 use crate::socket::{self, Socket};
 use crate::sys;
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::Nanos;
 use wire::channel::{Event, Key};
 
@@ -23,6 +23,25 @@ const UNKNOWN: u32 = 0;
 const WORLD: u32 = u32::MAX;
 
 static KINDS: [AtomicU32; REMEMBERED] = [const { AtomicU32::new(UNKNOWN) }; REMEMBERED];
+/// Which of them this process has used itself, as bits.
+static USED: [AtomicU64; REMEMBERED / 64] = [const { AtomicU64::new(0) }; REMEMBERED / 64];
+/// None from this number on is.
+static MOST_USED: AtomicU32 = AtomicU32::new(0);
+
+#[inline]
+fn uses(fd: usize) {
+    let (word, bit) = (&USED[fd / 64], 1 << (fd % 64));
+    if word.load(Relaxed) & bit == 0 {
+        word.fetch_or(bit, Relaxed);
+        MOST_USED.fetch_max(fd as u32 + 1, Relaxed);
+    }
+}
+
+/// A forked child has copies of its parent's descriptors, and has used none of them.
+pub fn in_child() {
+    let words = (MOST_USED.swap(0, Relaxed) as usize).div_ceil(64);
+    USED[..words].iter().for_each(|word| word.store(0, Relaxed));
+}
 
 /// The channels that a descriptor reads from and writes to: the same for pipes and event descriptors, two for a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +59,12 @@ impl Ends {
         Self { input: Some(key), output: Some(key) }
     }
 
+    /// The first of two sockets with these inodes, which are connected.
+    pub const fn of_pair([own, other]: [u64; 2]) -> Self {
+        const PAIR: u64 = 1 << 63;
+        Self { input: Some(Key::hashed([own, PAIR])), output: Some(Key::hashed([other, PAIR])) }
+    }
+
     /// As a word that is not [`UNKNOWN`].
     fn to_word(self) -> u32 {
         let number = |key: Option<Key>| key.map_or(0, Key::number);
@@ -50,6 +75,18 @@ impl Ends {
     /// The numbers of [`WORLD`] are no keys.
     fn from_word(word: u32) -> Self {
         Self { input: Key::from_number(word as u16), output: Key::from_number((word >> 16) as u16) }
+    }
+
+    /// The channels have just been made.
+    pub fn begin(self) {
+        let channels = &shared().channels;
+        self.input.into_iter().chain(self.output).for_each(|key| channels.begin(key));
+    }
+
+    /// What waits at the other end will find that this one is closed.
+    pub fn hang_up(self, now: Nanos) {
+        self.output.into_iter().for_each(|key| touch(key.data(), now));
+        self.input.into_iter().for_each(|key| touch(key.room(), now));
     }
 
     /// When threads last caused any of `events` (as in poll(2)).
@@ -67,7 +104,11 @@ pub fn of(fd: c_int) -> Ends {
     let Some(kind) = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd)) else { return Ends::WORLD };
     match kind.load(Relaxed) {
         UNKNOWN => find(fd, kind),
-        word => Ends::from_word(word),
+        WORLD => Ends::WORLD,
+        word => {
+            uses(fd as usize);
+            Ends::from_word(word)
+        }
     }
 }
 
@@ -81,10 +122,23 @@ pub fn known(fd: c_int) -> Ends {
 pub fn remember(fd: c_int, ends: Option<Ends>) {
     if let Some(kind) = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd)) {
         kind.store(ends.map_or(UNKNOWN, Ends::to_word), Relaxed);
+        if ends.is_some() {
+            uses(fd as usize);
+        }
     }
 }
 
-/// A pipe is one inode, a connection within this machine two addresses. (Event descriptors and pairs of sockets are only
+/// The process is about to end, and with it the ends of channels that it has used: threads of others that wait at the other end may find that.
+pub fn hang_up_all() {
+    let now = sys::now();
+    for (fd, kind) in KINDS.iter().enumerate().take(MOST_USED.load(Relaxed) as usize) {
+        if USED[fd / 64].load(Relaxed) & 1 << (fd % 64) != 0 {
+            Ends::from_word(kind.load(Relaxed)).hang_up(now);
+        }
+    }
+}
+
+/// A pipe is one inode, a connection within this machine two addresses. (Event descriptors are only
 /// known from their making.)
 #[cold]
 fn find(fd: c_int, kind: &AtomicU32) -> Ends {
@@ -94,13 +148,17 @@ fn find(fd: c_int, kind: &AtomicU32) -> Ends {
         SOCKET => match socket::look(fd) {
             Socket::Connected { input, output } => Ends { input: Some(input), output: Some(output) },
             Socket::Listening(key) => Ends::both(key),
-            Socket::World => Ends::WORLD,
+            Socket::World => match shared().channels.other_end(inode) {
+                Some(other) => Ends::of_pair([inode, other]),
+                None => Ends::WORLD,
+            },
             // What it will be is not known yet, so nothing is remembered.
             Socket::Unconnected => return Ends::WORLD,
         },
         _ => Ends::WORLD,
     };
     kind.store(ends.to_word(), Relaxed);
+    uses(fd as usize);
     ends
 }
 
@@ -115,6 +173,11 @@ pub enum What {
     Pipe,
     Socket,
     Other,
+}
+
+/// The inode of what a descriptor stands for.
+pub fn inode(fd: c_int) -> Option<u64> {
+    sys::file_kind(fd).map(|(_, _, inode)| inode)
 }
 
 /// Looks at a descriptor: a system call.

@@ -1,43 +1,50 @@
-//! Follow: a program that only leads to the one that is meant (`taskset`, `env`, a shell with its script) is not profiled. Nothing is mapped in
-//! it, no thread has a slot, so every function does what the original does; but before it executes a program it asks the controller
-//! ([`wire::follow`]) whether that is followed as well, or is the one, and gives it what it has to know in its environment.
+//! Follow: before a program executes another one it asks the controller ([`wire::follow`]) what becomes of that, and gives it what it has to know in its environment.
+//!
+//! One that only leads to the program that is meant (`taskset`, `env`, a shell with its script) is not profiled: nothing is mapped in
+//! it, no thread has a slot, so every function does what the original does. From the one that is meant on all are profiled, and a new one begins with the account
+//! of the thread that has executed it (rule 10).
 //!
 //! It asks in whatever has called: also in a `vfork`ed child, which has its parent's memory, and so leaves nothing behind in it. The new
 //! environment lies on the stack. A controller that is gone refuses at once; one that is stopped is waited for, but not for ever.
 
+use crate::memory::{attached, shared};
 use crate::real;
 use crate::sys;
+use crate::tls;
 use core::ffi::{CStr, c_char, c_void};
-use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use wire::Nanos;
 use wire::follow::{
-    FAILED, LONGEST_ANSWER, LONGEST_PART, LONGEST_VARIABLE, MARK, Request, TOKEN, Verdict, WORKING_DIRECTORY,
-    Way,
+    ACCOUNT, FAILED, LONGEST_ANSWER, LONGEST_PART, LONGEST_VARIABLE, Request, TOKEN, Verdict,
+    WORKING_DIRECTORY, Way,
 };
+use wire::slot::Slot;
 
 type Ptr = *mut c_void;
 
 /// How long the controller may take to say whether a program is the one: it looks for the progress points in it.
 const PATIENCE: Nanos = Nanos(10_000_000_000);
+const RLIMIT_AS: i64 = 9;
+/// With less the library that is preloaded may find no room.
+const LEAST_MEMORY: u64 = 64 << 20;
 const PRELOAD: &[u8] = b"LD_PRELOAD";
 const REGION: &[u8] = wire::REGION_VARIABLE.as_bytes();
 
-/// The value of our variable, `@NAME:TOKEN`, and its length: zero if the program is not followed.
+/// The value of our variable, `@NAME:TOKEN`, and its length: zero if it does not ask.
 static VARIABLE: [AtomicU8; LONGEST_VARIABLE] = [const { AtomicU8::new(0) }; LONGEST_VARIABLE];
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
+/// The process that has begun to ask; its children have copies of this, or the same memory.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Begins to follow if the value of our variable says so; whether it does.
-pub fn begin(value: &[u8]) -> bool {
-    if value.first() != Some(&MARK) {
-        return false;
-    }
+/// From now on it is asked where this says: `@NAME:TOKEN`.
+pub fn begin(value: &[u8]) {
+    PROCESS.store(sys::getpid(), Relaxed);
     if value.len() <= LONGEST_VARIABLE {
         for (place, byte) in VARIABLE.iter().zip(value) {
             place.store(*byte, Relaxed);
         }
         LENGTH.store(value.len(), Relaxed);
     }
-    true
 }
 
 /// Ends it, because a filter of system calls might kill the program for asking.
@@ -106,6 +113,64 @@ pub unsafe fn executing<T>(
     unsafe { asking(program, environment, failed, call) }
 }
 
+/// What is put together for a question: on the stack of a thread that may have a small one there is no room for it.
+struct Scratch {
+    answer: [u8; LONGEST_ANSWER],
+    preload: Text<{ LONGEST_ANSWER + LONGEST_PART + 16 }>,
+    region: Text<{ LONGEST_VARIABLE + 64 }>,
+    environment: [*const u8; Entries::MOST + 3],
+}
+
+impl Scratch {
+    const fn new() -> Self {
+        Self {
+            answer: [0; LONGEST_ANSWER],
+            preload: Text { bytes: [0; _], length: 0 },
+            region: Text { bytes: [0; _], length: 0 },
+            environment: [core::ptr::null(); Entries::MOST + 3],
+        }
+    }
+}
+
+/// Calls with a scratch: that of the thread, which keeps it for the next time; none if there is no memory.
+fn with_scratch<T>(call: impl FnOnce(Option<&mut Scratch>) -> T) -> T {
+    const SIZE: usize = size_of::<Scratch>().next_multiple_of(4096);
+    let slot = tls::slot();
+    if slot.is_none() && sys::getpid() != PROCESS.load(Relaxed) {
+        return on_stack(call);
+    }
+    let kept = slot.map_or(0, |slot| slot.scratch.swap(0, Relaxed));
+    let start = if kept == 0 { sys::map_memory(SIZE) } else { Some(kept) };
+    let Some(start) = start else { return call(None) };
+    let is_child = !sys::is_own();
+    if is_child && let Some(slot) = slot {
+        // A `vfork`ed child never comes back to say that it is free, and its parent waits until then.
+        slot.scratch.store(start, Relaxed);
+    }
+    // SAFETY: fresh zeros, or what this thread has used before; a scratch may have any bytes. No other thread has it.
+    let result = call(Some(unsafe { &mut *core::ptr::with_exposed_provenance_mut::<Scratch>(start) }));
+    match slot {
+        Some(slot) => slot.scratch.store(start, Relaxed),
+        None => sys::unmap(start, SIZE),
+    }
+    result
+}
+
+/// In a child of what is only followed, which is a shell as a rule. If it was made by `vfork`, what it maps stays in its parent.
+#[inline(never)]
+fn on_stack<T>(call: impl FnOnce(Option<&mut Scratch>) -> T) -> T {
+    call(Some(&mut Scratch::new()))
+}
+
+/// The thread is over.
+pub fn forget_scratch(slot: &Slot) {
+    const SIZE: usize = size_of::<Scratch>().next_multiple_of(4096);
+    let start = slot.scratch.swap(0, Relaxed);
+    if start != 0 {
+        sys::unmap(start, SIZE);
+    }
+}
+
 /// # Safety
 /// As for [`executing`], and the path is not null.
 #[cold]
@@ -116,44 +181,81 @@ unsafe fn asking<T>(
     failed: impl FnOnce(&T) -> bool,
     call: impl FnOnce(Ptr) -> T,
 ) -> T {
+    // Of what cannot be read the kernel knows what to say.
+    let is_readable =
+        sys::is_readable(program.path.addr(), 1) != Ok(false) && Entries::are_readable(environment);
+    if !is_readable || sys::soft_limit(RLIMIT_AS) < LEAST_MEMORY {
+        return call(environment);
+    }
     // SAFETY: the caller vouches for it.
     let Some(entries) = (unsafe { Entries::of(environment) }) else { return call(environment) };
+    with_scratch(|scratch| match scratch {
+        // SAFETY: the caller vouches for it.
+        Some(scratch) => unsafe { asking_with(program, &entries, scratch, failed, call) },
+        None => call(environment),
+    })
+}
+
+/// # Safety
+/// As for [`asking`].
+unsafe fn asking_with<T>(
+    program: Program,
+    entries: &Entries,
+    scratch: &mut Scratch,
+    failed: impl FnOnce(&T) -> bool,
+    call: impl FnOnce(Ptr) -> T,
+) -> T {
+    let environment = entries.start.cast_mut().cast();
+    let begin = sys::now();
     let Some(connection) = Connection::open() else { return call(environment) };
-    let mut buffer = [0_u8; LONGEST_ANSWER];
     // SAFETY: a C string, says the caller.
     let path = unsafe { CStr::from_ptr(program.path.cast()) }.to_bytes();
-    let answer = connection.ask(program, [path, entries.preload, entries.search(program.way)], &mut buffer);
-    let Some((verdict, first, descriptor)) = answer else {
+    let parts = [path, entries.preload, entries.search(program.way)];
+    let Some((verdict, first, descriptor)) = connection.ask(program, parts, &mut scratch.answer) else {
         connection.close();
         return call(environment);
     };
-    let mut region = Text::<{ LONGEST_VARIABLE + 16 }>::new();
-    region.push(REGION);
-    region.push(b"=");
+    let descriptor = descriptor.map(sys::out_of_the_way);
+    let (preload, region) = (&mut scratch.preload, &mut scratch.region);
+    region.begin(REGION);
     match (verdict, descriptor) {
-        (Verdict::Followed, _) => region.push_own(),
-        (Verdict::Joins, Some(descriptor)) => region.push_number(descriptor.cast_unsigned()),
+        (Verdict::Followed, _) => {}
+        (Verdict::Joins, Some(descriptor)) => region.push_number(u64::from(descriptor.cast_unsigned())),
+        (Verdict::JoinsToo, Some(descriptor)) => {
+            region.push_number(u64::from(descriptor.cast_unsigned()));
+            region.push(&[ACCOUNT]);
+            // What the world starts has had none of the delay.
+            region.push_number(tls::slot().map_or(0, |slot| slot.local.load().to_bits()));
+            if let Some(slot) = tls::slot() {
+                region.push(&[ACCOUNT]);
+                region.push_number(u64::from(slot.number(&shared().slots)));
+            }
+        }
         _ => {
+            descriptor.into_iter().for_each(sys::close);
             connection.close();
             return call(environment);
         }
     }
-    let mut preload = Text::<{ LONGEST_ANSWER + LONGEST_PART + 16 }>::new();
-    preload.push(PRELOAD);
-    preload.push(b"=");
+    region.push_own();
+    preload.begin(PRELOAD);
     preload.push(first);
     // Also an empty one is there again when ours is taken out.
     if entries.preload_at.is_some() {
         preload.push(b":");
         preload.push(entries.preload);
     }
-    let result = entries.with([&preload.bytes, &region.bytes], call);
+    if let Some(memory) = attached() {
+        memory.header.joining.fetch_add(sys::now().saturating_sub(begin).0, Relaxed);
+    }
+    let environment = entries.with([&preload.bytes, &region.bytes], &mut scratch.environment);
+    // As late as that: other threads may execute programs, too.
+    descriptor.into_iter().for_each(sys::keep_when_executing);
+    let result = call(environment);
     if failed(&result) {
         connection.say_failed();
     }
-    if let Some(descriptor) = descriptor {
-        sys::close(descriptor);
-    }
+    descriptor.into_iter().for_each(sys::close);
     connection.close();
     result
 }
@@ -198,6 +300,28 @@ impl Entries {
         (entries.count <= Self::MOST && entries.preload.len() <= LONGEST_PART).then_some(entries)
     }
 
+    /// Whether all that is read of an environment can be, as far as that is known: the beginnings of its entries, and their array.
+    fn are_readable(environment: Ptr) -> bool {
+        const WORD: usize = size_of::<usize>();
+        const WORDS: usize = 64;
+        let mut at = environment.addr();
+        loop {
+            let mut words = [0_usize; WORDS];
+            // The array may end close to the end of its memory.
+            let Some(read) = sys::read_own(at, &mut words) else { return true };
+            let read = &words[..read / WORD];
+            let end = read.iter().position(|entry| *entry == 0);
+            let entries = &read[..end.unwrap_or(read.len())];
+            if read.is_empty() || !sys::begin_readably(entries) {
+                return at == 0;
+            }
+            if end.is_some() {
+                return true;
+            }
+            at += read.len() * WORD;
+        }
+    }
+
     /// `PATH` of this process, which is where the C library looks, if it does.
     fn search(&self, way: Way) -> &'static [u8] {
         let environment: *const *const c_char = own_environment().cast_const().cast();
@@ -217,26 +341,12 @@ impl Entries {
         &[]
     }
 
-    /// Calls with these entries and our two, which end with a NUL each.
-    fn with<T>(&self, ours: [&[u8]; 2], call: impl FnOnce(Ptr) -> T) -> T {
-        match self.count {
-            0..=60 => self.with_room::<64, T>(ours, call),
-            61..=250 => self.with_room::<256, T>(ours, call),
-            251..=1000 => self.with_room::<1024, T>(ours, call),
-            _ => self.with_room::<4096, T>(ours, call),
-        }
-    }
-
-    #[inline(never)]
-    fn with_room<const N: usize, T>(&self, [preload, region]: [&[u8]; 2], call: impl FnOnce(Ptr) -> T) -> T {
-        let mut array: [*const u8; N] = [core::ptr::null(); N];
+    /// These entries and our two, which end with a NUL each.
+    fn with(&self, [preload, region]: [&[u8]; 2], array: &mut [*const u8; Self::MOST + 3]) -> Ptr {
         let mut length = 0;
         let mut put = |entry: *const u8| {
-            // The last one stays null.
-            if length + 1 < N {
-                array[length] = entry;
-                length += 1;
-            }
+            array[length] = entry;
+            length += 1;
         };
         for index in 0..self.count {
             if Some(index) == self.preload_at {
@@ -250,7 +360,8 @@ impl Entries {
             put(preload.as_ptr());
         }
         put(region.as_ptr());
-        call(array.as_mut_ptr().cast())
+        put(core::ptr::null());
+        array.as_mut_ptr().cast()
     }
 }
 
@@ -261,8 +372,11 @@ struct Text<const N: usize> {
 }
 
 impl<const N: usize> Text<N> {
-    const fn new() -> Self {
-        Self { bytes: [0; N], length: 0 }
+    /// `NAME=`.
+    fn begin(&mut self, name: &[u8]) {
+        (self.bytes, self.length) = ([0; N], 0);
+        self.push(name);
+        self.push(b"=");
     }
 
     fn push(&mut self, more: &[u8]) {
@@ -280,7 +394,7 @@ impl<const N: usize> Text<N> {
         self.push(own.get(..length).unwrap_or(&[]));
     }
 
-    fn push_number(&mut self, number: u32) {
+    fn push_number(&mut self, number: u64) {
         if number >= 10 {
             self.push_number(number / 10);
         }
@@ -368,17 +482,17 @@ mod tests {
         let (_strings, mut pointers) = environment(entries);
         // SAFETY: a NULL-terminated array of C strings.
         let entries = unsafe { Entries::of(pointers.as_mut_ptr().cast()) }.unwrap();
-        entries.with([b"LD_PRELOAD=rt\0", b"WHATIF_REGION=7\0"], |array| {
-            let (mut at, mut all) = (array.cast::<*const c_char>(), vec![]);
-            // SAFETY: such an array again.
-            unsafe {
-                while !(*at).is_null() {
-                    all.push(CStr::from_ptr(*at).to_str().unwrap().into());
-                    at = at.add(1);
-                }
+        let mut room = [core::ptr::null(); Entries::MOST + 3];
+        let array = entries.with([b"LD_PRELOAD=rt\0", b"WHATIF_REGION=7\0"], &mut room);
+        let (mut at, mut all) = (array.cast::<*const c_char>(), vec![]);
+        // SAFETY: such an array again.
+        unsafe {
+            while !(*at).is_null() {
+                all.push(CStr::from_ptr(*at).to_str().unwrap().into());
+                at = at.add(1);
             }
-            all
-        })
+        }
+        all
     }
 
     #[test]
@@ -404,12 +518,12 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_and_always_ends() {
-        let mut text = Text::<6>::new();
-        text.push(b"n=");
+        let mut text = Text::<6> { bytes: [b'x'; 6], length: 6 };
+        text.begin(b"n");
         text.push_number(1234);
         assert_eq!(&text.bytes, b"n=123\0");
-        let mut number = Text::<6>::new();
-        number.push_number(0);
-        assert_eq!(&number.bytes[..2], b"0\0");
+        text.begin(b"n");
+        text.push_number(0);
+        assert_eq!(&text.bytes[..4], b"n=0\0");
     }
 }

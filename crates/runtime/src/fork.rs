@@ -2,12 +2,12 @@
 //!
 //! The mapping is shared and the addresses are the same, so a child goes on as a thread of the same
 //! session: with a slot of its own, its parent's account (rule 10) and its own sampler. A child that
-//! executes another program leaves: the descriptors close themselves, the environment has no trace of us.
+//! executes another program asks first what is to become of that ([`follow`](crate::follow)); the descriptors close themselves.
 //! A child that the C library does not know of, made by `clone` or by the system call itself, is left alone ([`tls`](crate::tls)).
 
 use crate::memory::shared;
 use crate::real::real;
-use crate::{beliefs, sampler, thread, tls};
+use crate::{beliefs, channel, maps, sampler, thread, tls};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -25,6 +25,8 @@ pub fn prepare() {
 /// In the child, whose only thread is a copy of the one that forked.
 unsafe extern "C" fn in_child() {
     tls::take_up();
+    maps::in_child();
+    channel::in_child();
     let Some(parent) = tls::slot() else { return };
     tls::set_slot(None);
     // The descriptors of all the parent's threads were copied. Only this thread's is known to be ours to

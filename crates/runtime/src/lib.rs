@@ -56,6 +56,7 @@ mod filter;
 mod follow;
 mod fork;
 mod interpose;
+mod maps;
 mod memory;
 mod passing;
 mod period;

@@ -44,9 +44,7 @@ const SHORT: Nanos = Nanos(20_000);
 const F_SETFL: i64 = 4;
 const F_SETSIG: i64 = 10;
 const F_SETOWN_EX: i64 = 15;
-const F_DUPFD_CLOEXEC: i64 = 1030;
 const O_ASYNC: i64 = 0o20000;
-const RLIMIT_NOFILE: i64 = 7;
 
 const IOC_ENABLE: i64 = 0x2400;
 const IOC_DISABLE: i64 = 0x2401;
@@ -158,7 +156,7 @@ fn start_event(slot: &Slot, period: Nanos, best: Sampler, trap: bool) -> Option<
     if fd < 0 {
         return None;
     }
-    let fd = out_of_the_way(fd as i32);
+    let fd = sys::out_of_the_way(fd as i32);
     let owner = [0_i32, sys::gettid() as i32]; // F_OWNER_TID
     let ready = trap
         || sys::fcntl(fd, F_SETFL, O_ASYNC) >= 0
@@ -173,17 +171,6 @@ fn start_event(slot: &Slot, period: Nanos, best: Sampler, trap: bool) -> Option<
         return None;
     }
     Some(sampler)
-}
-
-/// Moves a descriptor to a high number: the program may count on low ones, or close a range of them.
-fn out_of_the_way(fd: i32) -> i32 {
-    let limit = sys::soft_limit(RLIMIT_NOFILE).min(1 << 20) as i64;
-    let high = sys::fcntl(fd, F_DUPFD_CLOEXEC, limit / 2);
-    if high < 0 {
-        return fd;
-    }
-    sys::close(fd);
-    high as i32
 }
 
 fn start_timer(slot: &Slot, period: Nanos, permitted: Permitted) -> Sampler {

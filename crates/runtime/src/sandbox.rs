@@ -34,7 +34,10 @@ pub fn entering(sandbox: Sandbox, all: bool, call: impl FnOnce() -> bool) {
         return;
     };
     if allows_us(sandbox) {
-        call();
+        // It may not allow to ask.
+        if call() {
+            follow::end();
+        }
         return;
     }
     let others = if all { leave_others(slot) } else { 0 };

@@ -10,6 +10,7 @@
 //! had accrued when the thread was let go, as a mean over three such moments.
 
 use crate::context::Context;
+use crate::maps::shared_address;
 use crate::memory::shared;
 use crate::yields;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -17,7 +18,7 @@ use wire::circles::Place;
 use wire::layout::Fault;
 use wire::mixing::ONE;
 use wire::slot::Slot;
-use wire::{Account, Address, Nanos};
+use wire::{Account, Nanos};
 
 /// How far from each other two samples of one circle may lie, in bytes.
 const CIRCLE: usize = 48;
@@ -63,7 +64,7 @@ pub fn look(slot: &Slot, context: &Context, weight: Nanos) -> Spin {
     if shared().header.has_fault(Fault::EverythingSpins) {
         return Spin::Yes;
     }
-    let address = Address(context.instruction() as u64);
+    let address = shared_address(context.instruction());
     look_in(slot, context, weight, shared().circles.find(address))
 }
 

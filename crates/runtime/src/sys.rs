@@ -36,6 +36,7 @@ mod number {
     pub const SIGALTSTACK: i64 = 131;
     pub const IOCTL: i64 = 16;
     pub const GETPID: i64 = 39;
+    pub const GETPPID: i64 = 110;
     pub const CLOSE: i64 = 3;
     pub const FSTAT: i64 = 5;
     pub const EXIT_GROUP: i64 = 231;
@@ -161,6 +162,11 @@ pub fn getpid() -> u32 {
     unsafe { call(number::GETPID, [0; 6]) as u32 }
 }
 
+pub fn getppid() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { call(number::GETPPID, [0; 6]) as u32 }
+}
+
 pub fn close(fd: i32) {
     // SAFETY: only ever called with descriptors that this library opened.
     unsafe { call(number::CLOSE, [i64::from(fd), 0, 0, 0, 0, 0]) };
@@ -203,26 +209,19 @@ pub fn map_shared(fd: i32, length: usize) -> Option<*mut u8> {
     (start > 0).then_some(start as *mut u8)
 }
 
-/// Undoes a mapping.
 /// A word in a page of its own that is zero, and zero again in every process that is made of this one with a copy of its memory.
 pub fn wiped_on_fork() -> Option<&'static AtomicU32> {
-    const PAGE: i64 = 4096;
-    const READ_WRITE: i64 = 3;
-    const MAP_PRIVATE_ANONYMOUS: i64 = 0x22;
+    const PAGE: usize = 4096;
     const MADV_WIPEONFORK: i64 = 18;
-    // SAFETY: asks for fresh memory.
-    let start = unsafe { call(number::MMAP, [0, PAGE, READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0]) };
-    if start < 0 {
-        return None;
-    }
+    let start = map_memory(PAGE)?;
     // SAFETY: the page that has just been mapped, and is not in use.
-    let result = unsafe { call(number::MADVISE, [start, PAGE, MADV_WIPEONFORK, 0, 0, 0]) };
+    let result = unsafe { call(number::MADVISE, [start as i64, PAGE as i64, MADV_WIPEONFORK, 0, 0, 0]) };
     if result < 0 {
-        unmap(start as usize, PAGE as usize);
+        unmap(start, PAGE);
         return None;
     }
     // SAFETY: zeros are such a word, and the page is never unmapped.
-    Some(unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(start as usize) })
+    Some(unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(start) })
 }
 
 pub fn unmap(start: usize, length: usize) {
@@ -241,6 +240,14 @@ fn stat(fd: i32) -> Result<[i64; 18], i64> {
 /// Size of an open file, or a negative error.
 pub fn file_size(fd: i32) -> i64 {
     stat(fd).map_or_else(|error| error, |stat| stat[6])
+}
+
+/// A fingerprint of the program that this process runs; zero if that cannot be had.
+pub fn own_program() -> u64 {
+    let Some(file) = open(c"/proc/self/exe") else { return 0 };
+    let stat = stat(file);
+    close(file);
+    stat.map_or(0, |stat| wire::slot::fingerprint(stat[1] as u64, stat[6] as u64))
 }
 
 /// Mode, device and inode of an open file.
@@ -352,9 +359,10 @@ pub fn send_all(socket: i32, parts: [&[u8]; 4]) -> bool {
     }
 }
 
-/// Receives one message: its length, and the descriptor that came with it, which a program that is executed keeps. Nothing after `deadline`.
+/// Receives one message: its length, and the descriptor that came with it. Nothing after `deadline`.
 pub fn receive(socket: i32, buffer: &mut [u8], deadline: Nanos) -> Option<(usize, Option<i32>)> {
     const EINTR: i64 = -4;
+    const MSG_CMSG_CLOEXEC: i64 = 0x4000_0000;
     /// `SOL_SOCKET` and `SCM_RIGHTS`, in one word.
     const RIGHTS: u64 = 1 | 1 << 32;
     /// A `struct cmsghdr` with one descriptor.
@@ -371,7 +379,7 @@ pub fn receive(socket: i32, buffer: &mut [u8], deadline: Nanos) -> Option<(usize
             control_length: size_of_val(&control) as u64,
             flags: 0,
         };
-        let arguments = [i64::from(socket), (&raw mut header) as i64, 0, 0, 0, 0];
+        let arguments = [i64::from(socket), (&raw mut header) as i64, MSG_CMSG_CLOEXEC, 0, 0, 0];
         // SAFETY: the kernel writes at most the size of `buffer` to it, and at most that of `control`.
         match unsafe { call(number::RECVMSG, arguments) } {
             EINTR if now() < deadline => {}
@@ -440,16 +448,40 @@ pub fn futex_wake(word: &AtomicU32) {
     unsafe { call(number::FUTEX, [word.as_ptr() as i64, FUTEX_WAKE, i64::from(i32::MAX), 0, 0, 0]) };
 }
 
-/// Reads the beginning of a file; what could not be read is not there.
-pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> &'a [u8] {
+/// Moves a descriptor to a high number: the program may count on low ones, or close a range of them. Not to the highest: every child gets a copy of a table that
+/// reaches as far.
+pub fn out_of_the_way(fd: i32) -> i32 {
+    const HIGH: i64 = 4096;
+    const F_DUPFD_CLOEXEC: i64 = 1030;
+    const RLIMIT_NOFILE: i64 = 7;
+    let limit = soft_limit(RLIMIT_NOFILE).min(1 << 20) as i64;
+    let high = fcntl(fd, F_DUPFD_CLOEXEC, (limit / 2).min(HIGH));
+    if high < 0 {
+        return fd;
+    }
+    close(fd);
+    high as i32
+}
+
+/// A program that is executed keeps the descriptor.
+pub fn keep_when_executing(fd: i32) {
+    const F_SETFD: i64 = 2;
+    fcntl(fd, F_SETFD, 0);
+}
+
+/// Opens a file to read it.
+pub fn open(path: &core::ffi::CStr) -> Option<i32> {
     const O_CLOEXEC: i64 = 0o2_000_000;
     // SAFETY: a path that ends with NUL.
     let fd = unsafe { call(number::OPEN, [path.as_ptr() as i64, O_CLOEXEC, 0, 0, 0, 0]) };
-    if fd < 0 {
-        return &[];
-    }
-    let length = read(fd as i32, buffer);
-    close(fd as i32);
+    (fd >= 0).then_some(fd as i32)
+}
+
+/// Reads the beginning of a file; what could not be read is not there.
+pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> &'a [u8] {
+    let Some(fd) = open(path) else { return &[] };
+    let length = read(fd, buffer);
+    close(fd);
     &buffer[..length]
 }
 
@@ -471,6 +503,47 @@ pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
         }
     }
     Ok(true)
+}
+
+/// Reads words of this process's memory: how many bytes could be read; none if that cannot be found out.
+pub fn read_own(start: usize, words: &mut [usize]) -> Option<usize> {
+    const EFAULT: i64 = -14;
+    let length = size_of_val(words) as i64;
+    let (here, there) = ([words.as_mut_ptr() as i64, length], [start as i64, length]);
+    let arguments = [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, 1, 0];
+    // SAFETY: the kernel writes at most the size of `words`.
+    match unsafe { call(number::PROCESS_VM_READV, arguments) } {
+        EFAULT => Some(0),
+        error if error < 0 => None,
+        read => Some(read as usize),
+    }
+}
+
+/// Whether a byte can be read at each of these addresses, at most 64, as far as that can be found out.
+pub fn begin_readably(addresses: &[usize]) -> bool {
+    const EFAULT: i64 = -14;
+    let (mut bytes, mut there) = ([0_u8; 64], [[0_i64; 2]; 64]);
+    for (part, address) in there.iter_mut().zip(addresses) {
+        *part = [*address as i64, 1];
+    }
+    let count = addresses.len().min(there.len()) as i64;
+    let here = [bytes.as_mut_ptr() as i64, count];
+    let arguments = [i64::from(getpid()), here.as_ptr() as i64, 1, there.as_ptr() as i64, count, 0];
+    // SAFETY: the kernel writes at most as many bytes as there are addresses.
+    match unsafe { call(number::PROCESS_VM_READV, arguments) } {
+        EFAULT => count == 0,
+        error if error < 0 => true,
+        read => read == count,
+    }
+}
+
+/// Maps memory of zeros.
+pub fn map_memory(length: usize) -> Option<usize> {
+    const READ_WRITE: i64 = 3;
+    const MAP_PRIVATE_ANONYMOUS: i64 = 0x22;
+    // SAFETY: asks for fresh memory.
+    let start = unsafe { call(number::MMAP, [0, length as i64, READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0]) };
+    (start > 0).then_some(start as usize)
 }
 
 /// Opens `/proc/self/task/THREAD/NAME`, where `name` is no longer than 15 bytes.
@@ -501,7 +574,8 @@ pub fn read_task_file<'a>(thread: u32, name: &str, buffer: &'a mut [u8]) -> &'a 
 }
 
 /// Reads from a descriptor; returns how many bytes, none at the end or after an error.
-fn read(fd: i32, buffer: &mut [u8]) -> usize {
+/// Reads from a file; zero at its end, or if it cannot be read.
+pub fn read(fd: i32, buffer: &mut [u8]) -> usize {
     let arguments = [i64::from(fd), buffer.as_mut_ptr() as i64, buffer.len() as i64, 0, 0, 0];
     // SAFETY: the kernel writes at most the size of `buffer`.
     let length = unsafe { call(number::READ, arguments) };
@@ -754,6 +828,14 @@ pub fn send_to_process(signal: i32, info: &[u64; 16]) -> bool {
     let arguments = [i64::from(getpid()), i64::from(signal), info.as_ptr() as i64, 0, 0, 0];
     // SAFETY: `info` is a siginfo of 128 bytes.
     unsafe { call(number::RT_SIGQUEUEINFO, arguments) >= 0 }
+}
+
+/// Ends the process.
+pub fn exit(status: i32) -> ! {
+    loop {
+        // SAFETY: what the program has asked for.
+        unsafe { call_at_any_time(number::EXIT_GROUP, [i64::from(status), 0, 0, 0, 0, 0]) };
+    }
 }
 
 /// Ends the process with SIGABRT, whatever the program does about that signal.

@@ -4,12 +4,13 @@
 
 use crate::memory::shared;
 use crate::real::real;
-use crate::{delay, sampler, signals, stretch, sys, tls, urgent, wait};
+use crate::{delay, follow, maps, sampler, signals, stretch, sys, tls, urgent, wait};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
 };
+use wire::Account;
 use wire::slot::{Activity, Slot};
 
 const RLIMIT_STACK: i64 = 3;
@@ -18,11 +19,15 @@ const RLIMIT_STACK: i64 = 3;
 /// cancellation.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
+/// A fingerprint of the program that this process runs.
+static PROGRAM: AtomicU64 = AtomicU64::new(0);
+
 type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 type CStart = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// Once, before the first thread is registered.
 pub fn prepare() {
+    PROGRAM.store(sys::own_program(), Relaxed);
     let mut key = 0_u32;
     let create = real!(pthread_key_create: fn(*mut u32, Option<unsafe extern "C" fn(*mut c_void)>) -> c_int);
     if let Some(create) = create {
@@ -34,13 +39,13 @@ pub fn prepare() {
 }
 
 /// Registers the calling thread as the process's first. `stack_high`: an address above its stack;
-/// `masked`: which of our signals it was started with blocked.
-pub fn register_main(stack_high: usize, masked: u32) {
+/// `masked`: which of our signals it was started with blocked; `account`: that of the thread that has executed it.
+pub fn register_main(stack_high: usize, masked: u32, account: Account) {
     if let Some(slot) = shared().slots.take() {
         let size = sys::soft_limit(RLIMIT_STACK).min(1 << 30) as usize;
         slot.stack_high.store(stack_high & !15, Relaxed);
         slot.stack_low.store(stack_high.saturating_sub(size), Relaxed);
-        slot.local.inherit(wire::Account::default());
+        slot.local.inherit(account);
         slot.masked.store(masked, Relaxed);
         begin(slot);
     }
@@ -62,10 +67,15 @@ pub fn begin(slot: &'static Slot) {
 
 fn take_up(slot: &'static Slot) {
     slot.pid.store(sys::getpid(), Relaxed);
+    slot.program.store(PROGRAM.load(Relaxed), Relaxed);
+    slot.origin.store(maps::origin() as u32, Relaxed);
+    slot.generation.store(maps::generation(), Relaxed);
+    slot.placed.store(0, Relaxed);
+    slot.scratch.store(0, Relaxed);
     // Release: a reader that sees the thread ID also sees whose it is.
     slot.tid.store(sys::gettid(), Release);
     slot.interrupted.store(0, Relaxed);
-    slot.carry.inherit(wire::Account::default());
+    slot.carry.inherit(Account::default());
     slot.slack.store(sys::timer_slack(), Relaxed);
     slot.held.store(0, Relaxed);
     slot.spinning.store(0, Relaxed);
@@ -73,7 +83,7 @@ fn take_up(slot: &'static Slot) {
     slot.circle_low.store(usize::MAX, Relaxed);
     slot.circle_seen.store(0, Relaxed);
     slot.circle_high.store(0, Relaxed);
-    slot.pending.inherit(wire::Account::default());
+    slot.pending.inherit(Account::default());
     slot.row.forget();
     slot.executing.store(0, Relaxed);
     slot.schedule.forget();
@@ -105,6 +115,7 @@ pub fn end(slot: &'static Slot) {
     slot.whole.store(0, Relaxed);
     delay::pay(slot);
     sampler::stop(slot);
+    follow::forget_scratch(slot);
     slot.settling.store(0, Relaxed);
     tls::set_slot(None);
     shared().slots.give_back(slot);
@@ -125,6 +136,15 @@ pub fn begin_again(former: &'static Slot) {
     slot.masked.store(former.masked.load(Relaxed), Relaxed);
     slot.local.inherit(former.local.load());
     begin(slot);
+}
+
+/// Gives back the slot of the thread that has executed this process's program, if it was this process's.
+pub fn take_over(slot: u32) {
+    let slots = &shared().slots;
+    let former = slots.used().get(slot as usize);
+    let own = |slot: &&Slot| slot.is_taken() && slot.pid.load(Relaxed) == sys::getpid();
+    // The controller may do the same, because the process runs another program.
+    former.into_iter().filter(own).for_each(|slot| slots.give_back_of(slot, slot.tid.load(Relaxed)));
 }
 
 /// A slot for a thread that is about to be created, with its creator's account.

@@ -29,7 +29,8 @@ const SOME: u32 = 2;
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
     ".p2align 3",
-    ".local whatif_thread_slot",
+    ".globl whatif_thread_slot",
+    ".hidden whatif_thread_slot",
     ".type whatif_thread_slot, @object",
     ".size whatif_thread_slot, 8",
     "whatif_thread_slot:",

@@ -236,6 +236,16 @@ fn after_world(slot: &Slot, was: u32, watch: Option<(Watch<'_>, Nanos)>) {
     }
 }
 
+/// Around a call that waits for the end of a process, which `ended` tells: another thread of the program has ended the wait if that process is profiled.
+pub fn around_child<T>(slot: &Slot, call: impl FnOnce() -> T, ended: impl FnOnce(&T) -> i32) -> T {
+    let used = |result: &T| {
+        let process = u32::try_from(ended(result)).unwrap_or(0);
+        // Its slots are given back some time after its end.
+        if shared().slots.has_process(process) { Nanos(u64::MAX) } else { Nanos::ZERO }
+    };
+    around_channel(slot, None, call, used, None)
+}
+
 /// Around a call on something with two ends, or that waits for any of several. It may wake another thread by what it
 /// `causes` (rule 4); whether it waited for one is known afterwards. `used`: when a thread last did what has ended the
 /// wait. `watch`: what else could have.

@@ -40,6 +40,7 @@ mod survey;
 mod synthetic;
 mod threads;
 mod transparency;
+mod trees;
 mod unmarked;
 mod watch;
 mod wrappers;

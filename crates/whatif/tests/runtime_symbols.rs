@@ -23,11 +23,13 @@ const ALLOWED: &[&str] = &[
 
 /// Functions that are written out, and not generated from the table.
 const WRITTEN_OUT: &[&str] = &[
+    "_Exit",
     "__sysv_signal",
     "_coz_add_delays",
     "_coz_get_counter",
     "_coz_post_block",
     "_coz_pre_block",
+    "_exit",
     "_whatif_visit",
     "_whatif_visit_key",
     "accept",

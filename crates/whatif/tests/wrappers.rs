@@ -262,7 +262,7 @@ fn what_cannot_be_followed_is_named() {
         "{lacks:#?}"
     );
     let two = said(&[], &format!("{live} 1.5 & sleep 0.4; {} 1; wait", copy_of(live).display()));
-    assert!(two.stderr.contains("not profiled") && two.stderr.contains("--follow"), "{two:#?}");
+    assert!(two.stderr.contains("profiled with it") && two.stderr.contains("another-live"), "{two:#?}");
 }
 
 /// By another process: a child that another test forks meanwhile would have the file open for writing, and it could not be executed.

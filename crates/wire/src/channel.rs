@@ -75,6 +75,19 @@ pub struct Event {
     side: Side,
 }
 
+/// Pairs of sockets that are remembered at a time.
+const PAIRS: usize = 1 << 12;
+
+/// One end of a pair of sockets.
+#[derive(Debug)]
+#[repr(C)]
+struct Pair {
+    /// The inode of the other end.
+    other: AtomicU64,
+    /// That and its own inode, exclusively or'ed: a reader of two words of different pairs notices.
+    both: AtomicU64,
+}
+
 /// When threads of the program last did what makes channels ready, and which `epoll` instances learn of that as well.
 #[derive(Debug)]
 #[repr(C)]
@@ -87,6 +100,8 @@ pub struct Channels {
     watchers: [[AtomicU64; 2]; CHANNELS],
     /// Odd while a thread pauses that is to stop when the instance is touched.
     pausing: [AtomicU32; CHANNELS],
+    /// Pairs of sockets, by a hash of the inode.
+    pairs: [Pair; PAIRS],
 }
 
 /// A call that fills or empties the channel goes on: a long one wakes others again and again.
@@ -96,9 +111,33 @@ impl Channels {
     /// A key for a channel that has just been made.
     pub fn fresh(&self) -> Key {
         let key = Key(1 + (self.fresh.fetch_add(1, Relaxed) % (CHANNELS as u32 - 1)) as u16);
-        // Who watched the one that had this key before does not watch this one.
-        self.watchers[key.0 as usize].iter().for_each(|watchers| watchers.store(0, Relaxed));
+        self.begin(key);
         key
+    }
+
+    /// A channel has just been made: what watched the one that had this key before does not watch this one.
+    pub fn begin(&self, key: Key) {
+        self.watchers[key.0 as usize].iter().for_each(|watchers| watchers.store(0, Relaxed));
+    }
+
+    /// The sockets with these inodes are the two ends of a connection, also for programs that inherit them.
+    pub fn pair(&self, [first, second]: [u64; 2]) {
+        for (own, other) in [(first, second), (second, first)] {
+            let pair = self.pair_of(own);
+            pair.other.store(other, Relaxed);
+            pair.both.store(own ^ other, Relaxed);
+        }
+    }
+
+    /// The inode of the other end of a pair of sockets, if it is remembered.
+    pub fn other_end(&self, inode: u64) -> Option<u64> {
+        let pair = self.pair_of(inode);
+        let other = pair.other.load(Relaxed);
+        (other != 0 && pair.both.load(Relaxed) ^ other == inode).then_some(other)
+    }
+
+    fn pair_of(&self, inode: u64) -> &Pair {
+        &self.pairs[Key::hashed([inode, 0]).0 as usize % PAIRS]
     }
 
     fn touched(&self, event: Event) -> &AtomicU64 {

@@ -1,4 +1,4 @@
-//! Follow: what a program that is only followed says to the controller before it executes another one, and the answer. They go
+//! Follow: what a program that is followed or profiled says to the controller before it executes another one, and the answer. They go
 //! through a socket, so that a process under another user, or in another namespace, has nothing to open.
 //!
 //! The request is a [`Request`], the path, the value of `LD_PRELOAD` in the new environment and the value of `PATH`; the answer is a
@@ -6,9 +6,13 @@
 //!
 //! After [`Verdict::Joins`] the connection closes by itself when the program has been executed; [`FAILED`] comes before if it was not.
 
-/// What [`REGION_VARIABLE`](crate::REGION_VARIABLE) begins with where it names the socket, and not a descriptor: `@NAME:TOKEN`.
+/// What comes before the socket in [`REGION_VARIABLE`](crate::REGION_VARIABLE), `@NAME:TOKEN`. Before that is the number of a descriptor, where
+/// the program is profiled; and, where it is not the first one, [`ACCOUNT`] and the delay account that it begins with, and [`ACCOUNT`] and the number of the slot that the thread had
+/// which has executed it, if it had one.
 pub const MARK: u8 = b'@';
-/// The longest value of that kind.
+/// What comes before the bits of the account with which an executed program begins, in decimal digits.
+pub const ACCOUNT: u8 = b',';
+/// The longest value that names a socket, without what comes before it.
 pub const LONGEST_VARIABLE: usize = 96;
 /// The characters of a token, which says that a request comes from what the controller has started.
 pub const TOKEN: usize = 32;
@@ -120,8 +124,10 @@ pub enum Verdict {
     LeftAlone = 0,
     /// It is followed as the one that asks is.
     Followed = 1,
-    /// It is profiled; a descriptor of its shared memory comes with the answer.
+    /// It is profiled, as the first program; a descriptor of its shared memory comes with the answer.
     Joins = 2,
+    /// It is profiled as well; a descriptor of the memory that the first program has comes with the answer.
+    JoinsToo = 3,
 }
 
 impl Verdict {
@@ -133,6 +139,7 @@ impl Verdict {
             0 => Self::LeftAlone,
             1 => Self::Followed,
             2 => Self::Joins,
+            3 => Self::JoinsToo,
             _ => return None,
         };
         Some((verdict, rest))
@@ -169,10 +176,10 @@ mod tests {
 
     #[test]
     fn verdicts() {
-        for verdict in [Verdict::LeftAlone, Verdict::Followed, Verdict::Joins] {
+        for verdict in [Verdict::LeftAlone, Verdict::Followed, Verdict::Joins, Verdict::JoinsToo] {
             assert_eq!(Verdict::parse(&[verdict as u8, b'x']), Some((verdict, &b"x"[..])));
         }
         assert_eq!(Verdict::parse(&[]), None);
-        assert_eq!(Verdict::parse(&[3]), None);
+        assert_eq!(Verdict::parse(&[4]), None);
     }
 }

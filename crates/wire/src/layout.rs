@@ -6,6 +6,7 @@ use crate::circles::Circles;
 use crate::code::CodeMap;
 use crate::counter::Counters;
 use crate::experiment::Experiments;
+use crate::files::Files;
 use crate::history::History;
 use crate::hits::Hits;
 use crate::latency::{Begun, Distributions};
@@ -73,7 +74,7 @@ pub struct Header {
     build_id: AtomicU64,
     /// What [`Header::accept`] was told: the runtime's build ID, for the message when they differ.
     runtime_build_id: AtomicU64,
-    /// Process ID of the program.
+    /// Process ID of the first program.
     pub pid: AtomicU32,
     /// Process ID of the controller, for a program that waits for it.
     pub controller: AtomicU32,
@@ -130,6 +131,13 @@ pub struct Header {
     pub inline_futex: AtomicU32,
     /// Threads of the program that have installed a seccomp filter which does not allow what sampling and pauses need, and are left alone since.
     pub sandboxed: AtomicU32,
+    /// Whether programs that are executed wait, for a short time, until the controller has placed its points in them.
+    pub placing: AtomicU32,
+    /// How many programs that the first one and its children have executed have joined.
+    pub executed: AtomicU32,
+    reserved: AtomicU32,
+    /// How long it took programs to ask what becomes of those that they execute, and those to join, in nanoseconds of the monotonic clock, all together.
+    pub joining: AtomicU64,
 }
 
 /// A way of breaking the engine on purpose, by its bit in [`Header::faults`].
@@ -205,12 +213,21 @@ impl Header {
         }
         self.runtime_build_id.store(build_id, Ordering::Relaxed);
         self.pid.store(pid, Ordering::Relaxed);
-        let agreed = self.protocol.load(Ordering::Relaxed) == PROTOCOL
-            && self.build_id.load(Ordering::Relaxed) == build_id;
+        let agreed = self.is_ours(build_id);
         if !agreed {
             self.handshake.store(Handshake::Mismatch as u32, Ordering::Release);
         }
         agreed
+    }
+
+    /// The whole of it for a program that was executed by one that has attached: its number among those. None: hands off.
+    pub fn accept_executed(&self, build_id: u64) -> Option<u32> {
+        let agreed = self.magic.load(Ordering::Acquire) == MAGIC && self.is_ours(build_id);
+        agreed.then(|| self.executed.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
+    }
+
+    fn is_ours(&self, build_id: u64) -> bool {
+        self.protocol.load(Ordering::Relaxed) == PROTOCOL && self.build_id.load(Ordering::Relaxed) == build_id
     }
 
     /// The runtime's half, second step: the first thread is registered.
@@ -277,6 +294,8 @@ pub struct SharedMemory {
     pub experiments: Experiments,
     /// What is in scope.
     pub code: CodeMap,
+    /// Where programs that were executed have their code.
+    pub files: Files,
     /// Which code only waits.
     pub circles: Circles,
     /// How to find callers.

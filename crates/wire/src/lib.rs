@@ -7,9 +7,9 @@
 //!
 //! The layout ([`SharedMemory`]), its version and build ID, and the few lock-free protocols that both
 //! sides must agree on: the delay account ([`account`]) and its past ([`history`], [`hits`]), the published experiment
-//! ([`experiment`]), the code map ([`code`]), the code that only waits ([`circles`]), progress counters ([`counter`], [`stamps`], [`latency`]), thread slots ([`slot`]), the
-//! sample ring ([`ring`]), the channels between threads ([`channel`]) and what comes from outside ([`arrivals`]). And what a program that is
-//! only followed to the one that is meant asks for ([`follow`]).
+//! ([`experiment`]), the code map ([`code`]), where executed programs have their code ([`files`]), the code that only waits ([`circles`]), progress counters ([`counter`], [`stamps`], [`latency`]), thread slots ([`slot`]), the
+//! sample ring ([`ring`]), the channels between threads ([`channel`]) and what comes from outside ([`arrivals`]). And what a program
+//! asks before it executes another one ([`follow`]).
 //!
 //! # What is not here
 //!
@@ -36,6 +36,7 @@ pub mod circles;
 pub mod code;
 pub mod counter;
 pub mod experiment;
+pub mod files;
 pub mod follow;
 pub mod history;
 pub mod hits;
@@ -53,7 +54,7 @@ pub use layout::{Handshake, Header, SharedMemory};
 pub use units::{Address, Epoch, Nanos, Speedup};
 
 /// Version of the layout. Bumped by hand with every change to it.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;
 
 /// First word of the shared memory: `whatif01` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"whatif01");

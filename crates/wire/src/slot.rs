@@ -13,6 +13,24 @@ const FREE: u32 = 0;
 /// A thread that is being created, or runs.
 const TAKEN: u32 = 1;
 
+/// Where a process comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Origin {
+    /// It is the first one, or was forked from it.
+    First = 0,
+    /// It runs a program that another process has executed, whose addresses are translated ([`files`](crate::files)).
+    Executed = 1,
+    /// It was forked from one that does.
+    ForkedFromExecuted = 2,
+}
+
+/// What tells the program of one process from that of another: by its file's inode and size.
+#[must_use]
+pub const fn fingerprint(inode: u64, size: u64) -> u64 {
+    inode ^ size.rotate_left(40)
+}
+
 /// A thread without a sample for this long is not running.
 const LONG: Nanos = Nanos(50_000_000);
 
@@ -256,8 +274,16 @@ pub struct Slot {
     state: AtomicU32,
     /// Thread ID, zero until the thread runs.
     pub tid: AtomicU32,
-    /// Process ID: forked children share the table.
+    /// Process ID: children share the table.
     pub pid: AtomicU32,
+    /// An [`Origin`].
+    pub origin: AtomicU32,
+    /// The number of the program among those that were executed, also in its forked children.
+    pub generation: AtomicU32,
+    /// Whether the controller has placed its points in the process; the thread waits for it (a futex) where [`placing`](crate::Header::placing) says so.
+    pub placed: AtomicU32,
+    /// A fingerprint of the program that the process runs ([`fingerprint`]).
+    pub program: AtomicU64,
     /// An [`Activity`].
     pub activity: AtomicU32,
     /// The delay it has been credited with or has paid.
@@ -297,6 +323,8 @@ pub struct Slot {
     pub stack_low: AtomicUsize,
     /// Runtime only: see `stack_low`.
     pub stack_high: AtomicUsize,
+    /// Runtime only: where it puts together what it asks before it executes a program, or zero. A `vfork`ed child uses its parent's.
+    pub scratch: AtomicUsize,
     /// Runtime only: what the new thread is to run.
     pub start: AtomicUsize,
     /// Runtime only: its argument.
@@ -442,6 +470,16 @@ impl Slot {
         self.is_doing(Activity::Pausing) || self.is_doing(Activity::KeepingCpu)
     }
 
+    /// Whether the addresses of its process are translated.
+    pub fn is_executed(&self) -> bool {
+        self.origin.load(Ordering::Relaxed) != Origin::First as u32
+    }
+
+    /// Whether its process runs a program that another one has executed, and was not forked since.
+    pub fn has_executed_itself(&self) -> bool {
+        self.origin.load(Ordering::Relaxed) == Origin::Executed as u32
+    }
+
     /// Whether the thread runs or wants to, or pauses, at the time `now` (monotonic clock). One that has had no
     /// sample for long does not: it waits in a call that is not interposed.
     pub fn can_run(&self, now: Nanos) -> bool {
@@ -494,10 +532,27 @@ impl Slots {
         self.hint.fetch_min(slot.number(self), Ordering::Relaxed);
     }
 
+    /// The same for the slot of a thread that is gone, unless another one has given it back meanwhile: `thread` is the thread's ID.
+    pub fn give_back_of(&self, slot: &Slot, thread: u32) {
+        let tid = slot.tid.compare_exchange(thread, 0, Ordering::AcqRel, Ordering::Relaxed);
+        if thread != 0 && tid.is_ok() {
+            self.give_back(slot);
+        }
+    }
+
     /// Every slot that was ever used, free ones included (their books count, and their rings may hold
     /// samples).
     pub fn used(&self) -> &[Slot] {
         &self.slots[..(self.used.load(Ordering::Acquire) as usize).min(MAX_SLOTS)]
+    }
+
+    /// Whether a process has threads that are profiled, or had until a moment ago.
+    pub fn has_process(&self, process: u32) -> bool {
+        // One that executes another program, and has not come back, is profiled only if that joins, with a slot of its own.
+        let is_its = |slot: &Slot| {
+            slot.pid.load(Ordering::Relaxed) == process && slot.executing.load(Ordering::Relaxed) == 0
+        };
+        process != 0 && self.used().iter().any(is_its)
     }
 
     /// The sums of all threads' books, in nanoseconds (samples: number).

@@ -194,7 +194,7 @@ impl Unwind {
 
     /// Gives the table of the code at `start` up: something else may be mapped there.
     pub fn retire(&self, start: Address) {
-        let count = self.count.load(Relaxed) as usize;
+        let count = (self.count.load(Relaxed) as usize).min(MAX_TABLES);
         for table in self.tables[..count].iter().filter(|table| table.start.load(Relaxed) == start.0) {
             table.end.store(0, Relaxed);
         }

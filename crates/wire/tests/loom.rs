@@ -16,6 +16,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom::thread;
 use wire::counter::{Counters, Kind};
 use wire::experiment::Experiments;
+use wire::files::{Files, Stretch};
 use wire::history::History;
 use wire::ring::{Ring, Sample};
 use wire::slot::Slots;
@@ -55,6 +56,37 @@ fn begun() -> Arc<Shared<SharedAccount>> {
 fn spawn<T: 'static>(shared: &Arc<T>, work: impl FnOnce(&T) + 'static) -> thread::JoinHandle<()> {
     let shared = Arc::clone(shared);
     thread::spawn(move || work(&shared))
+}
+
+/// Two processes find the same code at the same time, and another piece each: all agree where it is, and no two pieces are at one place.
+#[test]
+fn code_of_a_file_has_one_place() {
+    let mut model = loom::model::Builder::new();
+    // Without a bound it takes three minutes.
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let stretch = |inode| Stretch { device: 1, inode, offset: 0, length: 1 };
+        let files = Shared::new(Files::default());
+        let places = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let other = {
+            let (files, places) = (Arc::clone(&files), Arc::clone(&places));
+            thread::spawn(move || {
+                let place = files.step().place(stretch(1), 2, b"a");
+                places[1].store(place.map_or(0, |place| place.0 as usize), Relaxed);
+            })
+        };
+        let place = files.step().place(stretch(1), 1, b"a");
+        other.join().unwrap();
+        let theirs = places[1].load(Relaxed) as u64;
+        // Each may have declared the other's entries void until there was no room.
+        if let Some(place) = place
+            && theirs != 0
+        {
+            assert_eq!(place.0, theirs);
+            assert_eq!(files.step().place(stretch(1), 3, b"a"), Some(place));
+            assert_eq!(files.it.all().filter(|entry| entry.stretch() == stretch(1)).count(), 1);
+        }
+    });
 }
 
 /// Rule 1: `required` is what the thread furthest ahead has, whichever it is, and never sinks.

@@ -1,14 +1,15 @@
-//! Following a wrapper (`taskset`, `env`, `sh -c`, a script) to the program that it leads to, which is the one that is profiled.
+//! Following what programs execute: a wrapper (`taskset`, `env`, `sh -c`, a script) to the program that it leads to, and that program to all that it executes.
 //!
-//! **Does:** answer what the runtime asks in what is followed, before that executes a program ([`wire::follow`]): whether the program is followed
-//! as well, joins (is profiled), or is left alone; and hand over the one that has joined.
+//! **Does:** answer what the runtime asks before a program is executed ([`wire::follow`]): whether that is followed
+//! as well, joins (is profiled) as the first program of a session or with the one that is profiled already, or is left alone; and hand over the first one.
 //!
-//! **Does not:** profile more than one program at a time, or know what a program did before it was executed.
+//! **Does not:** know what a program did before it was executed.
 //!
 //! **Constraints:** who asks waits, so nothing but looking for the progress points takes long; what cannot be followed runs as without us.
 
 mod class;
 mod place;
+mod programs;
 mod seen;
 mod socket;
 
@@ -23,11 +24,13 @@ use kernel::SharedMapping;
 use kernel::cpu::ProcessStat;
 use kernel::peer::Peer;
 use place::Process;
+pub use programs::Programs;
 use rustix::process::geteuid;
 use seen::{Seen, Why};
 use socket::{Connection, Socket};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -66,16 +69,7 @@ impl Wanted {
         if args.no_follow {
             return Ok(None);
         }
-        let named = match &args.follow {
-            Some(glob) => Some(
-                Glob::new(glob)
-                    .with_context(|| {
-                        format!("--follow {glob}: not a glob; write the name of a program, e.g. 'server*'")
-                    })?
-                    .compile_matcher(),
-            ),
-            None => None,
-        };
+        let named = named(args)?;
         let leads_on = match &named {
             Some(named) => !is_named(named, executable.image()),
             None => leads_on(executable),
@@ -90,6 +84,18 @@ impl Wanted {
             sources: crate::code_scope::CodeScope::new(args)?.sources,
             anywhere: !args.binaries.is_empty(),
         }))
+    }
+
+    /// What joins the program that was typed; none if nothing is to be followed.
+    ///
+    /// # Errors
+    /// What was typed is no glob.
+    pub fn executed_by_it(args: &arguments::Run) -> Result<Option<Self>> {
+        if args.no_follow {
+            return Ok(None);
+        }
+        let sources = crate::code_scope::CodeScope::new(args)?.sources;
+        Ok(Some(Self { named: named(args)?, points: vec![], regions: vec![], sources, anywhere: true }))
     }
 
     /// The program that a wrapper's arguments seem to name, for the name of the recording.
@@ -127,6 +133,14 @@ impl Wanted {
         kernel::heap::give_back();
         missing
     }
+}
+
+/// What `--follow` says.
+fn named(args: &arguments::Run) -> Result<Option<GlobMatcher>> {
+    let advice =
+        |glob: &str| format!("--follow {glob}: not a glob; write the name of a program, e.g. 'server*'");
+    let glob = args.follow.as_ref().map(|glob| Glob::new(glob).with_context(|| advice(glob))).transpose()?;
+    Ok(glob.map(|glob| glob.compile_matcher()))
 }
 
 fn is_named(glob: &GlobMatcher, program: &Path) -> bool {
@@ -208,14 +222,23 @@ struct Desk {
     /// The only program that may join from now on.
     only: Mutex<Option<PathBuf>>,
     seen: Mutex<Seen>,
+    programs: Arc<Programs>,
     preloads: Mutex<HashMap<Preloaded, OsString>>,
+    /// Programs that were found to be executable, by the name and the file.
+    checked: Mutex<HashMap<(PathBuf, FileState), Executable>>,
+}
+
+/// Device, inode, and time of change: what is called like it is another file, or was written since, if these differ.
+type FileState = (u64, u64, i64, i64);
+
+fn state(file: &std::fs::Metadata) -> FileState {
+    (file.dev(), file.ino(), file.ctime(), file.ctime_nsec())
 }
 
 /// What the beginning of `LD_PRELOAD` depends on.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Preloaded {
-    /// Device, inode and time of change.
-    file: (u64, u64, i64, i64),
+    file: FileState,
     runtime: PathBuf,
     users: Vec<u8>,
 }
@@ -227,16 +250,35 @@ struct Next {
     memory: Option<SharedMapping>,
     /// That of the one that has joined last.
     joined: Option<&'static SharedMemory>,
+    /// The file of that memory, for what is executed meanwhile.
+    session: Option<OwnedFd>,
+    /// There is no other first program than the one that was typed.
+    only_one: bool,
     /// No further one is to join.
     closed: bool,
 }
 
 impl Next {
-    /// Whether the program that has joined last has ended, so that there will be room for another one, or it will be closed.
-    fn is_about_to_change(&self) -> bool {
+    fn begin(&mut self, shared: &SharedMapping) -> std::io::Result<()> {
+        self.joined = Some(shared.memory());
+        self.session = Some(shared.fd().try_clone_to_owned()?);
+        Ok(())
+    }
+
+    fn expect(&mut self, shared: SharedMapping) {
+        (self.memory, self.session, self.joined) = (Some(shared), None, None);
+    }
+
+    /// Whether the first program of the session has ended.
+    fn has_ended(&self) -> bool {
         let pid = self.joined.map(|memory| memory.header.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0);
         let state = |pid| ProcessStat::of(pid).map_or('X', |stat| stat.state);
-        self.memory.is_none() && !self.closed && pid.is_some_and(|pid| matches!(state(pid), 'Z' | 'X'))
+        pid.is_some_and(|pid| matches!(state(pid), 'Z' | 'X'))
+    }
+
+    /// Whether the program that has joined last has ended, so that there will be room for another one, or it will be closed.
+    fn is_about_to_change(&self) -> bool {
+        self.memory.is_none() && !self.closed && !self.only_one && self.has_ended()
     }
 }
 
@@ -259,7 +301,9 @@ impl Follower {
             changed: Condvar::new(),
             only: Mutex::default(),
             seen: Mutex::default(),
+            programs: Arc::default(),
             preloads: Mutex::default(),
+            checked: Mutex::default(),
         });
         let (sender, joined) = channel();
         let answering = Arc::clone(&desk);
@@ -279,8 +323,23 @@ impl Follower {
 
     /// Lets the next program join, with this memory.
     pub fn expect(&self, shared: SharedMapping) {
-        lock(&self.desk.next).memory = Some(shared);
+        lock(&self.desk.next).expect(shared);
         self.desk.changed.notify_all();
+    }
+
+    /// The first program, which is about to be started, has this memory: what it executes joins it.
+    ///
+    /// # Errors
+    /// The kernel's: too many open files.
+    pub fn begin(&self, shared: &SharedMapping) -> std::io::Result<()> {
+        let mut next = lock(&self.desk.next);
+        next.only_one = true;
+        next.begin(shared)
+    }
+
+    /// The programs that have joined besides the first one.
+    pub fn programs(&self) -> Arc<Programs> {
+        Arc::clone(&self.desk.programs)
     }
 
     /// From now on only this program may join: what was measured is about it.
@@ -306,7 +365,8 @@ impl Follower {
 
     /// What to say at the end, where a program was profiled.
     pub fn notes(&self) -> Vec<String> {
-        lock(&self.desk.seen).notes()
+        let notes = lock(&self.desk.seen).notes();
+        self.desk.programs.note().into_iter().chain(notes).collect()
     }
 
     /// See [`Seen::instead`].
@@ -336,6 +396,7 @@ enum Answer {
     LeaveAlone,
     Follow(Executable),
     Join(Executable, SharedMapping),
+    JoinToo(Executable, OwnedFd),
 }
 
 impl Desk {
@@ -368,6 +429,15 @@ impl Desk {
                 }
                 connection.answer(Verdict::Followed, first.as_bytes(), None);
             }
+            Answer::JoinToo(executable, memory) => {
+                let first = first(&executable);
+                let has_room = first.len() < LONGEST_ANSWER;
+                if has_room {
+                    // It may attach at once, and is of interest then.
+                    self.programs.add(canonical(executable.image()));
+                    connection.answer(Verdict::JoinsToo, first.as_bytes(), Some(memory.as_fd()));
+                }
+            }
             Answer::Join(executable, shared) => {
                 let first = first(&executable);
                 // The program is looked at while this passes.
@@ -381,14 +451,14 @@ impl Desk {
                     let pid = (!request.way.is_another_process()).then_some(peer.pid);
                     let _ = joined.send(Joined { shared, executable, pid, asked: peer.pid });
                 } else {
-                    lock(&self.next).memory = Some(shared);
+                    lock(&self.next).expect(shared);
                 }
             }
         }
     }
 
     fn judge(&self, process: Process, request: &Request, file: &Path) -> Answer {
-        let mut executable = launch::check_as_executed(file.to_owned());
+        let mut executable = self.check(file);
         if request.way.searches() && matches!(executable, Err(LaunchError::Format(_))) {
             // What is no program the C library gives to the shell.
             executable = launch::check_as_executed("/bin/sh".into());
@@ -411,6 +481,12 @@ impl Desk {
         let by_shell = process.program().is_some_and(|program| class_of(&program) == Class::Shell);
         let named = self.wanted.named.as_ref().map(|glob| is_named(glob, executable.image()));
         let is_free = self.has_room();
+        if !is_free && let Some(memory) = self.session() {
+            return match named {
+                Some(false) => Answer::Follow(executable),
+                _ => self.join_too(process, executable, memory),
+            };
+        }
         let is_other = lock(&self.only).as_ref().is_some_and(|only| *only != canonical(executable.image()));
         match class::next(class, named, by_shell, !is_free || is_other) {
             Step::Follow => {
@@ -427,16 +503,55 @@ impl Desk {
         }
     }
 
-    fn join(&self, process: Process, executable: Executable) -> Answer {
-        let cannot = if !process.has_our_numbers() {
-            Some("it runs in a PID namespace of its own")
+    /// What the kernel makes of a file. A script executes the same ones again and again.
+    fn check(&self, file: &Path) -> Result<Executable, LaunchError> {
+        const MOST: usize = 1000;
+        let check = || launch::check_as_executed(file.to_owned());
+        let Ok(metadata) = std::fs::metadata(file) else { return check() };
+        let key = (file.to_owned(), state(&metadata));
+        if let Some(known) = lock(&self.checked).get(&key) {
+            return Ok(known.clone());
+        }
+        let executable = check()?;
+        // A script depends on its interpreter as well.
+        if executable.image() == file {
+            let mut checked = lock(&self.checked);
+            if checked.len() >= MOST {
+                checked.clear();
+            }
+            checked.insert(key, executable.clone());
+        }
+        Ok(executable)
+    }
+
+    /// The memory that the program has that is profiled, if one is.
+    fn session(&self) -> Option<OwnedFd> {
+        let next = lock(&self.next);
+        next.session.as_ref().filter(|_| !next.closed && !next.has_ended())?.try_clone().ok()
+    }
+
+    /// Whether a program runs where it can join; what it is seen as otherwise.
+    fn is_in_reach(&self, process: Process, executable: &Executable) -> bool {
+        let reason = if !process.has_our_numbers() {
+            "it runs in a PID namespace of its own"
         } else if !process.shares(executable.image()) {
-            Some("it runs in another root folder")
+            "it runs in another root folder"
         } else {
-            None
+            return true;
         };
-        if let Some(reason) = cannot {
-            self.add(executable.image(), Why::Cannot(reason.to_owned()));
+        self.add(executable.image(), Why::Cannot(reason.to_owned()));
+        false
+    }
+
+    fn join_too(&self, process: Process, executable: Executable, memory: OwnedFd) -> Answer {
+        if !self.is_in_reach(process, &executable) {
+            return Answer::LeaveAlone;
+        }
+        Answer::JoinToo(executable, memory)
+    }
+
+    fn join(&self, process: Process, executable: Executable) -> Answer {
+        if !self.is_in_reach(process, &executable) {
             return Answer::LeaveAlone;
         }
         if let Some(missing) = self.wanted.missing(&executable) {
@@ -445,8 +560,9 @@ impl Desk {
         }
         let mut next = lock(&self.next);
         match next.memory.take() {
+            // Without a descriptor left it is profiled alone.
             Some(shared) => {
-                next.joined = Some(shared.memory());
+                let _ = next.begin(&shared);
                 Answer::Join(executable, shared)
             }
             None => Answer::LeaveAlone,
@@ -466,11 +582,7 @@ impl Desk {
         const MOST: usize = 1000;
         let find = || launch::first_of_preload(executable, runtime, OsStr::from_bytes(users));
         let Ok(file) = std::fs::metadata(executable.image()) else { return find() };
-        let key = Preloaded {
-            file: (file.dev(), file.ino(), file.mtime(), file.mtime_nsec()),
-            runtime: runtime.to_owned(),
-            users: users.to_owned(),
-        };
+        let key = Preloaded { file: state(&file), runtime: runtime.to_owned(), users: users.to_owned() };
         let mut known = lock(&self.preloads);
         if known.len() >= MOST {
             known.clear();

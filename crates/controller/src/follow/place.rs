@@ -62,7 +62,19 @@ impl Process {
             base.join(OsStr::from_bytes(path))
         };
         // Without any `.` in it.
-        self.may_execute(&found).then(|| found.components().collect())
+        let found: PathBuf = self.own(found).components().collect();
+        self.may_execute(&found).then_some(found)
+    }
+
+    /// What is about the process that looks, as it is for this one.
+    fn own(self, path: PathBuf) -> PathBuf {
+        let Ok(name) = path.strip_prefix("/proc/self").or_else(|_| path.strip_prefix("/proc/thread-self"))
+        else {
+            return path;
+        };
+        let Some(name) = name.to_str() else { return path };
+        // The program that it runs now; it will be another one.
+        self.link(name).unwrap_or_else(|| PathBuf::from(format!("/proc/{}", self.0)).join(name))
     }
 }
 
@@ -110,6 +122,10 @@ mod tests {
         assert_eq!(found(Way::Executes, opened.as_raw_fd(), "tool", ""), Some(file.clone()));
         assert_eq!(found(Way::Executes, open.as_raw_fd(), "", ""), Some(file.clone()));
         assert_eq!(found(Way::Executes, WORKING_DIRECTORY, "/", ""), None, "a folder");
+        assert_eq!(
+            found(Way::Executes, WORKING_DIRECTORY, "/proc/self/exe", ""),
+            std::env::current_exe().ok()
+        );
         assert!(SELF().shares(&file) && SELF().has_our_numbers());
         assert!(!SELF().shares(&folder.path().join("missing")));
         assert_eq!(SELF().program(), std::env::current_exe().ok());

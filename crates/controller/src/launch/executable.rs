@@ -53,8 +53,8 @@ impl Executable {
     pub fn note(&self) -> Option<String> {
         let script = self.script.as_ref()?;
         Some(format!(
-            "{} is a script: its interpreter {} is profiled, and programs that it starts are not. \
-             To profile one of those, run it itself: whatif run -- program",
+            "{} is a script: its interpreter {} is profiled, and with it what it starts, unless --no-follow is given. \
+             To profile one program alone: whatif run --follow NAME -- SCRIPT",
             script.display(),
             self.image.display()
         ))

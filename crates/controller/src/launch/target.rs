@@ -66,6 +66,12 @@ impl<'a> Target<'a> {
         self.other.as_ref().map_or(self.child.pid(), |other| other.pid)
     }
 
+    /// The process that the program is, or that has started it.
+    #[must_use]
+    pub fn root(&self) -> u32 {
+        self.child.pid()
+    }
+
     /// Whether it has ended; or the child has, with which everything does.
     #[must_use]
     pub fn has_ended(&self) -> bool {

@@ -30,7 +30,7 @@ fn as_whatif() {
     kernel::clock::sleep_precisely();
     let executable = check(&words[0]).unwrap();
     let shared = SharedMapping::create().unwrap();
-    let child = spawn(&executable, &words[1..], &c_library(), With::Memory(&shared)).unwrap();
+    let child = spawn(&executable, &words[1..], &c_library(), With::Memory(&shared, None)).unwrap();
     let exit = match std::env::var(MODE).as_deref() {
         Ok("deadline") => {
             let deadline = monotonic() + Nanos(30_000_000);

@@ -3,15 +3,16 @@
 
 mod beginning;
 mod counting_code;
+mod executed;
 mod known;
 mod place;
 mod rate;
 
 pub use counting_code::Function;
 pub use place::PointSpec;
-pub use rate::{CallRate, Meter, name_of};
+pub use rate::{CallRate, Meter, Site, name_of};
 
-use crate::images::Images;
+use crate::images::{Images, Spot};
 use crate::region::RegionSpec;
 use anyhow::{Result, bail};
 use counting_code::{Patcher, Word};
@@ -19,7 +20,7 @@ use kernel::visits::{self, Counter, Instruction, Means};
 use place::Place;
 use profile::{Point, PointKind};
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use symbols::Scope;
@@ -37,6 +38,10 @@ struct Placed {
     noted: Option<&'static wire::counter::Counter>,
     /// Those of libraries come and go with them.
     counters: Mutex<Vec<Watch>>,
+    /// Those in programs that were executed, by the numbers of these, with which they go.
+    executed: Mutex<Vec<(u32, Counting)>>,
+    /// Where these have breakpoints.
+    spots: Mutex<BTreeSet<Spot>>,
     /// What was counted by those that are gone.
     past: AtomicU64,
     /// Samples, of a point that is sampled.
@@ -100,7 +105,8 @@ impl Placed {
         let noted = kind.filter(|_| place.is_in_image());
         let noted = noted.and_then(|kind| memory.counters.get(kind, name.as_bytes()));
         let (past, samples, refused) = (0.into(), Arc::default(), OnceLock::new());
-        Ok(Self { point, place, noted, counters: counters.into(), past, samples, refused })
+        let (executed, spots) = (Mutex::default(), Mutex::default());
+        Ok(Self { point, place, noted, counters: counters.into(), executed, spots, past, samples, refused })
     }
 
     fn counters(&self) -> MutexGuard<'_, Vec<Watch>> {
@@ -109,20 +115,33 @@ impl Placed {
 
     /// Whether the runtime notes all visits.
     fn is_noted(&self) -> bool {
-        let counters = self.counters();
-        self.noted.is_some() && counters.iter().all(|watch| watch.counter.means() == Some(Means::Trap))
+        let is_trap = |counter: &Counting| counter.means() == Some(Means::Trap);
+        self.noted.is_some()
+            && self.counters().iter().all(|watch| is_trap(&watch.counter))
+            && self.executed().iter().all(|(_, counter)| is_trap(counter))
     }
 
     /// Whether the program counts all visits itself, which costs it next to nothing.
     fn is_counted_by_itself(&self) -> bool {
         let counters = self.counters();
-        !counters.is_empty() && counters.iter().all(|watch| watch.counter.means().is_none())
+        let in_first = !counters.is_empty() && counters.iter().all(|watch| watch.counter.means().is_none());
+        in_first && self.executed().is_empty()
+    }
+
+    fn executed(&self) -> MutexGuard<'_, Vec<(u32, Counting)>> {
+        self.executed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn counted(&self) -> u64 {
-        let counters = self.counters();
+        let (counters, executed) = (self.counters(), self.executed());
         let now = counters.iter().map(|watch| watch.counter.count());
+        let now = now.chain(executed.iter().map(|(_, counter)| counter.count()));
         now.fold(self.past.load(Ordering::Relaxed), u64::wrapping_add)
+    }
+
+    /// Whether its visits are counted anywhere, or were.
+    fn is_somewhere(&self) -> bool {
+        self.past.load(Ordering::Relaxed) > 0 || !self.counters().is_empty() || !self.executed().is_empty()
     }
 }
 
@@ -133,6 +152,8 @@ pub struct Points {
     memory: &'static SharedMemory,
     pid: u32,
     placed: Vec<Placed>,
+    /// The programs that were executed, as far as points were looked for in them.
+    executed: Mutex<executed::Known>,
     /// A place that was chosen while the program runs, which marks no point and has none that the user has placed.
     chosen: OnceLock<(PointSpec, Placed)>,
 }
@@ -249,7 +270,7 @@ impl Points {
         later: bool,
     ) -> Result<Self> {
         let placed = specs.iter().map(|spec| Placed::new(memory, spec, pid)).collect::<Result<_>>()?;
-        let mut points = Self { memory, pid, placed, chosen: OnceLock::new() };
+        let mut points = Self { memory, pid, placed, executed: Mutex::default(), chosen: OnceLock::new() };
         let changing = Changing::begin(memory);
         let may_count = changing.is_some() && specs.iter().any(PointSpec::may_count_itself);
         let entries = |spec: &PointSpec| images.instructions(|image| spec.entries(image, scope));
@@ -263,7 +284,9 @@ impl Points {
                 }
                 found => found?,
             }
-            if !later && points.placed[nth].place.is_in_image() && points.placed[nth].counters().is_empty() {
+            let may_come = later || spec.is_in_named_program();
+            if !may_come && points.placed[nth].place.is_in_image() && points.placed[nth].counters().is_empty()
+            {
                 bail!(spec.missing(None));
             }
         }
@@ -287,10 +310,13 @@ impl Points {
         let spec = PointSpec::throughput(place)?;
         let placed = Placed::new(self.memory, &spec, self.pid)?;
         self.find(&placed, &spec, images, scope, None)?;
-        if placed.counters().is_empty() {
+        self.find_in_executed((&placed, &spec), images, scope);
+        if !placed.is_somewhere() {
             bail!(spec.missing(None));
         }
         let _ = self.chosen.set((spec, placed));
+        // What is executed from now on waits for it.
+        self.memory.header.placing.store(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -301,10 +327,7 @@ impl Points {
 
     /// Whether there is anything whose visits can be progress by now; places in libraries that are not loaded yet do not count.
     pub fn is_any(&self) -> bool {
-        let is_there = |placed: &Placed| {
-            let counted = placed.past.load(Ordering::Relaxed) > 0 || !placed.counters().is_empty();
-            counted || !placed.place.is_in_image()
-        };
+        let is_there = |placed: &Placed| placed.is_somewhere() || !placed.place.is_in_image();
         self.all().any(is_there) || self.registered().next().is_some()
     }
 
@@ -389,9 +412,10 @@ impl Points {
         Counter::trap(self.pid, address, VISIT | place)
     }
 
-    /// The processes that the program is by now, the first one first.
+    /// The processes that the program is by now, the first one first. Those that have executed another one have other addresses.
     pub fn pids(&self) -> Vec<u32> {
-        let of_slots = self.memory.slots.used().iter().filter(|slot| slot.is_taken());
+        let is_same = |slot: &&wire::slot::Slot| slot.is_taken() && !slot.is_executed();
+        let of_slots = self.memory.slots.used().iter().filter(is_same);
         let mut others: Vec<u32> = of_slots.map(|slot| slot.pid.load(Ordering::Relaxed)).collect();
         others.sort_unstable();
         others.dedup();
@@ -399,11 +423,15 @@ impl Points {
         std::iter::once(self.pid).chain(others).collect()
     }
 
+    /// Whether any is a place in code that is watched.
+    pub fn are_in_images(&self) -> bool {
+        self.all().any(|placed| placed.place.is_in_image())
+    }
+
     /// Points that are nowhere yet.
     pub fn waiting(&self) -> impl Iterator<Item = &str> {
         let waits = |placed: &&Placed| {
-            let counted = placed.past.load(Ordering::Relaxed) > 0 || !placed.counters().is_empty();
-            placed.place.is_in_image() && !counted && placed.refused.get().is_none()
+            placed.place.is_in_image() && !placed.is_somewhere() && placed.refused.get().is_none()
         };
         self.all().filter(waits).map(|placed| placed.point.name.as_str())
     }
@@ -518,13 +546,16 @@ impl Points {
         self.all().map(spent).collect()
     }
 
-    /// The points that are counted by breakpoints, and where these are.
-    pub fn breakpoints(&self) -> impl Iterator<Item = (String, Address)> {
+    /// The points that are counted by breakpoints, and where these are, by the addresses that all processes share.
+    pub fn breakpoints(&self, images: &Images) -> impl Iterator<Item = (String, Address)> {
         let is_breakpoint =
             |watch: &Watch| matches!(watch.counter.means(), Some(Means::Breakpoint | Means::Trap));
         self.all().flat_map(move |placed| {
             let watches = placed.counters().clone().into_iter().filter(is_breakpoint);
-            watches.filter_map(|watch| Some((placed.point.name.clone(), watch.address?)))
+            let spots = placed.spots.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let spots = spots.iter().filter_map(|spot| images.address(spot)).map(Address).collect::<Vec<_>>();
+            let addresses = watches.filter_map(|watch| watch.address).chain(spots);
+            addresses.map(|address| (placed.point.name.clone(), address))
         })
     }
 
@@ -532,8 +563,10 @@ impl Points {
     pub fn give_up(&self, name: &str) {
         for placed in self.all().filter(|placed| placed.point.name == name) {
             let counters = std::mem::take(&mut *placed.counters());
-            let counted = counters.iter().map(|watch| watch.counter.count()).fold(0, u64::wrapping_add);
-            placed.past.fetch_add(counted, Ordering::Relaxed);
+            let executed = std::mem::take(&mut *placed.executed());
+            let counted = counters.iter().map(|watch| watch.counter.count());
+            let counted = counted.chain(executed.iter().map(|(_, counter)| counter.count()));
+            placed.past.fetch_add(counted.fold(0, u64::wrapping_add), Ordering::Relaxed);
         }
     }
 
@@ -571,7 +604,8 @@ impl Points {
             several(by(Means::Uprobe), "uprobe").map(|text| text + " (which count in all processes)"),
             several(by(Means::Tracepoint), "tracepoint"),
             several(self.sampled().len(), "sampled place"),
-            several(self.waiting().count(), "place").map(|text| text + " of which no library is loaded yet"),
+            several(self.waiting().count(), "place")
+                .map(|text| text + " whose library is not loaded, or whose program is not executed, yet (then by hardware breakpoints)"),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(" and "))

@@ -4,6 +4,7 @@ use super::known;
 use crate::failure;
 use crate::region::{Presence, RegionSpec};
 use anyhow::{Context as _, Result, bail, ensure};
+use globset::{Glob, GlobMatcher};
 use kernel::visits::Counter;
 use profile::{Point, PointKind};
 use std::collections::{BTreeSet, HashMap};
@@ -15,7 +16,7 @@ use symbols::{Image, Scope, Svma};
 const MOST_COPIES: usize = 64;
 
 const ADVICE: &str = "give FILE:LINE, as in -p server.rs:42, fn:NAME (or just NAME), sampled:FILE:LINE, sampled:fn:NAME, \
-                      usdt:PROVIDER:NAME or syscall:NAME";
+                      usdt:PROVIDER:NAME or syscall:NAME; in another program that is executed, its name first: -p 'worker:fn:NAME'";
 
 /// A place in the code, as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,13 +128,27 @@ type Build = (PathBuf, Option<String>);
 pub struct PointSpec {
     pub point: Point,
     pub place: Place,
+    /// The programs that it is in; none for all.
+    program: Option<GlobMatcher>,
     /// What was found in images so far, by their paths and builds: it takes its time, and the program waits for it.
     found: Mutex<HashMap<Build, Vec<Entry>>>,
 }
 
 impl PointSpec {
-    fn new(place: Place, name: String, kind: PointKind) -> Self {
-        Self { point: Point { name, kind }, place, found: Mutex::default() }
+    fn new(Placed { program, place }: Placed, name: String, kind: PointKind) -> Self {
+        let program = program.map(|program| program.compile_matcher());
+        Self { point: Point { name, kind }, place, program, found: Mutex::default() }
+    }
+
+    /// Whether it may be in this program.
+    fn is_in(&self, image: &Image) -> bool {
+        let named = |glob: &GlobMatcher| image.path().file_name().is_some_and(|name| glob.is_match(name));
+        self.program.as_ref().is_none_or(named)
+    }
+
+    /// Whether the user has said which program it is in, which may come later.
+    pub fn is_in_named_program(&self) -> bool {
+        self.program.is_some()
     }
 
     /// Whether it is a beginning or an end.
@@ -143,9 +158,9 @@ impl PointSpec {
 
     /// What `-p PLACE` asks for.
     pub fn throughput(text: &str) -> Result<Self> {
-        let place = Place::parse(text)?;
-        let name = place.to_string();
-        Ok(Self::new(place, name, PointKind::Throughput))
+        let placed = Placed::parse(text)?;
+        let name = placed.to_string();
+        Ok(Self::new(placed, name, PointKind::Throughput))
     }
 
     /// What `-p PLACE` and `--latency BEGIN..END` ask for.
@@ -191,6 +206,9 @@ impl PointSpec {
 
     /// Where the place is entered in an image.
     pub fn entries(&self, image: &Image, scope: &Scope) -> Vec<Entry> {
+        if !self.is_in(image) {
+            return Vec::new();
+        }
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let find =
             || known::entries(image, &format!("{:?}", self.place), || self.place.entries(image, scope));
@@ -199,6 +217,9 @@ impl PointSpec {
 
     /// Fails if there is no such place in `image`, the only one that is looked into, or no such system call.
     pub fn check(&self, image: &Image, scope: &Scope) -> Result<()> {
+        if !self.is_in(image) {
+            return Ok(());
+        }
         let is_there = match &self.place {
             Place::SystemCall(name) => system_call(std::process::id(), name).map(|_| true)?,
             Place::Sampled(code) => code.find_in(image) == Presence::There,
@@ -233,10 +254,44 @@ impl PointSpec {
     }
 }
 
+/// A place, and the programs that it is in if they were named: `PROGRAM:PLACE`.
+struct Placed {
+    program: Option<Glob>,
+    place: Place,
+}
+
+impl Placed {
+    fn parse(text: &str) -> Result<Self> {
+        let named = text.split_once(':').filter(|(program, rest)| {
+            let is_kind = matches!(*program, "fn" | "usdt" | "syscall" | "sampled" | "");
+            // What has no colon is the line of a file.
+            !is_kind && !program.contains('/') && !rest.starts_with(':') && rest.contains(':')
+        });
+        if let Some((program, rest)) = named
+            && let Ok(place @ (Place::Code(_) | Place::Probe(..))) = Place::parse(rest)
+        {
+            let advice = || {
+                format!("-p {text}: '{program}' is not a glob; write the name of a program, e.g. 'worker*'")
+            };
+            return Ok(Self { program: Some(Glob::new(program).with_context(advice)?), place });
+        }
+        Ok(Self { program: None, place: Place::parse(text)? })
+    }
+}
+
+impl std::fmt::Display for Placed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.program {
+            Some(program) => write!(f, "{program}:{}", self.place),
+            None => self.place.fmt(f),
+        }
+    }
+}
+
 /// The two places of `BEGIN..END`, which may have dots of their own.
-fn both(text: &str) -> Result<(Place, Place)> {
+fn both(text: &str) -> Result<(Placed, Placed)> {
     for (dots, _) in text.match_indices("..") {
-        if let (Ok(begin), Ok(end)) = (Place::parse(&text[..dots]), Place::parse(&text[dots + 2..])) {
+        if let (Ok(begin), Ok(end)) = (Placed::parse(&text[..dots]), Placed::parse(&text[dots + 2..])) {
             return Ok((begin, end));
         }
     }
@@ -290,6 +345,27 @@ mod tests {
             }
             assert_eq!(place.ok(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_place_may_be_in_a_program_that_is_named() {
+        let function = |name: &str| Place::Code(RegionSpec::Function(name.to_owned()));
+        let line = Place::Code(RegionSpec::Line("a.c".to_owned(), 7));
+        for (text, program, place) in [
+            ("worker:fn:work", Some("worker"), function("work")),
+            ("worker*:a.c:7", Some("worker*"), line.clone()),
+            ("postgres:usdt:a:b", Some("postgres"), Place::Probe("a".to_owned(), "b".to_owned())),
+            ("fn:work", None, function("work")),
+            ("a.c:7", None, line),
+            ("shop::Cart::add", None, function("shop::Cart::add")),
+        ] {
+            let placed = Placed::parse(text).unwrap();
+            assert_eq!((placed.program.as_ref().map(Glob::glob), placed.place), (program, place), "{text}");
+        }
+        assert!(Placed::parse("worker:syscall:write").is_err());
+        let specs = latency("worker:fn:a..master:fn:b").unwrap();
+        assert_eq!(specs[0].point.name, "worker:fn:a..master:fn:b");
+        assert!(specs.iter().all(PointSpec::is_in_named_program));
     }
 
     fn latency(text: &str) -> Result<Vec<PointSpec>> {

@@ -1,7 +1,7 @@
 //! How often places are visited, and how steadily: to find places that make good progress points.
 
-use super::PointSpec;
 use super::counting_code;
+use super::{PointSpec, Points};
 use crate::images::Images;
 use anyhow::Result;
 use kernel::visits::{Counter, Instruction};
@@ -40,11 +40,25 @@ impl CallRate {
 
 /// What counts the visits to some places in a program that runs.
 pub struct Meter<'a> {
-    /// Its processes.
-    pub pids: &'a [u32],
+    pub points: &'a Points,
     pub scope: &'a Scope,
     /// What a visit costs, if that is known.
     pub visit_cost: Option<wire::Nanos>,
+}
+
+/// Where a place is: in which processes, and at which instruction of theirs.
+#[derive(Clone, Debug)]
+pub struct Site {
+    pids: Vec<u32>,
+    pub instruction: Instruction,
+    /// Whether it is in the first program.
+    in_first: bool,
+}
+
+/// How many breakpoints a place takes in the process that needs most.
+fn copies(place: &[Site]) -> usize {
+    let in_process = |pid: &u32| place.iter().filter(|site| site.pids.contains(pid)).count();
+    place.iter().flat_map(|site| &site.pids).map(in_process).max().unwrap_or(0)
 }
 
 /// A place that is being counted.
@@ -70,20 +84,27 @@ impl Counted {
 
 impl Meter<'_> {
     /// Where `places`, as `-p` understands them, are in the program; nowhere, if they are in too many copies to be counted.
-    pub fn find(&self, places: &[String], images: &Images) -> Result<Vec<Vec<Instruction>>> {
-        let find = |place: &String| -> Result<Vec<Instruction>> {
+    pub fn find(&self, places: &[String], images: &Images) -> Result<Vec<Vec<Site>>> {
+        let pids = self.points.pids();
+        let find = |place: &String| -> Result<Vec<Site>> {
             let spec = PointSpec::throughput(place)?;
-            let mut found = images.instructions(|image| spec.entries(image, self.scope));
+            let in_first = images.instructions(|image| spec.entries(image, self.scope));
             // No probe may be put there.
-            found.retain(|instruction| !images.is_changed(instruction.address));
-            Ok(if found.len() > AT_A_TIME { Vec::new() } else { found })
+            let in_first = in_first.into_iter().filter(|instruction| !images.is_changed(instruction.address));
+            let in_first =
+                in_first.map(|instruction| Site { pids: pids.clone(), instruction, in_first: true });
+            let executed = self.points.in_executed(&spec, images, self.scope).into_iter();
+            let executed =
+                executed.map(|(pid, instruction)| Site { pids: vec![pid], instruction, in_first: false });
+            let found: Vec<Site> = in_first.chain(executed).collect();
+            Ok(if copies(&found) > AT_A_TIME { Vec::new() } else { found })
         };
         places.iter().map(find).collect()
     }
 
     /// Whether the program could count all visits to a place itself, if it was named before it starts.
-    pub fn could_count_itself(&self, place: &[Instruction], images: &Images) -> bool {
-        let could = |instruction: &Instruction| images.function_from(instruction.address).is_some();
+    pub fn could_count_itself(&self, place: &[Site], images: &Images) -> bool {
+        let could = |site: &Site| site.in_first && images.function_from(site.instruction.address).is_some();
         !place.is_empty() && place.iter().all(could)
     }
 
@@ -91,7 +112,7 @@ impl Meter<'_> {
     /// time. `None` altogether if the program ended: `wait` returns false then.
     pub fn measure(
         &self,
-        places: &[Vec<Instruction>],
+        places: &[Vec<Site>],
         mut wait: impl FnMut(Nanos) -> bool,
     ) -> Option<Vec<Option<CallRate>>> {
         let mut rates = vec![None; places.len()];
@@ -99,13 +120,14 @@ impl Meter<'_> {
         while !left.is_empty() {
             let mut room = AT_A_TIME;
             let (now, later): (Vec<usize>, Vec<usize>) = left.into_iter().partition(|nth| {
-                let fits = places[*nth].len() <= room;
-                room -= if fits { places[*nth].len() } else { 0 };
+                let copies = copies(&places[*nth]);
+                let fits = copies <= room;
+                room -= if fits { copies } else { 0 };
                 fits
             });
             left = later;
             let begin = |nth: usize| {
-                let counters = places[nth].iter().map(|place| Counter::new(self.pids, place));
+                let counters = places[nth].iter().map(|site| Counter::new(&site.pids, &site.instruction));
                 let counters = counters.collect::<Result<Vec<Counter>, _>>().ok()?;
                 Some(Counted { nth, counters, last: 0, steps: Vec::with_capacity(STEPS) })
             };

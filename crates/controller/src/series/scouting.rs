@@ -86,8 +86,7 @@ impl Series<'_> {
             }
             scout.tries += 1;
             scout.next = passed + Nanos::new(PATIENCE.get() << scout.tries.min(MOST_DOUBLINGS));
-            let pids = self.points.pids();
-            let found = candidates::find(&self.options.scope, false, &pids, self.observer, |time| {
+            let found = candidates::find(&self.options.scope, false, self.points, self.observer, |time| {
                 conductor.wait(time)
             })?;
             let Some(found) = found else { return Ok(false) };

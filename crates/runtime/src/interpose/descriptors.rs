@@ -3,6 +3,7 @@
 //! Three files remember something by the number of a descriptor: which channel it is ([`channel`]), what comes through it from outside
 //! ([`arrivals`]) and whether it is a timer ([`deadline`]). The calls here tell them, and [`epoll`] of what is closed.
 
+use super::object;
 use crate::channel::{self, Ends, REMEMBERED};
 use crate::memory::{attached, shared};
 use crate::real::real;
@@ -26,10 +27,24 @@ fn made(fds: [c_int; 2]) {
 
 /// Two new descriptors with a channel from each to the other.
 fn connected([first, second]: [c_int; 2]) {
-    if attached().is_some() {
-        let (there, back) = (Some(shared().channels.fresh()), Some(shared().channels.fresh()));
-        remember(first, Some(Ends { input: back, output: there }));
-        remember(second, Some(Ends { input: there, output: back }));
+    if attached().is_some()
+        && let (Some(one), Some(other)) = (channel::inode(first), channel::inode(second))
+    {
+        shared().channels.pair([one, other]);
+        Ends::of_pair([one, other]).begin();
+        remember(first, Some(Ends::of_pair([one, other])));
+        remember(second, Some(Ends::of_pair([other, one])));
+    }
+}
+
+/// The two ends of a pipe, which is known by its inode, also to programs that are executed with one of them. Looked at in any case: one that is only closed ends
+/// waits as well.
+fn piped(fds: [c_int; 2]) {
+    for fd in fds {
+        remember(fd, None);
+        if attached().is_some() {
+            channel::of(fd).begin();
+        }
     }
 }
 
@@ -67,11 +82,11 @@ unsafe fn pair(fds: *const c_int) -> [c_int; 2] {
 
 noted!(pipe(fds: *mut c_int), result => if result == 0 {
     // SAFETY: the call succeeded, so it wrote two descriptors.
-    made(unsafe { pair(fds) });
+    piped(unsafe { pair(fds) });
 });
 noted!(pipe2(fds: *mut c_int, flags: c_int), result => if result == 0 {
     // SAFETY: as above.
-    made(unsafe { pair(fds) });
+    piped(unsafe { pair(fds) });
 });
 noted!(socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int), result => if result == 0 {
     // SAFETY: as above.
@@ -139,14 +154,13 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
 /// Rule 4 for a descriptor that is about to be shut or closed: threads that wait at the other end will find its end. One that
 /// was never used is not looked at, for most are files.
 fn hang_up(fd: c_int) {
+    object::closes(fd);
     let ends = channel::known(fd);
     if ends != Ends::WORLD
         && let Some(slot) = tls::slot()
     {
         delay::pay(slot);
-        let now = sys::now();
-        ends.output.into_iter().for_each(|key| channel::touch(key.data(), now));
-        ends.input.into_iter().for_each(|key| channel::touch(key.room(), now));
+        ends.hang_up(sys::now());
     }
 }
 

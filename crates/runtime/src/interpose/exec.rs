@@ -1,12 +1,12 @@
 //! `exec*`: sampling stops before the program is replaced.
 //!
 //! A sample that falls due inside the call would reach the new program as a signal that it knows nothing
-//! of, and kill it. If the call fails, sampling goes on. And what is only followed asks what is to become of the new program
+//! of, and kill it. If the call fails, sampling goes on. And the process asks what is to become of the new program
 //! ([`follow`]).
 
 use crate::follow::{self, Program};
 use crate::real::real;
-use crate::{sampler, signals};
+use crate::{sampler, signals, wait};
 use core::ffi::{CStr, c_int, c_long, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::slot::Activity;
@@ -120,7 +120,7 @@ pub unsafe fn by_number<T>(
     }
 }
 
-/// `posix_spawn` and `posix_spawnp`, whose child is made inside the C library: of interest in what is followed only.
+/// `posix_spawn` and `posix_spawnp`, whose child is made inside the C library. The thread waits until the child has executed its program.
 macro_rules! spawn {
     ($name:ident, $program:ident) => {
         #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
@@ -137,10 +137,14 @@ macro_rules! spawn {
             let program = Program::$program(path).spawned();
             let failed = |result: &c_int| *result != 0;
             // SAFETY: the program's own arguments go to the function it meant to call, but for what may be added to the environment.
-            unsafe {
+            let call = || unsafe {
                 follow::executing(program, environment, failed, |environment| {
                     original(process, path, actions, attributes, arguments, environment)
                 })
+            };
+            match signals::own_slot() {
+                Some(slot) => wait::around_world(slot, call),
+                None => call(),
             }
         }
     };

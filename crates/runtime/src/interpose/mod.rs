@@ -1,7 +1,7 @@
 //! The functions that stand in front of the C library's.
 //!
 //! [`table`] says which function is what; the wrappers are generated from it. What needs more than its
-//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`sigwait`], [`connect`], [`timers`], [`threads`] and
+//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`exit`], [`object`], [`sigwait`], [`connect`], [`timers`], [`threads`] and
 //! [`seccomp`] and [`descriptors`] (what makes them and gives them up). Not here: `epoll_ctl` and the calls about signals, which stand beside what they change
 //! ([`epoll`](crate::epoll), [`signals`](crate::signals)).
 //!
@@ -12,7 +12,9 @@
 mod connect;
 mod descriptors;
 mod exec;
+mod exit;
 mod futex;
+mod object;
 mod readiness;
 mod seccomp;
 mod sigwait;
@@ -23,7 +25,7 @@ mod timers;
 use crate::{arrivals, channel, wait};
 use core::ffi::c_int;
 use wire::channel::{Event, Key};
-use wire::{Nanos, slot::Slot};
+use wire::slot::Slot;
 
 /// What functions return when their original does not exist. The program should not be able to call them then.
 pub(crate) trait Missing {
@@ -109,7 +111,9 @@ fn on_channel<T: Copy + PartialOrd + Default>(
     call: impl FnOnce() -> T,
 ) -> T {
     let Some(key) = key else { return wait::around_world(slot, call) };
-    let used = |result: &T| if *result < T::default() { Nanos::ZERO } else { channel::used(awaits(key)) };
+    let used = |result: &T| {
+        if *result < T::default() { object::child_ended() } else { channel::used(awaits(key)) }
+    };
     wait::around_channel(slot, Some(causes(key)), call, used, None)
 }
 
@@ -189,6 +193,12 @@ macro_rules! interpose {
             $crate::wait::around_world(slot, || original($($arg),*))
         });
     };
+    // The same for calls that wait for the end of a process; $ended says which one has ended.
+    (children $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, ended |$ended:ident| $process:expr) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            $crate::wait::around_child(slot, || original($($arg),*), |$ended| $process)
+        });
+    };
     // The same for calls that any signal handler ends.
     (world_undisturbed $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty) => {
         interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
@@ -228,6 +238,19 @@ macro_rules! interpose {
             $crate::interpose::writing(slot, $fd, || original($($arg),*))
         });
     };
+    // A call that waits until another thread has done the opposite, in whatever process; `$causes` says which event it is for others, `$awaits` what it waits for.
+    (objects $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, causes $causes:expr, awaits $awaits:expr, done $done:expr) => {
+        interpose!(@define $name ( $($arg : $type),* ) -> $result, slot, original => {
+            let (causes, awaits) = ($causes, $awaits);
+            let used = |result: &$result| {
+                let done: fn(&$result) -> bool = $done;
+                awaits.filter(|_| done(result)).map_or(wire::Nanos::ZERO, $crate::channel::used)
+            };
+            let call = || $crate::signals::undisturbed(slot, || original($($arg),*));
+            $crate::wait::before_sleep(slot);
+            $crate::wait::around_channel(slot, causes, call, used, None)
+        });
+    };
     // A call that waits for any of several descriptors; `$used` says when a thread last did what makes one that
     // is ready so, `$watch` the same of any that are asked for; `$instance` is a descriptor that stands for all, if there is one.
     (ready $name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, of $instance:expr, used |$count:ident| $used:expr, watch $watch:expr) => {
@@ -249,7 +272,11 @@ macro_rules! interpose {
             let call = || $crate::signals::undisturbed($slot, || $call);
             let ready = |&ready: &c_int| ready > 0;
             let call = || $crate::arrivals::polling($slot, epoll.map(|call| call.instance), call, ready);
-            let used = |&$count: &c_int| if $count > 0 { $used } else { wire::Nanos::ZERO };
+            let used = |&$count: &c_int| match $count {
+                1.. => $used,
+                0 => wire::Nanos::ZERO,
+                _ => $crate::interpose::object::child_ended(),
+            };
             let count = $crate::wait::around_channel($slot, None, call, used, $watch);
             let Some(epoll) = epoll else { break count };
             if let $crate::epoll::Passed::Some(count) = $crate::epoll::pass($slot, epoll, count) {

@@ -3,6 +3,7 @@
 
 use super::interpose;
 use super::table::{Ptr, Set, caught, done};
+use crate::memory::shared;
 use crate::real::real;
 use crate::{signals, sys, wait};
 use core::ffi::c_int;
@@ -23,12 +24,16 @@ struct Info {
 impl Info {
     const NONE: Self = Self { signal: 0, error: 0, code: 0, padding: 0, process: 0, rest: [0; 27] };
 
-    /// Whether a thread of this process sent it: by `kill`, `sigqueue` or `tgkill`.
+    /// Whether a thread of this process, or of another one that is profiled, sent it: by `kill`, `sigqueue` or `tgkill`.
     fn is_ours(&self) -> bool {
         const SI_USER: c_int = 0;
         const SI_QUEUE: c_int = -1;
         const SI_TKILL: c_int = -6;
-        matches!(self.code, SI_USER | SI_QUEUE | SI_TKILL) && self.process == sys::getpid() as c_int
+        let is_ours = || {
+            let process = self.process.cast_unsigned();
+            process == sys::getpid() || shared().slots.has_process(process)
+        };
+        matches!(self.code, SI_USER | SI_QUEUE | SI_TKILL) && is_ours()
     }
 }
 

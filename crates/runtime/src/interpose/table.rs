@@ -8,7 +8,9 @@
 //! | `locks` | pay, try without waiting; otherwise as `waits` | as `waits` |
 //! | `world` | pay | pay at once what accrued meanwhile |
 //! | `yields` | – | – ; many in a row are a wait (rule 5), and the first ends a stretch |
+//! | `children` | pay | as `waits` if a process has ended that is profiled, otherwise as `world` |
 //! | `reads`, `writes` | pay | as `waits` if another thread has meanwhile done the opposite, otherwise as `world` |
+//! | `objects` | pay | the same for what has no descriptor, or one that is the same in all processes: semaphores, message queues, locks of files |
 //! | `ready` | pay | the same, for any of several descriptors |
 //!
 //! `…_undisturbed`: our signal stays out while the call is in the kernel, because it fails with `EINTR`
@@ -19,6 +21,7 @@
 //! the timed and clock variants, semaphores and C11 threads that they leave out.
 
 use super::interpose;
+use super::object;
 use super::readiness::{asked, polled, selected};
 use crate::channel::{causing, of};
 use crate::delay::{Watch, pay};
@@ -56,9 +59,26 @@ pub(super) fn caught(result: &c_int) -> bool {
     *result > 0
 }
 
+/// The result is a number of bytes, or −1.
+fn moved(result: &isize) -> bool {
+    *result >= 0
+}
+
 /// `sigsuspend` always returns −1, and always because of a signal.
 fn always(_: &c_int) -> bool {
     true
+}
+
+/// The process that a `siginfo_t` tells the end of, if the call has not failed.
+///
+/// # Safety
+/// `info` must be null or point to what the call has written.
+unsafe fn ended(result: c_int, info: Ptr) -> c_int {
+    if result != 0 || info.is_null() {
+        return 0;
+    }
+    // SAFETY: `si_pid` is the fourth word of four bytes (sigaction(2)), and zero if no process has ended.
+    unsafe { info.cast::<c_int>().add(4).read() }
 }
 
 // Mutexes.
@@ -154,7 +174,7 @@ interpose!(world fsync(fd: c_int) -> c_int);
 interpose!(world fdatasync(fd: c_int) -> c_int);
 interpose!(world syncfs(fd: c_int) -> c_int);
 interpose!(world msync(start: Ptr, size: Size, flags: c_int) -> c_int);
-interpose!(world flock(fd: c_int, operation: c_int) -> c_int);
+interpose!(objects flock(fd: c_int, operation: c_int) -> c_int, causes object::unlocks(fd, operation), awaits object::locks(fd, operation), done done);
 interpose!(world lockf(fd: c_int, command: c_int, size: Offset) -> c_int);
 interpose!(writes to sendfile(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
 interpose!(writes to sendfile64(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
@@ -210,18 +230,18 @@ interpose!(ready_masking set epoll_pwait(fd: c_int, events: Ptr, count: c_int, t
 interpose!(ready_masking set epoll_pwait2(fd: c_int, events: Ptr, count: c_int, time: Ptr, set: Set) -> c_int, of Some(Call { instance: fd, events, room: count, timeout: milliseconds(time) }), used |ready| returned(fd, events, ready), watch Some(Watch { used: &|| touched(fd), instance: of(fd).input }));
 
 // Processes.
-interpose!(world wait(status: Ptr) -> c_int);
-interpose!(world waitpid(process: c_int, status: Ptr, options: c_int) -> c_int);
-interpose!(world wait3(status: Ptr, options: c_int, usage: Ptr) -> c_int);
-interpose!(world wait4(process: c_int, status: Ptr, options: c_int, usage: Ptr) -> c_int);
-interpose!(world waitid(kind: c_int, id: c_uint, info: Ptr, options: c_int) -> c_int);
+interpose!(children wait(status: Ptr) -> c_int, ended |result| *result);
+interpose!(children waitpid(process: c_int, status: Ptr, options: c_int) -> c_int, ended |result| *result);
+interpose!(children wait3(status: Ptr, options: c_int, usage: Ptr) -> c_int, ended |result| *result);
+interpose!(children wait4(process: c_int, status: Ptr, options: c_int, usage: Ptr) -> c_int, ended |result| *result);
+interpose!(children waitid(kind: c_int, id: c_uint, info: Ptr, options: c_int) -> c_int, ended |result| ended(*result, info));
 
 // System V and POSIX message queues and semaphores: between processes.
-interpose!(world_undisturbed semop(id: c_int, operations: Ptr, count: Size) -> c_int);
-interpose!(world_undisturbed semtimedop(id: c_int, operations: Ptr, count: Size, time: Ptr) -> c_int);
-interpose!(world_undisturbed msgrcv(id: c_int, message: Ptr, size: Size, kind: c_long, flags: c_int) -> isize);
-interpose!(world_undisturbed msgsnd(id: c_int, message: Ptr, size: Size, flags: c_int) -> c_int);
-interpose!(world mq_receive(queue: c_int, message: Ptr, size: Size, priority: Ptr) -> isize);
-interpose!(world_undisturbed mq_timedreceive(queue: c_int, message: Ptr, size: Size, priority: Ptr, until: Ptr) -> isize);
-interpose!(world mq_send(queue: c_int, message: Ptr, size: Size, priority: c_uint) -> c_int);
-interpose!(world_undisturbed mq_timedsend(queue: c_int, message: Ptr, size: Size, priority: c_uint, until: Ptr) -> c_int);
+interpose!(objects semop(id: c_int, operations: Ptr, count: Size) -> c_int, causes object::raises(id, operations, count), awaits Some(object::semaphores(id).data()), done done);
+interpose!(objects semtimedop(id: c_int, operations: Ptr, count: Size, time: Ptr) -> c_int, causes object::raises(id, operations, count), awaits Some(object::semaphores(id).data()), done done);
+interpose!(objects msgrcv(id: c_int, message: Ptr, size: Size, kind: c_long, flags: c_int) -> isize, causes Some(object::messages(id).room()), awaits Some(object::messages(id).data()), done moved);
+interpose!(objects msgsnd(id: c_int, message: Ptr, size: Size, flags: c_int) -> c_int, causes Some(object::messages(id).data()), awaits Some(object::messages(id).room()), done done);
+interpose!(objects mq_receive(queue: c_int, message: Ptr, size: Size, priority: Ptr) -> isize, causes object::file(queue).map(Key::room), awaits object::file(queue).map(Key::data), done moved);
+interpose!(objects mq_timedreceive(queue: c_int, message: Ptr, size: Size, priority: Ptr, until: Ptr) -> isize, causes object::file(queue).map(Key::room), awaits object::file(queue).map(Key::data), done moved);
+interpose!(objects mq_send(queue: c_int, message: Ptr, size: Size, priority: c_uint) -> c_int, causes object::file(queue).map(Key::data), awaits object::file(queue).map(Key::room), done done);
+interpose!(objects mq_timedsend(queue: c_int, message: Ptr, size: Size, priority: c_uint, until: Ptr) -> c_int, causes object::file(queue).map(Key::data), awaits object::file(queue).map(Key::room), done done);

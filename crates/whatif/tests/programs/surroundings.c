@@ -67,12 +67,7 @@ int main(int argc, char **argv)
     char line[300];
     int status;
     if (argc > 1 && !strcmp(argv[1], "child")) {
-        FILE *maps = fopen("/proc/self/maps", "r");
-        int ours = 0;
-        while (fgets(line, sizeof line, maps))
-            ours += strstr(line, "whatif_rt") || strstr(line, "memfd:");
-        fclose(maps);
-        printf("child %d %d\n", argc, ours);
+        printf("child %d\n", argc);
         everything();
         return 9;
     }

@@ -1,0 +1,314 @@
+//! Where this process has the code of files, in the addresses that all processes of the experiment share ([`wire::files`]).
+//!
+//! The first program, and what it forks, has its code where the shared addresses say. A program that was executed later reads what it has mapped from
+//! `/proc/self/maps` with its first sample, and again when code is not known, and now and then (a library may be where another one was). Its
+//! callchains are translated before anything is looked up in them.
+//!
+//! There are two tables, which take turns: threads look up in the one while one of them, in its signal handler, writes the other. A reader
+//! needs microseconds, and nothing is written more often than every tenth of a second.
+
+use crate::memory::shared;
+use crate::sys;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use wire::files::{NOWHERE, Stretch};
+use wire::slot::Origin;
+use wire::{Address, Nanos};
+
+/// Pieces of code that are known of a process; those of higher addresses are nowhere.
+const MOST: usize = 1024;
+/// After this time the list is read again when an address is unknown.
+const REFRESH: Nanos = Nanos(100_000_000);
+/// After this time the list is read again in any case.
+const STALE: Nanos = Nanos(250_000_000);
+/// Reading never takes more than this part of the time, as a divisor.
+const MOST_SHARE: u64 = 200;
+
+/// A piece of code.
+struct Piece {
+    start: AtomicU64,
+    end: AtomicU64,
+    /// Where it is by the shared addresses.
+    place: AtomicU64,
+}
+
+impl Piece {
+    const fn new() -> Self {
+        Self { start: AtomicU64::new(0), end: AtomicU64::new(0), place: AtomicU64::new(0) }
+    }
+}
+
+struct Table {
+    count: AtomicU32,
+    pieces: [Piece; MOST],
+}
+
+impl Table {
+    const fn new() -> Self {
+        Self { count: AtomicU32::new(0), pieces: [const { Piece::new() }; MOST] }
+    }
+
+    /// The pieces come in the order of their addresses.
+    fn find(&self, address: u64) -> Option<Address> {
+        let pieces = &self.pieces[..(self.count.load(Relaxed) as usize).min(MOST)];
+        let after = pieces.partition_point(|piece| piece.start.load(Relaxed) <= address);
+        let piece = pieces.get(after.checked_sub(1)?)?;
+        let inside = address < piece.end.load(Relaxed);
+        inside.then(|| Address(piece.place.load(Relaxed) + (address - piece.start.load(Relaxed))))
+    }
+}
+
+static TABLES: [Table; 2] = [const { Table::new() }; 2];
+/// Which of them is in use: Release when it has been written, Acquire before it is read. Zero: none, addresses are what they are.
+static IN_USE: AtomicU32 = AtomicU32::new(0);
+/// When the list was read, and how long that took.
+static READ_AT: AtomicU64 = AtomicU64::new(0);
+static TOOK: AtomicU64 = AtomicU64::new(0);
+/// Whether a thread reads it now.
+static READING: AtomicBool = AtomicBool::new(false);
+
+/// Where a part of the list is read to; signal handlers may have small stacks.
+struct Buffer(UnsafeCell<[u8; 8192]>);
+
+// SAFETY: only the thread that has set `READING` uses it.
+unsafe impl Sync for Buffer {}
+
+static BUFFER: Buffer = Buffer(UnsafeCell::new([0; 8192]));
+
+/// Whether this process was forked from one whose addresses are translated.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Where this process comes from.
+pub fn origin() -> Origin {
+    match (IN_USE.load(Relaxed), FORKED.load(Relaxed)) {
+        (0, _) => Origin::First,
+        (_, false) => Origin::Executed,
+        (_, true) => Origin::ForkedFromExecuted,
+    }
+}
+
+/// The first program says where it has its code.
+pub fn tell() {
+    let process = sys::getpid();
+    let is_at = |start, stretch, name: &[u8]| shared().files.is_at(stretch, Address(start), process, name);
+    exclusively(|buffer| each_code(buffer, is_at));
+}
+
+/// The number of the program among those that were executed.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// See [`GENERATION`]; zero in the first program.
+pub fn generation() -> u32 {
+    GENERATION.load(Relaxed)
+}
+
+/// Addresses of this process are translated from now on. The list is read with the first sample: many programs end before they have any.
+pub fn begin(generation: u32) {
+    GENERATION.store(generation, Relaxed);
+    IN_USE.store(1, Release);
+}
+
+/// A forked child has a copy of the tables. What another thread was doing with them is not done here.
+pub fn in_child() {
+    READING.store(false, Relaxed);
+    FORKED.store(true, Relaxed);
+}
+
+/// Reads the list again if that has been so long ago. Called from the signal handler, with the time.
+pub fn keep_up(now: Nanos) {
+    if IN_USE.load(Relaxed) != 0 {
+        read_after(now, STALE);
+    }
+}
+
+/// An address of this process by the shared addresses. Called from the signal handler.
+#[inline]
+pub fn shared_address(address: usize) -> Address {
+    match IN_USE.load(Acquire) {
+        0 => Address(address as u64),
+        in_use => translated(address as u64, in_use),
+    }
+}
+
+/// The same as far as it is known. Called from the signal handler.
+pub fn known_address(address: usize) -> Address {
+    match IN_USE.load(Acquire) {
+        0 => Address(address as u64),
+        in_use => TABLES[in_use as usize & 1].find(address as u64).unwrap_or(NOWHERE),
+    }
+}
+
+fn translated(address: u64, in_use: u32) -> Address {
+    let find = |in_use: u32| TABLES[in_use as usize & 1].find(address);
+    let found = find(in_use).or_else(|| {
+        let is_new = read_after(sys::now(), REFRESH);
+        is_new.then(|| find(IN_USE.load(Acquire))).flatten()
+    });
+    found.unwrap_or(NOWHERE)
+}
+
+/// Whether the list was read, because that was due.
+fn read_after(now: Nanos, time: Nanos) -> bool {
+    let wait = time.0.max(TOOK.load(Relaxed).saturating_mul(MOST_SHARE));
+    now.0 >= READ_AT.load(Relaxed).saturating_add(wait) && read()
+}
+
+fn read() -> bool {
+    exclusively(|buffer| {
+        let begin = sys::now();
+        let in_use = IN_USE.load(Relaxed);
+        let next = in_use.wrapping_add(1).max(1);
+        let (table, mut count) = (&TABLES[next as usize & 1], 0);
+        let process = sys::getpid();
+        let has_read = each_code(buffer, |start, stretch, name| {
+            let Some(place) = shared().files.place(stretch, process, name) else { return };
+            let Some(piece) = table.pieces.get(count) else { return };
+            piece.start.store(start, Relaxed);
+            piece.end.store(start + stretch.length, Relaxed);
+            piece.place.store(place.0, Relaxed);
+            count += 1;
+        });
+        if has_read {
+            table.count.store(count as u32, Relaxed);
+            IN_USE.store(next, Release);
+        }
+        let end = sys::now();
+        READ_AT.store(end.0, Relaxed);
+        TOOK.store(end.saturating_sub(begin).0, Relaxed);
+        has_read
+    })
+}
+
+/// Calls with the buffer, unless another thread has it, or this one in the code that was interrupted.
+fn exclusively(work: impl FnOnce(&mut [u8]) -> bool) -> bool {
+    if READING.swap(true, Acquire) {
+        return false;
+    }
+    // SAFETY: `READING` says that nothing else uses it.
+    let done = work(unsafe { &mut *BUFFER.0.get() });
+    READING.store(false, Release);
+    done
+}
+
+/// Calls with the beginning, the stretch of the file and its name for all mapped code of files, in the order of its addresses; false if the list cannot be read.
+fn each_code(buffer: &mut [u8], mut call: impl FnMut(u64, Stretch, &[u8])) -> bool {
+    let Some(file) = sys::open(c"/proc/self/maps") else { return false };
+    let (mut filled, mut skips, mut any) = (0, false, false);
+    loop {
+        let length = sys::read(file, &mut buffer[filled..]);
+        if length == 0 {
+            break;
+        }
+        any = true;
+        filled += length;
+        let mut begin = 0;
+        while let Some(end) = buffer[begin..filled].iter().position(|byte| *byte == b'\n') {
+            let line = &buffer[begin..begin + end];
+            begin += end + 1;
+            if !core::mem::take(&mut skips)
+                && let Some((start, stretch, name)) = parse(line)
+            {
+                call(start, stretch, name);
+            }
+        }
+        buffer.copy_within(begin..filled, 0);
+        filled -= begin;
+        if filled == buffer.len() {
+            // A line that is longer than any path: what is left of it is no line.
+            (filled, skips) = (0, true);
+        }
+    }
+    sys::close(file);
+    any
+}
+
+/// `start-end perms offset major:minor inode   name` (proc_pid_maps(5)), if it is code of a file, or what the kernel maps into every process.
+fn parse(line: &[u8]) -> Option<(u64, Stretch, &[u8])> {
+    let mut rest = line;
+    let mut field = |end: u8| {
+        let length = rest.iter().position(|byte| *byte == end)?;
+        let (field, after) = rest.split_at(length);
+        rest = &after[1..];
+        Some(field)
+    };
+    let (start, end) = (hexadecimal(field(b'-')?)?, hexadecimal(field(b' ')?)?);
+    let permissions = field(b' ')?;
+    let offset = hexadecimal(field(b' ')?)?;
+    let (major, minor) = (hexadecimal(field(b':')?)?, hexadecimal(field(b' ')?)?);
+    let inode = decimal(field(b' ')?)?;
+    let name = rest.trim_ascii_start();
+    let is_known = inode != 0 || name == b"[vdso]";
+    let is_code = permissions.get(2) == Some(&b'x') && is_known && start < end;
+    let stretch = Stretch { device: major << 32 | minor, inode, offset, length: end.wrapping_sub(start) };
+    is_code.then_some((start, stretch, name))
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    number(digits, 16)
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    number(digits, 10)
+}
+
+fn number(digits: &[u8], base: u32) -> Option<u64> {
+    let digit = |value: u64, byte: &u8| {
+        let digit = char::from(*byte).to_digit(base)?;
+        value.checked_mul(u64::from(base))?.checked_add(u64::from(digit))
+    };
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, digit) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_list() {
+        let code = b"7f00-8f00 r-xp 00001000 fd:01 1234567    /usr/lib/a b.so";
+        let stretch = Stretch { device: 0xfd << 32 | 1, inode: 1_234_567, offset: 0x1000, length: 0x1000 };
+        assert_eq!(parse(code), Some((0x7f00, stretch, &b"/usr/lib/a b.so"[..])));
+        for other in [
+            &b"7f00-8f00 rw-p 00001000 fd:01 1234567    /usr/lib/a.so"[..],
+            b"7f00-8f00 r-xp 00000000 00:00 0 ",
+            b"7f00-8f00 r-xp 00000000 00:00 0    [heap]",
+            b"7f00 r-xp",
+            b"",
+        ] {
+            assert_eq!(parse(other), None, "{other:?}");
+        }
+        assert!(parse(b"7f00-8f00 r-xp 00000000 00:00 0      [vdso]").is_some());
+    }
+
+    #[test]
+    fn the_list_of_this_process_has_the_code_that_runs() {
+        let mut buffer = [0; 4096];
+        let here = lines_of_the_list as *const () as u64;
+        let (mut before, mut found) = (0, false);
+        assert!(each_code(&mut buffer, |start, stretch, _| {
+            assert!(start >= before, "in order");
+            before = start + stretch.length;
+            found |= (start..before).contains(&here);
+        }));
+        assert!(found);
+    }
+
+    #[test]
+    fn pieces_are_found_by_their_addresses() {
+        let table = Table::new();
+        for (piece, (start, end, place)) in table.pieces.iter().zip([(10, 20, 100), (30, 40, 300)]) {
+            piece.start.store(start, Relaxed);
+            piece.end.store(end, Relaxed);
+            piece.place.store(place, Relaxed);
+        }
+        table.count.store(2, Relaxed);
+        for (address, place) in
+            [(9, None), (10, Some(100)), (19, Some(109)), (20, None), (39, Some(309)), (40, None)]
+        {
+            assert_eq!(table.find(address), place.map(Address), "{address}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Programs that execute others: all of them are one experiment.
+
+use crate::support::{Ended, Sandbox, have, point, program, program_as, region, run, skip};
+use kernel::visits::Means;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+/// A program that executes another one, and that one.
+fn master_and_worker() -> Option<(PathBuf, PathBuf)> {
+    Some((program("master.c")?, program("worker.c")?))
+}
+
+/// The words after `master`: the worker is executed so many times, for so many jobs each, and ends with 7.
+fn words(worker: &Path, times: u32, jobs: u32) -> Vec<String> {
+    vec![times.to_string(), worker.display().to_string(), jobs.to_string(), "7".to_owned()]
+}
+
+fn profiled(sandbox: &Sandbox, options: &[&str], master: &Path, words: &[String]) -> Ended {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    sandbox.profile(options, master, &words)
+}
+
+#[test]
+fn what_a_program_executes_is_profiled_with_it() {
+    let Some((master, worker)) = master_and_worker() else { return };
+    let words = words(&worker, 20, 60);
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command
+        .args(["run", "--speedup", "50", "-o"])
+        .arg(sandbox.recording())
+        .arg("--")
+        .arg(&master)
+        .args(&words);
+    let ended = run(command);
+    let native = {
+        let mut command = sandbox.command(&master);
+        command.args(&words);
+        run(command)
+    };
+    assert_eq!(native.code(), Some(7), "{native:#?}");
+    // The report is on standard output as well.
+    assert!(ended.code() == Some(7) && ended.stdout.starts_with(&native.stdout), "{ended:#?}");
+    assert!(
+        ended.stderr.contains("profiled with it") && ended.stderr.contains("worker (20 times)"),
+        "{ended:#?}"
+    );
+    let report = sandbox.report();
+    assert!(point(&report, "done")["visits"].as_u64().unwrap() > 100, "{report:#}");
+    // 60 jobs take about fourteen times as long as a `prepare`, whatever else runs.
+    let (jobs, prepares) = (sandbox.samples("job"), sandbox.samples("prepare"));
+    assert!(prepares > 10 && jobs > 5 * prepares && jobs < 50 * prepares, "{jobs} {prepares} {report:#}");
+    let image = |name: &str| region(&report, name)["image"]["path"].as_str().unwrap_or_default().to_owned();
+    assert!(image("job").ends_with("worker") && image("prepare").ends_with("master"), "{report:#}");
+}
+
+#[test]
+fn without_following_only_the_first_program_is_profiled() {
+    let Some((master, worker)) = master_and_worker() else { return };
+    for options in [&["--no-follow"][..], &["--follow", "master*"]] {
+        let sandbox = Sandbox::new();
+        let options = [options, &["--no-delays"]].concat();
+        let ended = profiled(&sandbox, &options, &master, &words(&worker, 8, 30));
+        assert_eq!(ended.code(), Some(7), "{ended:#?}");
+        assert!(!ended.stderr.contains("profiled with it"), "{ended:#?}");
+        assert!(sandbox.samples("prepare") > 5 && sandbox.samples("job") == 0, "{ended:#?}");
+    }
+}
+
+#[test]
+fn visits_in_a_program_that_is_executed_are_counted() {
+    if kernel::visits::cost(Means::Breakpoint).is_err() {
+        return skip("no breakpoints here");
+    }
+    let Some((master, worker)) = master_and_worker() else { return };
+    let sandbox = Sandbox::new();
+    let options = ["-p", "worker:fn:job", "--speedup", "50"];
+    let ended = profiled(&sandbox, &options, &master, &words(&worker, 20, 60));
+    assert_eq!(ended.code(), Some(7), "{ended:#?}");
+    let report = sandbox.report();
+    let visits = |name| point(&report, name)["visits"].as_u64().unwrap();
+    let (marked, placed) = (visits("done"), visits("worker:job"));
+    assert!(marked > 100, "{report:#}");
+    assert!(placed.abs_diff(marked) <= 40 + marked / 50, "{placed} of {marked}");
+}
+
+#[test]
+fn a_place_is_chosen_in_a_program_that_is_executed() {
+    if kernel::visits::cost(Means::Breakpoint).is_err() {
+        return skip("no breakpoints here");
+    }
+    let Some(master) = program("master.c") else { return };
+    let Some(worker) = program_as("worker.c", "unmarked-worker", &["-DUNMARKED"]) else { return };
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["run", "-o"]).arg(sandbox.recording()).arg("--").arg(&master);
+    let ended = run({
+        command.args(words(&worker, 2, 5000));
+        command
+    });
+    assert_eq!(ended.code(), Some(7), "{ended:#?}");
+    assert!(ended.stderr.contains("unmarked-worker:"), "{ended:#?}");
+    let report = sandbox.report();
+    let visits = report["points"].as_array().unwrap().iter().filter_map(|point| point["visits"].as_u64());
+    assert!(visits.max().unwrap_or(0) > 100, "{report:#}");
+}
+
+#[test]
+fn a_shell_and_its_pipes_are_one_experiment() {
+    let Some((_, worker)) = master_and_worker().filter(|_| have("sh")) else { return };
+    let worker = worker.display();
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["run", "--speedup", "50", "-o"]).arg(sandbox.recording());
+    command.args(["--", "sh", "-c", &format!("{worker} 1500 0 | {worker} 1200 0 | {worker} 900 5")]);
+    let ended = run(command).assert_code(5);
+    assert!(ended.stderr.contains("worker (2 times)"), "{ended:#?}");
+    let visits = point(&sandbox.report(), "done")["visits"].as_u64().unwrap();
+    assert!(visits > 300, "{visits} {ended:#?}");
+}
+
+#[test]
+fn the_tree_goes_on_when_the_controller_is_killed() {
+    let Some((master, worker)) = master_and_worker() else { return };
+    let words = words(&worker, 20, 10);
+    let sandbox = Sandbox::new();
+    let native = {
+        let mut command = sandbox.command(&master);
+        command.args(&words);
+        run(command)
+    };
+    let mut random = fastrand::Rng::new();
+    for _ in 0..8 {
+        let sandbox = Sandbox::new();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut command = sandbox.profiling(&["--speedup", "50"], &master, &words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(random.u64(100..900)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        // It may have been killed before it had started the program.
+        assert!(said == native.stdout || said.is_empty(), "{said:?} {native:#?}");
+    }
+}
