@@ -58,6 +58,7 @@ mod fork;
 mod interpose;
 mod maps;
 mod memory;
+mod object;
 mod passing;
 mod period;
 mod progress;

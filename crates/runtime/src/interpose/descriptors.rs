@@ -3,11 +3,10 @@
 //! Three files remember something by the number of a descriptor: which channel it is ([`channel`]), what comes through it from outside
 //! ([`arrivals`]) and whether it is a timer ([`deadline`]). The calls here tell them, and [`epoll`] of what is closed.
 
-use super::object;
 use crate::channel::{self, Ends, REMEMBERED};
 use crate::memory::{attached, shared};
 use crate::real::real;
-use crate::{arrivals, deadline, delay, epoll, signals, sys, tls};
+use crate::{arrivals, deadline, delay, epoll, object, signals, sys, tls};
 use core::ffi::{c_int, c_uint};
 
 /// A descriptor is something else from now on; `None`: to be looked at when it is used next.

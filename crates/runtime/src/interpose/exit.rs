@@ -1,9 +1,8 @@
 //! The ends of processes: what the thread owes is paid before, because a process that waits for the end is credited for its wait (rules 4 and 5), and those
 //! that wait at the other ends of its channels find them closed. The parent may be told by a signal, which ends whatever wait.
 
-use super::object;
 use crate::real::real;
-use crate::{channel, delay, signals, sys};
+use crate::{channel, delay, object, signals, sys};
 use core::ffi::c_int;
 
 /// glibc calls the entries of `.fini_array` at a normal end, behind what the program has registered with `atexit`.

@@ -1,7 +1,7 @@
 //! The functions that stand in front of the C library's.
 //!
 //! [`table`] says which function is what; the wrappers are generated from it. What needs more than its
-//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`exit`], [`object`], [`sigwait`], [`connect`], [`timers`], [`threads`] and
+//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`exit`], [`sigwait`], [`connect`], [`timers`], [`threads`] and
 //! [`seccomp`] and [`descriptors`] (what makes them and gives them up). Not here: `epoll_ctl` and the calls about signals, which stand beside what they change
 //! ([`epoll`](crate::epoll), [`signals`](crate::signals)).
 //!
@@ -14,7 +14,6 @@ mod descriptors;
 mod exec;
 mod exit;
 mod futex;
-mod object;
 mod readiness;
 mod seccomp;
 mod sigwait;
@@ -22,7 +21,7 @@ mod table;
 mod threads;
 mod timers;
 
-use crate::{arrivals, channel, wait};
+use crate::{arrivals, channel, object, wait};
 use core::ffi::c_int;
 use wire::channel::{Event, Key};
 use wire::slot::Slot;
@@ -275,7 +274,7 @@ macro_rules! interpose {
             let used = |&$count: &c_int| match $count {
                 1.. => $used,
                 0 => wire::Nanos::ZERO,
-                _ => $crate::interpose::object::child_ended(),
+                _ => $crate::object::child_ended(),
             };
             let count = $crate::wait::around_channel($slot, None, call, used, $watch);
             let Some(epoll) = epoll else { break count };

@@ -21,12 +21,11 @@
 //! the timed and clock variants, semaphores and C11 threads that they leave out.
 
 use super::interpose;
-use super::object;
 use super::readiness::{asked, polled, selected};
 use crate::channel::{causing, of};
 use crate::delay::{Watch, pay};
 use crate::epoll::{Call, milliseconds, returned, touched};
-use crate::{passing, sys};
+use crate::{object, passing, sys};
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use wire::channel::Key;
 

@@ -1,11 +1,10 @@
 //! What processes wait for that is no pipe and no socket: System V semaphores and message queues, POSIX message queues, locks of files. Each is one channel, named
 //! by what it is for all processes.
 
-use super::table::Ptr;
 use crate::channel::{self, REMEMBERED};
 use crate::memory::attached;
 use crate::sys;
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::Nanos;
 use wire::channel::{Event, Key};
@@ -53,7 +52,7 @@ struct Operation {
 ///
 /// # Safety
 /// `operations` must be what the program passes to `semop`: so many of them.
-pub unsafe fn raises(id: c_int, operations: Ptr, count: usize) -> Option<Event> {
+pub unsafe fn raises(id: c_int, operations: *mut c_void, count: usize) -> Option<Event> {
     /// `SEMOPM` is 500; the kernel refuses more.
     const MOST: usize = 500;
     // Where it cannot be told, it may be one.
