@@ -364,7 +364,7 @@ mod tests {
         }
         assert!(Placed::parse("worker:syscall:write").is_err());
         let specs = latency("worker:fn:a..master:fn:b").unwrap();
-        assert_eq!(specs[0].point.name, "worker:fn:a..master:fn:b");
+        assert_eq!(specs[0].point.name, "worker:a..master:b");
         assert!(specs.iter().all(PointSpec::is_in_named_program));
     }
 
