@@ -135,15 +135,19 @@ fn wait_for_controller(memory: &SharedMemory) {
     }
 }
 
-/// Waits for a moment until the controller has placed its points in this program, if there are any.
+/// Waits until the controller has placed its points in this program, if there are any; not for long, and not if it is gone.
 fn wait_for_points(memory: &SharedMemory) {
-    const PATIENCE: Nanos = Nanos(100_000_000);
-    let Some(slot) = tls::slot().filter(|_| memory.header.placing.load(Ordering::Relaxed) != 0) else {
-        return;
-    };
-    let until = sys::now() + PATIENCE;
-    while slot.placed.load(Ordering::Acquire) == 0 && sys::now() < until {
-        sys::futex_wait_until(&slot.placed, 0, until);
+    const PATIENCE: Nanos = Nanos(1_000_000_000);
+    const MOMENT: Nanos = Nanos(50_000_000);
+    let header = &memory.header;
+    let Some(slot) = tls::slot().filter(|_| header.placing.load(Ordering::Relaxed) != 0) else { return };
+    let controller = header.controller.load(Ordering::Relaxed);
+    let (mut now, until) = (sys::now(), sys::now() + PATIENCE);
+    let is_waited_for =
+        || slot.placed.load(Ordering::Acquire) == 0 && header.placing.load(Ordering::Relaxed) != 0;
+    while is_waited_for() && now < until && sys::exists(controller) {
+        sys::futex_wait_until(&slot.placed, 0, until.min(now + MOMENT));
+        now = sys::now();
     }
 }
 
