@@ -123,7 +123,8 @@ pub fn find(
         let observer = lock(observer);
         let places = meter.find(&places, observer.images())?;
         // Before they are counted: that slows code beside them down.
-        let beside = |place: &Vec<Site>| observer.beside(place.iter().map(|site| &site.instruction.address));
+        let beside =
+            |place: &Vec<Site>| observer.beside(place.iter().filter_map(|site| site.shared.as_ref()));
         let besides: Vec<f64> = places.iter().map(beside).collect();
         (places, besides)
     };

@@ -205,7 +205,9 @@ impl Images {
             return;
         }
         self.executed_code = executed.len();
-        let mappings: Vec<kernel::Mapping> = self.own.iter().cloned().chain(executed).collect();
+        let of_first = self.own.len();
+        let mut mappings = std::mem::take(&mut self.own);
+        mappings.extend(executed);
         self.others.clear();
         self.map(&mappings);
         self.jit.iter_mut().for_each(|jit| jit.map(&mappings));
@@ -236,6 +238,8 @@ impl Images {
         }
         let gone = self.candidates.iter().zip(were_mapped).filter(|(now, was)| *was && now.code.is_empty());
         self.arrivals += gone.count();
+        mappings.truncate(of_first);
+        self.own = mappings;
     }
 
     /// Whether the first process executes, or has executed, another program, or its own again.

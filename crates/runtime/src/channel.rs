@@ -23,24 +23,60 @@ const UNKNOWN: u32 = 0;
 const WORLD: u32 = u32::MAX;
 
 static KINDS: [AtomicU32; REMEMBERED] = [const { AtomicU32::new(UNKNOWN) }; REMEMBERED];
-/// Which of them this process has used itself, as bits.
-static USED: [AtomicU64; REMEMBERED / 64] = [const { AtomicU64::new(0) }; REMEMBERED / 64];
-/// None from this number on is.
-static MOST_USED: AtomicU32 = AtomicU32::new(0);
+/// Those that this process has used itself.
+static USED: Descriptors = Descriptors::new();
 
-#[inline]
-fn uses(fd: usize) {
-    let (word, bit) = (&USED[fd / 64], 1 << (fd % 64));
-    if word.load(Relaxed) & bit == 0 {
-        word.fetch_or(bit, Relaxed);
-        MOST_USED.fetch_max(fd as u32 + 1, Relaxed);
+/// A set of descriptors.
+pub struct Descriptors {
+    words: [AtomicU64; REMEMBERED / 64],
+    /// None from this number on was ever in it.
+    end: AtomicU32,
+}
+
+impl Descriptors {
+    pub const fn new() -> Self {
+        Self { words: [const { AtomicU64::new(0) }; REMEMBERED / 64], end: AtomicU32::new(0) }
+    }
+
+    /// The word and the bit of a descriptor.
+    #[inline]
+    fn bit(&self, fd: c_int) -> Option<(&AtomicU64, u64)> {
+        let fd = usize::try_from(fd).ok()?;
+        Some((self.words.get(fd / 64)?, 1 << (fd % 64)))
+    }
+
+    #[inline]
+    pub fn add(&self, fd: c_int) {
+        if let Some((word, bit)) = self.bit(fd)
+            && word.load(Relaxed) & bit == 0
+        {
+            word.fetch_or(bit, Relaxed);
+            self.end.fetch_max(fd as u32 + 1, Relaxed);
+        }
+    }
+
+    fn has(&self, fd: c_int) -> bool {
+        self.bit(fd).is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0)
+    }
+
+    /// It is in the set no longer; whether it was.
+    pub fn take(&self, fd: c_int) -> bool {
+        self.has(fd) && self.bit(fd).is_some_and(|(word, bit)| word.fetch_and(!bit, Relaxed) & bit != 0)
+    }
+
+    pub fn each(&self, call: impl FnMut(c_int)) {
+        (0..self.end.load(Relaxed) as c_int).filter(|fd| self.has(*fd)).for_each(call);
+    }
+
+    fn clear(&self) {
+        let words = (self.end.swap(0, Relaxed) as usize).div_ceil(64);
+        self.words[..words].iter().for_each(|word| word.store(0, Relaxed));
     }
 }
 
 /// A forked child has copies of its parent's descriptors, and has used none of them.
 pub fn in_child() {
-    let words = (MOST_USED.swap(0, Relaxed) as usize).div_ceil(64);
-    USED[..words].iter().for_each(|word| word.store(0, Relaxed));
+    USED.clear();
 }
 
 /// The channels that a descriptor reads from and writes to: the same for pipes and event descriptors, two for a connection.
@@ -106,7 +142,7 @@ pub fn of(fd: c_int) -> Ends {
         UNKNOWN => find(fd, kind),
         WORLD => Ends::WORLD,
         word => {
-            uses(fd as usize);
+            USED.add(fd);
             Ends::from_word(word)
         }
     }
@@ -123,7 +159,7 @@ pub fn remember(fd: c_int, ends: Option<Ends>) {
     if let Some(kind) = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd)) {
         kind.store(ends.map_or(UNKNOWN, Ends::to_word), Relaxed);
         if ends.is_some() {
-            uses(fd as usize);
+            USED.add(fd);
         }
     }
 }
@@ -131,11 +167,7 @@ pub fn remember(fd: c_int, ends: Option<Ends>) {
 /// The process is about to end, and with it the ends of channels that it has used: threads of others that wait at the other end may find that.
 pub fn hang_up_all() {
     let now = sys::now();
-    for (fd, kind) in KINDS.iter().enumerate().take(MOST_USED.load(Relaxed) as usize) {
-        if USED[fd / 64].load(Relaxed) & 1 << (fd % 64) != 0 {
-            Ends::from_word(kind.load(Relaxed)).hang_up(now);
-        }
-    }
+    USED.each(|fd| known(fd).hang_up(now));
 }
 
 /// A pipe is one inode, a connection within this machine two addresses. (Event descriptors are only
@@ -158,7 +190,7 @@ fn find(fd: c_int, kind: &AtomicU32) -> Ends {
         _ => Ends::WORLD,
     };
     kind.store(ends.to_word(), Relaxed);
-    uses(fd as usize);
+    USED.add(fd);
     ends
 }
 

@@ -4,8 +4,8 @@
 //! it, no thread has a slot, so every function does what the original does. From the one that is meant on all are profiled, and a new one begins with the account
 //! of the thread that has executed it (rule 10).
 //!
-//! It asks in whatever has called: also in a `vfork`ed child, which has its parent's memory, and so leaves nothing behind in it. The new
-//! environment lies on the stack. A controller that is gone refuses at once; one that is stopped is waited for, but not for ever.
+//! It asks in whatever has called: also in a `vfork`ed child, which has its parent's memory. The new environment lies in memory that the thread keeps
+//! for the next time, or on the stack in a child of what is only followed, so nothing more is left behind each time. A controller that is gone refuses at once; one that is stopped is waited for, but not for ever.
 
 use crate::memory::{attached, shared};
 use crate::real;
@@ -122,6 +122,9 @@ struct Scratch {
 }
 
 impl Scratch {
+    /// Bytes of memory that are mapped for one.
+    const SIZE: usize = size_of::<Self>().next_multiple_of(4096);
+
     const fn new() -> Self {
         Self {
             answer: [0; LONGEST_ANSWER],
@@ -134,13 +137,12 @@ impl Scratch {
 
 /// Calls with a scratch: that of the thread, which keeps it for the next time; none if there is no memory.
 fn with_scratch<T>(call: impl FnOnce(Option<&mut Scratch>) -> T) -> T {
-    const SIZE: usize = size_of::<Scratch>().next_multiple_of(4096);
     let slot = tls::slot();
     if slot.is_none() && sys::getpid() != PROCESS.load(Relaxed) {
         return on_stack(call);
     }
     let kept = slot.map_or(0, |slot| slot.scratch.swap(0, Relaxed));
-    let start = if kept == 0 { sys::map_memory(SIZE) } else { Some(kept) };
+    let start = if kept == 0 { sys::map_memory(Scratch::SIZE) } else { Some(kept) };
     let Some(start) = start else { return call(None) };
     let is_child = !sys::is_own();
     if is_child && let Some(slot) = slot {
@@ -151,7 +153,7 @@ fn with_scratch<T>(call: impl FnOnce(Option<&mut Scratch>) -> T) -> T {
     let result = call(Some(unsafe { &mut *core::ptr::with_exposed_provenance_mut::<Scratch>(start) }));
     match slot {
         Some(slot) => slot.scratch.store(start, Relaxed),
-        None => sys::unmap(start, SIZE),
+        None => sys::unmap(start, Scratch::SIZE),
     }
     result
 }
@@ -164,10 +166,9 @@ fn on_stack<T>(call: impl FnOnce(Option<&mut Scratch>) -> T) -> T {
 
 /// The thread is over.
 pub fn forget_scratch(slot: &Slot) {
-    const SIZE: usize = size_of::<Scratch>().next_multiple_of(4096);
     let start = slot.scratch.swap(0, Relaxed);
     if start != 0 {
-        sys::unmap(start, SIZE);
+        sys::unmap(start, Scratch::SIZE);
     }
 }
 

@@ -234,11 +234,11 @@ fn parse(line: &[u8]) -> Option<(u64, Stretch, &[u8])> {
         rest = &after[1..];
         Some(field)
     };
-    let (start, end) = (hexadecimal(field(b'-')?)?, hexadecimal(field(b' ')?)?);
+    let (start, end) = (number(field(b'-')?, 16)?, number(field(b' ')?, 16)?);
     let permissions = field(b' ')?;
-    let offset = hexadecimal(field(b' ')?)?;
-    let (major, minor) = (hexadecimal(field(b':')?)?, hexadecimal(field(b' ')?)?);
-    let inode = decimal(field(b' ')?)?;
+    let offset = number(field(b' ')?, 16)?;
+    let (major, minor) = (number(field(b':')?, 16)?, number(field(b' ')?, 16)?);
+    let inode = number(field(b' ')?, 10)?;
     let name = rest.trim_ascii_start();
     let is_known = inode != 0 || name == b"[vdso]";
     let is_code = permissions.get(2) == Some(&b'x') && is_known && start < end;
@@ -246,20 +246,8 @@ fn parse(line: &[u8]) -> Option<(u64, Stretch, &[u8])> {
     is_code.then_some((start, stretch, name))
 }
 
-fn hexadecimal(digits: &[u8]) -> Option<u64> {
-    number(digits, 16)
-}
-
-fn decimal(digits: &[u8]) -> Option<u64> {
-    number(digits, 10)
-}
-
 fn number(digits: &[u8], base: u32) -> Option<u64> {
-    let digit = |value: u64, byte: &u8| {
-        let digit = char::from(*byte).to_digit(base)?;
-        value.checked_mul(u64::from(base))?.checked_add(u64::from(digit))
-    };
-    if digits.is_empty() { None } else { digits.iter().try_fold(0, digit) }
+    u64::from_str_radix(core::str::from_utf8(digits).ok()?, base).ok()
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! What processes wait for that is no pipe and no socket: System V semaphores and message queues, POSIX message queues, locks of files. Each is one channel, named
 //! by what it is for all processes.
 
-use crate::channel::{self, REMEMBERED};
+use crate::channel::{self, Descriptors};
 use crate::memory::attached;
 use crate::sys;
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::Nanos;
 use wire::channel::{Event, Key};
 
@@ -66,19 +65,12 @@ pub unsafe fn raises(id: c_int, operations: *mut c_void, count: usize) -> Option
     raises.then(|| semaphores(id).data())
 }
 
-/// Descriptors whose files are locked through them, as bits: what closes them unlocks the files.
-static LOCKED: [AtomicU64; REMEMBERED / 64] = [const { AtomicU64::new(0) }; REMEMBERED / 64];
-
-fn bit(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
-    let fd = usize::try_from(fd).ok()?;
-    Some((LOCKED.get(fd / 64)?, 1 << (fd % 64)))
-}
+/// Those whose files are locked through them: what closes them unlocks the files.
+static LOCKED: Descriptors = Descriptors::new();
 
 /// A descriptor is about to be closed.
 pub fn closes(fd: c_int) {
-    if let Some((word, bit)) = bit(fd)
-        && word.load(Relaxed) & bit != 0
-        && word.fetch_and(!bit, Relaxed) & bit != 0
+    if LOCKED.take(fd)
         && let Some(key) = file(fd)
         && attached().is_some()
     {
@@ -88,8 +80,7 @@ pub fn closes(fd: c_int) {
 
 /// The process is about to end.
 pub fn closes_all() {
-    let locked = LOCKED.iter().enumerate().filter(|(_, word)| word.load(Relaxed) != 0);
-    locked.for_each(|(nth, _)| (0..64).for_each(|bit| closes((64 * nth + bit) as c_int)));
+    LOCKED.each(closes);
 }
 
 const LOCK_UN: c_int = 8;
@@ -104,8 +95,6 @@ pub fn locks(fd: c_int, operation: c_int) -> Option<Event> {
     if operation & LOCK_UN != 0 {
         return None;
     }
-    if let Some((word, bit)) = bit(fd) {
-        word.fetch_or(bit, Relaxed);
-    }
+    LOCKED.add(fd);
     file(fd).map(Key::data)
 }

@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use symbols::{FileOffset, Image, Scope};
 use wire::Address;
-use wire::counter::VISIT;
 use wire::slot::Slot;
 
 /// What is known of executed programs.
@@ -139,26 +138,27 @@ impl Points {
         }
     }
 
-    /// The processes that have executed a program, as far as points were looked for in them, and where a place is in each.
-    pub fn in_executed(&self, spec: &PointSpec, images: &Images, scope: &Scope) -> Vec<(u32, Instruction)> {
+    /// Where places, each with its number, are in the processes that have executed a program, and in the files.
+    pub fn in_executed(
+        &self,
+        specs: &[&PointSpec],
+        images: &Images,
+        scope: &Scope,
+    ) -> Vec<(usize, u32, Instruction, Spot)> {
         let mut known = self.executed.lock().unwrap_or_else(PoisonError::into_inner);
         let find = |(_, pid)| {
-            let found = known.find(pid, &[spec], images, scope);
-            found.into_iter().map(move |(_, instruction, _)| (pid, instruction))
+            let found = known.find(pid, specs, images, scope);
+            found.into_iter().map(move |(nth, instruction, spot)| (nth, pid, instruction, spot))
         };
         self.programs().into_iter().flat_map(find).collect()
     }
 
     fn watch_in(&self, pid: u32, placed: &Placed, instruction: &Instruction) -> std::io::Result<Counter> {
-        if let Some(noted) = placed.noted
-            && self.memory.header.traps.load(Ordering::Relaxed) != 0
-        {
-            let place = self.memory.counters.place(noted) as u64;
-            if let Ok(counter) = Counter::trap(pid, instruction.address, VISIT | place) {
-                return Ok(counter);
-            }
+        let noted = placed.noted.map(|noted| self.trap(pid, instruction.address, noted));
+        match noted {
+            Some(Ok(counter)) => Ok(counter),
+            _ => Counter::by(Means::Breakpoint, &[pid], instruction),
         }
-        Counter::by(Means::Breakpoint, &[pid], instruction)
     }
 }
 

@@ -385,7 +385,7 @@ impl Points {
         if let Some(noted) = placed.noted
             && instruction.semaphore.is_none()
             && !self.all().any(|other| other.counters().iter().any(|watch| watch.address == address))
-            && let Ok(counter) = self.trap(instruction.address, noted)
+            && let Ok(counter) = self.trap(self.pid, instruction.address, noted)
         {
             return Ok(Watch { address, counter: Arc::new(Counting::Kernel(counter)) });
         }
@@ -402,14 +402,14 @@ impl Points {
         }
     }
 
-    /// Has the threads of the program note their visits to an instruction themselves.
-    fn trap(&self, address: Address, noted: &wire::counter::Counter) -> std::io::Result<Counter> {
+    /// Has the threads of a process note their visits to an instruction themselves.
+    fn trap(&self, pid: u32, address: Address, noted: &wire::counter::Counter) -> std::io::Result<Counter> {
         // The runtime takes samples as signals of the same number, unless a debugger would stop at each.
         if self.memory.header.traps.load(Ordering::Relaxed) == 0 {
             return Err(std::io::ErrorKind::Unsupported.into());
         }
         let place = self.memory.counters.place(noted) as u64;
-        Counter::trap(self.pid, address, VISIT | place)
+        Counter::trap(pid, address, VISIT | place)
     }
 
     /// The processes that the program is by now, the first one first. Those that have executed another one have other addresses.

@@ -7,6 +7,7 @@ use anyhow::Result;
 use kernel::visits::{Counter, Instruction};
 use profile::{Nanos, Region};
 use symbols::Scope;
+use wire::Address;
 
 /// How often visits are read.
 const STEPS: usize = 8;
@@ -50,7 +51,9 @@ pub struct Meter<'a> {
 #[derive(Clone, Debug)]
 pub struct Site {
     pids: Vec<u32>,
-    pub instruction: Instruction,
+    /// By the addresses that all processes share, as far as it is known there.
+    pub shared: Option<Address>,
+    instruction: Instruction,
     /// Whether it is in the first program.
     in_first: bool,
 }
@@ -86,20 +89,28 @@ impl Meter<'_> {
     /// Where `places`, as `-p` understands them, are in the program; nowhere, if they are in too many copies to be counted.
     pub fn find(&self, places: &[String], images: &Images) -> Result<Vec<Vec<Site>>> {
         let pids = self.points.pids();
-        let find = |place: &String| -> Result<Vec<Site>> {
-            let spec = PointSpec::throughput(place)?;
-            let in_first = images.instructions(|image| spec.entries(image, self.scope));
+        let specs: Vec<PointSpec> =
+            places.iter().map(|place| PointSpec::throughput(place)).collect::<Result<_>>()?;
+        let in_first = |spec: &PointSpec| -> Vec<Site> {
+            let found = images.instructions(|image| spec.entries(image, self.scope)).into_iter();
             // No probe may be put there.
-            let in_first = in_first.into_iter().filter(|instruction| !images.is_changed(instruction.address));
-            let in_first =
-                in_first.map(|instruction| Site { pids: pids.clone(), instruction, in_first: true });
-            let executed = self.points.in_executed(&spec, images, self.scope).into_iter();
-            let executed =
-                executed.map(|(pid, instruction)| Site { pids: vec![pid], instruction, in_first: false });
-            let found: Vec<Site> = in_first.chain(executed).collect();
-            Ok(if copies(&found) > AT_A_TIME { Vec::new() } else { found })
+            let may_be = found.filter(|instruction| !images.is_changed(instruction.address));
+            let site = |instruction: Instruction| Site {
+                pids: pids.clone(),
+                shared: Some(instruction.address),
+                instruction,
+                in_first: true,
+            };
+            may_be.map(site).collect()
         };
-        places.iter().map(find).collect()
+        let mut sites: Vec<Vec<Site>> = specs.iter().map(in_first).collect();
+        let asked: Vec<&PointSpec> = specs.iter().collect();
+        for (nth, pid, instruction, spot) in self.points.in_executed(&asked, images, self.scope) {
+            let shared = images.address(&spot).map(Address);
+            sites[nth].push(Site { pids: vec![pid], shared, instruction, in_first: false });
+        }
+        sites.iter_mut().filter(|place| copies(place) > AT_A_TIME).for_each(Vec::clear);
+        Ok(sites)
     }
 
     /// Whether the program could count all visits to a place itself, if it was named before it starts.

@@ -8,12 +8,7 @@ extern char **environ;
 
 __attribute__((noinline)) void prepare(void)
 {
-    static volatile unsigned long sink;
-    unsigned long x = 88172645463325252;
-    for (unsigned long i = 0; i < 3000000; i++)
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    sink = x;
-    (void)sink;
+    STEPS(3000000);
 }
 
 int main(int argc, char **argv)

@@ -3,12 +3,7 @@
 
 __attribute__((noinline)) void job(void)
 {
-    static volatile unsigned long sink;
-    unsigned long x = 88172645463325252;
-    for (unsigned long i = 0; i < 700000; i++)
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    sink = x;
-    (void)sink;
+    STEPS(700000);
 }
 
 int main(int argc, char **argv)
