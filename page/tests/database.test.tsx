@@ -8,7 +8,7 @@ import { type Fetch, Line } from "../src/database/ask";
 import { cpuTime, length, ticks } from "../src/database/clock";
 import { palette, rgb, step, STEPS } from "../src/database/colours";
 import { lookOf, offered, search, tree } from "../src/database/flames";
-import { cellAt, columnsFor, describe as said, largest, missing, moved, place, restriction, short, spanOf } from "../src/database/map";
+import { carried, cellAt, columnsFor, describe as said, largest, missing, moved, place, restriction, short, spanOf } from "../src/database/map";
 import { begin, beginning, change, view } from "../src/database/state";
 import { asked, isAnother, read, usual, type View, written } from "../src/database/view";
 
@@ -155,6 +155,15 @@ describe("the map", () => {
     expect(moved(heat(), { row: 0, column: 0 }, key)).toEqual({ row, column });
     expect(moved(heat(), { row: 1, column: 4 }, "ArrowDown")).toEqual({ row: 1, column: 4 });
     expect(moved(heat(), { row: 0, column: 0 }, "x")).toBe(null);
+  });
+
+  test("another map has the cursor where the same was shown", () => {
+    const other = { ...heat(), start: heat().start + 60, column_s: 30, columns: 8, rows: [...heat().rows].reverse() };
+    expect(carried(heat(), heat(), { row: 1, column: 3 })).toEqual({ row: 1, column: 3 });
+    expect(carried(heat(), other, { row: 1, column: 3 })).toEqual({ row: 0, column: 5 });
+    expect(carried(heat(), other, { row: 1, column: 0 })).toBe(null);
+    expect(carried(heat(), { ...other, by: "unit" }, { row: 1, column: 3 })).toBe(null);
+    expect(carried(heat(), heat("client"), { row: 0, column: 3 })).toBe(null);
   });
 
   test("places are of cells", () => {

@@ -1,7 +1,8 @@
 // The map over time: a row for each process (or host, unit, function …), a column for each stretch of time. A span is brushed with
 // the mouse, a finger or the arrow keys.
 
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { Disclosure } from "../disclosure";
 import { percent } from "../format";
 import { printable, shortened } from "../printable";
@@ -13,7 +14,7 @@ import type { Gap, Heat, Worth } from "./answers";
 import * as clock from "./clock";
 import { palette, step, STEPS } from "./colours";
 import { WORTH_SIGNS, worthInWords } from "./flames";
-import { type Cell, cellAt, columnsFor, describe, largest, moved, place, restriction, short, shown, spanOf, value } from "./map";
+import { carried, type Cell, cellAt, columnsFor, describe, largest, moved, place, restriction, sameColumns, short, shown, spanOf, value } from "./map";
 import { change, choose, columns, isAlone, target, view } from "./state";
 import type { Span } from "./view";
 
@@ -27,17 +28,22 @@ const nameOf = (text: string): string => printable(shortened(text, 80));
 
 export function HeatMap({ heat, busy }: { heat: Heat; busy: boolean }) {
   const [element, width] = useWidth(800);
-  const [cursor, setCursor] = useState<Cell | null>(null);
+  // Signals, because the next key or movement may come before this is drawn again.
+  const cursor = useSignal<Cell | null>(null);
   // Where the keyboard began to brush, or the pointer; and for which of the two spans.
-  const [brushed, setBrushed] = useState<{ from: number; to: number; as: "a" | "b" } | null>(null);
+  const brush = useSignal<{ from: number; to: number; as: "a" | "b" } | null>(null);
   const most = useMemo(() => largest(heat), [heat]);
   const alone = isAlone.value;
   useEffect(() => {
     if (!printing.peek()) columns.value = columnsFor(width);
   }, [width]);
-  useEffect(() => {
-    setBrushed(null);
-    setCursor(null);
+  const before = useRef(heat);
+  useLayoutEffect(() => {
+    const { current: old } = before;
+    if (old === heat) return;
+    before.current = heat;
+    cursor.value = cursor.peek() && carried(old, heat, cursor.peek()!);
+    if (!sameColumns(old, heat)) brush.value = null;
   }, [heat]);
   const now = view.value!;
   const height = heat.rows.length * ROW;
@@ -46,27 +52,30 @@ export function HeatMap({ heat, busy }: { heat: Heat; busy: boolean }) {
     return cellAt(heat, event.clientX - box.left, event.clientY - box.top, box.width, ROW);
   };
   const commit = (): void => {
+    const brushed = brush.peek();
     if (!brushed) return;
     choose(spanOf(heat, brushed.from, brushed.to), brushed.as);
-    setBrushed(null);
+    brush.value = null;
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey) return;
-    const from = cursor ?? { row: 0, column: 0 };
-    const to = cursor ? moved(heat, from, event.key) : moved(heat, from, event.key) && from;
+    const [at, brushed] = [cursor.peek(), brush.peek()];
+    const from = at ?? { row: 0, column: 0 };
+    const to = at ? moved(heat, from, event.key) : moved(heat, from, event.key) && from;
     if (to) {
-      setCursor(to);
-      if (!alone && event.shiftKey) setBrushed({ from: brushed?.from ?? from.column, to: to.column, as: brushed?.as ?? (event.altKey ? "b" : target.peek()) });
+      cursor.value = to;
+      if (!alone && event.shiftKey) brush.value = { from: brushed?.from ?? from.column, to: to.column, as: brushed?.as ?? (event.altKey ? "b" : target.peek()) };
     } else if (event.key === "Enter" && !alone) {
       if (brushed) commit();
-      else if (cursor) choose(spanOf(heat, cursor.column, cursor.column), event.altKey ? "b" : target.peek());
+      else if (at) choose(spanOf(heat, at.column, at.column), event.altKey ? "b" : target.peek());
     } else if (event.key === "Escape" && (brushed || now.a || now.b)) {
-      if (brushed) setBrushed(null);
+      if (brushed) brush.value = null;
       else change(now.b ? { b: null } : { a: null });
     } else return;
     event.preventDefault();
     event.stopPropagation();
   };
+  const [cell, brushed] = [cursor.value, brush.value];
   const draft = brushed && { span: spanOf(heat, brushed.from, brushed.to), name: brushed.as === "a" ? "A" : "B" };
   const spans: { span: Span; name: string }[] = [
     ...(now.a && draft?.name !== "A" ? [{ span: now.a, name: "A" }] : []),
@@ -79,7 +88,7 @@ export function HeatMap({ heat, busy }: { heat: Heat; busy: boolean }) {
       <div class="map-in">
         <ul class="map-names" aria-label="Rows">
           {heat.rows.map((row, nth) => (
-            <li key={`${row.name}\n${row.image}`} class={cursor?.row === nth ? "pointed" : undefined}>
+            <li key={`${row.name}\n${row.image}`} class={cell?.row === nth ? "pointed" : undefined}>
               <RowName heat={heat} nth={nth} alone={alone} />
               <WorthMark worth={row.worth} />
               <span class="map-share">{percent(row.share.value, 1)}</span>
@@ -104,16 +113,16 @@ export function HeatMap({ heat, busy }: { heat: Heat; busy: boolean }) {
             const { column } = at(event);
             // A finger that moves up or down scrolls.
             if (event.pointerType !== "touch") event.currentTarget.setPointerCapture(event.pointerId);
-            setBrushed({ from: column, to: column, as: event.altKey ? "b" : target.peek() });
+            brush.value = { from: column, to: column, as: event.altKey ? "b" : target.peek() };
           }}
           onPointerMove={(event) => {
-            const cell = at(event);
-            if (cell.row !== cursor?.row || cell.column !== cursor?.column) setCursor(cell);
-            if (brushed && event.buttons & 1) setBrushed({ ...brushed, to: cell.column });
+            const [under, was, brushed] = [at(event), cursor.peek(), brush.peek()];
+            if (under.row !== was?.row || under.column !== was?.column) cursor.value = under;
+            if (brushed && event.buttons & 1) brush.value = { ...brushed, to: under.column };
           }}
           onPointerUp={commit}
-          onPointerCancel={() => setBrushed(null)}
-          onPointerLeave={() => document.activeElement !== element.current && setCursor(null)}
+          onPointerCancel={() => (brush.value = null)}
+          onPointerLeave={() => document.activeElement !== element.current && (cursor.value = null)}
         >
           <Cells heat={heat} width={width} height={height} most={most} />
           {heat.gaps.map((gap) => (
@@ -122,17 +131,17 @@ export function HeatMap({ heat, busy }: { heat: Heat; busy: boolean }) {
           {spans.map(({ span, name }) => (
             <Brush key={name} heat={heat} span={span} name={name} />
           ))}
-          {cursor && (
+          {cell && (
             <span
               class="map-cursor"
-              style={{ left: `${(100 * cursor.column) / heat.columns}%`, width: `${100 / heat.columns}%`, top: `${cursor.row * ROW}px`, height: `${ROW}px` }}
+              style={{ left: `${(100 * cell.column) / heat.columns}%`, width: `${100 / heat.columns}%`, top: `${cell.row * ROW}px`, height: `${ROW}px` }}
             />
           )}
         </div>
         <Axis from={all.from} to={all.to} width={width} />
       </div>
       <p class="map-said" id="map-said" role="status">
-        {cursor ? describe(heat, cursor, nameOf) : draft ? clock.span(draft.span.from, draft.span.to) : "\u00a0"}
+        {cell ? describe(heat, cell, nameOf) : draft ? clock.span(draft.span.from, draft.span.to) : "\u00a0"}
       </p>
       <Legend heat={heat} most={most} />
       <Gaps heat={heat} />

@@ -96,6 +96,16 @@ export function moved(heat: Heat, { row, column }: Cell, key: string): Cell | nu
   return { row: within(row + step[0], heat.rows.length - 1), column: within(column + step[1], heat.columns - 1) };
 }
 
+export const sameColumns = (one: Heat, other: Heat): boolean => one.start === other.start && one.column_s === other.column_s && one.columns === other.columns;
+
+/** The cell of another map that shows what a cell of this one does: the same row at the same time; null if that one has none. */
+export function carried(from: Heat, to: Heat, cell: Cell): Cell | null {
+  const was = from.rows[cell.row];
+  const row = to.rows.findIndex(({ name, image }) => name === was?.name && image === was.image);
+  const column = Math.floor((from.start + (cell.column + 0.5) * from.column_s - to.start) / to.column_s);
+  return row < 0 || from.by !== to.by || column < 0 || column >= to.columns ? null : { row, column };
+}
+
 /** The cell under a place of the plot. */
 export function cellAt(heat: Heat, x: number, y: number, width: number, rowHeight: number): Cell {
   const within = (number: number, most: number): number => Math.min(Math.max(Math.floor(number), 0), most);
