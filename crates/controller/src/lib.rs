@@ -811,7 +811,10 @@ fn profile(
     let stop = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         let drainer = std::thread::Builder::new().name("drainer".into()).spawn_scoped(scope, || {
-            programs.wake_me();
+            // Nothing else is in a hurry.
+            if points.are_in_images() {
+                programs.wake_me();
+            }
             let mut strangers = Strangers::default();
             let mut arrivals = lock(observer).images().arrivals();
             while !stop.load(Ordering::Relaxed) {

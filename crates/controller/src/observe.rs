@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use symbols::Frame;
 use wire::{
     Address, SharedMemory,
+    files::BEYOND,
     ring::{Judgement, Sample},
 };
 
@@ -219,7 +220,7 @@ impl Observer {
             while let Some(sample) = slot.ring.pop() {
                 if let Some(&Address(address)) = sample.callchain().first() {
                     let images = &mut self.images;
-                    self.circles.look_at(address, || match executed {
+                    self.circles.look_at(address, || match executed || address >= BEYOND.0 {
                         true => images.file_at(address).map(|(path, offset)| Source::File(path, offset)),
                         false => Some(Source::Process(pid)),
                     });

@@ -13,13 +13,16 @@
 use crate::channel::{self, Ends, What};
 use crate::memory::shared;
 use crate::socket;
-use crate::{account, delay, random, sys};
+use crate::{account, delay, random, sys, tls};
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::arrivals::{Clock, Connection, HOLDING, Kind, Source};
 use wire::slot::{Activity, Slot};
 use wire::{Account, LocalAccount, Nanos};
+
+/// `POLLIN`, which is `EPOLLIN`.
+pub const READABLE: u32 = 1;
 
 /// Descriptors beyond this number are taken for files.
 const PEERS: usize = 1 << 16;
@@ -228,6 +231,7 @@ pub fn taking<T>(
     let result = call();
     let bytes = took(&result);
     if bytes > 0 {
+        found(fd);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         taking.set(Some(Took { began, ended: sys::now(), waited: !was_ready, bytes }));
     }
@@ -280,9 +284,9 @@ pub fn sending(slot: &Slot, fd: c_int) {
         }
         peer.sent.inherit(local);
         peer.sent_at.store(sys::now().0, Relaxed);
-        source.answered.inherit(local);
+        source.answer(local);
         let listener = peer.listener.load(Relaxed).checked_sub(1).map(|place| shared().arrivals.at(place));
-        listener.into_iter().for_each(|listener| listener.answered.inherit(local));
+        listener.into_iter().for_each(|listener| listener.answer(local));
         if shared().header.probing.load(Relaxed) != 0 && peer.epoch.load(Relaxed) == shared().header.epoch().0
         {
             peer.is_answered.store(1, Relaxed);
@@ -486,6 +490,52 @@ fn handed_on(peer: &Peer, source: &Source, kind: Kind, required: Account) -> Opt
         _ => peer.sent.load(),
     };
     Some(if sender.same_epoch(required) { sender.delay() } else { Nanos::ZERO })
+}
+
+/// A wait of the calling thread begins.
+#[inline]
+pub fn waits(slot: &Slot) {
+    slot.polled.sender.inherit(Account::default());
+}
+
+/// Something can be read from `fd`, and may have ended the calling thread's wait: who has set it in motion is noted. The thread may have waited while another one answered the client.
+#[inline]
+pub fn found(fd: c_int) {
+    if let Some(slot) = tls::slot()
+        && shared().header.experimenting.load(Relaxed) != 0
+    {
+        note_sender(slot, fd);
+    }
+}
+
+#[inline(never)]
+fn note_sender(slot: &Slot, fd: c_int) {
+    let Some((peer, source, kind)) = of(fd) else { return };
+    if source.clock_of(&peer.known) == Clock::Open || is_inside(peer, channel::of(fd)) {
+        return;
+    }
+    let sender = match kind {
+        Kind::Pipe => None,
+        Kind::Listener => source.answered_it(),
+        _ => Some(peer.sent.load()),
+    };
+    let known = &slot.polled.sender;
+    let is_later =
+        |sender: &Account| !sender.same_epoch(known.load()) || sender.delay() > known.load().delay();
+    if let Some(sender) = sender.filter(is_later) {
+        known.inherit(sender);
+    }
+}
+
+/// Rule 6 behind a wait that something from outside has ended, before the thread pays for it: where that answers what another thread has sent, the thread's clock shows
+/// what the other's did then.
+pub fn credit(slot: &Slot, waited: Nanos) {
+    let sender = slot.polled.sender.load();
+    let memory = shared();
+    if sender != Account::default() && memory.header.has_rule(6) {
+        let credit = account::exclusively(slot, || slot.local.answered(&memory.required, sender, waited));
+        slot.books.inherited.fetch_add(credit.0, Relaxed);
+    }
 }
 
 /// When, by the clock of its sender, something came that can be read from `fd`, as an `epoll` instance has just told. `None` where nothing is known of it, or

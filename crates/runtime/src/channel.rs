@@ -8,6 +8,7 @@
 //! `interpose/readiness.rs`. Not here: what is reached without a call that we see (`io_uring`, system call instructions of the program's own).
 
 use crate::memory::shared;
+use crate::object;
 use crate::socket::{self, Socket};
 use crate::sys;
 use core::ffi::c_int;
@@ -68,7 +69,7 @@ impl Descriptors {
         (0..self.end.load(Relaxed) as c_int).filter(|fd| self.has(*fd)).for_each(call);
     }
 
-    fn clear(&self) {
+    pub fn clear(&self) {
         let words = (self.end.swap(0, Relaxed) as usize).div_ceil(64);
         self.words[..words].iter().for_each(|word| word.store(0, Relaxed));
     }
@@ -170,8 +171,7 @@ pub fn hang_up_all() {
     USED.each(|fd| known(fd).hang_up(now));
 }
 
-/// A pipe is one inode, a connection within this machine two addresses. (Event descriptors are only
-/// known from their making.)
+/// A pipe is one inode, a connection within this machine two addresses.
 #[cold]
 fn find(fd: c_int, kind: &AtomicU32) -> Ends {
     let Some((mode, device, inode)) = sys::file_kind(fd) else { return Ends::WORLD };
@@ -187,6 +187,7 @@ fn find(fd: c_int, kind: &AtomicU32) -> Ends {
             // What it will be is not known yet, so nothing is remembered.
             Socket::Unconnected => return Ends::WORLD,
         },
+        NONE => told(fd),
         _ => Ends::WORLD,
     };
     kind.store(ends.to_word(), Relaxed);
@@ -194,8 +195,37 @@ fn find(fd: c_int, kind: &AtomicU32) -> Ends {
     ends
 }
 
+/// What the kernel tells of a descriptor that is no file: an event descriptor has a number that is the same in all processes, and one that stands for a process can be read from
+/// when that has ended.
+fn told(fd: c_int) -> Ends {
+    let mut buffer = [0; 256];
+    let text = sys::read_numbered("fdinfo/", fd.cast_unsigned(), "", &mut buffer);
+    if let Some(id) = number_behind(text, b"\neventfd-id:") {
+        return Ends::both(event_descriptor(id));
+    }
+    let process = number_behind(text, b"\nPid:").and_then(|process| u32::try_from(process).ok());
+    Ends { input: process.map(object::end_of), output: None }
+}
+
+/// The channel of an event descriptor that the kernel has given this number.
+const fn event_descriptor(id: u64) -> Key {
+    const EVENT: u64 = 1 << 58;
+    Key::hashed([id, EVENT])
+}
+
+/// The number behind a word and white space.
+fn number_behind(text: &[u8], word: &[u8]) -> Option<u64> {
+    let at = text.windows(word.len()).position(|at| at == word)? + word.len();
+    let rest = text[at..].trim_ascii_start();
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.clone().next()?;
+    digits.fold(Some(0_u64), |number, digit| number?.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+}
+
 /// The type of a file, as `st_mode` has it.
 const KIND: u64 = 0o170_000;
+/// What event descriptors and the like have.
+const NONE: u64 = 0;
 const FIFO: u64 = 0o010_000;
 const SOCKET: u64 = 0o140_000;
 
@@ -250,6 +280,16 @@ pub fn causing<T>(event: Option<Event>, time: Nanos, call: impl FnOnce() -> T) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_the_kernel_tells() {
+        let text = b"pos:\t0\nflags:\t02\neventfd-count:                7\neventfd-id: 23\n";
+        assert_eq!(number_behind(text, b"\neventfd-id:"), Some(23));
+        assert_eq!(number_behind(text, b"\nPid:"), None);
+        assert_eq!(number_behind(b"\nPid:\t-1\n", b"\nPid:"), None, "it has ended");
+        assert_eq!(number_behind(b"\nPid:\t99999999999999999999\n", b"\nPid:"), None);
+        assert_eq!(number_behind(b"\nPid:", b"\nPid:"), None);
+    }
 
     #[test]
     fn ends_fit_into_a_word() {

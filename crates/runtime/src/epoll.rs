@@ -277,8 +277,11 @@ pub unsafe fn returned(instance: c_int, events: Ptr, count: c_int) -> Nanos {
         let EpollEvent { events, data } = unsafe { *events.cast::<EpollEvent>().add(i) };
         last = last.max(match TABLE.find(tag(instance, data)) {
             Some(watched) => {
-                let armed = Nanos(watched.armed.load(Relaxed));
-                armed.max(channel::used_by(watched.fd.load(Relaxed) as c_int, events))
+                let (armed, fd) = (Nanos(watched.armed.load(Relaxed)), watched.fd.load(Relaxed) as c_int);
+                if events & arrivals::READABLE != 0 {
+                    arrivals::found(fd);
+                }
+                armed.max(channel::used_by(fd, events))
             }
             None => channel::used(instance.data()),
         });

@@ -95,6 +95,20 @@ pub fn own_environment() -> Ptr {
     }
 }
 
+/// The environment of this process is another one from now on; returns what it was.
+///
+/// # Safety
+/// No other thread may use it, and the new one must be an environment.
+pub unsafe fn set_environment(environment: Ptr) -> Ptr {
+    match real::first(c"__environ") {
+        // SAFETY: libc's `environ` is a pointer to the environment; the caller vouches for the rest.
+        Some(variable) => unsafe {
+            core::ptr::with_exposed_provenance_mut::<Ptr>(variable).replace(environment)
+        },
+        None => environment,
+    }
+}
+
 /// Around a call that executes a program with `environment`: it gets that one, or another. `failed` says of its result that it has not.
 ///
 /// # Safety

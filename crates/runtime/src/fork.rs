@@ -7,7 +7,7 @@
 
 use crate::memory::shared;
 use crate::real::real;
-use crate::{beliefs, channel, maps, sampler, thread, tls};
+use crate::{beliefs, channel, maps, object, sampler, thread, tls};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -17,8 +17,14 @@ type Hook = Option<unsafe extern "C" fn()>;
 pub fn prepare() {
     let register = real!(__register_atfork: fn(Hook, Hook, Hook, *mut u8) -> c_int);
     if let Some(register) = register {
-        // SAFETY: the hook lives as long as the process; null is no particular object, so it stays.
-        unsafe { register(None, None, Some(in_child), core::ptr::null_mut()) };
+        // SAFETY: the hooks live as long as the process; null is no particular object, so they stay.
+        unsafe { register(Some(before), None, Some(in_child), core::ptr::null_mut()) };
+    }
+}
+
+unsafe extern "C" fn before() {
+    if tls::slot().is_some() {
+        maps::before_fork();
     }
 }
 
@@ -27,6 +33,7 @@ unsafe extern "C" fn in_child() {
     tls::take_up();
     maps::in_child();
     channel::in_child();
+    object::in_child();
     let Some(parent) = tls::slot() else { return };
     tls::set_slot(None);
     // The descriptors of all the parent's threads were copied. Only this thread's is known to be ours to

@@ -2,7 +2,8 @@
 //!
 //! The first program, and what it forks, has its code where the shared addresses say. A program that was executed later reads what it has mapped from
 //! `/proc/self/maps` with its first sample, and again when code is not known, and now and then (a library may be where another one was). Its
-//! callchains are translated before anything is looked up in them.
+//! callchains are translated before anything is looked up in them. A forked child of the first program reads the list now and then, and translates as soon as it has
+//! code that it did not inherit (a worker that loads a plugin).
 //!
 //! There are two tables, which take turns: threads look up in the one while one of them, in its signal handler, writes the other. A reader
 //! needs microseconds, and nothing is written more often than every tenth of a second.
@@ -61,7 +62,35 @@ impl Table {
     }
 }
 
+impl Table {
+    fn is_empty(&self) -> bool {
+        self.count.load(Relaxed) == 0
+    }
+
+    /// Whether a piece that begins there has this for its place.
+    fn has(&self, start: u64, place: u64) -> bool {
+        let pieces = &self.pieces[..(self.count.load(Relaxed) as usize).min(MOST)];
+        let nth = pieces.partition_point(|piece| piece.start.load(Relaxed) < start);
+        pieces
+            .get(nth)
+            .is_some_and(|piece| (piece.start.load(Relaxed), piece.place.load(Relaxed)) == (start, place))
+    }
+
+    /// Adds a piece as the `nth`; whether there is room.
+    fn write(&self, nth: usize, start: u64, length: u64, place: u64) -> bool {
+        let Some(piece) = self.pieces.get(nth) else { return false };
+        piece.start.store(start, Relaxed);
+        piece.end.store(start + length, Relaxed);
+        piece.place.store(place, Relaxed);
+        true
+    }
+}
+
 static TABLES: [Table; 2] = [const { Table::new() }; 2];
+/// What the first program had mapped at a fork, or not long before: `place` tells what.
+static INHERITED: Table = Table::new();
+/// When that was.
+static INHERITED_AT: AtomicU64 = AtomicU64::new(0);
 /// Which of them is in use: Release when it has been written, Acquire before it is read. Zero: none, addresses are what they are.
 static IN_USE: AtomicU32 = AtomicU32::new(0);
 /// When the list was read, and how long that took.
@@ -78,12 +107,12 @@ unsafe impl Sync for Buffer {}
 
 static BUFFER: Buffer = Buffer(UnsafeCell::new([0; 8192]));
 
-/// Whether this process was forked from one whose addresses are translated.
+/// Whether this process was forked from one that is profiled.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// Where this process comes from.
 pub fn origin() -> Origin {
-    match (IN_USE.load(Relaxed), FORKED.load(Relaxed)) {
+    match (generation(), FORKED.load(Relaxed)) {
         (0, _) => Origin::First,
         (_, false) => Origin::Executed,
         (_, true) => Origin::ForkedFromExecuted,
@@ -95,6 +124,30 @@ pub fn tell() {
     let process = sys::getpid();
     let is_at = |start, stretch, name: &[u8]| shared().files.is_at(stretch, Address(start), process, name);
     exclusively(|buffer| each_code(buffer, is_at));
+}
+
+/// What tells a stretch from another one at the same address.
+fn fingerprint(stretch: Stretch) -> u64 {
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    [stretch.device, stretch.inode, stretch.offset, stretch.length].into_iter().fold(0, mix)
+}
+
+/// The process is about to fork: what the child will have inherited is noted, if this is the first program or was forked from it.
+pub fn before_fork() {
+    const OLD: u64 = 1_000_000_000;
+    let now = sys::now();
+    let is_old = || now.0 >= INHERITED_AT.load(Relaxed).saturating_add(OLD);
+    if IN_USE.load(Relaxed) != 0 || !INHERITED.is_empty() && !is_old() {
+        return;
+    }
+    let mut count = 0;
+    let note = |start, stretch: Stretch, _: &[u8]| {
+        count += usize::from(INHERITED.write(count, start, stretch.length, fingerprint(stretch)));
+    };
+    if exclusively(|buffer| each_code(buffer, note)) {
+        INHERITED.count.store(count as u32, Relaxed);
+        INHERITED_AT.store(now.0, Relaxed);
+    }
 }
 
 /// The number of the program among those that were executed.
@@ -115,11 +168,24 @@ pub fn begin(generation: u32) {
 pub fn in_child() {
     READING.store(false, Relaxed);
     FORKED.store(true, Relaxed);
+    if IN_USE.load(Relaxed) == 0 {
+        READ_AT.store(sys::now().0, Relaxed);
+    }
+}
+
+/// Whether this is the first program, or was forked from it: what is not translated is where the shared addresses say.
+fn is_of_first() -> bool {
+    generation() == 0
+}
+
+fn untranslated(address: u64) -> Address {
+    if is_of_first() { Address(address) } else { NOWHERE }
 }
 
 /// Reads the list again if that has been so long ago. Called from the signal handler, with the time.
 pub fn keep_up(now: Nanos) {
-    if IN_USE.load(Relaxed) != 0 {
+    let may_have_others = FORKED.load(Relaxed) && !INHERITED.is_empty();
+    if IN_USE.load(Relaxed) != 0 || may_have_others {
         read_after(now, STALE);
     }
 }
@@ -137,7 +203,9 @@ pub fn shared_address(address: usize) -> Address {
 pub fn known_address(address: usize) -> Address {
     match IN_USE.load(Acquire) {
         0 => Address(address as u64),
-        in_use => TABLES[in_use as usize & 1].find(address as u64).unwrap_or(NOWHERE),
+        in_use => {
+            TABLES[in_use as usize & 1].find(address as u64).unwrap_or_else(|| untranslated(address as u64))
+        }
     }
 }
 
@@ -147,7 +215,7 @@ fn translated(address: u64, in_use: u32) -> Address {
         let is_new = read_after(sys::now(), REFRESH);
         is_new.then(|| find(IN_USE.load(Acquire))).flatten()
     });
-    found.unwrap_or(NOWHERE)
+    found.unwrap_or_else(|| untranslated(address))
 }
 
 /// Whether the list was read, because that was due.
@@ -162,16 +230,21 @@ fn read() -> bool {
         let in_use = IN_USE.load(Relaxed);
         let next = in_use.wrapping_add(1).max(1);
         let (table, mut count) = (&TABLES[next as usize & 1], 0);
-        let process = sys::getpid();
+        let (process, of_first) = (sys::getpid(), is_of_first());
+        let mut has_others = !of_first;
         let has_read = each_code(buffer, |start, stretch, name| {
-            let Some(place) = shared().files.place(stretch, process, name) else { return };
-            let Some(piece) = table.pieces.get(count) else { return };
-            piece.start.store(start, Relaxed);
-            piece.end.store(start + stretch.length, Relaxed);
-            piece.place.store(place.0, Relaxed);
-            count += 1;
+            let is_inherited = of_first && INHERITED.has(start, fingerprint(stretch));
+            has_others |= !is_inherited;
+            let place = if is_inherited {
+                Some(Address(start))
+            } else {
+                shared().files.place(stretch, process, name)
+            };
+            if let Some(Address(place)) = place {
+                count += usize::from(table.write(count, start, stretch.length, place));
+            }
         });
-        if has_read {
+        if has_read && (has_others || in_use != 0) {
             table.count.store(count as u32, Relaxed);
             IN_USE.store(next, Release);
         }
@@ -287,12 +360,13 @@ mod tests {
     #[test]
     fn pieces_are_found_by_their_addresses() {
         let table = Table::new();
-        for (piece, (start, end, place)) in table.pieces.iter().zip([(10, 20, 100), (30, 40, 300)]) {
-            piece.start.store(start, Relaxed);
-            piece.end.store(end, Relaxed);
-            piece.place.store(place, Relaxed);
+        for (nth, (start, length, place)) in [(10, 10, 100), (30, 10, 300)].into_iter().enumerate() {
+            assert!(table.write(nth, start, length, place));
         }
+        assert!(table.is_empty() && !table.write(MOST, 50, 10, 500));
         table.count.store(2, Relaxed);
+        assert!(table.has(10, 100) && table.has(30, 300));
+        assert!(!table.has(10, 300) && !table.has(11, 100) && !table.has(50, 0));
         for (address, place) in
             [(9, None), (10, Some(100)), (19, Some(109)), (20, None), (39, Some(309)), (40, None)]
         {

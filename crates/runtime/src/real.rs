@@ -126,38 +126,52 @@ pub fn find_all() {
         #[link_name = "__stop_whatif_real"]
         static STOP: u8;
     }
+    // SAFETY: as in `next`.
+    let objects = unsafe { Objects::from(behind_us()) };
     let mut function = (&raw const START).cast::<Function>();
     while function < (&raw const STOP).cast() {
         // SAFETY: the linker puts all statics of the section, and nothing else, between the two symbols.
-        unsafe {
-            let _ = (*function).address();
-            function = function.add(1);
+        let found = unsafe { &*function };
+        if found.address.load(Relaxed) == 0 {
+            // SAFETY: the objects are loaded.
+            let address = unsafe { objects.find(&Name::new(found.name)) };
+            found.address.store(address.unwrap_or(MISSING), Relaxed);
         }
+        // SAFETY: at most one behind the last.
+        function = unsafe { function.add(1) };
     }
 }
 
-/// The first function or object of that name in the objects behind this library.
-fn next(name: &CStr) -> Option<usize> {
-    // SAFETY: the loader has filled in its own structures before any code of this library runs; they
-    // are only read. `_DYNAMIC` is this library's own.
+/// The objects behind this library, in the loader's order.
+///
+/// # Safety
+/// The loader must have filled in its structures.
+unsafe fn behind_us() -> *const LinkMap {
+    // SAFETY: the caller vouches for the structures, which are only read. `_DYNAMIC` is this library's own.
     unsafe {
         let mut map = _r_debug.map;
         while !map.is_null() && (*map).dynamic != &raw const _DYNAMIC {
             map = (*map).next;
         }
-        first_from(if map.is_null() { map } else { (*map).next }, name)
+        if map.is_null() { map } else { (*map).next }
     }
+}
+
+/// The first function or object of that name in the objects behind this library.
+fn next(name: &CStr) -> Option<usize> {
+    // SAFETY: the loader has filled in its own structures before any code of this library runs.
+    unsafe { first_from(behind_us(), &Name::new(name)) }
 }
 
 /// The first function or object of that name in any object: what the program itself would find.
 pub fn first(name: &CStr) -> Option<usize> {
     // SAFETY: as in `next`.
-    unsafe { first_from(_r_debug.map, name) }
+    unsafe { first_from(_r_debug.map, &Name::new(name)) }
 }
 
 /// # Safety
 /// `map` must be null or an element of the loader's list.
-unsafe fn first_from(mut map: *const LinkMap, name: &CStr) -> Option<usize> {
+unsafe fn first_from(mut map: *const LinkMap, name: &Name) -> Option<usize> {
     while !map.is_null() {
         // SAFETY: an element of the list, whose dynamic section the loader has mapped.
         unsafe {
@@ -168,6 +182,56 @@ unsafe fn first_from(mut map: *const LinkMap, name: &CStr) -> Option<usize> {
         }
     }
     None
+}
+
+/// A name to look for, with its hashes.
+struct Name<'a> {
+    text: &'a CStr,
+    gnu_hash: u32,
+}
+
+impl<'a> Name<'a> {
+    fn new(text: &'a CStr) -> Self {
+        let hash = |hash: u32, byte: &u8| hash.wrapping_mul(33).wrapping_add(u32::from(*byte));
+        Self { text, gnu_hash: text.to_bytes().iter().fold(5381, hash) }
+    }
+}
+
+/// The first objects of the loader's list, read once for many names.
+struct Objects {
+    first: [Option<Object>; Self::MOST],
+    rest: *const LinkMap,
+}
+
+impl Objects {
+    const MOST: usize = 32;
+
+    /// # Safety
+    /// `map` must be null or an element of the loader's list.
+    unsafe fn from(mut map: *const LinkMap) -> Self {
+        let mut first = [const { None }; Self::MOST];
+        for object in &mut first {
+            if map.is_null() {
+                break;
+            }
+            // SAFETY: an element of the list, whose dynamic section the loader has mapped.
+            unsafe {
+                *object = Object::of(&*map);
+                map = (*map).next;
+            }
+        }
+        Self { first, rest: map }
+    }
+
+    /// # Safety
+    /// The objects must still be loaded.
+    unsafe fn find(&self, name: &Name) -> Option<usize> {
+        // SAFETY: the caller vouches for the objects.
+        unsafe {
+            let found = self.first.iter().flatten().find_map(|object| object.find(name));
+            found.or_else(|| first_from(self.rest, name))
+        }
+    }
 }
 
 /// The symbol table of one object.
@@ -219,13 +283,13 @@ impl Object {
 
     /// # Safety
     /// The tables must be those of a loaded object.
-    unsafe fn find(&self, name: &CStr) -> Option<usize> {
+    unsafe fn find(&self, name: &Name) -> Option<usize> {
         // SAFETY: see above; the walks stay inside the chains that the linker wrote.
         unsafe {
             if !self.gnu_hash.is_null() {
                 self.find_by_gnu_hash(name)
             } else if !self.hash.is_null() {
-                self.find_by_hash(name)
+                self.find_by_hash(name.text)
             } else {
                 None
             }
@@ -236,15 +300,18 @@ impl Object {
     ///
     /// # Safety
     /// As for [`find`](Self::find).
-    unsafe fn find_by_gnu_hash(&self, name: &CStr) -> Option<usize> {
-        let wanted = name
-            .to_bytes()
-            .iter()
-            .fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
+    unsafe fn find_by_gnu_hash(&self, name: &Name) -> Option<usize> {
+        let wanted = name.gnu_hash;
         // SAFETY: the layout is fixed by the ABI.
         unsafe {
-            let [buckets, first, filter, _shift] = *self.gnu_hash.cast::<[u32; 4]>();
-            if buckets == 0 {
+            let [buckets, first, filter, shift] = *self.gnu_hash.cast::<[u32; 4]>();
+            if buckets == 0 || filter == 0 {
+                return None;
+            }
+            // The filter has two bits for each name that is there.
+            let word = *self.gnu_hash.add(4).cast::<u64>().add((wanted / 64 % filter) as usize);
+            let bits = 1 << (wanted % 64) | 1 << (wanted.checked_shr(shift).unwrap_or(0) % 64);
+            if word & bits != bits {
                 return None;
             }
             let bucket_table = self.gnu_hash.add(4 + 2 * filter as usize);
@@ -256,7 +323,7 @@ impl Object {
             loop {
                 let hash = *chains.add((index - first) as usize);
                 if hash | 1 == wanted | 1
-                    && let Some(address) = self.matching(index as usize, name)
+                    && let Some(address) = self.matching(index as usize, name.text)
                 {
                     return Some(address);
                 }

@@ -107,7 +107,8 @@ fn wait_for(slot: &Slot, until: Nanos) {
 /// The CPU time that a thread of this process has used, in nanoseconds, as of when its CPU last looked.
 fn time_used(thread: u32) -> Option<u64> {
     let mut buffer = [0_u8; 64];
-    let digits = sys::read_task_file(thread, "schedstat", &mut buffer).split(|byte| *byte == b' ').next()?;
+    let digits =
+        sys::read_numbered("task/", thread, "/schedstat", &mut buffer).split(|byte| *byte == b' ').next()?;
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
@@ -116,7 +117,7 @@ fn time_used(thread: u32) -> Option<u64> {
 fn state(thread: u32) -> (bool, bool) {
     const STATE: &[u8] = b"State:\t";
     let mut buffer = [0_u8; 2048];
-    let text = sys::read_task_file(thread, "status", &mut buffer);
+    let text = sys::read_numbered("task/", thread, "/status", &mut buffer);
     let in_handler = sys::mask_in(text).is_some_and(|blocked| blocked & (1 << (sampler::SIGTRAP - 1)) != 0);
     let state =
         text.windows(STATE.len()).position(|at| at == STATE).and_then(|at| text.get(at + STATE.len()));

@@ -485,6 +485,16 @@ pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     &buffer[..length]
 }
 
+/// Whether this process has no other thread; false if that cannot be found out.
+pub fn has_one_thread() -> bool {
+    /// Behind the name (proc_pid_stat(5)).
+    const THREADS: usize = 17;
+    let mut buffer = [0; 512];
+    let text = read_file(c"/proc/self/stat", &mut buffer);
+    let behind_name = text.iter().rposition(|byte| *byte == b')').map_or(&[][..], |at| &text[at + 1..]);
+    behind_name.trim_ascii_start().split(|byte| *byte == b' ').nth(THREADS) == Some(b"1")
+}
+
 /// Whether `length` bytes from `start` on can be read: an error says that they cannot, or that this cannot be found out.
 pub fn is_readable(start: usize, length: usize) -> Result<bool, i64> {
     const EFAULT: i64 = -14;
@@ -546,34 +556,33 @@ pub fn map_memory(length: usize) -> Option<usize> {
     (start > 0).then_some(start as usize)
 }
 
-/// Opens `/proc/self/task/THREAD/NAME`, where `name` is no longer than 15 bytes.
-fn open_task_file(thread: u32, name: &str) -> Option<i32> {
-    const O_CLOEXEC: i64 = 0o2_000_000;
-    const FOLDER: &[u8] = b"/proc/self/task/";
+/// Opens `/proc/self/`, a folder of no more than 8 bytes, a number, and the rest, of no more than 16.
+fn open_numbered(folder: &str, number: u32, rest: &str) -> Option<i32> {
     let mut path = [0_u8; 48];
-    path[..FOLDER.len()].copy_from_slice(FOLDER);
-    let digits = thread.checked_ilog10().map_or(1, |log| log as usize + 1);
-    let (mut number, end) = (thread, FOLDER.len() + digits);
-    for digit in path[FOLDER.len()..end].iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-    path[end] = b'/';
-    path[end + 1..end + 1 + name.len()].copy_from_slice(name.as_bytes());
-    // SAFETY: a path that ends with NUL, because the buffer is longer than the path.
-    let fd = unsafe { call(number::OPEN, [path.as_ptr() as i64, O_CLOEXEC, 0, 0, 0, 0]) };
-    (fd >= 0).then_some(fd as i32)
+    let mut end = 0;
+    let mut push = |bytes: &[u8]| {
+        path[end..end + bytes.len()].copy_from_slice(bytes);
+        end += bytes.len();
+    };
+    push(b"/proc/self/");
+    push(folder.as_bytes());
+    let divisors = core::iter::successors(Some(1_u32), |ten| ten.checked_mul(10));
+    let count = number.checked_ilog10().map_or(1, |log| log as usize + 1);
+    let mut digits = [0_u8; 10];
+    digits.iter_mut().zip(divisors).for_each(|(digit, ten)| *digit = b'0' + (number / ten % 10) as u8);
+    digits[..count].iter().rev().for_each(|digit| push(&[*digit]));
+    push(rest.as_bytes());
+    open(core::ffi::CStr::from_bytes_until_nul(&path).ok()?)
 }
 
 /// Reads the beginning of such a file.
-pub fn read_task_file<'a>(thread: u32, name: &str, buffer: &'a mut [u8]) -> &'a [u8] {
-    let Some(fd) = open_task_file(thread, name) else { return &[] };
+pub fn read_numbered<'a>(folder: &str, number: u32, rest: &str, buffer: &'a mut [u8]) -> &'a [u8] {
+    let Some(fd) = open_numbered(folder, number, rest) else { return &[] };
     let length = read(fd, buffer);
     close(fd);
     &buffer[..length]
 }
 
-/// Reads from a descriptor; returns how many bytes, none at the end or after an error.
 /// Reads from a file; zero at its end, or if it cannot be read.
 pub fn read(fd: i32, buffer: &mut [u8]) -> usize {
     let arguments = [i64::from(fd), buffer.as_mut_ptr() as i64, buffer.len() as i64, 0, 0, 0];
@@ -605,7 +614,7 @@ pub fn blocked_by(thread: u32) -> Option<u64> {
     const LINE: usize = 24;
     let mut text = [0_u8; 192];
     let mut kept = 0;
-    let fd = open_task_file(thread, "status")?;
+    let fd = open_numbered("task/", thread, "/status")?;
     let found = loop {
         let read = read(fd, &mut text[kept..]);
         if read == 0 {

@@ -7,7 +7,7 @@ use crate::account::{LEAST, catch_up, credit, exclusively, read_switches};
 use crate::delay::{self, Watch};
 use crate::memory::shared;
 use crate::switches::During;
-use crate::{audit, channel, cpus, deadline, region, stopwatch, sys, ticks};
+use crate::{arrivals, audit, channel, cpus, deadline, region, stopwatch, sys, ticks};
 use core::sync::atomic::Ordering::Relaxed;
 use wire::channel::Event;
 use wire::history::Accrued;
@@ -30,7 +30,13 @@ fn begin_waiting(slot: &Slot, activity: Activity) -> u32 {
     // From here on another wait is credited.
     slot.row.yields.store(0, Relaxed);
     audit::begin(slot);
+    arrivals::waits(slot);
     slot.activity.swap(activity as u32, Relaxed)
+}
+
+/// How long the thread has waited.
+fn waited(slot: &Slot) -> Nanos {
+    ticks::between(slot.wait_ticks.load(Relaxed), ticks::now()).unwrap_or(Nanos(u64::MAX))
 }
 
 /// Before a sleep, or a wait with a timeout. What ends it is a clock, but then the thread may wait for a CPU that another thread
@@ -75,8 +81,7 @@ pub fn after_wait(slot: &Slot, waiting: Waiting, woken: bool) {
     audit::end(slot, woken);
     read_switches(slot, if credited { During::Credited } else { During::Wait });
     if credited {
-        let waited = ticks::between(slot.wait_ticks.load(Relaxed), ticks::now());
-        let waited = waited.unwrap_or(Nanos(u64::MAX));
+        let waited = waited(slot);
         let credit = exclusively(slot, || slot.local.woken_after(&shared().required, waiting, waited));
         if credit > Nanos::ZERO {
             slot.books.inherited.fetch_add(credit.0, Relaxed);
@@ -160,6 +165,22 @@ pub fn around_deadline<T>(
     result
 }
 
+/// The first half of [`around_world`] for a wait in which another process has this thread's memory, and what it calls begins waits of its own.
+pub fn before_vfork(slot: &Slot) {
+    delay::pay(slot);
+    read_switches(slot, During::Work);
+    begin_waiting(slot, Activity::WaitingForWorld);
+    slot.vfork_ticks.store(ticks::now(), Relaxed);
+}
+
+/// The second half.
+pub fn after_vfork(slot: &Slot) {
+    slot.wait_ticks.store(slot.vfork_ticks.load(Relaxed), Relaxed);
+    audit::end(slot, false);
+    slot.doing(Activity::Running);
+    after_world(slot, Activity::Running as u32, None);
+}
+
 /// A wait for the world in which the selected code may be: it takes time without using a CPU, so no sample tells.
 /// In virtual time it is shorter by the speedup, like everything else that the code does.
 struct Asleep {
@@ -224,6 +245,7 @@ fn credit_queues(slot: &Slot) {
 fn after_world(slot: &Slot, was: u32, watch: Option<(Watch<'_>, Nanos)>) {
     slot.timed_out.store(0, Relaxed);
     credit_queues(slot);
+    arrivals::credit(slot, waited(slot));
     stopwatch::resume(slot);
     catch_up(slot);
     if shared().header.has_fault(Fault::TheWorldIsAThread) {

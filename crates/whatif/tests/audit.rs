@@ -20,19 +20,13 @@ fn work_that_looks_like_waiting_is_work() {
         let sandbox = Sandbox::new();
         let options = ["--region", function, "--speedup", "50", "--seed", "1"];
         sandbox.profile(&options, &busy, &[kind, "3"]).assert_code(0);
-        let explained = explained(&sandbox, function);
+        let explained = sandbox.explained(function);
         let sum = |name: &str| explained["audit"][name].as_f64().unwrap();
         // It is the whole program. Taken for spinning, it would be worth nothing.
         assert!(sum("given_ns") > 1e8, "{kind}: {explained:#}");
         assert!(sum("withheld_spinning_ns") < 0.02 * sum("expected_ns"), "{kind}: {explained:#}");
         assert!(!explained["audit"]["doubts"].to_string().contains("spinning"), "{kind}: {explained:#}");
     }
-}
-
-fn explained(sandbox: &Sandbox, region: &str) -> serde_json::Value {
-    let mut command = sandbox.whatif();
-    command.args(["report", "--explain", region, "--json"]).arg(sandbox.recording());
-    serde_json::from_str(&run(command).assert_code(0).stdout).unwrap()
 }
 
 #[test]
@@ -64,7 +58,7 @@ fn the_explanation_shows_the_sums() {
     let sandbox = Sandbox::new();
     let options = ["--region", "A", "--speedup", "50", "--seed", "1"];
     sandbox.profile(&options, &single, &["seconds=3"]).assert_code(0);
-    let explained = explained(&sandbox, "A");
+    let explained = sandbox.explained("A");
     let number = |name: &str| explained["audit"][name].as_f64().unwrap_or_else(|| panic!("{explained:#}"));
     // A is 60 % of one thread.
     assert!(number("expected_ns") > 1e8 && number("given_ns") > 1e8, "{explained:#}");

@@ -194,7 +194,7 @@ fn a_profiler_that_was_stopped_goes_on() {
     // `other` only runs after that.
     let mut command =
         sandbox.profiling(&["--region", "other", "--speedup", "50"], &threads, &["in_two_parts"]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     // It is stopped in the midst of the first part.
     let threads = threads.canonicalize().unwrap();
     let begin = Instant::now();
@@ -206,6 +206,7 @@ fn a_profiler_that_was_stopped_goes_on() {
     // Longer than the runtime waits before it takes the profiler for dead.
     std::thread::sleep(Duration::from_millis(4500));
     kill(child.id(), Signal::CONT);
+    drop(child.stdin.take());
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(end(child, "in_two_parts").code(), Some(0));

@@ -147,3 +147,65 @@ fn the_tree_goes_on_when_the_controller_is_killed() {
         assert!(said == native.stdout || said.is_empty(), "{said:?} {native:#?}");
     }
 }
+
+#[test]
+fn what_processes_hand_over_by_ends_a_wait_for_a_thread() {
+    let Some(hands) = program("hands.c") else { return };
+    for kind in ["eventfd", "pidfd", "flock", "lockf", "fcntl"] {
+        let audit = audit_of(&hands, kind);
+        let number = |name: &str| audit[name].as_f64().unwrap_or_else(|| panic!("{kind}: {audit:#}"));
+        assert!(
+            number("handovers") > 10.0 && number("in_waits_ns") > number("in_world_ns"),
+            "{kind}: {audit:#}"
+        );
+    }
+}
+
+#[test]
+fn a_program_that_waits_for_its_vforked_child_waits_for_something_known() {
+    let Some(hands) = program("hands.c") else { return };
+    let audit = audit_of(&hands, "vfork");
+    let number = |name: &str| audit[name].as_f64().unwrap_or_else(|| panic!("{audit:#}"));
+    assert!(number("in_world_ns") > 0.0 && number("unexplained_ns") < number("in_world_ns"), "{audit:#}");
+}
+
+#[test]
+fn what_the_c_library_executes_by_a_shell_is_followed() {
+    let (Some(shells), Some(worker)) = (program("shells.c"), program("worker.c")) else { return };
+    let sandbox = Sandbox::new();
+    let command = format!("{} 60 7", worker.display());
+    sandbox.compare(&["--region", "job", "--speedup", "50"], &shells, &[&command, "0"]);
+    let jobs = sandbox.samples("job");
+    assert!(jobs > 100, "{jobs} samples");
+}
+
+#[test]
+fn the_environment_is_left_alone_where_another_thread_may_see_it() {
+    let (Some(shells), Some(worker)) = (program("shells.c"), program("worker.c")) else { return };
+    let command = format!("{} 6 7", worker.display());
+    let sandbox = Sandbox::new();
+    let native = sandbox.native(&shells, &[&command, "1"]);
+    let profiled = sandbox.profile(&["--no-delays"], &shells, &[&command, "1"]);
+    assert!(native.code() == Some(0) && profiled.stdout.starts_with(&native.stdout), "{profiled:#?}");
+    assert_eq!(sandbox.samples("job"), 0, "it is not profiled");
+}
+
+#[test]
+fn code_that_only_a_forked_child_has_is_known() {
+    let Some(loads) = program("loads.c") else { return };
+    let Some(plugin) = program_as("plugin.c", "plugin.so", &["-shared", "-fPIC"]) else { return };
+    let sandbox = Sandbox::new();
+    let options = ["--binary", "*plugin.so", "--speedup", "50"];
+    sandbox.profile(&options, &loads, &[plugin.to_str().unwrap()]).assert_code(0);
+    let report = sandbox.report();
+    let path = region(&report, "hot")["image"]["path"].as_str().unwrap_or_default().to_owned();
+    assert!(path.ends_with("plugin.so") && sandbox.samples("hot") > 500, "{report:#}");
+}
+
+/// The sums of the audit of a run of `hands`.
+fn audit_of(hands: &Path, kind: &str) -> serde_json::Value {
+    let sandbox = Sandbox::new();
+    let ended = sandbox.profile(&["--region", "hot", "--speedup", "50"], hands, &[kind]);
+    assert_eq!(ended.code(), Some(0), "{kind}: {ended:#?}");
+    sandbox.explained("hot")["audit"].clone()
+}

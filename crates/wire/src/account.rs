@@ -194,6 +194,19 @@ impl LocalAccount {
         local.delay().saturating_sub(most)
     }
 
+    /// Rule 6, for what answers something that a thread with the delay `sender` has sent: the thread has waited this long for it, and its clock shows what the sender's did, if it
+    /// did not show more before. Returns the credit.
+    pub fn answered(&self, shared: &SharedAccount, sender: Account, waited: Nanos) -> Nanos {
+        let (required, local) = self.meet(shared);
+        if !sender.same_epoch(required) {
+            return Nanos::ZERO;
+        }
+        let most = sender.delay().min(required.delay()).min(local.delay() + waited);
+        let credit = most.saturating_sub(local.delay());
+        self.0.store(local.with_delay(local.delay() + credit).0, Ordering::Relaxed);
+        credit
+    }
+
     /// The thread is about to wait for another one. Call after paying.
     pub fn wait(&self, shared: &SharedAccount) -> Waiting {
         Waiting(self.meet(shared).0)
@@ -315,6 +328,24 @@ mod tests {
         assert_eq!(b.released(&shared, Nanos(300)), Nanos(600));
         assert_eq!(b.debt(&shared), Nanos(600));
         assert_eq!(b.released(&shared, Nanos(800)), Nanos::ZERO, "it was late in both executions");
+    }
+
+    #[test]
+    fn threads_that_take_turns_at_a_client_hand_on_their_clocks() {
+        let (shared, a) = pair();
+        let b = LocalAccount::default();
+        // While `a` handles a request, `b` waits for the next one, which the client sends when it has the answer.
+        a.credit(&shared, E1, Nanos(400));
+        let sent = a.load();
+        a.credit(&shared, E1, Nanos(70));
+        assert_eq!(b.answered(&shared, sent, Nanos(5000)), Nanos(400));
+        assert_eq!(b.debt(&shared), Nanos(70), "what has accrued since");
+        assert_eq!(b.answered(&shared, sent, Nanos(5000)), Nanos::ZERO, "its clock shows more");
+        // Waiting pays for no more than the time it took.
+        let c = LocalAccount::default();
+        assert_eq!(c.answered(&shared, sent, Nanos(100)), Nanos(100));
+        shared.begin(E2);
+        assert_eq!(c.answered(&shared, sent, Nanos(5000)), Nanos::ZERO);
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! decision ([`Source::judge`]). The last word is said here: the controller only says what the arrivals in all show, which is one of the things it is decided by.
 
 use crate::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::{LocalAccount, Nanos};
+use crate::{Account, LocalAccount, Nanos};
 
 /// Value of `Header::probing`: arrivals are held up now and then.
 pub const HOLDING: u32 = 1;
@@ -138,6 +138,11 @@ pub struct Source {
     pub held: AtomicU64,
     /// The delay of the thread that last answered.
     pub answered: LocalAccount,
+    /// Those of the threads that answered last, by turns.
+    answers: [LocalAccount; ANSWERS],
+    /// How many there were.
+    answers_count: AtomicU32,
+    reserved_as_well: u32,
     /// Arrivals of connections, halved now and then.
     pub seen: AtomicU32,
     /// Those of `seen` that had another arrival waiting behind them, which has not waited for their answer.
@@ -159,6 +164,9 @@ pub struct Source {
     in_all: AtomicU32,
     reserved_too: u32,
 }
+
+/// So many answers are remembered.
+const ANSWERS: usize = 16;
 
 /// One arrival, in [`Source::would_lose`].
 pub const ARRIVAL: u64 = 1 << 16;
@@ -312,6 +320,26 @@ impl Source {
         if sums.n.load(Relaxed) >= OLD {
             sums.halve();
         }
+    }
+
+    /// A thread with this delay has answered.
+    pub fn answer(&self, local: Account) {
+        let nth = self.answers_count.fetch_add(1, Relaxed) as usize;
+        self.answers[nth % ANSWERS].inherit(local);
+        self.answered.inherit(local);
+    }
+
+    /// The delay of the thread that answered the client whose next request comes now; none if that cannot be told. Of clients that each have a connection for every
+    /// request, all but one have other requests answered in between: how many there are, the slope tells.
+    pub fn answered_it(&self) -> Option<Account> {
+        let slope = self.sums.slope()?;
+        if slope.beyond(0.0) < SURE * SURE || slope.beyond(NEITHER) > SURE * SURE {
+            return None;
+        }
+        let clients = ((1.0 / slope.value + 0.5) as usize).max(1);
+        let count = self.answers_count.load(Relaxed) as usize;
+        let nth = count.checked_sub(clients).filter(|_| clients <= ANSWERS)?;
+        Some(self.answers[nth % ANSWERS].load())
     }
 
     /// A connection is closed. What it has taught is kept.

@@ -240,6 +240,8 @@ pub struct Polled {
     pub before: AtomicU64,
     /// Whether nothing was there when it began.
     pub waited: AtomicU32,
+    /// The delay of the thread that set in motion what has ended the wait, if that is known.
+    pub sender: LocalAccount,
     /// Counted down from a few with every arrival that it did not wait for: zero means that it has a backlog without delays, too.
     pub in_time: AtomicU32,
     /// When its last arrival was handed to it.
@@ -412,6 +414,8 @@ pub struct Slot {
     pub pending: LocalAccount,
     /// When the thread began to wait, by the processor's clock.
     pub wait_ticks: AtomicU64,
+    /// Runtime only: when it began to wait for a child that has its memory, by the same clock.
+    pub vfork_ticks: AtomicU64,
     /// Runtime only: how long it had waited for CPUs when it fell asleep, in nanoseconds plus one, or zero.
     pub queued_before: AtomicU64,
     /// Runtime only: the region that the thread was last found in when it had waited for the world.

@@ -225,7 +225,7 @@ struct Desk {
     programs: Arc<Programs>,
     preloads: Mutex<HashMap<Preloaded, OsString>>,
     /// Programs that were found to be executable, by the name and the file.
-    checked: Mutex<HashMap<(PathBuf, FileState), Executable>>,
+    checked: Mutex<HashMap<(PathBuf, FileState), Checked>>,
 }
 
 /// Device, inode, and time of change: what is called like it is another file, or was written since, if these differ.
@@ -233,6 +233,25 @@ type FileState = (u64, u64, i64, i64);
 
 fn state(file: &std::fs::Metadata) -> FileState {
     (file.dev(), file.ino(), file.ctime(), file.ctime_nsec())
+}
+
+/// A program that is executable.
+#[derive(Clone, Debug)]
+struct Checked {
+    executable: Executable,
+    /// Its file without links.
+    canonical: PathBuf,
+    class: Class,
+    /// None if it cannot be seen.
+    state: Option<FileState>,
+}
+
+impl Checked {
+    fn of(executable: Executable) -> Self {
+        let canonical = canonical(executable.image());
+        let state = std::fs::metadata(&canonical).ok().map(|file| state(&file));
+        Self { class: class_of(executable.image()), canonical, state, executable }
+    }
 }
 
 /// What the beginning of `LD_PRELOAD` depends on.
@@ -394,9 +413,9 @@ fn may_ask(peer: Peer) -> bool {
 /// What a process that asks is told.
 enum Answer {
     LeaveAlone,
-    Follow(Executable),
-    Join(Executable, SharedMapping),
-    JoinToo(Executable, OwnedFd),
+    Follow(Checked),
+    Join(Checked, SharedMapping),
+    JoinToo(Checked, OwnedFd),
 }
 
 impl Desk {
@@ -409,7 +428,7 @@ impl Desk {
         else {
             return;
         };
-        let process = Process(peer.pid);
+        let process = Process::of(peer.pid);
         // Who does not get the answer goes on alone as well.
         let leave = || {
             connection.answer(Verdict::LeftAlone, &[], None);
@@ -419,27 +438,27 @@ impl Desk {
             self.add(&file, Why::Cannot("it runs in another root folder or as another user".to_owned()));
             return leave();
         };
-        let first = |executable| self.first_of_preload(executable, &runtime, preload);
+        let first = |program: &Checked| self.first_of_preload(program, &runtime, preload);
         match self.judge(process, &request, &file) {
             Answer::LeaveAlone => leave(),
-            Answer::Follow(executable) => {
-                let first = first(&executable);
+            Answer::Follow(program) => {
+                let first = first(&program);
                 if first.len() >= LONGEST_ANSWER {
                     return leave();
                 }
                 connection.answer(Verdict::Followed, first.as_bytes(), None);
             }
-            Answer::JoinToo(executable, memory) => {
-                let first = first(&executable);
+            Answer::JoinToo(program, memory) => {
+                let first = first(&program);
                 let has_room = first.len() < LONGEST_ANSWER;
                 if has_room {
                     // It may attach at once, and is of interest then.
-                    self.programs.add(canonical(executable.image()));
+                    self.programs.add(program.canonical);
                     connection.answer(Verdict::JoinsToo, first.as_bytes(), Some(memory.as_fd()));
                 }
             }
-            Answer::Join(executable, shared) => {
-                let first = first(&executable);
+            Answer::Join(program, shared) => {
+                let first = first(&program);
                 // The program is looked at while this passes.
                 let patience = kernel::clock::monotonic().0 + 30_000_000_000;
                 shared.memory().header.alive_until.store(patience, Ordering::Relaxed);
@@ -447,6 +466,7 @@ impl Desk {
                     && connection.answer(Verdict::Joins, first.as_bytes(), Some(shared.fd()))
                     && connection.is_executed()
                 {
+                    let executable = program.executable;
                     lock(&self.seen).forget(executable.image());
                     let pid = (!request.way.is_another_process()).then_some(peer.pid);
                     let _ = joined.send(Joined { shared, executable, pid, asked: peer.pid });
@@ -458,13 +478,13 @@ impl Desk {
     }
 
     fn judge(&self, process: Process, request: &Request, file: &Path) -> Answer {
-        let mut executable = self.check(file);
-        if request.way.searches() && matches!(executable, Err(LaunchError::Format(_))) {
+        let mut checked = self.check(file);
+        if request.way.searches() && matches!(checked, Err(LaunchError::Format(_))) {
             // What is no program the C library gives to the shell.
-            executable = launch::check_as_executed("/bin/sh".into());
+            checked = launch::check_as_executed("/bin/sh".into()).map(Checked::of);
         }
-        let executable = match executable {
-            Ok(executable) => executable,
+        let program = match checked {
+            Ok(program) => program,
             Err(LaunchError::Unprofilable { path, why }) => {
                 if class_of(&path) == Class::Program {
                     let why = why.to_string();
@@ -477,51 +497,51 @@ impl Desk {
             }
             Err(_) => return Answer::LeaveAlone,
         };
-        let class = class_of(executable.image());
-        let by_shell = process.program().is_some_and(|program| class_of(&program) == Class::Shell);
-        let named = self.wanted.named.as_ref().map(|glob| is_named(glob, executable.image()));
+        let image = program.executable.image();
+        let named = self.wanted.named.as_ref().map(|glob| is_named(glob, image));
         let is_free = self.has_room();
         if !is_free && let Some(memory) = self.session() {
             return match named {
-                Some(false) => Answer::Follow(executable),
-                _ => self.join_too(process, executable, memory),
+                Some(false) => Answer::Follow(program),
+                _ => self.join_too(process, program, memory),
             };
         }
-        let is_other = lock(&self.only).as_ref().is_some_and(|only| *only != canonical(executable.image()));
-        match class::next(class, named, by_shell, !is_free || is_other) {
+        let by_shell = process.program().is_some_and(|program| class_of(&program) == Class::Shell);
+        let is_other = lock(&self.only).as_ref().is_some_and(|only| *only != program.canonical);
+        match class::next(program.class, named, by_shell, !is_free || is_other) {
             Step::Follow => {
-                lock(&self.seen).helper(executable.image());
-                Answer::Follow(executable)
+                lock(&self.seen).helper(image);
+                Answer::Follow(program)
             }
             Step::Busy => {
                 if !lock(&self.next).closed {
-                    self.add(executable.image(), Why::Busy);
+                    self.add(image, Why::Busy);
                 }
                 Answer::LeaveAlone
             }
-            Step::Join => self.join(process, executable),
+            Step::Join => self.join(process, program),
         }
     }
 
     /// What the kernel makes of a file. A script executes the same ones again and again.
-    fn check(&self, file: &Path) -> Result<Executable, LaunchError> {
+    fn check(&self, file: &Path) -> Result<Checked, LaunchError> {
         const MOST: usize = 1000;
-        let check = || launch::check_as_executed(file.to_owned());
+        let check = || launch::check_as_executed(file.to_owned()).map(Checked::of);
         let Ok(metadata) = std::fs::metadata(file) else { return check() };
         let key = (file.to_owned(), state(&metadata));
         if let Some(known) = lock(&self.checked).get(&key) {
             return Ok(known.clone());
         }
-        let executable = check()?;
+        let program = check()?;
         // A script depends on its interpreter as well.
-        if executable.image() == file {
+        if program.executable.image() == file {
             let mut checked = lock(&self.checked);
             if checked.len() >= MOST {
                 checked.clear();
             }
-            checked.insert(key, executable.clone());
+            checked.insert(key, program.clone());
         }
-        Ok(executable)
+        Ok(program)
     }
 
     /// The memory that the program has that is profiled, if one is.
@@ -534,7 +554,7 @@ impl Desk {
     fn is_in_reach(&self, process: Process, executable: &Executable) -> bool {
         let reason = if !process.has_our_numbers() {
             "it runs in a PID namespace of its own"
-        } else if !process.shares(executable.image()) {
+        } else if !process.shares_existing(executable.image()) {
             "it runs in another root folder"
         } else {
             return true;
@@ -543,27 +563,27 @@ impl Desk {
         false
     }
 
-    fn join_too(&self, process: Process, executable: Executable, memory: OwnedFd) -> Answer {
-        if !self.is_in_reach(process, &executable) {
+    fn join_too(&self, process: Process, program: Checked, memory: OwnedFd) -> Answer {
+        if !self.is_in_reach(process, &program.executable) {
             return Answer::LeaveAlone;
         }
-        Answer::JoinToo(executable, memory)
+        Answer::JoinToo(program, memory)
     }
 
-    fn join(&self, process: Process, executable: Executable) -> Answer {
-        if !self.is_in_reach(process, &executable) {
+    fn join(&self, process: Process, program: Checked) -> Answer {
+        if !self.is_in_reach(process, &program.executable) {
             return Answer::LeaveAlone;
         }
-        if let Some(missing) = self.wanted.missing(&executable) {
-            self.add(executable.image(), Why::Lacks(missing));
-            return Answer::Follow(executable);
+        if let Some(missing) = self.wanted.missing(&program.executable) {
+            self.add(program.executable.image(), Why::Lacks(missing));
+            return Answer::Follow(program);
         }
         let mut next = lock(&self.next);
         match next.memory.take() {
             // Without a descriptor left it is profiled alone.
             Some(shared) => {
                 let _ = next.begin(&shared);
-                Answer::Join(executable, shared)
+                Answer::Join(program, shared)
             }
             None => Answer::LeaveAlone,
         }
@@ -578,11 +598,11 @@ impl Desk {
     }
 
     /// The beginning of `LD_PRELOAD` for a program. A script executes the same ones again and again.
-    fn first_of_preload(&self, executable: &Executable, runtime: &Path, users: &[u8]) -> OsString {
+    fn first_of_preload(&self, program: &Checked, runtime: &Path, users: &[u8]) -> OsString {
         const MOST: usize = 1000;
-        let find = || launch::first_of_preload(executable, runtime, OsStr::from_bytes(users));
-        let Ok(file) = std::fs::metadata(executable.image()) else { return find() };
-        let key = Preloaded { file: state(&file), runtime: runtime.to_owned(), users: users.to_owned() };
+        let find = || launch::first_of_preload(&program.executable, runtime, OsStr::from_bytes(users));
+        let Some(file) = program.state else { return find() };
+        let key = Preloaded { file, runtime: runtime.to_owned(), users: users.to_owned() };
         let mut known = lock(&self.preloads);
         if known.len() >= MOST {
             known.clear();
@@ -602,7 +622,7 @@ impl Desk {
         } else {
             self.public_copy()?
         };
-        process.shares(&runtime).then_some(runtime)
+        process.shares_existing(&runtime).then_some(runtime)
     }
 
     /// A copy that every user can read and only its owner can exchange; it lasts as long as this.

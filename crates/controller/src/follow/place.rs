@@ -5,15 +5,32 @@ use std::fs::{Metadata, metadata, read_link};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use wire::follow::{Request, WORKING_DIRECTORY};
 
 /// A process that is about to execute a program.
 #[derive(Clone, Copy, Debug)]
-pub struct Process(pub u32);
+pub struct Process {
+    id: u32,
+    /// Whether a path leads it to the same file as us: it has our mounts and our root folder.
+    has_our_files: bool,
+}
+
+/// The name spaces of process IDs and of mounts that this process is in, which do not change.
+static OWN: LazyLock<[Option<PathBuf>; 2]> =
+    LazyLock::new(|| ["pid", "mnt"].map(|kind| read_link(format!("/proc/self/ns/{kind}")).ok()));
 
 impl Process {
+    pub fn of(id: u32) -> Self {
+        let process = Self { id, has_our_files: false };
+        let [_, mounts] = &*OWN;
+        let has_our_mounts = mounts.is_some() && process.link("ns/mnt") == *mounts;
+        let has_our_files = has_our_mounts && process.link("root").is_some_and(|root| root == Path::new("/"));
+        Self { has_our_files, ..process }
+    }
+
     fn link(self, name: &str) -> Option<PathBuf> {
-        read_link(format!("/proc/{}/{name}", self.0)).ok()
+        read_link(format!("/proc/{}/{name}", self.id)).ok()
     }
 
     /// Its own program.
@@ -23,14 +40,17 @@ impl Process {
 
     /// Whether its process IDs are ours.
     pub fn has_our_numbers(self) -> bool {
-        let own = read_link("/proc/self/ns/pid").ok();
-        own.is_some() && self.link("ns/pid") == own
+        let [numbers, _] = &*OWN;
+        numbers.is_some() && self.link("ns/pid") == *numbers
     }
 
     /// The file at an absolute path, as the process sees it.
     fn sees(self, path: &Path) -> Option<Metadata> {
+        if self.has_our_files {
+            return metadata(path).ok();
+        }
         let below = path.strip_prefix("/").ok()?;
-        metadata(Path::new(&format!("/proc/{}/root", self.0)).join(below)).ok()
+        metadata(Path::new(&format!("/proc/{}/root", self.id)).join(below)).ok()
     }
 
     /// Whether it sees the same file at a path as we do.
@@ -41,6 +61,11 @@ impl Process {
         }
     }
 
+    /// The same for a path that is known to lead us to a file.
+    pub fn shares_existing(self, path: &Path) -> bool {
+        self.has_our_files || self.shares(path)
+    }
+
     /// Whether it may execute what lies at a path.
     fn may_execute(self, path: &Path) -> bool {
         self.sees(path).is_some_and(|file| file.is_file() && file.mode() & 0o111 != 0)
@@ -48,18 +73,21 @@ impl Process {
 
     /// The absolute path of what a request is about; none if there is no such file.
     pub fn file(self, request: &Request, path: &[u8], search: &[u8]) -> Option<PathBuf> {
-        let base = match request.folder {
-            WORKING_DIRECTORY => self.link("cwd")?,
-            folder => self.link(&format!("fd/{folder}"))?,
+        let folder = || match request.folder {
+            WORKING_DIRECTORY => self.link("cwd"),
+            folder => self.link(&format!("fd/{folder}")),
+        };
+        let absolute = |path: &[u8]| match Path::new(OsStr::from_bytes(path)) {
+            path if path.is_absolute() => Some(path.to_owned()),
+            path => Some(folder()?.join(path)),
         };
         let found = if path.is_empty() {
-            base
+            folder()?
         } else if request.way.searches() && !path.contains(&b'/') {
-            let folders =
-                search.split(|byte| *byte == b':').map(|folder| base.join(OsStr::from_bytes(folder)));
+            let folders = search.split(|byte| *byte == b':').filter_map(absolute);
             folders.map(|folder| folder.join(OsStr::from_bytes(path))).find(|path| self.may_execute(path))?
         } else {
-            base.join(OsStr::from_bytes(path))
+            absolute(path)?
         };
         // Without any `.` in it.
         let found: PathBuf = self.own(found).components().collect();
@@ -74,7 +102,7 @@ impl Process {
         };
         let Some(name) = name.to_str() else { return path };
         // The program that it runs now; it will be another one.
-        self.link(name).unwrap_or_else(|| PathBuf::from(format!("/proc/{}", self.0)).join(name))
+        self.link(name).unwrap_or_else(|| PathBuf::from(format!("/proc/{}", self.id)).join(name))
     }
 }
 
@@ -89,7 +117,7 @@ mod tests {
     use super::*;
     use wire::follow::{TOKEN, Way};
 
-    const SELF: fn() -> Process = || Process(std::process::id());
+    const SELF: fn() -> Process = || Process::of(std::process::id());
 
     fn found(way: Way, folder: i32, path: &str, search: &str) -> Option<PathBuf> {
         let request = Request { token: [0; TOKEN], way, folder, path: 0, preload: 0, search: 0 };
@@ -126,7 +154,9 @@ mod tests {
             found(Way::Executes, WORKING_DIRECTORY, "/proc/self/exe", ""),
             std::env::current_exe().ok()
         );
-        assert!(SELF().shares(&file) && SELF().has_our_numbers());
+        assert!(SELF().has_our_files && SELF().shares(&file) && SELF().has_our_numbers());
+        let elsewhere = Process { has_our_files: false, ..SELF() };
+        assert!(elsewhere.shares(&file) && elsewhere.may_execute(&file));
         assert!(!SELF().shares(&folder.path().join("missing")));
         assert_eq!(SELF().program(), std::env::current_exe().ok());
     }

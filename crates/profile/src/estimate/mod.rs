@@ -84,6 +84,7 @@ mod outlier;
 mod pair;
 mod phase;
 mod quantiles;
+mod queues;
 mod reading;
 #[cfg(test)]
 pub(crate) mod simulation;
@@ -138,7 +139,7 @@ pub struct PointEstimate {
     pub method_error: f64,
     /// The part of that which stands for hand-overs to threads that wait: at large speedups, whatever the gain is.
     pub handover_error: f64,
-    /// The part which stands for time slices of threads that never block: in proportion to the speedup.
+    /// The part which stands for time slices of threads that never block, and for CPUs that other programs had when threads woke up: in proportion to the speedup.
     pub slice_error: f64,
     /// The part which stands for CPUs that slept when a thread was woken: in proportion to the speedup.
     pub waking_error: f64,
@@ -290,7 +291,6 @@ pub(crate) fn estimate(
     let error_of_delay = method::error(experiments.treated(), options.method_error);
     let curve = fit.curve(drawn.level.se, error_of_delay);
     let handover_error = handover::error(experiments.baselines()) * phase.factor;
-    let slice_error = slices::error(experiments.treated()) * phase.factor;
     let waking_error = wakeups::error(experiments.baselines()) * phase.factor;
     let limited = arrivals::limit(experiments.baselines(), target);
     let scaled = |gain: Estimate| {
@@ -298,6 +298,8 @@ pub(crate) fn estimate(
         if limited { arrivals::at_least_none(gain) } else { gain }
     };
     let of_noise = scaled(drawn.slope);
+    let slice_error = slices::error(experiments.treated()) * phase.factor;
+    let slice_error = slice_error.hypot(queues::error(experiments.treated(), of_noise.value));
     let clock_error = arrivals::error(experiments.baselines(), target, of_noise.value);
     let latency_error =
         latency::error(experiments.baselines(), experiments.treated(), target, of_noise.value);

@@ -328,8 +328,9 @@ fn verdict(estimate: &PointEstimate, factor: f64) -> Vec<String> {
     }
     if estimate.slice_error > 0.005 {
         lines.push(format!(
-            "time slices: of that, {} stands for threads that never block while others want their CPUs: really faster, they would use their \
-             time slices for more work; in virtual time the slices are shorter",
+            "CPUs: of that, {} stands for threads that never block while others want their CPUs (really faster, they would use their \
+             time slices for more work; in virtual time the slices are shorter), and for those that wake up and wait for a CPU that another \
+             program has",
             fraction(estimate.slice_error)
         ));
     }

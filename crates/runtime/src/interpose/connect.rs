@@ -17,11 +17,15 @@ fn accepting(slot: &Slot, listener: c_int, call: impl FnOnce() -> c_int) -> c_in
         let fd = call();
         if fd >= 0 {
             remember(fd, None);
-            arrivals::accepted(slot, listener, fd);
         }
         fd
     };
-    super::reading(slot, listener, accept)
+    let fd = super::reading(slot, listener, accept);
+    // What comes through the connection was set in motion at that moment, by the clock that the thread has now.
+    if fd >= 0 {
+        arrivals::accepted(slot, listener, fd);
+    }
+    fd
 }
 
 interpose!(@define accept(fd: c_int, address: Ptr, length: Ptr) -> c_int, slot, original => {

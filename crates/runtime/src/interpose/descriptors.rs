@@ -6,7 +6,7 @@
 use crate::channel::{self, Ends, REMEMBERED};
 use crate::memory::{attached, shared};
 use crate::real::real;
-use crate::{arrivals, deadline, delay, epoll, object, signals, sys, tls};
+use crate::{arrivals, deadline, delay, epoll, object, signals, stretch, sys, tls};
 use core::ffi::{c_int, c_uint};
 
 /// A descriptor is something else from now on; `None`: to be looked at when it is used next.
@@ -16,11 +16,10 @@ pub(super) fn remember(fd: c_int, ends: Option<Ends>) {
     channel::remember(fd, ends);
 }
 
-/// One key that both of two new descriptors get.
-fn made(fds: [c_int; 2]) {
+/// A new descriptor gets a key of its own.
+fn made(fd: c_int) {
     if attached().is_some() {
-        let ends = Some(Ends::both(shared().channels.fresh()));
-        fds.into_iter().for_each(|fd| remember(fd, ends));
+        remember(fd, Some(Ends::both(shared().channels.fresh())));
     }
 }
 
@@ -36,9 +35,9 @@ fn connected([first, second]: [c_int; 2]) {
     }
 }
 
-/// The two ends of a pipe, which is known by its inode, also to programs that are executed with one of them. Looked at in any case: one that is only closed ends
-/// waits as well.
-fn piped(fds: [c_int; 2]) {
+/// The two ends of a pipe, or an event descriptor, which the kernel gives a number, so that programs that are executed with one of them know it as well. Looked at in any case: one that is
+/// only closed ends waits as well.
+fn piped<const N: usize>(fds: [c_int; N]) {
     for fd in fds {
         remember(fd, None);
         if attached().is_some() {
@@ -91,9 +90,9 @@ noted!(socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int),
     // SAFETY: as above.
     connected(unsafe { pair(fds) });
 });
-noted!(eventfd(value: c_uint, flags: c_int), fd => made([fd; 2]));
-noted!(epoll_create(size: c_int), fd => made([fd; 2]));
-noted!(epoll_create1(flags: c_int), fd => made([fd; 2]));
+noted!(eventfd(value: c_uint, flags: c_int), fd => piped([fd]));
+noted!(epoll_create(size: c_int), fd => made(fd));
+noted!(epoll_create1(flags: c_int), fd => made(fd));
 noted!(socket(domain: c_int, kind: c_int, protocol: c_int), fd => remember(fd, None));
 noted!(listen(fd: c_int, most: c_int), _result => remember(fd, None));
 noted!(timerfd_create(clock: c_int, flags: c_int), fd => {
@@ -163,14 +162,27 @@ fn hang_up(fd: c_int) {
     }
 }
 
-/// `fcntl(2)` with its third argument, an integer or a pointer; what it duplicates stays the same channel.
-macro_rules! duplicating {
+/// `fcntl(2)` with its third argument, an integer or a pointer; what it duplicates stays the same channel, and it may lock a file.
+macro_rules! controlling {
     ($name:ident) => {
-        noted!($name(fd: c_int, command: c_int, argument: usize), result => if matches!(command, 0 | 1030) {
-            remember(result, copied(fd)); // F_DUPFD, F_DUPFD_CLOEXEC
-        });
+        #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+        pub unsafe extern "C" fn $name(fd: c_int, command: c_int, argument: usize) -> c_int {
+            let Some(original) = real!($name: fn(c_int, c_int, usize) -> c_int) else { return -1 };
+            // SAFETY: the program's own arguments go to the function it meant to call.
+            let call = || unsafe { original(fd, command, argument) };
+            let locking = object::Locking::by_fcntl(command, argument);
+            if let Some((slot, what)) = tls::slot().zip(locking) {
+                stretch::cross(slot, super::call!($name fd));
+                return object::locking(slot, fd, what, call);
+            }
+            let result = call();
+            if matches!(command, 0 | 1030) {
+                remember(result, copied(fd)); // F_DUPFD, F_DUPFD_CLOEXEC
+            }
+            result
+        }
     };
 }
 
-duplicating!(fcntl);
-duplicating!(fcntl64);
+controlling!(fcntl);
+controlling!(fcntl64);

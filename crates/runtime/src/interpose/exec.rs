@@ -6,10 +6,10 @@
 
 use crate::follow::{self, Program};
 use crate::real::real;
-use crate::{sampler, signals, wait};
+use crate::{object, sampler, signals, stretch, sys, wait};
 use core::ffi::{CStr, c_int, c_long, c_void};
 use core::sync::atomic::Ordering::Relaxed;
-use wire::slot::Activity;
+use wire::slot::{Activity, Slot};
 
 type Ptr = *mut c_void;
 
@@ -152,6 +152,47 @@ macro_rules! spawn {
 
 spawn!(posix_spawn, at);
 spawn!(posix_spawnp, named);
+
+/// `system` and `popen`, which execute the shell from inside the C library with the environment of the process. That is another one for the time of the call, if no other thread can see
+/// it; otherwise the shell is not followed.
+macro_rules! shell {
+    ($name:ident ( $($arg:ident : $type:ty),* ) -> $result:ty, failed $failed:expr, around $around:expr) => {
+        #[cfg_attr(whatif_cdylib, unsafe(no_mangle))]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> $result {
+            let Some(original) = real!($name: fn($($type),*) -> $result) else {
+                return <$result as super::Missing>::MISSING;
+            };
+            // SAFETY: the program's own arguments go to the function it meant to call.
+            let call = || unsafe { original($($arg),*) };
+            let Some(slot) = signals::own_slot() else { return call() };
+            stretch::cross(slot, super::call!($name));
+            let own = follow::own_environment();
+            let executes = !own.is_null() && !($($arg.is_null())||*);
+            let is_alone = executes && sys::has_one_thread();
+            // SAFETY: the environment is the C library's, and no other thread reads or changes it.
+            let followed = || unsafe {
+                let with = |environment| {
+                    let before = follow::set_environment(environment);
+                    let result = call();
+                    follow::set_environment(before);
+                    result
+                };
+                follow::executing(Program::at(SHELL.as_ptr().cast_mut().cast()).spawned(), own, $failed, with)
+            };
+            let around: fn(&Slot, &dyn Fn() -> $result) -> $result = $around;
+            around(slot, &|| if is_alone { followed() } else { call() })
+        }
+    };
+}
+
+const SHELL: &CStr = c"/bin/sh";
+
+shell!(system(command: Ptr) -> c_int, failed |result: &c_int| *result == -1, around |slot, call| {
+    wait::around_channel(slot, None, call, |_| object::child_ended(), None)
+});
+shell!(popen(command: Ptr, mode: Ptr) -> Ptr, failed |result: &Ptr| result.is_null(), around |slot, call| {
+    wait::around_world(slot, call)
+});
 
 /// The three with a variable number of arguments, which Rust cannot define: they lie in five registers and
 /// on the stack, and are laid out as the array that the others take.

@@ -15,7 +15,9 @@ static DESTRUCTOR: extern "C" fn() = ending;
 extern "C" fn ending() {
     if let Some(slot) = signals::own_slot() {
         delay::pay(slot);
-        channel::touch(object::ends_of_children(sys::getppid()), sys::now());
+        let now = sys::now();
+        channel::touch(object::ends_of_children(sys::getppid()), now);
+        channel::touch(object::end_of(sys::getpid()).data(), now);
         channel::hang_up_all();
         object::closes_all();
     }

@@ -1,6 +1,7 @@
 //! What `poll` and `select` were asked for, and what they have found ready.
 
 use super::table::Ptr;
+use crate::arrivals::{self, READABLE};
 use crate::{channel, deadline};
 use core::ffi::c_int;
 use wire::Nanos;
@@ -19,6 +20,9 @@ pub(super) unsafe fn polled(fds: Ptr, count: usize) -> Nanos {
         // SAFETY: the caller vouches for the array.
         let [fd, events] = unsafe { *fds.add(i) };
         if events >> 16 != 0 {
+            if events >> 16 & READABLE != 0 {
+                arrivals::found(fd as c_int);
+            }
             last = last.max(channel::used_by(fd as c_int, events >> 16));
         }
     }
@@ -45,11 +49,14 @@ pub(super) unsafe fn selected(sets: [Ptr; 2], count: c_int) -> Nanos {
         deadline::asked((0..count).map(|fd| fd as c_int));
     }
     let mut last = Nanos::ZERO;
-    for (set, events) in sets.into_iter().zip([1, 4]).filter(|(set, _)| !set.is_null()) {
+    for (set, events) in sets.into_iter().zip([READABLE, 4]).filter(|(set, _)| !set.is_null()) {
         for fd in 0..count {
             // SAFETY: the caller vouches for the set.
             let word = unsafe { *set.cast::<u64>().add(fd as usize / 64) };
             if word & (1 << (fd % 64)) != 0 {
+                if events == READABLE {
+                    arrivals::found(fd);
+                }
                 last = last.max(channel::used_by(fd, events));
             }
         }

@@ -25,7 +25,8 @@ use super::readiness::{asked, polled, selected};
 use crate::channel::{causing, of};
 use crate::delay::{Watch, pay};
 use crate::epoll::{Call, milliseconds, returned, touched};
-use crate::{object, passing, sys};
+use crate::object::{self, Locking};
+use crate::{passing, sys, wait};
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use wire::channel::Key;
 
@@ -173,8 +174,15 @@ interpose!(world fsync(fd: c_int) -> c_int);
 interpose!(world fdatasync(fd: c_int) -> c_int);
 interpose!(world syncfs(fd: c_int) -> c_int);
 interpose!(world msync(start: Ptr, size: Size, flags: c_int) -> c_int);
-interpose!(objects flock(fd: c_int, operation: c_int) -> c_int, causes object::unlocks(fd, operation), awaits object::locks(fd, operation), done done);
-interpose!(world lockf(fd: c_int, command: c_int, size: Offset) -> c_int);
+interpose!(@define flock(fd: c_int, operation: c_int) -> c_int, slot, original => {
+    object::locking(slot, fd, Locking::by_flock(operation), || original(fd, operation))
+});
+interpose!(@define lockf(fd: c_int, command: c_int, size: Offset) -> c_int, slot, original => {
+    match Locking::by_lockf(command) {
+        Some(what) => object::locking(slot, fd, what, || original(fd, command, size)),
+        None => original(fd, command, size),
+    }
+});
 interpose!(writes to sendfile(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
 interpose!(writes to sendfile64(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
 interpose!(@define splice(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize, slot, original => {
@@ -233,6 +241,9 @@ interpose!(children wait(status: Ptr) -> c_int, ended |result| *result);
 interpose!(children waitpid(process: c_int, status: Ptr, options: c_int) -> c_int, ended |result| *result);
 interpose!(children wait3(status: Ptr, options: c_int, usage: Ptr) -> c_int, ended |result| *result);
 interpose!(children wait4(process: c_int, status: Ptr, options: c_int, usage: Ptr) -> c_int, ended |result| *result);
+interpose!(@define pclose(file: Ptr) -> c_int, slot, original => {
+    wait::around_channel(slot, None, || original(file), |_| object::child_ended(), None)
+});
 interpose!(children waitid(kind: c_int, id: c_uint, info: Ptr, options: c_int) -> c_int, ended |result| ended(*result, info));
 
 // System V and POSIX message queues and semaphores: between processes.

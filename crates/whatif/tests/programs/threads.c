@@ -1,6 +1,7 @@
 /* Threads and processes of all kinds. The argument says which. */
 #include "common.h"
 #include <dirent.h>
+#include <poll.h>
 #include <threads.h>
 #include <ucontext.h>
 
@@ -179,10 +180,15 @@ static void failed_execs(void)
 }
 
 /* What runs first and what runs later are different functions. */
+/* The second part begins when the input has ended. */
 static void in_two_parts(void)
 {
-    work_for(6.5);
-    for (const double end = now() + 2; now() < end;) {
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    do
+        work_for(0.01);
+    while (poll(&input, 1, 0) == 0);
+    const clock_t begin = clock();
+    while (clock() - begin < 2 * CLOCKS_PER_SEC) {
         other();
         WHATIF_PROGRESS_NAMED("other");
     }

@@ -277,6 +277,14 @@ impl Sandbox {
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
     }
 
+    /// What `report --explain` says of a region.
+    #[track_caller]
+    pub fn explained(&self, region: &str) -> serde_json::Value {
+        let mut command = self.whatif();
+        command.args(["report", "--explain", region, "--json"]).arg(self.recording());
+        serde_json::from_str(&run(command).assert_code(0).stdout).unwrap()
+    }
+
     /// The windows of the recording, one per line, to be shown when a test fails.
     #[track_caller]
     pub fn windows(&self) -> String {
