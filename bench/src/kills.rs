@@ -1,23 +1,28 @@
 //! What is left after `kill -9` of any process of a tree, or of the controller, at any moment.
 //!
-//! A pause is a thread that waits for a futex in the memory that the controller shares: the kernel says which call each thread is in. Everything that
-//! a run starts is known by a word in its environment, whoever its parent is by then.
+//! A pause is a thread that waits for a futex in the memory that the controller shares, which the kernel says, or time that the memory says was paid: pauses
+//! may keep their CPU. Everything that a run starts is known by a word in its environment, whoever its parent is by then.
+//!
+//! This reads the sums in the shared memory, as the controller does.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use kernel::SharedMapping;
 use rustix::process::{Pid, Signal, kill_process};
 use targets::Target;
 
 use crate::profiler::Whatif;
 use crate::program;
+use crate::subject::Subject as _;
 
 /// Says which run a process belongs to.
 const MARK: &str = "WHATIF_BENCH_KILL";
@@ -57,6 +62,8 @@ struct Tally {
     others: u64,
     /// Runs that were over when the kill was to come.
     missed: u64,
+    /// Kills before which there had been pauses: those that could leave one behind.
+    pausing: u64,
     /// How often what was left over.
     left: BTreeMap<&'static str, u64>,
     /// Descriptors of sampling that processes still had a second after the controller was killed.
@@ -94,6 +101,7 @@ pub fn run(options: &Options, seed: u64, whatif: &Whatif) -> Result<()> {
         tally.missed,
         tally.slowest.as_secs_f64()
     );
+    println!("there had been pauses before {} of the kills", tally.pausing);
     println!(
         "left over: {}",
         if tally.left.is_empty() { "nothing".to_owned() } else { format!("{:?}", tally.left) }
@@ -101,6 +109,14 @@ pub fn run(options: &Options, seed: u64, whatif: &Whatif) -> Result<()> {
     println!(
         "descriptors of sampling that processes kept after their controller was killed: {}",
         tally.sampling
+    );
+    ensure!(
+        tally.missed * 2 <= tally.kills,
+        "most runs were over before they were to be killed: run one by hand to see why"
+    );
+    ensure!(
+        tally.kills < 50 || tally.pausing > 0,
+        "no pause was seen before any kill, so none could have been seen after one"
     );
     ensure!(tally.left.is_empty(), "kills have left something behind");
     Ok(())
@@ -133,6 +149,8 @@ fn one(
 
     let mut processes = marked(&mark);
     processes.retain(|pid| *pid != controller);
+    let memory = memory_of(controller);
+    tally.pausing += u64::from(memory.as_ref().is_some_and(|memory| paid(memory) > 0));
     let semaphores = semaphores_of(&processes);
     let is_controller = processes.is_empty() || random.u64(0..4) == 0;
     let victim = if is_controller { controller } else { processes[random.usize(..processes.len())] };
@@ -149,7 +167,7 @@ fn one(
     sleep(PAUSED);
     let mut left = Left::new();
     if is_controller {
-        after_controller(&mark, tally, &mut left);
+        after_controller(&mark, memory.as_ref(), tally, &mut left);
     } else {
         after_process(&mut child, &mark, controller, &mut left)?;
     }
@@ -193,7 +211,8 @@ fn one(
 }
 
 /// A second after the controller was killed: nothing pauses, and nothing has a descriptor of the memory.
-fn after_controller(mark: &str, tally: &mut Tally, left: &mut Left) {
+fn after_controller(mark: &str, memory: Option<&OwnedFd>, tally: &mut Tally, left: &mut Left) {
+    let before = memory.map(paid);
     for look in 0..LOOKS {
         let pausing: Vec<u32> = marked(mark).into_iter().filter(|pid| is_pausing(*pid)).collect();
         if !pausing.is_empty() {
@@ -201,6 +220,12 @@ fn after_controller(mark: &str, tally: &mut Tally, left: &mut Left) {
             break;
         }
         sleep(BETWEEN);
+    }
+    // A pause is in the sums when a slice of it is over, of ten milliseconds at most where it has a CPU.
+    if let (Some(before), Some(memory)) = (before, memory)
+        && paid(memory) > before
+    {
+        left.push(("pauses", format!("{} ns later than a second after the kill", paid(memory) - before)));
     }
     for pid in marked(mark) {
         let descriptors = descriptors(pid);
@@ -233,6 +258,20 @@ fn after_process(child: &mut Child, mark: &str, controller: u32, left: &mut Left
         left.push(("pauses", format!("{always:?} have paused for two seconds beside the controller")));
     }
     Ok(())
+}
+
+/// The memory that a controller shares with its program, if it has one by now.
+fn memory_of(controller: u32) -> Option<OwnedFd> {
+    let all = fs::read_dir(format!("/proc/{controller}/fd")).ok()?.flatten();
+    let is_it =
+        |path: &PathBuf| fs::read_link(path).is_ok_and(|it| it.to_string_lossy().contains("memfd:whatif"));
+    let path = all.map(|entry| entry.path()).find(is_it)?;
+    Some(fs::File::options().read(true).write(true).open(path).ok()?.into())
+}
+
+/// The time that threads have paused, in nanoseconds.
+fn paid(memory: &OwnedFd) -> u64 {
+    SharedMapping::totals_of(memory).map_or(0, |totals| totals.paid.0)
 }
 
 fn kill(pid: u32, signal: Signal) {

@@ -269,6 +269,11 @@ impl Progress {
         }
     }
 
+    /// Whether it has ended, noticed or not.
+    pub(super) fn has_ended_by_now(&self) -> bool {
+        self.ended().is_some() || ProcessStat::of(self.pid()).is_ok_and(|stat| stat.state == 'Z')
+    }
+
     /// Whether it is stopped at this moment.
     pub(super) fn is_stopped_still(&self) -> bool {
         ProcessStat::of(self.pid()).is_ok_and(|stat| stat.state == 'T')

@@ -91,12 +91,13 @@ pub(super) fn begin(mut signals: SignalsInfo<WithOrigin>, child: &Child) -> io::
             if PROGRAMS.load(Ordering::Relaxed) != number {
                 break; // the next program's thread looks after signals
             }
-            match program.ended() {
-                None => pass_on(&origin, &program),
-                Some(_) if tree.as_ref().is_some_and(|tree| tree.is_held() && tree.over().is_none()) => {
-                    tree.iter().for_each(|tree| pass_on_to_tree(&origin, tree));
-                }
-                Some(when) => {
+            let goes_on = tree.as_ref().filter(|tree| tree.is_held() && tree.over().is_none());
+            match (program.ended(), goes_on) {
+                (Some(_), Some(tree)) => pass_on_to_tree(&origin, tree),
+                // Its end has not been noticed yet.
+                (None, Some(tree)) if program.has_ended_by_now() => pass_on_to_tree(&origin, tree),
+                (None, _) => pass_on(&origin, &program),
+                (Some(when), None) => {
                     let when = tree.and_then(|tree| tree.over()).unwrap_or(when).max(when);
                     if ends && STAYING.load(Ordering::Relaxed) {
                         continue;

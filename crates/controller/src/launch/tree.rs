@@ -23,9 +23,11 @@ use wire::{Nanos, SharedMemory};
 
 /// A daemon leaves its first process within this time.
 const FIRST_MOMENTS: Nanos = Nanos(10_000_000_000);
+/// What ends because the first process has ended is no daemon: it gets this long.
+const LAST_MOMENTS: Nanos = Nanos(100_000_000);
 /// How often it is looked for processes that were forked since.
 const LOOK: Nanos = Nanos(500_000_000);
-/// What ends because the first process has ended gets this long before it is said to go on.
+/// And so long before it is said to go on after the run.
 const AFTERWARDS: Nanos = Nanos(300_000_000);
 /// So many are named.
 const NAMED: usize = 5;
@@ -43,6 +45,8 @@ pub struct Tree {
     begun: Nanos,
     /// Whether the run goes on after the first process.
     held: AtomicBool,
+    /// When the first process was found to have left something (monotonic clock); zero as long as that has not been so.
+    left: AtomicU64,
     /// When the run was over (monotonic clock); zero as long as it goes on.
     over: AtomicU64,
     /// Whether there was an experiment.
@@ -110,6 +114,7 @@ impl Tree {
             quiet,
             begun: monotonic(),
             held: AtomicBool::new(until == Some(UntilExit::All)),
+            left: AtomicU64::new(0),
             over: AtomicU64::new(0),
             profiled: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),
@@ -134,7 +139,7 @@ impl Tree {
 
     /// Whether the run goes on after the first process.
     pub fn is_held(&self) -> bool {
-        self.held.load(Ordering::Relaxed)
+        self.held.load(Ordering::Relaxed) || self.left.load(Ordering::Relaxed) != 0
     }
 
     /// When the run was over, if it is.
@@ -150,22 +155,31 @@ impl Tree {
     /// The first process has ended by itself and well, as far as that is known: whether the run goes on if others are there. Where it was only the
     /// beginning of a daemon, it does, and the user is told.
     pub(super) fn goes_on(&self) -> bool {
-        if self.is_held() {
+        if self.held.load(Ordering::Relaxed) {
             return true;
         }
-        let is_early =
-            !self.profiled.load(Ordering::Relaxed) && monotonic().saturating_sub(self.begun) < FIRST_MOMENTS;
-        if self.over().is_some() || self.until.is_some() || !self.may_hold || !is_early || !self.is_any() {
+        if self.over().is_some() || !self.may_hold_now() || !self.is_any() {
             return false;
         }
-        self.held.store(true, Ordering::Relaxed);
-        if !self.quiet {
+        let now = monotonic();
+        let _ = self.left.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
+        let left = Nanos(self.left.load(Ordering::Relaxed));
+        if now.saturating_sub(left) >= LAST_MOMENTS && !self.held.swap(true, Ordering::Relaxed) && !self.quiet
+        {
             kernel::say!(
                 "whatif: the first process has ended, and the run goes on with what it has left: {} (--until-exit first ends it at once)",
                 self.names()
             );
         }
         true
+    }
+
+    /// Whether the first process may have been the beginning of a daemon, if it has ended now.
+    fn may_hold_now(&self) -> bool {
+        let is_early = monotonic().saturating_sub(self.begun) < FIRST_MOMENTS;
+        let has_left = self.left.load(Ordering::Relaxed) != 0;
+        let is_beginning = has_left || is_early && !self.profiled.load(Ordering::Relaxed);
+        self.until.is_none() && self.may_hold && is_beginning
     }
 
     fn names(&self) -> String {
@@ -206,6 +220,8 @@ impl Tree {
 
     /// Sends these a signal.
     pub fn send(&self, signal: Signal) {
+        // Looks for them, if there was no need to yet.
+        self.is_any();
         let roots = self.roots();
         for member in self.found().members.iter().filter(|member| roots.contains(&member.pid)) {
             let _ = pidfd_send_signal(&member.process, signal); // it may have ended
@@ -215,7 +231,6 @@ impl Tree {
     /// Asks them to end by this signal, if they are to be asked, and waits for no others.
     pub(super) fn terminate(&self, signal: Option<Signal>) {
         if let Some(signal) = signal {
-            self.is_any();
             self.send(signal);
         }
         self.found().asked = true;
@@ -332,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_goes_on_with_a_daemon_unless_it_was_asked_to_end_or_has_been_profiled() {
+    fn a_run_goes_on_with_a_daemon_only_where_that_is_the_program() {
         let shared = SharedMapping::create().unwrap();
         let mut command = Command::new("sleep");
         command.arg("1000");

@@ -1,4 +1,4 @@
-/* leaves WHAT FILE FIRST JOBS STATUS: does FIRST jobs, leaves processes behind that do JOBS jobs each, and ends with STATUS.
+/* leaves WHAT FILE FIRST JOBS STATUS: does FIRST jobs, ends with STATUS, and leaves processes behind that do JOBS jobs each then.
    WHAT: letters. c: a child; d: a daemon, that is a grandchild in a session of its own whose parent has ended; e: the same, which executes this program anew.
    What is left says in FILE.letter which process it is, how many jobs it has done, and whether that was all. */
 #include "common.h"
@@ -36,6 +36,9 @@ int main(int argc, char **argv)
     if (argv[1][0] == '-')
         work(argv[2], atol(argv[4]));
     jobs(atol(argv[3]), -1);
+    int ends[2]; /* what is left begins when this process has ended */
+    char none;
+    CHECK(pipe(ends) == 0);
     for (const char *what = argv[1]; *what; what++) {
         char name[4096];
         snprintf(name, sizeof name, "%s.%c", argv[2], *what);
@@ -46,11 +49,14 @@ int main(int argc, char **argv)
                 CHECK(waitpid(child, NULL, 0) == child);
             continue;
         }
+        close(ends[1]);
         if (*what != 'c') {
             CHECK(setsid() >= 0);
             if (fork() != 0)
                 _exit(0);
         }
+        CHECK(read(ends[0], &none, 1) == 0);
+        close(ends[0]);
         if (*what == 'e') {
             char *words[] = {argv[0], "-", name, "0", argv[4], "0", NULL};
             execv("/proc/self/exe", words);
