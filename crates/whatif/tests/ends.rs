@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// More jobs than any test waits for, and still not for ever if it forgets to end them.
 const MANY: &str = "100000";
-const GOES_ON: &str = "the run goes on with what it has left: leaves (process";
+const GOES_ON: &str = "the run goes on with leaves (process";
 const SURVIVES: &str = "still running, at full speed and no longer profiled: leaves (process";
 
 /// What a process that was left behind says of itself.

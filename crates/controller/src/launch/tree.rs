@@ -25,10 +25,10 @@ use wire::{Nanos, SharedMemory};
 const FIRST_MOMENTS: Nanos = Nanos(10_000_000_000);
 /// What ends because the first process has ended is no daemon: it gets this long.
 const LAST_MOMENTS: Nanos = Nanos(100_000_000);
-/// How often it is looked for processes that were forked since.
-const LOOK: Nanos = Nanos(500_000_000);
-/// And so long before it is said to go on after the run.
+/// The same at the end of the run, before it is said to go on.
 const AFTERWARDS: Nanos = Nanos(300_000_000);
+/// How often processes are looked for that were forked since.
+const LOOK: Nanos = Nanos(500_000_000);
 /// So many are named.
 const NAMED: usize = 5;
 
@@ -38,6 +38,7 @@ pub struct Tree {
     memory: &'static SharedMemory,
     /// The file that all of them have mapped.
     file: Option<FileId>,
+    /// What the user says.
     until: Option<UntilExit>,
     /// Whether a daemon is held on to, where the user does not say until when the run goes on.
     may_hold: bool,
@@ -84,7 +85,10 @@ impl Member {
 
     /// `name (process 12)`.
     fn shown(&self) -> String {
-        let name = std::fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        let program = std::fs::read_link(format!("/proc/{}/exe", self.pid)).unwrap_or_default();
+        let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let own = || std::fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        let name = if program.is_empty() { own() } else { program };
         format!("{} (process {})", printable(name.trim_end()), self.pid)
     }
 }
@@ -167,7 +171,7 @@ impl Tree {
         if now.saturating_sub(left) >= LAST_MOMENTS && !self.held.swap(true, Ordering::Relaxed) && !self.quiet
         {
             kernel::say!(
-                "whatif: the first process has ended, and the run goes on with what it has left: {} (--until-exit first ends it at once)",
+                "whatif: the first process has ended, and the run goes on with {} (--until-exit first ends it at once)",
                 self.names()
             );
         }
@@ -195,6 +199,10 @@ impl Tree {
         let is_due = found.members.is_empty() || time.saturating_sub(found.looked) >= LOOK;
         if is_due && !found.asked {
             found.members = self.look();
+            if found.members.is_empty() {
+                // One may have been forked with a lower number while others were looked at, and its parent have ended.
+                found.members = self.look();
+            }
             found.looked = time;
         }
         match self.interrupted.load(Ordering::Relaxed) {
