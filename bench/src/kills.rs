@@ -22,7 +22,6 @@ use targets::Target;
 
 use crate::profiler::Whatif;
 use crate::program;
-use crate::subject::Subject as _;
 
 /// Says which run a process belongs to.
 const MARK: &str = "WHATIF_BENCH_KILL";
