@@ -22,6 +22,7 @@
 //! * `collect` measures the collector of continuous profiles: cost, loss, accuracy, size, queries, crashes.
 //! * `corners` runs a tiny program for each corner of system calls and signals alone and under each sampler, and compares.
 //! * `faults` lets system calls of the controller and the collector fail, and the power after each of their writes.
+//! * `kills` kills processes of trees, or the controller, and looks for what is left over.
 //! * `hostile` lets programs of an ordinary user make the collector remember as much as they can.
 //! * `sanitizers` runs targets that are built with sanitizers.
 //! * `slowdown` runs programs of many kinds beside the collector, and beside `perf record`.
@@ -55,6 +56,7 @@ mod coz;
 mod faults;
 mod hostile;
 mod interval;
+mod kills;
 mod limits;
 mod machine;
 mod mosaic;
@@ -147,6 +149,8 @@ enum What {
     Faults(faults::Options),
     /// Corners of system calls and signals: the same alone and under each sampler?
     Corners(corners::Options),
+    /// What is left over when a process of a tree, or the controller, is killed
+    Kills(kills::Options),
     /// What hostile programs cost the collector
     Hostile(hostile::Options),
     /// How much slower programs get while the collector runs
@@ -186,6 +190,7 @@ fn main() -> Result<()> {
         What::Collect(options) => collect::run(&options, &machine, &whatif()?),
         What::Faults(options) => faults::run(&options, &whatif()?),
         What::Corners(options) => corners::run(&options, &whatif()?),
+        What::Kills(options) => kills::run(&options, shared.seed, &whatif()?),
         What::Hostile(options) => hostile::run(&options, &machine, &whatif()?),
         What::Slowdown(options) => slowdown::run(&options, &machine, &whatif()?),
         What::Sanitizers(options) => sanitizers::run(&options, &whatif()?),

@@ -73,6 +73,11 @@ pub struct Run {
     #[arg(long, value_enum)]
     pub then: Option<Then>,
 
+    /// Which process ends the run, in a program that is several [default: the first one; if that ends well within the first moments
+    /// and leaves daemons behind, the last one of these]
+    #[arg(long, value_enum, value_name = "WHICH")]
+    pub until_exit: Option<UntilExit>,
+
     /// The signal that asks the program to end: TERM, INT, QUIT, HUP, USR1, USR2 (postgres waits for its clients at TERM,
     /// but not at INT)
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = stop_signal)]
@@ -201,6 +206,14 @@ pub enum Then {
     Terminate,
     /// Leave it alone and wait for its end
     Continue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UntilExit {
+    /// The first process: the program that was typed, or that a wrapper led to
+    First,
+    /// The last one of all that have joined
+    All,
 }
 
 /// Signals that ask a program to end.

@@ -85,6 +85,11 @@ impl Executed {
         Self { memory, programs: Arc::default() }
     }
 
+    /// The code of files that the first program had when it began, as it has told itself.
+    fn of_first(&self) -> impl Iterator<Item = kernel::Mapping> {
+        self.memory.files.all().filter(|entry| entry.start() < BEYOND).filter_map(mapping)
+    }
+
     /// The code of files that the first program did not have when it began, by the addresses that all processes share.
     fn mappings(&self) -> impl Iterator<Item = kernel::Mapping> {
         self.memory.files.all().filter(|entry| entry.start() >= BEYOND).filter_map(mapping)
@@ -193,11 +198,18 @@ impl Images {
     /// the program may be run again.
     fn refresh(&mut self) {
         let begin = Instant::now();
-        let mappings = kernel::maps(self.pid).unwrap_or_default();
+        let mut mappings = kernel::maps(self.pid).unwrap_or_default();
+        if mappings.is_empty() && self.go_on_with_forked() {
+            mappings = kernel::maps(self.pid).unwrap_or_default();
+        }
         // Looked at afterwards: the list may be that of another program since.
-        let own = !mappings.is_empty() && program_of(self.pid) == self.runs && !self.has_executed();
+        let mut own = !mappings.is_empty() && program_of(self.pid) == self.runs && !self.has_executed();
         if own {
             self.own = mappings;
+        } else if self.own.is_empty() {
+            // It ended before it was looked at; what it has executed may go on.
+            self.own = self.executed.of_first().collect();
+            own = true;
         }
         let executed: Vec<kernel::Mapping> = self.executed.mappings().collect();
         self.read = Some((begin, begin.elapsed()));
@@ -240,6 +252,25 @@ impl Images {
         self.arrivals += gone.count();
         mappings.truncate(of_first);
         self.own = mappings;
+    }
+
+    /// The first process has ended: one that was forked from it has the same addresses. Whether there is one.
+    fn go_on_with_forked(&mut self) -> bool {
+        let is_same = |slot: &&wire::slot::Slot| {
+            slot.is_taken() && !slot.is_executed() && slot.executing.load(Ordering::Relaxed) == 0
+        };
+        let of_slots = self.executed.memory.slots.used().iter().filter(is_same);
+        let mut pids = of_slots.map(|slot| slot.pid.load(Ordering::Relaxed)).filter(|pid| *pid != self.pid);
+        let runs_it = |pid: &u32| {
+            let runs = program_of(*pid);
+            runs.is_some() && (runs == self.runs || self.runs.is_none())
+        };
+        let Some(pid) = pids.find(runs_it) else { return false };
+        (self.pid, self.runs) = (pid, program_of(pid));
+        if self.jit.is_some() {
+            self.jit = Some(Jit::new(pid));
+        }
+        true
     }
 
     /// Whether the first process executes, or has executed, another program, or its own again.

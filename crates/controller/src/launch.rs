@@ -6,7 +6,7 @@
 //!
 //! [`check`] finds the program as a shell would and says what stands in the way of profiling it. [`spawn`]
 //! starts it with the runtime preloaded. [`Child`] is waited for, and so is the [`Target`], where another program is profiled that the
-//! child has started. [`finish`] hands its end on.
+//! child has started; what goes on after it is a [`Tree`]. [`finish`] hands its end on.
 //!
 //! # What it does not do
 //!
@@ -26,6 +26,7 @@ mod preload;
 mod target;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use child::{Child, Exit, wait_for_the_program};
 pub use error::LaunchError;
@@ -33,6 +34,7 @@ pub use executable::{Executable, check, check_as_executed};
 pub use forward::{asked_to_end, descends, stay, wait_until_asked_to_end};
 pub use preload::first as first_of_preload;
 pub use target::Target;
+pub use tree::Tree;
 
 use kernel::SharedMapping;
 use std::ffi::OsString;

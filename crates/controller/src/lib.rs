@@ -73,7 +73,7 @@ use hint::Hint;
 use images::{Executed, Images};
 use input::{Again, Input};
 use kernel::SharedMapping;
-use launch::Target;
+use launch::{Target, Tree};
 use now::monotonic;
 use observe::{Observer, lock};
 use options::Options;
@@ -299,7 +299,9 @@ fn once(
     let arguments = || args.program[1..].iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let facts = || facts(options, executable, arguments(), &shared, (started, repeat));
     let before = runs.blocks;
-    let target = Target::child(&child);
+    let tree = tree(&shared, options);
+    follower.iter().for_each(|follower| follower.set_tree(Arc::clone(&tree)));
+    let target = Target::child(&child).with(tree);
     let programs = follower.as_ref().map(Follower::programs).unwrap_or_default();
     let supervised =
         supervise(options, executable, (&shared, programs), &target, recorder, (start, &facts), runs);
@@ -309,6 +311,11 @@ fn once(
         say_of_followed(follower.iter().flat_map(Follower::notes));
     }
     Ok((ended, supervised))
+}
+
+/// What may go on when the first program has ended.
+fn tree(shared: &SharedMapping, options: &Options) -> Arc<Tree> {
+    Arc::new(Tree::new(shared, options.until_exit, options.may_hold(), options.quiet))
 }
 
 /// What the program executes is to join it. Where that cannot be had, it is profiled alone, and that is said.
@@ -360,7 +367,7 @@ fn once_behind(
             runs.begin = Instant::now();
         }
         let so_far = runs.blocks;
-        let result = profile_joined(&joined, follower.programs(), options, &child, runs);
+        let result = profile_joined(&joined, &follower, options, &child, runs);
         if runs.blocks > so_far || options.end_to_end {
             runs.profiled = Some(canonical(&joined.executable));
         }
@@ -413,7 +420,7 @@ fn memory_to_join_with(options: &Options) -> Result<SharedMapping> {
 /// Profiles a program that has joined, until its end.
 fn profile_joined(
     joined: &Joined,
-    programs: Arc<Programs>,
+    follower: &Follower,
     options: &mut Options,
     child: &launch::Child,
     runs: &mut Runs,
@@ -433,6 +440,9 @@ fn profile_joined(
     }
     let not_attached = || Failure::NotAttached { program: executable.command().display().to_string() };
     let Some(target) = joined.target(child) else { return Ok(Some(not_attached())) };
+    let tree = tree(shared, options);
+    follower.set_tree(Arc::clone(&tree));
+    let target = target.with(tree);
     if !options.quiet && runs.done == 0 {
         let path = executable.image().display().to_string();
         kernel::say!("whatif: profiling {} (process {})", profile::printable(&path), target.pid());
@@ -442,7 +452,7 @@ fn profile_joined(
     let facts = || facts(options, executable, arguments_of(target.pid()), shared, (started, repeat));
     // From here on that looks after both.
     std::mem::forget((unprofiled, held));
-    supervise(options, executable, (shared, programs), &target, recorder, (start, &facts), runs)
+    supervise(options, executable, (shared, follower.programs()), &target, recorder, (start, &facts), runs)
 }
 
 /// The arguments that a process was started with.
@@ -583,6 +593,9 @@ fn supervise(
         session.warn(&warning)?;
     }
     session.finish(monotonic(), ended(exit), target.was_asked())?;
+    if let Some(survivors) = target.survivors().filter(|_| !options.quiet) {
+        kernel::say!("whatif: {survivors}");
+    }
     Ok(failure)
 }
 
@@ -827,7 +840,7 @@ fn profile(
                     }
                     observer.be_eager(points.waiting().next().is_some());
                 }
-                strangers.count(shared.memory(), target.root());
+                strangers.count(shared.memory(), || target.roots());
                 rest(options, (points, programs), observer, &stop);
             }
         });

@@ -59,6 +59,8 @@ pub struct Options {
     /// How often to run the program at most.
     pub repeat: Option<u32>,
     pub then: arguments::Then,
+    /// Which process ends a run, if the user says so.
+    pub until_exit: Option<arguments::UntilExit>,
     /// What asks the program to end.
     pub stop_signal: Signal,
     pub seed: u64,
@@ -147,6 +149,7 @@ impl Options {
             end_to_end: args.end_to_end,
             repeat: args.repeat,
             then: args.then.unwrap_or(usual),
+            until_exit: args.until_exit,
             stop_signal: args.stop_signal,
             seed: args.seed.unwrap_or_else(|| fastrand::u64(..) >> 16),
             scope,
@@ -191,6 +194,11 @@ impl Options {
     pub fn of_interpreter_with_command(&self) -> Option<String> {
         let command = Interpreter::of(&self.file)?.command(&self.program);
         Some(format!("{}: {command}", self.of_interpreter()?))
+    }
+
+    /// Whether a run may go on with a daemon that the program has become. One of many is about what the program does itself.
+    pub fn may_hold(&self) -> bool {
+        self.repeat.is_none() && !self.end_to_end
     }
 
     /// Whether the program may be run several times.
@@ -252,6 +260,9 @@ fn to_measure_again(args: &arguments::Run) -> Vec<String> {
     }
     words.extend(args.follow.iter().flat_map(|glob| one("--follow", glob)));
     words.extend(args.no_follow.then(|| "--no-follow".to_owned()));
+    if let Some(until) = args.until_exit {
+        words.extend(one("--until-exit", &format!("{until:?}").to_lowercase()));
+    }
     words.extend(args.instances.then(|| "--instances".to_owned()));
     words.extend(args.end_to_end.then(|| "--end-to-end".to_owned()));
     words
@@ -275,6 +286,7 @@ fn typed(args: &arguments::Run) -> String {
         "precision": args.precision,
         "end_to_end": args.end_to_end,
         "then": args.then.map(|then| format!("{then:?}").to_lowercase()),
+        "until_exit": args.until_exit.map(|until| format!("{until:?}").to_lowercase()),
         "repeat": args.repeat,
         "scopes": args.scopes,
         "excludes": args.excludes,

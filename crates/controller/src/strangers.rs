@@ -32,8 +32,8 @@ pub struct Strangers {
 }
 
 impl Strangers {
-    /// Looks once more at the program `pid`, and tells its runtime.
-    pub fn count(&mut self, memory: &SharedMemory, pid: u32) {
+    /// Looks once more at the program, which is these processes and what they have started, and tells its runtime.
+    pub fn count(&mut self, memory: &SharedMemory, roots: impl FnOnce() -> Vec<u32>) {
         let now = kernel::clock::monotonic();
         let runs = |slot: &&wire::slot::Slot| slot.can_run(now) && !slot.is_doing(Activity::Pausing);
         self.able += memory.slots.used().iter().filter(runs).count() as f64;
@@ -41,7 +41,7 @@ impl Strangers {
         if now < self.since + INTERVAL {
             return;
         }
-        let Ok(used) = CpuUse::now(pid) else { return };
+        let Ok(used) = CpuUse::of(&roots()) else { return };
         if let Some(before) = self.before {
             let cpus = f64::from(memory.header.machine_cpus.load(Relaxed));
             self.mean += (others(before, used, cpus, self.able / self.looks) - self.mean) * SMOOTHING;

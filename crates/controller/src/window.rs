@@ -41,7 +41,11 @@ const SLOW_POLL: Nanos = Nanos::from_micros(500);
 const ASKING: u64 = 200_000;
 /// The runtime takes an experiment for over this long after its planned end.
 const GRACE: u64 = 1_000_000_000;
-/// The runtime takes the controller for dead when it has not heard of it for this long.
+/// The runtime takes an experiment for over when it has not heard of the controller for this long.
+const LEASE: u64 = 900_000_000;
+/// How often the controller tells that it is there, in nanoseconds.
+const SIGN_OF_LIFE: u64 = 200_000_000;
+/// The runtime stops sampling when it has not heard of it for this long.
 const ALIVE: u64 = 3_000_000_000;
 
 /// Longer than any run that is one window.
@@ -136,6 +140,8 @@ pub struct Conductor<'a> {
     memory: &'static SharedMemory,
     points: &'a Points,
     epoch: Epoch,
+    /// When the experiment is over, whatever happens (monotonic clock).
+    deadline: u64,
     backlog: Backlog,
     /// When experiments are to be over, on the monotonic clock: nothing that could go on for longer is waited for.
     until: Option<Nanos>,
@@ -158,6 +164,7 @@ impl<'a> Conductor<'a> {
             memory: shared.memory(),
             points,
             epoch: Epoch(0),
+            deadline: 0,
             backlog: Backlog::default(),
             until,
             delayed: Nanos::ZERO,
@@ -175,17 +182,22 @@ impl<'a> Conductor<'a> {
     fn begin(&mut self, region: u32, speedup: Speedup, length: Nanos, selection: &Selection) {
         self.epoch = self.epoch.next();
         let now = kernel::clock::monotonic();
-        let deadline = wire::Nanos(now.0 + length.get() + GRACE);
+        self.deadline = now.0 + length.get() + GRACE;
         self.memory.experiments.of(self.epoch).describe(
             region,
             speedup,
             selection.inclusive,
-            deadline,
+            self.lease(now.0),
             selection.ranges.iter().copied(),
             selection.callers.iter().copied(),
         );
         self.memory.header.experimenting.store(u32::from(region > 0), Ordering::Relaxed);
         self.delayed += Nanos::new(self.shared.begin_epoch(self.epoch).0);
+    }
+
+    /// Until when the runtime goes on with the experiment if it hears nothing more: a killed controller leaves no pause behind.
+    fn lease(&self, now: u64) -> wire::Nanos {
+        wire::Nanos(self.deadline.min(now + LEASE))
     }
 
     /// The longest that windows may be, so that the next `windows` of them are over in time; `None` if there is time for
@@ -213,11 +225,12 @@ impl<'a> Conductor<'a> {
         loop {
             let now = kernel::clock::monotonic().0;
             self.memory.header.alive_until.store(now + ALIVE, Ordering::Relaxed);
+            self.memory.experiments.of(self.epoch).set_deadline(self.lease(now));
             let left = until.saturating_sub(now);
             if left == 0 {
                 return true;
             }
-            if (self.ended)(Duration::from_nanos(left.min(ALIVE / 3))) {
+            if (self.ended)(Duration::from_nanos(left.min(SIGN_OF_LIFE))) {
                 return false;
             }
         }

@@ -14,6 +14,10 @@ pub struct ProcessStat {
     pub state: char,
     /// The process that started it, or that it was handed to.
     pub parent: u32,
+    /// The process group that it is in: a terminal's signals go to one.
+    pub group: u32,
+    /// When it was started, since the start of the machine, in ticks of 10 ms: two processes of one number differ in it.
+    pub started: Nanos,
     /// User and kernel time of all its threads.
     pub own: Nanos,
     /// User and kernel time of the children that it has waited for, and of theirs.
@@ -119,9 +123,18 @@ impl CpuUse {
     /// # Errors
     /// When `/proc/stat` cannot be read.
     pub fn now(pid: u32) -> io::Result<Self> {
+        Self::of(&[pid])
+    }
+
+    /// The same for a program that is several processes, none of which has started another one of them.
+    ///
+    /// # Errors
+    /// As for [`now`](Self::now).
+    pub fn of(pids: &[u32]) -> io::Result<Self> {
         let machine = parse_machine(&std::fs::read_to_string("/proc/stat")?, nanos_per_tick())
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/stat is unreadable"))?;
-        Ok(Self { ours: clock::process_cpu_time() + tree_cpu_time(pid), ..machine })
+        let trees = pids.iter().copied().map(tree_cpu_time);
+        Ok(Self { ours: trees.fold(clock::process_cpu_time(), |sum, time| sum + time), ..machine })
     }
 
     /// The share of the machine that other processes used between two moments, from 0 to 1. Nothing when no
@@ -174,6 +187,8 @@ fn parse_process(text: &[u8], per_tick: u64) -> Option<ProcessStat> {
     Some(ProcessStat {
         state: fields.first()?.chars().next()?,
         parent: ticks(4)? as u32,
+        group: ticks(5)? as u32,
+        started: Nanos(ticks(22)?.saturating_mul(per_tick)),
         own: Nanos((ticks(14)? + ticks(15)?) * per_tick),
         waited_for: Nanos((ticks(16)? + ticks(17)?) * per_tick),
     })
@@ -211,7 +226,9 @@ mod tests {
     fn a_process_whose_name_looks_like_fields() {
         let text = b"7 (a) R (b) T 3 7 7 0 -1 4194304 100 0 0 0 12 5 30 4 20 0 1 0 100 0 0";
         let stat = parse_process(text, 10).unwrap();
-        assert_eq!(stat, ProcessStat { state: 'T', parent: 3, own: Nanos(170), waited_for: Nanos(340) });
+        let (own, waited_for) = (Nanos(170), Nanos(340));
+        let expected = ProcessStat { state: 'T', parent: 3, group: 7, started: Nanos(1000), own, waited_for };
+        assert_eq!(stat, expected);
     }
 
     #[test]

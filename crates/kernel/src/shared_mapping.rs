@@ -2,13 +2,15 @@
 
 use crate::file_size_limit::Lifted;
 use rustix::fs::{
-    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate,
+    memfd_create,
 };
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::thread::futex;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use wire::slot::Totals;
 use wire::{Epoch, Nanos, SharedMemory};
 
 /// The memory that controller and runtime share.
@@ -43,6 +45,24 @@ impl SharedMapping {
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let memory = map(&fd)?;
         Ok(Self { fd, memory })
+    }
+
+    /// The sums over all threads in the memory of another controller, which may have ended.
+    ///
+    /// # Errors
+    /// `InvalidData` if it is no such file, or one that could shrink; the error of `fstat`, `fcntl` or `mmap`.
+    pub fn totals_of(fd: &OwnedFd) -> io::Result<Totals> {
+        let size = u64::try_from(fstat(fd)?.st_size).unwrap_or(0);
+        let is_sealed = fcntl_get_seals(fd)?.contains(SealFlags::SHRINK);
+        if size != SharedMemory::SIZE as u64 || !is_sealed {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let memory = map(fd)?;
+        let totals = memory.slots.totals();
+        let start = std::ptr::from_ref(memory).cast_mut().cast();
+        // SAFETY: the mapping that was made above, to which there is no other reference, and none after this.
+        unsafe { munmap(start, SharedMemory::SIZE)? };
+        Ok(totals)
     }
 
     /// The memory. It stays mapped when `self` is dropped.
@@ -169,5 +189,11 @@ mod tests {
     fn the_file_cannot_shrink() {
         let shared = SharedMapping::create().unwrap();
         assert!(ftruncate(shared.fd(), 0).is_err());
+        let slot = shared.memory().slots.take().unwrap();
+        slot.books.paid.store(7, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(SharedMapping::totals_of(&shared.fd).unwrap().paid, Nanos(7));
+        let other = memfd_create("other", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&other, SharedMemory::SIZE as u64).unwrap();
+        assert!(SharedMapping::totals_of(&other).is_err(), "it could shrink");
     }
 }

@@ -14,6 +14,7 @@ mod commands;
 mod compare;
 mod corners;
 mod cycles;
+mod ends;
 mod explain;
 mod failures;
 mod faults;

@@ -100,6 +100,11 @@ impl Experiment {
         self.inclusive.load(Relaxed) != 0
     }
 
+    /// Moves that on: the controller is still there.
+    pub fn set_deadline(&self, deadline: Nanos) {
+        self.deadline.store(deadline.0, Relaxed);
+    }
+
     /// When the experiment is over even if no one ends it.
     pub fn deadline(&self) -> Nanos {
         Nanos(self.deadline.load(Relaxed))

@@ -13,7 +13,7 @@ mod programs;
 mod seen;
 mod socket;
 
-use crate::launch::{self, Executable, LaunchError, Target};
+use crate::launch::{self, Executable, LaunchError, Target, Tree};
 use crate::points::PointSpec;
 use crate::region::{Presence, RegionSpec};
 use crate::{arguments, embedded};
@@ -271,6 +271,8 @@ struct Next {
     joined: Option<&'static SharedMemory>,
     /// The file of that memory, for what is executed meanwhile.
     session: Option<OwnedFd>,
+    /// What may go on when its first program has ended.
+    tree: Option<Arc<Tree>>,
     /// There is no other first program than the one that was typed.
     only_one: bool,
     /// No further one is to join.
@@ -285,11 +287,14 @@ impl Next {
     }
 
     fn expect(&mut self, shared: SharedMapping) {
-        (self.memory, self.session, self.joined) = (Some(shared), None, None);
+        (self.memory, self.session, self.joined, self.tree) = (Some(shared), None, None, None);
     }
 
-    /// Whether the first program of the session has ended.
+    /// Whether the first program of the session has ended, and the run does not go on with what it has left.
     fn has_ended(&self) -> bool {
+        if self.tree.as_ref().is_some_and(|tree| tree.may_go_on()) {
+            return false;
+        }
         let pid = self.joined.map(|memory| memory.header.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0);
         let state = |pid| ProcessStat::of(pid).map_or('X', |stat| stat.state);
         pid.is_some_and(|pid| matches!(state(pid), 'Z' | 'X'))
@@ -354,6 +359,11 @@ impl Follower {
         let mut next = lock(&self.desk.next);
         next.only_one = true;
         next.begin(shared)
+    }
+
+    /// The run of the program that has joined last may go on with these.
+    pub fn set_tree(&self, tree: Arc<Tree>) {
+        lock(&self.desk.next).tree = Some(tree);
     }
 
     /// The programs that have joined besides the first one.

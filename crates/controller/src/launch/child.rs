@@ -1,5 +1,6 @@
 //! The running program, and how it ends.
 
+use super::Tree;
 use kernel::clock::monotonic;
 use kernel::cpu::ProcessStat;
 use rustix::io::Errno;
@@ -59,6 +60,8 @@ pub(super) struct Progress {
     pid: Pid,
     seen: Mutex<Seen>,
     changed: Condvar,
+    /// What may go on when it has ended.
+    tree: Mutex<Option<Arc<Tree>>>,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +77,12 @@ impl Child {
     pub(super) fn watch(process: process::Child) -> io::Result<Self> {
         let pid = Pid::from_child(&process);
         RUNNING.store(pid.as_raw_nonzero().get(), Ordering::Relaxed);
-        let progress = Arc::new(Progress { pid, seen: Mutex::default(), changed: Condvar::new() });
+        let progress = Arc::new(Progress {
+            pid,
+            seen: Mutex::default(),
+            changed: Condvar::new(),
+            tree: Mutex::default(),
+        });
         let watched = Arc::clone(&progress);
         std::thread::Builder::new().name("wait".into()).spawn(move || watched.watch())?;
         Ok(Self { process, progress, asked: AtomicI32::new(0) })
@@ -194,6 +202,16 @@ impl Progress {
         self.pid.as_raw_nonzero().get().cast_unsigned()
     }
 
+    /// Signals are for these as well, once it has ended.
+    pub(super) fn set_tree(&self, tree: Arc<Tree>) {
+        *self.tree.lock().unwrap_or_else(PoisonError::into_inner) = Some(tree);
+    }
+
+    /// What may go on when it has ended.
+    pub(super) fn tree(&self) -> Option<Arc<Tree>> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Lets those who wait look again.
     pub(super) fn wake(&self) {
         let _seen = self.seen();
@@ -249,6 +267,11 @@ impl Progress {
         if job_control.iter().any(|signal| by == Some(signal.as_raw())) && self.is_stopped_still() {
             let _ = kill_process(rustix::process::getpid(), Signal::STOP);
         }
+    }
+
+    /// Whether it has ended, noticed or not.
+    pub(super) fn has_ended_by_now(&self) -> bool {
+        self.ended().is_some() || ProcessStat::of(self.pid()).is_ok_and(|stat| stat.state == 'Z')
     }
 
     /// Whether it is stopped at this moment.

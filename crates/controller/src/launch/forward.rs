@@ -6,11 +6,14 @@
 //!
 //! What the program itself sends to its group (Apache does, when it ends) is not for us.
 //!
+//! When the first process has ended and others go on ([`Tree`]), what was sent to our number goes to those of them that no other one has started; what is typed
+//! reaches those that the terminal knows, and the run does not wait for the rest.
+//!
 //! A process that sends to the whole *group* (a shell's `kill %1`, `timeout`) cannot be told from one that
 //! sends to us: then the program gets the signal twice.
 
-use super::Child;
 use super::child::Progress;
+use super::{Child, Tree};
 use kernel::clock::monotonic;
 use kernel::cpu::ProcessStat;
 use kernel::signals::was_ignored;
@@ -79,16 +82,23 @@ pub(super) fn begin(mut signals: SignalsInfo<WithOrigin>, child: &Child) -> io::
                 continue;
             }
             let ends = matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT);
+            let typed = origin.cause == Cause::Kernel;
+            let tree = program.tree();
             if ends {
                 ASKED_TO_END.store(true, Ordering::Relaxed);
+                tree.iter().filter(|_| typed).for_each(|tree| tree.interrupt());
             }
             if PROGRAMS.load(Ordering::Relaxed) != number {
                 break; // the next program's thread looks after signals
             }
-            match program.ended() {
-                None => pass_on(&origin, &program),
-                Some(when) => {
-                    let typed = origin.cause == Cause::Kernel;
+            let goes_on = tree.as_ref().filter(|tree| tree.is_held() && tree.over().is_none());
+            match (program.ended(), goes_on) {
+                (Some(_), Some(tree)) => pass_on_to_tree(&origin, tree),
+                // Its end has not been noticed yet.
+                (None, Some(tree)) if program.has_ended_by_now() => pass_on_to_tree(&origin, tree),
+                (None, _) => pass_on(&origin, &program),
+                (Some(when), None) => {
+                    let when = tree.and_then(|tree| tree.over()).unwrap_or(when).max(when);
                     if ends && STAYING.load(Ordering::Relaxed) {
                         continue;
                     }
@@ -109,6 +119,17 @@ fn pass_on(origin: &Origin, program: &Progress) {
         && let Some(signal) = Signal::from_named_raw(origin.signal)
     {
         program.send(signal);
+    }
+}
+
+/// The first process has ended, and others go on.
+fn pass_on_to_tree(origin: &Origin, tree: &Tree) {
+    let sender = sender(origin);
+    if is_meant_for_the_program(origin.signal, sender.is_some(), tree.is_stopped())
+        && !sender.is_some_and(|sender| tree.roots().into_iter().any(|root| descends(sender, root)))
+        && let Some(signal) = Signal::from_named_raw(origin.signal)
+    {
+        tree.send(signal);
     }
 }
 

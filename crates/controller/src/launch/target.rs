@@ -1,7 +1,7 @@
 //! Target: the program that is profiled. It is the child, or what the child has become by executing it; or another process, started
 //! behind the child (a wrapper that has forked). The child's end is ours; the target's ends its profile.
 
-use super::{Child, Exit};
+use super::{Child, Exit, Tree, asked_to_end};
 use kernel::clock::monotonic;
 use kernel::cpu::ProcessStat;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -17,6 +17,8 @@ use wire::Nanos;
 pub struct Target<'a> {
     child: &'a Child,
     other: Option<Other>,
+    /// What may go on when it has ended.
+    tree: Option<Arc<Tree>>,
 }
 
 /// A process that is not ours to wait for.
@@ -34,7 +36,7 @@ impl<'a> Target<'a> {
     /// The child itself.
     #[must_use]
     pub fn child(child: &'a Child) -> Self {
-        Self { child, other: None }
+        Self { child, other: None, tree: None }
     }
 
     /// The process with this ID, which the child has started, or is.
@@ -57,7 +59,7 @@ impl<'a> Target<'a> {
             progress.wake();
         })?;
         let (stops, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
-        Ok(Self { child, other: Some(Other { pid, process, ended, stops, stopped }) })
+        Ok(Self { child, other: Some(Other { pid, process, ended, stops, stopped }), tree: None })
     }
 
     /// Its process ID.
@@ -66,15 +68,53 @@ impl<'a> Target<'a> {
         self.other.as_ref().map_or(self.child.pid(), |other| other.pid)
     }
 
-    /// The process that the program is, or that has started it.
+    /// Goes on with what the program leaves when it ends, as far as that says so.
     #[must_use]
-    pub fn root(&self) -> u32 {
-        self.child.pid()
+    pub fn with(self, tree: Arc<Tree>) -> Self {
+        self.child.progress().set_tree(Arc::clone(&tree));
+        Self { tree: Some(tree), ..self }
     }
 
-    /// Whether it has ended; or the child has, with which everything does.
+    /// The processes that have started everything that belongs to it: the child, and what goes on when that has ended.
+    #[must_use]
+    pub fn roots(&self) -> Vec<u32> {
+        let child = self.child.try_wait().is_none().then(|| self.child.pid());
+        let others = self.tree.iter().flat_map(|tree| tree.roots());
+        child.into_iter().chain(others).collect()
+    }
+
+    /// There was an experiment on it.
+    pub fn is_profiled(&self) {
+        self.tree.iter().for_each(|tree| tree.is_profiled());
+    }
+
+    /// What goes on when the run is over, as a sentence.
+    #[must_use]
+    pub fn survivors(&self) -> Option<String> {
+        self.tree.as_ref()?.survivors()
+    }
+
+    /// Whether the run is over: it has ended, or the child has, with which everything does, unless the run goes on with what it leaves.
     #[must_use]
     pub fn has_ended(&self) -> bool {
+        if !self.has_first_ended() {
+            return false;
+        }
+        let Some(tree) = &self.tree else { return true };
+        if tree.over().is_some() {
+            return true;
+        }
+        let went_well = self.child.try_wait().is_none_or(|exit| exit == Exit::Code(0));
+        let may_go_on = tree.is_held() || went_well && !self.was_asked() && !asked_to_end();
+        if may_go_on && tree.goes_on() && tree.is_any() {
+            return false;
+        }
+        tree.end();
+        true
+    }
+
+    /// Whether it has ended, or the child has.
+    fn has_first_ended(&self) -> bool {
         self.child.try_wait().is_some() || self.is_gone()
     }
 
@@ -82,28 +122,45 @@ impl<'a> Target<'a> {
         self.other.as_ref().is_some_and(|other| other.ended.load(Ordering::Acquire))
     }
 
-    /// Waits until it has ended, or until `deadline` on the monotonic clock; whether it has.
+    /// Waits until the run is over, or until `deadline` on the monotonic clock; whether it is.
     pub fn has_ended_by(&self, deadline: Nanos) -> bool {
-        self.child.wait_for(deadline, || self.is_gone())
+        /// Time between two looks at what goes on.
+        const LOOK: Nanos = Nanos(20_000_000);
+        let Some(tree) = &self.tree else { return self.child.wait_for(deadline, || self.is_gone()) };
+        while !self.has_ended() {
+            let left = deadline.saturating_sub(monotonic());
+            if left == Nanos::ZERO {
+                return false;
+            }
+            if self.has_first_ended() {
+                tree.wait(left.min(LOOK));
+            } else {
+                self.child.wait_for(deadline, || self.is_gone());
+            }
+        }
+        true
     }
 
-    /// Waits until it ends. How it did is known of the child only.
+    /// Waits until the run is over. How the program ended is known of the child only.
     pub fn wait(&self) -> Option<Exit> {
-        if self.other.is_none() {
-            return Some(self.child.wait());
-        }
         const LONG: Nanos = Nanos(3_600_000_000_000);
         while !self.has_ended_by(monotonic() + LONG) {}
-        None
+        self.other.is_none().then(|| self.child.wait())
     }
 
-    /// Asks it to end; see [`Child::terminate`].
+    /// Asks it to end, or what goes on after it; see [`Child::terminate`].
     pub fn terminate(&self, signal: Signal) {
+        let has_ended = self.has_first_ended();
+        if let Some(tree) = &self.tree {
+            tree.terminate(has_ended.then_some(signal));
+        }
         match &self.other {
             None => self.child.terminate(signal),
             Some(other) => {
                 self.child.note_asked(signal);
-                let _ = pidfd_send_signal(&*other.process, signal);
+                if !has_ended || self.tree.is_none() {
+                    let _ = pidfd_send_signal(&*other.process, signal);
+                }
             }
         }
     }
@@ -128,6 +185,9 @@ impl<'a> Target<'a> {
     /// Whether it is stopped now.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
+        if self.tree.as_ref().is_some_and(|tree| tree.is_stopped()) {
+            return true;
+        }
         let Some(other) = &self.other else { return self.child.is_stopped() };
         let stopped = ProcessStat::of(other.pid).is_ok_and(|stat| stat.state == 'T');
         if stopped && !other.stopped.swap(stopped, Ordering::Relaxed) {

@@ -16,6 +16,7 @@ use crate::images::{Images, Spot};
 use crate::region::RegionSpec;
 use anyhow::{Result, bail};
 use counting_code::{Patcher, Word};
+use kernel::cpu::ProcessStat;
 use kernel::visits::{self, Counter, Instruction, Means};
 use place::Place;
 use profile::{Point, PointKind};
@@ -308,7 +309,7 @@ impl Points {
     /// Counts visits to a place as progress, in a program that runs and has no point so far.
     pub fn choose(&self, place: &str, images: &Images, scope: &Scope) -> Result<()> {
         let spec = PointSpec::throughput(place)?;
-        let placed = Placed::new(self.memory, &spec, self.pid)?;
+        let placed = Placed::new(self.memory, &spec, self.pid())?;
         self.find(&placed, &spec, images, scope, None)?;
         self.find_in_executed((&placed, &spec), images, scope);
         if !placed.is_somewhere() {
@@ -385,7 +386,7 @@ impl Points {
         if let Some(noted) = placed.noted
             && instruction.semaphore.is_none()
             && !self.all().any(|other| other.counters().iter().any(|watch| watch.address == address))
-            && let Ok(counter) = self.trap(self.pid, instruction.address, noted)
+            && let Ok(counter) = self.trap(self.pid(), instruction.address, noted)
         {
             return Ok(Watch { address, counter: Arc::new(Counting::Kernel(counter)) });
         }
@@ -420,7 +421,17 @@ impl Points {
         others.sort_unstable();
         others.dedup();
         others.retain(|pid| *pid != self.pid && *pid != 0);
-        std::iter::once(self.pid).chain(others).collect()
+        let mut all: Vec<u32> = std::iter::once(self.pid).chain(others).collect();
+        let runs = |pid: &u32| ProcessStat::of(*pid).is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'));
+        if all.iter().any(runs) {
+            all.retain(runs);
+        }
+        all
+    }
+
+    /// The first of them: the first program's, or one that was forked from it when that has ended.
+    fn pid(&self) -> u32 {
+        self.pids()[0]
     }
 
     /// Whether any is a place in code that is watched.

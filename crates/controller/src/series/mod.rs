@@ -87,7 +87,7 @@ impl<'a> Series<'a> {
             target,
             progress: progress::Bar::new(runs.begin, options.duration, options.quiet),
             runs,
-            cpu: kernel::cpu::CpuUse::now(target.root()).ok(),
+            cpu: kernel::cpu::CpuUse::of(&target.roots()).ok(),
             busy: None,
             clocks: Clocks::new(options.duration),
             begin: Instant::now(),
@@ -202,6 +202,7 @@ impl<'a> Series<'a> {
         for windows in held.drain(..) {
             self.session.block(&windows)?;
             outcome.blocks += 1;
+            self.target.is_profiled();
             if self.runs.outlook.add(windows) {
                 self.look()?;
             }
@@ -318,7 +319,7 @@ impl<'a> Series<'a> {
 
     /// The share of the machine that others used over the last half second or more.
     fn look_at_machine(&mut self) {
-        let Ok(now) = kernel::cpu::CpuUse::now(self.target.root()) else { return };
+        let Ok(now) = kernel::cpu::CpuUse::of(&self.target.roots()) else { return };
         match &self.cpu {
             Some(before) if now.passed.saturating_sub(before.passed).0 < 1_000_000_000 => {}
             Some(before) => {

@@ -1,0 +1,68 @@
+/* leaves WHAT FILE FIRST JOBS STATUS: does FIRST jobs, ends with STATUS, and leaves processes behind that do JOBS jobs each then.
+   WHAT: letters. c: a child; d: a daemon, that is a grandchild in a session of its own whose parent has ended; e: the same, which executes this program anew.
+   What is left says in FILE.letter which process it is, how many jobs it has done, and whether that was all. */
+#include "common.h"
+#include <fcntl.h>
+
+__attribute__((noinline)) void job(void)
+{
+    STEPS(700000);
+}
+
+static void jobs(long count, int file)
+{
+    for (long done = 1; done <= count; done++) {
+        job();
+        WHATIF_PROGRESS_NAMED("done");
+        char line[64];
+        const int length = snprintf(line, sizeof line, "%8d %8ld %d\n", getpid(), done, done == count);
+        CHECK(file < 0 || pwrite(file, line, (size_t)length, 0) == length);
+    }
+}
+
+static void work(const char *name, long count)
+{
+    const int nowhere_ = open("/dev/null", O_RDWR), file = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(file >= 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(dup2(nowhere_, i) == i);
+    jobs(count, file);
+    _exit(failures != 0);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 6);
+    if (argv[1][0] == '-')
+        work(argv[2], atol(argv[4]));
+    jobs(atol(argv[3]), -1);
+    int ends[2]; /* what is left begins when this process has ended */
+    char none;
+    CHECK(pipe(ends) == 0);
+    for (const char *what = argv[1]; *what; what++) {
+        char name[4096];
+        snprintf(name, sizeof name, "%s.%c", argv[2], *what);
+        const pid_t child = fork();
+        CHECK(child >= 0);
+        if (child > 0) {
+            if (*what != 'c')
+                CHECK(waitpid(child, NULL, 0) == child);
+            continue;
+        }
+        close(ends[1]);
+        if (*what != 'c') {
+            CHECK(setsid() >= 0);
+            if (fork() != 0)
+                _exit(0);
+        }
+        CHECK(read(ends[0], &none, 1) == 0);
+        close(ends[0]);
+        if (*what == 'e') {
+            char *words[] = {argv[0], "-", name, "0", argv[4], "0", NULL};
+            execv("/proc/self/exe", words);
+            _exit(99);
+        }
+        work(name, atol(argv[4]));
+    }
+    return atoi(argv[5]);
+}
