@@ -263,6 +263,12 @@ fn to_measure_again(args: &arguments::Run) -> Vec<String> {
     if let Some(until) = args.until_exit {
         words.extend(one("--until-exit", &format!("{until:?}").to_lowercase()));
     }
+    if args.stop_signal != Signal::TERM {
+        words.extend(one("--stop-signal", &arguments::name_of(args.stop_signal).to_string()));
+    }
+    if let Some(then) = args.then {
+        words.extend(one("--then", &format!("{then:?}").to_lowercase()));
+    }
     words.extend(args.instances.then(|| "--instances".to_owned()));
     words.extend(args.end_to_end.then(|| "--end-to-end".to_owned()));
     words

@@ -200,6 +200,10 @@ pub struct Points {
     #[arg(long = "binary", value_name = "GLOB")]
     binaries: Vec<String>,
 
+    /// The signal that asks the program to end when the time is up
+    #[arg(long, value_name = "SIGNAL")]
+    stop_signal: Option<String>,
+
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -216,6 +220,7 @@ impl Points {
         {
             words.extend(values.iter().flat_map(|value| [OsString::from(option), value.into()]));
         }
+        words.extend(self.stop_signal.iter().flat_map(|signal| ["--stop-signal".into(), signal.into()]));
         words.push("--".into());
         words.extend(self.program.iter().cloned());
         Cli::try_parse_from(words)
