@@ -8,6 +8,8 @@
 //! **Constraints:** who asks waits, so nothing but looking for the progress points takes long; what cannot be followed runs as without us.
 
 mod class;
+mod left_alone;
+mod outline;
 mod place;
 mod programs;
 mod seen;
@@ -23,8 +25,9 @@ use globset::{Glob, GlobMatcher};
 use kernel::SharedMapping;
 use kernel::cpu::ProcessStat;
 use kernel::peer::Peer;
+pub use outline::outline;
 use place::Process;
-pub use programs::Programs;
+pub use programs::{Programs, Used};
 use rustix::process::geteuid;
 use seen::{Seen, Why};
 use socket::{Connection, Socket};
@@ -365,7 +368,20 @@ impl Follower {
 
     /// What to say at the end, where a program was profiled.
     pub fn notes(&self) -> Vec<String> {
-        let notes = lock(&self.desk.seen).notes();
+        let programs = self.desk.programs.so_far();
+        let all: f64 = programs.iter().map(|program| program.cpu.get() as f64).sum();
+        let share = |program: &Path| {
+            let path = canonical(program).display().to_string();
+            let of_it = programs.iter().filter(|known| known.obstacle.is_some() && known.path == path);
+            let cpu = of_it.map(|program| program.cpu.get() as f64).reduce(|sum, cpu| sum + cpu)?;
+            Some(cpu / all.max(1.0))
+        };
+        let refused =
+            programs.iter().filter(|program| program.obstacle.as_deref() == Some(left_alone::NOT_LOADED));
+        for program in refused {
+            self.desk.add(Path::new(&program.path), Why::Cannot(left_alone::NOT_LOADED.to_owned()));
+        }
+        let notes = lock(&self.desk.seen).notes(share);
         self.desk.programs.note().into_iter().chain(notes).collect()
     }
 
@@ -416,7 +432,7 @@ impl Desk {
         };
         let Some(file) = process.file(&request, path, search) else { return leave() };
         let Some(runtime) = self.runtime_for(process, peer.user) else {
-            self.add(&file, Why::Cannot("it runs in another root folder or as another user".to_owned()));
+            self.cannot(process, &request, &file, "it runs in another root folder or as another user");
             return leave();
         };
         let first = |executable| self.first_of_preload(executable, &runtime, preload);
@@ -434,7 +450,12 @@ impl Desk {
                 let has_room = first.len() < LONGEST_ANSWER;
                 if has_room {
                     // It may attach at once, and is of interest then.
-                    self.programs.add(canonical(executable.image()));
+                    let file = canonical(executable.image());
+                    // Which child a spawned one will be is not known.
+                    if !request.way.is_another_process() {
+                        self.programs.left_alone().joins(process.0, file.clone());
+                    }
+                    self.programs.add(file, executable.image());
                     connection.answer(Verdict::JoinsToo, first.as_bytes(), Some(memory.as_fd()));
                 }
             }
@@ -466,13 +487,13 @@ impl Desk {
         let executable = match executable {
             Ok(executable) => executable,
             Err(LaunchError::Unprofilable { path, why }) => {
-                if class_of(&path) == Class::Program {
-                    let why = why.to_string();
-                    self.add(
-                        &path,
-                        Why::Cannot(why.lines().next().unwrap_or_default().trim_end_matches('.').to_owned()),
-                    );
-                }
+                let why = why.to_string();
+                self.cannot(
+                    process,
+                    request,
+                    &path,
+                    why.lines().next().unwrap_or_default().trim_end_matches('.'),
+                );
                 return Answer::LeaveAlone;
             }
             Err(_) => return Answer::LeaveAlone,
@@ -484,7 +505,7 @@ impl Desk {
         if !is_free && let Some(memory) = self.session() {
             return match named {
                 Some(false) => Answer::Follow(executable),
-                _ => self.join_too(process, executable, memory),
+                _ => self.join_too((process, request), executable, memory),
             };
         }
         let is_other = lock(&self.only).as_ref().is_some_and(|only| *only != canonical(executable.image()));
@@ -499,7 +520,7 @@ impl Desk {
                 }
                 Answer::LeaveAlone
             }
-            Step::Join => self.join(process, executable),
+            Step::Join => self.join((process, request), executable),
         }
     }
 
@@ -531,7 +552,7 @@ impl Desk {
     }
 
     /// Whether a program runs where it can join; what it is seen as otherwise.
-    fn is_in_reach(&self, process: Process, executable: &Executable) -> bool {
+    fn is_in_reach(&self, (process, request): (Process, &Request), executable: &Executable) -> bool {
         let reason = if !process.has_our_numbers() {
             "it runs in a PID namespace of its own"
         } else if !process.shares(executable.image()) {
@@ -539,19 +560,19 @@ impl Desk {
         } else {
             return true;
         };
-        self.add(executable.image(), Why::Cannot(reason.to_owned()));
+        self.cannot(process, request, executable.image(), reason);
         false
     }
 
-    fn join_too(&self, process: Process, executable: Executable, memory: OwnedFd) -> Answer {
-        if !self.is_in_reach(process, &executable) {
+    fn join_too(&self, asks: (Process, &Request), executable: Executable, memory: OwnedFd) -> Answer {
+        if !self.is_in_reach(asks, &executable) {
             return Answer::LeaveAlone;
         }
         Answer::JoinToo(executable, memory)
     }
 
-    fn join(&self, process: Process, executable: Executable) -> Answer {
-        if !self.is_in_reach(process, &executable) {
+    fn join(&self, asks: (Process, &Request), executable: Executable) -> Answer {
+        if !self.is_in_reach(asks, &executable) {
             return Answer::LeaveAlone;
         }
         if let Some(missing) = self.wanted.missing(&executable) {
@@ -588,6 +609,15 @@ impl Desk {
             known.clear();
         }
         known.entry(key).or_insert_with(find).clone()
+    }
+
+    /// A program cannot be followed: its time is looked at from outside.
+    fn cannot(&self, process: Process, request: &Request, program: &Path, reason: &str) {
+        let spawns = request.way.is_another_process();
+        self.programs.left_alone().add(process.0, spawns, canonical(program), reason);
+        if class_of(program) == Class::Program {
+            self.add(program, Why::Cannot(reason.to_owned()));
+        }
     }
 
     fn add(&self, program: &Path, why: Why) {
