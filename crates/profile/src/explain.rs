@@ -260,8 +260,8 @@ impl Profile {
     /// The label of a region, with its image where another region has the same one.
     fn unique_label(&self, id: RegionId) -> String {
         let region = &self.rows.regions[&id];
-        let label = self.label(region);
-        let same = |other: &&Region| self.label(other) == label;
+        let label = region.label();
+        let same = |other: &&Region| other.label() == label;
         if self.rows.regions.values().filter(same).count() < 2 {
             return label;
         }

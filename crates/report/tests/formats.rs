@@ -50,7 +50,8 @@ fn programs_are_named_beside_their_code_and_with_their_time() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("hash.c:88 (server)") && text.contains("hash.c:12 (worker)"), "{text}");
     golden("programs-80.txt", &text);
-    let details = terminal::render_details(&profile, terminal::Style::default());
+    let wide = terminal::Style { width: 120, ..terminal::Style::default() };
+    let details = terminal::render_details(&profile, wide);
     assert!(details.contains("hash.c:88 (server)") && details.contains("CPU time by program"), "{details}");
     golden("programs.md", &markdown::render(&profile));
     assert!(
@@ -159,7 +160,7 @@ fn production_and_marks_are_shown() {
     assert_eq!(of("hash.c:90"), (0.31, "hot-but-does-not-matter".into()));
     assert_eq!(of("hash.c:88"), (0.002, "matters-but-is-not-hot".into()));
     assert_eq!(of("hash.c:12"), (0.25, serde_json::Value::Null));
-    assert!(csv::render(&profile).contains(",0.002000,matters-but-is-not-hot\r\n"));
+    assert!(csv::render(&profile).contains(",0.002000,matters-but-is-not-hot,\r\n"));
 }
 
 #[test]

@@ -18,6 +18,9 @@ fn named(name: &str) -> Profile {
         *text = name.into();
     }
     start.options = name.into();
+    let not_followed =
+        Program { path: name.into(), obstacle: Some(name.into()), ..rows.sessions[0].programs[0].clone() };
+    rows.sessions[0].programs.push(not_followed);
     let region = rows.regions.get_mut(&RegionId::new(1)).unwrap();
     region.kind = RegionKind::Function;
     (region.name, region.file, region.function) = (name.into(), Some(name.into()), Some(name.into()));
@@ -148,7 +151,7 @@ fn folded_lines_have_their_frames_and_a_number() {
 
 #[test]
 fn csv_cells_stay_cells_and_are_no_formulas() {
-    let columns = 25;
+    let columns = 26;
     for name in NAMES {
         let text = csv::render(&named(name));
         assert_harmless(&text.replace("\r\n", "\n"));

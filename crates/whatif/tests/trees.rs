@@ -70,12 +70,12 @@ fn what_a_program_executes_is_profiled_with_it() {
     assert!(of("worker")["processes"].as_u64() >= Some(20), "{report:#}");
     // and whose each stack is.
     let folded = exported(&sandbox, "folded");
-    let of_function = |name: &str| folded.lines().filter(move |line| line.contains(&format!(";{name}")));
-    assert!(
-        of_function("job").count() > 0 && of_function("job").all(|line| line.starts_with("worker;")),
-        "{folded}"
-    );
-    assert!(of_function("prepare").all(|line| line.starts_with("master;")), "{folded}");
+    let of_function = |name: &str| -> Vec<&str> {
+        folded.lines().filter(|line| line.contains(&format!(";{name};"))).collect()
+    };
+    let are_of = |lines: &[&str], program: &str| lines.iter().all(|line| line.starts_with(program));
+    let (jobs, prepares) = (of_function("job"), of_function("prepare"));
+    assert!(!jobs.is_empty() && are_of(&jobs, "worker;") && are_of(&prepares, "master;"), "{folded}");
 }
 
 /// The recording in another format.
