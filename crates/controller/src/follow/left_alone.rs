@@ -95,10 +95,10 @@ impl LeftAlone {
 
     /// Those that run what they were to run, and are not among the profiled processes although they had so much time.
     fn find_refused(&mut self, time: Duration, is_profiled: impl Fn(u32) -> bool) {
-        let (late, others) =
-            std::mem::take(&mut self.joining).into_iter().partition(|one| one.since.elapsed() >= time);
+        let is_late = |joining: &Joining| joining.since.elapsed() >= time;
+        let joining = std::mem::take(&mut self.joining).into_iter();
+        let (late, others): (Vec<Joining>, Vec<Joining>) = joining.partition(is_late);
         self.joining = others;
-        let late: Vec<Joining> = late;
         for Joining { pid, file, before, .. } in late {
             let runs = std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|own| own == file);
             if runs && !is_profiled(pid) {
