@@ -46,7 +46,7 @@ export interface RegionChange {
   points: SlopeChange[];
 }
 
-export type Side = Pick<Region, "name" | "function" | "file" | "line" | "image" | "windows">;
+export type Side = Pick<Region, "name" | "function" | "file" | "line" | "image" | "program" | "windows">;
 
 export type Change =
   | "became-critical"

@@ -20,6 +20,8 @@ export interface Report {
   points: Point[];
   /** Which samples the shares in production are of; null or missing if none are known. */
   production?: { since_unix_s: number; until_unix_s: number; hosts: number } | null;
+  /** The programs that ran as one, those with most time first; empty for a single one, missing in reports of earlier versions. */
+  programs?: ProgramTime[];
   regions: Region[];
   /** Who called whom; null or missing in recordings without. */
   stacks?: Stacks | StacksSummary | null;
@@ -104,6 +106,19 @@ export interface Piece {
   lines: Piece[];
 }
 
+/** What the processes of a program took of all runs. */
+export interface ProgramTime {
+  name: string;
+  /** The name, and how many processes ran it. */
+  title: string;
+  /** Why it could not be followed; null for what was profiled. Then the time is the least that it can be. */
+  obstacle: string | null;
+  processes: number;
+  samples: number;
+  cpu_ns: number;
+  share: number;
+}
+
 export interface Session {
   id: number;
   started_unix_ns: number;
@@ -148,6 +163,8 @@ export interface Region {
   line: Maybe;
   inclusive: boolean;
   image: { path: string; build_id: string | null };
+  /** Where it has to be told, because regions are in more than one; null or missing otherwise. */
+  program?: string | null;
   samples: number;
   share: Maybe;
   production_share?: Maybe;

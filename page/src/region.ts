@@ -10,16 +10,21 @@ export function location({ file, line }: Pick<Region, "file" | "line">): string 
   return line === null ? base : `${base}:${line}`;
 }
 
-/** As reports show it: `work hash.c:80`, `work+ hash.c:80` with its callees, or `hash.c:88`. */
-export function label(region: Pick<Region, "kind" | "name" | "inclusive" | "file" | "line">): string {
+/**
+ * As reports show it: `work hash.c:80`, `work+ hash.c:80` with its callees, or `hash.c:88`; with its program behind it,
+ * where that has to be told: `work hash.c:80 (worker)`.
+ */
+export function label(region: Pick<Region, "kind" | "name" | "inclusive" | "file" | "line" | "program">): string {
   const name = region.inclusive ? `${region.name}+` : region.name;
   const place = region.kind === "function" ? location(region) : null;
-  return place === null ? name : `${name} ${place}`;
+  const program = region.program ? ` (${region.program})` : "";
+  return (place === null ? name : `${name} ${place}`) + program;
 }
 
-/** In a sentence: `work` with all it calls (hash.c:80). */
+/** In a sentence: `work` with all it calls (hash.c:80), or `work` of `worker` (hash.c:80) where the program has to be told. */
 export function inSentence(region: Region): string {
-  const name = `\`${region.name}\`${region.inclusive ? " with all it calls" : ""}`;
+  const program = region.program ? ` of \`${region.program}\`` : "";
+  const name = `\`${region.name}\`${program}${region.inclusive ? " with all it calls" : ""}`;
   const place = region.kind === "function" ? location(region) : null;
   return printable(place === null ? name : `${name} (${place})`);
 }

@@ -56,6 +56,17 @@ test("what production says stands beside the worth, where it says anything", () 
   expect(seen.replaceAll("\u00a0", " ")).toContain("0.4 % of the time in production.");
 });
 
+test("time by program is shown where there was more than one, and what was not followed says why", () => {
+  const of = realistic();
+  expect(text(page(of))).not.toContain("CPU time by program");
+  const program = { name: "worker", title: "worker × 4", obstacle: null, processes: 4, samples: 900, cpu_ns: 1.5e9, share: 0.75 };
+  const old = { ...program, name: "old", title: "old", obstacle: "it is `static`", processes: 1, samples: 0, cpu_ns: 5e8, share: 0.25 };
+  of.programs = [program, old];
+  const seen = text(page(of)).replaceAll("\u00a0", " ");
+  expect(seen).toContain("worker × 475 %1.50 s");
+  expect(seen).toContain("old25 %500 msat least; not followed (it is static): counts as the world");
+});
+
 test("every region of every point can be drawn", () => {
   for (const of of [realistic(), hostile()]) {
     report.value = of;

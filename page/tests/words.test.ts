@@ -12,6 +12,9 @@ test("what a region does", () => {
   expect(prose.claim(work, hurts)).toBe(
     "20 % less time in `work` with all it calls (hash.c:88) makes the latency of `requests` 10 % ± 2 % longer: contention.",
   );
+  const of = { program: "worker" };
+  expect(prose.claim(region(of), estimate())).toContain("less time in `hash.c:88` of `worker` makes");
+  expect(prose.claim({ ...work, ...of }, hurts)).toContain("in `work` of `worker` with all it calls (hash.c:88) makes");
   // Up first and down later.
   const both = estimate({ verdict: "hurts", slope: -0.5, slope_lo: -0.6, slope_hi: -0.4 });
   expect(prose.claim(region(), both)).toBe(

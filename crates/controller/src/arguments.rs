@@ -87,15 +87,17 @@ pub struct Run {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Source files that you could change [default: the program's own, without standard library and registry]
+    /// Source files that you could change, or those of one program: PROGRAM:GLOB [default: the programs' own, without standard
+    /// library and registry]
     #[arg(long = "scope", value_name = "GLOB")]
     pub scopes: Vec<String>,
 
-    /// Source files to leave out
+    /// Source files to leave out, also as PROGRAM:GLOB
     #[arg(long = "exclude", value_name = "GLOB")]
     pub excludes: Vec<String>,
 
-    /// Programs and libraries to look into [default: the program itself]
+    /// Programs and libraries to look into, by their names or paths; a program also by the name of a link to it [default: the program
+    /// itself, and those that it executes]
     #[arg(long = "binary", value_name = "GLOB")]
     pub binaries: Vec<String>,
 

@@ -15,6 +15,9 @@ use wire::unwind::Unwind;
 const BEGINNINGS: [&str; 7] =
     ["_start", "_start_c", "clone", "__clone", "clone3", "__clone3", "start_thread"];
 
+/// What a program is called of which the name is not known.
+const UNKNOWN_PROGRAM: &str = "other programs";
+
 /// What names are looked up in.
 pub struct Names<'a> {
     pub images: &'a Images,
@@ -42,6 +45,7 @@ impl Names<'_> {
         let mut files: HashMap<u32, Option<(Arc<symbols::Image>, Image)>> = HashMap::new();
         let mut innermost: Vec<usize> = Vec::new();
         let mut samples: HashMap<usize, (u64, profile::Nanos)> = HashMap::new();
+        let programs = self.programs(stacks, &mut tree);
         for (node, count, weight) in stacks.nodes() {
             let frames = named.entry(node.place).or_insert_with(|| match node.place {
                 Place::File(number, offset) => {
@@ -71,13 +75,14 @@ impl Names<'_> {
             };
             let mut parent = match node.parent {
                 Parent::Node(parent) => Some(innermost[parent as usize]),
-                Parent::Outermost(address) => {
+                Parent::Outermost(address, program) => {
                     let outermost = frames.last().map(|(function, _)| &tree.stacks.functions[*function]);
                     let begins = outermost.is_some_and(|function| BEGINNINGS.contains(&&*function.name));
                     let whole = begins || stacks.is_whole(address, self.unwind);
-                    (!whole).then(|| tree.truncated())
+                    let program = programs.get(&program).copied();
+                    if whole { program } else { Some(tree.truncated(program)) }
                 }
-                Parent::Cut => Some(tree.truncated()),
+                Parent::Cut(program) => Some(tree.truncated(programs.get(&program).copied())),
             };
             for (depth, (function, line)) in frames.iter().enumerate().rev() {
                 let inlined = depth + 1 < frames.len();
@@ -94,6 +99,20 @@ impl Names<'_> {
         stacks.samples = samples.into_iter().map(|(frame, (count, weight))| (frame, count, weight)).collect();
         stacks.samples.sort_unstable_by_key(|(frame, ..)| *frame);
         stacks
+    }
+
+    /// The frames that stand for programs, by their marks; none where there is only one.
+    fn programs(&self, stacks: &Stacks, tree: &mut Tree) -> HashMap<u16, usize> {
+        let marks = stacks.programs();
+        if marks.len() < 2 {
+            return HashMap::new();
+        }
+        let name = |mark| {
+            let path = self.images.programs().with_mark(mark)?;
+            Some(path.file_name()?.to_string_lossy().into_owned())
+        };
+        let frame = |mark| (mark, tree.program(&name(mark).unwrap_or_else(|| UNKNOWN_PROGRAM.to_owned())));
+        marks.into_iter().map(frame).collect()
     }
 
     /// A file, if it is still the one that was mapped.
@@ -146,9 +165,15 @@ impl Tree {
         })
     }
 
-    /// What stands for the frames that are not known.
-    fn truncated(&mut self) -> usize {
+    /// What stands for the frames that are not known, in a program if there are several.
+    fn truncated(&mut self, parent: Option<usize>) -> usize {
         let function = self.function(Function::truncated());
+        self.frame(Frame { parent, function, line: None, inlined: false })
+    }
+
+    /// What stands for a program.
+    fn program(&mut self, name: &str) -> usize {
+        let function = self.function(Function::program(name));
         self.frame(Frame { parent: None, function, line: None, inlined: false })
     }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use symbols::{Frame, Image, NameSource, Segment, Svma};
+use symbols::{Frame, Image, NameSource, Scope, Segment, Svma};
 use wire::files::{BEYOND, Entry, LONGEST_NAME};
 use wire::{Address, SharedMemory};
 
@@ -40,6 +40,8 @@ struct Candidate {
     /// Whether nothing of it has a source file that could be in scope: then functions without any are. Found out with the
     /// first sample, because it takes debug information to know.
     by_function: OnceLock<bool>,
+    /// Its source files in scope, if they are not those of all programs.
+    sources: Option<Scope>,
     /// Executable ranges in the process.
     code: Vec<Range<u64>>,
 }
@@ -326,6 +328,11 @@ impl Images {
         index
     }
 
+    /// The first program, and those that were executed.
+    pub fn programs(&self) -> &Programs {
+        &self.executed.programs
+    }
+
     /// The name of a program that another one has executed; none for the first one, and for libraries.
     pub fn executed_name<'p>(&self, path: &'p str) -> Option<&'p str> {
         let path = Path::new(path);
@@ -338,7 +345,10 @@ impl Images {
         match &self.scope.binaries {
             Some(globs) => {
                 let name = path.file_name().unwrap_or_default();
-                !embedded::is_runtime_at(path) && (globs.is_match(path) || globs.is_match(name))
+                !embedded::is_runtime_at(path)
+                    && (globs.is_match(path)
+                        || globs.is_match(name)
+                        || self.executed.programs.is_named(path, |name| globs.is_match(name)))
             }
             None => {
                 path == self.program
@@ -354,13 +364,24 @@ impl Images {
                 let bias = image.bias(start, symbols::FileOffset(offset))?;
                 let named = Named { path: path.to_string_lossy().into_owned(), build_id: image.build_id() };
                 let by_function = OnceLock::new();
+                let name = path.file_name().unwrap_or_default();
+                let sources = self.scope.sources_of(|glob| {
+                    glob.is_match(name) || self.executed.programs.is_named(path, |name| glob.is_match(name))
+                });
                 let image = Arc::new(image);
                 if self.candidates.is_empty() {
                     // The first sample will ask.
                     let soon = Arc::clone(&image);
                     let _ = std::thread::Builder::new().name("images".into()).spawn(move || soon.prepare());
                 }
-                self.candidates.push(Candidate { image, named, bias, by_function, code: Vec::new() });
+                self.candidates.push(Candidate {
+                    image,
+                    named,
+                    bias,
+                    by_function,
+                    sources,
+                    code: Vec::new(),
+                });
                 self.arrivals += 1;
                 Some(self.candidates.len() - 1)
             }
@@ -577,11 +598,12 @@ impl Images {
             let piece = |Segment { range, frames }: Segment| (range.start.0..range.end.0, frames);
             return made.into_iter().flatten().map(piece).collect();
         }
-        let Candidate { image, by_function, .. } = &self.candidates[located.image];
+        let Candidate { image, by_function, sources, .. } = &self.candidates[located.image];
+        let sources = sources.as_ref().unwrap_or(&self.scope.sources);
         let container =
             image.container(located.address).unwrap_or(located.address..Svma(located.address.0 + 1));
         let mut pieces: Vec<(Range<u64>, Vec<Frame>)> = image
-            .segments(container, &self.scope.sources)
+            .segments(container, sources)
             .into_iter()
             .map(|segment| {
                 let start = segment.range.start.0.wrapping_add(located.bias);
@@ -590,8 +612,7 @@ impl Images {
             .filter(|(range, _)| !range.is_empty())
             .collect();
         let address = located.address.0.wrapping_add(located.bias);
-        if *by_function.get_or_init(|| self.scope.is_default && !image.has_line_info_in(&self.scope.sources))
-        {
+        if *by_function.get_or_init(|| self.scope.is_default && !image.has_line_info_in(sources)) {
             let frames = pieces.iter_mut().flat_map(|(_, frames)| frames);
             frames.filter(|frame| frame.file.is_none()).for_each(|frame| frame.in_scope = true);
         }

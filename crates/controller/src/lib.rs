@@ -62,7 +62,7 @@ mod without_functions;
 
 pub use audience::Audience;
 pub use failure::list;
-pub use follow::leads_on;
+pub use follow::{leads_on, outline};
 pub use profile::shell::command;
 pub use usage::Usage;
 
@@ -523,6 +523,7 @@ fn supervise(
         session.warn(&failure)?;
         return Ok(Some(failure));
     }
+    programs.begin(&canonical(executable), executable.image());
     let images = Images::new(
         target.pid(),
         canonical(executable),
@@ -655,7 +656,7 @@ fn adopt_crate(options: &mut Options, executable: &launch::Executable) {
 /// Without any function there is nothing to tell apart: better said before the program runs. The user who names source
 /// files needs debug information; all others are told that functions have to do.
 fn without_debug_information(options: &Options, executable: &launch::Executable) -> Option<Failure> {
-    if options.scope.binaries.is_some() || !options.sampling() {
+    if options.scope.binaries.is_some() || options.scope.names_programs() || !options.sampling() {
         return None;
     }
     let image = symbols::Image::open(executable.image()).ok()?;
@@ -841,6 +842,7 @@ fn profile(
                     observer.be_eager(points.waiting().next().is_some());
                 }
                 strangers.count(shared.memory(), || target.roots());
+                programs.left_alone().look_now_and_then(|pid| shared.memory().slots.has_process(pid));
                 rest(options, (points, programs), observer, &stop);
             }
         });

@@ -10,6 +10,7 @@ use crate::calls::Names;
 use crate::circles::{Circles, Source};
 use crate::embedded;
 use crate::finer::Finer;
+use crate::follow::Used;
 use crate::images::{Images, Located, Spot};
 use crate::naming::Naming;
 use crate::options::{Options, Survey};
@@ -29,6 +30,7 @@ use wire::{
     Address, SharedMemory,
     files::BEYOND,
     ring::{Judgement, Sample},
+    slot::mark,
 };
 
 /// Samples that the next region is chosen from: so many of the most recent ones in scope.
@@ -212,12 +214,19 @@ impl Observer {
         let memory = self.memory;
         let (mut running, mut lost) = (0, 0);
         let now = kernel::clock::monotonic();
+        let mut used: HashMap<u16, Used> = HashMap::new();
         for (thread, slot) in memory.slots.used().iter().enumerate() {
             running += u32::from(slot.can_run(now));
             lost += slot.ring.lost();
             let pid = slot.pid.load(Ordering::Relaxed);
+            let program = mark(slot.program.load(Ordering::Relaxed));
             let executed = slot.is_executed();
             while let Some(sample) = slot.ring.pop() {
+                let of_program = used.entry(sample.program).or_default();
+                of_program.has_sample(Nanos::new(sample.weight.0));
+                if sample.program == program {
+                    of_program.has_process(pid);
+                }
                 if let Some(&Address(address)) = sample.callchain().first() {
                     let images = &mut self.images;
                     self.circles.look_at(address, || match executed || address >= BEYOND.0 {
@@ -230,6 +239,7 @@ impl Observer {
                 self.note_stack(thread, &sample);
             }
         }
+        self.images.programs().count(used);
         self.images.keep_up();
         for code in self.images.new_code() {
             self.tables.look_into(code);

@@ -8,8 +8,9 @@ use crate::region::RegionIndex;
 use crate::window::Measured;
 use anyhow::Result;
 use profile::{
-    Audit, Books, Epoch, InFlight, Latencies, Nanos, Point, PointId, PointKind, Production, Recorder, Region,
-    RegionId, RegionSamples, SampleTotals, SessionId, Snippet, Speedup, Visits, Window, WindowFlags,
+    Audit, Books, Epoch, InFlight, Latencies, Nanos, Point, PointId, PointKind, Production, Program,
+    Recorder, Region, RegionId, RegionSamples, SampleTotals, SessionId, Snippet, Speedup, Visits, Window,
+    WindowFlags,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -74,6 +75,7 @@ pub struct Tallies {
     time: Nanos,
     all: (u64, Nanos),
     regions: Vec<(RegionIndex, Region, u64, Nanos)>,
+    programs: Vec<Program>,
 }
 
 impl Tallies {
@@ -90,7 +92,7 @@ impl Tallies {
         let regions = kept
             .map(|(_, index)| (index, known[index].region.clone(), known[index].samples, known[index].weight))
             .collect();
-        Self { time, all: observer.totals(), regions }
+        Self { time, all: observer.totals(), regions, programs: observer.images().programs().so_far() }
     }
 }
 
@@ -283,6 +285,7 @@ impl Session {
         let until = tallies.time.saturating_sub(self.start);
         let (count, weight) = tallies.all;
         let totals = SampleTotals { until, delayed, count, weight, lost };
+        self.recorder.set_programs(self.id, &tallies.programs)?;
         Ok(self.recorder.set_samples(self.id, &totals, &rows)?)
     }
 

@@ -7,7 +7,7 @@
 use crate::images::{Images, Position};
 use crate::unwind_tables::Code;
 use profile::Nanos;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use symbols::Frame;
 use wire::ring::Sample;
@@ -30,10 +30,11 @@ pub struct Node {
 pub enum Parent {
     /// The frame with this number.
     Node(u32),
-    /// Nothing is known further out. The address tells whether there is anything (see [`Stacks::is_whole`]), if it is not zero.
-    Outermost(u64),
-    /// Frames for which there was no room in the sample.
-    Cut,
+    /// Nothing is known further out. The address tells whether there is anything (see [`Stacks::is_whole`]), if it is not zero. Then the
+    /// mark of the program that the process runs.
+    Outermost(u64, u16),
+    /// Frames for which there was no room in the sample, of a process that runs the program with this mark.
+    Cut(u16),
 }
 
 /// Where code is.
@@ -84,10 +85,10 @@ impl Stacks {
     pub fn first(&mut self, sample: &Sample, images: &mut Images, unwind: &Unwind) {
         let Some(&outermost) = sample.callchain().last() else { return };
         let mut parent = match self.place(outermost.0, images) {
-            _ if sample.cut => Parent::Cut,
-            Place::File(..) => Parent::Outermost(outermost.0),
+            _ if sample.cut => Parent::Cut(sample.program),
+            Place::File(..) => Parent::Outermost(outermost.0, sample.program),
             // There is no table for it, wherever it is.
-            Place::Made(_) => Parent::Outermost(0),
+            Place::Made(_) => Parent::Outermost(0, sample.program),
         };
         // The table may be gone when it is asked for the next time.
         if unwind.caller(outermost) == Caller::Nobody {
@@ -116,6 +117,15 @@ impl Stacks {
         self.nodes.iter().zip(&self.tallies).map(|(node, (count, weight))| (*node, *count, *weight))
     }
 
+    /// The marks of the programs that they are of.
+    pub fn programs(&self) -> BTreeSet<u16> {
+        let program = |node: &Node| match node.parent {
+            Parent::Outermost(_, program) | Parent::Cut(program) => Some(program),
+            Parent::Node(_) => None,
+        };
+        self.nodes.iter().filter_map(program).collect()
+    }
+
     /// The file of [`Place::File`].
     pub fn file(&self, number: u32) -> &Code {
         &self.files[number as usize]
@@ -132,7 +142,7 @@ impl Stacks {
     }
 
     fn hash(&self, sample: &Sample) -> u64 {
-        self.hasher.hash_one((sample.cut, sample.callchain()))
+        self.hasher.hash_one((sample.cut, sample.program, sample.callchain()))
     }
 
     fn add(&mut self, node: u32, sample: &Sample) {
@@ -245,6 +255,21 @@ mod tests {
         let kept: u64 = counts.iter().map(|(count, _)| count).sum();
         assert_eq!(kept, 7 + MOST_NODES as u64 - 6, "each node beyond the first six is of one sample");
         assert!(shared.memory().unwind.refused() == 0);
+    }
+
+    #[test]
+    fn equal_stacks_of_two_programs_are_two() {
+        let (mut images, code) = images();
+        let shared = kernel::SharedMapping::create().unwrap();
+        let mut stacks = Stacks::default();
+        for program in [7, 8, 7] {
+            let sample = Sample { program, ..sample(&[code + 8, code], false) };
+            if !stacks.again(&sample) {
+                stacks.first(&sample, &mut images, &shared.memory().unwind);
+            }
+        }
+        let counts: Vec<u64> = stacks.nodes().map(|(_, count, _)| count).collect();
+        assert_eq!((counts, stacks.programs()), (vec![0, 2, 0, 1], BTreeSet::from([7, 8])));
     }
 
     #[test]

@@ -99,7 +99,8 @@ fn regions(observer: &Observer, options: &Options, elapsed: Nanos) -> String {
     let most: Vec<&Known> = most.into_iter().filter(wanted).collect();
     text += "   of time  samples  region\n";
     for known in most.iter().take(LISTED) {
-        let label = profile::printable(&known.region.label()).into_owned();
+        let program = observer.images().executed_name(&known.region.image.path);
+        let label = profile::printable(&known.region.label_in(program)).into_owned();
         let _ = writeln!(text, "  {:>6.1} %  {:>7}  {label}", share(known.weight), known.samples);
     }
     if most.len() > LISTED {

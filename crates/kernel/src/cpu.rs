@@ -160,9 +160,10 @@ pub fn tree_cpu_time(pid: u32) -> Nanos {
     children(pid).into_iter().map(tree_cpu_time).fold(stat.own + stat.waited_for, |sum, time| sum + time)
 }
 
-/// Each thread has a list of the children that *it* started. Nearly always the main thread did; a program
+/// The living children of a process. Each thread has a list of those that *it* started. Nearly always the main thread did; a program
 /// with thousands of threads is not worth thousands of files per question.
-fn children(pid: u32) -> Vec<u32> {
+#[must_use]
+pub fn children(pid: u32) -> Vec<u32> {
     const THREADS: usize = 32;
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let mut found = Vec::new();

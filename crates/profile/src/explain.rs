@@ -233,8 +233,12 @@ impl Profile {
         let region = |id| &self.rows.regions[&id];
         let found = [
             having(&|id| region(id).name == wanted),
-            having(&|id| region(id).label() == wanted || self.unique_label(id) == wanted),
-            having(&|id| region(id).label().contains(wanted)),
+            having(&|id| {
+                region(id).label() == wanted
+                    || self.label(region(id)) == wanted
+                    || self.unique_label(id) == wanted
+            }),
+            having(&|id| self.label(region(id)).contains(wanted)),
             having(&|id| region(id).function.as_ref().is_some_and(|name| name.contains(wanted))),
         ];
         let found = found.into_iter().find(|found| !found.is_empty()).unwrap_or_default();

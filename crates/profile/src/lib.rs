@@ -42,6 +42,7 @@ mod load;
 mod mark;
 pub mod model;
 mod production;
+mod programs;
 mod ranking;
 pub mod relation;
 mod sentence;
@@ -70,11 +71,12 @@ pub use load::Load;
 pub use mark::Mark;
 pub use model::{
     ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Frame, Function, FunctionId, Image, InFlight,
-    Latencies, Point, PointId, PointKind, Production, Region, RegionId, RegionKind, RegionSamples, Rows,
-    SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, StackFrame, StackId,
+    Latencies, Point, PointId, PointKind, Production, Program, Region, RegionId, RegionKind, RegionSamples,
+    Rows, SampleTotals, Session, SessionEnd, SessionId, SessionStart, Snippet, Span, StackFrame, StackId,
     StackSamples, Stacks, Visits, Warning, Window, WindowFlags,
 };
 pub use production::Covered;
+pub use programs::ProgramTime;
 pub use ranking::{Candidate, Doubts, LeftOut, PointSummary, Profile, RegionEstimate};
 pub use sentence::plus_minus;
 pub use stacks::CallTree;

@@ -45,6 +45,8 @@ pub struct Profile {
     pub options: EstimateOptions,
     /// The file that the rows were read from, as it can be named in a command.
     pub recording: Option<PathBuf>,
+    /// Whether the regions are in more than one program or library, so that these have to be told.
+    pub has_programs: bool,
 }
 
 /// Windows that were recorded with doubts, which do not keep them from being used.
@@ -213,6 +215,8 @@ impl Profile {
         regions.sort_by(|a, b| a.best().total_cmp(b.best()).then(a.region.cmp(&b.region)));
         let doubts = Doubts::of(&rows.windows);
         let candidates = candidates(&rows, &regions);
+        let programs: BTreeSet<&str> = rows.regions.values().filter_map(Region::program).collect();
+        let has_programs = programs.len() > 1;
         Profile {
             rows,
             regions,
@@ -224,6 +228,7 @@ impl Profile {
             doubts,
             options: options.clone(),
             recording: None,
+            has_programs,
         }
     }
 
@@ -246,6 +251,19 @@ impl Profile {
     /// The region behind an estimate.
     pub fn region(&self, estimate: &RegionEstimate) -> &Region {
         &self.rows.regions[&estimate.region]
+    }
+
+    /// The program or library that a region is in, where that has to be told: where regions are in more than one, and its name does not
+    /// say so already (`nginx+0x54130`).
+    pub fn program<'r>(&self, region: &'r Region) -> Option<&'r str> {
+        let has_it =
+            |program: &&str| region.name.strip_prefix(program).is_some_and(|rest| rest.starts_with("+0x"));
+        region.program().filter(|program| self.has_programs && !has_it(program))
+    }
+
+    /// As reports show a region: [`Region::label`], and its [`program`](Self::program).
+    pub fn label(&self, region: &Region) -> String {
+        region.label_in(self.program(region))
     }
 
     /// The regions in the order of what they do to `target`, the most useful first: by the lower end of

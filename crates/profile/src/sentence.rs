@@ -78,9 +78,14 @@ impl Profile {
             let room = 100.0 * (1.0 / (1.0 - REFERENCE.fraction() * share) - 1.0);
             format!(
                 "; at full load {} would matter most: {REFERENCE} less time there makes room for {room:.0} % more",
-                name(self.region(region))
+                self.name(region)
             )
         })
+    }
+
+    fn name(&self, of_region: &RegionEstimate) -> String {
+        let region = self.region(of_region);
+        name(region, self.program(region))
     }
 
     fn helps_throughput(&self) -> bool {
@@ -132,7 +137,7 @@ impl Profile {
         let rival = others().find(|(_, e)| e.verdict == Verdict::Helps && beats(e));
         let with = |verdict| {
             let found = others().filter(move |(_, e)| e.verdict == verdict && beats(e));
-            let mut names = found.map(|(region, _)| name(self.region(region)));
+            let mut names = found.map(|(region, _)| self.name(region));
             let first = names.next()?;
             Some(match names.count() {
                 0 => first,
@@ -144,7 +149,7 @@ impl Profile {
             return format!("the numbers of {doubted} are not to be trusted");
         }
         match (rival, with(Verdict::NotEnoughData)) {
-            (Some((other, _)), _) => format!("{} may be worth as much", name(self.region(other))),
+            (Some((other, _)), _) => format!("{} may be worth as much", self.name(other)),
             (None, Some(open)) => format!("{open} may be worth as much: too little is known yet"),
             (None, None) if untried && others().next().is_none() => {
                 "nothing else was tried often enough to be judged".into()
@@ -175,11 +180,7 @@ impl Profile {
         else {
             return self.nothing();
         };
-        format!(
-            "The numbers for {} are not to be trusted: {doubt}; {}.",
-            name(self.region(region)),
-            doubt.advice()
-        )
+        format!("The numbers for {} are not to be trusted: {doubt}; {}.", self.name(region), doubt.advice())
     }
 
     fn open(&self, point: &PointSummary) -> String {
@@ -197,7 +198,7 @@ impl Profile {
         format!(
             "Not enough data yet to say what makes {} faster; the best candidate is {}{known}: {longer}.",
             subject(point),
-            name(self.region(region)),
+            self.name(region),
         )
     }
 
@@ -223,7 +224,7 @@ impl Profile {
 
     /// "20 % less time in X makes P 11 % ± 2 % shorter", without a full stop.
     fn claim(&self, region: &RegionEstimate, estimate: &PointEstimate, point: &PointSummary) -> String {
-        let (name, subject) = (name(self.region(region)), subject(point));
+        let (name, subject) = (self.name(region), subject(point));
         let word = |better: bool| if better { "shorter" } else { "longer" };
         // The verdict is about the slope, which is that of all speedups together.
         let better = estimate.verdict != Verdict::Hurts;
@@ -291,13 +292,17 @@ pub(crate) fn per_visit(point: &PointSummary) -> String {
     format!("`{}`", printable(&point.name))
 }
 
-/// A region in a sentence: `hash.c:88`, `work` (hash.c:80), `work` with all it calls (hash.c:80).
-pub(crate) fn name(region: &Region) -> String {
+/// A region in a sentence: `hash.c:88`, `work` (hash.c:80), `work` with all it calls (hash.c:80); and with its program, where that has to be told:
+/// `work` of `worker` (hash.c:80).
+pub(crate) fn name(region: &Region, program: Option<&str>) -> String {
     let name = printable(&region.name);
+    let program = program.map_or_else(String::new, |program| format!(" of `{}`", printable(program)));
     let callees = if region.inclusive { " with all it calls" } else { "" };
     match (region.kind, region.location()) {
-        (RegionKind::Function, Some(location)) => format!("`{name}`{callees} ({})", printable(&location)),
-        _ => format!("`{name}`{callees}"),
+        (RegionKind::Function, Some(location)) => {
+            format!("`{name}`{program}{callees} ({})", printable(&location))
+        }
+        _ => format!("`{name}`{program}{callees}"),
     }
 }
 

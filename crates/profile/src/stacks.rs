@@ -172,7 +172,8 @@ impl<'a> CallTree<'a> {
                     if around[function] == 0 {
                         self.functions[function].total += total;
                     }
-                    if parent.is_none() && self.functions[function].function.is_truncated() {
+                    let is_outermost = parent.is_none_or(|parent| self.is_program(parent));
+                    if is_outermost && self.functions[function].function.is_truncated() {
                         self.truncated += total;
                     }
                     around[function] += 1;
@@ -182,6 +183,11 @@ impl<'a> CallTree<'a> {
                 Step::Leave(function) => around[function] -= 1,
             }
         }
+    }
+
+    /// Whether a frame, by its position, stands for a program.
+    pub fn is_program(&self, call: usize) -> bool {
+        self.functions[self.calls[call].function].function.is_program()
     }
 
     /// A frame and its callers, from the inside.
@@ -277,6 +283,7 @@ mod tests {
                 samples: SampleTotals { count: 20, weight: Nanos::new(200), ..SampleTotals::default() },
                 images: vec![],
                 arrivals: vec![],
+                programs: vec![],
             });
         }
         let functions = [function("main"), function("work"), Function::truncated(), function("idle")];

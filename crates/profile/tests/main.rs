@@ -8,5 +8,6 @@ mod discovery;
 mod drift;
 mod explain;
 mod production;
+mod programs;
 mod sentence;
 mod synthetic;

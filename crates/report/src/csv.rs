@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use profile::{Dot, Estimate, Mark, PointEstimate, Profile, RegionEstimate, printable};
 
 /// What the columns are called.
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 26] = [
     "region",
     "kind",
     "with_callees",
@@ -35,6 +35,7 @@ const COLUMNS: [&str; 25] = [
     "windows",
     "production_share",
     "mark",
+    "program",
 ];
 
 /// All regions with enough speedups, in the order of the report.
@@ -49,7 +50,8 @@ pub fn render(profile: &Profile) -> String {
                     .chain([name(&point.name), point.target.kind().into()])
                     .chain(of_estimate(estimate))
                     .chain(of_dot(dot))
-                    .chain(beside(region));
+                    .chain(beside(region))
+                    .chain([name(profile.program(profile.region(region)).unwrap_or_default())]);
                 put(&mut text, cells);
             }
         }

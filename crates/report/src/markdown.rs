@@ -1,4 +1,4 @@
-//! A comment for a pull request: the sentence, the best regions, and the doubts, in GitHub's Markdown.
+//! A comment for a pull request: the sentence, the best regions, time by program, and the doubts, in GitHub's Markdown.
 //!
 //! Names come from the program that was profiled, and any author of a pull request may choose them. They only
 //! stand in code spans, where there are no links, no mentions and no HTML; and where a code span cannot hold them
@@ -18,6 +18,7 @@ pub fn render(profile: &Profile) -> String {
     for point in profile.points.iter().filter(|point| !point.idle) {
         table(&mut text, profile, point);
     }
+    programs(&mut text, profile);
     let warnings = profile.warnings();
     if !warnings.is_empty() {
         text.push_str("\nWarnings:\n\n");
@@ -38,8 +39,9 @@ const FITS: &str = "a string takes any text";
 fn sentence(profile: &Profile) -> String {
     let sentence = profile.sentence();
     let regions = profile.rows.regions.values();
-    let places = regions.flat_map(|region| [Some(&region.name), region.file.as_ref()]).flatten();
-    let mut names = places.chain(profile.rows.points.values().map(|point| &point.name));
+    let places =
+        regions.flat_map(|region| [Some(&*region.name), region.file.as_deref(), region.program()]).flatten();
+    let mut names = places.chain(profile.rows.points.values().map(|point| &*point.name));
     if names.any(|name| name.contains('`')) {
         return code(&sentence);
     }
@@ -74,6 +76,25 @@ fn table(text: &mut String, profile: &Profile, point: &PointSummary) {
     }
 }
 
+/// Time by program, where several ran as one.
+fn programs(text: &mut String, profile: &Profile) {
+    let programs = profile.programs();
+    if !programs.is_empty() {
+        text.push_str("\n| Program | CPU time | Share | |\n|---|--:|--:|---|\n");
+    }
+    for program in programs.iter().take(TOP) {
+        let obstacle = program
+            .obstacle
+            .map(|why| format!("at least; not followed ({}): counts as the world", prose(why)));
+        let (name, share) = (code(&program.title()), 100.0 * program.share);
+        writeln!(text, "| {name} | {} | {share:.0} % | {} |", program.cpu, obstacle.unwrap_or_default())
+            .expect(FITS);
+    }
+    if programs.len() > TOP {
+        writeln!(text, "\n{} more programs are not shown.", programs.len() - TOP).expect(FITS);
+    }
+}
+
 fn row(profile: &Profile, region: &RegionEstimate, estimate: &PointEstimate) -> String {
     let known = |estimate: &&profile::Estimate| estimate.half_width().is_finite();
     let effect = estimate.effect.as_ref().filter(known);
@@ -87,7 +108,7 @@ fn row(profile: &Profile, region: &RegionEstimate, estimate: &PointEstimate) -> 
     };
     format!(
         "| {} | {} | {} | {}{mark} | {} |{}\n",
-        code(&profile.region(region).label()),
+        code(&profile.label(profile.region(region))),
         effect.map_or("?".to_owned(), |effect| plus_minus(effect, effect.value)),
         slope.map_or("?".to_owned(), |slope| {
             // Never "−0.00".

@@ -113,6 +113,8 @@ pub(crate) fn of(profile: &Profile) -> Vec<Stack<'_>> {
         }
         stacks.extend(of_places(profile, program, &places));
     }
+    // One run may have had several programs.
+    stacks.sort_by_key(|stack| stack.program);
     stacks
 }
 
@@ -139,6 +141,13 @@ fn of_calls<'a>(profile: &Profile, tree: &CallTree<'a>, program: &'a str) -> Vec
         let owner = frames.iter().map(own).find(|regions| *regions != [None; 2]);
         let [line, function] = owner.unwrap_or_default();
         frames.reverse();
+        // Where there are several programs, the outermost frame says which one it is.
+        let outermost = tree.callers(Some(nth)).last().map(|call| tree.functions[call.function].function);
+        let own = outermost.filter(|function| frames.len() > 1 && function.is_program());
+        if own.is_some() {
+            frames.remove(0);
+        }
+        let program = own.map_or(program, |function| &*function.name);
         let file = frames.last().and_then(|frame| frame.file);
         stacks.push(Stack {
             program,

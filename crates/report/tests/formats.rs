@@ -24,6 +24,50 @@ fn profile() -> Profile {
     Profile::new(some_rows(), &EstimateOptions::default())
 }
 
+/// Two programs ran as one, and a third one could not be followed.
+fn of_a_tree() -> Profile {
+    let mut rows = some_rows();
+    let program = |path: &str, obstacle: Option<&str>, processes, cpu| Program {
+        path: path.into(),
+        obstacle: obstacle.map(str::to_owned),
+        processes,
+        samples: if obstacle.is_none() { cpu } else { 0 },
+        cpu: Nanos::from_millis(cpu),
+    };
+    rows.sessions[0].programs = vec![
+        program("/bin/server", None, 1, 2_250),
+        program("/opt/worker", None, 4, 6_750),
+        program("/opt/old|`tool`", Some("it is statically linked"), 2, 1_000),
+    ];
+    rows.regions.get_mut(&RegionId::new(3)).unwrap().image.path = "/opt/worker".into();
+    Profile::new(rows, &EstimateOptions::default())
+}
+
+#[test]
+fn programs_are_named_beside_their_code_and_with_their_time() {
+    let profile = of_a_tree();
+    let text = terminal::render(&profile, terminal::Style::default());
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("hash.c:88 (server)") && text.contains("hash.c:12 (worker)"), "{text}");
+    golden("programs-80.txt", &text);
+    let wide = terminal::Style { width: 120, ..terminal::Style::default() };
+    let details = terminal::render_details(&profile, wide);
+    assert!(details.contains("hash.c:88 (server)") && details.contains("CPU time by program"), "{details}");
+    golden("programs.md", &markdown::render(&profile));
+    assert!(
+        csv::render(&profile).lines().any(|line| line.starts_with("hash.c:12,") && line.ends_with(",worker"))
+    );
+    let report: serde_json::Value = serde_json::from_str(&json::render(&profile)).unwrap();
+    assert_documented(&report);
+    let titles: Vec<_> = report["programs"].as_array().unwrap().iter().map(|one| &one["title"]).collect();
+    assert_eq!(titles, ["worker × 4", "server", "old|`tool` × 2"]);
+    assert_eq!(report["programs"][2]["obstacle"], "it is statically linked");
+    assert_eq!(report["sessions"][0]["programs"][1]["path"], "/opt/worker");
+    let alone: serde_json::Value = serde_json::from_str(&json::render(&self::profile())).unwrap();
+    assert_eq!(alone["programs"], serde_json::json!([]));
+    assert!(alone["regions"][0]["program"].is_null() && report["regions"][0]["program"].is_string());
+}
+
 /// Compares with the file; `UPDATE_GOLDEN=1 cargo test -p whatif-report` writes it anew.
 fn golden(file: &str, text: &str) {
     let path = format!("{}/tests/golden/{file}", env!("CARGO_MANIFEST_DIR"));
@@ -116,7 +160,7 @@ fn production_and_marks_are_shown() {
     assert_eq!(of("hash.c:90"), (0.31, "hot-but-does-not-matter".into()));
     assert_eq!(of("hash.c:88"), (0.002, "matters-but-is-not-hot".into()));
     assert_eq!(of("hash.c:12"), (0.25, serde_json::Value::Null));
-    assert!(csv::render(&profile).contains(",0.002000,matters-but-is-not-hot\r\n"));
+    assert!(csv::render(&profile).contains(",0.002000,matters-but-is-not-hot,\r\n"));
 }
 
 #[test]

@@ -24,7 +24,7 @@ use crate::{
 use core::sync::atomic::Ordering::Relaxed;
 use wire::layout::Sampler;
 use wire::ring::{Judgement, Sample};
-use wire::slot::{Activity, Slot};
+use wire::slot::{Activity, Slot, mark};
 use wire::{Nanos, SharedMemory};
 
 /// Samples after which a wait that uses the CPU is none.
@@ -197,6 +197,7 @@ fn take(slot: &Slot, context: &Context) -> Option<Taken> {
     let spin = spin::look(slot, context, weight);
     yields::learn(slot, spin.is_spinning(), began);
     let mut sample = Sample::new(time, weight);
+    sample.program = mark(slot.program.load(Relaxed));
     callchain::walk(slot, context.registers(), &mut sample);
     slot.books.sampled.fetch_add(weight.0, Relaxed);
     slot.books.samples.fetch_add(1, Relaxed);

@@ -22,6 +22,7 @@
 //! | `stack_samples` | session and stack | samples whose innermost frame it is (since layout 11); what is missing of the session's samples was more than is kept |
 //! | `production` | session and region | its cost in continuous profiles (since layout 3): `share` of the program's samples, from `since_unix_s` until `until_unix_s`, on so many `hosts` |
 //! | `arrivals` | session, kind and port | what came from outside (since layout 8): `clock` is `undecided`, `closed`, `open` or `mixed`; `slope` and `slope_se` are NULL where nothing is known |
+//! | `programs` | session and program that its processes executed | since layout 14; `path` empty: not known; `obstacle` empty: it was profiled, otherwise why it could not be followed, and `cpu_ns` is at least so much |
 //! | `snippets` | region | the source when it was measured |
 //! | `warnings` | doubt about a session | |
 //!
@@ -59,7 +60,7 @@ use crate::journal::JOURNAL;
 pub const APPLICATION_ID: i64 = 0x5768_6174;
 
 /// The layout this version writes. Raise it with every change, and teach `profile::database::Recording` the old one.
-pub const VERSION: i64 = 13;
+pub const VERSION: i64 = 14;
 
 /// How long another program may take that prepares the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -102,6 +103,7 @@ fn create(to: &Transaction<'_>) -> rusqlite::Result<()> {
          {ARRIVALS}
          {LATENCIES}
          {STACKS}
+         {PROGRAMS}
          {EPOCH_LABELS}
          {JOURNAL}
          {audits}
@@ -129,6 +131,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
     let labels = if version < 3 || is_narrow { LABELS } else { "" };
     let squares = if version < 3 || has("books", "squares")? { "" } else { SQUARES };
     let journal = if version < 12 { JOURNAL } else { "" };
+    let programs = if version < 14 { PROGRAMS } else { "" };
     to.execute_batch(&format!(
         "{spans}
          {production}
@@ -142,6 +145,7 @@ fn upgrade(to: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
          {EPOCH_LABELS}
          {squares}
          {journal}
+         {programs}
          {audits}
          {stopped}
          PRAGMA user_version = {VERSION};"
@@ -344,6 +348,19 @@ CREATE TABLE IF NOT EXISTS arrivals (
     slope_se REAL,
     count    INTEGER NOT NULL,
     PRIMARY KEY (session, kind, port)
+) WITHOUT ROWID;
+";
+
+/// What layout 14 added.
+const PROGRAMS: &str = "
+CREATE TABLE IF NOT EXISTS programs (
+    session   INTEGER NOT NULL REFERENCES sessions,
+    path      TEXT NOT NULL,
+    obstacle  TEXT NOT NULL,
+    processes INTEGER NOT NULL,
+    samples   INTEGER NOT NULL,
+    cpu_ns    INTEGER NOT NULL,
+    PRIMARY KEY (session, path, obstacle)
 ) WITHOUT ROWID;
 ";
 

@@ -94,6 +94,13 @@ impl Scope {
         })
     }
 
+    /// The scope that has no source file.
+    #[must_use]
+    pub fn nothing() -> Scope {
+        let all = GlobBuilder::new("**").build().and_then(|all| GlobSetBuilder::new().add(all).build());
+        Scope { sources: Vec::new(), excludes: Vec::new(), standard: all.expect("a valid glob"), own: None }
+    }
+
     /// Counts a folder of the registry, which ends with a slash, as the user's own, unless source files are named.
     pub fn adopt(&mut self, folder: String) {
         self.own = Some(folder);
@@ -210,6 +217,13 @@ mod tests {
             assert!(!scope.contains(Some(theirs)), "{theirs}");
         }
         assert!(!scope.contains(None));
+    }
+
+    #[test]
+    fn nothing_is_in_the_scope_of_nothing() {
+        for file in [Some("/p/a.c"), Some("a.c"), Some(".c"), None] {
+            assert!(!Scope::nothing().contains(file), "{file:?}");
+        }
     }
 
     #[test]

@@ -177,7 +177,7 @@ pub struct Doctor {
     #[arg(long)]
     pub json: bool,
 
-    /// A program to look at, which is not run; arguments of it do not matter
+    /// A program to look at, which is not run; of a shell, a wrapper or a script also what it seems to execute
     #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
 }

@@ -1,6 +1,6 @@
 //! Programs that execute others: all of them are one experiment.
 
-use crate::support::{Ended, Sandbox, have, point, program, program_as, region, run, skip};
+use crate::support::{Ended, Sandbox, have, point, program, program_as, region, run, skip, static_program};
 use kernel::visits::Means;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,114 @@ fn what_a_program_executes_is_profiled_with_it() {
     assert!(prepares > 10 && jobs > 5 * prepares && jobs < 50 * prepares, "{jobs} {prepares} {report:#}");
     let image = |name: &str| region(&report, name)["image"]["path"].as_str().unwrap_or_default().to_owned();
     assert!(image("job").ends_with("worker") && image("prepare").ends_with("master"), "{report:#}");
+    // Reports name the programs,
+    assert_eq!(region(&report, "job")["program"], "worker", "{report:#}");
+    assert!(ended.stderr.contains(" (worker)") && ended.stderr.contains("CPU time by program"), "{ended:#?}");
+    // the time that each took,
+    let of = |name: &str| {
+        let programs = report["programs"].as_array().unwrap();
+        programs
+            .iter()
+            .find(|program| program["name"] == name)
+            .unwrap_or_else(|| panic!("{name}: {report:#}"))
+    };
+    let share = |name: &str| of(name)["share"].as_f64().unwrap();
+    assert!(share("worker") > 5.0 * share("master") && share("master") > 0.0, "{report:#}");
+    assert!(of("worker")["processes"].as_u64() >= Some(20), "{report:#}");
+    // and whose each stack is.
+    let folded = exported(&sandbox, "folded");
+    let of_function = |name: &str| -> Vec<&str> {
+        folded.lines().filter(|line| line.contains(&format!(";{name};"))).collect()
+    };
+    let are_of = |lines: &[&str], program: &str| lines.iter().all(|line| line.starts_with(program));
+    let (jobs, prepares) = (of_function("job"), of_function("prepare"));
+    assert!(!jobs.is_empty() && are_of(&jobs, "worker;") && are_of(&prepares, "master;"), "{folded}");
+}
+
+/// The recording in another format.
+fn exported(sandbox: &Sandbox, format: &str) -> String {
+    let mut command = sandbox.whatif();
+    command.args(["export", "--format", format]).arg(sandbox.recording());
+    run(command).assert_code(0).stdout
+}
+
+#[test]
+fn what_cannot_be_followed_is_named_with_its_time() {
+    let Some((master, _)) = master_and_worker() else { return };
+    let Some(worker) = static_program("worker.c", "static-worker") else { return };
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["run", "--no-delays", "-o"]).arg(sandbox.recording()).arg("--").arg(&master);
+    // By `vfork`, by `posix_spawn`, and in its own place: each for much longer than a tick of the kernel's.
+    command.args(words(&worker, 3, 200));
+    let ended = run(command);
+    assert_eq!(ended.code(), Some(7), "{ended:#?}");
+    let note = ended.stderr.lines().find(|line| line.contains("could not be followed")).unwrap_or_default();
+    assert!(note.contains("static-worker (it is statically linked"), "{ended:#?}");
+    assert!(note.contains("at least") && note.contains("% of the CPU time"), "{ended:#?}");
+    let report = sandbox.report();
+    let programs = report["programs"].as_array().unwrap();
+    let of = |name: &str| programs.iter().find(|program| program["name"] == name).unwrap();
+    let worker = of("static-worker");
+    assert!(worker["obstacle"].as_str().unwrap().contains("statically linked"), "{report:#}");
+    assert!(worker["cpu_ns"].as_u64() > Some(0) && worker["samples"] == 0, "{report:#}");
+    assert!(of("master")["obstacle"].is_null() && of("master")["samples"].as_u64() > Some(0), "{report:#}");
+}
+
+#[test]
+fn a_program_is_named_by_the_link_that_it_is_executed_by() {
+    let Some((master, worker)) = master_and_worker() else { return };
+    let sandbox = Sandbox::new();
+    let link = sandbox.path("alias");
+    std::os::unix::fs::symlink(&worker, &link).unwrap();
+    let ended = profiled(&sandbox, &["--no-delays", "--binary", "alias"], &master, &words(&link, 4, 60));
+    assert_eq!(ended.code(), Some(7), "{ended:#?}");
+    let (jobs, prepares) = (sandbox.samples("job"), sandbox.samples("prepare"));
+    assert!(jobs > 5 && prepares == 0, "{jobs} {prepares} {ended:#?}");
+}
+
+#[test]
+fn source_files_may_be_those_of_one_program() {
+    let Some((master, worker)) = master_and_worker() else { return };
+    for (scope, has_jobs) in [("worker:*.c", true), ("mast*:*.c", false)] {
+        let sandbox = Sandbox::new();
+        let ended = profiled(&sandbox, &["--no-delays", "--scope", scope], &master, &words(&worker, 8, 60));
+        assert_eq!(ended.code(), Some(7), "{ended:#?}");
+        let (jobs, prepares) = (sandbox.samples("job"), sandbox.samples("prepare"));
+        assert!((jobs > 5, prepares > 0) == (has_jobs, !has_jobs), "{jobs} {prepares} {ended:#?}");
+    }
+}
+
+#[test]
+fn the_idle_loop_of_a_master_is_not_suggested_before_what_its_workers_do() {
+    if kernel::visits::cost(Means::Breakpoint).is_err() {
+        return skip("no breakpoints here");
+    }
+    let Some(master) = program("idle_master.c") else { return };
+    let Some(worker) = program_as("worker.c", "unmarked-worker", &["-DUNMARKED"]) else { return };
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.whatif();
+    command.args(["points", "--duration", "2", "--"]).arg(&master);
+    command.arg(&worker).args(["1000000", "0"]);
+    let ended = run(command);
+    let suggested: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("  -p ")).collect();
+    assert!(suggested.first().is_some_and(|line| line.contains("-p unmarked-worker:")), "{ended:#?}");
+}
+
+#[test]
+fn the_doctor_says_what_a_script_seems_to_execute() {
+    let Some((_, worker)) = master_and_worker().filter(|_| have("sh")) else { return };
+    let Some(fixed) = static_program("worker.c", "static-worker") else { return };
+    let sandbox = Sandbox::new();
+    let script = format!("{} 1 0 && exec {} 1 0", worker.display(), fixed.display());
+    let mut command = sandbox.whatif();
+    command.args(["doctor", "--", "sh", "-c", &script]);
+    let ended = run(command);
+    let line =
+        |name: &str| ended.stdout.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    assert!(line("/worker").contains("ok      executes"), "{ended:#?}");
+    let other = line("/static-worker");
+    assert!(other.contains("warning executes") && other.contains("statically linked"), "{ended:#?}");
 }
 
 #[test]

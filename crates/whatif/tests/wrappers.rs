@@ -1,6 +1,6 @@
 //! Behind a wrapper: `whatif run -- taskset -c 0 program` profiles `program`, and to both it is as if there were no `whatif`.
 
-use crate::support::{Ended, Sandbox, have, program, program_as, run, same, skip};
+use crate::support::{Ended, Sandbox, have, program, program_as, run, same, skip, static_program};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -235,18 +235,11 @@ fn the_time_that_is_given_ends_program_and_wrapper() {
 fn what_cannot_be_followed_is_named() {
     let Some(live) = program("live.c") else { return };
     let live = live.to_str().unwrap();
-    let has_static_libc = std::process::Command::new("cc")
-        .arg("-print-file-name=libc.a")
-        .output()
-        .is_ok_and(|found| found.stdout.trim_ascii() != b"libc.a");
-    if has_static_libc {
-        let fixed = program_as("live.c", "live-static", &["-static"]).unwrap();
+    if let Some(fixed) = static_program("live.c", "live-static") {
         let sandbox = Sandbox::new();
         let ended = run(whatif(&sandbox, &[], &["nice", fixed.to_str().unwrap(), "0.1"])).assert_code(7);
         assert!(ended.stderr.contains("live-static (it is statically linked"), "{ended:#?}");
         assert!(ended.stderr.contains("--follow") && !sandbox.recording().exists(), "{ended:#?}");
-    } else {
-        skip("there is no static C library");
     }
     // No program at all, none with the point, and two at once.
     let said = |options: &[&str], script: &str| {

@@ -1,7 +1,7 @@
 //! The sample ring of one thread: written by its signal handler, drained by the controller.
 //!
-//! A record is `1 + 1 + frames` words: a head (frames in the low 8 bits, flags in the next 8, weight in
-//! nanoseconds in the high 32), the time, the callchain innermost first. A record that finds no room is
+//! A record is `1 + 1 + frames` words: a head (frames in the low 8 bits, flags in the next 8, the program in the next 16, weight
+//! in nanoseconds in the high 32), the time, the callchain innermost first. A record that finds no room is
 //! counted and lost.
 //!
 //! The flags also say what the runtime made of the sample, so that the controller, which finds out by itself what the sample
@@ -17,6 +17,8 @@ pub const RING_WORDS: usize = length(2320, 8);
 const CUT: u64 = 1 << 8;
 /// Where the bits of a [`Judgement`] begin.
 const JUDGEMENT: u32 = 9;
+/// Where the program's begin.
+const PROGRAM: u32 = 16;
 
 /// What the runtime made of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +70,8 @@ pub struct Sample {
     pub cut: bool,
     /// What the runtime made of it.
     pub judgement: Judgement,
+    /// The program that its process runs ([`mark`](crate::slot::mark)); zero where that is not known. The slot may be another one's by now.
+    pub program: u16,
     /// The callchain, innermost first; return addresses already point into the call.
     pub frames: [Address; MAX_FRAMES],
 }
@@ -82,6 +86,7 @@ impl Sample {
             depth: 0,
             cut: false,
             judgement: Judgement::NONE,
+            program: 0,
             frames: [Address(0); MAX_FRAMES],
         }
     }
@@ -123,7 +128,8 @@ impl Ring {
         }
         let weight = sample.weight.0.min(u64::from(u32::MAX));
         let flags = if sample.cut { CUT } else { 0 } | u64::from(sample.judgement.0) << JUDGEMENT;
-        self.word(head).store((weight << 32) | flags | callchain.len() as u64, Ordering::Relaxed);
+        let program = u64::from(sample.program) << PROGRAM;
+        self.word(head).store((weight << 32) | program | flags | callchain.len() as u64, Ordering::Relaxed);
         self.word(head + 1).store(sample.time.0, Ordering::Relaxed);
         let mut at = head + 2;
         for frame in callchain {
@@ -146,6 +152,7 @@ impl Ring {
         sample.depth = depth;
         sample.cut = first & CUT != 0;
         sample.judgement = Judgement((first >> JUDGEMENT & Judgement::BITS) as u8);
+        sample.program = (first >> PROGRAM) as u16;
         for (i, frame) in sample.frames[..depth].iter_mut().enumerate() {
             *frame = Address(self.word(tail + 2 + i as u64).load(Ordering::Relaxed));
         }
@@ -178,6 +185,7 @@ mod tests {
         sample.depth = depth;
         sample.cut = number.is_multiple_of(3);
         sample.judgement = Judgement((number % 16) as u8);
+        sample.program = (number * 77) as u16;
         for i in 0..depth {
             sample.frames[i] = Address(number + i as u64);
         }

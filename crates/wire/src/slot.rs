@@ -31,6 +31,14 @@ pub const fn fingerprint(inode: u64, size: u64) -> u64 {
     inode ^ size.rotate_left(40)
 }
 
+/// The same in the room that a sample has for it: not zero, unless the fingerprint is.
+#[must_use]
+pub const fn mark(fingerprint: u64) -> u16 {
+    // Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4): the high bits depend on all others.
+    let high = (fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16;
+    if fingerprint != 0 && high == 0 { 1 } else { high }
+}
+
 /// A thread without a sample for this long is not running.
 const LONG: Nanos = Nanos(50_000_000);
 

@@ -8,6 +8,8 @@
 //! **Constraints:** who asks waits, so nothing but looking for the progress points takes long; what cannot be followed runs as without us.
 
 mod class;
+mod left_alone;
+mod outline;
 mod place;
 mod programs;
 mod seen;
@@ -23,8 +25,9 @@ use globset::{Glob, GlobMatcher};
 use kernel::SharedMapping;
 use kernel::cpu::ProcessStat;
 use kernel::peer::Peer;
+pub use outline::outline;
 use place::Process;
-pub use programs::Programs;
+pub use programs::{Programs, Used};
 use rustix::process::geteuid;
 use seen::{Seen, Why};
 use socket::{Connection, Socket};
@@ -394,7 +397,20 @@ impl Follower {
 
     /// What to say at the end, where a program was profiled.
     pub fn notes(&self) -> Vec<String> {
-        let notes = lock(&self.desk.seen).notes();
+        let programs = self.desk.programs.so_far();
+        let all: f64 = programs.iter().map(|program| program.cpu.get() as f64).sum();
+        let share = |program: &Path| {
+            let path = canonical(program).display().to_string();
+            let of_it = programs.iter().filter(|known| known.obstacle.is_some() && known.path == path);
+            let cpu = of_it.map(|program| program.cpu.get() as f64).reduce(|sum, cpu| sum + cpu)?;
+            Some(cpu / all.max(1.0))
+        };
+        let refused =
+            programs.iter().filter(|program| program.obstacle.as_deref() == Some(left_alone::NOT_LOADED));
+        for program in refused {
+            self.desk.add(Path::new(&program.path), Why::Cannot(left_alone::NOT_LOADED.to_owned()));
+        }
+        let notes = lock(&self.desk.seen).notes(share);
         self.desk.programs.note().into_iter().chain(notes).collect()
     }
 
@@ -445,7 +461,7 @@ impl Desk {
         };
         let Some(file) = process.file(&request, path, search) else { return leave() };
         let Some(runtime) = self.runtime_for(process, peer.user) else {
-            self.add(&file, Why::Cannot("it runs in another root folder or as another user".to_owned()));
+            self.cannot(process, &request, &file, "it runs in another root folder or as another user");
             return leave();
         };
         let first = |program: &Checked| self.first_of_preload(program, &runtime, preload);
@@ -463,7 +479,11 @@ impl Desk {
                 let has_room = first.len() < LONGEST_ANSWER;
                 if has_room {
                     // It may attach at once, and is of interest then.
-                    self.programs.add(program.canonical);
+                    // Which child a spawned one will be is not known.
+                    if !request.way.is_another_process() {
+                        self.programs.left_alone().joins(process.id(), program.canonical.clone());
+                    }
+                    self.programs.add(program.canonical, program.executable.image());
                     connection.answer(Verdict::JoinsToo, first.as_bytes(), Some(memory.as_fd()));
                 }
             }
@@ -496,13 +516,13 @@ impl Desk {
         let program = match checked {
             Ok(program) => program,
             Err(LaunchError::Unprofilable { path, why }) => {
-                if class_of(&path) == Class::Program {
-                    let why = why.to_string();
-                    self.add(
-                        &path,
-                        Why::Cannot(why.lines().next().unwrap_or_default().trim_end_matches('.').to_owned()),
-                    );
-                }
+                let why = why.to_string();
+                self.cannot(
+                    process,
+                    request,
+                    &path,
+                    why.lines().next().unwrap_or_default().trim_end_matches('.'),
+                );
                 return Answer::LeaveAlone;
             }
             Err(_) => return Answer::LeaveAlone,
@@ -513,7 +533,7 @@ impl Desk {
         if !is_free && let Some(memory) = self.session() {
             return match named {
                 Some(false) => Answer::Follow(program),
-                _ => self.join_too(process, program, memory),
+                _ => self.join_too((process, request), program, memory),
             };
         }
         let by_shell = process.program().is_some_and(|program| class_of(&program) == Class::Shell);
@@ -529,7 +549,7 @@ impl Desk {
                 }
                 Answer::LeaveAlone
             }
-            Step::Join => self.join(process, program),
+            Step::Join => self.join((process, request), program),
         }
     }
 
@@ -561,7 +581,7 @@ impl Desk {
     }
 
     /// Whether a program runs where it can join; what it is seen as otherwise.
-    fn is_in_reach(&self, process: Process, executable: &Executable) -> bool {
+    fn is_in_reach(&self, (process, request): (Process, &Request), executable: &Executable) -> bool {
         let reason = if !process.has_our_numbers() {
             "it runs in a PID namespace of its own"
         } else if !process.shares_existing(executable.image()) {
@@ -569,19 +589,19 @@ impl Desk {
         } else {
             return true;
         };
-        self.add(executable.image(), Why::Cannot(reason.to_owned()));
+        self.cannot(process, request, executable.image(), reason);
         false
     }
 
-    fn join_too(&self, process: Process, program: Checked, memory: OwnedFd) -> Answer {
-        if !self.is_in_reach(process, &program.executable) {
+    fn join_too(&self, asks: (Process, &Request), program: Checked, memory: OwnedFd) -> Answer {
+        if !self.is_in_reach(asks, &program.executable) {
             return Answer::LeaveAlone;
         }
         Answer::JoinToo(program, memory)
     }
 
-    fn join(&self, process: Process, program: Checked) -> Answer {
-        if !self.is_in_reach(process, &program.executable) {
+    fn join(&self, asks: (Process, &Request), program: Checked) -> Answer {
+        if !self.is_in_reach(asks, &program.executable) {
             return Answer::LeaveAlone;
         }
         if let Some(missing) = self.wanted.missing(&program.executable) {
@@ -618,6 +638,15 @@ impl Desk {
             known.clear();
         }
         known.entry(key).or_insert_with(find).clone()
+    }
+
+    /// A program cannot be followed: its time is looked at from outside.
+    fn cannot(&self, process: Process, request: &Request, program: &Path, reason: &str) {
+        let spawns = request.way.is_another_process();
+        self.programs.left_alone().add(process.id(), spawns, canonical(program), reason);
+        if class_of(program) == Class::Program {
+            self.add(program, Why::Cannot(reason.to_owned()));
+        }
     }
 
     fn add(&self, program: &Path, why: Why) {

@@ -29,6 +29,10 @@ impl Process {
         Self { has_our_files, ..process }
     }
 
+    pub fn id(self) -> u32 {
+        self.id
+    }
+
     fn link(self, name: &str) -> Option<PathBuf> {
         read_link(format!("/proc/{}/{name}", self.id)).ok()
     }

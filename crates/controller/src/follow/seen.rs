@@ -46,18 +46,20 @@ impl Seen {
         self.programs.retain(|(known, _)| known != program);
     }
 
-    fn of(&self, which: impl Fn(&Why) -> Option<String>) -> Vec<String> {
-        self.programs
-            .iter()
-            .filter_map(|(program, why)| Some(format!("{}{}", shown(program), which(why)?)))
+    fn of(&self, which: impl Fn(&Path, &Why) -> Option<String>) -> Vec<String> {
+        let programs = self.programs.iter();
+        programs
+            .filter_map(|(program, why)| Some(format!("{}{}", shown(program), which(program, why)?)))
             .collect()
     }
 
-    /// What to say at the end, where a program was profiled.
-    pub fn notes(&self) -> Vec<String> {
-        let busy = self.of(|why| (*why == Why::Busy).then(String::new));
-        let cannot = self.of(|why| match why {
-            Why::Cannot(reason) => Some(format!(" ({reason})")),
+    /// What to say at the end, where a program was profiled. `share`: what a program that could not be followed took of the CPU time, 0 to 1.
+    pub fn notes(&self, share: impl Fn(&Path) -> Option<f64>) -> Vec<String> {
+        let busy = self.of(|_, why| (*why == Why::Busy).then(String::new));
+        let cannot = self.of(|program, why| match why {
+            Why::Cannot(reason) => {
+                Some(format!(" ({reason}{})", share(program).map(took).unwrap_or_default()))
+            }
             _ => None,
         });
         let mut notes = Vec::new();
@@ -78,7 +80,7 @@ impl Seen {
 
     /// What there was, where no program was profiled, as the middle of a sentence.
     pub fn instead(&self) -> String {
-        let why = |why: &Why| match why {
+        let why = |_: &Path, why: &Why| match why {
             Why::Cannot(reason) => Some(format!(" ({reason})")),
             Why::Lacks(reason) => Some(format!(" ({reason})")),
             Why::Busy => Some(String::new()),
@@ -89,6 +91,15 @@ impl Seen {
             (true, false) => format!("it executed only {}", crate::failure::list(&self.helpers, NAMED)),
             (true, true) => "it executed none".to_owned(),
         }
+    }
+}
+
+/// What a share of the CPU time is in words, behind the reason. What a process takes after it was last looked at is not in it.
+fn took(share: f64) -> String {
+    match 100.0 * share {
+        0.0 => "; its CPU time is too short to be measured".to_owned(),
+        little if little < 1.0 => format!("; at least {little:.1} % of the CPU time"),
+        much => format!("; at least {much:.0} % of the CPU time"),
     }
 }
 
@@ -103,7 +114,7 @@ mod tests {
     #[test]
     fn what_is_said_names_each_program_once() {
         let mut seen = Seen::default();
-        assert_eq!((seen.instead().as_str(), seen.notes()), ("it executed none", vec![]));
+        assert_eq!((seen.instead().as_str(), seen.notes(|_| None)), ("it executed none", vec![]));
         seen.helper(Path::new("/bin/mkdir"));
         seen.helper(Path::new("/bin/mkdir"));
         assert_eq!(seen.instead(), "it executed only /bin/mkdir");
@@ -112,12 +123,20 @@ mod tests {
             seen.add(Path::new("/b"), Why::Cannot("it is static".to_owned()));
         }
         assert_eq!(seen.instead(), "it executed /a, /b (it is static)");
-        let notes = seen.notes();
+        let notes = seen.notes(|_| None);
         assert!(
             notes[0].contains("not profiled: /a;") && notes[1].contains("/b (it is static)"),
             "{notes:?}"
         );
+        for (share, told) in [
+            (0.0, "/b (it is static; its CPU time is too short to be measured);"),
+            (0.004, "/b (it is static; at least 0.4 % of the CPU time);"),
+            (0.25, "/b (it is static; at least 25 % of the CPU time); its time counts as the world's"),
+        ] {
+            let notes = seen.notes(|program| (program == Path::new("/b")).then_some(share));
+            assert!(notes[1].contains(told), "{notes:?}");
+        }
         seen.forget(Path::new("/a"));
-        assert_eq!(seen.notes().len(), 1);
+        assert_eq!(seen.notes(|_| None).len(), 1);
     }
 }

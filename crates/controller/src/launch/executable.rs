@@ -48,6 +48,12 @@ impl Executable {
         &self.image
     }
 
+    /// The script that the program interprets, if it was one that was named.
+    #[must_use]
+    pub fn script(&self) -> Option<&Path> {
+        self.script.as_deref()
+    }
+
     /// What the user should know before it starts.
     #[must_use]
     pub fn note(&self) -> Option<String> {

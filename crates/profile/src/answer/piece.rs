@@ -43,6 +43,8 @@ pub struct Piece {
     pub name: String,
     /// In a list: `insert hash.c:80`.
     pub label: String,
+    /// The program or library that it is in, where that has to be told.
+    pub program: Option<String>,
     /// The region that stands for it.
     pub region: RegionId,
     /// Its position in [`Profile::regions`], where it is estimated.
@@ -91,14 +93,16 @@ impl Piece {
             production: of_region.production,
             mark: of_region.mark(),
             state: State::Measured,
-            ..Piece::named(profile.region(of_region), of_region.region)
+            ..Piece::named(profile, of_region.region)
         }
     }
 
-    fn named(region: &Region, id: RegionId) -> Piece {
+    fn named(profile: &Profile, id: RegionId) -> Piece {
+        let region = &profile.rows.regions[&id];
         Piece {
-            name: name(region),
-            label: printable(&region.label()).into_owned(),
+            name: name(region, profile.program(region)),
+            label: printable(&profile.label(region)).into_owned(),
+            program: profile.program(region).map(|program| printable(program).into_owned()),
             region: id,
             nth: None,
             estimate: None,
@@ -119,7 +123,7 @@ impl Piece {
             state: if candidate.experiments > 0 { State::Begun } else { State::Sampled },
             experiments: candidate.experiments,
             speedups: candidate.speedups,
-            ..Piece::named(&profile.rows.regions[&candidate.region], candidate.region)
+            ..Piece::named(profile, candidate.region)
         }
     }
 }

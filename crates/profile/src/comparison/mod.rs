@@ -89,6 +89,8 @@ pub struct RegionChange<'a> {
 pub struct RegionSide<'a> {
     /// The region.
     pub region: &'a Region,
+    /// The program or library that it is in, where that has to be told.
+    pub program: Option<&'a str>,
     /// What is known about it; `None` if it was seen, but not tried often enough.
     pub estimate: Option<&'a RegionEstimate>,
 }
@@ -171,7 +173,20 @@ impl<'a> RegionChange<'a> {
     ///
     /// Never for a change that [`Comparison::new`] made: one side is always there.
     pub fn region(&self) -> &'a Region {
-        self.after.or(self.before).expect("a region is in one of the recordings").region
+        self.side().region
+    }
+
+    fn side(&self) -> RegionSide<'a> {
+        self.after.or(self.before).expect("a region is in one of the recordings")
+    }
+
+    /// The program or library that it is in, where that has to be told.
+    ///
+    /// # Panics
+    ///
+    /// As [`region`](Self::region).
+    pub fn program(&self) -> Option<&'a str> {
+        self.side().program
     }
 }
 
@@ -238,7 +253,8 @@ fn regions<'a>(before: &'a Profile, after: &'a Profile, points: &[PointChange<'a
 impl<'a> RegionSide<'a> {
     fn new(profile: &'a Profile, id: RegionId) -> RegionSide<'a> {
         let estimate = profile.regions.iter().find(|estimate| estimate.region == id);
-        RegionSide { region: &profile.rows.regions[&id], estimate }
+        let region = &profile.rows.regions[&id];
+        RegionSide { region, program: profile.program(region), estimate }
     }
 
     fn of(self, target: Target) -> Option<&'a PointEstimate> {

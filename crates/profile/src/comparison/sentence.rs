@@ -63,7 +63,8 @@ impl Comparison<'_> {
 
 /// The claim about one or many regions, if there are any.
 fn claim(regions: &[&RegionChange<'_>], one: &str, many: &str) -> Option<String> {
-    let names: Vec<String> = regions.iter().take(NAMED).map(|region| name(region.region())).collect();
+    let names: Vec<String> =
+        regions.iter().take(NAMED).map(|region| name(region.region(), region.program())).collect();
     match regions.len() {
         0 => None,
         1 => Some(format!("{} {one}", names[0])),

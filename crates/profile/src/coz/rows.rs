@@ -80,6 +80,7 @@ pub(super) fn of(runs: &[Run], damage: Damage, name: &str) -> Rows {
             samples: SampleTotals { until, delayed, count, weight: weight(count), lost: 0 },
             images: Vec::new(),
             arrivals: Vec::new(),
+            programs: Vec::new(),
         });
     }
     rows.regions = names.regions.into_iter().map(|(location, id)| (id, region(&location))).collect();

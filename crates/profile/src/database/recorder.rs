@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::stack;
 use crate::model::audit;
 use crate::model::{
-    Arrivals, Exit, Image, Point, PointId, Production, Region, RegionId, RegionSamples, Rows, SampleTotals,
-    SessionEnd, SessionId, SessionStart, Snippet, Span, Stacks, Warning, Window,
+    Arrivals, Exit, Image, Point, PointId, Production, Program, Region, RegionId, RegionSamples, Rows,
+    SampleTotals, SessionEnd, SessionId, SessionStart, Snippet, Span, Stacks, Warning, Window,
 };
 use storage::schema;
 use storage::{Error, integer, ns};
@@ -271,6 +271,32 @@ impl Recorder {
         })
     }
 
+    /// Replaces what is known of these programs of `session`. Numbers are cumulative, so a late call repairs a lost one.
+    ///
+    /// # Errors
+    ///
+    /// See [`begin_session`](Self::begin_session).
+    pub fn set_programs(&mut self, session: SessionId, programs: &[Program]) -> Result<(), Error> {
+        if programs.is_empty() {
+            return Ok(());
+        }
+        self.write(|to| {
+            let mut replace =
+                to.prepare_cached("INSERT OR REPLACE INTO programs VALUES (?, ?, ?, ?, ?, ?)")?;
+            for program in programs {
+                replace.execute(params![
+                    session.get(),
+                    program.path,
+                    program.obstacle.as_deref().unwrap_or(""),
+                    integer(program.processes),
+                    integer(program.samples),
+                    ns(program.cpu),
+                ])?;
+            }
+            Ok(())
+        })
+    }
+
     /// Keeps what regions cost in production; replaces what was kept before.
     ///
     /// # Errors
@@ -391,6 +417,7 @@ impl Recorder {
             self.set_samples(new, &session.samples, &samples)?;
             self.set_stacks(new, &stack::of(rows, session.id))?;
             self.set_arrivals(new, &session.arrivals)?;
+            self.set_programs(new, &session.programs)?;
             let production: Vec<Production> = rows
                 .production
                 .iter()

@@ -11,7 +11,7 @@ use super::{Recorder, references, stack};
 use crate::model::audit;
 use crate::model::{
     ArrivalClock, ArrivalKind, Arrivals, Audit, Books, Exit, Image, InFlight, Latencies, Point, PointId,
-    PointKind, Production, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session,
+    PointKind, Production, Program, Region, RegionId, RegionKind, RegionSamples, Rows, SampleTotals, Session,
     SessionEnd, SessionId, SessionStart, Snippet, Span, Visits, Warning, Window, WindowFlags,
 };
 use crate::units::UnixSeconds;
@@ -230,6 +230,7 @@ fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
         Ok((row.get(0)?, Image { path: row.get(1)?, build_id }))
     })?;
     let mut arrivals = arrivals(from)?;
+    let mut programs = programs(from)?;
     let sessions: Vec<Session> = table(from, "sessions", "SELECT * FROM sessions ORDER BY id", |row| {
         let id = row.get("id")?;
         Ok(Session {
@@ -245,6 +246,7 @@ fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
             },
             images: images.take(id),
             arrivals: arrivals.take(id),
+            programs: programs.take(id),
         })
     })?;
     if sessions.windows(2).any(|two| two[0].id == two[1].id) {
@@ -253,6 +255,7 @@ fn sessions(from: &Connection) -> Result<Vec<Session>, Fault> {
     arguments.finish()?;
     images.finish()?;
     arrivals.finish()?;
+    programs.finish()?;
     Ok(sessions)
 }
 
@@ -269,6 +272,21 @@ fn arrivals(from: &Connection) -> Result<Belonging<Arrivals>, Fault> {
             count: count(row, "count")?,
         };
         Ok((row.get("session")?, arrivals))
+    })
+}
+
+/// By session.
+fn programs(from: &Connection) -> Result<Belonging<Program>, Fault> {
+    let sql = "SELECT * FROM programs ORDER BY session, path, obstacle";
+    Belonging::read_if_there(from, ("programs", "sessions"), sql, |row| {
+        let program = Program {
+            path: row.get("path")?,
+            obstacle: Some(row.get("obstacle")?).filter(|obstacle: &String| !obstacle.is_empty()),
+            processes: count(row, "processes")?,
+            samples: count(row, "samples")?,
+            cpu: span(row, "cpu_ns")?,
+        };
+        Ok((row.get("session")?, program))
     })
 }
 

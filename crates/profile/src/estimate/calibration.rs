@@ -411,5 +411,6 @@ fn session(duration: f64) -> crate::model::Session {
         samples: crate::model::SampleTotals { until, ..Default::default() },
         images: vec![],
         arrivals: vec![],
+        programs: vec![],
     }
 }

@@ -33,13 +33,26 @@ impl Region {
         self.image.key()
     }
 
-    /// As reports show it: `work hash.c:80`, `work+ hash.c:80` with its callees, or `hash.c:88`.
+    /// What it is called where all regions are of one program: `work hash.c:80`, `work+ hash.c:80` with its callees, or `hash.c:88`.
     pub fn label(&self) -> String {
+        self.label_in(None)
+    }
+
+    /// The same with its program behind it, where that has to be told: `work hash.c:80 (worker)`.
+    pub fn label_in(&self, program: Option<&str>) -> String {
         let callees = if self.inclusive { "+" } else { "" };
+        let program = program.map_or_else(String::new, |program| format!(" ({program})"));
         match (self.kind, self.location()) {
-            (RegionKind::Function, Some(location)) => format!("{}{callees} {location}", self.name),
-            _ => format!("{}{callees}", self.name),
+            (RegionKind::Function, Some(location)) => format!("{}{callees} {location}{program}", self.name),
+            _ => format!("{}{callees}{program}", self.name),
         }
+    }
+
+    /// The file name of the program or library that it is in; `None` where it is in no file.
+    pub fn program(&self) -> Option<&str> {
+        let name = self.image.path.rsplit('/').next()?;
+        // Code that was made at run time is in `[made at run time]`.
+        (!name.is_empty() && !name.starts_with('[')).then_some(name)
     }
 
     /// Where it is, short enough to read: `hash.c:80`; `None` without debug information.

@@ -1,6 +1,6 @@
 //! Sessions: one run of one program under `whatif`.
 
-use super::{Arrivals, Image};
+use super::{Arrivals, Image, Program};
 use crate::units::Nanos;
 
 storage::id! {
@@ -23,6 +23,8 @@ pub struct Session {
     pub images: Vec<Image>,
     /// What came from outside, as far as is known so far.
     pub arrivals: Vec<Arrivals>,
+    /// What its processes executed, as far as is known so far; nothing in recordings of earlier versions.
+    pub programs: Vec<Program>,
 }
 
 /// What is known when a session begins.

@@ -28,6 +28,20 @@ impl Function {
     /// What the outermost frame is of a stack that is not known up to where its thread began.
     pub const TRUNCATED: &str = "[truncated]";
 
+    /// What the image of a function is called that is no code, but the program that all frames within it ran in.
+    const PROGRAM: &str = "[program]";
+
+    /// What the outermost frame is of stacks of a program, where a recording has those of several.
+    pub fn program(name: &str) -> Function {
+        let image = Image { path: Function::PROGRAM.to_owned(), build_id: None };
+        Function { name: name.to_owned(), file: None, image }
+    }
+
+    /// Whether it stands for a program.
+    pub fn is_program(&self) -> bool {
+        self.image.path == Function::PROGRAM
+    }
+
     /// What stands for the frames that are not known of a stack.
     pub fn truncated() -> Function {
         Function { name: Function::TRUNCATED.to_owned(), ..Function::default() }

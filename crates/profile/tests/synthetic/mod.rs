@@ -61,6 +61,13 @@ pub fn session(id: i64) -> Session {
             slope: Some((0.02, 0.05)),
             count: 812,
         }],
+        programs: vec![Program {
+            path: "/bin/server".into(),
+            obstacle: None,
+            processes: 1,
+            samples: 9_000,
+            cpu: Nanos::from_millis(9_000),
+        }],
     }
 }
 

@@ -151,17 +151,19 @@ struct OfSide<'a> {
     file: Option<&'a str>,
     line: Option<u32>,
     image: OfImage<'a>,
+    program: Option<&'a str>,
     windows: usize,
 }
 
 impl<'a> OfSide<'a> {
-    fn new(RegionSide { region, estimate }: RegionSide<'a>) -> Self {
+    fn new(RegionSide { region, program, estimate }: RegionSide<'a>) -> Self {
         OfSide {
             name: &region.name,
             function: region.function.as_deref(),
             file: region.file.as_deref(),
             line: region.line,
             image: OfImage { path: &region.image.path, build_id: region.image.build_id.as_deref() },
+            program,
             windows: estimate.map_or(0, |estimate| estimate.windows),
         }
     }

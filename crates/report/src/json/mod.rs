@@ -16,8 +16,9 @@ pub(crate) use comparison::render_for_page as render_comparison_for_page;
 
 use profile::{
     Arrivals, Audited, BlockRow, Candidate, Covered, Dot, Doubt, Doubts, Drift, Era, Estimate, Exit, Image,
-    LeftOut, LeftOutReason, Mark, PointEstimate, PointSummary, Profile, Quantile, QuantileGain,
-    RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Speedup, Warning, Window,
+    LeftOut, LeftOutReason, Mark, PointEstimate, PointSummary, Profile, Program, ProgramTime, Quantile,
+    QuantileGain, RegionEstimate, RunDrift, RunSegment, Segment, Session, SessionId, Speedup, Warning,
+    Window,
 };
 use serde::Serialize;
 use stacks::OfStacks;
@@ -130,6 +131,7 @@ impl<'a> Report<'a> {
             sessions: profile.rows.sessions.iter().map(OfSession::new).collect(),
             points: profile.points.iter().map(OfPoint::new).collect(),
             production: profile.production().map(OfProduction::new),
+            programs: profile.programs().into_iter().map(OfProgramTime::new).collect(),
             regions: profile.regions.iter().map(|region| OfRegion::new(profile, region)).collect(),
             candidates: profile
                 .candidates
@@ -183,6 +185,7 @@ struct Report<'a> {
     sessions: Vec<OfSession<'a>>,
     points: Vec<OfPoint<'a>>,
     production: Option<OfProduction>,
+    programs: Vec<OfProgramTime<'a>>,
     regions: Vec<OfRegion<'a>>,
     candidates: Vec<OfCandidate<'a>>,
     stacks: Option<OfStacks<'a>>,
@@ -205,6 +208,42 @@ impl OfProduction {
     fn new(covered: Covered) -> Self {
         let Covered { since, until, hosts } = covered;
         OfProduction { since_unix_s: since.0, until_unix_s: until.0, hosts }
+    }
+}
+
+#[derive(Serialize)]
+struct OfProgramTime<'a> {
+    name: &'a str,
+    title: String,
+    obstacle: Option<&'a str>,
+    processes: u64,
+    samples: u64,
+    cpu_ns: u64,
+    share: f64,
+}
+
+impl<'a> OfProgramTime<'a> {
+    fn new(of_program: ProgramTime<'a>) -> Self {
+        let title = of_program.title();
+        let ProgramTime { name, obstacle, processes, samples, cpu, share } = of_program;
+        OfProgramTime { name, title, obstacle, processes, samples, cpu_ns: cpu.get(), share }
+    }
+}
+
+#[derive(Serialize)]
+struct OfProgram<'a> {
+    path: &'a str,
+    obstacle: Option<&'a str>,
+    processes: u64,
+    samples: u64,
+    cpu_ns: u64,
+}
+
+impl<'a> OfProgram<'a> {
+    fn new(program: &'a Program) -> Self {
+        let Program { path, obstacle, processes, samples, cpu } = program;
+        let (obstacle, cpu_ns) = (obstacle.as_deref(), cpu.get());
+        OfProgram { path, obstacle, processes: *processes, samples: *samples, cpu_ns }
     }
 }
 
@@ -238,6 +277,7 @@ struct OfSession<'a> {
     lost_samples: u64,
     images: Vec<OfImage<'a>>,
     arrivals: Vec<OfArrivals>,
+    programs: Vec<OfProgram<'a>>,
 }
 
 #[derive(Serialize)]
@@ -315,6 +355,7 @@ impl<'a> OfSession<'a> {
             lost_samples: session.samples.lost,
             images: session.images.iter().map(OfImage::new).collect(),
             arrivals: session.arrivals.iter().map(OfArrivals::new).collect(),
+            programs: session.programs.iter().map(OfProgram::new).collect(),
         }
     }
 }
@@ -381,6 +422,7 @@ struct OfRegion<'a> {
     line: Option<u32>,
     inclusive: bool,
     image: OfImage<'a>,
+    program: Option<&'a str>,
     samples: u64,
     share: Option<f64>,
     production_share: Option<f64>,
@@ -401,6 +443,7 @@ struct OfCandidate<'a> {
     function: Option<&'a str>,
     file: Option<&'a str>,
     line: Option<u32>,
+    program: Option<&'a str>,
     samples: u64,
     share: Option<f64>,
     experiments: usize,
@@ -416,6 +459,7 @@ impl<'a> OfCandidate<'a> {
             function: region.function.as_deref(),
             file: region.file.as_deref(),
             line: region.line,
+            program: profile.program(region),
             samples: candidate.samples,
             share: candidate.share.and_then(finite),
             experiments: candidate.experiments,
@@ -462,6 +506,7 @@ impl<'a> OfRegion<'a> {
             line: region.line,
             inclusive: region.inclusive,
             image: OfImage::new(&region.image),
+            program: profile.program(region),
             samples: estimate.samples,
             share: estimate.share.and_then(finite),
             production_share: estimate.production.and_then(finite),

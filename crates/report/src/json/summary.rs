@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     OfAnswer, OfCandidate, OfDoubts, OfDrift, OfEstimate, OfImage, OfLeftOut, OfPoint, OfProduction,
-    OfRegion, OfRunDrift, OfSession, OfWarning,
+    OfProgramTime, OfRegion, OfRunDrift, OfSession, OfWarning,
 };
 
 /// So many regions are read at once. The first look needs none of them: what it says is in the answer.
@@ -19,6 +19,7 @@ pub(super) struct Report<'a> {
     sessions: &'a [OfSession<'a>],
     points: &'a [OfPoint<'a>],
     production: Option<OfProduction>,
+    programs: &'a [OfProgramTime<'a>],
     regions: Vec<Region<'a>>,
     /// Whether the regions are in an element of their own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -48,6 +49,7 @@ impl<'a> Report<'a> {
             sessions: &whole.sessions,
             points: &whole.points,
             production: whole.production,
+            programs: &whole.programs,
             regions: whole
                 .regions
                 .iter()
@@ -82,6 +84,7 @@ pub(super) struct Region<'a> {
     line: Option<u32>,
     inclusive: bool,
     image: &'a OfImage<'a>,
+    program: Option<&'a str>,
     samples: u64,
     share: Option<f64>,
     production_share: Option<f64>,
@@ -102,6 +105,7 @@ impl<'a> Region<'a> {
             line: whole.line,
             inclusive: whole.inclusive,
             image: &whole.image,
+            program: whole.program,
             samples: whole.samples,
             share: whole.share,
             production_share: whole.production_share,

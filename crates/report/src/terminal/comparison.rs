@@ -7,7 +7,7 @@ use profile::{
 
 use super::columns::{exactly, wrap};
 use super::paint::{Colour, paint};
-use super::table::{name, number};
+use super::table::number;
 use super::{Style, draw_warnings, line_of, note, run, three_digits};
 
 const SLOPE: usize = 6;
@@ -143,7 +143,7 @@ fn row(of_region: &RegionChange<'_>, slope: &SlopeChange<'_>, width: usize, styl
     };
     format!(
         "  {}  {:>SLOPE$}  {:>SLOPE$}  {:>SLOPE$}  {interval:>INTERVAL$}  {}",
-        exactly(&name(of_region.region()), width),
+        exactly(&printable(&of_region.region().label_in(of_region.program())), width),
         value(slope.before.and_then(|estimate| estimate.slope)),
         value(slope.after.and_then(|estimate| estimate.slope)),
         value(slope.difference),

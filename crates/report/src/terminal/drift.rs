@@ -80,7 +80,7 @@ fn regions(profile: &Profile, point: &PointSummary) -> Vec<String> {
             .collect();
         format!(
             "{}, `{}`: the slope was {}",
-            printable(&region.label()),
+            printable(&profile.label(region)),
             printable(&point.name),
             parts.join(", ").replace('-', "−")
         )

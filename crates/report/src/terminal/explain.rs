@@ -14,7 +14,7 @@ pub fn render(explanation: &Explanation<'_>, style: Style) -> String {
     let style = Style { width: style.width.max(60), ..style };
     let mut out = String::new();
     let region = &explanation.profile.rows.regions[&explanation.region];
-    let title = format!("What is known about {}", printable(&region.label()));
+    let title = format!("What is known about {}", printable(&explanation.profile.label(region)));
     line_of(&mut out, &paint(style, Colour::Bold, &title));
     note(&mut out, &image(explanation), style);
     note(&mut out, &samples(explanation), style);

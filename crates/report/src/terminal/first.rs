@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::columns::{exactly, wrap};
 use super::paint::{Colour, paint};
-use super::{Style, line_of, note, table};
+use super::{Style, line_of, note, programs, table};
 
 /// The least that a gain and its interval take: "−10 % (−11 to −9)".
 const GAIN: usize = 18;
@@ -43,6 +43,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, style: Style) {
             point.causes.iter().for_each(|cause| note(out, cause, style));
         }
     }
+    programs::draw(out, profile, style);
     let is_told = |warning: &Warning| is_told(profile, &points, warning);
     let warnings =
         profile.warnings().into_iter().map(|(_, warning)| warning).filter(|warning| !is_told(warning));
@@ -151,19 +152,27 @@ impl Columns {
     }
 }
 
-/// A name in exactly `width` columns: without its place, or its file, where there is no room for them.
+/// A name in exactly `width` columns: without its place, its program, or its file, where there is no room for them.
 fn named(piece: &Piece, indent: &str, width: usize) -> String {
     let whole = format!("{indent}{}", piece.label);
     if whole.width() <= width {
         return exactly(&whole, width);
     }
-    let (name, place) = piece.label.rsplit_once(' ').unwrap_or((&piece.label, ""));
+    let program = piece.program.as_ref().map_or_else(String::new, |program| format!(" ({program})"));
+    let label = piece.label.strip_suffix(&*program).unwrap_or(&piece.label);
+    let (name, place) = label.rsplit_once(' ').unwrap_or((label, ""));
+    let of_program = format!("{name}{program}");
     let fits = |text: &&str| indent.width() + text.width() <= width;
     // A function by the last parts of its name, and an address with the beginning of its file's.
     let parts = name.match_indices("::").map(|(at, separator)| &name[at + separator.len()..]);
     let parts = parts.filter(|part| !part.is_empty() && !part.contains(['<', '>', '{', '}', '(', ')']));
     let file = place.rsplit('/').next().unwrap_or(place);
-    let short = std::iter::once(name).chain(parts).chain([file]).filter(|text| !text.is_empty()).find(fits);
+    let short = [&*of_program, name]
+        .into_iter()
+        .chain(parts)
+        .chain([file])
+        .filter(|text| !text.is_empty())
+        .find(fits);
     match (name.rfind("+0x").map(|at| name.split_at(at)), short) {
         (Some((file, address)), None) => {
             let room = width.saturating_sub(indent.width() + address.width());

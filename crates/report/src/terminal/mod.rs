@@ -20,6 +20,7 @@ mod grid;
 mod lines;
 pub(crate) mod paint;
 mod plot;
+mod programs;
 mod style;
 mod table;
 mod timeline;
@@ -100,6 +101,7 @@ pub fn render_details(profile: &Profile, style: Style) -> String {
     for doubt in doubts(&profile.doubts) {
         note(&mut out, &doubt, style);
     }
+    programs::draw(&mut out, profile, style);
     let left_out = left_out(&profile.left_out);
     if !left_out.is_empty() {
         line_of(&mut out, "\nLeft out");

@@ -20,7 +20,7 @@ pub fn render(explanation: &Explanation<'_>, style: Style) -> String {
     let style = Style { width: style.width.max(60), ..style };
     let mut out = String::new();
     let region = &explanation.profile.rows.regions[&explanation.region];
-    line_of(&mut out, &paint(style, Colour::Bold, &printable(&region.label())));
+    line_of(&mut out, &paint(style, Colour::Bold, &printable(&explanation.profile.label(region))));
     let Ok(estimate) = explanation.estimate else {
         note(&mut out, "nothing is estimated: --explain says why", style);
         return out;

@@ -1,8 +1,8 @@
 //! The table of one progress point: what each region is worth to it.
 
 use profile::{
-    Mark, PointEstimate, PointSummary, Profile, QuantileGain, REFERENCE, Region, RegionEstimate, Target,
-    Verdict, plus_minus, printable, verdict_words,
+    Mark, PointEstimate, PointSummary, Profile, QuantileGain, REFERENCE, RegionEstimate, Target, Verdict,
+    plus_minus, printable, verdict_words,
 };
 
 use super::columns::exactly;
@@ -101,7 +101,7 @@ impl Cells {
     /// What is known of a region, for one point.
     pub fn new(profile: &Profile, of_region: &RegionEstimate, estimate: &PointEstimate) -> Cells {
         Cells {
-            region: name(profile.region(of_region)),
+            region: name(profile, of_region),
             slope: slope(estimate),
             interval: interval(estimate),
             verdict: words(estimate),
@@ -148,7 +148,7 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
         line_of(out, &columns.row(&cells, &verdict(estimate, columns.verdict, style), region, &gain));
     }
     for (of_region, estimate) in shown.iter().filter(|(region, _)| region.phase < 1.0) {
-        let (name, phase) = (name(profile.region(of_region)), of_region.phase);
+        let (name, phase) = (name(profile, of_region), of_region.phase);
         let slopes = estimate.slope.map_or_else(String::new, |slope| {
             number(format!(
                 ": its slope is {:.2} while it does, and {:.2} over the whole run",
@@ -160,12 +160,12 @@ pub(super) fn draw(out: &mut String, profile: &Profile, point: &PointSummary, st
     }
     for (of_region, estimate) in shown.iter().filter(|(_, estimate)| estimate.verdict == Verdict::Helps) {
         if let Some(gains) = quantiles(estimate) {
-            note(out, &format!("{} {REFERENCE} less time: {gains}.", name(profile.region(of_region))), style);
+            note(out, &format!("{} {REFERENCE} less time: {gains}.", name(profile, of_region)), style);
         }
     }
     for (of_region, estimate) in shown {
         if let Some(limit) = limit(estimate) {
-            note(out, &format!("{}: {limit}.", name(profile.region(of_region))), style);
+            note(out, &format!("{}: {limit}.", name(profile, of_region)), style);
         }
     }
     if shown.len() < ranked.len() {
@@ -196,8 +196,8 @@ fn limit(estimate: &PointEstimate) -> Option<String> {
 }
 
 /// A region and its place, without line breaks or tricks.
-pub(super) fn name(region: &Region) -> String {
-    printable(&region.label()).into_owned()
+fn name(profile: &Profile, of_region: &RegionEstimate) -> String {
+    printable(&profile.label(profile.region(of_region))).into_owned()
 }
 
 fn slope(estimate: &PointEstimate) -> String {

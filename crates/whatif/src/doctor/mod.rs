@@ -68,7 +68,7 @@ impl Finding {
 pub fn doctor(args: &cli::Doctor) -> Result<i32> {
     let machine = machine::look();
     let named = args.program.first();
-    let program = named.map(|name| program::look(name));
+    let program = named.map(|_| program::look(&args.program));
     let all = || machine.iter().chain(program.iter().flatten());
     let worst = all().map(|finding| finding.state).max();
     if args.json {
@@ -127,12 +127,12 @@ mod tests {
 
     #[test]
     fn every_shortcoming_has_a_consequence() {
-        let program = program::look(std::env::current_exe().unwrap().as_os_str());
+        let program = program::look(&[std::env::current_exe().unwrap().into()]);
         for finding in machine::look().iter().chain(&program) {
             assert!(!finding.found.is_empty(), "{finding:?}");
             assert_eq!(finding.state > State::Good, finding.means.is_some(), "{finding:?}");
         }
-        let nothing = program::look("/no/such/program".as_ref());
+        let nothing = program::look(&["/no/such/program".into()]);
         assert_eq!(nothing.iter().map(|finding| finding.state).max(), Some(State::Problem));
     }
 

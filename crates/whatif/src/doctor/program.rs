@@ -2,7 +2,7 @@
 
 use super::{Finding, State};
 use controller::launch;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use symbols::{Image, NameSource, Scope, ScopeOptions};
 
 /// At least so many of the functions set up a frame pointer if the compiler was told to.
@@ -10,8 +10,9 @@ const MOST: f64 = 0.5;
 /// The name of the function that progress points look for, as a constant in the program.
 const MARK: &[u8] = b"_coz_get_counter\0";
 
-pub fn look(program: &OsStr) -> Vec<Finding> {
-    let executable = match launch::check(program) {
+/// `command`: a program and its arguments.
+pub fn look(command: &[OsString]) -> Vec<Finding> {
+    let executable = match launch::check(&command[0]) {
         Ok(executable) => executable,
         Err(error) => {
             let text = error.to_string();
@@ -40,6 +41,7 @@ pub fn look(program: &OsStr) -> Vec<Finding> {
         }
         None => findings.push(Finding::good("program", shown(executable.image()))),
     }
+    findings.extend(executed(&executable, command));
     let image = match Image::open(executable.image()) {
         Ok(image) => image,
         Err(error) => {
@@ -55,6 +57,30 @@ pub fn look(program: &OsStr) -> Vec<Finding> {
     findings.extend([build(&image), debug_information(&image), callers(&image), allocator(&image)]);
     findings.push(points(&image, executable.image()));
     findings
+}
+
+/// What it seems to execute, as far as that can be read: which of that is profiled with it, and which is not.
+fn executed(executable: &launch::Executable, command: &[OsString]) -> Vec<Finding> {
+    let found = controller::outline(executable, command);
+    let is_own = |program: &std::path::Path| program == executable.image();
+    let (followed, others): (Vec<_>, Vec<_>) = found
+        .into_iter()
+        .filter(|(program, _)| !is_own(program))
+        .partition(|(_, obstacle)| obstacle.is_none());
+    let names = |programs: Vec<(std::path::PathBuf, Option<String>)>| -> Vec<String> {
+        let name = |(program, obstacle): (std::path::PathBuf, Option<String>)| match obstacle {
+            None => shown(&program),
+            Some(why) => format!("{} ({})", shown(&program), profile::printable(&why)),
+        };
+        programs.into_iter().map(name).collect()
+    };
+    let (followed, others) = (names(followed), names(others));
+    let good = (!followed.is_empty()).then(|| Finding::good("executes", some(&followed)));
+    let left_alone = (!others.is_empty()).then(|| {
+        let means = "this cannot be followed: its time counts as the world's";
+        Finding::new("executes", State::Warning, some(&others), means)
+    });
+    good.into_iter().chain(left_alone).collect()
 }
 
 fn build(image: &Image) -> Finding {

@@ -59,5 +59,5 @@ pub fn listing<'a>(profile: &'a Profile, target: Target, order: Order, filter: &
 
 /// As it is shown.
 fn name(profile: &Profile, region: &RegionEstimate) -> String {
-    printable(&profile.region(region).label()).into_owned()
+    printable(&profile.label(profile.region(region))).into_owned()
 }

@@ -48,6 +48,7 @@ mod tests {
             samples: SampleTotals::default(),
             images: vec![],
             arrivals: vec![],
+            programs: vec![],
         }
     }
 

@@ -58,6 +58,15 @@ pub fn program_as(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     compile("cc", &here().join(source), name, flags)
 }
 
+/// The same without shared libraries; `None`, said aloud, where there is no static C library.
+pub fn static_program(source: &str, name: &str) -> Option<PathBuf> {
+    if !compiles("cc", "-static") {
+        skip("there is no static C library");
+        return None;
+    }
+    program_as(source, name, &["-static"])
+}
+
 /// The same by another compiler of C.
 pub fn program_by(compiler: &str, source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     compile(compiler, &here().join(source), name, flags)
