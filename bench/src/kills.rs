@@ -1,7 +1,7 @@
 //! What is left after `kill -9` of any process of a tree, or of the controller, at any moment.
 //!
 //! A pause is a thread that waits for a futex in the memory that the controller shares, which the kernel says, or time that the memory says was paid: pauses
-//! may keep their CPU. Everything that a run starts is known by a word in its environment, whoever its parent is by then.
+//! may keep their CPU. Everything that a run starts is known by a word in its environment, whatever process is its parent by then.
 //!
 //! This reads the sums in the shared memory, as the controller does.
 

@@ -10,7 +10,7 @@
  *                                              open=4  both: an open loop, and one more client in a closed one
  *
  *   clients=N    connections, or sockets of UDP (1)
- *   workers=N    threads of the server (1), each with its own share of the connections
+ *   workers=N    threads of the server (1), each with its own share of the connections; with once=1 they take turns
  *   epoll=1      they wait with epoll_wait; otherwise in the call that reads, for one connection each
  *   edge=1       and are told only once (EPOLLET), so they read until nothing is left
  *   once=1       a connection for each request, which the server accepts

@@ -124,6 +124,9 @@ pub const TARGETS: &[Target] = &[
         .with("world_edge_8", &["clients=8", "epoll=1", "edge=1", "think_ms=10"]),
     target("world", C, "served", &["A", "B"]).with("world_saturated", &["clients=64", "epoll=1"]),
     target("world", C, "served", &["A", "B"]).with("world_once", &["once=1", "think_ms=1"]),
+    target("world", C, "served", &["A", "B"]).with("world_turns", &["once=1", "workers=5"]),
+    target("world", C, "served", &["A", "B"])
+        .with("world_turns_3", &["once=1", "workers=5", "clients=3", "think_ms=4"]),
     target("world", C, "served", &["A", "B"]).with("world_open", &["open=1", "clients=8", "epoll=1"]),
     target("world", C, "served", &["A", "B"])
         .with("world_open_20", &["open=1", "clients=8", "epoll=1", "gap_ms=5"]),

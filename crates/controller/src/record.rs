@@ -59,6 +59,7 @@ fn audit(measured: &Measured, seen: &Seen, cpus: u32) -> Audit {
         sliced_queued: waits.sliced_queued,
         crowded: after.crowded.saturating_sub(before.crowded),
         noting: change(|t| t.noting),
+        answered: change(|t| t.answered),
     }
 }
 
@@ -176,6 +177,7 @@ impl Session {
             paid: change(|t| t.paid),
             credited: change(|t| t.credited)
                 + change(|t| t.inherited)
+                + change(|t| t.answered)
                 + change(|t| t.spun)
                 + change(|t| t.hidden)
                 + change(|t| t.queued),

@@ -147,6 +147,10 @@ pub struct Conductor<'a> {
     until: Option<Nanos>,
     /// Delay inserted so far, in windows and in their lead-ins.
     delayed: Nanos,
+    /// When the runtime was last told that the controller is there (monotonic clock).
+    signed: u64,
+    /// Whether the runtime may have taken an experiment for over since that was last asked.
+    lapsed: bool,
     /// Sleeps until a time, or returns true at once when the program has ended.
     ended: Box<dyn FnMut(Duration) -> bool + 'a>,
 }
@@ -168,6 +172,8 @@ impl<'a> Conductor<'a> {
             backlog: Backlog::default(),
             until,
             delayed: Nanos::ZERO,
+            signed: u64::MAX,
+            lapsed: false,
             ended: Box::new(ended),
         };
         conductor.idle();
@@ -224,6 +230,8 @@ impl<'a> Conductor<'a> {
         let until = kernel::clock::monotonic().0 + time.get();
         loop {
             let now = kernel::clock::monotonic().0;
+            self.lapsed |= now.saturating_sub(self.signed) > LEASE;
+            self.signed = now;
             self.memory.header.alive_until.store(now + ALIVE, Ordering::Relaxed);
             self.memory.experiments.of(self.epoch).set_deadline(self.lease(now));
             let left = until.saturating_sub(now);
@@ -243,6 +251,7 @@ impl<'a> Conductor<'a> {
         self.backlog.begins(&begin);
         self.begin(order.region, speedup, LEAD_IN + order.length, &order.selection);
         let epoch = self.epoch;
+        (self.signed, self.lapsed) = (u64::MAX, false);
         let measured = if self.wait(LEAD_IN) { self.measure(epoch, order.length) } else { None };
         let behind = backlog::is_behind(self.memory, epoch);
         self.idle();
@@ -252,6 +261,10 @@ impl<'a> Conductor<'a> {
             // A program that ends meanwhile has finished the window all the same.
             let most = (CATCH_UP * measured.required.get()).min(LONGEST_CATCH_UP * order.length.get());
             self.catch_up(epoch, &begin, Nanos::new(most));
+        }
+        if self.lapsed && goes_on {
+            // The controller had no CPU, or was stopped.
+            return self.conduct(order);
         }
         goes_on.then_some(measured)
     }

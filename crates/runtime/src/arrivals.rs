@@ -284,9 +284,11 @@ pub fn sending(slot: &Slot, fd: c_int) {
         }
         peer.sent.inherit(local);
         peer.sent_at.store(sys::now().0, Relaxed);
-        source.answer(local);
+        // What follows in parts is one answer.
+        let is_next = bytes != 0;
+        source.answer(local, is_next);
         let listener = peer.listener.load(Relaxed).checked_sub(1).map(|place| shared().arrivals.at(place));
-        listener.into_iter().for_each(|listener| listener.answer(local));
+        listener.into_iter().for_each(|listener| listener.answer(local, is_next));
         if shared().header.probing.load(Relaxed) != 0 && peer.epoch.load(Relaxed) == shared().header.epoch().0
         {
             peer.is_answered.store(1, Relaxed);
@@ -486,7 +488,7 @@ fn handed_on(peer: &Peer, source: &Source, kind: Kind, required: Account) -> Opt
         _ if kind == Kind::Pipe => return None,
         // Credit comes with samples: what was set in motion so lately has less than it should.
         _ if sys::now().0.saturating_sub(peer.sent_at.load(Relaxed)) < LATELY => return None,
-        _ if kind == Kind::Listener => source.answered.load(),
+        _ if kind == Kind::Listener => source.answered_it(),
         _ => peer.sent.load(),
     };
     Some(if sender.same_epoch(required) { sender.delay() } else { Nanos::ZERO })
@@ -498,7 +500,7 @@ pub fn waits(slot: &Slot) {
     slot.polled.sender.inherit(Account::default());
 }
 
-/// Something can be read from `fd`, and may have ended the calling thread's wait: who has set it in motion is noted. The thread may have waited while another one answered the client.
+/// Something can be read from `fd`, and may have ended the calling thread's wait: notes the clock of the thread that has set it in motion, which may be another one that answered the client meanwhile.
 #[inline]
 pub fn found(fd: c_int) {
     if let Some(slot) = tls::slot()
@@ -515,13 +517,17 @@ fn note_sender(slot: &Slot, fd: c_int) {
         return;
     }
     let sender = match kind {
-        Kind::Pipe => None,
-        Kind::Listener => source.answered_it(),
+        // What others have sent to other clients since is not known apart.
+        Kind::Pipe | Kind::Datagrams => None,
+        Kind::Listener => Some(source.answered_it()),
         _ => Some(peer.sent.load()),
     };
     let known = &slot.polled.sender;
-    let is_later =
-        |sender: &Account| !sender.same_epoch(known.load()) || sender.delay() > known.load().delay();
+    let required = shared().required.load();
+    let is_later = |sender: &Account| {
+        let before = known.load();
+        sender.same_epoch(required) && (!before.same_epoch(required) || sender.delay() > before.delay())
+    };
     if let Some(sender) = sender.filter(is_later) {
         known.inherit(sender);
     }
@@ -534,8 +540,9 @@ pub fn credit(slot: &Slot, waited: Nanos) {
     let memory = shared();
     if sender != Account::default() && memory.header.has_rule(6) {
         let credit = account::exclusively(slot, || slot.local.answered(&memory.required, sender, waited));
-        slot.books.inherited.fetch_add(credit.0, Relaxed);
+        slot.books.answered.fetch_add(credit.0, Relaxed);
     }
+    waits(slot);
 }
 
 /// When, by the clock of its sender, something came that can be read from `fd`, as an `epoll` instance has just told. `None` where nothing is known of it, or

@@ -10,7 +10,7 @@
 use crate::memory::shared;
 use crate::object;
 use crate::socket::{self, Socket};
-use crate::sys;
+use crate::{sys, tls};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::Nanos;
@@ -187,6 +187,8 @@ fn find(fd: c_int, kind: &AtomicU32) -> Ends {
             // What it will be is not known yet, so nothing is remembered.
             Socket::Unconnected => return Ends::WORLD,
         },
+        // A filter may allow this thread no more than it calls itself.
+        NONE if tls::slot().is_none() => return Ends::WORLD,
         NONE => told(fd),
         _ => Ends::WORLD,
     };

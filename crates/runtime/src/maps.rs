@@ -135,6 +135,13 @@ fn fingerprint(stretch: Stretch) -> u64 {
 /// The process is about to fork: what the child will have inherited is noted, if this is the first program or was forked from it.
 pub fn before_fork() {
     const OLD: u64 = 1_000_000_000;
+    if FORKED.load(Relaxed) {
+        // What this one has loaded is translated from now on.
+        if IN_USE.load(Relaxed) == 0 {
+            read();
+        }
+        return;
+    }
     let now = sys::now();
     let is_old = || now.0 >= INHERITED_AT.load(Relaxed).saturating_add(OLD);
     if IN_USE.load(Relaxed) != 0 || !INHERITED.is_empty() && !is_old() {
@@ -144,7 +151,12 @@ pub fn before_fork() {
     let note = |start, stretch: Stretch, _: &[u8]| {
         count += usize::from(INHERITED.write(count, start, stretch.length, fingerprint(stretch)));
     };
-    if exclusively(|buffer| each_code(buffer, note)) {
+    let work = |buffer: &mut [u8]| {
+        // Another thread may fork meanwhile: its child finds none.
+        INHERITED.count.store(0, Release);
+        each_code(buffer, note)
+    };
+    if exclusively(work) {
         INHERITED.count.store(count as u32, Relaxed);
         INHERITED_AT.store(now.0, Relaxed);
     }
@@ -225,6 +237,9 @@ fn read_after(now: Nanos, time: Nanos) -> bool {
 }
 
 fn read() -> bool {
+    if is_of_first() && INHERITED.is_empty() {
+        return false;
+    }
     exclusively(|buffer| {
         let begin = sys::now();
         let in_use = IN_USE.load(Relaxed);

@@ -149,14 +149,20 @@ impl Locking {
 /// Around a call that does so with the lock of the file behind a descriptor: another thread may wait for what it unlocks, and it for another thread.
 pub fn locking(slot: &Slot, fd: c_int, what: Locking, call: impl FnOnce() -> c_int) -> c_int {
     let Some(unlocked) = file(fd).map(Key::data) else { return wait::around_world(slot, call) };
-    let causes = (what == Locking::Unlocks).then_some(unlocked);
-    let used = |result: &c_int| match what {
-        Locking::Locks if *result == 0 => channel::used(unlocked),
-        _ => Nanos::ZERO,
-    };
     let call = || signals::undisturbed(slot, call);
-    let result = wait::around_channel(slot, causes, call, used, None);
-    if result == 0 && what != Locking::Unlocks {
+    if what == Locking::Unlocks {
+        let result = wait::around_channel(slot, Some(unlocked), call, |_| Nanos::ZERO, None);
+        if result == 0 {
+            LOCKED.take(fd);
+        }
+        return result;
+    }
+    let since = sys::now();
+    wait::before_sleep(slot);
+    // It returns with the lock, so it never pauses behind it.
+    let woken = |result: &c_int| *result == 0 && what == Locking::Locks && channel::used(unlocked) > since;
+    let result = wait::around_wait_holding(slot, call, woken);
+    if result == 0 {
         LOCKED.add(fd);
     }
     result

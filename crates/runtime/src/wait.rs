@@ -156,6 +156,7 @@ pub fn around_deadline<T>(
     let result = call();
     audit::end(slot, false);
     slot.activity.store(was, Relaxed);
+    arrivals::credit(slot, waited(slot));
     credit_queues(slot);
     match met(&result) {
         Some(met) => deadline::met(slot, met),
@@ -165,11 +166,12 @@ pub fn around_deadline<T>(
     result
 }
 
-/// The first half of [`around_world`] for a wait in which another process has this thread's memory, and what it calls begins waits of its own.
+/// The first half of [`around_world`] for a wait in which a child has this thread's memory; the child's calls may begin waits as well.
 pub fn before_vfork(slot: &Slot) {
     delay::pay(slot);
     read_switches(slot, During::Work);
-    begin_waiting(slot, Activity::WaitingForWorld);
+    let was = begin_waiting(slot, Activity::WaitingForWorld);
+    slot.vfork_activity.store(was, Relaxed);
     slot.vfork_ticks.store(ticks::now(), Relaxed);
 }
 
@@ -177,8 +179,9 @@ pub fn before_vfork(slot: &Slot) {
 pub fn after_vfork(slot: &Slot) {
     slot.wait_ticks.store(slot.vfork_ticks.load(Relaxed), Relaxed);
     audit::end(slot, false);
-    slot.doing(Activity::Running);
-    after_world(slot, Activity::Running as u32, None);
+    let was = slot.vfork_activity.load(Relaxed);
+    slot.activity.store(was, Relaxed);
+    after_world(slot, was, None);
 }
 
 /// A wait for the world in which the selected code may be: it takes time without using a CPU, so no sample tells.
@@ -245,7 +248,6 @@ fn credit_queues(slot: &Slot) {
 fn after_world(slot: &Slot, was: u32, watch: Option<(Watch<'_>, Nanos)>) {
     slot.timed_out.store(0, Relaxed);
     credit_queues(slot);
-    arrivals::credit(slot, waited(slot));
     stopwatch::resume(slot);
     catch_up(slot);
     if shared().header.has_fault(Fault::TheWorldIsAThread) {
@@ -286,6 +288,7 @@ pub fn around_channel<T>(
     let woken = used(&result) > since;
     if !woken {
         slot.doing(Activity::WaitingForWorld);
+        arrivals::credit(slot, waited(slot));
         credit_queues(slot);
         asleep.end(slot);
     }

@@ -298,6 +298,13 @@ impl Slope {
     }
 }
 
+impl Slope {
+    /// How many clients take turns, if they wait for their answers: the fewest that the slope allows, which is one over their number.
+    fn clients(self) -> usize {
+        (1..ANSWERS).find(|clients| self.beyond(1.0 / *clients as f64) > -SURE * SURE).unwrap_or(ANSWERS)
+    }
+}
+
 impl Source {
     /// An arrival without a connection of its own was answered after it was held up for `held`, and the next one came `gap` after it; in nanoseconds.
     pub fn learn(&self, gap: u64, held: u64) {
@@ -322,24 +329,22 @@ impl Source {
         }
     }
 
-    /// A thread with this delay has answered.
-    pub fn answer(&self, local: Account) {
-        let nth = self.answers_count.fetch_add(1, Relaxed) as usize;
-        self.answers[nth % ANSWERS].inherit(local);
+    /// A thread with this delay has answered: the next request, or once more the one that was answered last.
+    pub fn answer(&self, local: Account, is_next: bool) {
+        let count = self.answers_count.load(Relaxed);
+        let nth = if is_next { self.answers_count.fetch_add(1, Relaxed) } else { count.saturating_sub(1) };
+        self.answers[nth as usize % ANSWERS].inherit(local);
         self.answered.inherit(local);
     }
 
-    /// The delay of the thread that answered the client whose next request comes now; none if that cannot be told. Of clients that each have a connection for every
-    /// request, all but one have other requests answered in between: how many there are, the slope tells.
-    pub fn answered_it(&self) -> Option<Account> {
-        let slope = self.sums.slope()?;
-        if slope.beyond(0.0) < SURE * SURE || slope.beyond(NEITHER) > SURE * SURE {
-            return None;
-        }
-        let clients = ((1.0 / slope.value + 0.5) as usize).max(1);
+    /// The delay of the thread that answered the client whose next request comes now. Of clients that each have a connection for every request, all but one have other requests
+    /// answered in between: how many there are, the slope tells; one, as long as it says nothing.
+    pub fn answered_it(&self) -> Account {
+        let clients = self.sums.slope().map_or(1, Slope::clients);
         let count = self.answers_count.load(Relaxed) as usize;
-        let nth = count.checked_sub(clients).filter(|_| clients <= ANSWERS)?;
-        Some(self.answers[nth % ANSWERS].load())
+        // The oldest that is known, if there are more.
+        let nth = count.wrapping_sub(clients.min(ANSWERS));
+        self.answers[nth % ANSWERS].load()
     }
 
     /// A connection is closed. What it has taught is kept.
@@ -571,6 +576,34 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_slope_says_how_many_clients_take_turns() {
+        let clients = |value, error: f64| Slope { value, variance: error * error, arrivals: 100 }.clients();
+        assert_eq!(
+            [clients(1.0, 0.01), clients(0.9, 0.1), clients(0.5, 0.01), clients(0.26, 0.01)],
+            [1, 1, 2, 4]
+        );
+        assert_eq!([clients(0.3, 0.4), clients(1.6, 0.1), clients(0.0, 0.01)], [1, 1, ANSWERS]);
+    }
+
+    #[test]
+    fn of_clients_that_take_turns_the_one_that_was_answered_first_sends_next() {
+        let source = Source::default();
+        let account = |nanos| Account::new(crate::Epoch(1), Nanos(nanos));
+        assert_eq!(source.answered_it(), Account::default());
+        (1..=19).for_each(|nth| source.answer(account(nth), true));
+        // A head and a body.
+        source.answer(account(10), true);
+        source.answer(account(20), false);
+        assert_eq!((source.answered_it(), source.answered.load()), (account(20), account(20)));
+        // Three clients: a third of the time for which an arrival was held up shows in the time until the next.
+        for nth in 0..3000 {
+            let held = (nth % 7) * 100_000;
+            source.learn(1_000_000 + held / 3 + nth * 37 % 11 * 20_000, held);
+        }
+        assert_eq!(source.answered_it(), account(18));
+    }
     use std::vec::Vec;
 
     /// A generator that is good enough to draw times.

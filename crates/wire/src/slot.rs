@@ -78,6 +78,8 @@ pub struct Books {
     pub queued: AtomicU64,
     /// Credit that was taken back because something let the thread go that comes at a time of its own (rule 6).
     pub taken_back: AtomicU64,
+    /// Delay that it was credited with because what has ended its wait answers something that another thread has sent, in nanoseconds.
+    pub answered: AtomicU64,
     /// Time from one arrival to the next in threads that wait for arrivals with a clock of their own, during experiments.
     pub serving: AtomicU64,
     /// The part of `serving` that the threads waited.
@@ -424,6 +426,8 @@ pub struct Slot {
     pub wait_ticks: AtomicU64,
     /// Runtime only: when it began to wait for a child that has its memory, by the same clock.
     pub vfork_ticks: AtomicU64,
+    /// Runtime only: what it was doing before that.
+    pub vfork_activity: AtomicU32,
     /// Runtime only: how long it had waited for CPUs when it fell asleep, in nanoseconds plus one, or zero.
     pub queued_before: AtomicU64,
     /// Runtime only: the region that the thread was last found in when it had waited for the world.
@@ -586,6 +590,7 @@ impl Slots {
             totals.queued += Nanos(read(&books.queued));
             totals.paid += Nanos(read(&books.paid));
             totals.taken_back += Nanos(read(&books.taken_back));
+            totals.answered += Nanos(read(&books.answered));
             totals.serving += Nanos(read(&books.serving));
             totals.idle += Nanos(read(&books.idle));
             totals.doubtful += Nanos(read(&books.doubtful));
@@ -632,6 +637,8 @@ pub struct Totals {
     pub overslept: Nanos,
     /// See [`Books::taken_back`].
     pub taken_back: Nanos,
+    /// See [`Books::answered`].
+    pub answered: Nanos,
     /// See [`Books::serving`].
     pub serving: Nanos,
     /// See [`Books::idle`].

@@ -479,12 +479,13 @@ impl Desk {
                 let has_room = first.len() < LONGEST_ANSWER;
                 if has_room {
                     // It may attach at once, and is of interest then.
-                    // Which child a spawned one will be is not known.
-                    if !request.way.is_another_process() {
-                        self.programs.left_alone().joins(process.id(), program.canonical.clone());
-                    }
-                    self.programs.add(program.canonical, program.executable.image());
+                    let file = program.canonical;
+                    self.programs.add(file.clone(), program.executable.image());
                     connection.answer(Verdict::JoinsToo, first.as_bytes(), Some(memory.as_fd()));
+                    // Which child a spawned one will be is not known. (Behind the answer: the process waits no longer.)
+                    if !request.way.is_another_process() {
+                        self.programs.left_alone().joins(process.id(), file);
+                    }
                 }
             }
             Answer::Join(program, shared) => {

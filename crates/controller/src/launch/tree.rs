@@ -25,7 +25,7 @@ use wire::{Nanos, SharedMemory};
 const FIRST_MOMENTS: Nanos = Nanos(10_000_000_000);
 /// What ends because the first process has ended is no daemon: it gets this long.
 const LAST_MOMENTS: Nanos = Nanos(100_000_000);
-/// The same at the end of the run, before it is said to go on.
+/// The same at the end of the run, before the user is told that it goes on.
 const AFTERWARDS: Nanos = Nanos(300_000_000);
 /// How often processes are looked for that were forked since.
 const LOOK: Nanos = Nanos(500_000_000);

@@ -130,6 +130,8 @@ Audit {
     crowded: u64,
     /// CPU time that noting visits at breakpoints took.
     noting: Nanos,
+    /// Delay that threads were credited with for waits that ended with what a client sent when another thread had answered it.
+    answered: Nanos,
 }
 }
 

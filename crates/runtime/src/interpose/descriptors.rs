@@ -90,7 +90,13 @@ noted!(socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int),
     // SAFETY: as above.
     connected(unsafe { pair(fds) });
 });
-noted!(eventfd(value: c_uint, flags: c_int), fd => piped([fd]));
+noted!(eventfd(value: c_uint, flags: c_int), fd => {
+    piped([fd]);
+    // The kernel does not tell its number.
+    if channel::known(fd) == Ends::WORLD {
+        made(fd);
+    }
+});
 noted!(epoll_create(size: c_int), fd => made(fd));
 noted!(epoll_create1(flags: c_int), fd => made(fd));
 noted!(socket(domain: c_int, kind: c_int, protocol: c_int), fd => remember(fd, None));
@@ -170,8 +176,9 @@ macro_rules! controlling {
             let Some(original) = real!($name: fn(c_int, c_int, usize) -> c_int) else { return -1 };
             // SAFETY: the program's own arguments go to the function it meant to call.
             let call = || unsafe { original(fd, command, argument) };
-            let locking = object::Locking::by_fcntl(command, argument);
-            if let Some((slot, what)) = tls::slot().zip(locking) {
+            if let Some(slot) = tls::slot()
+                && let Some(what) = object::Locking::by_fcntl(command, argument)
+            {
                 stretch::cross(slot, super::call!($name fd));
                 return object::locking(slot, fd, what, call);
             }

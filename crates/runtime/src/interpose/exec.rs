@@ -180,7 +180,7 @@ macro_rules! shell {
                 follow::executing(Program::at(SHELL.as_ptr().cast_mut().cast()).spawned(), own, $failed, with)
             };
             let around: fn(&Slot, &dyn Fn() -> $result) -> $result = $around;
-            around(slot, &|| if is_alone { followed() } else { call() })
+            if is_alone { around(slot, &followed) } else { wait::around_world(slot, call) }
         }
     };
 }

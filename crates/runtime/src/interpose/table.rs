@@ -183,6 +183,12 @@ interpose!(@define lockf(fd: c_int, command: c_int, size: Offset) -> c_int, slot
         None => original(fd, command, size),
     }
 });
+interpose!(@define lockf64(fd: c_int, command: c_int, size: Offset) -> c_int, slot, original => {
+    match Locking::by_lockf(command) {
+        Some(what) => object::locking(slot, fd, what, || original(fd, command, size)),
+        None => original(fd, command, size),
+    }
+});
 interpose!(writes to sendfile(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
 interpose!(writes to sendfile64(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
 interpose!(@define splice(from: c_int, in_at: Ptr, to: c_int, out_at: Ptr, size: Size, flags: c_uint) -> isize, slot, original => {
