@@ -8,7 +8,6 @@
 //! `interpose/readiness.rs`. Not here: what is reached without a call that we see (`io_uring`, system call instructions of the program's own).
 
 use crate::memory::shared;
-use crate::object;
 use crate::socket::{self, Socket};
 use crate::{sys, tls};
 use core::ffi::c_int;
@@ -206,7 +205,7 @@ fn told(fd: c_int) -> Ends {
         return Ends::both(event_descriptor(id));
     }
     let process = number_behind(text, b"\nPid:").and_then(|process| u32::try_from(process).ok());
-    Ends { input: process.map(object::end_of), output: None }
+    Ends { input: process.map(end_of), output: None }
 }
 
 /// The channel of an event descriptor that the kernel has given this number.
@@ -215,13 +214,18 @@ const fn event_descriptor(id: u64) -> Key {
     Key::hashed([id, EVENT])
 }
 
+/// The end of a process, for those that have a descriptor of it (pidfd_open(2)).
+pub const fn end_of(process: u32) -> Key {
+    const PROCESS: u64 = 1 << 57;
+    Key::hashed([process as u64, PROCESS])
+}
+
 /// The number behind a word and white space.
 fn number_behind(text: &[u8], word: &[u8]) -> Option<u64> {
     let at = text.windows(word.len()).position(|at| at == word)? + word.len();
     let rest = text[at..].trim_ascii_start();
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
-    digits.clone().next()?;
-    digits.fold(Some(0_u64), |number, digit| number?.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    core::str::from_utf8(&rest[..end]).ok()?.parse().ok()
 }
 
 /// The type of a file, as `st_mode` has it.

@@ -3,17 +3,15 @@
 
 use crate::channel::{self, Descriptors};
 use crate::memory::attached;
-use crate::{signals, sys, wait};
+use crate::sys;
 use core::ffi::{c_int, c_void};
 use wire::Nanos;
 use wire::channel::{Event, Key};
-use wire::slot::Slot;
 
 const SEMAPHORES: u64 = 1 << 62;
 const MESSAGES: u64 = 1 << 61;
 const FILE: u64 = 1 << 60;
 const CHILDREN: u64 = 1 << 59;
-const PROCESS: u64 = 1 << 57;
 
 /// A set of semaphores.
 pub fn semaphores(id: c_int) -> Key {
@@ -34,11 +32,6 @@ pub fn file(fd: c_int) -> Option<Key> {
 /// The ends of the children of a process.
 pub fn ends_of_children(process: u32) -> Event {
     Key::hashed([u64::from(process), CHILDREN]).data()
-}
-
-/// The end of a process, for those that have a descriptor of it (pidfd_open(2)).
-pub fn end_of(process: u32) -> Key {
-    Key::hashed([u64::from(process), PROCESS])
 }
 
 /// When a profiled child of this process last ended: that may have sent the signal which has ended a wait.
@@ -95,75 +88,11 @@ pub fn closes_all() {
     LOCKED.each(closes);
 }
 
-/// What a call does with the lock of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Locking {
-    /// Waits until it has it.
-    Locks,
-    /// Takes it if it is free.
-    Tries,
-    Unlocks,
-}
-
-impl Locking {
-    /// By `flock(2)`.
-    pub fn by_flock(operation: c_int) -> Self {
-        const LOCK_NB: c_int = 4;
-        const LOCK_UN: c_int = 8;
-        match operation {
-            _ if operation & LOCK_UN != 0 => Self::Unlocks,
-            _ if operation & LOCK_NB != 0 => Self::Tries,
-            _ => Self::Locks,
-        }
-    }
-
-    /// By `lockf(3)`, if it does anything.
-    pub fn by_lockf(command: c_int) -> Option<Self> {
-        match command {
-            0 => Some(Self::Unlocks),
-            1 => Some(Self::Locks),
-            2 => Some(Self::Tries),
-            _ => None,
-        }
-    }
-
-    /// By `fcntl(2)` with its third argument, if the command is about locks.
-    pub fn by_fcntl(command: c_int, argument: usize) -> Option<Self> {
-        const F_UNLCK: u16 = 2;
-        let waits = match command {
-            6 | 37 => false, // F_SETLK, F_OFD_SETLK
-            7 | 38 => true,  // F_SETLKW, F_OFD_SETLKW
-            _ => return None,
-        };
-        // The first field of a `struct flock`.
-        let mut words = [0; 1];
-        let is_read = sys::read_own(argument, &mut words) == Some(size_of_val(&words));
-        is_read.then_some(match words[0] as u16 {
-            F_UNLCK => Self::Unlocks,
-            _ if waits => Self::Locks,
-            _ => Self::Tries,
-        })
-    }
-}
-
-/// Around a call that does so with the lock of the file behind a descriptor: another thread may wait for what it unlocks, and it for another thread.
-pub fn locking(slot: &Slot, fd: c_int, what: Locking, call: impl FnOnce() -> c_int) -> c_int {
-    let Some(unlocked) = file(fd).map(Key::data) else { return wait::around_world(slot, call) };
-    let call = || signals::undisturbed(slot, call);
-    if what == Locking::Unlocks {
-        let result = wait::around_channel(slot, Some(unlocked), call, |_| Nanos::ZERO, None);
-        if result == 0 {
-            LOCKED.take(fd);
-        }
-        return result;
-    }
-    let since = sys::now();
-    wait::before_sleep(slot);
-    // It returns with the lock, so it never pauses behind it.
-    let woken = |result: &c_int| *result == 0 && what == Locking::Locks && channel::used(unlocked) > since;
-    let result = wait::around_wait_holding(slot, call, woken);
-    if result == 0 {
+/// A file is locked through a descriptor, or is no longer.
+pub fn locked(fd: c_int, is_locked: bool) {
+    if is_locked {
         LOCKED.add(fd);
+    } else {
+        LOCKED.take(fd);
     }
-    result
 }

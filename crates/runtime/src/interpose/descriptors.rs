@@ -3,6 +3,7 @@
 //! Three files remember something by the number of a descriptor: which channel it is ([`channel`]), what comes through it from outside
 //! ([`arrivals`]) and whether it is a timer ([`deadline`]). The calls here tell them, and [`epoll`] of what is closed.
 
+use super::locks::{Locking, locking};
 use crate::channel::{self, Ends, REMEMBERED};
 use crate::memory::{attached, shared};
 use crate::real::real;
@@ -177,10 +178,10 @@ macro_rules! controlling {
             // SAFETY: the program's own arguments go to the function it meant to call.
             let call = || unsafe { original(fd, command, argument) };
             if let Some(slot) = tls::slot()
-                && let Some(what) = object::Locking::by_fcntl(command, argument)
+                && let Some(what) = Locking::by_fcntl(command, argument)
             {
                 stretch::cross(slot, super::call!($name fd));
-                return object::locking(slot, fd, what, call);
+                return locking(slot, fd, what, call);
             }
             let result = call();
             if matches!(command, 0 | 1030) {

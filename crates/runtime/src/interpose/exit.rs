@@ -17,7 +17,7 @@ extern "C" fn ending() {
         delay::pay(slot);
         let now = sys::now();
         channel::touch(object::ends_of_children(sys::getppid()), now);
-        channel::touch(object::end_of(sys::getpid()).data(), now);
+        channel::touch(channel::end_of(sys::getpid()).data(), now);
         channel::hang_up_all();
         object::closes_all();
     }

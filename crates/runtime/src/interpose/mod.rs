@@ -1,7 +1,7 @@
 //! The functions that stand in front of the C library's.
 //!
 //! [`table`] says which function is what; the wrappers are generated from it. What needs more than its
-//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`vfork`], [`exit`], [`sigwait`], [`connect`], [`timers`], [`threads`] and
+//! class says is written out: [`futex`] (the `syscall` function), [`exec`], [`vfork`], [`exit`], [`locks`], [`sigwait`], [`connect`], [`timers`], [`threads`] and
 //! [`seccomp`] and [`descriptors`] (what makes them and gives them up). Not here: `epoll_ctl` and the calls about signals, which stand beside what they change
 //! ([`epoll`](crate::epoll), [`signals`](crate::signals)).
 //!
@@ -14,6 +14,7 @@ mod descriptors;
 mod exec;
 mod exit;
 mod futex;
+mod locks;
 mod readiness;
 mod seccomp;
 mod sigwait;

@@ -21,12 +21,12 @@
 //! the timed and clock variants, semaphores and C11 threads that they leave out.
 
 use super::interpose;
+use super::locks::{Locking, locking};
 use super::readiness::{asked, polled, selected};
 use crate::channel::{causing, of};
 use crate::delay::{Watch, pay};
 use crate::epoll::{Call, milliseconds, returned, touched};
-use crate::object::{self, Locking};
-use crate::{passing, sys, wait};
+use crate::{object, passing, sys, wait};
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use wire::channel::Key;
 
@@ -175,17 +175,17 @@ interpose!(world fdatasync(fd: c_int) -> c_int);
 interpose!(world syncfs(fd: c_int) -> c_int);
 interpose!(world msync(start: Ptr, size: Size, flags: c_int) -> c_int);
 interpose!(@define flock(fd: c_int, operation: c_int) -> c_int, slot, original => {
-    object::locking(slot, fd, Locking::by_flock(operation), || original(fd, operation))
+    locking(slot, fd, Locking::by_flock(operation), || original(fd, operation))
 });
 interpose!(@define lockf(fd: c_int, command: c_int, size: Offset) -> c_int, slot, original => {
     match Locking::by_lockf(command) {
-        Some(what) => object::locking(slot, fd, what, || original(fd, command, size)),
+        Some(what) => locking(slot, fd, what, || original(fd, command, size)),
         None => original(fd, command, size),
     }
 });
 interpose!(@define lockf64(fd: c_int, command: c_int, size: Offset) -> c_int, slot, original => {
     match Locking::by_lockf(command) {
-        Some(what) => object::locking(slot, fd, what, || original(fd, command, size)),
+        Some(what) => locking(slot, fd, what, || original(fd, command, size)),
         None => original(fd, command, size),
     }
 });
