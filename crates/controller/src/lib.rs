@@ -299,7 +299,7 @@ fn once(
     let arguments = || args.program[1..].iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let facts = || facts(options, executable, arguments(), &shared, (started, repeat));
     let before = runs.blocks;
-    let tree = tree(&shared, options);
+    let tree = tree(&shared, options, options.may_hold());
     follower.iter().for_each(|follower| follower.set_tree(Arc::clone(&tree)));
     let target = Target::child(&child).with(tree);
     let programs = follower.as_ref().map(Follower::programs).unwrap_or_default();
@@ -314,8 +314,8 @@ fn once(
 }
 
 /// What may go on when the first program has ended.
-fn tree(shared: &SharedMapping, options: &Options) -> Arc<Tree> {
-    Arc::new(Tree::new(shared, options.until_exit, options.may_hold(), options.quiet))
+fn tree(shared: &SharedMapping, options: &Options, may_hold: bool) -> Arc<Tree> {
+    Arc::new(Tree::new(shared, options.until_exit, may_hold, options.quiet))
 }
 
 /// What the program executes is to join it. Where that cannot be had, it is profiled alone, and that is said.
@@ -440,7 +440,8 @@ fn profile_joined(
     }
     let not_attached = || Failure::NotAttached { program: executable.command().display().to_string() };
     let Some(target) = joined.target(child) else { return Ok(Some(not_attached())) };
-    let tree = tree(shared, options);
+    // The wrapper may go on with another program, which is no daemon of this one.
+    let tree = tree(shared, options, false);
     follower.set_tree(Arc::clone(&tree));
     let target = target.with(tree);
     if !options.quiet && runs.done == 0 {

@@ -50,6 +50,13 @@ fn record(path: &Path) {
         inlined: false,
     };
     rows.stacks = (1..).map(StackId::new).zip([frame(0, 1, 3), frame(1, 2, 88), frame(2, 2, 90)]).collect();
+    rows.sessions[0].programs = vec![Program {
+        path: "/bin/static".into(),
+        obstacle: Some("it is static".into()),
+        processes: 2,
+        samples: 0,
+        cpu: Nanos::from_millis(70),
+    }];
     rows.stack_samples = [2, 3]
         .map(|stack| StackSamples {
             session: SessionId::new(1),
@@ -116,7 +123,7 @@ fn no_row_breaks_a_reader() {
     record(&whole);
     let from = Connection::open(&whole).unwrap();
     let tables = tables(&from);
-    assert_eq!(tables.len(), 18, "{tables:?}");
+    assert_eq!(tables.len(), 19, "{tables:?}");
     let changes = changes(&from);
     drop(from);
     let untouched = Recording::open(&whole).unwrap().rows().unwrap();

@@ -381,6 +381,16 @@ mod tests {
         assert_eq!(all(&path, 0), functions);
     }
 
+    /// A name without what stands in angle brackets.
+    fn without_types(name: &str) -> String {
+        let mut depth = 0_i32;
+        let outside = |letter: &char| {
+            depth += i32::from(*letter == '<') - i32::from(*letter == '>');
+            depth == 0
+        };
+        name.chars().filter(outside).collect()
+    }
+
     #[test]
     fn names_are_those_that_an_image_has() {
         let path = std::env::current_exe().unwrap();
@@ -392,8 +402,10 @@ mod tests {
             let frames = image.named_frames(address, &scope);
             let Some(outermost) = frames.last() else { panic!("nothing is at {start:#x}") };
             let listed = crate::function_name::FunctionName::from_linkage(name);
+            // Functions with the same code are one, which is named after one of them.
+            let same = without_types(&outermost.function.to_string()) == without_types(&listed.to_string());
             assert!(
-                outermost.function == listed || functions.iter().filter(|(at, ..)| at == start).count() > 1,
+                same || functions.iter().filter(|(at, ..)| at == start).count() > 1,
                 "{start:#x}: {} and {listed}",
                 outermost.function
             );
