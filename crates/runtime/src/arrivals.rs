@@ -21,9 +21,6 @@ use wire::arrivals::{Clock, Connection, HOLDING, Kind, Source};
 use wire::slot::{Activity, Slot};
 use wire::{Account, LocalAccount, Nanos};
 
-/// `POLLIN`, which is `EPOLLIN`.
-pub const READABLE: u32 = 1;
-
 /// Descriptors beyond this number are taken for files.
 const PEERS: usize = 1 << 16;
 

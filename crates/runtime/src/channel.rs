@@ -15,6 +15,11 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::Nanos;
 use wire::channel::{Event, Key};
 
+/// Something can be read: also `EPOLLIN`.
+pub const POLLIN: u32 = 1;
+/// Something can be written: also `EPOLLOUT`.
+pub const POLLOUT: u32 = 4;
+
 /// Descriptors beyond this number are the world.
 pub const REMEMBERED: usize = 1 << 16;
 /// Not looked at yet.
@@ -127,7 +132,6 @@ impl Ends {
 
     /// When threads last caused any of `events` (as in poll(2)).
     fn used(self, events: u32) -> Nanos {
-        const POLLOUT: u32 = 4;
         let data = self.input.filter(|_| events & !POLLOUT != 0).map(|key| used(key.data()));
         let room = self.output.filter(|_| events & POLLOUT != 0).map(|key| used(key.room()));
         data.max(room).unwrap_or(Nanos::ZERO)

@@ -278,7 +278,7 @@ pub unsafe fn returned(instance: c_int, events: Ptr, count: c_int) -> Nanos {
         last = last.max(match TABLE.find(tag(instance, data)) {
             Some(watched) => {
                 let (armed, fd) = (Nanos(watched.armed.load(Relaxed)), watched.fd.load(Relaxed) as c_int);
-                if events & arrivals::READABLE != 0 {
+                if events & channel::POLLIN != 0 {
                     arrivals::found(fd);
                 }
                 armed.max(channel::used_by(fd, events))

@@ -52,17 +52,6 @@ impl Table {
         Self { count: AtomicU32::new(0), pieces: [const { Piece::new() }; MOST] }
     }
 
-    /// The pieces come in the order of their addresses.
-    fn find(&self, address: u64) -> Option<Address> {
-        let pieces = &self.pieces[..(self.count.load(Relaxed) as usize).min(MOST)];
-        let after = pieces.partition_point(|piece| piece.start.load(Relaxed) <= address);
-        let piece = pieces.get(after.checked_sub(1)?)?;
-        let inside = address < piece.end.load(Relaxed);
-        inside.then(|| Address(piece.place.load(Relaxed) + (address - piece.start.load(Relaxed))))
-    }
-}
-
-impl Table {
     fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
@@ -84,15 +73,24 @@ impl Table {
         piece.place.store(place, Relaxed);
         true
     }
+
+    /// The pieces come in the order of their addresses.
+    fn find(&self, address: u64) -> Option<Address> {
+        let pieces = &self.pieces[..(self.count.load(Relaxed) as usize).min(MOST)];
+        let after = pieces.partition_point(|piece| piece.start.load(Relaxed) <= address);
+        let piece = pieces.get(after.checked_sub(1)?)?;
+        let inside = address < piece.end.load(Relaxed);
+        inside.then(|| Address(piece.place.load(Relaxed) + (address - piece.start.load(Relaxed))))
+    }
 }
 
 static TABLES: [Table; 2] = [const { Table::new() }; 2];
-/// What the first program had mapped at a fork, or not long before: `place` tells what.
+/// Which of them is in use: Release when it has been written, Acquire before it is read. Zero: none, addresses are what they are.
+static IN_USE: AtomicU32 = AtomicU32::new(0);
+/// What the first program had mapped at a fork, or not long before; `place` is the fingerprint of the stretch.
 static INHERITED: Table = Table::new();
 /// When that was.
 static INHERITED_AT: AtomicU64 = AtomicU64::new(0);
-/// Which of them is in use: Release when it has been written, Acquire before it is read. Zero: none, addresses are what they are.
-static IN_USE: AtomicU32 = AtomicU32::new(0);
 /// When the list was read, and how long that took.
 static READ_AT: AtomicU64 = AtomicU64::new(0);
 static TOOK: AtomicU64 = AtomicU64::new(0);

@@ -479,7 +479,11 @@ pub fn open(path: &core::ffi::CStr) -> Option<i32> {
 
 /// Reads the beginning of a file; what could not be read is not there.
 pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> &'a [u8] {
-    let Some(fd) = open(path) else { return &[] };
+    read_and_close(open(path), buffer)
+}
+
+fn read_and_close(fd: Option<i32>, buffer: &mut [u8]) -> &[u8] {
+    let Some(fd) = fd else { return &[] };
     let length = read(fd, buffer);
     close(fd);
     &buffer[..length]
@@ -577,10 +581,7 @@ fn open_numbered(folder: &str, number: u32, rest: &str) -> Option<i32> {
 
 /// Reads the beginning of such a file.
 pub fn read_numbered<'a>(folder: &str, number: u32, rest: &str, buffer: &'a mut [u8]) -> &'a [u8] {
-    let Some(fd) = open_numbered(folder, number, rest) else { return &[] };
-    let length = read(fd, buffer);
-    close(fd);
-    &buffer[..length]
+    read_and_close(open_numbered(folder, number, rest), buffer)
 }
 
 /// Reads from a file; zero at its end, or if it cannot be read.

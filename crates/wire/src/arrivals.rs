@@ -136,9 +136,7 @@ pub struct Source {
     pub is_answered: AtomicU32,
     /// How long the last arrival was held up, in nanoseconds.
     pub held: AtomicU64,
-    /// The delay of the thread that last answered.
-    pub answered: LocalAccount,
-    /// Those of the threads that answered last, by turns.
+    /// The delays of the threads that answered last, by turns.
     answers: [LocalAccount; ANSWERS],
     /// How many there were.
     answers_count: AtomicU32,
@@ -296,9 +294,7 @@ impl Slope {
         let distance = self.value - other;
         distance * distance.abs() / self.variance.max(1e-12)
     }
-}
 
-impl Slope {
     /// How many clients take turns, if they wait for their answers: the fewest that the slope allows, which is one over their number.
     fn clients(self) -> usize {
         (1..ANSWERS).find(|clients| self.beyond(1.0 / *clients as f64) > -SURE * SURE).unwrap_or(ANSWERS)
@@ -334,7 +330,6 @@ impl Source {
         let count = self.answers_count.load(Relaxed);
         let nth = if is_next { self.answers_count.fetch_add(1, Relaxed) } else { count.saturating_sub(1) };
         self.answers[nth as usize % ANSWERS].inherit(local);
-        self.answered.inherit(local);
     }
 
     /// The delay of the thread that answered the client whose next request comes now. Of clients that each have a connection for every request, all but one have other requests
@@ -596,7 +591,7 @@ mod tests {
         // A head and a body.
         source.answer(account(10), true);
         source.answer(account(20), false);
-        assert_eq!((source.answered_it(), source.answered.load()), (account(20), account(20)));
+        assert_eq!(source.answered_it(), account(20));
         // Three clients: a third of the time for which an arrival was held up shows in the time until the next.
         for nth in 0..3000 {
             let held = (nth % 7) * 100_000;

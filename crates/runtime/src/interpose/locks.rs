@@ -28,16 +28,6 @@ impl Locking {
         }
     }
 
-    /// By `lockf(3)`, if it does anything.
-    pub fn by_lockf(command: c_int) -> Option<Self> {
-        match command {
-            0 => Some(Self::Unlocks),
-            1 => Some(Self::Locks),
-            2 => Some(Self::Tries),
-            _ => None,
-        }
-    }
-
     /// By `fcntl(2)` with its third argument, if the command is about locks.
     pub fn by_fcntl(command: c_int, argument: usize) -> Option<Self> {
         const F_UNLCK: u16 = 2;
@@ -77,4 +67,15 @@ pub fn locking(slot: &Slot, fd: c_int, what: Locking, call: impl FnOnce() -> c_i
         object::locked(fd, true);
     }
     result
+}
+
+/// The same around `lockf(3)`, if the command does anything with a lock.
+pub fn by_lockf(slot: &Slot, fd: c_int, command: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    let what = match command {
+        0 => Locking::Unlocks,
+        1 => Locking::Locks,
+        2 => Locking::Tries,
+        _ => return call(),
+    };
+    locking(slot, fd, what, call)
 }

@@ -1,8 +1,8 @@
 //! What `poll` and `select` were asked for, and what they have found ready.
 
 use super::table::Ptr;
-use crate::arrivals::{self, READABLE};
-use crate::{channel, deadline};
+use crate::channel::{self, POLLIN, POLLOUT};
+use crate::{arrivals, deadline};
 use core::ffi::c_int;
 use wire::Nanos;
 
@@ -20,7 +20,7 @@ pub(super) unsafe fn polled(fds: Ptr, count: usize) -> Nanos {
         // SAFETY: the caller vouches for the array.
         let [fd, events] = unsafe { *fds.add(i) };
         if events >> 16 != 0 {
-            if events >> 16 & READABLE != 0 {
+            if events >> 16 & POLLIN != 0 {
                 arrivals::found(fd as c_int);
             }
             last = last.max(channel::used_by(fd as c_int, events >> 16));
@@ -49,12 +49,12 @@ pub(super) unsafe fn selected(sets: [Ptr; 2], count: c_int) -> Nanos {
         deadline::asked((0..count).map(|fd| fd as c_int));
     }
     let mut last = Nanos::ZERO;
-    for (set, events) in sets.into_iter().zip([READABLE, 4]).filter(|(set, _)| !set.is_null()) {
+    for (set, events) in sets.into_iter().zip([POLLIN, POLLOUT]).filter(|(set, _)| !set.is_null()) {
         for fd in 0..count {
             // SAFETY: the caller vouches for the set.
             let word = unsafe { *set.cast::<u64>().add(fd as usize / 64) };
             if word & (1 << (fd % 64)) != 0 {
-                if events == READABLE {
+                if events == POLLIN {
                     arrivals::found(fd);
                 }
                 last = last.max(channel::used_by(fd, events));

@@ -21,7 +21,7 @@
 //! the timed and clock variants, semaphores and C11 threads that they leave out.
 
 use super::interpose;
-use super::locks::{Locking, locking};
+use super::locks::{Locking, by_lockf, locking};
 use super::readiness::{asked, polled, selected};
 use crate::channel::{causing, of};
 use crate::delay::{Watch, pay};
@@ -178,16 +178,10 @@ interpose!(@define flock(fd: c_int, operation: c_int) -> c_int, slot, original =
     locking(slot, fd, Locking::by_flock(operation), || original(fd, operation))
 });
 interpose!(@define lockf(fd: c_int, command: c_int, size: Offset) -> c_int, slot, original => {
-    match Locking::by_lockf(command) {
-        Some(what) => locking(slot, fd, what, || original(fd, command, size)),
-        None => original(fd, command, size),
-    }
+    by_lockf(slot, fd, command, || original(fd, command, size))
 });
 interpose!(@define lockf64(fd: c_int, command: c_int, size: Offset) -> c_int, slot, original => {
-    match Locking::by_lockf(command) {
-        Some(what) => locking(slot, fd, what, || original(fd, command, size)),
-        None => original(fd, command, size),
-    }
+    by_lockf(slot, fd, command, || original(fd, command, size))
 });
 interpose!(writes to sendfile(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);
 interpose!(writes to sendfile64(to: c_int, from: c_int, offset: Ptr, size: Size) -> isize);

@@ -179,8 +179,7 @@ static void failed_execs(void)
     }
 }
 
-/* What runs first and what runs later are different functions. */
-/* The second part begins when the input has ended. */
+/* What runs first and what runs later are different functions: the second part begins when the input has ended. */
 static void in_two_parts(void)
 {
     struct pollfd input = {.fd = 0, .events = POLLIN};
