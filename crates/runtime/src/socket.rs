@@ -136,7 +136,7 @@ impl Name {
     /// mostly listen on all.
     pub const fn listener(self) -> Key {
         const LISTENER: u64 = 1 << 63;
-        Key::hashed([LISTENER, self.hash(false)])
+        Key::of_listener([LISTENER, self.hash(false)])
     }
 
     const fn hash(self, with_address: bool) -> u64 {

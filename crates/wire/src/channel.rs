@@ -17,6 +17,10 @@ use core::sync::atomic::{
 /// Entries of the table. Keys have 14 bits, so that two of them fit into a word.
 pub const CHANNELS: usize = 1 << 14;
 
+/// The first of them are for listeners. Those live long, and whether a thread of the program has ever connected to one matters: no connection, of which there may be
+/// thousands a second, shares an entry with a listener.
+const LISTENERS: u64 = 256;
+
 /// `epoll` instances that can watch one side of a channel; more replace others.
 const WATCHERS: u32 = 4;
 
@@ -31,10 +35,19 @@ impl Key {
     /// The key of anything that is told apart by these numbers.
     #[must_use]
     pub const fn hashed(words: [u64; 2]) -> Self {
+        Self((1 + LISTENERS + Self::hash(words) % (CHANNELS as u64 - 1 - LISTENERS)) as u16)
+    }
+
+    /// The same for a listener.
+    #[must_use]
+    pub const fn of_listener(words: [u64; 2]) -> Self {
+        Self(1 + (Self::hash(words) % LISTENERS) as u16)
+    }
+
+    const fn hash(words: [u64; 2]) -> u64 {
         let mut hash = words[0].wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ words[1].rotate_left(32);
         hash = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash ^= hash >> 32;
-        Self(1 + (hash % (CHANNELS as u64 - 1)) as u16)
+        hash ^ (hash >> 32)
     }
 
     /// The key with this number, if it is one.
@@ -110,7 +123,8 @@ const BUSY: u64 = 1 << 63;
 impl Channels {
     /// A key for a channel that has just been made.
     pub fn fresh(&self) -> Key {
-        let key = Key(1 + (self.fresh.fetch_add(1, Relaxed) % (CHANNELS as u32 - 1)) as u16);
+        let nth = u64::from(self.fresh.fetch_add(1, Relaxed));
+        let key = Key((1 + LISTENERS + nth % (CHANNELS as u64 - 1 - LISTENERS)) as u16);
         self.begin(key);
         key
     }
@@ -235,6 +249,17 @@ mod tests {
     }
 
     const NOBODY: fn(&AtomicU32) = |_| panic!("no thread pauses");
+
+    #[test]
+    fn no_connection_shares_an_entry_with_a_listener() {
+        let listeners = || (0..1000).map(|port| Key::of_listener([port, 7]));
+        let most = listeners().map(Key::number).max().unwrap();
+        let channels = channels();
+        assert!(
+            (0..40_000).all(|nth| Key::hashed([nth, 3]).number() > most && channels.fresh().number() > most)
+        );
+        assert!(listeners().all(|key| Key::from_number(key.number()) == Some(key)));
+    }
 
     #[test]
     fn lists_hold_each_key_once_and_the_newest() {
