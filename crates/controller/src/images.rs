@@ -161,6 +161,8 @@ pub struct Images {
     besides: Vec<PathBuf>,
     /// Code that is not as it is in the file, because functions count their visits: process addresses.
     changed: Mutex<Vec<Range<u64>>>,
+    /// The first program, where it is no candidate and points were looked for in it.
+    beside: OnceLock<Option<Arc<Image>>>,
 }
 
 impl Images {
@@ -191,6 +193,7 @@ impl Images {
             problems: Vec::new(),
             besides: Vec::new(),
             changed: Mutex::default(),
+            beside: OnceLock::new(),
         };
         images.refresh();
         images
@@ -356,6 +359,11 @@ impl Images {
                     || self.executed.programs.has(path)
             }
         }
+    }
+
+    /// Whether progress points are looked for in a file: in candidates, and in all programs that are profiled.
+    pub fn may_have_points(&self, path: &Path) -> bool {
+        self.is_of_interest(path) || path == self.program || self.executed.programs.has(path)
     }
 
     fn open(&mut self, path: &Path, start: u64, offset: u64) -> Option<usize> {
@@ -544,12 +552,25 @@ impl Images {
         Some(address.wrapping_add(image.bias))
     }
 
-    /// The instructions of all candidates of the first program that `entries` finds in each of them, each with the word that guards it.
+    /// The first program, and by how much its addresses differ from those in its file, where it is no candidate.
+    fn program_beside(&self) -> Option<(&Image, u64)> {
+        self.scope.binaries.as_ref()?;
+        let is_it = |code: &Code| code.path == self.program && code.start < BEYOND.0 && !code.deleted;
+        let code = self.mapped.iter().map(|(code, _)| code).find(|code| is_it(code))?;
+        if self.candidate_of(code).is_some() {
+            return None;
+        }
+        let image = self.beside.get_or_init(|| Image::open(&code.path).ok().map(Arc::new)).as_deref()?;
+        Some((image, image.bias(code.start, symbols::FileOffset(code.offset))?))
+    }
+
+    /// The instructions of the first program, and of all candidates that it has mapped, that `entries` finds in each of them, each with the word that guards it.
     pub fn instructions(&self, entries: impl Fn(&Image) -> Vec<(Svma, Option<Svma>)>) -> Vec<Instruction> {
         let mut found = Vec::new();
         let of_first = |range: &Range<u64>| range.start < BEYOND.0;
         let mapped = self.candidates.iter().filter(|candidate| candidate.code.iter().any(of_first));
-        for Candidate { image, bias, .. } in mapped {
+        let mapped = mapped.map(|Candidate { image, bias, .. }| (&**image, *bias));
+        for (image, bias) in mapped.chain(self.program_beside()) {
             let in_file = |Svma(address): Svma| {
                 let holds = |load: &&symbols::Load| {
                     (load.address.0..load.address.0.saturating_add(load.file_size)).contains(&address)
@@ -563,7 +584,7 @@ impl Images {
                     None => None,
                 };
                 Some(Instruction {
-                    address: wire::Address(entry.to_process(*bias)),
+                    address: wire::Address(entry.to_process(bias)),
                     file: (image.path().to_owned(), in_file(entry)?),
                     semaphore,
                 })
@@ -585,10 +606,10 @@ impl Images {
 
     /// The function that begins at an address, if it can count its visits itself.
     pub fn function_from(&self, Address(address): Address) -> Option<Function> {
-        let mut mapped = self.candidates.iter().filter(|candidate| !candidate.code.is_empty());
-        mapped.find_map(|Candidate { image, bias, .. }| {
-            Function::of(image, Svma::from_process(address, *bias), *bias)
-        })
+        let mapped = self.candidates.iter().filter(|candidate| !candidate.code.is_empty());
+        let mapped = mapped.map(|Candidate { image, bias, .. }| (&**image, *bias));
+        let mut mapped = mapped.chain(self.program_beside());
+        mapped.find_map(|(image, bias)| Function::of(image, Svma::from_process(address, bias), bias))
     }
 
     /// The function around an address, in pieces with the same frames: process addresses.

@@ -122,6 +122,22 @@ fn what_is_not_there_is_said_before_the_program_runs() {
 }
 
 #[test]
+fn a_point_may_be_in_the_program_when_only_a_library_is_named() {
+    let Some(host) = program_as("plugin.c", "plugin-host", &["-DHOST"]).filter(|_| can_count()) else {
+        return;
+    };
+    let Some(plugin) = program_as("plugin.c", "plugin.so", &["-shared", "-fPIC"]) else { return };
+    let sandbox = Sandbox::new();
+    let options = ["-p", "fn:call", "--binary", "*plugin.so", "--no-delays"];
+    let ended = sandbox.profile(&options, &host, &[plugin.to_str().unwrap()]).assert_code(0);
+    assert!(!ended.stderr.contains("not loaded"), "{ended:#?}");
+    let report = sandbox.report();
+    let visits = |name| point(&report, name)["visits"].as_u64().unwrap();
+    let (marked, called) = (visits("marked"), visits("call"));
+    assert!(marked > 100 && called.abs_diff(marked) <= 20 + marked / 50, "{called} of {marked}");
+}
+
+#[test]
 fn a_library_may_be_loaded_later_and_again() {
     let Some(host) = program_as("plugin.c", "plugin-host", &["-DHOST"]).filter(|_| can_count()) else {
         return;

@@ -47,7 +47,7 @@ impl Known {
         }
         for mapping in kernel::maps(pid).unwrap_or_default() {
             let code = mapping.executable && !mapping.deleted;
-            let path = mapping.path.as_deref().filter(|path| code && images.is_of_interest(path));
+            let path = mapping.path.as_deref().filter(|path| code && images.may_have_points(path));
             let Some(image) = path.and_then(|path| self.image(path, mapping.file)) else { continue };
             let Some(bias) = image.bias(mapping.start.0, FileOffset(mapping.offset.0)) else { continue };
             for (nth, spec) in specs.iter().enumerate() {

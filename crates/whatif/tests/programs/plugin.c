@@ -11,6 +11,12 @@ __attribute__((noinline, visibility("default"))) void serve(void)
 #include <dlfcn.h>
 #include <sys/mman.h>
 
+__attribute__((noinline)) void call(void (*serve)(void))
+{
+    serve();
+    __asm__ volatile("nop" ::: "memory");
+}
+
 static uintptr_t round_with(const char *library)
 {
     void *plugin = dlopen(library, RTLD_NOW);
@@ -19,7 +25,7 @@ static uintptr_t round_with(const char *library)
     CHECK(serve);
     usleep(700000); /* until the profiler has seen it */
     for (const double end = now() + 1.2; now() < end;) {
-        serve();
+        call(serve);
         WHATIF_PROGRESS_NAMED("marked");
     }
     CHECK(dlclose(plugin) == 0);
