@@ -447,6 +447,25 @@ fn whole_programs_are_told_by_how_long_they_take() {
 }
 
 #[test]
+fn a_run_that_was_cut_short_is_measured_again_for_as_long_as_was_asked() {
+    for (options, expected) in [
+        (r#"{"duration": 60.0}"#, "whatif run --duration 60s -o after.db -- "),
+        (r#"{"duration": null}"#, "whatif run --duration 3s -o after.db -- "),
+        // Of several runs together.
+        (r#"{"duration": 60.0, "repeat": 20}"#, "whatif run --duration 3s -o after.db -- "),
+    ] {
+        let mut rows = rows(&[truth("hash.c:88", 0.55)]);
+        let session = &mut rows.sessions[0];
+        session.start.options = options.into();
+        let end = SessionEnd { duration: Nanos::from_millis(3_000), exit: Exit::Signal(2), stopped: true };
+        session.end = Some(end);
+        let profile = quiet(rows).read_from("server.db".as_ref());
+        let compare = profile.answer().next.pop().unwrap().command;
+        assert!(compare.starts_with(expected), "{options}: {compare}");
+    }
+}
+
+#[test]
 fn rows_are_in_the_order_of_the_gains_beside_them() {
     let truths = ["hash.c:88", "list.c:7", "main.c:3", "tree.c:9"];
     let truths = truths.map(|name| Truth { name, slope: 0.3, noise: 0.5, blocks: 8 });

@@ -53,8 +53,20 @@ struct Typed {
     command: Vec<String>,
     /// Redirections: " < FILE", and " > /dev/null" where the output went into a file.
     redirected: String,
-    /// How long all runs together were to take, where they are one measurement.
+    /// How long all runs together were to take.
     seconds: Option<f64>,
+    /// Whether they are one measurement.
+    end_to_end: bool,
+    /// Whether there was to be more than one.
+    repeated: bool,
+}
+
+impl Typed {
+    /// How long another run is to take, if it is not the program that ends it. One that was cut short is to take as long as it was asked for.
+    fn seconds(&self, stopped_after: Option<f64>) -> Option<f64> {
+        let asked = self.seconds.filter(|_| self.end_to_end || stopped_after.is_some() && !self.repeated);
+        asked.or(stopped_after.map(f64::round)).map(|seconds| seconds.max(1.0))
+    }
 }
 
 fn typed(start: &SessionStart) -> Typed {
@@ -72,7 +84,9 @@ fn typed(start: &SessionStart) -> Typed {
         words: words("again"),
         command: words("command"),
         redirected: input.unwrap_or_default() + output,
-        seconds: options["duration"].as_f64().filter(|_| options["end_to_end"] == true),
+        seconds: options["duration"].as_f64(),
+        end_to_end: options["end_to_end"] == true,
+        repeated: options["repeat"].is_u64() || options["until_sure"] == true,
     }
 }
 
@@ -117,12 +131,8 @@ pub(super) fn of(profile: &Profile, points: &[PointAnswer]) -> Vec<Next> {
         let places = profile.points.iter().filter(|point| point.latency.is_none());
         typed.words.extend(places.flat_map(|point| ["-p".to_owned(), point.name.clone()]));
     }
-    // As long as this one, if it was not the program that ended.
     let stopped = session.end.as_ref().filter(|end| end.stopped);
-    let seconds = typed
-        .seconds
-        .or_else(|| stopped.map(|end| end.duration.as_secs_f64().round()))
-        .map(|seconds| seconds.max(1.0));
+    let seconds = typed.seconds(stopped.map(|end| end.duration.as_secs_f64()));
     let measured: f64 =
         profile.rows.sessions.iter().filter_map(|one| Some(one.end.as_ref()?.duration.as_secs_f64())).sum();
     let again_for = |file: Option<&str>, seconds: Option<f64>| {
