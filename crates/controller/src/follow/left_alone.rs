@@ -200,7 +200,11 @@ mod tests {
     }
 
     fn wait_for(left: &mut LeftAlone, what: impl Fn(&[Program]) -> bool) {
+        /// No test takes so long, unless what it waits for never comes.
+        const HANG: Duration = Duration::from_secs(60);
+        let begin = Instant::now();
         while !what(&left.so_far()) {
+            assert!(begin.elapsed() < HANG, "{:?}", left.so_far());
             std::thread::sleep(Duration::from_millis(5));
             left.look();
         }
