@@ -91,7 +91,7 @@ pub fn start(slot: &Slot, permitted: Permitted) {
     slot.asynchronous.store(0, Relaxed);
     switches::reset(slot);
     let best = Sampler::from_number(header.sampling.load(Relaxed));
-    if matches!(best, Sampler::None | Sampler::Unknown) {
+    if matches!(best, Sampler::None | Sampler::Unknown) || is_over() {
         return;
     }
     // Goes on where the last thread of the slot has left off. If every thread began a period of its own, one
@@ -114,6 +114,22 @@ pub fn start(slot: &Slot, permitted: Permitted) {
     };
     let sampler = by_trap().or_else(by_urg).unwrap_or_else(by_timer);
     header.sampler.fetch_max(sampler as u32, Relaxed);
+}
+
+/// Whether nothing will be sampled any more: the controller has said so, or was found to have ended ([`look_for_controller`]).
+fn is_over() -> bool {
+    shared().header.alive_until() == Nanos::ZERO
+}
+
+/// Nothing was heard of the controller for a while. Whether sampling is over because it has ended; one that is only stopped may go on.
+/// Called from the signal handler.
+pub fn look_for_controller() -> bool {
+    let header = &shared().header;
+    let controller = header.controller.load(Relaxed);
+    if !is_over() && controller != 0 && sys::has_ended(controller) {
+        header.alive_until.store(0, Relaxed);
+    }
+    is_over()
 }
 
 /// Opens the perf event; kernel time first, without if that is refused or not wanted.
@@ -199,15 +215,14 @@ pub fn stop(slot: &Slot) {
     silence(slot);
 }
 
-/// Stops sampling the thread of `slot`, which may be another one of this process.
+/// Stops sampling the thread of `slot`, which may be another one of this process. Called from the signal handler as well.
 pub fn silence(slot: &Slot) {
     // As long as a sample can come, it is known as one.
     let counts = slot.event.load(Relaxed);
-    if counts >= 0 {
-        sys::ioctl(counts, IOC_DISABLE, 0);
-    }
+    // The program may have closed all descriptors that it does not know, and have another file by this number.
+    let is_event = counts >= 0 && sys::ioctl(counts, IOC_DISABLE, 0) >= 0;
     let (event, timer) = (slot.event.swap(-1, Relaxed), slot.timer.swap(-1, Relaxed));
-    if event >= 0 {
+    if event >= 0 && event == counts && is_event {
         sys::close(event);
     }
     if timer >= 0 {

@@ -13,7 +13,8 @@ use crate::context::Context;
 use crate::memory::{attached, shared};
 use crate::room::Room;
 use crate::sampler::{
-    SI_TIMER, SIGTRAP, SIGURG, TRAP_PERF, cpu_time, is_by_urg, set_period, since_last_sample,
+    SI_TIMER, SIGTRAP, SIGURG, TRAP_PERF, cpu_time, is_by_urg, look_for_controller, set_period, silence,
+    since_last_sample,
 };
 use crate::spin::{self, Spin};
 use crate::switches::{self, During};
@@ -174,7 +175,12 @@ fn take(slot: &Slot, context: &Context) -> Option<Taken> {
     let (time, cpu) = (sys::now(), cpu_time(slot));
     if time >= memory.header.alive_until() {
         // The controller is gone, or stopped (Ctrl-Z) and may go on.
-        set_period(slot, SELDOM);
+        if look_for_controller() {
+            // The ring of context switches stays mapped: what this has interrupted may read it.
+            silence(slot);
+        } else {
+            set_period(slot, SELDOM);
+        }
         slot.sampled_until.store(cpu.0, Relaxed);
         return None;
     }

@@ -639,6 +639,14 @@ pub fn send_to(thread: u32, signal: i32) -> bool {
     unsafe { call(number::TGKILL, [i64::from(getpid()), i64::from(thread), i64::from(signal), 0, 0, 0]) == 0 }
 }
 
+/// Whether there is no such process any more, as far as this one can see.
+pub fn has_ended(process: u32) -> bool {
+    const ESRCH: i64 = 3;
+    let process = i64::from(process);
+    // SAFETY: no signal is sent; the kernel only says whether there is such a thread.
+    unsafe { call(number::TGKILL, [process, process, 0, 0, 0, 0]) == -ESRCH }
+}
+
 /// Reads one word from a descriptor.
 pub fn read_word(fd: i32) -> Option<u64> {
     let mut word = 0_u64;

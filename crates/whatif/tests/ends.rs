@@ -21,6 +21,13 @@ struct Left {
     is_done: bool,
 }
 
+/// How many descriptors of perf events a process has.
+fn events(pid: u32) -> usize {
+    let all = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let files = all.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    files.filter(|file| file.to_string_lossy().contains("perf_event")).count()
+}
+
 struct Run {
     sandbox: Sandbox,
     program: PathBuf,
@@ -68,12 +75,23 @@ impl Run {
         }
     }
 
+    /// Waits until it has no descriptor of a perf event any more.
+    fn closes_events(&self, what: char) {
+        let pid = self.left(what).unwrap().pid;
+        let begin = Instant::now();
+        while events(pid) > 0 {
+            assert!(begin.elapsed() < HANG, "{pid} keeps {} perf events", events(pid));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// It is the process that the sentence names, it works on, and is ended.
     fn survives(&self, what: char, sentence: &str, stderr: &str) {
         let left = self.left(what).unwrap();
         assert!(stderr.contains(&format!("{sentence} {})", left.pid)), "{left:?} {stderr}");
         let on = self.wait_for(what, left.jobs + 200);
         assert!(on.pid == left.pid && !on.is_done, "{on:?}");
+        self.closes_events(what);
         kill(left.pid, Signal::KILL);
     }
 }
@@ -189,4 +207,19 @@ fn an_interrupt_from_the_terminal_ends_what_it_reaches_and_the_run() {
     assert!(!run.left('c').unwrap().is_done && !stderr.contains(&format!("{})", reached.pid)), "{stderr}");
     assert_eq!(run.left('d').unwrap().pid, daemon.pid, "{stderr}");
     run.survives('d', SURVIVES, &stderr);
+}
+
+#[test]
+fn what_goes_on_without_its_controller_closes_its_perf_events() {
+    let Some(leaves) = Run::new() else { return };
+    let mut command = leaves.command(&["--until-exit", "all"], "c", ["10", MANY, "0"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut whatif = command.spawn().unwrap();
+    let left = leaves.wait_for('c', 20);
+    whatif.kill().unwrap();
+    whatif.wait().unwrap();
+    leaves.closes_events('c');
+    let on = leaves.wait_for('c', leaves.left('c').unwrap().jobs + 200);
+    assert!(on.pid == left.pid && !on.is_done, "{on:?}");
+    kill(left.pid, Signal::KILL);
 }

@@ -87,7 +87,7 @@ pub struct Header {
     /// Mean CPU time between two samples, in nanoseconds.
     pub period: AtomicU64,
     /// The runtime stops sampling when the monotonic clock has passed this: the controller, which moves it
-    /// on, is gone.
+    /// on, is gone. Zero: for good. The controller says so, or the runtime, where the controller has ended.
     pub alive_until: AtomicU64,
     /// The running number of the window; threads pause on it with a futex, so that no pause outlives its
     /// experiment.
