@@ -76,10 +76,10 @@ pub fn diagnose(
         let seen = if seen.is_empty() { seen } else { format!("the program ran {seen}: ") };
         return Some(Failure::NothingInScope { samples, seen });
     }
-    for (index, spec) in options.regions.iter().enumerate() {
-        if observer.regions()[index].samples == 0 {
-            return Some(Failure::RegionNeverRan { region: spec.to_string(), hint: hint(spec, observer) });
-        }
+    if let Some(spec) = never_ran(options, observer).next()
+        && never_ran(options, observer).count() == options.regions.len()
+    {
+        return Some(Failure::RegionNeverRan { region: spec.to_string(), hint: hint(spec, observer) });
     }
     if options.survey.is_some() {
         return None;
@@ -95,6 +95,25 @@ pub fn diagnose(
         return Some(Failure::PointNeverReached { points: failure::list(&names, 5) });
     }
     None
+}
+
+/// Regions that the user has named, without a sample.
+fn never_ran<'a>(options: &'a Options, observer: &'a Observer) -> impl Iterator<Item = &'a RegionSpec> {
+    let regions = options.regions.iter().enumerate();
+    regions.filter(|(index, _)| observer.regions()[*index].samples == 0).map(|(_, spec)| spec)
+}
+
+/// Regions that never ran, where others did.
+pub fn regions(options: &Options, observer: &Observer) -> Vec<Warning> {
+    let all: Vec<&RegionSpec> = never_ran(options, observer).collect();
+    if !options.sampling() || all.len() == options.regions.len() {
+        return Vec::new();
+    }
+    let warning = |spec: &RegionSpec| Warning::RegionWithoutSamples {
+        region: spec.to_string(),
+        advice: hint(spec, observer),
+    };
+    all.into_iter().map(warning).collect()
 }
 
 /// What may have been meant by a region that never ran.

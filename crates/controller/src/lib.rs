@@ -501,7 +501,7 @@ fn show_at_once(options: &Options, audience: &dyn Audience) -> Result<bool> {
         return Ok(false);
     }
     audience.answered(&load_either(&options.output)?, &options.output);
-    let goes_on = "the answer is sure; the program goes on without experiments";
+    let goes_on = "this is as exact as --precision asks; the program goes on without experiments";
     kernel::say!("whatif: {goes_on} (--then terminate ends it; --duration N goes on measuring)");
     Ok(true)
 }
@@ -569,8 +569,9 @@ fn supervise(
     let failure =
         diagnosis::diagnose(options, shared, &points, &observer, &outcome, now.saturating_sub(start));
     let counted = points.costs(runs.visit_cost, runs.noting_cost, now.saturating_sub(start));
-    let mut of_points = diagnosis::points(&points);
-    of_points.extend(diagnosis::beside_points(&points, &observer));
+    let mut of_places = diagnosis::points(&points);
+    of_places.extend(diagnosis::regions(options, &observer));
+    of_places.extend(diagnosis::beside_points(&points, &observer));
     // Counting visits and sampling cost something, and are no longer needed.
     drop(points);
     shared.memory().header.alive_until.store(0, Ordering::Relaxed);
@@ -582,7 +583,7 @@ fn supervise(
     if let Some(failure) = failure.as_ref().filter(|_| !short) {
         session.warn(failure)?;
     }
-    for warning in of_points.iter().chain(&diagnosis::warnings(shared, &observer, &counted)) {
+    for warning in of_places.iter().chain(&diagnosis::warnings(shared, &observer, &counted)) {
         session.warn(warning)?;
     }
     session.images(&observer)?;
@@ -877,7 +878,7 @@ fn profile(
         if !options.quiet {
             let why = match (options.survey, runs.outlook.is_sure()) {
                 (Some(_), _) => "that is all",
-                (None, true) => "the answer is sure",
+                (None, true) => "all is known as exactly as --precision asks",
                 (None, false) => "the time is up",
             };
             // `whatif points` has no such option.

@@ -19,6 +19,10 @@ pub enum Warning {
     #[error("no program was executed, and no library was loaded, that has the progress point {}", failure::list(.points, NAMED_POINTS))]
     PointNotFound { points: Vec<String> },
 
+    /// Others did. `advice`: what may have been meant.
+    #[error("the region {} never ran, so nothing is known of it", printable(.region))]
+    RegionWithoutSamples { region: String, advice: String },
+
     #[error("no progress point is marked: visits to {} count as progress", printable(.place))]
     ChosenPoint { place: String },
 
@@ -167,6 +171,7 @@ impl Warning {
     pub fn code(&self) -> &'static str {
         match self {
             Self::PointNotFound { .. } => "point-not-found",
+            Self::RegionWithoutSamples { .. } => "region-without-samples",
             Self::ChosenPoint { .. } => profile::Warning::CHOSEN_POINT,
             Self::ChosenFiles { .. } => profile::Warning::CHOSEN_FILES,
             Self::PointNotCounted { .. } => "point-not-counted",
@@ -205,6 +210,7 @@ impl Warning {
             Self::PointNotFound { .. } => {
                 "check the names of program and place, and that --binary GLOB names the library; whatif points PROGRAM lists places"
             }
+            Self::RegionWithoutSamples { advice, .. } => advice,
             Self::ChosenPoint { .. } => {
                 "if that is no unit of work, name a place where one is done: -p FILE:LINE or -p NAME (whatif points suggests some)"
             }

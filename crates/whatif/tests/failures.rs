@@ -57,6 +57,20 @@ const CASES: &[Case] = &[
         says: &["main.c:77 never ran"],
         ..NOTHING
     },
+    // The other one has an answer.
+    Case {
+        options: &["--region", "hot", "--region", "hit"],
+        code: "region-without-samples",
+        says: &["hit never ran", "hot"],
+        ..NOTHING
+    },
+    Case {
+        options: &["--region", "nosuch", "--region", "hit"],
+        status: 97,
+        code: "region-never-ran",
+        says: &["nosuch never ran"],
+        ..NOTHING
+    },
     Case {
         does: "points_nothing_out",
         status: 98,
