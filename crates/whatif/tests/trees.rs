@@ -264,10 +264,8 @@ fn what_processes_hand_over_by_ends_a_wait_for_a_thread() {
     for kind in ["eventfd", "pidfd", "flock", "lockf", "fcntl"] {
         let audit = audit_of(&hands, kind);
         let number = |name: &str| audit[name].as_f64().unwrap_or_else(|| panic!("{kind}: {audit:#}"));
-        assert!(
-            number("handovers") > 0.0 && number("in_waits_ns") > number("in_world_ns"),
-            "{kind}: {audit:#}"
-        );
+        // Each wait for a thread is counted when it ends. (How long they took says less: a thread that loses its CPU in the call has waited for nothing that is known.)
+        assert!(number("handovers") > 5.0 && number("in_waits_ns") > 0.0, "{kind}: {audit:#}");
     }
 }
 
