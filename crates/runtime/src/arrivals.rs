@@ -221,7 +221,12 @@ pub fn taking<T>(
 ) -> T {
     let is_outside = matter(slot) && of(fd).is_some_and(|(peer, ..)| !is_inside(peer, channel::of(fd)));
     if !is_outside {
-        return call();
+        let result = call();
+        // An experiment may have begun since the call did: what ended it may come from outside now.
+        if took(&result) > 0 {
+            found(fd);
+        }
+        return result;
     }
     // A thread that lost its CPU in the call has not waited for what it took.
     let (was_ready, began) = (socket::is_ready(fd), sys::now());
