@@ -274,7 +274,9 @@ fn a_program_that_waits_for_its_vforked_child_waits_for_something_known() {
     let Some(hands) = program("hands.c") else { return };
     let audit = audit_of(&hands, "vfork");
     let number = |name: &str| audit[name].as_f64().unwrap_or_else(|| panic!("{audit:#}"));
-    assert!(number("in_world_ns") > 0.0 && number("unexplained_ns") < number("in_world_ns"), "{audit:#}");
+    // On a busy machine a part of it is waiting for a CPU.
+    let known = number("in_world_ns") + number("in_waits_ns");
+    assert!(number("in_world_ns") > 0.0 && number("unexplained_ns") < known, "{audit:#}");
 }
 
 #[test]
