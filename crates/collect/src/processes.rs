@@ -179,6 +179,7 @@ impl Processes {
         let Ok(name) = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")) else { return };
         if let Some(threads) = self.table.get_mut(&pid).and_then(|process| process.names.as_mut()) {
             threads.rename(tid, &String::from_utf8_lossy(name.trim_ascii_end()));
+            self.particulars.folded(threads.take_folded());
             self.added += A_THREAD;
         }
     }

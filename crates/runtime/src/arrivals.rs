@@ -360,8 +360,7 @@ fn when(slot: &Slot, fd: c_int, (peer, source, kind): (&Peer, &Source, Kind), ca
     let (earliest, latest) =
         if known { (handled.max(before.min(poll_ended)), poll_ended) } else { (0, began.0) };
     let gap = if kind == Kind::Listener { source.means.gap() } else { peer.gap() };
-    let arrived = if kind == Kind::Listener { &source.arrived } else { &peer.arrived };
-    let by_mean = arrived.load(Relaxed).saturating_add(gap);
+    let by_mean = peer.arrived.load(Relaxed).saturating_add(gap);
     let time = match kind {
         Kind::Accepted | Kind::Connected => {
             let left = arrivals_in(source, sys::bytes_to_read(fd));
@@ -380,18 +379,13 @@ pub fn taken(slot: &Slot, fd: c_int, call: Took) {
     let Some((peer, source, kind)) = of(fd) else { return };
     let memory = shared();
     let (header, epoch) = (&memory.header, memory.header.epoch());
-    let is_new_here = peer.epoch.swap(epoch.0, Relaxed) != epoch.0;
-    if is_new_here {
+    let is_new = peer.epoch.swap(epoch.0, Relaxed) != epoch.0;
+    if is_new {
         peer.handled.store(0, Relaxed);
     }
     peer.bytes.fetch_add(call.bytes, Relaxed);
     let arrival = when(slot, fd, (peer, source, kind), call);
-    // Connections that other processes have accepted count as well.
-    let (is_new, arrived) = match kind {
-        Kind::Listener => (source.epoch.swap(epoch.0, Relaxed) != epoch.0, &source.arrived),
-        _ => (is_new_here, &peer.arrived),
-    };
-    let before = Nanos(arrived.swap(arrival.time.0, Relaxed));
+    let before = Nanos(peer.arrived.swap(arrival.time.0, Relaxed));
     let gap = arrival.time.saturating_sub(before);
     if matches!(kind, Kind::Accepted | Kind::Connected)
         && taken_besides(source, call.bytes) > 0
