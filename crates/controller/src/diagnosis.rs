@@ -76,8 +76,9 @@ pub fn diagnose(
         let seen = if seen.is_empty() { seen } else { format!("the program ran {seen}: ") };
         return Some(Failure::NothingInScope { samples, seen });
     }
-    if let Some(spec) = never_ran(options, observer).next()
-        && never_ran(options, observer).count() == options.regions.len()
+    let never_ran = never_ran(options, observer);
+    if let Some(spec) = never_ran.first()
+        && never_ran.len() == options.regions.len()
     {
         return Some(Failure::RegionNeverRan { region: spec.to_string(), hint: hint(spec, observer) });
     }
@@ -98,14 +99,14 @@ pub fn diagnose(
 }
 
 /// Regions that the user has named, without a sample.
-fn never_ran<'a>(options: &'a Options, observer: &'a Observer) -> impl Iterator<Item = &'a RegionSpec> {
-    let regions = options.regions.iter().enumerate();
-    regions.filter(|(index, _)| observer.regions()[*index].samples == 0).map(|(_, spec)| spec)
+fn never_ran<'a>(options: &'a Options, observer: &Observer) -> Vec<&'a RegionSpec> {
+    let regions = options.regions.iter().zip(observer.regions());
+    regions.filter(|(_, region)| region.samples == 0).map(|(spec, _)| spec).collect()
 }
 
 /// Regions that never ran, where others did.
 pub fn regions(options: &Options, observer: &Observer) -> Vec<Warning> {
-    let all: Vec<&RegionSpec> = never_ran(options, observer).collect();
+    let all = never_ran(options, observer);
     if !options.sampling() || all.len() == options.regions.len() {
         return Vec::new();
     }

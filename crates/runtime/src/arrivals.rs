@@ -220,22 +220,17 @@ pub fn taking<T>(
     took: impl FnOnce(&T) -> usize,
 ) -> T {
     let is_outside = matter(slot) && of(fd).is_some_and(|(peer, ..)| !is_inside(peer, channel::of(fd)));
-    if !is_outside {
-        let result = call();
-        // An experiment may have begun since the call did: what ended it may come from outside now.
-        if took(&result) > 0 {
-            found(fd);
-        }
-        return result;
-    }
     // A thread that lost its CPU in the call has not waited for what it took.
-    let (was_ready, began) = (socket::is_ready(fd), sys::now());
+    let before = is_outside.then(|| (socket::is_ready(fd), sys::now()));
     let result = call();
     let bytes = took(&result);
     if bytes > 0 {
+        // Also where an experiment has begun since the call did.
         found(fd);
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        taking.set(Some(Took { began, ended: sys::now(), waited: !was_ready, bytes }));
+        if let Some((was_ready, began)) = before {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            taking.set(Some(Took { began, ended: sys::now(), waited: !was_ready, bytes }));
+        }
     }
     result
 }

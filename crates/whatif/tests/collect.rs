@@ -182,7 +182,9 @@ fn the_collector_tells_prometheus_and_its_history() {
     let history = answer(&["status", "--history", "--json"], &folder);
     let rows = history["rows"].as_array().unwrap();
     let kinds: Vec<&str> = rows.iter().map(|row| row["kind"].as_str().unwrap()).collect();
-    assert!(kinds.contains(&"epoch") && kinds.contains(&"ended"), "{history:#}");
+    // On a busy machine samples of the first second are lost.
+    let first = kinds.iter().find(|kind| **kind != "lost");
+    assert!(first == Some(&"epoch") && kinds.contains(&"ended"), "{history:#}");
     let ended = rows.iter().find(|row| row["kind"] == "ended").unwrap();
     assert_eq!(ended["message"], "the collector ended: SIGTERM");
     assert!(!kinds.contains(&"killed") && !kinds.contains(&"books"), "{history:#}");

@@ -4,7 +4,7 @@ use crate::support::{Sandbox, point, program, program_as, run, skip};
 use kernel::visits::Means;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Whether visits can be counted here.
 fn can_count() -> bool {
@@ -121,12 +121,15 @@ fn what_is_not_there_is_said_before_the_program_runs() {
     }
 }
 
+/// A program that loads a library when it runs, and the library.
+fn host_and_plugin() -> Option<(PathBuf, PathBuf)> {
+    let host = program_as("plugin.c", "plugin-host", &["-DHOST"]).filter(|_| can_count())?;
+    Some((host, program_as("plugin.c", "plugin.so", &["-shared", "-fPIC"])?))
+}
+
 #[test]
 fn a_point_may_be_in_the_program_when_only_a_library_is_named() {
-    let Some(host) = program_as("plugin.c", "plugin-host", &["-DHOST"]).filter(|_| can_count()) else {
-        return;
-    };
-    let Some(plugin) = program_as("plugin.c", "plugin.so", &["-shared", "-fPIC"]) else { return };
+    let Some((host, plugin)) = host_and_plugin() else { return };
     let sandbox = Sandbox::new();
     let options = ["-p", "fn:call", "--binary", "*plugin.so", "--no-delays"];
     let ended = sandbox.profile(&options, &host, &[plugin.to_str().unwrap()]).assert_code(0);
@@ -139,10 +142,7 @@ fn a_point_may_be_in_the_program_when_only_a_library_is_named() {
 
 #[test]
 fn a_library_may_be_loaded_later_and_again() {
-    let Some(host) = program_as("plugin.c", "plugin-host", &["-DHOST"]).filter(|_| can_count()) else {
-        return;
-    };
-    let Some(plugin) = program_as("plugin.c", "plugin.so", &["-shared", "-fPIC"]) else { return };
+    let Some((host, plugin)) = host_and_plugin() else { return };
     let sandbox = Sandbox::new();
     let options = ["-p", "fn:serve", "--binary", "*plugin.so", "--region", "hot", "--speedup", "50"];
     let ended = sandbox.profile(&options, &host, &[plugin.to_str().unwrap()]).assert_code(0);

@@ -35,7 +35,11 @@ impl Key {
     /// The key of anything that is told apart by these numbers.
     #[must_use]
     pub const fn hashed(words: [u64; 2]) -> Self {
-        Self((1 + LISTENERS + Self::hash(words) % (CHANNELS as u64 - 1 - LISTENERS)) as u16)
+        Self::of_no_listener(Self::hash(words))
+    }
+
+    const fn of_no_listener(number: u64) -> Self {
+        Self((1 + LISTENERS + number % (CHANNELS as u64 - 1 - LISTENERS)) as u16)
     }
 
     /// The same for a listener.
@@ -123,8 +127,7 @@ const BUSY: u64 = 1 << 63;
 impl Channels {
     /// A key for a channel that has just been made.
     pub fn fresh(&self) -> Key {
-        let nth = u64::from(self.fresh.fetch_add(1, Relaxed));
-        let key = Key((1 + LISTENERS + nth % (CHANNELS as u64 - 1 - LISTENERS)) as u16);
+        let key = Key::of_no_listener(self.fresh.fetch_add(1, Relaxed).into());
         self.begin(key);
         key
     }
