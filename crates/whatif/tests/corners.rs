@@ -1,16 +1,13 @@
 //! The table of corners (`corners/src/table.rs`): alone and profiled with delays, each ends alike and sees the same. Each one under one sampler, by turns;
 //! `bench -- corners` tries all of them under all samplers, several times.
 
-use crate::support::{Sandbox, skip};
+use crate::support::{Sandbox, remark, skip};
 use corners::{CORNERS, Corner, Native, Outcome, Runner, Sampler};
 use std::path::Path;
 use std::sync::OnceLock;
 
 /// With this one the first experiment begins with its delays, so that short programs have some.
 const SEED: u64 = 2;
-/// A known difference that need not show in every run is gone when it does not show in so many.
-const GONE: u32 = 5;
-
 /// All programs are compiled once for all tests.
 fn runner() -> Option<&'static Runner> {
     static RUNNER: OnceLock<Option<Runner>> = OnceLock::new();
@@ -35,14 +32,14 @@ fn wrong(runner: &Runner, corner: &Corner, sampler: Sampler) -> Option<String> {
         }
         Native::Unexpected(native) => return Some(format!("{}, alone: {native:#?}", corner.name)),
     };
-    let once = || runner.profiled(corner, sampler, SEED, &native).unwrap();
     let what = format!("{}, {}", corner.name, sampler.name());
-    match (corner.known(sampler), once()) {
+    match (corner.known(sampler), runner.profiled(corner, sampler, SEED, &native).unwrap()) {
         (None, Outcome::Same) | (Some(_), Outcome::Differs(_)) => None,
         (None, Outcome::Differs(how)) => Some(format!("{what}: {how}")),
+        // Whether a known difference shows depends on the machine (a signal's frame is larger with AVX-512) and on when samples come.
         (Some(why), Outcome::Same) => {
-            let gone = (1..GONE).all(|_| matches!(once(), Outcome::Same));
-            gone.then(|| format!("{what}: is as alone; take it out of the table that '{why}'"))
+            remark(&format!("{what}: does not differ here, although '{why}'"));
+            None
         }
     }
 }

@@ -23,11 +23,20 @@ pub const HANG: Duration = Duration::from_secs(100);
 /// What the programs are compiled with.
 const FLAGS: &[&str] = &["-O2", "-g", "-fno-omit-frame-pointer", "-pthread"];
 
-/// Says that a test was skipped, and why.
+/// Prints that a test was skipped, and why.
 pub fn skip(why: &str) {
+    print("skipped", why);
+}
+
+/// Prints what a test noticed that is no failure.
+pub fn remark(what: &str) {
+    print("noticed by", what);
+}
+
+fn print(kind: &str, text: &str) {
     let test = std::thread::current().name().unwrap_or("?").to_owned();
     // Not `eprintln!`, which the harness keeps to itself when a test passes.
-    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
+    let _ = writeln!(std::io::stderr(), "{kind} {test}: {text}");
 }
 
 /// Whether a program can be found; says so if not.
